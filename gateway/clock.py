@@ -1,4 +1,4 @@
-"""The one clock: everything that needs the time is given one, so that tests can hold their own."""
+"""The clock: everything that needs the time is given one, so that tests can supply their own."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Returns the time."""
+    """The protocol of a clock."""
 
     def now(self) -> int:
-        """Nanoseconds since 1970-01-01 UTC."""
+        """Return the time in nanoseconds since 1970-01-01 UTC."""
         ...
 
 
@@ -18,5 +18,5 @@ class SystemClock:
     """The machine's clock."""
 
     def now(self) -> int:
-        """Nanoseconds since 1970-01-01 UTC."""
+        """Return the time in nanoseconds since 1970-01-01 UTC."""
         return time.time_ns()

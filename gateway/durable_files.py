@@ -1,4 +1,4 @@
-"""Files that have their old content or their new one, whole, whatever happens while they are written.
+"""Durable writing of files: after any failure a file has its whole old content or its whole new one.
 
 The new content is written beside the file, brought to the disk, and put in its place by one rename; then the
 folder is brought to the disk too. A power cut leaves at most a hidden draft, which no program reads.
@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import BinaryIO
 
 PRIVATE = 0o600
-"""Mode of what only the gateway's user may read; the default."""
+"""The mode of files that only the gateway's user may read; the default."""
 
 PUBLIC = 0o644
-"""Mode of what is made for others to read."""
+"""The mode of files that others may read, too."""
 
 
 def write_durably(path: Path, text: str, mode: int = PRIVATE) -> None:
@@ -47,7 +47,7 @@ def create_durably(path: Path, text: str) -> None:
 
 @contextmanager
 def replaced_durably(path: Path, mode: int = PRIVATE) -> Iterator[BinaryIO]:
-    """A file to write the new content of ``path`` into; it takes its place when the block ends without error.
+    """Yield a file for the new content of ``path``, which it replaces when the block ends without error.
 
     Raises:
         OSError: it cannot be written; ``path`` is as it was then.
@@ -74,7 +74,7 @@ def sync_folder(path: Path) -> None:
 
 @contextmanager
 def _draft(path: Path, mode: int) -> Iterator[tuple[Path, BinaryIO]]:
-    """A new file beside ``path``, gone at the end unless it was renamed."""
+    """Yield a new file beside ``path``; it is removed at the end unless it was renamed."""
     draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
         descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE)

@@ -1,4 +1,4 @@
-"""Bounds what strangers and a virtual machine in trouble can make us log."""
+"""A rate limiter of log lines that strangers or a virtual machine in trouble can cause."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Callable
 
 
 class RateLimiter:
-    """Admits some lines in each period; the others are counted.
+    """Admits a number of lines in each period; the others are counted.
 
     Args:
-        lines: how many a period.
-        seconds: length of a period, which begins with its first line.
-        clock: seconds that never go back.
+        lines: the number of lines admitted in each period.
+        seconds: the length of a period, which begins with its first line.
+        clock: returns seconds that never go back.
     """
 
     def __init__(self, lines: int, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -24,7 +24,7 @@ class RateLimiter:
         self._left_out = 0
 
     def admit(self) -> int | None:
-        """Return how many lines were left out before this one; `None` when this one is to be left out too."""
+        """Return the number of lines left out before this one; `None` when this one is to be left out too."""
         now = self._clock()
         if now >= self._end:
             self._end = now + self._seconds

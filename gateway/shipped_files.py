@@ -1,4 +1,4 @@
-"""What is installed: the version, and the files that travel with the gateway, mappings and MIB modules."""
+"""The installed version, and the files shipped with the gateway: mappings and MIB modules."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def version() -> str:
 
 
 def shipped_folder(name: Literal["mappings", "mibs"]) -> Path:
-    """The folder of shipped files called ``name``: inside an installed wheel, else at the checkout's root.
+    """Return the folder of shipped files ``name``: of an installed wheel, else at the checkout's root.
 
     Raises:
         FileNotFoundError: neither is there, so the installation is damaged.

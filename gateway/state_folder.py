@@ -1,4 +1,4 @@
-"""The state folder: what must survive a gateway and cannot be made again.
+"""The state folder: the data that must survive a gateway and cannot be made again.
 
 ``VERSION``, ``identity`` (the gateway's uuid), ``boots``, ``instances.sqlite3``, ``secrets/`` (0600) and
 ``LOCK``, and what front ends keep beside them. A folder that is missing is never made again in passing: every
@@ -21,13 +21,13 @@ from pathlib import Path
 from gateway.durable_files import create_durably, write_durably
 
 VERSION = 1
-"""Of the folder's layout. A file that may change its form by itself carries a version of its own."""
+"""The version of the folder's layout. A file whose form may change by itself has a version of its own."""
 
 MIGRATIONS: Mapping[int, Callable[[Path], None]] = {}
-"""By version, what makes a folder of the next version of it. Done again where it was interrupted."""
+"""Migrations by version: each brings a folder to the next version, and is repeated if it was interrupted."""
 
 MAX_BOOTS = 2**31 - 1
-"""What SNMP can count (snmpEngineBoots, RFC 3414, 2.3)."""
+"""The largest number of boots that SNMP can count (snmpEngineBoots, RFC 3414, 2.3)."""
 
 RESTORE = "restore a backup with `amqp-gateway state restore`"
 
@@ -35,16 +35,16 @@ _SECRET_OCTETS = 18
 _LOCK_POLL_SECONDS = 0.05
 _OF_THE_FILE_SYSTEM = frozenset({"lost+found"})
 AGENTS = "agents"
-"""Folder of the state folders of agents, each of which is a gateway of its own; no part of the state."""
+"""The folder of the state folders of agents, each of which is a gateway of its own; no part of the state."""
 RUNNING = "running.yaml"
 """The copy of the configuration that the running gateway was started with."""
 SESSION_LOGS = "sessions"
-"""Folder of the sessions that applications asked to be logged; below it one for each source."""
+"""The folder of the sessions whose logging applications requested; it has one folder for each source."""
 _MAX_SHOWN = 20
 
 
 def user_name(number: int) -> str:
-    """Return what a user of the system is called; a container may run as a number that has no name."""
+    """Return the name of a user of the system; the number as text where it has no name, as in a container."""
     try:
         return pwd.getpwuid(number).pw_name
     except KeyError:
@@ -88,7 +88,7 @@ class StateFolder:
         return cls(path)
 
     def read_version(self) -> int:
-        """Of the folder's layout, as it is on the disk.
+        """Return the version of the folder's layout on the disk.
 
         Raises:
             StateError: there is none, or it is newer than this gateway.
@@ -128,12 +128,12 @@ class StateFolder:
 
     @property
     def instances(self) -> Path:
-        """Of the instance index."""
+        """The path of the instance index."""
         return self.path / "instances.sqlite3"
 
     @property
     def boots(self) -> int:
-        """How many times a core was started on this state."""
+        """The number of times that a core was started on this state."""
         text = self._read("boots")
         if not re.fullmatch("[0-9]{1,10}", text) or int(text) >= MAX_BOOTS:
             raise StateError(f"{self.path / 'boots'}: should be a number below {MAX_BOOTS}: {RESTORE}")
@@ -175,7 +175,7 @@ class StateFolder:
         return secret
 
     def secret_path(self, name: str) -> Path:
-        """Where the secret ``name`` is kept."""
+        """Return the path of the secret ``name``."""
         return self.path / "secrets" / name
 
     @contextmanager
@@ -231,7 +231,7 @@ class StateFolder:
 
 
 def is_empty(path: Path) -> bool:
-    """Whether a folder holds nothing but what a file system keeps of its own, perhaps a lock, and agents.
+    """Return whether a folder is empty but for entries of the file system, a lock, and agents.
 
     Raises:
         OSError: it cannot be read.
@@ -291,7 +291,7 @@ def _try_lock(folder: Path) -> int | None:
 
 
 def _advice(path: Path) -> str:
-    """Return what a user who may not read a folder can do, as far as its owner is known."""
+    """Return advice for a user who may not read a folder; empty where its owner is not known."""
     try:
         name = user_name(path.stat().st_uid)
     except OSError:

@@ -21,10 +21,10 @@ class TemporaryFolder:
     removes it. A lock on a file in the folder shows whether its run lives.
 
     Args:
-        purpose: what the names of these folders begin with.
+        purpose: the beginning of the names of these folders.
 
     Attributes:
-        path: of the folder, of mode 0700, in the system's temporary folder.
+        path: the folder, of mode 0700, in the system's temporary folder.
 
     Raises:
         OSError: it cannot be made.
@@ -41,7 +41,7 @@ class TemporaryFolder:
         self.path: Final = new.rename(place / new.name.removeprefix(_NEW))
 
     def remove(self) -> None:
-        """The run is over; what cannot be removed stays."""
+        """Remove the folder at the end of the run; files that cannot be removed stay."""
         shutil.rmtree(self.path, ignore_errors=True)
         self._lock.close()
 

@@ -15,10 +15,10 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails
 
 MAX_DOCUMENT_OCTETS = 8 * 1024 * 1024
-"""Larger files are refused before they are parsed."""
+"""The maximum size of a file; larger ones are refused before they are parsed."""
 
 MAX_NODES = 500_000
-"""Values of one document, keys among them; an alias counts as all that it stands for."""
+"""The maximum number of values of one document, keys included; an alias counts as all that it stands for."""
 
 MAX_DEPTH = 50
 MAX_COMPLAINTS = 20
@@ -29,7 +29,7 @@ class StrictModel(BaseModel):
     """Base of every section of a document: frozen, no unknown keys, no silent conversions of text.
 
     Attributes:
-        renamed_keys: of a whole document: keys that earlier releases had, and what each is called now. An old
+        renamed_keys: for a whole document: keys of earlier releases, and the present name of each. An old
             key is an error that names the new one; it is never accepted beside it.
     """
 
@@ -47,7 +47,7 @@ class StrictModel(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Complaint:
-    """One thing wrong with a document, with the place where it stands (lines count from 1)."""
+    """An error in a document and its place; lines count from 1."""
 
     line: int
     place: str
@@ -69,10 +69,10 @@ class DocumentError(Exception):
 
 
 class _StrictLoader(yaml.SafeLoader):
-    """Plain YAML without its surprises: no tags, no merging, no key given twice, and bounded in every way.
+    """A loader of plain YAML: no tags, no merging, no duplicate keys, limited in size and depth.
 
-    Aliases count as what they stand for, so that a few lines cannot become millions of values. What it says
-    never quotes a value, which may be a password that lacks its quotes.
+    Aliases count as what they stand for, so that a few lines cannot become millions of values. Its messages
+    never quote a value, which may be a password that lacks its quotes.
     """
 
     def __init__(self, text: str) -> None:
@@ -166,7 +166,7 @@ def read_document(path: Path, model: type[Model]) -> Model:
 
 
 def parse_document(text: str, model: type[Model], path: Path) -> Model:
-    """Like `read_document`, of text at hand; ``path`` only names it in complaints."""
+    """Parse a text as `read_document` does; ``path`` only names it in complaints."""
     try:
         loader = _StrictLoader(text)
         try:
@@ -233,11 +233,11 @@ _IN_WORDS = {
     "literal_error": "must be {expected}",
     "enum": "must be {expected}",
 }
-"""Where pydantic's own words are for programmers; names in braces are its own, of what was expected."""
+"""Plain messages for errors of pydantic; a name in braces is a key of the error's context."""
 
 
 def in_words(error: ErrorDetails | dict[str, Any]) -> str:
-    """Return what pydantic found, for those who do not write programs."""
+    """Return the message of an error of pydantic for readers who do not write programs."""
     words = _IN_WORDS.get(error["type"])
     if words is None:
         return str(error["msg"]).removeprefix("Value error, ")
@@ -245,7 +245,7 @@ def in_words(error: ErrorDetails | dict[str, Any]) -> str:
 
 
 def _causes(errors: Sequence[ErrorDetails]) -> list[ErrorDetails]:
-    """Without those that only follow from others: a list is too short because what stood in it was wrong."""
+    """Return the errors without consequences of others: a list is too short because an item was wrong."""
     return [
         error
         for error in errors

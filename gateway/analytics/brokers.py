@@ -1,4 +1,4 @@
-"""Which sources read the same broker, so that what went through it is counted once.
+"""The sources of each broker, so that a broker read by several sources is counted once.
 
 Two sources are one broker where the configuration says so (``same_as`` of a ``source`` record), or where both
 report the same RabbitMQ node: the same cluster, name and process, and started at the same time.
@@ -18,13 +18,13 @@ from pyspark.sql import functions as F  # noqa: N812
 from gateway.analytics.bronze import VALUE_KINDS
 
 SAME_START_SECONDS: Final = 5
-"""RabbitMQ renews the uptime that a start is worked out from so often: two readers differ by less."""
+"""Seconds between renewals of RabbitMQ's uptime, which gives a start: two readers differ by less."""
 
 _PACKAGE: Final = "rabbitmq"
 _NODE: Final = "node"
 _NODE_FACTS: Final = ("clusterName", "osProcess", "startTime")
 _SECOND_DIGITS: Final = 19
-"""Of an RFC 3339 time: as far as its seconds."""
+"""The length of an RFC 3339 time up to its seconds."""
 
 
 class Reader(NamedTuple):
@@ -50,11 +50,11 @@ class RunningNode:
         return cls(cluster, name, process, dt.datetime.fromisoformat(started[:_SECOND_DIGITS]))
 
     def facts(self) -> dict[str, str]:
-        """Return what `of` makes it of, in that order."""
+        """Return the facts from which `of` makes the node, in that order."""
         return dict(zip(_NODE_FACTS, (self.cluster, self.process, self.started.isoformat()), strict=True))
 
     def is_same(self, other: RunningNode) -> bool:
-        """Return whether both are one."""
+        """Return whether both are the same node."""
         apart = abs((self.started - other.started).total_seconds())
         named = (self.cluster, self.name, self.process) == (other.cluster, other.name, other.process)
         return named and apart <= SAME_START_SECONDS
@@ -63,11 +63,11 @@ class RunningNode:
 def same_brokers(
     names: Mapping[Reader, str], nodes: Mapping[Reader, Sequence[RunningNode]]
 ) -> Iterator[tuple[Reader, Reader, str]]:
-    """Yield the pairs of sources that read the same broker, and why that is known.
+    """Yield the pairs of sources that read the same broker, and the reason of each.
 
     Args:
-        names: of `same_as`.
-        nodes: of `running_nodes`.
+        names: the result of `same_as`.
+        nodes: the result of `running_nodes`.
     """
     for reader, name in names.items():
         if name:
@@ -79,7 +79,7 @@ def same_brokers(
 
 
 def united(pairs: Iterable[tuple[Reader, Reader]]) -> dict[Reader, Reader]:
-    """Return of each source in ``pairs``, the two of which are one broker, the first one of its broker."""
+    """Return the first source of its broker for each source in ``pairs``, each of which is of one broker."""
     first: dict[Reader, Reader] = {}
     for one, other in pairs:
         firsts = {first.get(one, one), first.get(other, other)}
@@ -89,10 +89,10 @@ def united(pairs: Iterable[tuple[Reader, Reader]]) -> dict[Reader, Reader]:
 
 
 def same_as(states: DataFrame) -> dict[Reader, str]:
-    """Of a source the other one that the configuration says reads the same broker; empty where it says none.
+    """Return the other source that is configured as the same broker, by source; empty where there is none.
 
     Args:
-        states: of `gateway.analytics.silver.source_states`. A source without a record in them is left out.
+        states: the rows of `gateway.analytics.silver.source_states`. A source without a record is left out.
     """
     named = F.coalesce(F.get_json_object("values", "$.same_as"), F.lit(""))
     published = states.where((F.col("kind") == "source") & F.col("source").isNotNull())
@@ -106,7 +106,7 @@ def running_nodes(
     """Return the RabbitMQ nodes of each source, one for each time that it was started.
 
     Args:
-        records: bronze, with the head of a segment in it, as far as there is one.
+        records: bronze, with the head of a segment in it, if there is one.
         known: nodes that were known before.
     """
     of_node = (F.col("package") == _PACKAGE) & (F.col("class") == _NODE) & F.col("kind").isin(*VALUE_KINDS)
@@ -135,11 +135,11 @@ def running_nodes(
 
 @dataclass(frozen=True, slots=True)
 class BrokerFacts:
-    """What batches of records have shown so far of who reads which broker.
+    """The facts about sources and their brokers that batches of records have shown so far.
 
     Attributes:
-        same_as: of `same_as`.
-        nodes: of each source the nodes of the last batch that showed some, as they were started last.
+        same_as: the result of `same_as`.
+        nodes: for each source the nodes of the last batch that showed some, each at its last start.
     """
 
     same_as: Mapping[Reader, str] = field(default_factory=dict)
@@ -148,7 +148,7 @@ class BrokerFacts:
     def after(
         self, names: Mapping[Reader, str], nodes: Mapping[Reader, Sequence[RunningNode]]
     ) -> BrokerFacts:
-        """Return what is known after a batch that showed these."""
+        """Return the facts after a batch that showed these."""
         last = {
             reader: tuple({node.name: node for node in shown}.values()) for reader, shown in nodes.items()
         }
@@ -160,9 +160,9 @@ class BrokerFacts:
         """Return the sources that read a broker which another source reads, each with the first of them.
 
         Args:
-            names: of the next batch.
-            nodes: of the next batch. Its records may show what one source reports of a start, and not yet
-                what another one does: those of before count, too.
+            names: the result of `same_as` for the next batch.
+            nodes: the nodes of the next batch. Its records may have the report of a start of one source, and
+                not yet of another one: those of before count, too.
         """
         together = {
             reader: [*self.nodes.get(reader, ()), *nodes.get(reader, ())]
@@ -171,7 +171,7 @@ class BrokerFacts:
         return united((one, other) for one, other, _ in same_brokers({**self.same_as, **names}, together))
 
     def as_json(self) -> list[list[Any]]:
-        """Return it as `from_json` reads it: a list for each source."""
+        """Return the facts in a form for `from_json`: a list for each source."""
         return [
             [
                 *reader,
@@ -183,7 +183,7 @@ class BrokerFacts:
 
     @classmethod
     def from_json(cls, facts: list[list[Any]]) -> BrokerFacts:
-        """Return what `as_json` made these facts of."""
+        """Return the facts that `as_json` converted."""
         names: dict[Reader, str] = {}
         nodes: dict[Reader, Sequence[RunningNode]] = {}
         for log_id, source, name, its in facts:
@@ -200,7 +200,7 @@ def broker_column(brokers: Mapping[Reader, Reader]) -> Column:
     """Return the column ``broker``: the same for all sources of one broker, ``LOG_ID/SOURCE`` of the first.
 
     Args:
-        brokers: of `BrokerFacts.brokers`.
+        brokers: the result of `BrokerFacts.brokers`.
     """
     name: Column = F.concat_ws("/", "log_id", "source")
     for reader, first in brokers.items():

@@ -1,4 +1,4 @@
-"""Bronze: the log's records as they stand, each once, as one DataFrame with typed columns.
+"""Bronze: the log's records as they were recorded, each once, as one DataFrame with typed columns.
 
 The columns are those of ``docs/event-log.md``. A column that older files lack is null in them; one that a
 newer gateway added is left out until it is in `RECORD`. Records are in the lake (Parquet) or still in
@@ -43,13 +43,13 @@ from gateway.analytics.session import (
 )
 
 EXACT: Final = DecimalType(20, 0)
-"""Holds every integer of 64 bits, signed and unsigned: 2^64-1 has 20 digits."""
+"""A type for every integer of 64 bits, signed and unsigned: 2^64-1 has 20 digits."""
 
 COMMIT_KIND: Final = "_commit"
 """``kind`` of the line after each block; no record."""
 
 VALUE_KINDS: Final = ("snapshot", "create", "update")
-"""Records with values of an object."""
+"""Kinds of records with values of an object."""
 
 _TEXT, _LONG, _TIME = StringType(), LongType(), TimestampType()
 
@@ -128,10 +128,10 @@ class Bronze:
         records: columns of `gateway.analytics.bronze.LAKE`; each record once by (``log_id``, ``seq``).
         standing: records of the period, and those before it that the same files hold, from the begin of its
             first hour on at least: there stands the head of a segment, which has the schemas and what lives.
-        held: which records the files of these hours hold, as stretches of seq.
-        duplicates: how many records stood in the files once more.
-        uncommitted: lines behind the last commit line of their segment.
-        unreadable: lines of segments that are no JSON object of ours.
+        held: the records that the files of these hours hold, as stretches of seq.
+        duplicates: the number of records that stood in the files once more.
+        uncommitted: the number of lines behind the last commit line of their segment.
+        unreadable: the number of lines of segments that are no JSON object of ours.
     """
 
     records: DataFrame
@@ -143,19 +143,19 @@ class Bronze:
 
     @property
     def missing(self) -> int:
-        """How many records are not there between the first and the last of each log."""
+        """The number of records missing between the first and the last of each log."""
         return sum(len(hole) for hole in coverage.holes(self.held))
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentFile:
-    """What there is in a segment.
+    """The contents of a segment.
 
     Attributes:
         file: its path.
-        committed: seq of the last record that a commit line confirms; ``None`` where there is none.
-        records: lines that are records, confirmed or not.
-        unreadable: lines that are no JSON object of ours.
+        committed: the seq of the last record that a commit line confirms; ``None`` where there is none.
+        records: the number of lines that are records, confirmed or not.
+        unreadable: the number of lines that are no JSON object of ours.
     """
 
     file: str
@@ -166,9 +166,9 @@ class SegmentFile:
 
 @contextmanager
 def bronze(spark: SparkSession, log: str, period: Period) -> Iterator[Bronze]:
-    """The records of the log folder ``log`` in ``period``, lake and segments together; also of a live log.
+    """Yield the records of the log folder ``log`` in ``period``, lake and segments; also of a live log.
 
-    What is still in segments is read here and kept by Spark for as long as the block lasts, because segments
+    Records in segments are read here and kept by Spark for as long as the block lasts, because segments
     turn into files of the lake meanwhile.
 
     Raises:
@@ -207,7 +207,7 @@ def bronze(spark: SparkSession, log: str, period: Period) -> Iterator[Bronze]:
 
 
 def once(records: DataFrame) -> DataFrame:
-    """Return each record once, whichever of its copies: they are the same."""
+    """Return each record once; all copies of a record are the same."""
     return records.dropDuplicates(["log_id", "seq"])
 
 
@@ -225,7 +225,7 @@ def segment_records(lines: DataFrame, segments: Sequence[SegmentFile]) -> DataFr
 
 
 def lake_records(spark: SparkSession, log: str) -> DataFrame:
-    """All records of the lake, of all its hours; a filter by ``dt`` and ``hour`` reads these folders only."""
+    """Return all records of the lake; a filter by ``dt`` and ``hour`` reads only folders of these hours."""
     return spark.read.schema(LAKE).parquet(below(log, LAKE_FOLDER))
 
 
@@ -247,7 +247,7 @@ def lake_stream(spark: SparkSession, log: str, max_files_per_trigger: int = 64) 
 
 
 def once_within(records: DataFrame, lateness: str) -> DataFrame:
-    """Each record of a stream once, remembering every one for ``lateness`` of ``ingest_ts`` (``2 hours``).
+    """Return each record of a stream once, remembered for ``lateness`` of ``ingest_ts`` (``2 hours``).
 
     Records that come later than that behind the newest are dropped: choose it longer than any gateway's files
     are on their way.
@@ -256,7 +256,7 @@ def once_within(records: DataFrame, lateness: str) -> DataFrame:
 
 
 def _lines(spark: SparkSession, storage: Storage, log: str) -> tuple[DataFrame, list[SegmentFile]]:
-    """Return all lines of all segments, read and kept; and what there is in each segment."""
+    """Return all lines of all segments, read and kept, and the contents of each segment."""
     folder = below(log, SEGMENT_FOLDER)
     schema = StructType([*_LINE.fields, StructField(_FILE, StringType())])
     if not storage.exists(folder):

@@ -1,7 +1,7 @@
-"""Which records of which log are at hand: stretches of ``seq``, and what is missing or twice among them.
+"""Coverage: the available records of each log as stretches of ``seq``, and missing or duplicate ones.
 
-A log's ``seq`` goes on without holes, so a few stretches say about millions of records which are there. That
-makes "each record once" cheap: no state and no shuffle by record is needed where files do not overlap.
+A log's ``seq`` goes on without holes, so a few stretches describe millions of records. That makes "each
+record once" cheap: no state and no shuffle by record is needed where files do not overlap.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class FileContents:
-    """What a file holds: ``stretches`` of a log, and how many ``records``, those that are there twice too."""
+    """The contents of a file: ``stretches`` of a log, and the number of ``records``, duplicates included."""
 
     file: str
     stretches: tuple[Stretch, ...]
@@ -38,7 +38,7 @@ class FileContents:
 
 
 def contents(records: DataFrame, file: str = "file") -> list[FileContents]:
-    """Return what each file holds; reads ``log_id``, ``seq`` and the column ``file`` of all records."""
+    """Return the contents of each file; reads ``log_id``, ``seq`` and the column ``file`` of all records."""
     files = (
         records.groupBy("log_id", file)
         .agg(F.min("seq").alias("first"), F.max("seq").alias("last"), F.count("seq").alias("n"))
@@ -58,7 +58,7 @@ def contents(records: DataFrame, file: str = "file") -> list[FileContents]:
 
 
 def _islands(records: DataFrame, file: str) -> dict[tuple[str, str], tuple[Stretch, ...]]:
-    """Stretches of files with holes in them, or with the same record twice."""
+    """Return the stretches of files with holes in them, or with the same record twice."""
     order = Window.partitionBy("log_id", file).orderBy("seq")
     islands = (
         # Records without a hole between them have the same distance to their ranks; dense, so that copies
@@ -104,7 +104,7 @@ def without(all_stretches: Iterable[Stretch], taken: Iterable[Stretch]) -> list[
 
 
 def holes(all_stretches: Iterable[Stretch]) -> list[Stretch]:
-    """Return what is missing between the first and the last record of each log."""
+    """Return the stretches that are missing between the first and the last record of each log."""
     merged = union(all_stretches)
     return [
         Stretch(before.log_id, before.last + 1, after.first - 1)
@@ -114,12 +114,12 @@ def holes(all_stretches: Iterable[Stretch]) -> list[Stretch]:
 
 
 def size(all_stretches: Iterable[Stretch]) -> int:
-    """Return how many records there are, each counted once."""
+    """Return the number of records, each counted once."""
     return sum(len(stretch) for stretch in union(all_stretches))
 
 
 def among(wanted: Sequence[Stretch]) -> Column:
-    """Return whether a record is of one of these stretches."""
+    """Return the condition that a record is of one of these stretches."""
     conditions = [
         (F.col("log_id") == stretch.log_id) & F.col("seq").between(stretch.first, stretch.last)
         for stretch in wanted
@@ -129,7 +129,7 @@ def among(wanted: Sequence[Stretch]) -> Column:
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """From ``begin`` to before ``end``, by ``ingest_ts``; both have a time zone."""
+    """A period from ``begin`` to before ``end``, by ``ingest_ts``; both have a time zone."""
 
     begin: dt.datetime
     end: dt.datetime
@@ -141,15 +141,15 @@ class Period:
 
     @property
     def seconds(self) -> float:
-        """How long it is."""
+        """Its length in seconds."""
         return (self.end - self.begin).total_seconds()
 
     def holds(self, time: str = "ingest_ts") -> Column:
-        """Return whether the column ``time`` is in it."""
+        """Return the condition that the column ``time`` is in the period."""
         return (F.col(time) >= F.lit(self.begin)) & (F.col(time) < F.lit(self.end))
 
     def may_hold_hour(self) -> Column:
-        """Whether an hour of the lake (``dt``, ``hour``) meets it; read from folder names, without a file."""
+        """Return the condition that an hour of the lake meets the period; only folder names are read."""
         first, last = self.begin.astimezone(dt.UTC), self.end.astimezone(dt.UTC)
         day, hour = F.col("dt"), F.col("hour")
         begun = (day > F.lit(first.date())) | ((day == F.lit(first.date())) & (hour >= first.hour))

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 
 def counters_by_hour(samples: DataFrame) -> DataFrame:
-    """Return what counters gained: for each object, element and hour.
+    """Return the gains of counters for each object, element and hour.
 
     ``delta`` DECIMAL(38,0), ``interval_ns`` (time that it was measured over; null beyond 2^63-1),
     ``samples``, ``resets``, and ``peak``, the highest rate per second between two samples.
@@ -36,7 +36,7 @@ def counters_by_hour(samples: DataFrame) -> DataFrame:
 
 
 def objects_by_hour(marks: DataFrame) -> DataFrame:
-    """Return how many objects began and ended in each class and hour; ``inferred``: ends without a report."""
+    """Return the numbers of objects that began and ended by class and hour; ``inferred``: not reported."""
     ended = F.col("kind") == "delete"
     return (
         marks.where(F.col("kind").isin("create", "delete"))
@@ -50,14 +50,14 @@ def objects_by_hour(marks: DataFrame) -> DataFrame:
 
 
 def events_by_hour(events: DataFrame) -> DataFrame:
-    """Return how many events there were: for each name, severity, state and hour."""
+    """Return the number of events for each name, severity, state and hour."""
     return events.groupBy("dt", "hour", "log_id", "source", "package", "event", "severity", "state").agg(
         F.count(F.lit(1)).alias("events")
     )
 
 
 def operations_by_hour(operations: DataFrame) -> DataFrame:
-    """Return how many operations came to an end, and to which: for each class, method, outcome and hour.
+    """Return the number of operations that ended, for each class, method, outcome and hour.
 
     Of those whose ``state`` is ``settled`` the outcome was unknown before: they are among those that ended
     with ``unknown`` too. An ``operation`` counts for as many attempts as its record stands for.

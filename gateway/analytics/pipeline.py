@@ -1,8 +1,8 @@
-"""The stream from the lake to tables of silver and gold: each record once, whatever is killed meanwhile.
+"""The stream from the lake to tables of silver and gold: each record once, also after a kill.
 
-Spark's checkpoint says which files belong to which batch. Beside the tables stands which records were
-published (stretches of seq): files that come again, under whatever name and however late, add nothing. That
-takes a few lines of text, where remembering each record would take a state that grows with the log.
+Spark's checkpoint assigns files to batches. Beside the tables stand the stretches of seq that were published:
+files that come again, under whatever name and however late, add nothing. That takes a few lines of text,
+where remembering each record would take a state that grows with the log.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ _WAIT_SECONDS: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class BatchDone:
-    """A batch was published.
+    """The result of publishing a batch.
 
     Attributes:
-        number: of the batch.
-        records: how many it added.
-        known: how many records of its files had been published before.
+        number: the number of the batch.
+        records: the number of records that it added.
+        known: the number of records of its files that had been published before.
     """
 
     number: int
@@ -65,12 +65,12 @@ class Publisher:
     """Publishes batches of bronze; made for ``foreachBatch``.
 
     Args:
-        storage: where the output is.
-        output: folder of tables, checkpoint and what was published.
+        storage: the storage of the output.
+        output: the folder of tables, checkpoint and published stretches.
         done: called after each batch.
 
     Attributes:
-        batches: how many were published.
+        batches: the number of batches that were published.
     """
 
     def __init__(self, storage: Storage, output: str, done: Callable[[BatchDone], None]) -> None:
@@ -81,7 +81,7 @@ class Publisher:
         self.batches = 0
 
     def __call__(self, records: DataFrame, batch: int) -> None:
-        """Publish what is new in ``records`` as ``batch``; again with the same ones changes nothing."""
+        """Publish the new ones of ``records`` as ``batch``; again with the same ones changes nothing."""
         # Not this one, which may be a repetition after a kill: what it left then must not count as known.
         published, facts = self._published_before(batch)
         files = coverage.contents(records)
@@ -106,9 +106,9 @@ class Publisher:
         self._done(BatchDone(batch, coverage.size(new), count - coverage.size(new)))
 
     def _published_before(self, batch: int) -> tuple[list[Stretch], BrokerFacts]:
-        """Return what all batches before this one published, and showed of sources.
+        """Return the stretches that all batches before this one published, and their facts of sources.
 
-        What this one left when it was cut off is not in it.
+        The results of an interrupted run of this batch are not in it.
         """
         earlier = [name for name in self._storage.names(self._ledger) if 0 <= _batch_of(name) < batch]
         if not earlier:
@@ -142,20 +142,21 @@ def run(
     files_per_batch: int = 64,
     stopping: Event | None = None,
 ) -> None:
-    """Publish the lake of the log folder ``log`` below ``output``, and go on where an earlier run ended.
+    """Publish the lake of the log folder ``log`` below ``output``, and continue where an earlier run ended.
 
     Args:
         spark: the session.
         log: the log's folder.
         output: folder of the tables; one run at a time may write to it.
-        interval_seconds: how often to look for new files; ``None``: what is there now, then return.
+        interval_seconds: the interval of looking for new files; ``None``: publish those there now, and
+            return.
         done: called after each batch.
-        files_per_batch: at most; bounds memory.
+        files_per_batch: the maximum number; bounds memory.
         stopping: once it is set, the batch under way is the last one.
 
     Raises:
         NoLogError: there is no lake.
-        AnalyticsError: what Spark says where a batch cannot be read or written.
+        AnalyticsError: Spark cannot read or write a batch; the text is Spark's.
     """
     storage = Storage(spark)
     if not storage.exists(below(log, bronze.LAKE_FOLDER)):
@@ -192,7 +193,7 @@ def run(
 
 
 def _wait(query: StreamingQuery, publisher: Publisher, stopping: Event) -> None:
-    """Wait for its end, or for that of a batch once it is to stop."""
+    """Wait for the end of the query, or for that of a batch once it is to stop."""
     # In slices, because a signal is only seen between two calls of Java.
     while not stopping.is_set():
         if query.awaitTermination(_WAIT_SECONDS):
@@ -205,12 +206,12 @@ def _wait(query: StreamingQuery, publisher: Publisher, stopping: Event) -> None:
 
 
 def _learned(facts: BrokerFacts, records: DataFrame) -> tuple[BrokerFacts, Column]:
-    """Return what is known of sources after a batch, and the column that names the broker of each row."""
+    """Return the facts of sources after a batch, and the column that names the broker of each row."""
     names, nodes = same_as(silver.source_states(records)), running_nodes(records, facts.nodes)
     return facts.after(names, nodes), broker_column(facts.brokers(names, nodes))
 
 
 def _batch_of(name: str) -> int:
-    """Return the batch that a file of the ledger is of; -1 where it is none."""
+    """Return the number of a ledger file's batch; -1 for any other file."""
     number = name.removeprefix("batch-").removesuffix(".json")
     return int(number) if number.isdecimal() else -1

@@ -1,4 +1,4 @@
-"""Starts Spark with what suits a small machine, and reads and writes files wherever Spark reaches them.
+"""Spark sessions for a small machine, and access to files wherever Spark reaches them.
 
 Everything in `Storage` goes through Hadoop's ``FileSystem`` in Spark's own virtual machine, so that a path
 means the same here as in ``spark.read``: on a disk, on HDFS, in an object store.
@@ -41,11 +41,11 @@ class MissingError(AnalyticsError):
 
 
 JAVA_VERSION: Final = 17
-"""The least that Spark 4 runs on."""
+"""The lowest version of Java for Spark 4."""
 
 SPARK_ERRORS: Final = (PySparkException, Py4JJavaError)
-"""What a failed job raises: PySpark translates some exceptions of Java, and lets the others through, such as
-that of a file that is gone (``SparkException: Job aborted due to stage failure``).
+"""Exceptions of a failed job: PySpark translates some of Java's exceptions, and lets the others through, such
+as that of a file that is gone (``SparkException: Job aborted due to stage failure``).
 """
 
 _ADVICE: Final = (
@@ -87,11 +87,11 @@ _LOCAL: Final = {
 
 @dataclass(frozen=True, slots=True)
 class SparkSettings:
-    """How to start Spark.
+    """The settings of Spark.
 
     Attributes:
-        master: where it runs, such as ``local[2]``, ``yarn``, ``spark://HOST:7077``.
-        conf: settings by their Spark names; they hold over everything that is set here.
+        master: the place where it runs, such as ``local[2]``, ``yarn``, ``spark://HOST:7077``.
+        conf: settings by their Spark names; they have precedence over everything that is set here.
     """
 
     master: str = "local[*]"
@@ -101,7 +101,7 @@ class SparkSettings:
         """Return every setting by its Spark name.
 
         Args:
-            temporary: folder of what the driver needs for the time of its life.
+            temporary: the folder of the driver's temporary files.
         """
         local = _LOCAL | {"spark.local.dir": str(temporary)} if self.master.startswith("local") else {}
         java = f'-Dlog4j2.configurationFile="{_LOGGING.as_uri()}" -Djava.io.tmpdir="{temporary}"'
@@ -112,7 +112,7 @@ class SparkSettings:
 
 @contextmanager
 def session(settings: SparkSettings, name: str = "AMQP management gateway") -> Iterator[SparkSession]:
-    """A session that ends with the block.
+    """Yield a session that ends with the block.
 
     Raises:
         MissingError: there is no Java that Spark can run on.
@@ -150,7 +150,7 @@ def _remove(temporary: TemporaryFolder) -> None:
 
 
 def check_java() -> None:
-    """See that the Java that Spark will find is new enough.
+    """Check that the Java that Spark will find is new enough.
 
     Raises:
         MissingError: there is none, or it is too old.
@@ -171,14 +171,14 @@ def check_java() -> None:
 
 
 def is_file_gone(error: BaseException) -> bool:
-    """Return whether an error of Spark is that a file was removed or renamed between listing and reading."""
+    """Return whether an error of Spark means that a file was removed or renamed before it was read."""
     return any(_FILE_GONE in said for said in _said(error))
 
 
 def reason(error: BaseException) -> str:
-    """Return what an error of Spark says, in one line: without the plan and the stack behind it.
+    """Return the message of an error of Spark in one line: without the plan and the stack behind it.
 
-    Of an exception of Java it is the first cause: what failed in a task, not that the job failed.
+    For an exception of Java it is that of the first cause: the failure of a task, not that of the job.
     """
     lines = (_said(error)[-1].strip() or type(error).__name__).splitlines()
     text = lines[-1] if any(line.endswith(_TRACEBACK) for line in lines) else lines[0]
@@ -191,7 +191,7 @@ def reason(error: BaseException) -> str:
 
 
 def _said(error: BaseException) -> list[str]:
-    """Return what an error says; of an exception of Java also what its causes say, the first cause last."""
+    """Return the message of an error; for one of Java also those of its causes, the first cause last."""
     if not isinstance(error, Py4JJavaError):
         return [str(error)]
     said = []
@@ -203,7 +203,7 @@ def _said(error: BaseException) -> list[str]:
 
 
 class Storage:
-    """What is at paths that Spark understands.
+    """The files at paths that Spark understands.
 
     A rename is one step on local disks, HDFS and stores with folders (ABFS); on plain S3 it is a copy.
     """
@@ -220,7 +220,7 @@ class Storage:
         return bool(self._system(place).exists(place))
 
     def names(self, path: str) -> list[str]:
-        """What is in a folder, in order; nothing where there is no folder. Hidden names are left out."""
+        """Return the names in a folder, in order, without hidden ones; none where there is no folder."""
         place = self._place(path)
         system = self._system(place)
         if not system.exists(place):
@@ -229,7 +229,7 @@ class Storage:
         return sorted(name for name in names if not name.startswith("."))
 
     def move(self, path: str, target: str) -> None:
-        """Rename a folder to what is not there yet, making the folders above it."""
+        """Rename a folder to a path that does not exist yet, making the folders above it."""
         place, goal = self._place(path), self._place(target)
         system = self._system(place)
         system.mkdirs(goal.getParent())
@@ -279,7 +279,7 @@ class Tables:
     """The tables below one folder; one writer at a time.
 
     Args:
-        storage: where the folder is.
+        storage: the storage of the folder.
         folder: its path.
     """
 

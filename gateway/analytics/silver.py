@@ -16,10 +16,10 @@ from pyspark.sql import functions as F  # noqa: N812
 from gateway.analytics.bronze import EXACT, VALUE_KINDS
 
 SAME_CREATION_SECONDS: Final = 1.0
-"""Two times of creation that differ by less are one, seen in two ways."""
+"""The difference in seconds below which two times of creation are the same."""
 
 DELTA: Final = "struct<delta:decimal(20,0),interval_ns:bigint,reset:boolean>"
-"""How a counter went on."""
+"""The type of a counter's change since its last record."""
 
 DELTAS: Final = f"map<string,{DELTA}>"
 """The column ``deltas`` of bronze, which is JSON text."""
@@ -30,7 +30,7 @@ _NANOSECONDS: Final = 1e9
 
 
 def samples(records: DataFrame, elements: Collection[str] | None = None) -> DataFrame:
-    """One row for each object, element and sample.
+    """Return one row for each object, element and sample.
 
     Columns: the record's place, times and object; ``kind`` of the record (a ``snapshot`` repeats what was
     recorded before); ``element``; ``type`` (``integer``, ``number``, ``boolean``, ``text``, ``list``,
@@ -40,7 +40,7 @@ def samples(records: DataFrame, elements: Collection[str] | None = None) -> Data
 
     Args:
         records: bronze.
-        elements: which ones; all where it is left out.
+        elements: the chosen elements; all where it is left out.
     """
     chosen = records.where(
         F.col("kind").isin(*VALUE_KINDS) & (F.col("values").isNotNull() | F.col("absent").isNotNull())
@@ -77,7 +77,7 @@ def samples(records: DataFrame, elements: Collection[str] | None = None) -> Data
 def deltas(records: DataFrame) -> DataFrame:
     """Return the rows of `samples` that have a ``delta``, without their values: several times quicker.
 
-    Columns: as of `samples`, but ``type``, ``integer``, ``number``, ``boolean`` and ``text``.
+    Columns: those of `samples`, but ``type``, ``integer``, ``number``, ``boolean`` and ``text``.
     """
     chosen = records.where(F.col("kind").isin(*VALUE_KINDS) & F.col("deltas").isNotNull())
     entry = F.explode(F.from_json("deltas", DELTAS))
@@ -99,21 +99,21 @@ def deltas(records: DataFrame) -> DataFrame:
 
 
 def rate(delta: Column, interval_ns: Column) -> Column:
-    """Per second; null where it cannot be known, never negative."""
+    """Return the rate per second; null where it cannot be known, never negative."""
     known = (delta >= 0) & (interval_ns > 0)
     return F.when(known, delta.cast("double") / interval_ns * _NANOSECONDS)
 
 
 def life_marks(records: DataFrame) -> DataFrame:
-    """What happened to objects: a row for each ``create``, ``delete``, and ``snapshot`` that shows one.
+    """Return the marks of lives: a row for each ``create``, ``delete``, and ``snapshot`` of an object.
 
-    And for each ``start`` of a segment, which has no object: what lives is shown again behind it.
+    There is also a row for each ``start`` of a segment, without object: living ones are shown again after it.
     """
     return _marks(records.where(F.col("kind").isin("start", "create", "delete", "snapshot")))
 
 
 def lives(records: DataFrame) -> DataFrame:
-    """One row for each life of each object.
+    """Return one row for each life of each object.
 
     A life begins with the object's ``create``, or where the log begins to show it, and ends with its
     ``delete``. A durable object that is made again under its name has another life. Columns: the object;
@@ -169,7 +169,7 @@ def lives(records: DataFrame) -> DataFrame:
 
 
 def events(records: DataFrame) -> DataFrame:
-    """One row for each event; ``sample_ts``: when it happened by the agent's clock, ``values``: JSON text."""
+    """Return one row for each event; ``sample_ts``: its time by the agent's clock, ``values``: JSON text."""
     return records.where(F.col("kind") == "event").select(
         *_PLACE,
         *("event_id", "source", "package", "event", "severity", "state", "condition", "text"),
@@ -178,10 +178,10 @@ def events(records: DataFrame) -> DataFrame:
 
 
 def operations(records: DataFrame) -> DataFrame:
-    """One row for each record of an operation; the last one of an ``operation_id`` has its state.
+    """Return one row for each record of an operation; the last one of an ``operation_id`` has its state.
 
     ``state``: ``begun`` (again at each segment's head while it is under way), ``ended``, or ``settled``;
-    ``outcome`` is null while it is under way; ``attempts``: for how many refused ones the record stands, 1
+    ``outcome`` is null while it is under way; ``attempts``: the number of refused ones for which it stands, 1
     where it does not say; ``values``, ``former``, ``found``: JSON text.
     """
     return records.where(F.col("kind") == "operation").select(
@@ -193,14 +193,14 @@ def operations(records: DataFrame) -> DataFrame:
 
 
 def source_states(records: DataFrame) -> DataFrame:
-    """One row for each record of the state of a source, or of an agent (``agent`` is not null)."""
+    """Return one row for each record of the state of a source, or of an agent (``agent`` is not null)."""
     return records.where(F.col("kind").isin("source", "agent")).select(
         *_PLACE, "kind", "source", "dialect", "agent", "state", "text", "sample_ts", "values"
     )
 
 
 def gaps(records: DataFrame) -> DataFrame:
-    """One row for each time in which something was missed, or not recorded; ``seconds`` is how long.
+    """Return one row for each time in which something was missed, or not recorded; ``seconds``: its length.
 
     ``covered``: sources that the gap does not concern; they have gaps of their own for what they missed.
     """
@@ -214,7 +214,7 @@ def gaps(records: DataFrame) -> DataFrame:
 
 
 def schemas(records: DataFrame) -> DataFrame:
-    """One row for each element of each class, as last recorded.
+    """Return one row for each element of each class, as last recorded.
 
     Columns: ``group`` (``property`` or ``statistic``), ``type``, ``kind``, ``unit``, ``description``.
     """
@@ -234,9 +234,10 @@ def schemas(records: DataFrame) -> DataFrame:
 
 
 def shown_since(records: DataFrame) -> DataFrame:
-    """When the last segment but one began (``shown_since``), for each log: what lives was shown since.
+    """Return the begin of the last segment but one (``shown_since``), for each log.
 
-    The last one may have begun a moment ago, and not have repeated all that lives yet.
+    Objects that live were shown since then. The last segment may have begun a moment ago, and may not have
+    repeated all of them yet.
     """
     heads = records.where(F.col("kind") == "start").groupBy("log_id")
     ordered = F.sort_array(F.collect_list("ingest_ts"), asc=False)
@@ -270,7 +271,7 @@ def _is_text(form: Column) -> Column:
 
 
 def _sightings(updates: DataFrame) -> DataFrame:
-    """Return the first and the last ``update`` of each object: enough to know when it was seen."""
+    """Return the first and the last ``update`` of each object, which show when it was seen."""
     named = ("log_id", "source", "package", "class", "object_id", "object_name", "agent")
     # Numbers only are gathered, and text is what they are gathered by, because that needs no sorting.
     ends = updates.groupBy(*named).agg(
@@ -301,7 +302,7 @@ def _lived() -> Column:
 
 
 def _seconds(begin: Column, end: Column) -> Column:
-    """From one time to another; null where the later one is earlier."""
+    """Return the seconds from one time to another; null where the later one is earlier."""
     # Microseconds as integers: a double has not enough digits for a time since 1970 and its microseconds.
     lasted = F.unix_micros(end) - F.unix_micros(begin)
     return F.when(lasted >= 0, lasted / 1e6)

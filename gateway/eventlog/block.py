@@ -1,4 +1,4 @@
-"""Blocks of the event log: records to lines with a commit line behind them, and any octets back to blocks.
+"""Blocks of the event log: records to lines with a commit line behind them, and octets back to blocks.
 
 The form is specified in ``docs/event-log.md``, "Lines". Writing: a `BlockDraft` takes records, each encoded
 once, and is sealed with its commit line. Reading: a `BlockScanner` takes octets in pieces of any size and
@@ -18,16 +18,16 @@ import msgspec
 from gateway.eventlog.record import COMMIT_KIND, AnyRecord, LogRecord, ObjectChange
 
 MAX_BLOCK_RECORDS: Final = 2_500
-"""Records of one block: larger ones are slower to write and to read."""
+"""The maximum number of records of one block: larger ones are slower to write and to read."""
 
 MAX_RECORD_OCTETS: Final = 1 << 20
-"""Of one line with its end; a record beyond it is written without its values, and says so."""
+"""The maximum size of a line with its end; a larger record is written without its values, and says so."""
 
 FULL_BLOCK_OCTETS: Final = 4 << 20
-"""A block that has so many takes no further record."""
+"""The size from which a block takes no further record."""
 
 MAX_BLOCK_OCTETS: Final = FULL_BLOCK_OCTETS + MAX_RECORD_OCTETS
-"""Of the record lines of one block; a reader looks no further for a commit line."""
+"""The maximum size of the record lines of a block; a reader looks no further for a commit line."""
 
 _MAX_LOG_ID: Final = 64
 _MAX_COMMIT_LINE: Final = 256
@@ -46,14 +46,14 @@ _COMMIT_LINE: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A block that is whole: its commit line fits its octets, and each line has the seq that it must have.
+    """A whole block: its commit line fits its octets, and each line has its required seq.
 
     Attributes:
         log_id: identity of the log.
-        first_seq: of its first record; each further line has one more.
-        last_seq: of its last record.
-        offset: where it begins in what was scanned, in octets.
-        end: where what is behind its commit line begins.
+        first_seq: the seq of its first record; each further line has one more.
+        last_seq: the seq of its last record.
+        offset: its beginning in the scanned octets.
+        end: the offset behind its commit line.
         lines: the record lines with their line ends, without the commit line.
     """
 
@@ -65,7 +65,7 @@ class Block:
     lines: bytes
 
     def split(self) -> list[bytes]:
-        """The record lines without their line ends, in order."""
+        """Return the record lines without their line ends, in order."""
         return self.lines.split(b"\n")[:-1]
 
 
@@ -74,10 +74,10 @@ class Damage:
     """Octets that are no whole block.
 
     Attributes:
-        offset: where they begin in what was scanned.
-        end: where what may be a block again begins.
-        expected: what should be there.
-        found: what is.
+        offset: their beginning in the scanned octets.
+        end: where a block may begin again.
+        expected: a description of the expected octets.
+        found: a description of the octets found.
         unfinished: nothing contradicts a block that is still being written: the octets just end.
     """
 
@@ -92,7 +92,7 @@ class Damage:
 
 
 class DamageError(Exception):
-    """What was read is no log; carries the `Damage`."""
+    """The octets read are no log; ``damage`` is the `Damage`."""
 
     def __init__(self, where: object, damage: Damage) -> None:
         super().__init__(f"{where}: {damage}")
@@ -106,7 +106,7 @@ def is_log_id(text: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class CommitLine:
-    """What a commit line says: identity of the log, seq of the last record, number of records."""
+    """The content of a commit line: identity of the log, seq of the last record, number of records."""
 
     log_id: str
     seq: int
@@ -114,7 +114,7 @@ class CommitLine:
 
 
 def read_commit_line(line: bytes) -> CommitLine | None:
-    """Return what a line with its end says; ``None`` where it is no commit line. Nothing is checked by it."""
+    """Parse a line with its end, without further checks; ``None`` where it is no commit line."""
     match = _COMMIT_LINE.fullmatch(line)
     return match and CommitLine(match["log_id"].decode(), int(match["seq"]), int(match["n"]))
 
@@ -123,9 +123,9 @@ class BlockDraft:
     """A block that is being filled; the writer's half.
 
     Attributes:
-        first_seq: of the first record.
-        records: how many it has.
-        lines: what it has so far, and the commit line when it is sealed.
+        first_seq: the seq of the first record.
+        records: the number of its records.
+        lines: the lines so far, and the commit line when it is sealed.
     """
 
     __slots__ = ("_crc", "_log_id", "_prefix", "_sealed", "_summed", "first_seq", "lines", "records")
@@ -144,7 +144,7 @@ class BlockDraft:
 
     @property
     def next_seq(self) -> int:
-        """Of the record that is added next."""
+        """The seq of the record that is added next."""
         return self.first_seq + self.records
 
     @property
@@ -156,7 +156,7 @@ class BlockDraft:
         """Append a record, also to a full block; one that is too large is recorded without its values.
 
         Returns:
-            Octets of its line.
+            The size of its line, in octets.
 
         Raises:
             TypeError, ValueError: a value has no form in JSON; the block is as it was.
@@ -182,13 +182,13 @@ class BlockDraft:
         return octets
 
     def add_all(self, records: Iterable[AnyRecord], ingest_ts: str, octets: int) -> int:
-        """Append records for as long as nothing about them is special: quicker than `add` for each.
+        """Append records that need no special treatment; quicker than `add` for each.
 
-        It ends where the block is full, after so many ``octets``, and before a record that is of another time
-        than ``ingest_ts``, too large, or without a form in JSON; `add` is for that one.
+        It ends where the block is full, after so many ``octets``, and before a record whose time is not
+        ``ingest_ts``, which is too large, or which has no form in JSON; `add` is for that one.
 
         Returns:
-            How many records were appended.
+            The number of records appended.
         """
         lines, prefix = self.lines, self._prefix
         first = seq = self.next_seq
@@ -216,7 +216,7 @@ class BlockDraft:
         return seq - first
 
     def seal(self) -> bytearray:
-        """Put the commit line behind the records, if it is not there; the whole block as it is written."""
+        """Return the whole block as it is written, with the commit line appended if it is missing."""
         if self._sealed:
             return self.lines
         assert self.records
@@ -234,7 +234,7 @@ class BlockDraft:
         return self.lines
 
     def _sum(self) -> None:
-        """Take into the CRC the lines that are not in it yet: best soon after they were made."""
+        """Add to the CRC the lines that are not in it yet; best soon after they were made."""
         # A slice of a bytearray would be a copy. The view must end before the lines grow again.
         with memoryview(self.lines) as lines:
             self._crc = zlib.crc32(lines[self._summed :], self._crc)
@@ -255,7 +255,7 @@ class BlockScanner:
         self._spoilt: int | None = None  # where octets began that were given up, waiting for their end
 
     def feed(self, octets: bytes) -> Iterator[Block | Damage]:
-        """Take the next octets; what became certain by them. To be exhausted before more is fed."""
+        """Yield the blocks and damages completed by the next octets; exhaust it before more is fed."""
         self._waiting += octets
         while (found := self._commit_line()) is not None:
             yield self._judged(*found)
@@ -265,7 +265,7 @@ class BlockScanner:
             self._cut(len(self._waiting) - _MAX_COMMIT_LINE)
 
     def finish(self) -> Damage | None:
-        """Return what is left behind the last commit line when there are no more octets."""
+        """Return the damage behind the last commit line, when there are no more octets; ``None`` for none."""
         if not self._waiting and self._spoilt is None:
             return None
         begun = bytes(self._waiting[: len(_LINE_BEGIN)])
@@ -279,7 +279,7 @@ class BlockScanner:
         return Damage(offset, self._offset, _A_BLOCK, found, unfinished)
 
     def _commit_line(self) -> tuple[int, re.Match[bytes]] | None:
-        """Where the next commit line begins, and what it says; ``None`` while there is no whole one."""
+        """Return the offset and the match of the next commit line; ``None`` while there is no whole one."""
         waiting = self._waiting
         while (mark := waiting.find(_MARK, self._searched)) >= 0:
             end = waiting.find(b"\n", mark, mark + _MAX_COMMIT_LINE) + 1
@@ -316,12 +316,12 @@ class BlockScanner:
 
 
 def shown(octets: bytes) -> str:
-    """Octets of a stranger for people: as a Python literal, at most 40 of them."""
+    """Return a stranger's octets in printable form: a Python literal of at most 40 of them."""
     return repr(octets[:_SHOWN_OCTETS])[1:]
 
 
 def _block(lines: bytes, commit: re.Match[bytes], offset: int, end: int) -> Block | Damage:
-    """Return the block, if its lines are what their commit line says."""
+    """Return the block, or the damage where its lines contradict their commit line."""
     last_seq = int(commit["seq"])
     first_seq = last_seq - int(commit["n"]) + 1
     contradiction = _outer_contradiction(lines, commit, first_seq) or _inner_contradiction(
@@ -333,7 +333,7 @@ def _block(lines: bytes, commit: re.Match[bytes], offset: int, end: int) -> Bloc
 
 
 def _outer_contradiction(lines: bytes, commit: re.Match[bytes], first_seq: int) -> tuple[str, str] | None:
-    """Return what the commit line lets expect, and what there is instead."""
+    """Return a contradiction of the lines to the commit line: expected and found; ``None`` for none."""
     octets, crc = int(commit["len"]), commit["crc"].decode()
     if len(lines) != octets:
         return f"{octets} octets before the commit line", f"{len(lines)}"
@@ -348,7 +348,7 @@ def _outer_contradiction(lines: bytes, commit: re.Match[bytes], first_seq: int) 
 def _inner_contradiction(
     lines: bytes, log_id: bytes, first_seq: int, last_seq: int
 ) -> tuple[str, str] | None:
-    """Return whether a line is missing, foreign or too much."""
+    """Return where a line is missing, foreign or too much: expected and found; ``None`` for none."""
     # Each line is compared although the CRC fits: the CRC says that the octets are those that were written,
     # not that they belong here.
     prefix = b'{"log_id":"%s","seq":%%d,' % log_id
@@ -364,7 +364,7 @@ def _inner_contradiction(
 
 
 def _without_values(record: AnyRecord, octets: int) -> LogRecord:
-    """Return the same record, small enough: what it is about, and that its values are missing."""
+    """Return the record without its values, with a text that says so."""
     if isinstance(record, ObjectChange):
         record = record.record()
     return LogRecord(

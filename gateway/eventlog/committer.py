@@ -1,4 +1,4 @@
-"""The log's writing thread: from the queue to the disk, and where it goes on after the writer before.
+"""The log's writing thread, from the queue to the disk, and the recovery of where the last writer ended.
 
 One thread writes, so that a disk that hangs stops nothing else. A batch that could not be committed is tried
 again until it succeeds; meanwhile records wait. `look` finds what the last writer left, however it ended, and
@@ -45,12 +45,12 @@ class Unclosed:
     """A segment that takes no more records and is not complete yet.
 
     Attributes:
-        path: of its file.
+        path: its file.
         first_seq: as its name says.
-        last_seq: of the last record that is kept; ``first_seq - 1`` for none.
-        last_ts: its ``ingest_ts``.
-        octets: from its beginning, that are kept.
-        keep_tail: what is behind them goes to ``lost/``; else it is in another segment, or nowhere needed.
+        last_seq: the seq of the last record that is kept; ``first_seq - 1`` for none.
+        last_ts: ``ingest_ts`` of that record.
+        octets: the number of octets that are kept, from its beginning.
+        keep_tail: the octets behind them go to ``lost/``; else they are in another segment, or not needed.
     """
 
     path: Path
@@ -72,18 +72,18 @@ class SegmentWriter:
     """Writes the segments of one log.
 
     Args:
-        folder: of the log.
-        identity: of the log; brought to the disk before the first segment.
-        disk: that the folder is on.
-        min_free: octets that are left free on it.
-        unclosed: what recovery found, oldest first.
-        trusted_ts: for ``LOG``.
+        folder: the log's folder.
+        identity: the log's identity; brought to the disk before the first segment.
+        disk: the disk of the folder.
+        min_free: the number of octets that are left free on it.
+        unclosed: segments found by recovery, oldest first.
+        trusted_ts: returns the value of that name for ``LOG``.
 
     Attributes:
         unclosed: segments that could not be completed yet; they are tried again with each new segment.
-        unclosed_because: what stood in the way the last time.
-        written: octets so far.
-        segments: begun so far.
+        unclosed_because: the last error that prevented it.
+        written: the number of octets so far.
+        segments: the number of segments begun so far.
         head_ends_at: seq of the last record of the last head that was recorded whole; 0 for none.
     """
 
@@ -112,14 +112,14 @@ class SegmentWriter:
 
     @property
     def open_path(self) -> Path | None:
-        """Of the segment that is being written."""
+        """The path of the segment that is being written."""
         return None if self._open is None else self._open.kept.path
 
     def commit(self, batch: Batch) -> None:
         """Bring a batch to the disk; it can be tried again where this fails.
 
         Raises:
-            OSError: it is not known to be there.
+            OSError: the batch may not be there.
         """
         if self._open is None:
             self._disk.make_folder(self._folder / SEGMENTS)
@@ -148,7 +148,7 @@ class SegmentWriter:
         self._note_head(self._open.kept)
 
     def close(self) -> None:
-        """Complete the open segment, and what is unclosed; where that fails it is tried again later."""
+        """Complete the open segment and the unclosed ones; after a failure this is tried again later."""
         self._end_open()
         self.unclosed_because = ""
         for unclosed in tuple(self.unclosed):
@@ -163,7 +163,7 @@ class SegmentWriter:
                 self.unclosed.remove(unclosed)
 
     def _note_head(self, written: Unclosed) -> None:
-        """Where the whole head of the open segment is on the disk, older ones need not be read at a start."""
+        """Note in ``LOG`` that the open segment's head is whole on the disk: a start needs no older one."""
         is_there = written.first_seq <= self.head_ends_at <= written.last_seq
         # Once for each segment.
         if is_there and self._identity.standing_seq < written.first_seq:
@@ -193,7 +193,7 @@ class SegmentWriter:
             self._open = None
 
     def _complete(self, unclosed: Unclosed) -> None:
-        """Cut what is not kept; then the name says that the segment is complete."""
+        """Cut off the octets that are not kept, and give the segment the name of a complete one."""
         if unclosed.keep_tail:
             name = f"{unclosed.first_seq:020}-{unclosed.octets}.tail"
             self._disk.copy_tail(unclosed.path, unclosed.octets, self._folder / LOST / name)
@@ -208,7 +208,7 @@ class SegmentWriter:
             self._disk.rename(unclosed.path, complete)
 
     def _pass_over(self, unclosed: Unclosed) -> None:
-        """No seq of a segment is given again, whatever becomes of it."""
+        """Note in ``LOG`` the last seq of a segment, so that it is never given again."""
         if unclosed.last_seq >= self._identity.next_seq:
             self._write_identity(
                 msgspec.structs.replace(
@@ -227,30 +227,30 @@ class SegmentWriter:
 
 
 ENOUGH_OCTETS: Final = 2 << 20
-"""So many waiting octets are committed at once, without waiting for more."""
+"""The number of waiting octets from which they are committed without waiting for more."""
 
 SLOW_SECONDS: Final = 1.0
-"""A commit that takes longer is trouble; the trouble ends with one that takes less than half of it."""
+"""The duration from which a commit is trouble; the trouble ends with one shorter than half of it."""
 
 CLOSING_ATTEMPTS: Final = 3
-"""So often is a batch tried when the log is being closed; before, there is no end to it."""
+"""The number of attempts to write a batch while the log is being closed; before, there is no limit."""
 
 _NEVER: Final = 2**63
 
 
 class Committer:
-    """Commits what waits.
+    """Commits the waiting records.
 
     Args:
         waiting: the queue.
         write: brings a batch to the disk, in a thread of its own; `OSError` where it failed.
-        interval_seconds: for which records wait for others at most.
-        retry_seconds: after a failure.
-        on_state: called with what stands in the way, and in words; of ``WRITING`` when it is over.
-        on_commit: called for each commit, and how many attempts it took.
+        interval_seconds: the time that records wait for others at most.
+        retry_seconds: the pause after a failure.
+        on_state: called with the state and its detail in words; with ``WRITING`` when trouble is over.
+        on_commit: called for each commit, with the number of its attempts.
 
     Attributes:
-        committed: seq of the last record on the disk.
+        committed: the seq of the last record on the disk.
         stir_above: when more octets than this were appended, since the start, `stir` has to be called.
     """
 
@@ -283,7 +283,7 @@ class Committer:
         self._numbers = itertools.count()
 
     def stir(self) -> None:
-        """Wake the committer: enough waits to be written."""
+        """Wake the committer, because enough records wait to be written."""
         self.stir_above = _NEVER
         self._stirred.set()
 
@@ -293,12 +293,12 @@ class Committer:
         self._stirred.set()
 
     def close(self) -> None:
-        """Commit what waits and no more; what fails `CLOSING_ATTEMPTS` times is given up."""
+        """Commit the waiting records and end; a batch that fails `CLOSING_ATTEMPTS` times is given up."""
         self._closing = True
         self.stir()
 
     async def reached(self, seq: int) -> None:
-        """Return when the record with this seq is on the disk.
+        """Wait until the record with this seq is on the disk.
 
         Raises:
             EventLogClosedError: it will never be.
@@ -316,10 +316,10 @@ class Committer:
         """Commit until closed.
 
         Args:
-            finish: what the thread does in the end, when nothing waits any more.
+            finish: called in the thread in the end, when nothing waits any more.
 
         Raises:
-            Exception: what ``write`` raised beyond `OSError`.
+            Exception: any exception of ``write`` except `OSError`.
         """
         loop = asyncio.get_running_loop()
         try:
@@ -340,7 +340,7 @@ class Committer:
             self._end()
 
     async def _until(self, octets: int, deadline: float | None) -> None:
-        """Wait until more than so many octets wait."""
+        """Wait until more than so many octets wait, the deadline, or closing."""
         if self._waiting.octets > octets or self._closing:
             return
         if deadline is not None and self._hurried > self.committed:
@@ -353,7 +353,7 @@ class Committer:
         self.stir_above = _NEVER
 
     async def _commit(self, batch: Batch) -> bool:
-        """Return whether the batch is on the disk; if not, the log is being closed."""
+        """Commit a batch; return whether it is on the disk. If not, the log is being closed."""
         attempts = 1
         while (error := await self._attempt(batch)) is not None:
             self._on_state(state_of(error), _words(error))
@@ -407,7 +407,7 @@ def _words(error: OSError) -> str:
 
 
 MAX_PROBLEMS: Final = 100
-"""Findings that one recovery reports; the first ones."""
+"""The maximum number of problems that one recovery reports; the first ones."""
 
 _LAST_LINE: Final = 512
 _ATTEMPTS: Final = 10
@@ -415,14 +415,14 @@ _ATTEMPTS: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """What was found.
+    """The result of a recovery.
 
     Attributes:
-        identity: of the log; ``None`` for one that has to be made.
-        next_seq: of the next record.
-        last_ts: ``ingest_ts`` of the last record; empty where none is known.
+        identity: the log's identity; ``None`` for a log that has to be made.
+        next_seq: the seq of the next record.
+        last_ts: ``ingest_ts`` of the last record; empty where it is not known.
         unclosed: segments that have to be completed, oldest first.
-        problems: what is not as it should be, a line for each.
+        problems: deviations from the expected form, a line for each.
     """
 
     identity: LogIdentity | None
@@ -433,7 +433,7 @@ class Recovery:
 
 
 def look(folder: Path) -> Recovery:
-    """Return what there is of the log in ``folder``; reads open segments whole, of others the end.
+    """Examine the log in ``folder``; open segments are read whole, of others the end.
 
     Raises:
         EventLogError: its identity is missing, damaged or not that of its files, or it cannot be read.
@@ -457,7 +457,7 @@ def look(folder: Path) -> Recovery:
 
 @dataclass(frozen=True, slots=True)
 class _End:
-    """Of what is kept of a segment."""
+    """The end of the kept part of a segment."""
 
     last_seq: int
     last_ts: str = ""
@@ -522,7 +522,7 @@ class _Look:
         return end
 
     def _scan(self, segment: Segment, following: int | None) -> _End:
-        """Return the end of what is acknowledged.
+        """Return the end of the acknowledged part of a segment.
 
         Behind damage there can be whole blocks. Those of the last commit may have reached the disk in any
         order before a power cut: they are cut off with it. Damage that is older than the last commit is of

@@ -1,11 +1,11 @@
-"""Compaction: one complete segment becomes one Parquet file of the lake, then goes.
+"""Compaction: one complete segment becomes one Parquet file of the lake, and is deleted.
 
 The steps, each on the disk before the next: the segment's blocks are checked; a draft is made in a hidden
 folder of the lake, with a checksum of its own, and read back; it takes its name; the segment is deleted.
 A process that is killed in between leaves a draft, which the next one removes, or a segment beside its file,
 which the next one deletes. A file of the lake is never written again while it holds what its segment holds.
 
-A damaged segment is set aside in ``lost/``; the file then has what is whole in it.
+A damaged segment is set aside in ``lost/``; the file then has the records of its whole blocks.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from gateway.eventlog.segment import (
 )
 
 MEMORY_MEBIBYTES: Final = 256
-"""For data of DuckDB. Measured: 100,000 records of 650 octets take 200 MB in all, 400,000 take 265."""
+"""For DuckDB's data. Measured: 100,000 records of 650 octets take 200 MB in all, 400,000 take 265 MB."""
 
 _LOCK: Final = ".lock"
 _ATTEMPTS: Final = 3
@@ -67,16 +67,16 @@ class CompactionBusyError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
-    """What became of a segment.
+    """The outcome of the compaction of a segment.
 
     Attributes:
-        segment: that was compacted; it is gone.
-        file: what it became; ``None`` where nothing in it is whole.
-        records: of the file.
-        octets: of the segment.
-        file_octets: of the file.
-        problems: what was damaged, in words.
-        set_aside: where a damaged segment lies now.
+        segment: the segment that was compacted; it is gone.
+        file: the file made of it; ``None`` where no block in it is whole.
+        records: the number of records of the file.
+        octets: the size of the segment.
+        file_octets: the size of the file.
+        problems: descriptions of the damage.
+        set_aside: the present path of a damaged segment.
     """
 
     segment: Segment
@@ -89,20 +89,20 @@ class Compacted:
 
 
 class Compactor:
-    """Compacts the log in ``folder``; to be entered, and then the only one that does.
+    """Compacts the log in ``folder``; a context manager that excludes other compactors.
 
     Raises:
-        CompactionBusyError: on entering: another one does.
+        CompactionBusyError: on entering: another process compacts this log.
         OSError: on entering: the folder cannot be written to.
     """
 
     def __init__(self, folder: Path, *, memory_mebibytes: int = MEMORY_MEBIBYTES, wait: bool = False) -> None:
-        """Do not work yet.
+        """Store the settings; the work begins on entering.
 
         Args:
-            folder: of the log.
+            folder: the log's folder.
             memory_mebibytes: for data of DuckDB.
-            wait: for another one that compacts, instead of being refused.
+            wait: wait for another compactor to end, instead of being refused.
         """
         self._folder = folder
         self._lake = folder / LAKE
@@ -140,7 +140,7 @@ class Compactor:
         self._lock = None
 
     def interrupt(self) -> None:
-        """End what another thread compacts: it raises `CompactionError` soon, and so does what follows."""
+        """Interrupt a compaction in another thread: it and all later ones raise `CompactionError`."""
         self._interrupted = True
         if self._database is not None:
             self._database.interrupt()
@@ -149,7 +149,7 @@ class Compactor:
         """Make a file of a complete segment, and delete the segment.
 
         Returns:
-            What became of it; ``None`` where the segment is gone, as by retention.
+            The outcome; ``None`` where the segment is gone, as by retention.
 
         Raises:
             CompactionError: it cannot be done now.
@@ -177,7 +177,7 @@ class Compactor:
                 shutil.rmtree(draft, ignore_errors=True)
 
     def _check_form(self, segment: Segment) -> None:
-        """Leave what a later version wrote to it: fields that we do not know would be lost."""
+        """Raise `CompactionError` for a segment of a later version: its unknown fields would be lost."""
         try:
             record = json.loads(first_line(segment.path))
             version = record["values"]["version"] if record["kind"] == RecordKind.START else VERSION
@@ -222,10 +222,10 @@ class Compactor:
     def _made(
         self, opened: duckdb.DuckDBPyConnection, whole: Salvage, segment: Segment, lines: Path, made: Path
     ) -> tuple[LakeFile, Contents]:
-        """Return the file in its place: as it is there already, or new.
+        """Return the file in its place and its contents; it is made unless it is there already.
 
         Raises:
-            _UnfitError: what the segment holds is not what a segment holds.
+            _UnfitError: the segment holds records that no segment may hold.
             ChecksumError: the file is not read back as it was written.
             CompactionError: the file cannot be read back.
         """
@@ -275,11 +275,11 @@ class Compactor:
 
 
 class _UnfitError(Exception):
-    """Blocks are whole, but not what a segment may hold."""
+    """The blocks are whole, but hold records that no segment may hold."""
 
 
 def _is_in(whole: Salvage, found: Contents) -> bool:
-    """Return whether a file holds exactly the records of a segment, as far as their seqs show."""
+    """Return whether a file holds exactly the records of a segment, judged by their seqs."""
     return (found.log_ids, found.records, found.first_seq, found.last_seq, found.sum_of_seqs) == (
         (whole.log_id,),
         whole.records,
@@ -290,7 +290,7 @@ def _is_in(whole: Salvage, found: Contents) -> bool:
 
 
 def _put_in_place(made: Path, target: Path) -> None:
-    """Bring a file to the disk, then under its name. Retention may take an empty folder away meanwhile."""
+    """Bring a file to the disk, then give it its name. Retention may remove an empty folder meanwhile."""
     descriptor = os.open(made, os.O_RDONLY)
     try:
         os.fchmod(descriptor, FILE_MODE)

@@ -1,6 +1,6 @@
-"""What the log does to a disk, in one place: each call has done it, to the disk, when it returns.
+"""The operations of the log on a disk: each of them is complete, on the disk, when it returns.
 
-Nothing here decides anything. A disk that fails, or whose power is cut, is a subclass of `Disk`.
+Nothing here decides anything. Tests simulate a failing disk or a power cut by a subclass of `Disk`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class EventLogClosedError(Exception):
 
 
 def state_of(error: OSError) -> EventLogState:
-    """Return how the log is where an error of the system keeps it from being written."""
+    """Return the state of the log for an operating system's error that prevents writing."""
     return _STATES.get(error.errno or 0, EventLogState.DISK_ERROR)
 
 
@@ -43,7 +43,7 @@ _NAME: Final = "LOCK"
 
 
 def try_lock(folder: Path) -> int | None:
-    """Return the lock's descriptor, to be closed in the end; ``None`` while another process has it.
+    """Lock the folder; return the descriptor to be closed, or ``None`` while another process has the lock.
 
     Raises:
         OSError: the lock's file cannot be made or opened.
@@ -62,10 +62,10 @@ def try_lock(folder: Path) -> int | None:
 
 
 FILE_MODE: Final = 0o640
-"""Of the log's files, less what the umask takes."""
+"""The mode of the log's files, before the umask."""
 
 MAX_TAIL: Final = 64 << 20
-"""Octets that are kept of what recovery cuts off a segment; no writer leaves so many."""
+"""The maximum number of octets kept of a tail that recovery cuts off; no writer leaves so many."""
 
 FOLDER_MODE: Final = 0o750
 _PIECE: Final = 1 << 20
@@ -73,9 +73,9 @@ _MOST_PIECES: Final = 1024  # that a system takes at once (IOV_MAX)
 
 
 class Disk:
-    """The disk that the log's folder is on. Blocking: for a thread that may wait.
+    """The disk of the log's folder. Its methods block: call them in a thread that may wait.
 
-    All methods raise `OSError`; what they were to do may then be done, half done or not done.
+    All methods raise `OSError`; their work may then be done, half done or not done.
     """
 
     def make_folder(self, path: Path) -> None:
@@ -88,7 +88,7 @@ class Disk:
         sync_folder(path.parent)
 
     def create(self, path: Path) -> int:
-        """Make a file that does not exist, empty, and open it for writing; its name is on the disk."""
+        """Make an empty file that does not exist, and open it for writing; its name is on the disk."""
         # O_EXCL: an existing file may hold records, and is never written over.
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
         try:
@@ -99,9 +99,9 @@ class Disk:
         return descriptor
 
     def write(self, descriptor: int, pieces: Sequence[bytes | bytearray]) -> None:
-        """Write all of it, one piece behind the other; not on the disk before `sync`.
+        """Write the pieces one behind the other; they are not on the disk before `sync`.
 
-        In one call to the system where that takes it: with each, a thread has to wait for its turn again.
+        It uses one system call where possible: after each, a thread has to wait for its turn again.
         """
         rest: list[bytes | bytearray | memoryview] = list(pieces)
         while rest:
@@ -113,16 +113,16 @@ class Disk:
                 rest[0] = memoryview(rest[0])[written:]
 
     def sync(self, descriptor: int) -> None:
-        """Bring what was written to the disk.
+        """Bring the written octets to the disk.
 
-        After an error there is no use in syncing the same file again: the system may have forgotten what it
-        could not write, and say that all is well.
+        After an error it is no use to sync the same file again: the system may have dropped the octets that
+        it could not write, and report success.
         """
         # It also brings the size to the disk, which is all that reading needs; times need not be there.
         os.fdatasync(descriptor)
 
     def close(self, descriptor: int) -> None:
-        """Give the file back."""
+        """Close the file."""
         os.close(descriptor)
 
     def shorten(self, path: Path, octets: int) -> None:
@@ -136,7 +136,7 @@ class Disk:
             os.close(descriptor)
 
     def copy_tail(self, path: Path, offset: int, target: Path) -> None:
-        """Copy what is behind ``offset``, at most `MAX_TAIL` octets, to a file, replacing it."""
+        """Copy at most `MAX_TAIL` octets behind ``offset`` to a file, replacing it."""
         self.make_folder(target.parent)
         with path.open("rb") as source, target.open("wb") as file:
             source.seek(offset)
@@ -159,7 +159,7 @@ class Disk:
         sync_folder(path.parent)
 
     def replace_text(self, path: Path, text: str) -> None:
-        """Give a file a new content, or none of it."""
+        """Replace the content of a file, whole or not at all."""
         write_durably(path, text, FILE_MODE)
 
     def check_free(self, folder: Path, octets: int) -> None:

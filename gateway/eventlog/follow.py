@@ -1,4 +1,4 @@
-"""The end of the log, and what is committed behind it from then on: over rotation, compaction, restarts."""
+"""The end of the log, and the records committed after it: over rotation, compaction, restarts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HOW_THINGS_STAND = frozenset({RecordKind.SNAPSHOT, RecordKind.SCHEMA})
 """Kinds of records at each segment's head that contain nothing new: thousands of them, each time."""
 
 HAPPENINGS = frozenset(RecordKind) - HOW_THINGS_STAND
-"""Kinds of records of what happened."""
+"""Kinds of records of changes and events."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,12 +30,12 @@ class Selection:
     """A choice of records. An empty collection, and ``None``, choose all.
 
     Attributes:
-        kinds: of records.
+        kinds: kinds of records.
         sources: names of sources.
-        classes: of objects: ``queue``, or ``rabbitmq:queue``.
+        classes: classes of objects: ``queue``, or ``rabbitmq:queue``.
         events: names of events.
         objects: an object's name, ``object_id`` or native id.
-        severities: of events.
+        severities: severities of events.
         after: ingested then or later; with a time zone.
         before: ingested before then; with a time zone.
     """
@@ -50,7 +50,7 @@ class Selection:
     before: dt.datetime | None = None
 
     def has(self, record: Mapping[str, object]) -> bool:
-        """Whether ``record``, the fields of a line by name, is chosen. One without time lies at no time."""
+        """Return whether ``record``, a line's fields by name, is chosen. One without time is at no time."""
         return (
             _one_of(self.kinds, record.get("kind"))
             and _one_of(self.sources, record.get("source"))
@@ -62,7 +62,7 @@ class Selection:
         )
 
     def condition(self) -> tuple[str, dict[str, object]]:
-        """Return the same as a condition of SQL, and its parameters by name."""
+        """Return the selection as a condition of SQL, and its parameters by name."""
         parts: list[str] = []
         parameters: dict[str, object] = {}
 
@@ -110,15 +110,15 @@ class LogEnd:
     """Yields the last records of a log, then new ones.
 
     Attributes:
-        remarks: what could not be read, in words; the caller takes them out.
+        remarks: parts of the log that could not be read, in words; the caller takes them out.
     """
 
     def __init__(self, folder: Path, selection: Selection) -> None:
-        """Look at nothing yet.
+        """Store folder and selection; nothing is read yet.
 
         Args:
-            folder: of the log.
-            selection: of the records that are returned.
+            folder: the log's folder.
+            selection: selects the records that are returned.
         """
         self._folder = folder
         self._selection = selection
@@ -128,7 +128,7 @@ class LogEnd:
         self.remarks: list[str] = []
 
     def last(self, count: int) -> list[bytes]:
-        """The last ``count`` records at most, oldest first, as lines without their ends; later ones are new.
+        """Return the last ``count`` records at most, oldest first, as lines without ends; later ones are new.
 
         Raises:
             OSError: the log cannot be read.
@@ -178,7 +178,7 @@ class LogEnd:
         self._next_seq = max(self._next_seq, first_seq)
 
     def _stand_at_the_end(self, files: dict[int, Segment | LakeFile]) -> None:
-        """What is committed in the newest file is old; a file that comes later is new from its beginning."""
+        """Go to the end of the newest file: its committed records are old, all later ones are new."""
         if not files:
             return
         newest = next(reversed(files.values()))
@@ -212,7 +212,7 @@ class LogEnd:
         return found
 
     def _end_of_lake(self, files: list[LakeFile], count: int) -> deque[bytes]:
-        """Looks at the newest file first, then at twice as many each time: what is sought may be long ago."""
+        """Return at most the last ``count`` lines of the lake; reads the newest file, then twice as many."""
         found: deque[bytes] = deque()
         condition, parameters = self._selection.condition()
         left, many = list(files), 1
@@ -231,7 +231,7 @@ class LogEnd:
         parameters: dict[str, object],
         count: int,
     ) -> list[bytes]:
-        """The last ``count`` lines of some files at most, newest first."""
+        """Return at most the last ``count`` lines of some files, newest first."""
         table = files_as_table([file.path for file in files])
         query = f"FROM {table} WHERE {condition} ORDER BY seq DESC LIMIT {count:d}"
         try:
@@ -279,7 +279,7 @@ class LogEnd:
 
 
 def _files(folder: Path) -> dict[int, Segment | LakeFile]:
-    """The newest file for each first seq, in order; segments before the lake's files that they became."""
+    """Return files by first seq, in order; a segment takes precedence over the lake's file made of it."""
     # First the segments: one that is compacted in between is then found in both lists, instead of in none.
     segments = list_segments(folder)
     found: dict[int, Segment | LakeFile] = {file.first_seq: file for file in lake_files(folder)}

@@ -1,7 +1,7 @@
-"""The state at the end of the log: objects, sources, events, operations, deliveries, for a gateway's start.
+"""The state at the end of the log, for a gateway's start: objects, sources, events, operations, deliveries.
 
-Each segment's head has the whole state, so those from the last whole head on are enough. Only
-sources are looked at that ask for it.
+Each segment's head has the whole state, so the records from the last whole head on are enough. Only the
+requested sources are read.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from gateway.model.observations import (
 from gateway.model.source_kinds import source_kind
 
 MAX_DELIVERIES: Final = 100_000
-"""Identities of deliveries that are remembered: many times what a broker delivers again."""
+"""The maximum number of remembered identities of deliveries: many times what a broker delivers again."""
 
 YOUNG: Final = 60 * 10**9
-"""Nanoseconds: a listing of a broker lags behind by less."""
+"""The maximum lag of a listing of a broker, in nanoseconds."""
 
 _ATTEMPTS: Final = 3
 _HEAD_SECONDS: Final = 60.0
-"""In a log of an earlier version, a segment that spans so much time has its whole head."""
+"""The time span of a segment from which its head is whole, in a log of an earlier version."""
 
 _UNHEARD: Final = frozenset(state.value for state in UNHEARD)
 _MADE_AT_ONCE: Final = frozenset({RecordKind.EVENT, RecordKind.CREATE, RecordKind.DELETE})
@@ -44,21 +44,20 @@ _MADE_AT_ONCE: Final = frozenset({RecordKind.EVENT, RecordKind.CREATE, RecordKin
 
 @dataclass(slots=True)
 class LastState:
-    """What the log says of some sources where it ends.
+    """The state of some sources at the end of the log.
 
     Attributes:
-        objects: those that live, by ``object_id``, with all that is known of each; ``kind`` is ``snapshot``.
+        objects: the living ones by ``object_id``, each with all its known fields; ``kind`` is ``snapshot``.
         complete_until: by source: the time up to which everything is recorded, nanoseconds since 1970 UTC.
-            Absent where the log does not know the source.
-        read_whole: sources all of whose objects were recorded at one time at least, and when they were
-            first, nanoseconds since 1970 UTC, 0 where that is not known. What the log does not know of them
+            Absent where the source is not in the log.
+        read_whole: sources all of whose objects were recorded at one time at least, and the first such time,
+            nanoseconds since 1970 UTC, 0 where it is not known. An object of them that is not in the log
             is new.
-        deliveries: of durable subscriptions of any source, whose records are in the log; the last ones, in
-            order.
+        deliveries: of durable subscriptions of any source, with records in the log; the last ones, in order.
         is_complete: no object that lived is missing.
-        event_delay: by source: how long the last event of an agent took to arrive, in nanoseconds.
-        young: objects whose creation was recorded within `YOUNG` before the end, by ``object_id``, and when
-            that was, by the gateway's clock.
+        event_delay: by source: the delay of the last event of an agent, in nanoseconds.
+        young: by ``object_id``: the time of creation, by the gateway's clock, of objects whose creation was
+            recorded within `YOUNG` before the end.
     """
 
     objects: dict[str, LogRecord] = field(default_factory=dict)
@@ -70,11 +69,11 @@ class LastState:
     young: dict[str, int] = field(default_factory=dict)
 
     def of(self, source: str) -> Iterator[LogRecord]:
-        """The living objects of a source."""
+        """Return an iterator over the living objects of a source."""
         return (record for record in self.objects.values() if record.source == source)
 
     def by_source(self) -> dict[str, LastState]:
-        """Return what the log says of each source alone, without deliveries."""
+        """Return a state for each source alone, without deliveries."""
         states = {
             name: LastState({}, {name: until}, is_complete=self.is_complete)
             for name, until in self.complete_until.items()
@@ -92,11 +91,11 @@ class LastState:
 
 
 def last_state(folder: Path, sources: Collection[str]) -> LastState:
-    """Read the end of the log in ``folder``; what is damaged there is passed over.
+    """Return the state at the end of the log in ``folder``; damaged records are passed over.
 
     Args:
-        folder: of the log; it need not be there.
-        sources: names of those that are looked at.
+        folder: the log's folder; it need not exist.
+        sources: names of the sources that are read.
 
     Raises:
         OSError: it cannot be read.
@@ -184,7 +183,7 @@ class _StateReader:
                 self._take_object(record)
 
     def _note_arrival(self, record: LogRecord) -> None:
-        """Note that something arrived when a record was made which is made at once."""
+        """Note the time of arrival for a record that is made at once when a message arrives."""
         is_at_once = record.kind in _MADE_AT_ONCE and record.agent and not record.inferred
         if not is_at_once or record.source is None:
             return
@@ -242,7 +241,7 @@ class _StateReader:
 
 
 def _standing(record: LogRecord) -> LogRecord:
-    """An object as a record has it whole."""
+    """Return a record that has a whole object as its ``snapshot``."""
     if record.kind is RecordKind.SNAPSHOT and record.delivery is None and not record.inferred:
         return record
     return msgspec.structs.replace(
@@ -251,7 +250,7 @@ def _standing(record: LogRecord) -> LogRecord:
 
 
 def _updated(former: LogRecord, update: LogRecord) -> LogRecord:
-    """An object as it stands after an update."""
+    """Return the ``snapshot`` of an object after an update."""
     updated, gone = update.values or {}, frozenset(update.absent or ())
     values = {name: value for name, value in (former.values or {}).items() if name not in gone}
     absent = {name for name in former.absent or () if name not in updated} | gone
@@ -282,14 +281,14 @@ _SCHEMA: Final = b'"kind":"schema"'
 _START: Final = b'"kind":"start"'
 
 EVENTS: Final = "events"
-"""Among the values of a ``start`` record: number of the last event by epoch of the core that made it."""
+"""Among the values of a ``start`` record: the number of the last event by epoch of the core that made it."""
 
 MAX_CORES: Final = 100
-"""Cores in that value: the last ones that made events."""
+"""The maximum number of cores in that value: the last ones that made events."""
 
 
 class _EventLine(msgspec.Struct):
-    """What decides whether a line is kept."""
+    """The fields that decide whether a line is kept."""
 
     kind: str = ""
     source: str = ""
@@ -302,7 +301,7 @@ class _StartValues(msgspec.Struct):
 
 
 class _Start(msgspec.Struct):
-    """What a ``start`` record says of events."""
+    """The content of a ``start`` record about events."""
 
     kind: str = ""
     values: _StartValues = msgspec.field(default_factory=_StartValues)
@@ -313,9 +312,9 @@ class LastEvents:
     """The events at the end of the log.
 
     Attributes:
-        schemas: of events, by ``package:event``, as they were known last.
-        events: in the order in which they were recorded.
-        made: number of the last event that a core is known to have made, by the core's epoch.
+        schemas: of events, by ``package:event``, in their last known version.
+        events: in the order of their records.
+        made: the number of the last event that a core is known to have made, by the core's epoch.
     """
 
     schemas: dict[str, LogRecord] = field(default_factory=dict)
@@ -324,21 +323,21 @@ class LastEvents:
 
 
 def events_value(made: Mapping[int, int]) -> dict[str, int]:
-    """What a ``start`` record says of the events so far.
+    """Return the value of a ``start`` record about the events so far.
 
     Args:
-        made: number of the last event by the core's epoch; 0 where there is none.
+        made: the number of the last event by the core's epoch; 0 where there is none.
     """
     cores = sorted(epoch for epoch, number in made.items() if number)[-MAX_CORES:]
     return {str(epoch): made[epoch] for epoch in cores}
 
 
 def last_events(folder: Path, most: int, gateway: str) -> LastEvents:
-    """Read them; what is damaged is passed over.
+    """Return the last events of the log; damaged records are passed over.
 
     Args:
-        folder: of the log; it need not be there.
-        most: events of each source, the last ones; the gateway itself counts as one.
+        folder: the log's folder; it need not exist.
+        most: the number of the last events of each source; the gateway itself counts as one.
         gateway: uuid of the gateway whose cores count as having made events.
 
     Raises:
@@ -357,7 +356,7 @@ def last_events(folder: Path, most: int, gateway: str) -> LastEvents:
 
 
 class _EventReader:
-    """Keeps lines as they are: of very many events only the last ones are taken apart."""
+    """Keeps undecoded lines: of very many events only the last ones are decoded."""
 
     def __init__(self, most: int, gateway: str) -> None:
         self._most = most
@@ -412,16 +411,16 @@ _STARTS: Final = msgspec.json.Decoder(_Start)
 
 
 MAX_UNFINISHED: Final = 10_000
-"""Many times what a core has under way."""
+"""The maximum number of unfinished operations: many times what a core has under way."""
 
 _OPERATION: Final = b'"kind":"operation"'
 
 
 def unfinished_operations(folder: Path) -> list[LogRecord]:
-    """The records of their begin, the oldest first; what is damaged is passed over.
+    """Return the ``begun`` records of unfinished operations, oldest first; damaged records are passed over.
 
     Args:
-        folder: of the log; it need not be there.
+        folder: the log's folder; it need not exist.
 
     Raises:
         OSError: it cannot be read.
@@ -454,28 +453,28 @@ def _read_operations(segment: Segment, begun: dict[str, LogRecord]) -> None:
 
 
 DELIVERIES: Final = "deliveries"
-"""Of the values of a ``start`` record: identities by source, without the source's name, in order."""
+"""Among the values of a ``start`` record: identities by source, without the source's name, in order."""
 
 MIN_OF_SOURCE: Final = 1_000
-"""As many as a consumer may have that are not acknowledged."""
+"""The number of deliveries always kept of a source: as many as a consumer may have unacknowledged."""
 
 MAX_OF_SOURCE: Final = 20_000
-"""However short the time is in which they came."""
+"""The maximum number of deliveries kept of a source, however short the time in which they came."""
 
 # A RabbitMQ that is killed has forgotten acknowledgements of minutes before, each time again, and delivers
 # those messages once more.
 KEPT_FOR: Final = 600 * 10**9
-"""Nanoseconds."""
+"""The time for which deliveries are kept, in nanoseconds."""
 
 _MAX_IN_RECORD: Final = 20_000
-"""In one record, of all sources: 400 kB."""
+"""The maximum number of deliveries in one record, of all sources: 400 kB."""
 
 
 class RecordedDeliveries:
     """The last deliveries of each source.
 
     Args:
-        known: of before, ``SOURCE:IDENTITY``, in order.
+        known: earlier deliveries, ``SOURCE:IDENTITY``, in order.
         now: the time, in nanoseconds.
     """
 
@@ -485,7 +484,7 @@ class RecordedDeliveries:
             self.add(delivery, now)
 
     def add(self, delivery: str, now: int) -> None:
-        """One was recorded, or came again; not before all of its records are appended."""
+        """Add a delivery that was recorded or came again; not before all of its records are appended."""
         source, _, identity = delivery.rpartition(":")
         known = self._of_source.setdefault(source, OrderedDict())
         known.pop(identity, None)
@@ -497,7 +496,7 @@ class RecordedDeliveries:
         return len(known) > MAX_OF_SOURCE or now - next(iter(known.values())) > KEPT_FOR
 
     def values(self) -> dict[str, object]:
-        """For the first record of a segment; nothing where there are none."""
+        """Return the value for the first record of a segment; empty where there are no deliveries."""
         if not self._of_source:
             return {}
         share = max(1, _MAX_IN_RECORD // len(self._of_source))

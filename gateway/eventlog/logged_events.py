@@ -43,25 +43,25 @@ HEARD_UNTIL: Final = "heard_until"
 READ_WHOLE: Final = "read_whole"
 READ_WHOLE_SINCE: Final = "read_whole_since"
 EVENT_DELAY: Final = "event_delay_ns"
-"""Values of a ``source`` record, for the next start."""
+"""Names of values of a ``source`` record that the next start reads."""
 
 SAME_AS: Final = "same_as"
-"""Value of a ``source`` record: another source that reads the same broker."""
+"""Name of a value of a ``source`` record: another source that reads the same broker."""
 
 UNHEARD: Final = frozenset({SourceState.CONNECTING, SourceState.DOWN})
-"""States of a source that is not listened to."""
+"""States in which a source is not observed."""
 
 
 @dataclass(frozen=True, slots=True)
 class RestoredSource:
-    """What the log knows of a source from before the start.
+    """The state of a source in the log before the gateway's start.
 
     Attributes:
         complete_until: the time up to which nothing was missed, nanoseconds since 1970 UTC; 0 where it is not
             known.
         read_whole: all of its objects were recorded at one time at least.
-        read_whole_since: when they were first, nanoseconds since 1970 UTC; 0 where that is not known.
-        event_delay: of the last event of an agent, in nanoseconds; 0 where there was none.
+        read_whole_since: the first such time, nanoseconds since 1970 UTC; 0 where it is not known.
+        event_delay: the delay of the last event of an agent, in nanoseconds; 0 where there was none.
     """
 
     complete_until: int = 0
@@ -71,23 +71,23 @@ class RestoredSource:
 
 
 class LoggedSource:
-    """One source.
+    """A source in the log.
 
     Args:
-        record: it as it stands.
-        former: what the log knows of it from before the start.
+        record: its feed record.
+        former: its state in the log before the start.
         same_as: another source that reads the same broker, as the configuration says; empty for none.
 
     Attributes:
-        record: it as it stands now.
-        read_whole: everything of it was read since the start, so what is seen for the first time is new.
-        complete_until: while it is not listened to: until when it was, nanoseconds since 1970 UTC. 0 while it
-            is, and where it never was.
-        read_whole_since: when all of its objects were recorded first, nanoseconds since 1970 UTC, by this
-            gateway or one before it: an object that was created since counts from zero. 0 for never.
-        recorded_at: when it was recorded, nanoseconds of the gateway's clock; 0 for never.
-        event_delay: how long the last event of an agent took to arrive, by both clocks, in nanoseconds; 0
-            where there was none.
+        record: its present feed record.
+        read_whole: all of its objects were read since the start, so an object seen for the first time is new.
+        complete_until: while it is not observed: the end of its observation, nanoseconds since 1970 UTC. 0
+            while it is observed, and where it never was.
+        read_whole_since: the first time when all of its objects were recorded, nanoseconds since 1970 UTC, by
+            this gateway or one before it: an object that was created since counts from zero. 0 for never.
+        recorded_at: the time of its last record, nanoseconds of the gateway's clock; 0 for never.
+        event_delay: the delay of the last event of an agent, by both clocks, in nanoseconds; 0 where there
+            was none.
     """
 
     __slots__ = (
@@ -128,7 +128,7 @@ class LoggedSource:
             self.complete_until = min(known, default=record.since)
 
     def update(self, record: SourceRecord) -> bool:
-        """Return the source as it stands now; whether that is to be recorded at once."""
+        """Take the present feed record of the source; return whether it is to be recorded at once."""
         self.record = record
         self._stands(record)
         recorded = self._recorded
@@ -150,7 +150,7 @@ class LoggedSource:
         return self.record is not self._recorded and self.record != self._recorded
 
     def recorded(self, ingest_ts: str, now: int) -> LogRecord:
-        """It as it stands, as ``source``."""
+        """Return the ``source`` record of its present state, and note that it is recorded."""
         record, former = self.record, self._recorded
         counters = dict(record.counters)
         deltas: dict[str, Delta] = {}
@@ -195,12 +195,12 @@ class LoggedSource:
 
 
 def absence_of(record: SourceRecord, complete_until: int, until: int, ingest_ts: str) -> LogRecord:
-    """Return a gap: from the last time a source was read before the gateway's start.
+    """Return the ``gap`` record of a source from the end of its observation before the gateway's start.
 
     Args:
         record: the source.
-        complete_until: by it the log ends, nanoseconds since 1970 UTC.
-        until: when everything had been read again, nanoseconds since 1970 UTC.
+        complete_until: the end of its observation in the log, nanoseconds since 1970 UTC.
+        until: the time when everything had been read again, nanoseconds since 1970 UTC.
         ingest_ts: now.
     """
     return msgspec.structs.replace(
@@ -213,13 +213,13 @@ def absence_of(record: SourceRecord, complete_until: int, until: int, ingest_ts:
 
 
 def agent_record(record: AgentRecord, source: SourceRecord | None, ingest_ts: str) -> LogRecord:
-    """Return an agent as it stands, as ``agent``."""
+    """Return the ``agent`` record of the present state of an agent."""
     state = "fresh" if record.fresh else "stale"
     return _agent(record.agent, state, source, ingest_ts, since=record.since, confirmed=record.confirmed)
 
 
 def agent_gone_record(record: AgentGoneRecord, source: SourceRecord | None, ingest_ts: str) -> LogRecord:
-    """Return an agent that is no more, as ``agent``."""
+    """Return the ``agent`` record of the end of an agent."""
     return _agent(record.agent, "gone", source, ingest_ts, since=record.gone)
 
 
@@ -242,9 +242,9 @@ def start_record(
 
     Args:
         ingest_ts: now.
-        why: the segment begins.
+        why: the reason of the segment.
         facts: further values.
-        deleted: what the bounds of the log cost since the last such record.
+        deleted: the files deleted because of the log's bounds since the last such record.
     """
     values: dict[str, object] = {
         "version": VERSION,
@@ -263,7 +263,7 @@ def start_record(
 
 
 def absence_record(ingest_ts: str, last_ts: str, covered: Collection[str] = ()) -> LogRecord:
-    """Return a gap: from the last record of the last writer to now.
+    """Return the ``gap`` record from the last record of the last writer to now.
 
     Args:
         ingest_ts: now.
@@ -290,7 +290,7 @@ _STATES: Final[Mapping[EventState, str]] = {
 def event_record(
     record: EventRecord, event: LoggedEvent, source: SourceRecord | None, ingest_ts: str
 ) -> LogRecord:
-    """Return an event, as ``event``; one of the gateway itself has no source."""
+    """Return the ``event`` record of an event; one of the gateway itself has no source."""
     name = source.name if source is not None else ""
     subject = record.subject
     return LogRecord(
@@ -330,12 +330,12 @@ def gap_record(record: GapRecord, source: SourceRecord | None, ingest_ts: str) -
 
 
 def merged_record(changes: int, since: int, now: int, ingest_ts: str) -> LogRecord:
-    """So many changes of properties were not recorded one by one, as ``gap``.
+    """Return the ``gap`` record of changes of properties that were not recorded one by one.
 
     Args:
-        changes: how many.
-        since: when the first of them came, nanoseconds since 1970 UTC.
-        now: when they are recorded as one.
+        changes: the number of changes.
+        since: the time of the first of them, nanoseconds since 1970 UTC.
+        now: the time at which they are recorded as one.
         ingest_ts: the same as text.
     """
     return LogRecord(
@@ -349,7 +349,7 @@ def merged_record(changes: int, since: int, now: int, ingest_ts: str) -> LogReco
 
 
 class LoggedOperations:
-    """Operations under way, which each segment's head repeats: the last segments show what has no end."""
+    """The operations under way; each segment's head repeats them, so that unfinished ones can be found."""
 
     def __init__(self) -> None:
         self._under_way: dict[int, tuple[OperationRecord, SourceRecord | None]] = {}
@@ -357,7 +357,7 @@ class LoggedOperations:
     def record(
         self, record: OperationRecord, source: SourceRecord | None, ingest_ts: str, now: int
     ) -> LogRecord:
-        """Return an operation as it stands now."""
+        """Note the present state of an operation; return its record."""
         if record.state is OperationState.BEGUN:
             self._under_way[record.number] = (record, source)
         else:
@@ -376,7 +376,7 @@ class LoggedOperations:
 def operation_record(
     record: OperationRecord, source: SourceRecord | None, ingest_ts: str, now: int
 ) -> LogRecord:
-    """An operation as it stands, as ``operation``; its ``latency_ns`` until now where it is under way."""
+    """Return the ``operation`` record of an operation; while under way, its ``latency_ns`` is until now."""
     package, _, class_name = record.class_name.rpartition(":")
     name = source.name if source is not None else ""
     until = record.ended or now
@@ -421,8 +421,8 @@ class LoggedElement(NamedTuple):
 
     Attributes:
         name: of the element.
-        convert: its values to JSON; ``None`` where they are what JSON can hold.
-        counter: which of the object's counters it is; -1 for none of them.
+        convert: converts its values to JSON; ``None`` where JSON can hold them as they are.
+        counter: its index among the object's counters; -1 where it is none.
     """
 
     name: str
@@ -434,13 +434,13 @@ class LoggedClass:
     """One version of a class.
 
     Args:
-        record: of the feed.
+        record: its feed record.
         interval: nanoseconds between two records of one object's statistics, at least.
 
     Attributes:
-        number: of the feed.
+        number: its number in the feed.
         name: ``package:class``.
-        elements: by position.
+        elements: its elements, by position.
         properties: the bits of the positions of properties.
         counter_bits: the bits of the positions of counters.
     """
@@ -475,7 +475,7 @@ class LoggedClass:
         self.counter_bits: Final = sum(1 << p for p, e in enumerate(self.elements) if e.counter >= 0)
 
     def schema_record(self, ingest_ts: str) -> LogRecord:
-        """Return the class as it is known."""
+        """Return the ``schema`` record of the class."""
         schema = self.record.schema
         elements = [_element(e, _PROPERTY) for e in schema.properties]
         elements += [_element(e, _STATISTIC) for e in schema.statistics]
@@ -499,11 +499,11 @@ class LoggedEvent:
     """One version of an event.
 
     Args:
-        record: of the feed.
+        record: its feed record.
 
     Attributes:
-        names: of its arguments, by position.
-        converters: likewise, ``None`` where values are what JSON can hold.
+        names: the names of its arguments, by position.
+        converters: their converters, likewise; ``None`` where JSON can hold the values as they are.
     """
 
     __slots__ = ("converters", "name", "names", "package", "record")
@@ -519,7 +519,7 @@ class LoggedEvent:
         )
 
     def values(self, found: Mapping[int, FeedValue], source: str) -> dict[str, object]:
-        """Arguments by name; those without a value are left out."""
+        """Return the arguments by name; those without a value are left out."""
         values = {}
         for position, value in found.items():
             convert = self.converters[position]
@@ -529,7 +529,7 @@ class LoggedEvent:
         return values
 
     def schema_record(self, ingest_ts: str) -> LogRecord:
-        """Return the event as it is known."""
+        """Return the ``schema`` record of the event."""
         schema = self.record.schema
         values: dict[str, object] = {
             "hash": schema.key.hash.hex(),

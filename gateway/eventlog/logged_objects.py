@@ -1,7 +1,7 @@
-"""One object as the log has recorded it so far, and what of it waits to be recorded.
+"""An object in the log: its recorded values, and its values that wait to be recorded.
 
-A position of an element is a bit in a mask: what waits, what was recorded. Values wait merged to the latest,
-so an object takes the same room however long it waits.
+The position of an element is a bit in masks of waiting and of recorded values. Values wait merged to the
+latest, so an object takes the same room however long it waits.
 """
 
 from __future__ import annotations
@@ -31,26 +31,26 @@ from gateway.feed.values import FeedValue
 _SPREAD: Final = 0x9E37_79B9  # 2^32 / golden ratio: multiples of it lie evenly between 0 and 2^32
 _32_BITS: Final = 0xFFFF_FFFF
 _CHANGED: Final = ("sample_ts", "sample_ns", "reset_ts", "values", "absent", "deltas")
-"""Fields of an `ObjectChange` that say what changed, in its order."""
+"""The fields of an `ObjectChange` that hold the change, in its order."""
 
 _BEGAN_AGAIN: Final = "began again"
-"""Stands for the former value of a counter that has begun again and has no value yet."""
+"""A mark in place of the former value of a counter that has begun again and has no value yet."""
 
 
 class LoggedObject:
-    """An object that lives.
+    """A living object.
 
     Args:
-        record: it, whole.
+        record: its whole feed record.
         logged_class: its class.
-        source: name of its source.
-        dialect: kind of its source.
+        source: the name of its source.
+        dialect: the kind of its source.
 
     Attributes:
         pending: bits of the positions whose current values are not recorded.
-        moved: it has another parent, native id, agent or time of creation than was recorded.
+        moved: its parent, native id, agent or time of creation differs from the recorded one.
         alive: it was not deleted.
-        slot: when it is due, in the schedule's own count; 0 for not scheduled.
+        slot: the number of its slot in the schedule; 0 where it is not scheduled.
     """
 
     __slots__ = (
@@ -109,21 +109,21 @@ class LoggedObject:
             self.pending |= 1 << position
 
     def count_from_zero(self) -> None:
-        """It was created while the log watched its source: the first value of a counter is what it gained."""
+        """Let its counters begin with 0: it was created while the log observed its source."""
         for position in _positions(self.logged_class.counter_bits):
             self._recorded_counters[self.logged_class.elements[position].counter] = 0
         self._unread = self._undated = self.logged_class.counter_bits
         self._recorded_reset = self._reset
 
     def resume(self, former: LogRecord, *, presumed: bool) -> int:
-        """Go on from the last record of the object before the gateway's start.
+        """Continue from the last record of the object before the gateway's start.
 
         Args:
             former: that record.
-            presumed: whether this is the same object is not known.
+            presumed: it is not known whether this is the same object.
 
         Returns:
-            The bits of the counters that have moved since.
+            The bits of the counters that have changed since.
         """
         self._presumed = presumed
         moved = 0
@@ -148,10 +148,10 @@ class LoggedObject:
     # ---- from the feed --------------------------------------------------------------------------------
 
     def refresh(self, record: ObjectRecord) -> int:
-        """Take the whole object again; return the bits of what is to be recorded at once.
+        """Take the whole object again; return the bits of the positions to be recorded at once.
 
-        It belongs to another object now, or came back under another native id: then nothing goes on of what
-        it was, and all that changed is news.
+        Another native id means that the object came back or is another one: then all changes are to be
+        recorded at once.
         """
         came_back = record.native_id != self._native_id
         if came_back and not (record.created and self._created):
@@ -170,7 +170,7 @@ class LoggedObject:
         return self.pending if came_back else self.pending & self.logged_class.properties
 
     def update(self, record: UpdateRecord) -> int:
-        """Some values changed; returns the bits of the properties among them."""
+        """Take changed values; return the bits of the properties among them."""
         changed = 0
         values = self._values
         for position, value in record.values.items():
@@ -189,9 +189,9 @@ class LoggedObject:
 
     @property
     def _recorded_statistic_counters(self) -> int:
-        """Return the recorded counters that are statistics.
+        """The bits of the recorded counters that are statistics.
 
-        All of them are recorded when counters restart: one with the value of before has counted it again.
+        All of them are recorded when counters restart: one with its former value has reached it again.
         """
         return self._recorded & self.logged_class.counter_bits & ~self.logged_class.properties
 
@@ -209,11 +209,11 @@ class LoggedObject:
     # ---- to the log -----------------------------------------------------------------------------------
 
     def phase(self, interval: int) -> int:
-        """Where in each interval the object is due: another place for each, evenly spread."""
+        """Return its due time as an offset in each interval; the offsets of objects are evenly spread."""
         return (self.row * _SPREAD & _32_BITS) * interval >> 32
 
     def _identity(self) -> dict[str, Any]:
-        """Fields that every record of the object has."""
+        """Return the fields that every record of the object has."""
         return {
             "source": self._source,
             "dialect": self._dialect,
@@ -224,7 +224,7 @@ class LoggedObject:
         }
 
     def _place(self) -> dict[str, Any]:
-        """Fields of where it belongs: an ``update`` has them where they changed."""
+        """Return the fields of its place; an ``update`` has them where they changed."""
         return {
             "parent_id": self._parent_id,
             "native_id": self._native_id or None,
@@ -233,7 +233,7 @@ class LoggedObject:
         }
 
     def whole(self, kind: RecordKind, ingest_ts: str) -> LogRecord:
-        """Everything known of it, as ``create`` or ``snapshot``."""
+        """Return the ``create`` or ``snapshot`` record with all its fields."""
         # Not what has no value: a counter that has none yet goes on from its former value when it has one.
         present = sum(1 << position for position, value in enumerate(self._values) if value is not None)
         values, _, deltas = self._recorded_now(present)
@@ -275,11 +275,11 @@ class LoggedObject:
         return [elements[p].name for p in positions if recorded[elements[p].counter] is not None]
 
     def change(self, bits: int, ingest_ts: str) -> AnyRecord | None:
-        """Return what changed among ``bits``, as ``update``; ``None`` where that comes to nothing.
+        """Return the ``update`` record of the changes among ``bits``; ``None`` where there are none.
 
         Args:
-            bits: of ``pending``; they wait no longer.
-            ingest_ts: when it is recorded.
+            bits: positions among ``pending``; they wait no longer.
+            ingest_ts: the time of the record.
         """
         statistics = bits & ~self.logged_class.properties
         moved = self.moved
@@ -306,7 +306,7 @@ class LoggedObject:
         return LogRecord(kind=RecordKind.UPDATE, ingest_ts=ingest_ts, **self._identity(), **place, **fields)
 
     def end(self, record: DeleteRecord, ingest_ts: str) -> LogRecord:
-        """Return its end, as ``delete``."""
+        """Return its ``delete`` record."""
         return LogRecord(
             kind=RecordKind.DELETE,
             ingest_ts=ingest_ts,
@@ -319,7 +319,7 @@ class LoggedObject:
         )
 
     def _encode_identity(self) -> bytes:
-        """Return what identifies it in JSON, not before it is needed: most objects are at rest.
+        """Encode its identifying fields as JSON, when they are first needed: most objects are at rest.
 
         Empty where a name has no form in JSON; the writer of the record reports that.
         """
@@ -331,9 +331,9 @@ class LoggedObject:
     def _recorded_now(self, bits: int) -> tuple[dict[str, object], list[str], dict[str, Delta]]:
         """Note that the values at these positions are recorded, and return them.
 
-        That is the values by name, the names of what had one when last recorded, and how counters went on:
-        those without a former or a present value did not. One that was absent for a while goes on from what
-        it had before.
+        The result is the values by name, the names of elements that lost their value since their last record,
+        and the deltas of counters. A counter without a former or a present value has no delta. One that was
+        absent for a while continues from its earlier value.
         """
         logged_class = self.logged_class
         elements, present, counters = logged_class.elements, self._values, self._recorded_counters
@@ -388,7 +388,7 @@ class LoggedObject:
         return values, absent, deltas
 
     def _begin_absent_counters_again(self) -> None:
-        """Counters that have no value while all begin again: what they have then was counted since."""
+        """Mark counters without a value as begun again, when all are: their next value was counted since."""
         counters = self.logged_class.counter_bits & ~self.logged_class.properties
         for position in _positions(counters):
             counter = self.logged_class.elements[position].counter
@@ -398,18 +398,18 @@ class LoggedObject:
 
 @lru_cache(maxsize=4096)
 def _positions(bits: int) -> tuple[int, ...]:
-    """The numbers of the bits that are set, the lowest first; most changes are of the same elements."""
+    """Return the numbers of the set bits, the lowest first; most changes are of the same elements."""
     return tuple(position for position in range(bits.bit_length()) if bits >> position & 1)
 
 
 SLOT: Final = 100_000_000
-"""Nanoseconds; what is due at some instant is recorded up to so much later."""
+"""The length of a slot in nanoseconds; an object is recorded up to so much later than it is due."""
 
 _FEW: Final = 64
 
 
 class Schedule:
-    """Objects by slot; each is in one at most, `LoggedObject.slot`."""
+    """The objects to be recorded, by slot; each is in one at most, `LoggedObject.slot`."""
 
     def __init__(self) -> None:
         self._slots: dict[int, dict[LoggedObject, None]] = {}
@@ -417,7 +417,7 @@ class Schedule:
 
     @property
     def wake_at(self) -> int | None:
-        """When the first slot is due, in nanoseconds; ``None`` while there is none."""
+        """The time when the first slot is due, in nanoseconds; ``None`` while there is none."""
         while self._order:
             if self._slots.get(self._order[0]):
                 return self._order[0] * SLOT
@@ -425,7 +425,7 @@ class Schedule:
         return None
 
     def add(self, logged: LoggedObject, due: int) -> None:
-        """Put an object that is in no slot into that of ``due`` (nanoseconds)."""
+        """Add an object that is in no slot to the slot of ``due`` (nanoseconds)."""
         # Rounded up: nothing is recorded before it is due.
         number = -(-due // SLOT)
         slot = self._slots.get(number)
@@ -436,7 +436,7 @@ class Schedule:
         logged.slot = number
 
     def remove(self, logged: LoggedObject) -> None:
-        """Take an object out, if it is in a slot."""
+        """Remove an object from its slot, if it is in one."""
         if not logged.slot:
             return
         slot = self._slots[logged.slot]
@@ -448,7 +448,7 @@ class Schedule:
         logged.slot = 0
 
     def take(self, now: int) -> LoggedObject | None:
-        """Take out one that is due."""
+        """Take out an object that is due; ``None`` where there is none."""
         due = self.wake_at
         if due is None or due > now:
             return None
@@ -457,7 +457,7 @@ class Schedule:
         return logged
 
     def take_all(self) -> list[LoggedObject]:
-        """Take out all of them."""
+        """Take out all objects."""
         taken = [logged for slot in self._slots.values() for logged in slot]
         for logged in taken:
             logged.slot = 0

@@ -1,4 +1,4 @@
-"""One Parquet file of the lake: made of lines, and read back to the last value to see what it holds."""
+"""A Parquet file of the lake: made of lines, and read back to the last value to check its contents."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ COLUMNS: Final = {
     "found": TEXT,  # JSON likewise
     "attempts": INTEGER,
 }
-"""Types by name, in order; in the words of DuckDB."""
+"""DuckDB's types of the columns by name, in order."""
 
 
 _OFFLINE: dict[str, str | bool | int | float | list[str]] = {
@@ -78,23 +78,23 @@ _OFFLINE: dict[str, str | bool | int | float | list[str]] = {
     "allow_community_extensions": False,
     "allow_persistent_secrets": False,
 }
-"""What we need is built in; nothing is ever fetched, and no file of the user's is read."""
+"""Settings of DuckDB: all we need is built in; nothing is ever fetched, no file of the user's is read."""
 
 
 @contextmanager
 def database(
     readable: Path, *, memory_mebibytes: int, threads: int, scratch: Path | None = None
 ) -> Iterator[duckdb.DuckDBPyConnection]:
-    """An empty database that ends with the block.
+    """Yield an empty database that ends with the block.
 
     It can use files below ``readable`` and those of ``scratch``; its settings cannot be changed any more, and
     times are in UTC.
 
     Args:
-        readable: a folder; also DuckDB's ``COPY`` can write there.
+        readable: a folder; DuckDB's ``COPY`` can write there, too.
         memory_mebibytes: for data; the process takes some 100 MiB more.
-        threads: at most.
-        scratch: a folder for what does not fit into memory; default: a new one that goes with the block.
+        threads: the maximum number of threads.
+        scratch: a folder for data beyond the memory; default: a new one that is removed with the block.
     """
     with ExitStack() as stack:
         if scratch is None:
@@ -116,23 +116,23 @@ def database(
 
 
 KEY: Final = "amqp_gateway_log_crc32"
-"""Of the entry in the file's metadata that is the checksum."""
+"""The key of the checksum's entry in the file's metadata."""
 
 _ALGORITHM_KEY: Final = "amqp_gateway_log_checksum"
 _DIGITS: Final = 8
 _BLANK: Final = "0" * _DIGITS
 
 METADATA: Final = {_ALGORITHM_KEY: "crc32", KEY: _BLANK}
-"""What a file is to be written with before it is sealed."""
+"""The metadata that a file is to be written with before it is sealed."""
 
 _MARK: Final = KEY.encode() + bytes((0x18, _DIGITS))
-"""The key as it stands in the footer (Thrift's compact protocol), and that a text of eight octets follows."""
+"""The key in the footer (Thrift's compact protocol), and the mark of a text of eight octets behind it."""
 
 _ALGORITHM_ENTRY: Final = _ALGORITHM_KEY.encode() + bytes((0x18, 5)) + b"crc32"
-"""The entry that says that there is a checksum, as it stands there."""
+"""The entry in the footer that shows that there is a checksum."""
 
 _TAIL_OCTETS: Final = 64 << 10
-"""The metadata are the last thing in a footer but for who wrote it and the orders of columns."""
+"""The size of the searched end of a file: only the writer's name and column orders follow metadata."""
 
 _PIECE: Final = 1 << 20
 
@@ -142,10 +142,10 @@ class ChecksumError(Exception):
 
 
 def seal(path: Path) -> None:
-    """Give a file that was written with `METADATA` its checksum. It is not brought to the disk.
+    """Write the checksum into a file that was written with `METADATA`. It is not brought to the disk.
 
     Raises:
-        ChecksumError: it was not written so.
+        ChecksumError: the file was not written so.
         OSError: it cannot be read or written.
     """
     with path.open("r+b") as file:
@@ -157,13 +157,13 @@ def seal(path: Path) -> None:
 
 
 def check(database: duckdb.DuckDBPyConnection, path: Path) -> bool:
-    """Hold a file against its checksum.
+    """Compare a file with its checksum.
 
     Returns:
         Whether it has one: those of earlier versions, and of other programs, have none.
 
     Raises:
-        ChecksumError: it is damaged, or was written again by a program that took the checksum along.
+        ChecksumError: it is damaged, or was rewritten by a program that kept the checksum.
         OSError: it cannot be read.
     """
     with path.open("rb") as file:
@@ -188,9 +188,9 @@ def check(database: duckdb.DuckDBPyConnection, path: Path) -> bool:
 
 
 def _place(file: IO[bytes]) -> int:
-    """Where the digits stand, in octets.
+    """Return the offset of the digits of the checksum, in octets.
 
-    Names of strangers stand in the statistics of a footer, before its metadata: the last mark is ours.
+    The statistics in a footer may contain strangers' names, before its metadata: the last mark is ours.
     """
     begin, octets = _tail(file)
     found = octets.rfind(_MARK)
@@ -200,7 +200,7 @@ def _place(file: IO[bytes]) -> int:
 
 
 def _tail(file: IO[bytes]) -> tuple[int, bytes]:
-    """Where the last octets begin, in which the metadata stand, and these octets."""
+    """Return the offset of the last octets, which contain the metadata, and these octets."""
     size = file.seek(0, 2)
     begin = max(size - _TAIL_OCTETS, 0)
     file.seek(begin)
@@ -208,7 +208,7 @@ def _tail(file: IO[bytes]) -> tuple[int, bytes]:
 
 
 def _crc(file: IO[bytes], place: int) -> int:
-    """Of the whole file, with zeros for the digits at ``place``."""
+    """Return the CRC of the whole file, with zeros for the digits at ``place``."""
     file.seek(0)
     crc = 0
     left = place
@@ -224,8 +224,8 @@ def _crc(file: IO[bytes], place: int) -> int:
 
 _GROUP_OCTETS: Final = 64 << 20
 _MIN_GROUP_ROWS, _MAX_GROUP_ROWS = 2_048, 122_880
-"""Rows that lie together in a file: as many as DuckDB likes best, fewer where lines are long, because a group
-is held in memory while it is made."""
+"""The bounds of the rows of a row group: as many as DuckDB likes best, fewer where lines are long, because a
+group is held in memory while it is made."""
 
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
@@ -243,16 +243,16 @@ class UnreadableError(ParquetError):
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What a file holds.
+    """The contents of a file.
 
     Attributes:
-        log_ids: whose records these are; one, in a file of ours.
-        records: how many there are.
-        first_seq: the lowest.
-        last_seq: the highest.
-        sum_of_seqs: of all; with the others it shows whether one is missing or there twice.
+        log_ids: the logs of the records; one, in a file of ours.
+        records: the number of records.
+        first_seq: the lowest seq.
+        last_seq: the highest seq.
+        sum_of_seqs: the sum of all seqs; with the others it shows whether one is missing or there twice.
         earliest: the lowest ``ingest_ts``.
-        latest: the highest.
+        latest: the highest ``ingest_ts``.
     """
 
     log_ids: tuple[str, ...]
@@ -314,10 +314,10 @@ def write_parquet(
     It is not brought to the disk.
 
     Args:
-        database: that may use both files.
-        lines: of a segment, with or without its commit lines.
+        database: a database that may use both files.
+        lines: the file of a segment, with or without its commit lines.
         target: a new file.
-        octets_of_a_line: about.
+        octets_of_a_line: the approximate size of a line.
 
     Raises:
         duckdb.DataError: a line is no record.
@@ -371,12 +371,12 @@ def contents(database: duckdb.DuckDBPyConnection, path: Path) -> Contents:
 
 
 def literal(text: str) -> str:
-    """``text`` as it stands in SQL."""
+    """Return ``text`` as a literal of SQL."""
     return "'" + text.replace("'", "''") + "'"
 
 
 def first_line_of(error: Exception) -> str:
-    """Return what DuckDB says, without where in the query."""
+    """Return DuckDB's message without the place in the query."""
     return str(error).partition("\n")[0].strip()
 
 

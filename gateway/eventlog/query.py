@@ -1,8 +1,8 @@
-"""Asking the whole log in SQL: lake, complete segments and what is committed of the open one, as one table.
+"""SQL queries of the log: lake, complete segments and the committed part of the open one, as one table.
 
 Each record is there once by ``log_id`` and ``seq``, also while the log is written, compacted and cut: a
-segment beside the file that it became is passed over, and where files go while they are read, all is looked
-up and asked again, as long as nothing was returned yet.
+segment beside the file made of it is passed over, and where files are removed while they are read, the query
+is repeated, as long as nothing was returned yet.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ def line_of_row(columns: Sequence[str], row: Iterable[object]) -> bytes:
 def json_of_row(columns: Sequence[str], row: Iterable[object]) -> str:
     """Return a row of any query as an object of JSON, on one line: absent is null, times are as on lines.
 
-    Integers keep all their digits. What has no form in JSON is text.
+    Integers keep all their digits. A value without a form in JSON is text.
     """
     fields = zip(columns, row, strict=True)
     return json.dumps({name: _in_json(name, value) for name, value in fields}, ensure_ascii=False)
 
 
 def text_of_value(value: object) -> str:
-    """Return a value as text in a table: absent is empty, times are as on lines, what is nested is JSON."""
+    """Return a value as text in a table: absent is empty, times are as on lines, nested values are JSON."""
     if value is None:
         return ""
     plain = _plain(value)
@@ -65,7 +65,7 @@ def text_of_value(value: object) -> str:
 
 
 def time_on_line(time: dt.datetime) -> str:
-    """RFC 3339 in UTC with six digits of a second, as times are on lines; without zone where it has none."""
+    """Return a time as on lines: RFC 3339, UTC, six digits of a second; without zone where it has none."""
     if time.tzinfo is None:
         return time.isoformat(timespec="microseconds")
     return f"{time.astimezone(dt.UTC).replace(tzinfo=None).isoformat(timespec='microseconds')}Z"
@@ -87,7 +87,7 @@ def _in_json(name: str, value: object) -> object:
 
 
 def _plain(value: object) -> object:  # noqa: PLR0911  one line for each type
-    """Return what JSON has a form for."""
+    """Return a value in a form that JSON has."""
     if value is None or isinstance(value, str | bool | int):
         return value
     if isinstance(value, dt.datetime):
@@ -121,7 +121,7 @@ class QueryError(Exception):
 
 
 class LogReadError(Exception):
-    """The log cannot be read; the text says what, and what to do."""
+    """The log cannot be read; the text says why, and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +140,7 @@ class LogFiles:
 
     @property
     def are_all_there(self) -> bool:
-        """Whether none has gone by now, or was renamed."""
+        """Whether all of them still exist under their names."""
         paths = [file.path for file in self.lake] + [segment.path for segment in (*self.complete, *self.open)]
         return all(path.exists() for path in paths)
 
@@ -172,7 +172,7 @@ class Answer:
     """The rows that a query found; to be read once, while the query's block lasts.
 
     Attributes:
-        columns: names.
+        columns: names of the columns.
         rows: values, in the order of the columns.
     """
 
@@ -191,17 +191,17 @@ def ask(
     memory_mebibytes: int = 1024,
     threads: int = 2,
 ) -> Iterator[Answer]:
-    """Ask the table `TABLE`, whose columns are those of the lake, one question.
+    """Yield the answer to one query of the table `TABLE`, whose columns are those of the lake.
 
     Args:
-        folder: of the log.
+        folder: the log's folder.
         sql: one statement that reads (``SELECT``, ``FROM``, ``DESCRIBE``, ``EXPLAIN`` ...), as of DuckDB. It
             can read files of the log's folder and no others, and write nothing.
-        parameters: by name, for ``$name``.
+        parameters: values by name, for ``$name``.
         after: the table has records ingested then or later only.
         before: the table has records ingested before then only.
-        memory_mebibytes: for data; what does not fit goes into a temporary folder.
-        threads: at most.
+        memory_mebibytes: for data; data beyond it goes into a temporary folder.
+        threads: the maximum number of threads.
 
     Raises:
         QueryError: it is not one statement that reads, or is wrong.
@@ -302,7 +302,7 @@ def _rows(
 
 
 def _interruptible(opened: duckdb.DuckDBPyConnection, work: Callable[[], _T]) -> _T:
-    """Carry out ``work`` of the database so that Ctrl-C ends it: DuckDB itself would go on to the end."""
+    """Run ``work`` of the database so that Ctrl-C ends it: DuckDB itself would go on to the end."""
     with ThreadPoolExecutor(1) as pool:
         working = pool.submit(work)
         try:
@@ -316,7 +316,7 @@ def _interruptible(opened: duckdb.DuckDBPyConnection, work: Callable[[], _T]) ->
 
 
 def _recorded(error: Exception) -> QueryError | LogReadError:
-    """Return a mistake in the query, or something that is wrong with the files."""
+    """Return the exception for a mistake in the query, or for a problem with the files."""
     if isinstance(error, duckdb.OutOfMemoryException):
         return QueryError(f"{first_line_of(error)}: allow more memory, or ask for less")
     if isinstance(error, OSError | duckdb.IOException):

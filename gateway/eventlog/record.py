@@ -1,4 +1,4 @@
-"""The record of the event log, version 1: a JSON object on a line, a row of Parquet; and a line for people.
+"""The record of the event log, version 1: a JSON object on a line, a row of Parquet; and a readable line.
 
 The form is published (`docs/event-log.md`): fields are added, never changed or removed. A field that
 does not apply is left out on the line and null in Parquet; absent is never zero. Times with the suffix
@@ -30,13 +30,13 @@ COMMIT_KIND: Final = "_commit"
 
 
 class RecordKind(enum.StrEnum):
-    """What a record is about.
+    """The kind of a record.
 
     ``start``: the first record of each segment: form, gateway, boot, why the segment begins. ``schema``: a
-    class or an event as it is known from here on. ``source``, ``agent``: the state of a source; whether an
-    agent is fresh. ``create``, ``update``, ``delete``: what happened to an object. ``snapshot``: how an
-    object stands at a segment's head; nothing happened. ``event``: an event. ``operation``: a change made
-    through the gateway. ``gap``: from when to when something was missed, or not recorded.
+    class or an event as it is known from here on. ``source``, ``agent``: the state of a source, or of an
+    agent. ``create``, ``update``, ``delete``: a change of an object. ``snapshot``: the state of an object at
+    a segment's head; no change. ``event``: an event. ``operation``: a change made through the gateway.
+    ``gap``: a time in which something was missed, or not recorded.
     """
 
     START = "start"
@@ -53,11 +53,11 @@ class RecordKind(enum.StrEnum):
 
 
 class Delta(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """How a counter went on since its last record.
+    """The change of a counter since its last record.
 
     Attributes:
-        delta: what was added; where ``reset`` is true, the counter's value since it began again.
-        interval_ns: between the two samples, by the agent's clock; left out where it is not known.
+        delta: the amount added; where ``reset`` is true, the counter's value since it began again.
+        interval_ns: the time between the two samples, by the agent's clock; left out where it is not known.
         reset: it began again in between: by its discontinuity time, or because it went down.
     """
 
@@ -68,59 +68,59 @@ class Delta(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 # No garbage collection (`gc=False`) of records: they refer to plain values only, and there are many.
 class LogRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """One record without its place; the writer puts ``log_id`` and ``seq`` before these fields.
+    """A record without its place; the writer puts ``log_id`` and ``seq`` before these fields.
 
     Attributes:
-        kind: what it is about.
-        ingest_ts: when the gateway recorded it, by the gateway's clock; never goes back within a segment.
-        source: name of the source; left out where the gateway itself is meant.
-        dialect: kind of the source (``rabbitmq``, ``qmf``).
-        package: of the class, or of the event.
-        class_name: of the object, or of the object that an event concerns; ``class`` on the line.
+        kind: its kind.
+        ingest_ts: the time of recording, by the gateway's clock; never goes back within a segment.
+        source: the name of the source; left out where the gateway itself is meant.
+        dialect: the kind of the source (``rabbitmq``, ``qmf``).
+        package: the package of the class, or of the event.
+        class_name: the class of the object, or of the object that an event concerns; ``class`` on the line.
         object_id: ``SOURCE/PACKAGE:CLASS/ROW``: one object's for ever. ``ROW`` is its row number in SNMP.
         object_name: its stable name; an object that is made again under the same name has the same.
         parent_id: ``object_id`` of the object that it belongs to.
         row: its row number in SNMP.
-        native_id: what the agent calls it.
-        agent: that reported it.
+        native_id: its identifier at the agent.
+        agent: the agent that reported it.
         lifetime: ``durable`` or ``transient``.
         event_id: of an event: the same in trap, notification and log.
         event: name of the event.
-        severity: of an event, in words.
+        severity: the severity of an event, in words.
         state: of an event ``raised``, ``cleared`` or ``one-shot``; of a source or agent its state; of an
             operation ``begun``, ``ended`` or ``settled``.
-        condition: what a raising event begins and a clearing one ends.
+        condition: the condition that a raising event begins and a clearing one ends.
         text: one line for people.
-        sample_ts: when the values were true, by the agent's clock: of statistics where there are any.
+        sample_ts: the time of the values, by the agent's clock: of statistics where there are any.
         sample_ns: the same, exactly.
-        create_ts: when the object came into being, by the agent's clock.
-        delete_ts: when it ceased to be, by the agent's clock; left out where it is not known.
-        reset_ts: when its counters last began again, as far as known.
+        create_ts: the object's time of creation, by the agent's clock.
+        delete_ts: its time of deletion, by the agent's clock; left out where it is not known.
+        reset_ts: the last time when its counters began again, as far as known.
         inferred: of ``delete``: its end was not reported, it was missing from a complete reading; of
             ``snapshot`` and ``update``: it is taken for the object of its name from before a gap.
-        from_ts: where a gap begins, by the gateway's clock.
-        to_ts: where it ends.
-        lost: how many records are missing, where that is known.
-        principal: who changed something: ``jmx:operator``.
-        outcome: what came of it.
+        from_ts: the begin of a gap, by the gateway's clock.
+        to_ts: the end of a gap.
+        lost: the number of missing records, where it is known.
+        principal: the principal of an operation: ``jmx:operator``.
+        outcome: the outcome of the operation.
         operation_id: of an operation: the same in every front end and in the log.
         operation: ``set``, ``invoke`` or ``read``.
-        origin: where the principal asked from.
-        method: that was called.
-        element: what the outcome is about, where it is not about all.
+        origin: the origin of the principal's request.
+        method: the method that was called.
+        element: the element that the outcome is about, where it is not about all.
         code: the agent's own status.
-        latency_ns: from the request to the outcome; until now while the operation is under way.
+        latency_ns: the time from the request to the outcome; until now while the operation is under way.
         former: elements before they were set, by name; of ``snapshot`` the counters that have not been read
             since the gateway was started, as they were recorded last; of it and ``create`` 0 for those that
             count from zero and have not been read.
-        found: what was read back, or a method's outputs, by name.
-        attempts: for how many one record stands that were refused, where it is more than one.
+        found: the values read back, or a method's outputs, by name.
+        attempts: the number of refused operations that the record stands for, where it is more than one.
         values: elements, or arguments of an event, by name: of ``snapshot`` and ``create`` all there are, of
             ``update`` those that changed. Of ``schema`` the class itself, of ``start`` and ``source`` facts.
         absent: elements that have no value any more; of ``snapshot`` the counters among them.
         deltas: counters among ``values``, by name; of ``create`` those that are not zero.
-        delivery: source and identity of the message from a durable subscription that this and records before
-            it came of, on the last of them: for the gateway, to record nothing twice.
+        delivery: source and identity of a message from a durable subscription, on the last of the records
+            made of it: the gateway uses it to record nothing twice.
     """
 
     kind: RecordKind
@@ -170,15 +170,14 @@ class LogRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
 
 
 class ObjectChange(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """An ``update`` of an object that belongs where it belonged, which most records are.
+    """An ``update`` of an object whose place is unchanged; most records are such.
 
-    It stands on the line as the `LogRecord` does that `record` makes of it, and takes a fraction of the time
-    to make and to encode: it has no fields but those that change, and what identifies the object was encoded
-    before.
+    It is encoded like the `LogRecord` that `record` returns, in a fraction of the time: it has only the
+    fields that change, and the identifying fields of the object were encoded before.
 
     Attributes:
         kind: ``update``.
-        ingest_ts: as of a `LogRecord`, and so are the others.
+        ingest_ts: as in a `LogRecord`, and so are the others.
         identity: `encoded_identity` of the object.
     """
 
@@ -194,7 +193,7 @@ class ObjectChange(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     delivery: str | None = None
 
     def record(self) -> LogRecord:
-        """Return the same with all fields.
+        """Return the same record with all fields.
 
         Raises:
             TypeError, ValueError: a value has no form in JSON.
@@ -203,14 +202,14 @@ class ObjectChange(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 AnyRecord: TypeAlias = LogRecord | ObjectChange
-"""What the log takes."""
+"""A record that the log takes."""
 
 
 def encoded_identity(record: LogRecord) -> bytes:
-    """Return what identifies an object, as it stands on the line behind ``"source":``.
+    """Return the fields that identify an object, encoded as they stand on the line behind ``"source":``.
 
     Args:
-        record: with ``source``, what identifies the object, and nothing else.
+        record: with ``source``, the other identifying fields, and no more.
 
     Raises:
         ValueError: a name has no form in JSON.
@@ -234,12 +233,12 @@ def microseconds_text(time: int) -> str | None:
 
 
 def known_time(time: int) -> str | None:
-    """Return a time of the feed, where 0 stands for one that is not known: to the microsecond."""
+    """Return a time of the feed, to the microsecond; ``None`` for 0, which stands for an unknown time."""
     return microseconds_text(time) if time else None
 
 
 def nanoseconds_of(text: object) -> int:
-    """Of a time of the log, since 1970-01-01 UTC; 0 for what is none."""
+    """Return a time of the log as nanoseconds since 1970-01-01 UTC; 0 for any other value."""
     try:
         time = dt.datetime.fromisoformat(text if isinstance(text, str) else "")
     except ValueError:
@@ -252,27 +251,27 @@ def nanoseconds_of(text: object) -> int:
 
 
 Convert: TypeAlias = Callable[["FeedValue", str], object]
-"""From a value of the feed and the name of its source to what JSON can hold; ``None`` for absent."""
+"""Converts a value of the feed and the name of its source to a value for JSON; ``None`` for absent."""
 
 
 def object_id(source: str, class_name: str, row: int) -> str:
-    """``SOURCE/PACKAGE:CLASS/ROW``: one object's for ever.
+    """Return ``SOURCE/PACKAGE:CLASS/ROW``: one object's for ever.
 
     Args:
-        source: name of the source.
+        source: the name of the source.
         class_name: ``package:class``.
-        row: number of its row.
+        row: the number of its row.
     """
     return f"{source}/{class_name}/{row}"
 
 
 def link_text(link: ObjectLink, source: str) -> str:
-    """The ``object_id`` that a reference leads to; the stable name where no row of it was ever seen."""
+    """Return the ``object_id`` of a reference; the stable name where no row of it was ever seen."""
     return object_id(source, link.class_name, link.row) if link.row else link.stable_name
 
 
 def converter(value_type: ValueType) -> Convert | None:
-    """Return what turns values of this type into what JSON can hold; ``None`` where they are that already."""
+    """Return the converter of values of this type to JSON; ``None`` where JSON can hold them as they are."""
     return _CONVERTERS.get(value_type)
 
 
@@ -313,17 +312,17 @@ _CONVERTERS: Final[Mapping[ValueType, Convert]] = {
 
 
 DETAIL_LENGTH = 200
-"""Characters of values that a line shows unless all are asked for."""
+"""The maximum length of the values that a line shows, in characters, unless all are requested."""
 
 _WITH_STATE = frozenset({RecordKind.SOURCE, RecordKind.AGENT})
 _KIND_WIDTH = max(len(kind) for kind in RecordKind)
 
 
 def readable_line(record: Mapping[str, object], *, whole: bool = False) -> str:
-    """Return one line without its end, and without control characters.
+    """Return a readable line of a record, without its end and without control characters.
 
     Args:
-        record: the fields of a line of the log by name; whatever is in it gives a line.
+        record: the fields of a line of the log by name; any content gives a line.
         whole: show all values, however long they are.
     """
     subject = " ".join(_subject(record))
@@ -336,12 +335,12 @@ def readable_line(record: Mapping[str, object], *, whole: bool = False) -> str:
 
 
 def _shown_time(text: object) -> str:
-    """``2026-11-20 14:05:06.123``, UTC, of a time on a line."""
+    """Return the time of a line as ``2026-11-20 14:05:06.123``, UTC."""
     return str(text)[:23].replace("T", " ") if isinstance(text, str) else "-" * 23
 
 
 def _subject(record: Mapping[str, object]) -> Iterator[str]:
-    """Return what the record is about: source, event, class and name."""
+    """Yield the subject of a record: source, event, class and name."""
     if "source" in record:
         yield str(record["source"])
     if record.get("kind") == RecordKind.EVENT:
@@ -357,7 +356,7 @@ def _subject(record: Mapping[str, object]) -> Iterator[str]:
 
 
 def _details(record: Mapping[str, object]) -> Iterator[str]:
-    """Yield how it is, or what came of it."""
+    """Yield the details of a record: state, times, outcome and values."""
     if str(record.get("kind")) in _WITH_STATE and "state" in record:
         yield str(record["state"])
     if "from_ts" in record or "to_ts" in record:
@@ -387,7 +386,7 @@ def _value(value: object) -> str:
 
 
 def _step(deltas: object, name: object) -> str:
-    """Return how a counter went on: ``(+3)``, or ``(reset, +3)``."""
+    """Return the change of a counter: ``(+3)``, or ``(reset, +3)``."""
     delta = deltas.get(name) if isinstance(deltas, Mapping) else None
     if not isinstance(delta, Mapping) or "delta" not in delta:
         return ""

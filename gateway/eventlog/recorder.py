@@ -1,11 +1,11 @@
-"""From the feed to the log: what of each batch is recorded, and when.
+"""The recorder: decides what of each batch of the feed is recorded in the log, and when.
 
-No file, no clock, no loop: batches and the time in, records out. What begins, ends or happens is recorded at
-once, and so is the change of a property. Statistics are recorded once in an interval for each object, merged
-to the latest, at instants that are spread over the interval; an object that ends has first recorded what
-still waited. Of sources whose `LastState` is given it is known what was recorded of them before the start:
-their objects and counters go on from there. Objects that another source has before it is known for the first
-time were there already, and are snapshots.
+It uses no file, no clock and no loop: it takes batches and the time, and returns records. Creations, ends,
+events and changes of properties are recorded at once. Statistics are recorded once in an interval for each
+object, merged to the latest, at instants that are spread over the interval; when an object ends, its waiting
+values are recorded first. For sources of the `LastState` that is given, objects and counters go on from their
+records before the start. Objects of another source that are seen before it was read whole existed already,
+and are snapshots.
 """
 
 from __future__ import annotations
@@ -53,25 +53,25 @@ from gateway.model.observations import SourceState
 from gateway.model.source_kinds import source_kind
 
 STEP_OBJECTS: Final = 100
-"""Objects that one call of `LogRecorder.tick` looks at: one or two milliseconds' worth."""
+"""The number of objects that one call of `LogRecorder.tick` looks at: one or two milliseconds' worth."""
 
 STRETCH: Final = 4
-"""Under pressure, statistics are recorded so many times less often."""
+"""The factor by which statistics are recorded less often under pressure."""
 
 _Key: TypeAlias = tuple[str, str]
-"""``package:class`` and name."""
+"""The key of an object: ``package:class`` and name."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecorderSettings:
-    """What is configured.
+    """The settings of the recorder.
 
     Attributes:
         statistics_interval: nanoseconds between two records of one object's statistics, at least. Below
             `SLOT` each change is recorded.
         statistics_intervals: the same for some classes: patterns of ``package:class`` as of a shell, the
             first that fits counts.
-        same_as: of a source the other one that reads the same broker, by names; none where there is none.
+        same_as: by the name of a source: the other source that reads the same broker, if there is one.
     """
 
     statistics_interval: int = 60 * 10**9
@@ -79,7 +79,7 @@ class RecorderSettings:
     same_as: Mapping[str, str] = field(default_factory=dict)
 
     def interval(self, class_name: str) -> int:
-        """Of a class (``package:class``)."""
+        """Return the interval of a class (``package:class``)."""
         for pattern, interval in self.statistics_intervals.items():
             if fnmatchcase(class_name, pattern):
                 return interval
@@ -87,17 +87,18 @@ class RecorderSettings:
 
 
 class LogRecorder:
-    """What of everything in the feed is recorded.
+    """Selects the records of the log from the feed.
 
     Args:
-        settings: what is configured.
-        former: how sources stood when the log ended.
-        heard_all: names of those that record gaps of their own for what they missed since.
+        settings: its settings.
+        former: the state of sources at the end of the log.
+        heard_all: names of the sources that record gaps of their own for the time since.
 
     Attributes:
-        pressure: of the log, to be kept up to date: under ``MERGE`` statistics are recorded less often; under
-            ``FULL`` only what begins, ends and happens is recorded, and changes wait, merged to the latest.
-        refused: records of things not known: a fault of ours.
+        pressure: the log's pressure, to be kept up to date: under ``MERGE`` statistics are recorded less
+            often; under ``FULL`` only creations, ends and events are recorded; changes wait, merged to the
+            latest.
+        refused: the number of records about something unknown: a fault of ours.
     """
 
     def __init__(
@@ -137,12 +138,12 @@ class LogRecorder:
         }
 
     def __len__(self) -> int:
-        """Return how many objects live."""
+        """Return the number of living objects."""
         return sum(map(len, self._objects.values()))
 
     @property
     def wake_at(self) -> int | None:
-        """When `tick` has something to do, in nanoseconds of the gateway's clock; ``None`` for never."""
+        """The time when `tick` has work, in nanoseconds of the gateway's clock; ``None`` for never."""
         times = [
             source.recorded_at + self._settings.statistics_interval
             for source in self._sources.values()
@@ -156,7 +157,7 @@ class LogRecorder:
         return min(times, default=None)
 
     def apply(self, batch: Batch, now: int) -> list[AnyRecord]:
-        """Return what to record of a batch.
+        """Return the records to be made of a batch.
 
         Args:
             batch: the next one.
@@ -170,7 +171,7 @@ class LogRecorder:
         return self._take()
 
     def tick(self, now: int) -> list[AnyRecord]:
-        """Values that are due; a part of them where they are many: then `wake_at` is past already.
+        """Return the records that are due; only a part where they are many: then `wake_at` is past already.
 
         Args:
             now: nanoseconds since 1970-01-01 UTC, the gateway's clock.
@@ -190,13 +191,13 @@ class LogRecorder:
         return self._take()
 
     def head(self, clock: Callable[[], int]) -> Iterator[AnyRecord]:
-        """Yield how everything stands, for the begin of a segment, made while it is read.
+        """Yield the whole state for the head of a segment, made while it is read.
 
-        What changes between two records is recorded as it is then, what has ended by then is not. Before
-        the snapshot of an object stands what waited of it, so that deltas still add up.
+        Each record has the state of the time when it is made; an object that has ended by then has none. The
+        waiting changes of an object stand before its snapshot, so that deltas still add up.
 
         Args:
-            clock: now, in nanoseconds since 1970-01-01 UTC.
+            clock: returns the time, in nanoseconds since 1970-01-01 UTC.
         """
         # Classes that get their first objects while the head is written are left out: these have records of
         # their own.
@@ -356,7 +357,7 @@ class LogRecorder:
     # ---- what waits -----------------------------------------------------------------------------------
 
     def _changed(self, logged: LoggedObject, bits: int, *, at_once: bool) -> None:
-        """Record these ``bits`` at once, if that is wanted and possible; the rest waits."""
+        """Record these ``bits`` at once, if requested and possible; the rest waits."""
         # It waits, merged to the latest, and is counted: the log says that changes are missing.
         if at_once and self.pressure is Pressure.FULL:
             self._merging_since = self._merging_since or self._now
@@ -371,7 +372,7 @@ class LogRecorder:
             self._plan(logged)
 
     def _plan(self, logged: LoggedObject) -> None:
-        """Schedule an object for the next time at which it is due: its own place in the interval."""
+        """Schedule an object for its next due time: each has its own place in the interval."""
         interval = max(logged.logged_class.interval, SLOT)
         self._schedule.add(logged, self._now + (logged.phase(interval) - self._now) % interval)
 
@@ -413,7 +414,7 @@ class LogRecorder:
 
 
 def _is_presumed(record: ObjectRecord, former: LogRecord) -> bool:
-    """Return whether nothing but its name says that an object is the one that was recorded before."""
+    """Return whether only its name shows that an object is the one that was recorded before."""
     if record.presumed:
         return True
     dated = record.created and former.create_ts is not None
@@ -428,12 +429,12 @@ def _text(now: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Meeting:
-    """What the log knows of an object that is seen for the first time since the log ended.
+    """A comparison of an object, seen for the first time since the log ended, with the end of the log.
 
     Attributes:
-        kind: whether that is news, ``create`` or ``snapshot``; ``None`` where nothing is known of what was
-            before.
-        ended: the end of the one that had its name before, if that was another.
+        kind: the kind of its record, ``create`` or ``snapshot``; ``None`` where the log does not show
+            whether it is new.
+        ended: the ``delete`` record of another object that had its name before, if there was one.
         former: the last record of this object, if it existed before.
     """
 
@@ -443,10 +444,10 @@ class Meeting:
 
 
 class RestoredObjects:
-    """What the log said last of the objects of some sources.
+    """The objects of some sources at the end of the log.
 
     Args:
-        state: where the log ended.
+        state: the state at the end of the log.
     """
 
     def __init__(self, state: LastState | None) -> None:
@@ -477,23 +478,23 @@ class RestoredObjects:
 
     @property
     def sources(self) -> set[str]:
-        """Names of those that the log knows."""
+        """The names of the sources in the log."""
         return set(self._complete_until)
 
     def source(self, name: str) -> RestoredSource:
-        """What the log knows of a source."""
+        """Return the state of a source at the end of the log."""
         since = self._read_whole.get(name)
         return RestoredSource(
             self._complete_until.get(name, 0), since is not None, since or 0, self._event_delay.get(name, 0)
         )
 
     def meet(self, source: str, class_name: str, record: ObjectRecord, ingest_ts: str) -> Meeting:
-        """Take an object that is seen for the first time since the log ended.
+        """Compare an object that is seen for the first time since the log ended with the end of the log.
 
         Args:
-            source: name of its source.
+            source: the name of its source.
             class_name: ``package:class``.
-            record: it, whole.
+            record: its whole feed record.
             ingest_ts: now.
         """
         objects = self._sources.get(source)
@@ -517,7 +518,7 @@ class RestoredObjects:
         return Meeting(RecordKind.SNAPSHOT, ended=ended(former, ingest_ts))
 
     def _of_that_name(self, source: str, class_name: str, record: ObjectRecord) -> LogRecord | None:
-        """The one before of that name, where there is never more than one at a time."""
+        """Take out the former object of that name, where there is never more than one at a time."""
         passing = self._passing.get(source, {})
         lasts = record.lifetime is Lifetime.DURABLE
         name = record.stable_name if lasts else record.stable_name.rpartition("#")[0]
@@ -529,17 +530,17 @@ class RestoredObjects:
         return None
 
     def read_whole(self, source: str, without: Collection[str] = ()) -> None:
-        """A source was read whole: its objects that were not seen are gone (`vanished`).
+        """Note that a source was read whole: its objects that were not seen are gone (`vanished`).
 
         Args:
             source: its name.
-            without: agents that were not read, of whose objects nothing is known yet.
+            without: agents that were not read, whose objects may still exist.
         """
         objects = self._sources.get(source, {})
         self._leave(source, [key for key, one in objects.items() if (one.agent or "") not in without])
 
     def agent_read(self, source: str, agent: str) -> None:
-        """An agent was read whole, or is no more: its objects that were not seen are gone."""
+        """Note that an agent was read whole, or has ended: its objects that were not seen are gone."""
         objects = self._sources.get(source, {})
         self._leave(source, [key for key, one in objects.items() if (one.agent or "") == agent])
 
@@ -549,11 +550,11 @@ class RestoredObjects:
 
     @property
     def has_vanished(self) -> bool:
-        """Whether `vanished` has some."""
+        """Whether `vanished` yields any object."""
         return bool(self._gone)
 
     def vanished(self, most: int) -> Iterator[LogRecord]:
-        """Some of those that are gone, each once."""
+        """Yield at most ``most`` of the objects that are gone, each once."""
         while most and self._gone:
             source = next(iter(self._gone))
             objects = self._gone[source]
@@ -565,12 +566,12 @@ class RestoredObjects:
 
 
 def standing(former: LogRecord, ingest_ts: str) -> LogRecord:
-    """Return its last record, with the time of now."""
+    """Return the last record of an object, with the present time."""
     return msgspec.structs.replace(former, ingest_ts=ingest_ts)
 
 
 def ended(former: LogRecord, ingest_ts: str) -> LogRecord:
-    """Return its inferred end: it is missing, or another object has its name."""
+    """Return the inferred ``delete`` record of an object that is missing or replaced under its name."""
     return msgspec.structs.replace(
         former,
         kind=RecordKind.DELETE,

@@ -1,7 +1,7 @@
-"""The bounds of the log: when a segment is closed, and what is deleted for its age or for the size of all.
+"""The bounds of the log: the end of a segment, and the deletion of files for their age or the size of all.
 
-The lake, complete segments, and what was cut off or set aside in ``lost/`` count alike. Open segments are
-never deleted, hidden files (drafts, locks) neither, but all are counted.
+The lake, complete segments and the files of ``lost/`` are treated alike. Open segments and hidden files
+(drafts, locks) are never deleted, but are counted.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ _MEBIBYTE = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class LogFileSettings:
-    """Times in nanoseconds, sizes in octets.
+    """The settings of the log's files. Times are in nanoseconds, sizes in octets.
 
     Attributes:
-        commit_interval: records wait for so long at most before they are written and synced together.
-        segment_duration: a segment is closed at this age.
-        segment_size: or when it has so many octets, once its head is complete; one with a large head may
-            have twice as many as its head. Never more than a quarter of ``max_size``, but for the head.
-        max_size: of all files of the log and the lake; beyond it the oldest are deleted.
-        max_age: files whose records are all older are deleted.
-        min_free: nothing is written while the disk has less than this.
-        max_waiting: records that wait in memory, with at most 1 KiB for each; beyond it what is lost is
-            counted and recorded.
-        retry_interval: how long to wait before a disk that failed is tried again.
+        commit_interval: the longest wait of records before they are written and synced together.
+        segment_duration: the age at which a segment is closed.
+        segment_size: the size at which it is closed, once its head is complete; one with a large head may
+            have twice the size of its head. Never more than a quarter of ``max_size``, but for the head.
+        max_size: the size of all files of the log and the lake beyond which the oldest are deleted.
+        max_age: the age of all its records beyond which a file is deleted.
+        min_free: the free space of the disk below which nothing is written.
+        max_waiting: the number of records that may wait in memory, with at most 1 KiB for each; beyond it
+            lost records are counted, and the count is recorded.
+        retry_interval: the wait before a disk that failed is tried again.
     """
 
     commit_interval: int = 50 * 10**6
@@ -57,7 +57,7 @@ class LogFileSettings:
 
 
 MAX_CLOCK_STEP: Final = 10 * 10**9
-"""Nanoseconds by which a clock may go back without a new segment: times wait for it then."""
+"""Nanoseconds by which a clock may go back without a new segment: the times of records stand still then."""
 
 _HOUR: Final = len("2026-11-20T14")
 _NEVER: Final = 2**63
@@ -65,7 +65,7 @@ _LAST_SECOND: Final = "9999-12-31T23:59:59.999999Z"
 
 
 class Why(enum.StrEnum):
-    """Why a segment begins.
+    """The reason of a new segment.
 
     ``began``: the gateway started. ``recovered``: likewise, after a writer that left an open segment.
     ``age``, ``size``: of the former segment. ``hour``: a full hour of the clock. ``clock``: it was set back.
@@ -85,8 +85,8 @@ class Rotation:
     """The segment that takes records: its hour, its age, its size.
 
     Attributes:
-        last_ts: ``ingest_ts`` of its last record; none that follows is earlier.
-        head_is_complete: it has the whole state.
+        last_ts: ``ingest_ts`` of its last record; no following one is earlier.
+        head_is_complete: its head with the whole state is complete.
         full_at: octets of all records since the start of the process at which it is full.
     """
 
@@ -102,12 +102,12 @@ class Rotation:
         self._hour = ""
 
     def begin(self, ingest_ts: str, now: int, octets: int) -> None:
-        """A segment begins.
+        """Begin a segment.
 
         Args:
-            ingest_ts: of its first record.
+            ingest_ts: that of its first record.
             now: nanoseconds since 1970 UTC.
-            octets: of all records before it, since the start of the process.
+            octets: the size of all records before it, since the start of the process.
         """
         self.last_ts, self._hour = ingest_ts, ingest_ts[:_HOUR]
         self._began, self._began_octets = now, octets
@@ -115,20 +115,20 @@ class Rotation:
         self.head_is_complete = False
 
     def complete_head(self, octets: int) -> None:
-        """The head is written: from here on age and size count; a large head is worth more records behind it.
+        """Note that the head is complete: age and size count from now on. A large head raises the size limit.
 
         Args:
-            octets: of all records so far.
+            octets: the size of all records so far.
         """
         self.full_at = self._began_octets + max(self._size, 2 * (octets - self._began_octets))
         self.head_is_complete = True
 
     def of_record(self, ingest_ts: str, octets: int, now: int) -> Why | None:
-        """Return whether a segment has to begin before a record.
+        """Return the reason to begin a segment before a record; ``None`` for none.
 
         Args:
-            ingest_ts: of the record.
-            octets: of all records so far.
+            ingest_ts: that of the record.
+            octets: the size of all records so far.
             now: nanoseconds since 1970 UTC.
         """
         if ingest_ts < self.last_ts:
@@ -138,10 +138,10 @@ class Rotation:
         return self._of_size(octets)
 
     def of_time(self, octets: int, now: int) -> Why | None:
-        """Return whether a segment has to begin although no record makes it.
+        """Return the reason to begin a segment although no record requires it; ``None`` for none.
 
         Args:
-            octets: of all records so far.
+            octets: the size of all records so far.
             now: nanoseconds since 1970 UTC.
         """
         text = time_text(now)
@@ -161,7 +161,7 @@ class Rotation:
 
 
 def time_text(now: int) -> str:
-    """``2026-11-20T14:05:06.123456Z``; times beyond the calendar are its end.
+    """Return a time as ``2026-11-20T14:05:06.123456Z``; for times beyond the calendar its end.
 
     Args:
         now: nanoseconds since 1970 UTC.
@@ -170,12 +170,12 @@ def time_text(now: int) -> str:
 
 
 SLACK: Final = 32
-"""Beyond the bound a 32nd of it is deleted too, so that it is not exceeded again at once."""
+"""A 32nd of the bound is deleted in addition, so that the bound is not exceeded again at once."""
 
 _HOUR_NS: Final = 3600 * 10**9
 
 _EARLIEST: Final = 1_735_689_600 * 10**9
-"""2025-01-01, in nanoseconds since 1970 UTC: no log is older. A clock that shows less has not been set."""
+"""2025-01-01 in nanoseconds since 1970 UTC: no log is older, and a clock that shows less has not been set."""
 
 _LOST_NAME: Final = re.compile(r"(?P<seq>[0-9]{20})[-.].+", re.DOTALL)
 
@@ -185,12 +185,12 @@ class StoredFile:
     """A file that may be deleted.
 
     Attributes:
-        path: of the file.
-        octets: of it.
-        newest: no record of it is newer, nanoseconds since 1970 UTC; of segments when it was last written.
-            By the clock of then, which may have been wrong.
-        log_id: of the log whose records it holds; empty where that is not known.
-        first_seq: of its first record, or of the segment that it comes from; 0 where that is not known.
+        path: its path.
+        octets: its size.
+        newest: no record of it is newer, nanoseconds since 1970 UTC; for segments the time of the last write.
+            It is by the clock of that time, which may have been wrong.
+        log_id: the log of its records; empty where it is not known.
+        first_seq: the seq of its first record, or of the segment that it comes from; 0 where it is not known.
         is_lost: it lies in ``lost/``.
     """
 
@@ -204,11 +204,11 @@ class StoredFile:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What the log's folder holds.
+    """The contents of the log's folder.
 
     Attributes:
-        octets: of all files.
-        segments: files of ``segments/``.
+        octets: the size of all files.
+        segments: the number of files of ``segments/``.
         files: those that may be deleted, in any order.
     """
 
@@ -219,13 +219,13 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class Deleted:
-    """What was deleted.
+    """The result of a deletion of files.
 
     Attributes:
-        files: how many.
-        octets: of them.
-        because: ``max_age``, ``max_size`` or both, with ``, `` between.
-        until: nothing that was deleted is newer; as on a line.
+        files: the number of deleted files.
+        octets: their size.
+        because: the exceeded bounds: ``max_age``, ``max_size`` or both, with ``, `` between.
+        until: no deleted record is newer; as on a line.
     """
 
     files: int
@@ -244,7 +244,7 @@ class Deleted:
 
 
 def stored(folder: Path) -> Stored:
-    """Return what the log in ``folder`` holds; files that go meanwhile are passed over.
+    """Return the contents of the log's folder; files that are removed meanwhile are passed over.
 
     Raises:
         OSError: a folder cannot be read.
@@ -277,13 +277,13 @@ def _log_id(folder: Path) -> str:
 
 
 def too_much(held: Stored, settings: LogFileSettings, now: int) -> tuple[list[StoredFile], list[StoredFile]]:
-    """Return what has to go, oldest first: for its age, and of the rest for the size of all.
+    """Return the files to delete, oldest first: for their age, and of the rest for the size of all.
 
-    Of each log it is the beginning, in the order of its records: what remains has no hole in it.
+    Of each log these are the first files, in the order of its records: the rest has no hole in it.
 
     Args:
-        held: by the log.
-        settings: with the bounds.
+        held: the contents of the log's folder.
+        settings: the bounds.
         now: nanoseconds since 1970 UTC.
     """
     files = _oldest_first(held.files, now)
@@ -300,7 +300,7 @@ def too_much(held: Stored, settings: LogFileSettings, now: int) -> tuple[list[St
 
 
 def _oldest_first(files: Sequence[StoredFile], now: int) -> list[tuple[int, StoredFile]]:
-    """Each file behind the time that counts as its newest; those of one log in the order of its records."""
+    """Return each file and the time that counts as its newest; those of a log in the order of its records."""
     found: list[tuple[int, StoredFile]] = []
     for _, of_log in groupby(sorted(files, key=_in_log), attrgetter("log_id")):
         in_order = list(of_log)
@@ -314,9 +314,9 @@ def _in_log(file: StoredFile) -> tuple[str, int, bool, int, str]:
 
 
 def _times(files: Sequence[StoredFile], now: int) -> list[int]:
-    """When files that were written one after the other were written, where clocks may have been wrong.
+    """Return the times of writing of files that are in order of writing, where clocks may have been wrong.
 
-    None was written before a file that precedes it. One that has a time that no right clock can have shown
+    No file was written before one that precedes it. A file with a time that no correct clock can have shown
     is as young as the next one.
     """
     times, least = [], 0
@@ -330,15 +330,15 @@ def _times(files: Sequence[StoredFile], now: int) -> list[int]:
 
 
 def keep_within(folder: Path, settings: LogFileSettings, now: int) -> tuple[Stored, Deleted | None]:
-    """Delete what is too much.
+    """Delete the files beyond the bounds.
 
     Args:
-        folder: of the log.
-        settings: with the bounds.
+        folder: the log's folder.
+        settings: the bounds.
         now: nanoseconds since 1970 UTC.
 
     Returns:
-        What is left, and what was deleted.
+        The remaining contents, and the result of the deletion; ``None`` where nothing was deleted.
 
     Raises:
         OSError: something cannot be read or deleted.
@@ -374,7 +374,7 @@ def _all_files(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
 
 
 def _remove_empty_hours(folder: Path) -> None:
-    """Folders of the lake without a file; who puts one in meanwhile makes them again."""
+    """Remove folders of the lake without a file; the compactor makes them again where it needs them."""
     for pattern in ("dt=*/hour=*", "dt=*"):
         for path in (folder / LAKE).glob(pattern):
             with contextlib.suppress(OSError):
@@ -384,21 +384,21 @@ def _remove_empty_hours(folder: Path) -> None:
 
 
 TRUSTED_AFTER: Final = 3600 * 10**9
-"""A clock that was set is trusted when it has agreed with the monotonic clock for so many nanoseconds."""
+"""Nanoseconds for which a clock that was set has to agree with the monotonic clock before it is trusted."""
 
 _AGREEMENT: Final = 60 * 10**9
 """Nanoseconds by which a clock that is adjusted slowly may differ from the monotonic clock in that time."""
 
 
 class AgeClock:
-    """The time that ages of files are counted from: a clock that jumps forward does not make them old.
+    """The clock for the ages of files: a clock that jumps forward does not make them old.
 
     It is the gateway's clock, but never ahead of the last trusted time and the time that has passed
     since by the monotonic clock. A clock that was set forward, also while no gateway ran, is trusted after
     `TRUSTED_AFTER`.
 
     Args:
-        trusted: nanoseconds since 1970 UTC: the clock was this far at least, say the records of the log.
+        trusted: a time that the clock has reached by the records of the log, nanoseconds since 1970 UTC.
         monotonic: nanoseconds of the monotonic clock, now.
     """
 
@@ -407,10 +407,10 @@ class AgeClock:
         self._agrees, self._agrees_since = 0, 0
 
     def now(self, clock: int, monotonic: int) -> int:
-        """The time to count from.
+        """Return the time for the ages of files.
 
         Args:
-            clock: of the gateway, nanoseconds since 1970 UTC.
+            clock: the time of the gateway's clock, nanoseconds since 1970 UTC.
             monotonic: nanoseconds of the monotonic clock.
         """
         if abs(clock - monotonic - self._agrees) > _AGREEMENT or not self._agrees_since:
@@ -422,25 +422,25 @@ class AgeClock:
         return least
 
     def least(self, monotonic: int) -> int:
-        """The last trusted time and what has passed since; ``monotonic`` as for `now`."""
+        """Return the last trusted time plus the time that has passed since; ``monotonic`` as for `now`."""
         trusted, at = self._trusted
         return trusted + monotonic - at
 
 
 class Upkeep:
-    """The bounds of one log.
+    """Keeps one log within its bounds.
 
     Args:
-        folder: of the log.
+        folder: the log's folder.
         settings: the bounds.
-        clock: the gateway's.
+        clock: the gateway's clock.
         monotonic: nanoseconds of a clock that is never set.
 
     Attributes:
-        trouble: why the bounds could not be kept the last time; empty where they were.
-        segments: files of ``segments/``, as they were looked at last.
-        deleted_files: since the start.
-        deleted_octets: of these.
+        trouble: the last error that kept the bounds from being kept; empty for none.
+        segments: the number of files of ``segments/`` when they were looked at last.
+        deleted_files: the number of files deleted since the start.
+        deleted_octets: their size.
     """
 
     def __init__(
@@ -464,34 +464,34 @@ class Upkeep:
         self._unrecorded: Deleted | None = None
 
     def ends_at(self, last: int, trusted: int) -> None:
-        """Take note of where the log ends.
+        """Set the trusted time from the end of the log.
 
         Args:
-            last: when its last record was made, nanoseconds since 1970 UTC. The clock was there for certain;
+            last: the time of its last record, nanoseconds since 1970 UTC. The clock was there for certain;
                 one that was set forward while no gateway ran is not trusted at once.
-            trusted: what `trusted` was at the end of the log; 0 where that is not known. The last records
+            trusted: the value of `trusted` at the end of the log; 0 where it is not known. The last records
                 may have been made while the clock was ahead.
         """
         self._ages = AgeClock(min(last, trusted or last), self._monotonic())
 
     @property
     def trusted(self) -> int:
-        """The time that ages are counted from at least, nanoseconds since 1970 UTC; from any thread."""
+        """The least time for the ages of files, nanoseconds since 1970 UTC; for any thread."""
         return self._ages.least(self._monotonic())
 
     def octets(self, written: int) -> int:
-        """Of all files of the log.
+        """Return the size of all files of the log.
 
         Args:
-            written: octets that the writer has written so far.
+            written: the number of octets that the writer has written so far.
         """
         return self._stored.octets + written - self._written
 
     async def keep(self, written: int) -> None:
-        """Look at all files, and delete what is beyond the bounds.
+        """Look at all files, and delete those beyond the bounds.
 
         Args:
-            written: octets that the writer has written so far.
+            written: the number of octets that the writer has written so far.
         """
         now = self._ages.now(self._clock.now(), self._monotonic())
         try:
@@ -508,6 +508,6 @@ class Upkeep:
             self.deleted_octets += deleted.octets
 
     def take_unrecorded(self) -> Deleted | None:
-        """Return what was deleted since this was asked last, for the log's own record of it."""
+        """Return the deletions since the last call, for the log's own record of them."""
         unrecorded, self._unrecorded = self._unrecorded, None
         return unrecorded

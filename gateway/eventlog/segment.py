@@ -7,7 +7,7 @@ is written sees the open segment grow, renamed when it is complete, and gone whe
 ``lake/dt=YYYY-MM-DD/hour=HH/LOG_ID-FIRST_SEQ.parquet``: day and hour, in UTC, of the ``ingest_ts`` of all its
 records; the seq of the first one.
 
-``LOG`` says which log this is, how far it has come, and from which record on it describes everything.
+``LOG`` has the identity of the log, its progress, and the first record of its last whole state.
 ``log_id`` never changes. ``next_seq`` and ``last_ts`` are of the time when the last segment was completed:
 compaction may then remove that segment, and with it the place where they could be read.
 """
@@ -40,7 +40,7 @@ SEGMENTS: Final = "segments"
 """The folder of the segments in that of the log."""
 
 LOST: Final = "lost"
-"""The folder of what recovery cut off, in that of the log."""
+"""The folder of data cut off by recovery and of damaged segments, in that of the log."""
 
 _SEGMENT_NAME: Final = re.compile(r"(?P<seq>[0-9]{20})(?P<open>\.open)?\.jsonl")
 _PIECE: Final = 1 << 20
@@ -51,8 +51,8 @@ class Segment:
     """A segment's file.
 
     Attributes:
-        first_seq: of its first record.
-        path: of the file.
+        first_seq: the seq of its first record.
+        path: its path.
         is_open: it is being written, or was when its writer ended.
     """
 
@@ -62,7 +62,7 @@ class Segment:
 
 
 def segment_path(folder: Path, first_seq: int, *, is_open: bool) -> Path:
-    """Of a segment of the log in ``folder``."""
+    """Return the path of a segment of the log in ``folder``."""
     return folder / SEGMENTS / f"{first_seq:020}{'.open' if is_open else ''}.jsonl"
 
 
@@ -84,10 +84,10 @@ def list_segments(folder: Path) -> list[Segment]:
 
 
 def scan_segment(path: Path, offset: int = 0) -> Iterator[Block | Damage]:
-    """Yield all that a file holds, in order: its blocks, and what is no block.
+    """Yield all blocks and damages of a file, in order.
 
     Args:
-        path: of the file.
+        path: its path.
         offset: where a block begins: 0, or the ``end`` of one that was read before.
 
     Raises:
@@ -103,7 +103,7 @@ def scan_segment(path: Path, offset: int = 0) -> Iterator[Block | Damage]:
 
 
 def read_segment(segment: Segment, offset: int = 0, next_seq: int = 0) -> Iterator[Block]:
-    """Yield the blocks of a segment, held against each other: one log, and no seq is missing.
+    """Yield the blocks of a segment, checked against each other: one log, and no seq is missing.
 
     An open segment ends with its last whole block, because behind it another may be in the making; to follow
     it, go on later with the ``end`` and the ``last_seq + 1`` of the block read last.
@@ -111,7 +111,7 @@ def read_segment(segment: Segment, offset: int = 0, next_seq: int = 0) -> Iterat
     Args:
         segment: as listed.
         offset: 0, or the ``end`` of the block read last.
-        next_seq: of the first record at ``offset``; default: as the segment's name says.
+        next_seq: the seq of the first record at ``offset``; default: that of the segment's name.
 
     Raises:
         DamageError: something else than such blocks is there.
@@ -170,17 +170,17 @@ def _read(file: BinaryIO, octets: int) -> bytes:
 
 @dataclass(slots=True)
 class Salvage:
-    """The whole blocks of a segment that belong to one log and go upwards; all else is damage.
+    """The whole blocks of a segment that belong to one log in ascending order; all else is damage.
 
     Attributes:
-        log_id: of the log; empty where no block is whole.
-        records: in whole blocks.
-        octets: of their lines.
-        first_seq: of the first record; 0 where there is none.
-        last_seq: of the last record.
-        sum_of_seqs: of all records.
-        end: where the last whole block ends, in octets.
-        damages: what is no block, or does not go on where the one before ended.
+        log_id: their log; empty where no block is whole.
+        records: the number of their records.
+        octets: the size of their lines.
+        first_seq: the seq of the first record; 0 where there is none.
+        last_seq: the seq of the last record.
+        sum_of_seqs: the sum of the seqs of all records.
+        end: the end of the last whole block, in octets.
+        damages: octets that are no block, and blocks that do not follow on the one before.
     """
 
     log_id: str = ""
@@ -206,7 +206,7 @@ def salvage(segment: Segment) -> Salvage:
 
 
 def copy_whole_lines(segment: Segment, target: Path) -> Salvage:
-    """Write the record lines of what is whole into ``target``, a new file.
+    """Write the record lines of a segment's whole blocks into ``target``, a new file.
 
     Raises:
         OSError: it cannot be read or written.
@@ -251,10 +251,10 @@ def _add(block: Block, into: Salvage) -> None:
 
 
 LAKE: Final = "lake"
-"""The folder in that of the log."""
+"""The folder of the lake, in that of the log."""
 
 DRAFTS: Final = ".tmp-"
-"""How the names of unfinished files begin; readers of any kind pass over hidden ones."""
+"""The beginning of the names of unfinished files; readers of any kind pass over hidden ones."""
 
 _LAKE_NAME: Final = re.compile(r"(?P<log_id>.+)-(?P<first>\d{20})\.parquet", re.DOTALL)
 _DAY: Final = re.compile(r"dt=(\d{4}-\d{2}-\d{2})")
@@ -266,9 +266,9 @@ class LakeFile:
     """A Parquet file of the lake.
 
     Attributes:
-        path: of the file.
-        log_id: of the log whose records it holds.
-        first_seq: of its first record.
+        path: its path.
+        log_id: the log of its records.
+        first_seq: the seq of its first record.
         hour: its day and hour, UTC.
     """
 
@@ -279,13 +279,13 @@ class LakeFile:
 
 
 def lake_file(folder: Path, log_id: str, first_seq: int, ingested: dt.datetime) -> LakeFile:
-    """Return the file for the segment that begins with ``first_seq``.
+    """Return the file of the lake for the segment that begins with ``first_seq``.
 
     Args:
-        folder: of the log.
-        log_id: of the log.
-        first_seq: of the segment.
-        ingested: when any of its records was ingested; with a time zone.
+        folder: the log's folder.
+        log_id: the identity of the log.
+        first_seq: the first seq of the segment.
+        ingested: the time when any of its records was ingested; with a time zone.
     """
     hour = ingested.astimezone(dt.UTC).replace(minute=0, second=0, microsecond=0)
     name = f"{log_id}-{first_seq:020}.parquet"
@@ -297,8 +297,8 @@ def lake_file(folder: Path, log_id: str, first_seq: int, ingested: dt.datetime) 
 def lake_files(folder: Path) -> list[LakeFile]:
     """Return all files of the lake by log and seq; none where there is no lake.
 
-    What is named otherwise is none of ours and is passed over, and so are drafts. A folder that goes while it
-    is listed has no files.
+    Files with other names and drafts are passed over. A folder that is removed while it is listed has no
+    files.
 
     Raises:
         OSError: a folder cannot be listed.
@@ -336,25 +336,25 @@ def _entries(folder: Path) -> list[Path]:
 
 
 VERSION: Final = 1
-"""Of the layout of the log's folder."""
+"""The version of the layout of the log's folder."""
 
 _IDENTITY_NAME: Final = "LOG"
 _MAX_SEQ: Final = 2**63 - 1
 _MAX_OCTETS: Final = 4096
 _SEGMENTS_OF_BEFORE: Final = 2
-"""Of a log that does not say which have a whole head: the last may end before its head does."""
+"""The number of segments read of a log without ``standing_seq``: the last may end before its head does."""
 
 
 class LogIdentity(msgspec.Struct, frozen=True, kw_only=True):
-    """What ``LOG`` says.
+    """The content of ``LOG``.
 
     Attributes:
-        version: of the layout of the folder.
-        log_id: of the log.
+        version: the version of the folder's layout.
+        log_id: the identity of the log.
         next_seq: every complete segment ends before it.
         last_ts: ``ingest_ts`` of the last record before ``next_seq``; empty for none.
-        standing_seq: first seq of the last segment whose whole head is on the disk: it and those behind it
-            say how everything stands. 1 in a log that has none yet; 0 in one of an earlier version.
+        standing_seq: the first seq of the last segment whose whole head is on the disk: it and those behind
+            it have the whole state. 1 in a log that has none yet; 0 in one of an earlier version.
         trusted_ts: the time that the ages of files were counted from when the last segment was completed:
             a clock that was set forward does not show in it. Empty in a log of an earlier version.
     """
@@ -367,17 +367,17 @@ class LogIdentity(msgspec.Struct, frozen=True, kw_only=True):
     trusted_ts: str = ""
 
     def text(self) -> str:
-        """As it stands in the file."""
+        """Return the text of the file."""
         return msgspec.json.encode(self).decode() + "\n"
 
 
 def identity_path(folder: Path) -> Path:
-    """Of the file in the log's folder."""
+    """Return the path of ``LOG`` in the log's folder."""
     return folder / _IDENTITY_NAME
 
 
 def read_identity(folder: Path) -> LogIdentity | None:
-    """Return which log is in ``folder``; ``None`` where the file is missing.
+    """Return the identity of the log in ``folder``; ``None`` where the file is missing.
 
     Raises:
         EventLogError: the file is damaged, or of a newer version, or cannot be read.
@@ -406,13 +406,13 @@ def read_identity(folder: Path) -> LogIdentity | None:
 
 
 def standing_segments(folder: Path, first_seq: int) -> list[Segment]:
-    """Return the segments at the end of the log in ``folder`` that say how everything stands, oldest first.
+    """Return the segments at the end of the log in ``folder`` that have the whole state, oldest first.
 
-    More than one where the core ended again before it had recorded that again. The first of them is missing
-    where it was removed.
+    There are several where the core ended before it had recorded the whole state again. The first of them is
+    missing where it was removed.
 
     Args:
-        folder: of the log.
+        folder: the log's folder.
         first_seq: its `standing_seq`; where that is not known, they are the last two.
 
     Raises:
@@ -425,7 +425,7 @@ def standing_segments(folder: Path, first_seq: int) -> list[Segment]:
 
 
 def standing_seq(folder: Path) -> int:
-    """``standing_seq`` of the log in ``folder``; 0 where the file ``LOG`` does not have it, or is damaged."""
+    """Return ``standing_seq`` of the log in ``folder``; 0 where ``LOG`` does not have it, or is damaged."""
     with contextlib.suppress(EventLogError):  # opening the log reports what is wrong
         identity = read_identity(folder)
         return identity.standing_seq if identity is not None else 0
@@ -436,18 +436,18 @@ WHAT_TO_DO: Final = (
     "put back the file as it was, or move the folder away: a new log then begins, and the old one "
     "can still be read where it is"
 )
-"""When ``LOG`` is not to be trusted: seqs must not be given twice under one ``log_id``."""
+"""The advice where ``LOG`` cannot be trusted: seqs must not be given twice under one ``log_id``."""
 
 
 def compactable(folder: Path, *, standing: bool = True) -> list[Segment]:
     """Return the segments that wait to be compacted, oldest first.
 
-    These are the complete ones; the newest only where the file ``LOG`` says that it knows of its end, because
-    otherwise that is where a writer looks for where to go on.
+    These are the complete ones; the newest only where ``LOG`` has its end, because otherwise a writer reads
+    from it where to go on.
 
     Args:
-        folder: of the log.
-        standing: also those in which the next core finds how everything stood.
+        folder: the log's folder.
+        standing: also those from which the next core reads the whole state.
 
     Raises:
         OSError: the folder cannot be read.
@@ -469,7 +469,7 @@ def compactable(folder: Path, *, standing: bool = True) -> list[Segment]:
 def due(folder: Path) -> list[Segment]:
     """Return the segments that the gateway compacts by itself, oldest first.
 
-    The core goes on from the newest one, and from those that say how everything stood, should it end now.
+    The newest one and those with the whole state stay: the next core reads them, should this one end now.
 
     Raises:
         OSError: the folder cannot be read.

@@ -1,4 +1,4 @@
-"""Whether the log is what was written: each block and file by its CRC and by reading it, no hole, no stray.
+"""Verification of the log: each block and file by its CRC and by reading it, no hole, no stray file.
 
 The gateway may run meanwhile: files that come and go are looked up again.
 """
@@ -28,17 +28,17 @@ from gateway.eventlog.segment import (
 
 _SET_ASIDE: Final = re.compile(r"([0-9]{20})\.damaged\.jsonl")
 _ROUNDS: Final = 5
-"""So often files are looked up that came, or went, while others were read."""
+"""The maximum number of times that files are looked up that came, or went, while others were read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something that is not as it was written.
+    """A deviation of the log from what was written.
 
     Attributes:
-        file: where.
-        offset: in octets, where that is known.
-        text: what.
+        file: its file.
+        offset: its offset in octets, where it is known.
+        text: its description.
     """
 
     file: Path
@@ -52,18 +52,18 @@ class Problem:
 
 @dataclass(slots=True)
 class Summary:
-    """What was verified.
+    """The result of a verification.
 
     Attributes:
-        segments: files of ``segments/`` with records that are not in the lake.
-        lake_files: files of the lake that can be read.
-        lost_files: files of ``lost/``: cut off by recovery, or set aside.
-        records: in whole blocks and in the lake.
-        octets: that were read.
-        uncommitted: octets behind the last commit line of open segments: in the making, or of a crash.
-        first_seq: of the log, by ``log_id``.
-        last_seq: likewise.
-        problems: that were found.
+        segments: the number of files of ``segments/`` with records that are not in the lake.
+        lake_files: the number of files of the lake that can be read.
+        lost_files: the number of files of ``lost/``: cut off by recovery, or set aside.
+        records: the number of records in whole blocks and in the lake.
+        octets: the number of octets read.
+        uncommitted: octets behind the last commit line of open segments: in the making, or left by a crash.
+        first_seq: the first seq, by ``log_id``.
+        last_seq: the last seq, by ``log_id``.
+        problems: the number of problems found.
         unchecked: those of ``lake_files`` without a checksum: of earlier versions, or of other programs.
     """
 
@@ -80,12 +80,12 @@ class Summary:
 
 
 def verify(folder: Path, summary: Summary, progress: Callable[[int, int], None]) -> Iterator[Problem]:
-    """Read the whole log; each problem as it is found, those of missing seqs at last.
+    """Read the whole log; yield each problem as it is found, those of missing seqs last.
 
     Args:
-        folder: of the log.
-        summary: is filled meanwhile.
-        progress: called with the bytes read, and of how many.
+        folder: the log's folder.
+        summary: filled meanwhile.
+        progress: called with the number of bytes read, and their total.
 
     Raises:
         OSError: a folder or file cannot be read.
@@ -98,7 +98,7 @@ def verify(folder: Path, summary: Summary, progress: Callable[[int, int], None])
 
 @dataclass(frozen=True, slots=True)
 class _Span:
-    """The seqs that a file has."""
+    """The seqs of a file."""
 
     log_id: str
     first_seq: int
@@ -108,7 +108,7 @@ class _Span:
 
 
 class _Reader:
-    """Reads the files of the lake; each damaged one is the last that its database reads.
+    """Reads the files of the lake; after each damaged one it continues with another database.
 
     DuckDB gives up a whole database for some damage, and would call every file after that damaged.
     """
@@ -125,7 +125,7 @@ class _Reader:
         self._stack.close()
 
     def restart(self) -> None:
-        """Read what follows with another database."""
+        """Continue with another database."""
         self._stack.close()
         self._open()
 
@@ -252,7 +252,7 @@ class _Verification:
             before = span
 
     def _strays(self) -> Iterator[Problem]:
-        """Return foreign files, which a reader of the whole folder reads too."""
+        """Yield a problem for each foreign file, which a reader of the whole folder reads, too."""
         found = [path for name in (SEGMENTS, LAKE) for path in sorted((self._folder / name).rglob("*"))]
         ours = {segment.path for segment in list_segments(self._folder)}
         ours |= {file.path for file in lake_files(self._folder)}
@@ -262,7 +262,7 @@ class _Verification:
                 yield Problem(path, None, "is no file of the log, and may be read as one: move it away")
 
     def _each_once(self) -> list[_Span]:
-        """Return what there is, by log and seq, without segments beside the file that they became."""
+        """Return the spans of all files, by log and seq, without segments beside the file made of them."""
         for log_id, first_seq in self._lake:
             if first_seq in self._segments and self._segments[first_seq].log_id == log_id:
                 del self._segments[first_seq]
@@ -273,13 +273,13 @@ class _Verification:
 
 
 def _set_aside(folder: Path) -> dict[int, Path]:
-    """Damaged segments that compaction set aside, by their first seq."""
+    """Return the damaged segments that compaction set aside, by their first seq."""
     names = (_SET_ASIDE.fullmatch(path.name) for path in (folder / LOST).glob("*"))
     return {int(name[1]): Path(LOST, name[0]) for name in names if name is not None}
 
 
 def _named(aside: Mapping[int, Path], first: int, behind: int) -> str:
-    """Which of the segments that begin with these seqs, up to the one ``behind`` them, were set aside."""
+    """Return a text that names set-aside segments with a first seq in this range; empty for none."""
     names = [str(path) for seq, path in sorted(aside.items()) if first <= seq < behind]
     return f": damaged, and set aside as {', '.join(names)}" if names else ""
 

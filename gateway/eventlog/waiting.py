@@ -1,4 +1,4 @@
-"""Records that wait for the disk: numbered, encoded, in blocks, within a bound; what is lost is counted.
+"""Records that wait for the disk: numbered, encoded, in blocks, within a bound; lost ones are counted.
 
 A record that is not taken is counted in a gap that has its own place, and so its seq, among the waiting
 ones: a waiter for that seq learns that the loss is on the disk. There is one such gap at a time; it
@@ -18,10 +18,10 @@ from gateway.eventlog.record import AnyRecord, LogRecord, RecordKind
 
 
 class Pressure(enum.Enum):
-    """What should reach the log while it is written too slowly, or not at all.
+    """The records that should still reach the log while it is written too slowly, or not at all.
 
-    ``NONE``: everything. ``MERGE``: values less often. ``FULL``: only what begins, ends or happens; changes
-    of values would be dropped, and counted.
+    ``NONE``: all. ``MERGE``: values less often. ``FULL``: only creations, ends and events; changes of values
+    would be dropped, and counted.
     """
 
     NONE = "none"
@@ -30,10 +30,10 @@ class Pressure(enum.Enum):
 
 
 COMMIT_OCTETS: Final = 8 << 20
-"""What is written and synced together has about so many octets at most."""
+"""The approximate maximum size of the records that are written and synced together."""
 
 MAX_COMMIT_OCTETS: Final = COMMIT_OCTETS + MAX_BLOCK_OCTETS + 1024
-"""And never more than so many."""
+"""The strict maximum of that size."""
 
 _RECORD_OCTETS: Final = 1024  # that a waiting record may have on average
 _VALUES: Final = frozenset({RecordKind.UPDATE, RecordKind.SNAPSHOT})
@@ -41,14 +41,14 @@ _VALUES: Final = frozenset({RecordKind.UPDATE, RecordKind.SNAPSHOT})
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What is written and synced together: blocks of one segment, one behind the other.
+    """Blocks of one segment, one behind the other, that are written and synced together.
 
     Attributes:
         segment: number of the segment, in this process only.
-        first_seq: of the first record.
-        last_seq: of the last one.
-        last_ts: its ``ingest_ts``.
-        octets: of the record lines.
+        first_seq: the seq of the first record.
+        last_seq: the seq of the last record.
+        last_ts: ``ingest_ts`` of the last record.
+        octets: the size of the record lines.
         blocks: in order, each with its commit line.
     """
 
@@ -62,7 +62,7 @@ class Batch:
 
 @dataclass(slots=True)
 class _Gap:
-    """Records that were not taken."""
+    """A count of records that were not taken."""
 
     ingest_ts: str
     from_ts: str
@@ -94,15 +94,15 @@ class WaitingRecords:
     """The queue between the appender and the disk.
 
     Args:
-        log_id: of the log.
-        next_seq: of the record that is added first.
-        bound: records; with 1 KiB for each on average.
+        log_id: the identity of the log.
+        next_seq: the seq of the record that is added first.
+        bound: the maximum number of records; with 1 KiB for each on average.
 
     Attributes:
-        next_seq: of the record that is added next.
-        appended: octets of all lines so far.
-        lost: records not taken so far.
-        segment: number of the segment that takes what is added.
+        next_seq: the seq of the record that is added next.
+        appended: the size of all lines so far.
+        lost: the number of records not taken so far.
+        segment: the number of the segment that takes added records.
     """
 
     def __init__(self, log_id: str, next_seq: int, bound: int) -> None:
@@ -124,17 +124,17 @@ class WaitingRecords:
 
     @property
     def records(self) -> int:
-        """How many wait, those being written too."""
+        """The number of waiting records, those being written included."""
         return self.next_seq - self._first_seq
 
     @property
     def octets(self) -> int:
-        """Of the lines that wait."""
+        """The size of the waiting lines, in octets."""
         return self.appended - self._written
 
     @property
     def pressure(self) -> Pressure:
-        """How near the bound is."""
+        """The pressure, by the distance to the bound."""
         waiting = max(self.records, self.octets // _RECORD_OCTETS)
         if waiting * 2 < self._bound:
             return Pressure.NONE
@@ -149,7 +149,7 @@ class WaitingRecords:
         return waiting < self._bound and (kind not in _VALUES or waiting * 4 < self._bound * 3)
 
     def add(self, record: AnyRecord) -> int:
-        """Number a record, encode it and keep it, whether it fits or not; its seq.
+        """Number a record, encode it and keep it, whether it fits or not; return its seq.
 
         Raises:
             TypeError, ValueError: a value has no form in JSON; nothing was added.
@@ -164,18 +164,18 @@ class WaitingRecords:
         return seq
 
     def add_all(self, records: Sequence[AnyRecord], ingest_ts: str, octets: int) -> int:
-        """Number, encode and keep records for as long as nothing is special: quicker than `add` for each.
+        """Number, encode and keep records that need no special treatment; quicker than `add` for each.
 
-        It ends before records that perhaps do not fit, and as `BlockDraft.add_all`; `takes` and `add` are for
-        the next one.
+        It ends before records that perhaps do not fit, and where `BlockDraft.add_all` ends; `takes` and `add`
+        are for the next one.
 
         Args:
             records: in order.
-            ingest_ts: which they must have.
-            octets: after which it ends.
+            ingest_ts: the time that they must have.
+            octets: the size after which it ends.
 
         Returns:
-            How many records were added.
+            The number of records added.
         """
         if self.next_seq + len(records) > self._calm_seq or self.appended >= self._calm_appended:
             return 0
@@ -194,12 +194,12 @@ class WaitingRecords:
         """Count a record instead of taking it.
 
         Args:
-            kind: of the record.
+            kind: its kind.
             at: its ``ingest_ts``.
             last_ts: that of the segment's last record: the gap has it too, and so is of the same hour.
 
         Returns:
-            Seq of the gap that records it.
+            The seq of the gap that records it.
         """
         self.lost += 1
         gap = self._gap
@@ -210,7 +210,7 @@ class WaitingRecords:
         return self._gap_seq
 
     def begin_segment(self) -> None:
-        """What is added from here on is another segment's."""
+        """Begin a segment, which takes the records added from here on."""
         self._end_block()
         self.segment += 1
 
@@ -246,7 +246,7 @@ class WaitingRecords:
         )
 
     def done(self, batch: Batch) -> None:
-        """A batch is on the disk."""
+        """Note that a batch is on the disk."""
         self._first_seq = batch.last_seq + 1
         self._written += batch.octets
         self._set_calm()
@@ -279,6 +279,6 @@ class WaitingRecords:
         self._gap = None
 
     def _set_calm(self) -> None:
-        """Note up to where everything is taken without counting: a half of the bound."""
+        """Note the limit up to which everything is taken without counting: a half of the bound."""
         self._calm_seq = self._first_seq + self._bound // 2
         self._calm_appended = self._written + self._bound // 2 * _RECORD_OCTETS

@@ -1,4 +1,4 @@
-"""The event log of a running gateway: records in, in order, and on the disk in groups.
+"""The event log of a running gateway: it takes records in order, and writes them to the disk in groups.
 
 Appending never waits, and reports a disk's trouble through `EventLog.state` only. Records are
 numbered and encoded on the event loop; a thread writes and syncs what was taken from the queue on the loop,
@@ -30,16 +30,16 @@ from gateway.eventlog.waiting import Batch, Pressure, WaitingRecords
 from gateway.feed.records import EventLogRecord, EventLogState
 
 SLICE_SECONDS: Final = 0.002
-"""A segment's head holds the loop for so long at a time."""
+"""The longest time for which recording a segment's head holds the loop at once."""
 
 RETENTION_SECONDS: Final = 60.0
-"""Bounds are looked after so often, with each new segment, and when they seem to be exceeded."""
+"""The interval of checks of the bounds, which are also checked with each new segment and when exceeded."""
 
 LOCK_SECONDS: Final = 10.0
-"""How long to wait for the end of another writer."""
+"""The longest wait for the end of another writer."""
 
 CLOSE_SECONDS: Final = 10.0
-"""How long to wait at the end for a disk that does not answer."""
+"""The longest wait at the end for a disk that does not answer."""
 
 _SECOND: Final = 10**9
 _LOCK_POLL_SECONDS: Final = 0.05
@@ -48,21 +48,21 @@ _HOLD_SECONDS: Final = 0.05
 
 
 class EventLog:
-    """The one writer of a log; to be entered, on the loop that it is used on.
+    """The one writer of a log; a context manager, to be used on the loop on which it is entered.
 
     Args:
-        folder: of the log; made where it is missing.
+        folder: the log's folder; made where it is missing.
         settings: bounds and times.
-        clock: the gateway's.
-        head: the whole state, recorded at the begin of each segment; read slice by slice, while other
+        clock: the gateway's clock.
+        head: returns the whole state, recorded at the begin of each segment; read slice by slice, while other
             records are appended in between.
         on_state: called when trouble begins or ends, records were lost, segments came or went.
-        facts: further values of each segment's first record, asked for each.
+        facts: returns further values of each segment's first record; called for each.
         covered: names of sources that miss nothing while there is no writer, or record it themselves.
-        disk: that the folder is on.
+        disk: the disk of the folder.
 
     Attributes:
-        problems: what was not as it should be when the log was entered, a line for each.
+        problems: deviations found when the log was entered, a line for each.
         recovered: the last writer left an open segment.
     """
 
@@ -103,7 +103,7 @@ class EventLog:
     # ---- in use ---------------------------------------------------------------------------------------
 
     def append(self, record: AnyRecord) -> int:
-        """Record something; neither waits nor fails because of a disk.
+        """Append a record; a disk neither delays this nor makes it fail.
 
         Where too much waits already, the record is counted in a gap instead.
 
@@ -125,14 +125,14 @@ class EventLog:
         return seq
 
     def append_all(self, records: Sequence[AnyRecord], instead: Callable[[Exception], AnyRecord]) -> int:
-        """Record several things, as `append` does, but quicker for those that have one ``ingest_ts``.
+        """Append several records, as `append` does, but quicker for those that have one ``ingest_ts``.
 
         Args:
             records: in order.
-            instead: what is recorded instead of one with a value that has no form in JSON.
+            instead: returns the record in place of one with a value that has no form in JSON.
 
         Returns:
-            Seq of the last one, or of the gap that counts it; 0 where there are none.
+            The seq of the last one, or of the gap that counts it; 0 where there are none.
         """
         waiting, rotation = self._waiting, self._rotation
         seq = done = 0
@@ -154,11 +154,11 @@ class EventLog:
 
     @property
     def committed(self) -> int:
-        """Seq of the last record on the disk."""
+        """The seq of the last record on the disk."""
         return self._committer.committed
 
     async def reached(self, seq: int) -> None:
-        """Return when a record, or the gap that counts it, is on the disk.
+        """Wait until a record, or the gap that counts it, is on the disk.
 
         Raises:
             EventLogClosedError: the log was closed before; the record is perhaps not on the disk.
@@ -171,12 +171,12 @@ class EventLog:
 
     @property
     def pressure(self) -> Pressure:
-        """What should be appended, and what not."""
+        """The pressure, which shows the records that should be appended."""
         return self._waiting.pressure
 
     @property
     def state(self) -> EventLogRecord:
-        """How the log is now; ``detail`` says what to do where something can be done."""
+        """The present state of the log; ``detail`` says what to do where something can be done."""
         return msgspec.structs.replace(
             self._state,
             committed=self._committer.committed,
@@ -237,10 +237,10 @@ class EventLog:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Commit what waits and complete the segment, if the disk lets it.
+        """Commit the waiting records and complete the segment, if the disk permits it.
 
         Raises:
-            Exception: what ended a part of the log before.
+            Exception: the exception that ended a part of the log before.
         """
         # The committer is the last one: the others still add to what it commits.
         committing, *others = self._tasks
@@ -256,7 +256,7 @@ class EventLog:
             raise self._failures[0]
 
     def _open(self) -> Recovery:
-        """Lock the folder, or leave that for later where the disk does not let us; see what is there."""
+        """Lock the folder, or leave that for later where the disk does not permit it; examine the log."""
         with contextlib.suppress(OSError):
             self._disk.make_folder(self._folder)
             deadline = time.monotonic() + LOCK_SECONDS
@@ -293,7 +293,7 @@ class EventLog:
     # ---- segments -------------------------------------------------------------------------------------
 
     def _placed(self, record: AnyRecord) -> AnyRecord:
-        """Return the record as it fits into the segment; into a new one, if need be."""
+        """Return the record as it fits into the segment, or into a new one that is begun for it."""
         rotation, now = self._rotation, self._clock.now()
         why = rotation.of_record(record.ingest_ts, self._waiting.appended, now)
         if why is not None:
@@ -313,7 +313,7 @@ class EventLog:
         self._head_wanted.set()
 
     async def _record_heads(self) -> None:
-        """Publish the state of everything, again for each segment, without holding anybody up."""
+        """Record the whole state, again for each segment, in slices that leave the loop to others."""
         loop = asyncio.get_running_loop()
         while True:
             await self._head_wanted.wait()
@@ -362,7 +362,7 @@ class EventLog:
     # ---- the disk -------------------------------------------------------------------------------------
 
     def _write(self, batch: Batch) -> None:
-        """In the committer's thread."""
+        """Write a batch, in the committer's thread."""
         if self._lock is None:
             self._disk.make_folder(self._folder)
             self._lock = try_lock(self._folder)

@@ -1,4 +1,4 @@
-"""Bounds how many refused attempts are recorded: the first ones singly, further ones as a count."""
+"""A limiter of recorded refused attempts: the first ones are recorded singly, further ones as a count."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ MAX_ORIGINS: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """A refused attempt, as far as it is counted.
+    """A refused attempt, as it is counted.
 
     Attributes:
         principal: the requester.
         kind: the kind of the operation.
-        outcome: how it was refused.
+        outcome: the outcome of the refusal.
         text: the reason, one line for people.
         times: the number of attempts that it stands for; more than one are never recorded one by one.
     """
@@ -48,8 +48,8 @@ class Attempt:
 class CountedAttempts:
     """Attempts of one principal that were not recorded one by one.
 
-    principal: the requester; its origin names several.
-        principal: whose; the origin names several.
+    Attributes:
+        principal: the requester; its origin names several.
         kind: the kind of the last attempt.
         attempts: the number of attempts.
         outcomes: the number of attempts of each outcome, the most frequent first.

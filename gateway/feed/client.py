@@ -86,11 +86,11 @@ class RefusalReports:
         self._send(report)
 
     def tick(self) -> None:
-        """Report what was counted for long enough; called about once a second."""
+        """Report counts whose period has ended; called about once a second."""
         self._report_counted(self._limit.due(self._clock()))
 
     async def run(self) -> NoReturn:
-        """Tick until cancelled; then report what is counted, if the core still takes it."""
+        """Tick until cancelled; then report the counts, if the core still takes them."""
         try:
             while True:
                 await asyncio.sleep(TICK_SECONDS)
@@ -99,7 +99,7 @@ class RefusalReports:
             await self.close()
 
     async def close(self) -> None:
-        """Report what is counted; where the core is gone already, the log of this process has it."""
+        """Report the counts; where the core is gone already, the log of this process has them."""
         self._report_counted(self._limit.due(self._clock(), ending=True))
         if self._under_way:
             await asyncio.wait(self._under_way, timeout=CLOSING_SECONDS)
@@ -274,7 +274,7 @@ class FeedLink:
         return True
 
     async def ask(self, request: OperationRequest) -> OperationAnswer:
-        """Have an operation carried out; by its answer, the subscriber has received all that it led to.
+        """Request an operation; before its answer, the subscriber has received all that it led to.
 
         Never raises for faults of the connection: the outcome is ``SOURCE_DOWN`` where nothing was sent, and
         ``UNKNOWN`` where the core ended before it answered; a check, which does nothing, is never unknown. No

@@ -1,4 +1,4 @@
-"""Decides which values of a feed are fresh: by source, by agent, and by how long they have been stale.
+"""The freshness of a feed's values: by source, by agent, and by the time for which they have been stale.
 
 Objects are fresh while their source is synchronised or degraded and their agent is fresh; else they are
 stale, and after a while their values are withheld. Objects that become stale for a second reason stay stale
@@ -19,7 +19,7 @@ _NOT_REACHED = frozenset({SourceState.CONNECTING, SourceState.DOWN})
 
 
 class Freshness(enum.IntEnum):
-    """How current values are.
+    """The freshness of values.
 
     ``FRESH``: the agent confirms them. ``STALE``: it does not at present; they are the last ones known.
     ``WITHHELD``: it has not confirmed them for so long that they are not shown any more.

@@ -1,4 +1,4 @@
-"""Bounds the history that is kept of each source, so that a busy source displaces only its own records."""
+"""Limits of the history that is kept of each source: a busy source displaces only its own records."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MEBIBYTE = 2**20
 
 @dataclass(frozen=True, slots=True)
 class HistoryLimits:
-    """How much of the past is kept of each source; the gateway itself counts as one.
+    """The limits of the history of each source; the gateway itself counts as one.
 
     Attributes:
         events: the number of events.

@@ -30,7 +30,7 @@ MAX_REQUEST_OCTETS = 1024 * 1024
 """Largest length of a request, which is buffered before anything of it is known."""
 
 FeedRequest: TypeAlias = OperationRequest | Interest
-"""What a front end sends."""
+"""A message of a front end."""
 
 _LENGTH = struct.Struct(">I")
 
@@ -95,14 +95,14 @@ class _Reader(Generic[_Message]):
 
 
 class FrameReader(_Reader[FeedMessage]):
-    """Splits what the core sends into messages."""
+    """Splits the bytes of the core into messages."""
 
     def __init__(self) -> None:
         super().__init__(MAX_FRAME_OCTETS, _MESSAGES)
 
 
 class RequestReader(_Reader[FeedRequest]):
-    """Splits what a front end sends into requests and interests."""
+    """Splits the bytes of a front end into requests and interests."""
 
     def __init__(self) -> None:
         super().__init__(MAX_REQUEST_OCTETS, _REQUESTS)

@@ -82,9 +82,9 @@ class OperationRequest(FeedStruct, frozen=True, tag="request"):
             its operation even if the answer is lost. Unique among all front ends; empty where that does not
             matter. Requests of one principal with the same reference are carried out once: a repetition
             within a minute gets the same answer.
-        sent: when the front end sent it, nanoseconds of the clock that all event loops of a machine share
-            (``CLOCK_MONOTONIC``). A core that was stopped meanwhile has that much less time. 0 stands for
-            now.
+        sent: the time at which the front end sent it, nanoseconds of the clock that all event loops of a
+            machine share (``CLOCK_MONOTONIC``). A core that was stopped meanwhile has that much less time. 0
+            stands for now.
     """
 
     request: int

@@ -21,7 +21,10 @@ from gateway.model.schema import ClassSchema, EventSchema
 
 
 class Lifetime(enum.Enum):
-    """Durable objects keep their row and name over every restart; a transient object is new each time."""
+    """The lifetime of an object.
+
+    A durable object keeps its row and name over every restart; a transient one is new each time.
+    """
 
     DURABLE = "durable"
     TRANSIENT = "transient"
@@ -156,9 +159,9 @@ class EventRecord(FeedStruct, frozen=True, tag="event"):
 
     ``time`` is the agent's clock, ``received`` the gateway's. ``subject`` is the object concerned, which may
     be gone already; its row is 0 where the object was never known. ``text`` is one line for people, at most
-    255 octets. ``condition`` names what a raising event begins and a clearing event ends, empty for one that
-    stands for itself; both may be published again. A clearing event, and no other, has the severity
-    ``CLEARED``. ``values`` are the arguments by position. A snapshot repeats the last events, after
+    255 octets. ``condition`` names the condition that a raising event begins and a clearing event ends; it is
+    empty for an event without one. Both may be published again. A clearing event, and no other, has the
+    severity ``CLEARED``. ``values`` are the arguments by position. A snapshot repeats the last events, after
     everything else: a subscriber ignores those whose number it has received. Where ``boot`` is not 0, an
     earlier core made the event in that epoch, and perhaps no front end received it: such events are in
     snapshots only.
@@ -183,7 +186,7 @@ class EventRecord(FeedStruct, frozen=True, tag="event"):
 
 
 class EventsMadeRecord(FeedStruct, frozen=True, tag="events-made"):
-    """The core of the epoch ``boot``, before this one, made events up to ``number``, counted from 1.
+    """The number of the last event that the core of the epoch ``boot``, before this one, made, from 1 on.
 
     It is in snapshots only, after the events that are still available: a subscriber that received fewer will
     not receive the others.
@@ -197,7 +200,7 @@ class AlarmRecord(FeedStruct, frozen=True, tag="alarm"):
     """A condition that lasts; replaces an earlier record of the same number. Snapshots have the active ones.
 
     ``number`` is unique for ever, a new one each time the condition is raised. ``condition`` names it within
-    its source (``memoryAlarm rabbitmq:node "rabbit@host"``, at most 255 octets), ``name`` what kind it is.
+    its source (``memoryAlarm rabbitmq:node "rabbit@host"``, at most 255 octets), ``name`` is its kind.
     ``event_id`` is that of the event that raised it. ``raised`` and ``cleared`` are in the gateway's clock;
     ``cleared`` is 0 while it is active. A cleared alarm is in no later snapshot, and a slow subscriber may
     receive its end only.
@@ -225,10 +228,10 @@ class GapRecord(FeedStruct, frozen=True, tag="gap"):
 
 
 class EventLogState(enum.Enum):
-    """Whether records reach the event log's disk.
+    """The state of the event log.
 
-    ``off``: the log is not configured. ``writing``: all is well. The others say what is wrong: no room, no
-    right, an error, too slow; ``upkeep``: records are written, but a file cannot be completed or deleted;
+    ``off``: the log is not configured. ``writing``: records reach the disk. The others are faults: no room,
+    no right, an error, too slow; ``upkeep``: records are written, but a file cannot be completed or deleted;
     ``failed``: the log itself, until the gateway is started again.
     """
 
@@ -331,7 +334,7 @@ MAX_WANTED: Final = 100
 
 
 class Interest(FeedStruct, frozen=True, tag="interest"):
-    """Limits the objects of snapshots from now on; other records, and changes, are not limited.
+    """A limit of the objects of snapshots from now on; other records, and changes, are not limited.
 
     Attributes:
         names: texts that native ids are equal to, or stable names or leaf names begin with.

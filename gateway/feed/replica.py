@@ -1,8 +1,8 @@
 """The replica: the copy of the feed's contents that each front end keeps.
 
-The replica follows the feed (epoch, snapshot, batches), decides what of it is fresh, and removes what a
-snapshot did not contain. What an object, an event or an alarm means to a front end is defined by its
-`FeedView`. There is no I/O here and no clock: times are handed in, in nanoseconds since 1970-01-01 UTC.
+The replica follows the feed (epoch, snapshot, batches), decides which values are fresh, and removes objects
+that a snapshot did not contain. The meaning of an object, an event or an alarm to a front end is defined by
+its `FeedView`. There is no I/O here and no clock: times are handed in, in nanoseconds since 1970-01-01 UTC.
 
 When the core goes, objects keep the values that they had. They are fresh again when the next snapshot is
 complete, its source is trusted, and everything that the snapshot did not contain has been removed: before
@@ -53,7 +53,7 @@ _REMOVED: Final = sys.maxsize
 
 @dataclass(slots=True, eq=False)
 class ShownObject(Generic[AnyGroup]):
-    """What a front end keeps of an object; the replica sets ``generation``, and ``group`` when that changes.
+    """A front end's data of an object; the replica sets ``generation``, and ``group`` when that changes.
 
     Attributes:
         group: the group that determines the object's freshness.
@@ -99,11 +99,11 @@ class FeedView(Generic[Version, EventVersion, Object, AnyGroup]):
         """React to the removal of the last object of a source that has left."""
 
     def version_of(self, record: ClassRecord) -> Version | None:
-        """Return what is kept of a version of a class; ``None`` where its objects are not shown."""
+        """Return the data kept of a version of a class; ``None`` where its objects are not shown."""
         raise NotImplementedError
 
     def event_version_of(self, record: EventClassRecord) -> EventVersion | None:  # noqa: ARG002  see above
-        """Return what is kept of a version of an event; ``None`` where it is not shown."""
+        """Return the data kept of a version of an event; ``None`` where it is not shown."""
         return None
 
     def find(self, source: int, version: Version, row: int) -> Object | None:
@@ -136,7 +136,7 @@ class FeedView(Generic[Version, EventVersion, Object, AnyGroup]):
         """Process an event. A snapshot repeats the last ones."""
 
     def events_made(self, record: EventsMadeRecord) -> None:
-        """Note how many events an earlier core made."""
+        """Note the number of events that an earlier core made."""
 
     def alarm_changed(self, record: AlarmRecord) -> None:
         """Process an alarm that was raised, changed or cleared."""
@@ -154,7 +154,7 @@ class FeedView(Generic[Version, EventVersion, Object, AnyGroup]):
         """Process a time in which something of a source was missed."""
 
     def snapshot_ended(self) -> None:
-        """Note that the snapshot is complete. What it did not contain is removed from now on."""
+        """Note that the snapshot is complete. Objects that it did not contain are removed from now on."""
 
 
 @dataclass(slots=True)
@@ -186,7 +186,7 @@ class FeedStatus:
 
 @dataclass(slots=True)
 class KnownSource:
-    """A source, as far as the replica knows it.
+    """A source in the replica.
 
     Attributes:
         record: the last record.
@@ -311,7 +311,7 @@ class FeedReplica(Generic[Version, EventVersion, Object, AnyGroup]):
         return True
 
     def work(self, budget: int, cost: int, now: int) -> int:
-        """Remove what snapshots did not contain, and then confirm the sources that wait for it.
+        """Remove objects that snapshots did not contain, and then confirm the sources that wait for it.
 
         Must be called after each message, and again soon while `is_sweeping`.
 
@@ -480,7 +480,7 @@ class FeedReplica(Generic[Version, EventVersion, Object, AnyGroup]):
     # ---- objects that a snapshot did not contain ----------------------------------------------------------
 
     def _sweep_if_trusted(self, number: int, source: KnownSource) -> None:
-        """Remove what the last snapshot did not contain, once, as soon as the source is trusted."""
+        """Remove objects that the last snapshot did not contain, once, as soon as the source is trusted."""
         if self._tracker.will_be_trusted(number) and source.swept != self.generation:
             source.swept = self.generation
             self._sweep(number)

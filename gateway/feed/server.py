@@ -57,8 +57,8 @@ class FeedCounters:
 
     Attributes:
         snapshot_records: records in the last snapshot.
-        merges: how often records were merged for a slow subscriber; ``overflows`` counts the times when
-            merging was not enough.
+        merges: the number of times that records were merged for a slow subscriber; ``overflows`` counts the
+            times when merging was not enough.
         refused: connections of other users' processes.
         requests: requests of front ends.
         hung_up: connections that were closed because of invalid bytes.
@@ -84,7 +84,6 @@ class FeedServer:
         snapshot: called when a subscriber needs the complete state.
         limit: records that may wait for one subscriber.
         asked: receives the subscribers' requests.
-
 
     Attributes:
         counters: counters since the start.

@@ -47,14 +47,14 @@ class Subscription:
         limit: records that may wait. Beyond it, updates of one object are merged into the latest, and so are
             the states of sources, agents, alarms, operations and of the event log. If creates, deletes and
             events alone exceed it, everything waiting is dropped, ``overflows`` counts it, and
-                `needs_snapshot` requests a new snapshot. The subscriber then knows that it missed something,
-                because a snapshot begins in the middle of its stream. Answers to requests are never dropped,
-                and never overtake batches that were offered before them.
+            `needs_snapshot` requests a new snapshot. The subscriber then knows that it missed something,
+            because a snapshot begins in the middle of its stream. Answers to requests are never dropped,
+            and never overtake batches that were offered before them.
 
     Attributes:
         needs_snapshot: whether `start_snapshot` must be called before anything can be taken.
-        merges: how often records were merged.
-        overflows: how often merging was not enough.
+        merges: the number of times that records were merged.
+        overflows: the number of times that merging was not enough.
         answers: answers that were not taken yet.
     """
 

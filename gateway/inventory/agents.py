@@ -1,4 +1,4 @@
-"""The agents of one source: which of them are fresh, lost, or gone."""
+"""The agents of one source, and their states: fresh, lost, or gone."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ EVERY_AGENT: Final = ""
 
 
 class AgentTable:
-    """Keeps a record of each agent and publishes one for each change of them.
+    """Keeps a record of each agent, and publishes each change of one.
 
     An agent that reported something keeps its objects fresh, but one that was lost is fresh again only after
     a resync.
 
     Args:
-        scope: of the source.
-        recorder: makes the events that say which agent is lost, and that it is back.
-        objects: of the source, of which each agent has some.
+        scope: the scope of the source.
+        recorder: makes the events of the loss and of the return of an agent.
+        objects: the objects of the source, of which each agent has some.
 
     Attributes:
         pending_losses: agents whose loss was reported and is still to be applied; the empty name stands for
             all. None of them becomes fresh until then.
         is_source_trusted: whether a new agent is fresh.
-        last_received: when an agent last reported something; 0 for never.
+        last_received: the time when an agent last reported something; 0 for never.
         leaving: agents that are gone and may still have objects.
     """
 
@@ -53,12 +53,12 @@ class AgentTable:
         return iter(tuple(self._agents.values()))
 
     def is_fresh(self, agent: str) -> bool:
-        """Whether an agent's objects are current."""
+        """Return whether an agent's objects are current."""
         known = self._agents.get(agent)
         return known is not None and known.fresh
 
     def restore(self, agent: str, complete_until: int) -> None:
-        """Know an agent that had objects before the start as a stale one."""
+        """Add an agent that had objects before the start, as a stale one."""
         self._agents[agent] = AgentRecord(self._source, agent, False, complete_until, complete_until)
 
     def received(self, agent: str, now: int) -> None:
@@ -77,11 +77,11 @@ class AgentTable:
             self.leaving.pop(agent, None)
 
     def publish(self, agent: str) -> None:
-        """Publish a known agent as it stands."""
+        """Publish the present record of a known agent."""
         self._out.append(self._agents[agent])
 
     def lost(self, lost: AgentLost, now: int) -> None:
-        """Mark an agent lost; of one beside others an event is recorded, once until it is back."""
+        """Mark an agent lost; for one beside others record an event, once until it is back."""
         agent = lost.agent
         self._lost_in_resync.add(agent)
         self._mark_stale(agent, now)
@@ -97,20 +97,20 @@ class AgentTable:
             self._mark_stale(agent, now)
 
     def mark_pending_losses(self, now: int) -> None:
-        """Mark those agents stale whose loss is still to be applied."""
+        """Mark the agents stale whose loss is still to be applied."""
         for agent in self._agents:
             if self._is_about_to_be_lost(agent):
                 self._mark_stale(agent, now)
 
     def resync_began(self, began: ResyncBegan) -> None:
-        """An agent that is lost from here on does not become fresh by this resync."""
+        """Note that a resync began: an agent that is lost from here on does not become fresh by it."""
         if began.agent:
             self._lost_in_resync.discard(began.agent)
         else:
             self._lost_in_resync.clear()
 
     def resync_ended(self, ended: ResyncEnded, now: int) -> None:
-        """Mark those fresh whose objects were read whole; an agent without objects has answered as well."""
+        """Mark the agents fresh whose objects were read whole; one without objects has answered as well."""
         agents: Iterable[str] = (ended.agent,) if ended.agent else self._agents
         for agent in agents:
             if agent not in self._lost_in_resync and agent not in ended.without:

@@ -1,10 +1,10 @@
-"""Alarms of one source: conditions that last, as objects show them and events report them, one alarm each.
+"""The alarms of one source: lasting conditions, shown by objects and reported by events, one alarm each.
 
-Who reports a condition first raises its alarm, and who reports the same later confirms it. What an object
-shows (a predicate of the mapping on its elements) decides in the end, because an event may be lost. But what
-is shown may lag behind an event (RabbitMQ's HTTP statistics do, by seconds): so for `HOLD` after an event a
-predicate that contradicts it is not evaluated, and afterwards it is. Where no predicate has the alarm's name,
-only an event clears it, or the end of its object.
+The first report of a condition raises its alarm, and later reports confirm it. The values of an object (a
+predicate of the mapping on its elements) decide in the end, because an event may be lost. But values may lag
+behind an event (RabbitMQ's HTTP statistics do, by seconds): so for `HOLD` after an event a predicate that
+contradicts it is not evaluated, and afterwards it is. Where no predicate has the alarm's name, only an event
+clears it, or the end of its object.
 
 Active alarms are kept in the instance index over a restart of the gateway: the first complete resync shows
 which of them are over. The index is on the disk before the event log: if a core is killed in between, an
@@ -43,24 +43,24 @@ HOLD = 15 * 10**9
 MAX_HOLDS = 10_000
 
 MAX_ALARMS = 10_000
-"""Active alarms of objects of one source; more are refused."""
+"""The maximum number of active alarms of objects of one source; more are refused."""
 
 MAX_CONDITION_OCTETS = 255
-"""Of UTF-8: what ``SnmpAdminString`` holds (RFC 3411)."""
+"""The maximum size of a condition in UTF-8: that of ``SnmpAdminString`` (RFC 3411)."""
 
 _DIGEST_OCTETS = 8
 
 
 @dataclass(frozen=True, slots=True)
 class AlarmKey:
-    """What there is at most one alarm of in a source: a name and an object, or a name alone."""
+    """The key of an alarm, unique in a source: a name and an object, or a name alone."""
 
     name: str
     subject: ObjectLink | None = None
 
     @property
     def condition(self) -> str:
-        r"""The text that a raising and a clearing event have in common: ``memoryAlarm shop:node "a@b"``.
+        r"""The text common to a raising and a clearing event: ``memoryAlarm shop:node "a@b"``.
 
         A text that would be longer than 255 bytes is cut, and ends in ``~`` and the BLAKE2b-64 of the
         whole in hexadecimal digits. Receivers keep it: its form must never change.
@@ -76,11 +76,11 @@ class AlarmKey:
 
 
 class AlarmTable:
-    """The active alarms, first of all those that were active when the gateway ended.
+    """The active alarms; at first those that were active when the gateway ended.
 
     Args:
-        scope: of the source.
-        limit: alarms of objects that may be active. Those without an object are as many as the mappings'
+        scope: the scope of the source.
+        limit: the maximum number of alarms of objects. Those without an object are as many as the mappings'
             rules name, and are not counted.
 
     Attributes:
@@ -116,7 +116,7 @@ class AlarmTable:
         return self._alarms[key]
 
     def records(self) -> Iterator[AlarmRecord]:
-        """Return the record of each, in the order in which they were raised."""
+        """Return the records of all alarms, in the order in which they were raised."""
         return iter(list(self._alarms.values()))
 
     def of(self, subject: ObjectLink) -> tuple[AlarmKey, ...]:
@@ -124,11 +124,11 @@ class AlarmTable:
         return tuple(self._of_subject.get(subject, {}).values())
 
     def has_room_for(self, key: AlarmKey) -> bool:
-        """Whether one more may be active, or it is already."""
+        """Return whether one more alarm may be active, or this one already is."""
         return key in self._alarms or key.subject is None or self._with_subject < self._limit
 
     def add(self, key: AlarmKey, event: EventRecord) -> AlarmRecord:
-        """Raise an alarm by ``event``, whose subject is the key's; returns its record."""
+        """Raise an alarm by ``event``, whose subject is the key's; return its record."""
         record = AlarmRecord(
             number=self._ids.alarm(),
             source=self._source,
@@ -145,7 +145,7 @@ class AlarmTable:
         return record
 
     def remove(self, key: AlarmKey, now: int) -> AlarmRecord:
-        """Clear an active alarm; returns its last record."""
+        """Clear an active alarm; return its last record."""
         record = self._alarms.pop(key)
         self._ids.alarm_over(record.number)
         self._index.drop_alarm(record.number)
@@ -165,7 +165,7 @@ class AlarmTable:
 
 
 def store_alarm(index: InstanceIndex, alarm: AlarmRecord) -> None:
-    """Keep an active alarm in the index; on the disk with its next commit."""
+    """Store an active alarm in the index; it is on the disk with its next commit."""
     subject = alarm.subject
     text = json.dumps(
         {
@@ -184,7 +184,7 @@ def store_alarm(index: InstanceIndex, alarm: AlarmRecord) -> None:
 def restored_alarms(index: InstanceIndex, source: int) -> Iterator[AlarmRecord]:
     """Yield the alarms of a source that were active when the index was last used, the oldest first.
 
-    One that cannot be read is dropped: if its condition lasts, it is raised again.
+    An alarm that cannot be read is dropped: if its condition lasts, it is raised again.
     """
     for number, text in index.alarms(source):
         try:
@@ -213,10 +213,10 @@ class Predicate:
     schema: ClassSchema
 
     def holds(self, values: Mapping[int, FeedValue], *, active: bool) -> bool:
-        """Whether an object with these values has the condition; an absent value has none.
+        """Return whether an object with these values has the condition; an absent value has none.
 
         Args:
-            values: by position.
+            values: the values by position.
             active: the condition held before, which matters where a rule has a second threshold to end it.
         """
         value = values.get(self.position)
@@ -237,7 +237,7 @@ class Predicate:
         return line_from(self.rule.text, lambda name: self._text_of(name, record))
 
     def _equals(self, value: FeedValue) -> bool:
-        """The value itself, or the label of an enumeration. In Python true is 1; here it is not."""
+        """Return whether a value or its label is that of the rule. In Python true is 1; here it is not."""
         wanted = self.rule.equals
         if isinstance(value, bool) or isinstance(wanted, bool):
             return value is wanted
@@ -254,7 +254,7 @@ class Predicate:
 
 
 def predicates_of(record: ClassRecord, rules: Mapping[str, AlarmRule]) -> tuple[Predicate, ...]:
-    """Bind the rules that can be tested: those whose element a version of the class has."""
+    """Return the predicates of the rules whose element a version of the class has."""
     schema = record.schema
     return tuple(
         Predicate(name, rule, schema.positions[rule.element], schema)
@@ -271,11 +271,11 @@ class AlarmEvaluator:
     """Raises and clears the alarms of one source.
 
     Args:
-        scope: of the source; ``alarms_refused`` is counted.
-        alarms: the active ones.
+        scope: the scope of the source; ``alarms_refused`` is counted.
+        alarms: the active alarms.
         recorder: makes the events of those transitions that no agent reported.
-        objects: of the source.
-        agents: of the source, some of which are fresh.
+        objects: the objects of the source.
+        agents: the agents of the source, some of which are fresh.
     """
 
     def __init__(
@@ -307,7 +307,7 @@ class AlarmEvaluator:
         self._unended = {event.condition: event for event in raised if event.condition not in active}
 
     def reported(self, event: EventRecord, rule: EventRule | None, now: int) -> None:
-        """Publish an agent's event, with what it does to the condition that its rule names."""
+        """Publish an agent's event, and apply it to the condition that its rule names."""
         name = (rule.raises or rule.clears) if rule is not None else ""
         if rule is None or not name or (rule.subject is not None and event.subject is None):
             self._out.append(event)
@@ -319,8 +319,8 @@ class AlarmEvaluator:
     def raised_by(self, event: EventRecord, key: AlarmKey, now: int) -> None:
         """Publish an event by which a condition began.
 
-        Of an object that is gone nothing can last, and an alarm that is refused cannot be ended: such an
-        event stands for itself.
+        For an object that is gone no condition can last, and a refused alarm cannot be ended: such an event
+        is published by itself.
         """
         if key.subject is not None and self._living(key.subject) is None:
             self._out.append(event)
@@ -367,7 +367,7 @@ class AlarmEvaluator:
     def resynchronised(self, now: int) -> Iterator[None]:
         """Clear the alarms whose object or rule is no more: all objects of the source were reported.
 
-        Then report what was cleared without a record. One alarm at a time.
+        Then report the conditions that ended without a record. One alarm at a time.
         """
         for key in self._alarms:
             yield
@@ -388,7 +388,7 @@ class AlarmEvaluator:
                 self._report_clearing(raised, now)
 
     def tick(self, now: int) -> None:
-        """Evaluate what was held, once its time is over and its object is current."""
+        """Evaluate held predicates, once their time is over and their object is current."""
         for key, (since, entry) in list(self._held.items()):
             # A clock that was set back must not make it longer.
             is_over = not 0 <= now - since < HOLD
@@ -402,7 +402,7 @@ class AlarmEvaluator:
         self._held.clear()
 
     def _recognise(self, entry: Entry, now: int) -> None:
-        """Clear alarms of before the restart whose object's name is that of another object now."""
+        """Clear inherited alarms whose object's name belongs to another object now."""
         link = entry.link()
         former = self._alarms.inherited.pop((link.class_name, link.stable_name), link)
         if former != link:
@@ -485,7 +485,7 @@ class AlarmEvaluator:
             self._release(next(iter(self._held)), now)
 
     def _is_held(self, key: AlarmKey, entry: Entry) -> bool:
-        """Return whether an event has precedence that is about this object, not an earlier one."""
+        """Return whether an event about this object, not an earlier one, has precedence."""
         held = self._held.get(key)
         return held is not None and held[1] is entry
 
@@ -502,7 +502,7 @@ class AlarmEvaluator:
         return next((one for one in self._predicates_of(entry) if one.name == key.name), None)
 
     def _predicates_of(self, entry: Entry) -> tuple[Predicate, ...]:
-        """Return the rules that can be tested on objects of this version of a class."""
+        """Return the predicates for objects of this version of a class."""
         record = entry.class_record
         known = self._predicates.get(record.number)
         if known is None:

@@ -1,4 +1,4 @@
-"""Classes and events as the inventory knows them: numbered for the feed, with their mapping laid over."""
+"""The registry of classes and events: numbered for the feed, with their mapping applied."""
 
 from __future__ import annotations
 
@@ -15,20 +15,21 @@ from gateway.model.stable_names import part_text
 from gateway.model.values import Values, ValueType
 
 ALWAYS_TRANSIENT = frozenset({"connection", "channel", "session", "consumer", "subscription"})
-"""Classes whose objects never come back, where no mapping says anything of them."""
+"""Classes whose objects never come back, unless a mapping has a rule for the class."""
 
 
 class ClassRegistry:
-    """Every version of every class and event met in this epoch over all sources, and the gateway's events.
+    """All versions of classes and events met in this epoch over all sources, and the gateway's events.
 
     Two sources may report different schemas under one key (a Java broker's hashes are all zero), so a number
     belongs to a schema, not to a key.
 
     Args:
-        mappings: by package.
+        mappings: the mappings by package.
 
     Attributes:
-        called_in_events: classes (``package:name``) to whose objects the text of an event's subject leads.
+        called_in_events: classes (``package:name``) whose objects are named by the text of an event's
+            subject.
     """
 
     def __init__(self, mappings: MappingOf[str, Mapping]) -> None:
@@ -43,10 +44,10 @@ class ClassRegistry:
             self.event_record(schema)
 
     def class_record(self, schema: ClassSchema, *, sets_natively: bool = False) -> ClassRecord:
-        """The record of a class as learnt from the wire; the same for what comes to an equal schema.
+        """Return the record of a class learnt from the wire; equal schemas have the same one.
 
         Args:
-            schema: as learnt.
+            schema: the schema as learnt.
             sets_natively: the source's dialect has a request of its own to set properties.
         """
         mapping, rule = self._mappings.get(schema.key.package), self._rule(schema.key)
@@ -71,7 +72,7 @@ class ClassRegistry:
         return record
 
     def event_record(self, schema: EventSchema) -> EventClassRecord:
-        """The record of an event as learnt from the wire; the same for an equal schema."""
+        """Return the record of an event learnt from the wire; equal schemas have the same one."""
         mapping = self._mappings.get(schema.key.package)
         mapped = applied_event(mapping, schema) if mapping else schema
         versions = self._events.setdefault(schema.key, [])
@@ -82,23 +83,23 @@ class ClassRegistry:
         return record
 
     def event_rule(self, key: ClassKey) -> EventRule | None:
-        """What the mapping says of an event beyond its schema."""
+        """Return the mapping's rule of an event; ``None`` where there is none."""
         mapping = self._mappings.get(key.package)
         return mapping.events.get(key.name) if mapping else None
 
     def set_rule(self, key: ClassKey, element: str) -> SetRule | None:
-        """By what method a property is set."""
+        """Return the rule for setting a property by a method; ``None`` where there is none."""
         rule = self._rule(key)
         known = rule.properties.get(element) if rule else None
         return known.set_by if known else None
 
     def method_rule(self, key: ClassKey, method: str) -> MethodRule | None:
-        """What the mapping says of a method beyond its schema; ``None`` where it does not know it."""
+        """Return the mapping's rule of a method; ``None`` where there is none."""
         rule = self._rule(key)
         return rule.methods.get(method) if rule else None
 
     def parent_positions(self, record: ClassRecord) -> tuple[int, ...]:
-        """Where the references to an object's parent stand: the first that is there leads to it."""
+        """Return the positions of references to an object's parent: the first that is present leads to it."""
         known = self._parents.get(record.number)
         if known is None:
             rule = self._rule(record.schema.key)
@@ -110,11 +111,11 @@ class ClassRegistry:
         return known
 
     def class_name(self, number: int) -> str:
-        """``package:class`` of a class by its number; empty where there is none of it."""
+        """Return ``package:class`` of a class by its number; empty where no class has it."""
         return self._names.get(number, "")
 
     def can_clear(self, alarm: str, class_name: str) -> bool:
-        """Whether a rule can end an alarm of an object of this class (``package:name``; empty for none)."""
+        """Return whether a rule can end an alarm of a class's object (``package:name``; empty for none)."""
         package, _, name = class_name.rpartition(":")
         mapping = self._mappings.get(package)
         if mapping is not None and name in mapping.classes and alarm in mapping.classes[name].alarms:
@@ -127,13 +128,13 @@ class ClassRegistry:
         return rule.alarms if rule else {}
 
     def records(self) -> list[ClassRecord | EventClassRecord]:
-        """All of them in the order of their numbers."""
+        """Return all records in the order of their numbers."""
         known: list[ClassRecord | EventClassRecord] = [r for v in self._classes.values() for r in v]
         known += [r for v in self._events.values() for r in v]
         return sorted(known, key=lambda record: record.number)
 
     def is_transient(self, schema: ClassSchema, properties: Values) -> bool:
-        """Whether an object with these properties at its creation never comes back as the same one."""
+        """Return whether an object with these properties at its creation never comes back as the same one."""
         rule = self._rule(schema.key)
         if rule is None:
             return schema.key.name in ALWAYS_TRANSIENT
@@ -153,7 +154,7 @@ class ClassRegistry:
 
 
 def class_referred_to(package: str, references: str) -> str:
-    """``package:name`` of the class that an element or argument of a package ``references``."""
+    """Return ``package:name`` of the class that an element or argument of a package ``references``."""
     return references if ":" in references else f"{package}:{references}"
 
 

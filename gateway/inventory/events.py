@@ -1,4 +1,4 @@
-"""Events of one source as records, with their texts: from its agents, and from the gateway.
+"""The events of one source as records, with their texts: of its agents, and of the gateway.
 
 A text is made of a template and values, for people: one line, bounded, safe to show on any terminal. An
 absent value is ``?``. Times are ISO 8601 in UTC, durations ``3 min 20 s``, enumerations their labels, links
@@ -25,15 +25,15 @@ from gateway.model.texts import utc_time
 from gateway.model.values import Reference, Value, Values, ValueType
 
 OWN_AGENT = ""
-"""Agent of the events that the gateway makes itself."""
+"""The agent of the events that the gateway makes itself."""
 
 ABSENT = "?"
 
 MAX_TEXT_OCTETS = 255
-"""Of UTF-8: what ``SnmpAdminString`` holds (RFC 3411), so that every front end shows the same text."""
+"""The maximum size of a text in UTF-8, for all front ends: that of ``SnmpAdminString`` (RFC 3411)."""
 
 MAX_VALUE_CHARACTERS = 100
-"""Of one value, so that a long one leaves room for the rest."""
+"""The maximum length of one value in a text, so that a long one leaves room for the rest."""
 
 _CUT = "\N{HORIZONTAL ELLIPSIS}"
 
@@ -50,11 +50,11 @@ _UNITS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
 
 
 class EventRecorder:
-    """Numbers events, resolves what they refer to, and makes their one line of text.
+    """Numbers events, resolves their references, and makes their one line of text.
 
     Args:
-        scope: of the source; ``events`` are counted.
-        objects: to which events may refer, by native id or by leaf name; ``None`` where there are none.
+        scope: the scope of the source; ``events`` are counted.
+        objects: the objects to which events may refer, by native id or by leaf name; ``None`` for none.
     """
 
     def __init__(self, scope: SourceScope, objects: ObjectLifecycle | None) -> None:
@@ -67,7 +67,7 @@ class EventRecorder:
     def of_agent(
         self, seen: EventSeen, event_class: EventClassRecord, rule: EventRule | None, now: int
     ) -> EventRecord:
-        """An event of an agent, standing for itself: what it does to a condition is decided elsewhere."""
+        """Return the record of an agent's event by itself; its effect on a condition is decided elsewhere."""
         schema = event_class.schema
         values = self._values(schema, seen.arguments)
         number, event_id = self._next()
@@ -98,7 +98,7 @@ class EventRecorder:
         state: EventState = EventState.ONE_SHOT,
         condition: str = "",
     ) -> EventRecord:
-        """An event that the gateway makes itself; ``text`` is one line already."""
+        """Return the record of an event that the gateway makes itself; ``text`` is one line already."""
         number, event_id = self._next()
         return EventRecord(
             event_id=event_id,
@@ -151,7 +151,7 @@ class EventRecorder:
 
 
 def _severity(seen: EventSeen, rule: EventRule | None) -> Severity:
-    """A rule's, which is about what begins: where an agent takes something back, nothing is urgent."""
+    """Return the severity: that of the rule, if any; ``INFO`` where the agent clears a condition."""
     if seen.severity is Severity.CLEARED:
         return Severity.INFO
     return seen.severity if rule is None or rule.severity is None else rule.severity
@@ -165,12 +165,12 @@ def _text(schema: EventSchema, values: Mapping[int, FeedValue], rule: EventRule 
 
 
 def line_from(template: str, text_of: Callable[[str], str]) -> str:
-    """The one line that ``template`` makes, where ``text_of`` gives the text of a name."""
+    """Return the one line that ``template`` makes, where ``text_of`` returns the text of a name."""
     return one_line(filled(template, lambda name: shortened(text_of(name))))
 
 
 def event_text(schema: EventSchema, values: Mapping[int, FeedValue]) -> str:
-    """Return the line of an event without a template: its name and the arguments it has."""
+    """Return the line of an event without a template: its name and its arguments."""
     arguments = (
         f"{argument.name}={shortened(value_text(values[position], argument))}"
         for position, argument in enumerate(schema.arguments)
@@ -180,7 +180,7 @@ def event_text(schema: EventSchema, values: Mapping[int, FeedValue]) -> str:
 
 
 def value_text(value: FeedValue | None, of: Argument | Element) -> str:
-    """The text of one value of an argument or element; ``?`` where it is absent."""
+    """Return the text of one value of an argument or element; ``?`` where it is absent."""
     if value is None:
         return ABSENT
     for named in of.values:
@@ -217,12 +217,12 @@ def _json(value: object) -> object:
 
 
 def time_text(time: int) -> str:
-    """Return nanoseconds since 1970 to the millisecond; ``?`` for 0, which means unknown."""
+    """Return a time (nanoseconds since 1970) as text to the millisecond; ``?`` for 0, which means unknown."""
     return (utc_time(time, 3 if time % _SECOND >= _MILLISECOND else 0) or str(time)) if time else ABSENT
 
 
 def duration_text(duration: int) -> str:
-    """Nanoseconds as people say them: the two largest units, ``1 h 5 min``, ``3 min 20 s``, ``1.5 s``."""
+    """Return the text of a duration (nanoseconds) in its two largest units: ``1 h 5 min``, ``1.5 s``."""
     sign, duration = ("-", -duration) if duration < 0 else ("", duration)
     if 0 < duration < _MICROSECOND:
         return f"{sign}{duration} ns"
@@ -242,7 +242,7 @@ def duration_text(duration: int) -> str:
 
 
 def shortened(text: str) -> str:
-    """``text`` at the length that one value may have."""
+    """Return ``text``, cut to the length that one value may have."""
     return text if len(text) <= MAX_VALUE_CHARACTERS else text[: MAX_VALUE_CHARACTERS - 1] + _CUT
 
 

@@ -1,15 +1,15 @@
-"""Identity: which object a report is about, and what becomes of that object.
+"""Identity: the object that a report is about, and the actions on that object.
 
-A *native id* is what an agent calls an object. It finds an object and identifies none: an agent without
+A *native id* is an agent's identifier of an object. It finds an object and identifies none: an agent without
 memory gives the ids of before its restart to other objects. An object is identified by its class and its
 stable name (`gateway.model.stable_names`), which for a transient object includes its creation time. An object
 whose stable name cannot be made yet, or is taken, has a provisional one.
 
-The three tables below say what is done in each case. `IdentityMatcher` finds the case: with `owner`, `holder`
+The three tables below define the actions in each case. `IdentityMatcher` finds the case: by `owner`, `holder`
 and `name` it decides which object is meant, and under which name. `gateway.inventory.lifecycle` carries the
 actions out. `table` prints the tables.
-What has no row changes no identity: an incomplete resync, and the loss of an agent or source, which makes
-objects stale.
+Incomplete resyncs and the loss of an agent or source, which makes objects stale, have no row: they change no
+identity.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from gateway.model.values import Reference, Values
 
 
 class Report(enum.Enum):
-    """What a report says of an object."""
+    """The kind of a report of an object."""
 
     PROPERTIES = "properties"  # with statistics or without
     STATISTICS = "statistics"  # alone
@@ -62,7 +62,7 @@ class Holder(enum.Enum):
 
 
 class Occasion(enum.Enum):
-    """What concerns an object without a report of it."""
+    """An occasion that concerns an object without a report of it."""
 
     MISSING = "a complete resync did not report it"
     RESTARTED = "its agent restarted"
@@ -71,7 +71,7 @@ class Occasion(enum.Enum):
 
 
 class Action(enum.Enum):
-    """What is done with an object. The next action of a row finds what the one before it left."""
+    """An action on an object. The next action of a row finds the state that the one before it left."""
 
     UPDATE = "update"  # record its values
     END = "end"  # record its last values, then remove it
@@ -110,7 +110,7 @@ BY_NATIVE_ID: Final[Mapping[tuple[Report, Owner], tuple[Action, ...]]] = {
     (Report.BARE_END, Owner.OTHER): (Action.UNBIND, Action.IGNORE),
     (Report.BARE_END, Owner.OUTDATED): (Action.REMOVE, Action.IGNORE),
 }
-"""From a report and the owner of its native id to the actions; any other pair is a mistake of ours."""
+"""The actions by report and owner of its native id; any other pair is a mistake of ours."""
 
 BY_NAME: Final[Mapping[Holder, tuple[Action, ...]]] = {
     Holder.UNRESOLVED: (Action.WAIT,),
@@ -122,7 +122,7 @@ BY_NAME: Final[Mapping[Holder, tuple[Action, ...]]] = {
     Holder.FORMER_VERSION: (Action.LEAVE_VERSION, Action.REBIND),
     Holder.FORMER_ID: (Action.REMOVE, Action.MATCH_NAME),
 }
-"""From the holder of a stable name to the actions, where no object has the native id."""
+"""The actions by holder of a stable name, where no object has the native id."""
 
 WITHOUT_REPORT: Final[Mapping[Occasion, tuple[Action, ...]]] = {
     Occasion.MISSING: (Action.REMOVE,),
@@ -130,7 +130,7 @@ WITHOUT_REPORT: Final[Mapping[Occasion, tuple[Action, ...]]] = {
     Occasion.SOURCE_REMOVED: (Action.REMOVE,),
     Occasion.NAMEABLE: (Action.RENAME,),
 }
-"""What happens to an object that is not reported."""
+"""The actions on an object that is not reported."""
 
 
 def table() -> str:
@@ -176,10 +176,10 @@ class IdentityMatcher:
     """Finds the known object that a report is about. It changes nothing.
 
     Args:
-        objects: that live.
+        objects: the living objects.
         restored: objects of before the core's start, to which names may refer.
-        classes: for lifetimes.
-        resyncs: which objects are still to be reported.
+        classes: decides on lifetimes.
+        resyncs: shows which objects are still to be reported.
     """
 
     def __init__(
@@ -191,7 +191,7 @@ class IdentityMatcher:
         self._resyncs = resyncs
 
     def owner(self, seen: ObjectSeen, class_record: ClassRecord) -> tuple[Owner, Entry | None]:
-        """Return what the native id of a report means, and the object that has it."""
+        """Return the relation of a report to the object that has its native id, and that object."""
         entry = self._objects.by_native_id(seen.native_id)
         if entry is None:
             return Owner.NONE, None
@@ -210,7 +210,7 @@ class IdentityMatcher:
     def holder(
         self, name: Name, seen: ObjectSeen, class_record: ClassRecord, *, may_wait: bool
     ) -> tuple[Holder, Entry | None]:
-        """Return what the name of a report means whose native id is new, and the object that has the name."""
+        """Return the relation of a report with a new native id to the holder of its name, and the holder."""
         if name.unresolved and may_wait:
             return Holder.UNRESOLVED, None
         holder = self._objects.by_name(class_record.schema.class_name, name.text)
@@ -233,7 +233,7 @@ class IdentityMatcher:
         return (Holder.RETURNED if returned else Holder.FORMER), holder
 
     def is_nameable(self, entry: Entry, seen: ObjectSeen) -> bool:
-        """Whether a provisional object, reported again, could have the stable name it should have."""
+        """Return whether a provisional object, reported again, could have its intended stable name."""
         if not entry.provisional or seen.properties is None or seen.deleted:
             return False
         name = self.name(seen, entry.class_record)

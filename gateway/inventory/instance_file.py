@@ -1,8 +1,8 @@
-"""The file of the instance index: its form in each version, opened, checked, migrated, copied, summarised.
+"""The file of the instance index: its form in each version, opening, check, migration, copy, and summary.
 
-It is an SQLite database in WAL mode. What was committed outlives the process, because it is in the log's
-file; what was synced outlives a power cut too. Nothing is synced in passing: `sync` and `checkpoint` say
-when, so that the one who must not wait for a disk can leave it to another thread.
+It is an SQLite database in WAL mode. Committed changes outlive the process, because they are in the log's
+file; synced changes outlive a power cut, too. Nothing is synced in passing: callers decide when, by `sync`
+and `checkpoint`, so that one that must not wait for a disk can leave it to another thread.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 from gateway.durable_files import PRIVATE, sync_folder
 
 MAX_LOG_PAGES = 16_384
-"""Of the write-ahead log (64 MiB): beyond, a checkpoint may hold up a writer."""
+"""Pages of the write-ahead log (64 MiB) beyond which a checkpoint may hold up a writer."""
 
 _BUSY_SECONDS = 20.0
 _COPIED_PAGES = 2_500
@@ -52,7 +52,7 @@ CREATE TABLE alarms (number INTEGER PRIMARY KEY, source INTEGER NOT NULL, alarm 
 """
 
 STEPS = (_VERSION_1, _VERSION_2)
-"""What makes a file of version n one of version n + 1; a new file takes all of them."""
+"""Scripts from each version to the next; a new file takes all of them."""
 
 _BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 _NOT_DAMAGED = frozenset(
@@ -67,7 +67,7 @@ _NOT_DAMAGED = frozenset(
 )
 
 FAILURES = (sqlite3.Error, OSError, UnicodeDecodeError)
-"""What using the file may raise; the last where damaged text is in a row, or in what SQLite says of it."""
+"""Exceptions of using the file; the last one for damaged text in a row, or in a message of SQLite."""
 
 
 class InstanceIndexError(Exception):
@@ -78,7 +78,7 @@ def open_index(path: Path, *, must_exist: bool) -> sqlite3.Connection:
     """Open the index for its one writer: checked whole, and brought to the newest version.
 
     Args:
-        path: of the file.
+        path: the path of the file.
         must_exist: refuse a file that is missing or holds nothing, instead of beginning a new index.
 
     Raises:
@@ -116,7 +116,7 @@ def connect(path: Path) -> sqlite3.Connection:
 
 @contextmanager
 def explained(path: Path) -> Iterator[None]:
-    """Turns what SQLite and the system say into one `InstanceIndexError` that says what to do."""
+    """Convert errors of SQLite and of the system to one `InstanceIndexError` that says what to do."""
     try:
         yield
     except FAILURES as error:
@@ -124,7 +124,7 @@ def explained(path: Path) -> Iterator[None]:
 
 
 def explanation(path: Path, error: Exception) -> InstanceIndexError:
-    """Explain ``error`` to an operator of the gateway."""
+    """Return an error that explains ``error`` to an operator of the gateway."""
     if isinstance(error, OSError):
         return InstanceIndexError(f"{path}: cannot be written: {error.strerror}: {_CHECK}")
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF  # the rest is the kind
@@ -143,11 +143,11 @@ _RESTORE = (
 
 
 def sync(path: Path) -> None:
-    """Bring all that was committed to the disk.
+    """Bring all committed changes to the disk.
 
-    SQLite could do it in the commit, but holds its lock meanwhile: who writes in another thread would wait
-    for the disk. The log's file may be opened beside SQLite; the database's may not, for closing it would
-    drop SQLite's locks (POSIX file locks belong to the process).
+    SQLite could do it in the commit, but holds its lock meanwhile: a writer in another thread would wait for
+    the disk. The log's file may be opened beside SQLite; the database's may not, for closing it would drop
+    SQLite's locks (POSIX file locks belong to the process).
 
     Raises:
         OSError: it cannot be done.
@@ -161,12 +161,12 @@ def sync(path: Path) -> None:
 
 
 def checkpoint(database: sqlite3.Connection) -> bool:
-    """Move what was committed into the database file, synced.
+    """Move committed changes into the database file, synced.
 
     No writer waits for it, unless the log, written all the time, has grown beyond `MAX_LOG_PAGES`.
 
     Returns:
-        Whether the log has nothing more, so that the next to write begins it again, and syncs its head.
+        Whether the log has no more: the next writer then begins it again, and syncs its head.
 
     Raises:
         sqlite3.Error: it cannot be done.
@@ -203,8 +203,8 @@ def copy_index(path: Path, to: Path, progress: Callable[[int, int], None]) -> No
     """Copy the index as it is at one moment, whole and checked, also while a gateway writes it.
 
     Args:
-        path: of the index.
-        to: of a new file.
+        path: the path of the index.
+        to: the path of a new file.
         progress: called with pages done and pages in all, now and then.
 
     Raises:
@@ -274,13 +274,13 @@ def _form(database: sqlite3.Connection) -> list[tuple[str, str]]:
 
 @dataclass(frozen=True, slots=True)
 class ClassRows:
-    """Row numbers of one class of a source.
+    """The row numbers of one class of a source.
 
     Attributes:
         source: its number; 0 for series of the gateway's own.
         class_name: ``package:class``.
-        durable: objects whose number is kept, and that lived when last reported.
-        retired: objects that are gone, and whose number waits for their return.
+        durable: the number of objects that keep their number, and lived when last reported.
+        retired: the number of objects that are gone, and whose number waits for their return.
         high_water: no number above this one has been given since the numbers began, or last wrapped.
     """
 
@@ -293,12 +293,12 @@ class ClassRows:
 
 @dataclass(frozen=True, slots=True)
 class IndexSummary:
-    """An instance index.
+    """A summary of an instance index.
 
     Attributes:
-        version: of the file's form.
+        version: the version of the file's form.
         sources: the number of every source that ever was, by name.
-        classes: ordered by source and class.
+        classes: the row numbers of classes, ordered by source and class.
     """
 
     version: int
@@ -307,7 +307,7 @@ class IndexSummary:
 
 
 def summary(path: Path) -> IndexSummary:
-    """Read what is committed, also while a gateway writes.
+    """Return a summary of the committed state, also while a gateway writes.
 
     Raises:
         InstanceIndexError: the file is missing, damaged or of a newer version.

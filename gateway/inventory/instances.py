@@ -1,4 +1,4 @@
-"""The instance index: which row number each object has, kept in SQLite in the state folder.
+"""The instance index: the row number of each object, kept in SQLite in the state folder.
 
 Durable objects keep their number by stable name. Transient ones draw from the same counter and are not
 stored: only the counter's high-water mark is, in blocks, so that a million short-lived objects cost a few
@@ -30,19 +30,19 @@ MAX_ROW = 2**31 - 1
 """Largest row number: ``Integer32 (1..2147483647)`` in every generated table (RFC 2578, 7.7)."""
 
 BLOCK = 4096
-"""Numbers reserved at a time: what a crash may waste, and how rarely the counter is written."""
+"""The count of row numbers reserved at a time: the waste of a crash, and the steps of the stored counter."""
 
 MAX_RETIRED = 1_000_000
-"""Numbers of gone objects that are kept: some 200 MB on the disk."""
+"""The maximum number of kept numbers of gone objects: some 200 MB on the disk."""
 
 MAX_UNSYNCED_CHANGES = 1_000
-"""Changes after which the index asks for upkeep, so that the log on the disk does not grow."""
+"""The number of changes after which the index asks for upkeep, so that the log on the disk does not grow."""
 
 _RETIRED_KEPT = 400 * 24 * 3600 * 10**9
 """Nanoseconds for which the number of a durable object that is gone is kept for its return."""
 
 _GATEWAY = 0
-"""In place of a source's number, which begin at 1: these series belong to the gateway."""
+"""Stands for a source's number, which are from 1 on: these series belong to the gateway."""
 
 _ALARM_SERIES = "gateway:alarm"
 _END_SERIES = "gateway:end"
@@ -52,7 +52,7 @@ _Key = tuple[int, str]
 
 @dataclass(slots=True)
 class _Block:
-    """Numbers of one source and class that may be given out: ``next`` up to ``reserved``.
+    """The numbers of one source and class that may be given out: ``next`` up to ``reserved``.
 
     ``began`` is the first that this process may give out; until the counter wraps, earlier processes gave
     those below. No durable object has a number above ``highest``: only the others are looked up before they
@@ -67,12 +67,12 @@ class _Block:
 
 @dataclass(frozen=True, slots=True)
 class IndexUsage:
-    """How full an index is.
+    """The usage of an index.
 
     Attributes:
-        highest_rows: highest number reserved for any class, by source number.
-        retired: numbers kept for objects that are gone; at most `MAX_RETIRED`.
-        unsynced: changes that are not on the disk yet.
+        highest_rows: the highest number reserved for any class, by source number.
+        retired: the count of numbers kept for objects that are gone; at most `MAX_RETIRED`.
+        unsynced: the count of changes that are not on the disk yet.
     """
 
     highest_rows: Mapping[int, int]
@@ -98,18 +98,18 @@ class Reservation:
 
 
 class InstanceIndex:
-    """Row numbers by (source, class, stable name).
+    """The row numbers by (source, class, stable name).
 
-    Changes are gathered in one transaction until `commit`, which callers owe before they publish: a number
-    that was seen by anyone survives the death of the process. Blocks of numbers are on the disk before a
-    number of them is seen, so that a power cut cannot make one be used twice. Reserving the next block in
-    time, and all other waiting for a disk, is `keep_on_disk`'s, for another thread; where no thread does it,
+    Changes are gathered in one transaction until `commit`, which must be called before they are published: a
+    number that was seen by anyone survives the death of the process. Blocks of numbers are on the disk before
+    a number of them is seen, so that a power cut cannot make one be used twice. `keep_on_disk` reserves the
+    next block in time and does all other waiting for a disk, in another thread; where no thread calls it,
     `commit` waits for the disk once a block.
 
     A failure is final: what was not committed is in memory only, so nothing may be published any more.
 
     Args:
-        path: of the file; made if it is not there.
+        path: the path of the file; made if it does not exist.
         must_exist: refuse a file that is missing or empty: it has been used, so rows would change.
         needs_upkeep: called when `keep_on_disk` should be called before long, and after a failure.
 
@@ -131,14 +131,14 @@ class InstanceIndex:
 
     @property
     def usage(self) -> IndexUsage:
-        """How full it is now, without a look at the disk."""
+        """The present usage, without access to the disk."""
         highest: dict[int, int] = {}
         for (source, _), block in self._blocks.items():
             highest[source] = max(highest.get(source, 0), block.reserved)
         return IndexUsage(highest, self._retired, self._changes)
 
     def start(self, gateway: str, boot: int) -> None:
-        """Take note of a start of ``gateway``, the ``boot``-th, and reserve a block of every known counter.
+        """Note the ``boot``-th start of ``gateway``, and reserve a block of every known counter.
 
         All is on the disk when this returns, by one sync.
 
@@ -168,7 +168,7 @@ class InstanceIndex:
         self.commit()
 
     def source_number(self, name: str) -> int:
-        """The number of a source, given at its first appearance and kept for its name for ever."""
+        """Return the number of a source, given at its first appearance and kept for its name for ever."""
         row = self._row_or_none("SELECT number FROM sources WHERE name = ?", (name,))
         if row is not None:
             return int(row[0])
@@ -204,7 +204,7 @@ class InstanceIndex:
         self.commit()
 
     def sources(self) -> Mapping[str, int]:
-        """The number of every source that ever was, by its name."""
+        """Return the number of every source that ever was, by its name."""
         return dict(self._rows("SELECT name, number FROM sources ORDER BY number"))
 
     def durable_row(
@@ -215,7 +215,7 @@ class InstanceIndex:
         in_use: Callable[[int], bool] = lambda _: False,
         recorded: Callable[[], int] = int,
     ) -> int:
-        """The number of a durable object: the one it had before, or a new one, kept from now on.
+        """Return the number of a durable object: its former one, or a new one, kept from now on.
 
         Args:
             source: its number.
@@ -248,9 +248,9 @@ class InstanceIndex:
     def transient_row(
         self, source: int, class_name: str, in_use: Callable[[int], bool] = lambda _: False
     ) -> int:
-        """A number that no other object of this source and class has, or had since the last wrap.
+        """Return a number that no other object of this source and class has, or had since the last wrap.
 
-        ``in_use`` says whether a transient object that lives has a number: after a wrap it keeps it, too.
+        ``in_use`` returns whether a living transient object has a number: after a wrap it keeps it, too.
         """
         key = (source, class_name)
         block = self._block(key)
@@ -268,7 +268,7 @@ class InstanceIndex:
                 return number
 
     def gave_before(self, source: int, class_name: str, row: int) -> bool:
-        """Whether a number was given out before this process began, and to no durable object.
+        """Return whether a number was given out before this process began, and to no durable object.
 
         Numbers of transient objects are not stored: a number known from elsewhere must be checked here.
         """
@@ -276,18 +276,18 @@ class InstanceIndex:
         return 0 < row < self._block(key).began and not self._taken(key, row)
 
     def retire(self, source: int, class_name: str, name: str, now: int) -> None:
-        """A durable object is gone: its number waits for its return, for about a year."""
+        """Retire the number of a durable object that is gone: it is kept for its return, for about a year."""
         self._retired += self._set_retired(source, class_name, name, now)
 
     def forget_retired(self, now: int, limit: int = 500) -> int:
-        """Give up numbers of durable objects gone for too long, or too many of them, the oldest first.
+        """Drop numbers of durable objects gone for too long, or too many of them, the oldest first.
 
         Args:
             now: nanoseconds.
-            limit: at most so many in one call, so that it does not hold its caller.
+            limit: the maximum number in one call, so that it does not hold its caller.
 
         Returns:
-            How many were given up; call again soon where it is ``limit``.
+            The number of dropped ones; call again soon where it is ``limit``.
         """
         too_many = self._retired - MAX_RETIRED
         self._begin()
@@ -301,21 +301,21 @@ class InstanceIndex:
         return forgotten
 
     def keep_alarm(self, source: int, number: int, alarm: str) -> None:
-        """An alarm of a source stands from now on; ``alarm`` is what it takes to know it again."""
+        """Store an active alarm of a source; ``alarm`` is the text to restore it from."""
         self._begin()
         self._change("INSERT OR REPLACE INTO alarms VALUES (?, ?, ?)", (number, source, alarm))
 
     def drop_alarm(self, number: int) -> None:
-        """An alarm is over."""
+        """Remove an alarm that is over."""
         self._begin()
         self._change("DELETE FROM alarms WHERE number = ?", (number,))
 
     def alarms(self, source: int) -> list[tuple[int, str]]:
-        """Number and text of each alarm of a source that stood when the index was last used, oldest first."""
+        """Return number and text of each alarm of a source that was active at the last use, oldest first."""
         return self._rows("SELECT number, alarm FROM alarms WHERE source = ? ORDER BY number", (source,))
 
     def commit(self) -> None:
-        """End the gathered changes; call before publishing them."""
+        """Commit the gathered changes; call before publishing them."""
         if self._failure is not None:
             raise self._failure
         if not self._database.in_transaction:
@@ -331,12 +331,12 @@ class InstanceIndex:
             self._needs_upkeep()
 
     def check(self) -> None:
-        """Raise the failure there was, if there was one."""
+        """Raise the earlier failure, if there was one."""
         if self._failure is not None:
             raise self._failure
 
     def upkeep(self) -> Callable[[], Collection[Reservation]] | None:
-        """What another thread should do now, if anything; hand to `reserved` what it returns."""
+        """Return the work for another thread, ``None`` for none; give its result to `reserved`."""
         wanted = tuple(
             Reservation(source, class_name, block.reserved, min(block.reserved + BLOCK, MAX_ROW))
             for (source, class_name), block in self._blocks.items()
@@ -348,7 +348,7 @@ class InstanceIndex:
         return lambda: keep_on_disk(self._path, wanted)
 
     def reserved(self, reservations: Collection[Reservation]) -> None:
-        """Use blocks that are on the disk now, unless `commit` had to do it meanwhile."""
+        """Use blocks that are on the disk now, unless `commit` reserved them meanwhile."""
         for reservation in reservations:
             block = self._blocks[reservation.source, reservation.class_name]
             if block.reserved == reservation.above:
@@ -364,8 +364,8 @@ class InstanceIndex:
         """Leave out numbers that may have been given since this copy of the index was made.
 
         Args:
-            rows: how many of each source and class, known or not.
-            sources: how many of sources.
+            rows: the count of numbers of each source and class, known or not.
+            sources: the count of numbers of sources.
             boot: the start that the index was last used at, from now on.
         """
         self._begin()
@@ -388,7 +388,7 @@ class InstanceIndex:
             self._database.close()
 
     def _block(self, key: _Key) -> _Block:
-        """What is reserved of a counter; at first nothing, after all that was reserved by an earlier run."""
+        """Return the block of a counter; at first it is empty, behind all that earlier runs reserved."""
         block = self._blocks.get(key)
         if block is None:
             row = self._row_or_none("SELECT high_water FROM counters WHERE source = ? AND class = ?", key)
@@ -416,7 +416,7 @@ class InstanceIndex:
         return row is not None
 
     def _set_retired(self, source: int, class_name: str, name: str, retired: int) -> int:
-        """How many rows that changed from living to retired, or back: one, or none."""
+        """Retire a row or bring it back; return the number of rows changed: one, or none."""
         self._begin()
         return self._change(
             "UPDATE durable SET retired = ? "
@@ -458,16 +458,16 @@ class InstanceIndex:
 
 
 def keep_on_disk(path: Path, reservations: Collection[Reservation]) -> tuple[Reservation, ...]:
-    """Sync what was committed, and reserve blocks.
+    """Sync committed changes, and reserve blocks.
 
     A writer in another thread hardly waits: blocks are committed without a sync and synced after it.
 
     Args:
-        path: of an index that is open.
+        path: the path of an index that is open.
         reservations: at most one for each source and class.
 
     Returns:
-        Those that are on the disk now.
+        The reservations that are on the disk now.
 
     Raises:
         InstanceIndexError: it cannot be done.
@@ -494,7 +494,7 @@ def keep_on_disk(path: Path, reservations: Collection[Reservation]) -> tuple[Res
 
 
 class IdAllocator:
-    """One ascending series each for events, alarms and ends.
+    """Allocates numbers of one ascending series each for events, alarms and ends.
 
     Events are counted from 1 in each epoch; with the gateway's uuid and the epoch their number makes an id
     that is never given twice. Alarms and ends are numbered for ever: a series that has passed 2^31-1 (after
@@ -506,7 +506,7 @@ class IdAllocator:
     Args:
         gateway: its uuid, text.
         epoch: boot of this core.
-        index: where the marks of the lasting series are kept.
+        index: keeps the marks of the lasting series.
     """
 
     def __init__(self, gateway: str, epoch: int, index: InstanceIndex) -> None:
@@ -516,29 +516,29 @@ class IdAllocator:
         self._alarms: set[int] = set()
 
     def event(self) -> tuple[int, str]:
-        """Number within the epoch, and id, of the next event."""
+        """Return the number within the epoch, and the id, of the next event."""
         self._events += 1
         return self._events, f"{self._prefix}.{self._events}"
 
     @property
     def events(self) -> int:
-        """How many events were numbered so far."""
+        """The number of events numbered so far."""
         return self._events
 
     def alarm(self) -> int:
-        """The number of an alarm that is raised now; its own until `alarm_over`."""
+        """Return the number of an alarm that is raised now; its own until `alarm_over`."""
         number = self._index.transient_row(_GATEWAY, _ALARM_SERIES, self._alarms.__contains__)
         self._alarms.add(number)
         return number
 
     def alarm_stands(self, number: int) -> None:
-        """An alarm that was raised before this core began still stands."""
+        """Note the number of an alarm that was raised before this core began and is still active."""
         self._alarms.add(number)
 
     def alarm_over(self, number: int) -> None:
-        """An alarm is over."""
+        """Release the number of an alarm that is over."""
         self._alarms.discard(number)
 
     def end(self) -> int:
-        """The number of an object's end."""
+        """Return the number of an object's end."""
         return self._index.transient_row(_GATEWAY, _END_SERIES)

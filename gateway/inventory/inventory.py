@@ -44,7 +44,7 @@ from gateway.model.observations import (
 )
 
 GATEWAY = 0
-"""Number of the source that stands for the gateway itself; those of sources begin at 1."""
+"""The number of the source that stands for the gateway itself; those of sources begin at 1."""
 
 CONDITION = "logTrouble"
 
@@ -55,10 +55,10 @@ _WELL = frozenset({EventLogState.OFF, EventLogState.WRITING})
 _SEVERITIES = {EventLogState.SLOW: Severity.WARNING, EventLogState.UPKEEP: Severity.WARNING}
 
 SLICE: Final = 200
-"""Number of objects in one slice, about: ten milliseconds, with the work of feed and log."""
+"""The approximate number of objects in one slice: ten milliseconds, with the work of feed and log."""
 
 MAX_WAITING: Final = 10_000
-"""Maximum number of message bodies that wait; if there are more, all are applied at once."""
+"""The maximum number of message bodies that wait; if there are more, all are applied at once."""
 
 _Ended = TypeVar("_Ended", DeleteRecord, EventRecord)
 
@@ -72,8 +72,8 @@ class Inventory:
         classes: registry with the mappings.
         index: row numbers.
         publish: called with each batch; never raises, never waits.
-        slicing: how long reports are cut; ``None`` applies each at once.
-        limits: how much of the past a snapshot contains.
+        slicing: the settings of slices; ``None`` applies each report at once.
+        limits: the limits of the history that a snapshot contains.
     """
 
     def __init__(
@@ -138,7 +138,7 @@ class Inventory:
         self._history.forget(source.identity.number)
 
     def observed(self, source: SourceInventory, observations: Iterable[Observation], now: int) -> None:
-        """Apply the observations of one message body of ``source``, and publish what follows from them.
+        """Apply the observations of one message body of ``source``, and publish the resulting records.
 
         Many are applied in slices, and later observations of the source follow them.
         """
@@ -189,7 +189,7 @@ class Inventory:
             source.expect_clearings(event for event in raised.values() if event.source == number)
 
     def tick(self, now: int) -> None:
-        """Do what is due; called once a second."""
+        """Do the work that is due; called once a second."""
         self._out(self._event_log.tick(now))
         for slices in self._slices.values():
             slices.tick(now)
@@ -223,11 +223,12 @@ class Inventory:
 
 @dataclass(frozen=True, slots=True)
 class BatchSettings:
-    """How reports are cut into slices.
+    """The settings of slices.
 
     Attributes:
-        left: called when something is left to be applied; it arranges a call of `BatchApplier.go_on` soon.
-        size: objects of one slice, about.
+        left: called when observations are left to be applied; it arranges a call of `BatchApplier.go_on`
+            soon.
+        size: the approximate number of objects of one slice.
     """
 
     left: Callable[[], None]
@@ -236,7 +237,7 @@ class BatchSettings:
 
 @dataclass(slots=True)
 class _Body:
-    """The rest of a message body, when it was received, and the agents that it loses."""
+    """The rest of a message body, its time of receipt, and the agents whose loss it reports."""
 
     left: deque[Observation]
     now: int
@@ -247,9 +248,9 @@ class BatchApplier:
     """Applies the observations of one source, in slices.
 
     Args:
-        source: that applies them.
+        source: the source that applies them.
         out: takes the records of each slice; it may cause new calls.
-        slicing: how bodies are cut; ``None`` applies each at once.
+        slicing: the settings of slices; ``None`` applies each body at once.
     """
 
     def __init__(
@@ -284,7 +285,7 @@ class BatchApplier:
         self.go_on()
 
     def tick(self, now: int) -> None:
-        """Do what is due; called once a second."""
+        """Do the work that is due; called once a second."""
         if not self._waiting:
             self._source.tick(now)
             self.observed((), now)
@@ -322,7 +323,7 @@ class BatchApplier:
 
 
 def _lost_by(observations: Iterable[Observation]) -> Iterable[str]:
-    """Yield the agents that are lost with these."""
+    """Yield the agents whose loss these observations report."""
     for one in observations:
         if isinstance(one, AgentLost | AgentGone):
             yield one.agent
@@ -434,9 +435,9 @@ class EventLogCondition:
     alarm.
 
     Args:
-        classes: for the events' numbers.
+        classes: has the events' numbers.
         index: passed on, and not written.
-        ids: of events and alarms.
+        ids: allocates the numbers of events and alarms.
     """
 
     def __init__(self, classes: ClassRegistry, index: InstanceIndex, ids: IdAllocator) -> None:
@@ -459,7 +460,7 @@ class EventLogCondition:
             yield self._alarm
 
     def stands(self, record: EventLogRecord, now: int) -> list[Record]:
-        """Take the state of the log; return what to publish."""
+        """Take the state of the log; return the records to publish."""
         out: list[Record] = [record] if record != self._record else []
         former, self._record = self._record, record
         if record.state not in _WELL:

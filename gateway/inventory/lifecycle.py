@@ -1,6 +1,6 @@
-"""What becomes of the objects of one source: created, updated, rebound, renamed, removed.
+"""The lifecycle of the objects of one source: created, updated, rebound, renamed, removed.
 
-Which of these, `gateway.inventory.identity` decides; here it is carried out, and recorded for the feed.
+`gateway.inventory.identity` decides on the actions; here they are carried out, and recorded for the feed.
 """
 
 from __future__ import annotations
@@ -55,15 +55,15 @@ class ObjectLifecycle:
     """Keeps the objects of one source and appends a record to ``out`` for each change of them.
 
     Args:
-        scope: of the source; ``objects_created``, ``objects_deleted``, ``objects_refused``, ``unidentified``
-            are counted.
-        max_objects: more than these are refused.
+        scope: the scope of the source; ``objects_created``, ``objects_deleted``, ``objects_refused``,
+            ``unidentified`` are counted.
+        max_objects: the maximum number of objects; more are refused.
 
     Attributes:
         known: the classes that the source has reported, by key; filled by the owner.
-        steps: what follows from a call and may concern very many objects; to be done before the next call
+        steps: further work of a call, which may concern very many objects; to be done before the next call
             that changes anything.
-        touched: what was reported and what ended, until its reader clears it.
+        touched: the reported and the ended objects, until its reader clears it.
     """
 
     def __init__(self, scope: SourceScope, max_objects: int) -> None:
@@ -89,31 +89,31 @@ class ObjectLifecycle:
         return len(self._objects)
 
     def records(self) -> Iterator[ObjectRecord]:
-        """The current record of every object."""
+        """Return an iterator over the current record of every object."""
         return (entry.record for entry in self._objects)
 
     def restore(self, objects: Iterable[RestoredObject], *, by_native_id: bool) -> None:
-        """Take in objects that lived when the core before this one ended (`RestoredObjects.restore`)."""
+        """Add objects that lived when the previous core ended (`RestoredObjects.restore`)."""
         self._restored.restore(objects, by_native_id=by_native_id)
 
     def count_of(self, agent: str) -> int:
-        """How many objects were last reported by an agent."""
+        """Return the number of objects that were last reported by an agent."""
         return self._objects.count_of(agent)
 
     def living(self, link: ObjectLink) -> Entry | None:
-        """The object that a link leads to, if it lives."""
+        """Return the object that a link leads to, if it lives."""
         return self._objects.living(link)
 
     def by_row(self, class_name: str, row: int) -> Entry | None:
-        """The object that has this row number in its class (``package:name``)."""
+        """Return the object that has this row number in its class (``package:name``)."""
         return self._objects.by_row(class_name, row)
 
     def is_bound(self, entry: Entry) -> bool:
-        """Whether the native id that an object was reported under still means that object."""
+        """Return whether the native id that an object was reported under still means that object."""
         return self._objects.by_native_id(entry.record.native_id) is entry
 
     def link(self, native_id: str) -> ObjectLink | None:
-        """The object that has this native id, or had it last and ended lately."""
+        """Return the object that has this native id, or had it last and ended lately."""
         return self._link(native_id) or self._lately_ended.link(native_id)
 
     def only_called(self, class_name: str, leaf: str) -> ObjectLink | None:
@@ -153,14 +153,14 @@ class ObjectLifecycle:
         *,
         may_wait: bool = True,
     ) -> Entry | None:
-        """Apply a report whose native id is new, by the name of its object; returns the object, if any.
+        """Apply a report whose native id is new, by the name of its object; return the object, if any.
 
         Args:
-            seen: with properties. An object that is reported with its end is created first.
+            seen: the report, with properties. An object that is reported with its end is created first.
             class_record: its class.
-            generation: of the resync in which it was reported.
-            now: of receipt.
-            may_wait: for an object that its name refers to. One that ended, or waited long enough, may not.
+            generation: that of the resync in which it was reported.
+            now: the time of receipt.
+            may_wait: it may wait for an object that its name refers to. One that ended or has waited may not.
         """
         if seen.deleted:
             seen, may_wait = dataclasses.replace(seen, deleted=0), False
@@ -186,7 +186,7 @@ class ObjectLifecycle:
         generation: int,
         now: int,
     ) -> None:
-        """Do with a known object what a report of it demands."""
+        """Carry out an action on a known object because of a report of it."""
         match action:
             case Action.REBIND:
                 entry.generation = generation
@@ -314,7 +314,7 @@ class ObjectLifecycle:
     # ---- without a report -------------------------------------------------------------------------------
 
     def begin_resync(self, began: ResyncBegan, now: int) -> None:
-        """From here on, an object in the resync's scope that is not reported again is missing; in steps."""
+        """Begin a resync, in steps: from here on, an object in its scope that is not reported is missing."""
         self.steps.add(self._begin(began, now))
 
     def _begin(self, began: ResyncBegan, now: int) -> Iterator[None]:
@@ -333,9 +333,9 @@ class ObjectLifecycle:
                 self._occurred(Occasion.RESTARTED, entry, now)
 
     def end_resync(self, ended: ResyncEnded, now: int) -> None:
-        """Settle who still waits; after a complete resync, objects that it did not report are removed.
+        """After a complete resync, settle waiting objects and remove those that it did not report.
 
-        In steps, over the last of which the objects that are removed live on, as they did during the resync.
+        This is done in steps, during which the objects to be removed live on, as they did during the resync.
         """
         if ended.complete:
             self.steps.add(self._sweep(ended, now))
@@ -370,7 +370,7 @@ class ObjectLifecycle:
             self.steps.run()
 
     def _occurred(self, occasion: Occasion, entry: Entry, now: int) -> None:
-        """Do with an object what happens without a report of it."""
+        """Carry out the actions on an object for an occasion without a report of it."""
         for action in WITHOUT_REPORT[occasion]:
             match action:
                 case Action.REMOVE:
@@ -383,7 +383,7 @@ class ObjectLifecycle:
                     raise AssertionError(action)
 
     def _try_to_name(self, entry: Entry, now: int) -> bool:
-        """Give a provisional object its stable name, if it can have that now."""
+        """Give a provisional object its stable name, if possible now; return whether it was."""
         if not entry.provisional or not self.is_bound(entry):
             return False
         if not self._matcher.is_nameable(entry, self._as_reported(entry)):
@@ -403,7 +403,7 @@ class ObjectLifecycle:
             self.steps.add(self._settle(overdue, now))
 
     def _settle(self, native_ids: Iterable[str], now: int, *, may_wait: bool = False) -> Iterator[None]:
-        """Let in objects that waited; a resync that began meanwhile misses them unless it reported them."""
+        """Identify objects that waited; a resync that began meanwhile misses them unless it reported them."""
         for native_id in native_ids:
             one = self._waiting.leave(native_id)
             if one is not None:
@@ -416,7 +416,7 @@ class ObjectLifecycle:
     # ---- references -------------------------------------------------------------------------------------
 
     def _publish_whole(self, entry: Entry, seen: ObjectSeen, now: int) -> None:
-        """Publish a new record, and let follow those that refer to the object or waited for it."""
+        """Publish a new record, and update objects that refer to the object or waited for it."""
         self._references.note(entry.class_record.schema, seen)
         self._out.append(entry.record)
         self.touched.reported[id(entry)] = entry
@@ -424,7 +424,7 @@ class ObjectLifecycle:
             self.steps.add(self._follow(entry, seen.native_id, now))
 
     def _follow(self, entry: Entry, native_id: str, now: int) -> Iterator[None]:
-        """Let all that refers to a native id lead to its object, and let in those that waited for it."""
+        """Make the references to a native id lead to its object, and let in objects that waited for it."""
         for referrer_id, position in self._references.referring_to(native_id):
             referrer = self._objects.by_native_id(referrer_id)
             if referrer is None or self._objects.by_native_id(native_id) is not entry:
@@ -493,7 +493,7 @@ class ObjectLifecycle:
 
 
 def _each(entries: Iterable[Entry]) -> Iterator[Entry | None]:
-    """Yield each of these, and ``None`` in between where a step may end."""
+    """Yield each entry, and ``None`` in between where a step may end."""
     for number, entry in enumerate(entries):
         yield entry
         if number % LIGHT == LIGHT - 1:
@@ -501,7 +501,7 @@ def _each(entries: Iterable[Entry]) -> Iterator[Entry | None]:
 
 
 LIGHT = 32
-"""How many objects are merely looked at in one step."""
+"""The number of objects that are only examined in one step."""
 
 
 class WorkQueue:
@@ -512,7 +512,7 @@ class WorkQueue:
     made last is deferred.
 
     Attributes:
-        left: works that are not done.
+        left: the number of works that are not done.
     """
 
     def __init__(self) -> None:
@@ -521,12 +521,12 @@ class WorkQueue:
         self._added: list[Iterator[None]] = []
 
     def add(self, work: Iterator[None]) -> None:
-        """Let a work follow what is done now, and what was added to that before."""
+        """Add a work that follows the present one, and those added by it before."""
         self._added.append(work)
         self.left += 1
 
     def run(self, budget: int | None = None) -> int:
-        """Do at most ``budget`` steps, all where it is ``None``; returns how many that were."""
+        """Do at most ``budget`` steps, all where it is ``None``; return their number."""
         done = 0
         while self.left and (budget is None or done < budget):
             if self._added:

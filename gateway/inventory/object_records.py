@@ -1,6 +1,6 @@
-"""Records of objects for the feed, made of what an agent reported, and back.
+"""Records of objects for the feed, made from the reports of agents, and the reverse.
 
-Here reports are compared with what is known. References become links; one whose target is not known is
+Reports are compared with the known values. A reference becomes a link; one whose target is not known is
 absent.
 """
 
@@ -23,7 +23,7 @@ from gateway.model.stable_names import leaf_name
 from gateway.model.values import Reference, Value, Values
 
 FindLink = Callable[[str], ObjectLink | None]
-"""Finds what a native id leads to."""
+"""Returns the object that a native id leads to; ``None`` where it is not known."""
 
 _DISCONTINUITY_STEP = 100_000_000
 """Nanoseconds between two discontinuities of one row: SNMP has their times in tenths of a second."""
@@ -43,7 +43,7 @@ def new_record(  # noqa: PLR0913  what a record has and no report
 ) -> ObjectRecord:
     """Make the record of an object that begins with ``seen``.
 
-    ``link`` finds what its references lead to; the first of the positions ``parents`` that has an object
+    ``link`` resolves its references; the first of the positions ``parents`` that has an object
     is its parent.
     """
     schema = class_record.schema
@@ -79,7 +79,7 @@ def _known_values(reported: Values, start: int, link: FindLink) -> dict[int, Fee
 
 
 def update_record(entry: Entry, seen: ObjectSeen, link: FindLink, now: int) -> UpdateRecord:
-    """Make the record of what ``seen`` changes of an object."""
+    """Make the record of the changes of an object by ``seen``."""
     record, schema = entry.record, entry.class_record.schema
     values: dict[int, FeedValue] = {}
     absent: list[int] = []
@@ -112,7 +112,7 @@ def _compare(
     values: dict[int, FeedValue],
     absent: list[int],
 ) -> None:
-    """Add to ``values`` and ``absent`` what a group of values that begins at ``start`` changes."""
+    """Add to ``values`` and ``absent`` the changes by a group of values that begins at ``start``."""
     for position, value in enumerate(reported, start):
         shown = link(value.native_id) if isinstance(value, Reference) else value
         if known.get(position) != shown:
@@ -123,7 +123,7 @@ def _compare(
 
 
 def _restarted(entry: Entry, values: Mapping[int, FeedValue], counters: Iterable[int]) -> bool:
-    """Whether a counter fell, or came back after it was absent: rates must not span this moment."""
+    """Return whether a counter fell, or came back after it was absent: rates must not span this moment."""
     for position in counters:
         former, value = entry.record.values.get(position), values[position]
         if position in entry.lost_counters:
@@ -134,7 +134,7 @@ def _restarted(entry: Entry, values: Mapping[int, FeedValue], counters: Iterable
 
 
 def merged(earlier: ObjectSeen, later: ObjectSeen) -> ObjectSeen:
-    """Make one report of two about one object: the later one's groups where it has them."""
+    """Merge two reports about one object: the later one's groups where it has them."""
     return dataclasses.replace(
         later,
         properties=later.properties if later.properties is not None else earlier.properties,
@@ -143,7 +143,7 @@ def merged(earlier: ObjectSeen, later: ObjectSeen) -> ObjectSeen:
 
 
 def link_record(record: ObjectRecord, position: int, link: ObjectLink | None, now: int) -> UpdateRecord:
-    """Make the record of a reference at ``position`` that leads to another object, or to none."""
+    """Make the record of a reference at ``position`` that now leads to another object, or to none."""
     return UpdateRecord(
         source=record.source,
         class_number=record.class_number,
@@ -179,7 +179,7 @@ def delete_record(
 
 
 def as_reported(entry: Entry, targets: Mapping[int, str]) -> ObjectSeen:
-    """Return what an agent would report of an object as it is known now.
+    """Return the report that an agent would send of an object in its known state.
 
     Args:
         entry: the object.
@@ -208,5 +208,5 @@ def as_reported(entry: Entry, targets: Mapping[int, str]) -> ObjectSeen:
 
 
 def discontinuity(former: int, time: int) -> int:
-    """Return when counters began again: never the earlier time, whichever clock it was read from."""
+    """Return the time of a discontinuity of counters: later than the former one, whatever the clock."""
     return max(time, former + _DISCONTINUITY_STEP)

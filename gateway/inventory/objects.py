@@ -21,12 +21,12 @@ from gateway.model.values import Reference
 
 @dataclass(slots=True)
 class Entry:
-    """An object as the inventory keeps it.
+    """An object in the inventory.
 
     Attributes:
         record: immutable and replaced with each change, so that a snapshot is a list of references.
-        generation: of the resync in which the object was last reported.
-        provisional: its name is not the one it should have (a target is not known, or the name is taken):
+        generation: the generation of the resync in which the object was last reported.
+        provisional: its name is not its intended one (a target is not known, or the name is taken):
             it is renamed when it is reported again and that has changed.
         lost_counters: positions of counters that had a value once and have none now.
     """
@@ -48,13 +48,13 @@ class Entry:
         return self.class_record.schema.class_name
 
     def link(self) -> ObjectLink:
-        """Return what a reference to this object resolves to."""
+        """Return the link that a reference to this object resolves to."""
         return ObjectLink(self.class_name, self.record.row, self.record.stable_name)
 
     def apply(self, update: UpdateRecord, parent: ObjectLink | None) -> ObjectRecord | UpdateRecord:
-        """Replace ``record`` by what it is after ``update``; returns what to publish.
+        """Apply an update to ``record``; return the record to publish.
 
-        That is the whole object if it belongs to another one (``parent``) now: an update cannot say that.
+        It is the whole object if its parent changed to ``parent``: an update cannot express that.
         """
         moved = parent != self.record.parent
         values = self.record.values
@@ -79,18 +79,18 @@ class Entry:
 
 @dataclass(slots=True)
 class Touched:
-    """Objects that one message body reported or ended, for those who look at them when it is applied.
+    """Objects that one message body reported or ended, for evaluation when it is applied.
 
     Attributes:
-        reported: each once, by ``id`` of its entry; some may have ended since.
-        ended: in order; some may live again.
+        reported: the reported objects by ``id`` of the entry; some may have ended since.
+        ended: the ended objects in order; some may live again.
     """
 
     reported: dict[int, Entry] = field(default_factory=dict)
     ended: list[ObjectLink] = field(default_factory=list)
 
     def clear(self) -> None:
-        """Drop all of them."""
+        """Remove all of them."""
         self.reported.clear()
         self.ended.clear()
 
@@ -99,7 +99,7 @@ class ObjectTable:
     """Entries by native id, by (class, stable name), by (class, row), and by agent.
 
     Args:
-        called: classes (``package:name``) whose objects are found by what people call them, too.
+        called: classes (``package:name``) whose objects are found by their leaf names, too.
 
     Attributes:
         by_native_id: returns the object that has a native id now, or ``None``.
@@ -126,11 +126,11 @@ class ObjectTable:
         return list(self._by_agent.get(agent, {}).values())
 
     def count_of(self, agent: str) -> int:
-        """Return how many these are."""
+        """Return the number of these objects."""
         return len(self._by_agent.get(agent, ()))
 
     def provisional(self) -> list[Entry]:
-        """Return the objects whose names are not those that they should have."""
+        """Return the objects whose names are provisional."""
         return list(self._provisional.values())
 
     def by_name(self, class_name: str, name: str) -> Entry | None:
@@ -152,7 +152,7 @@ class ObjectTable:
         return entry if entry is not None and entry.record.row == link.row else None
 
     def row_in_use(self, class_name: str, row: int) -> bool:
-        """Whether a live object of the class has this row number."""
+        """Return whether a live object of the class has this row number."""
         return row in self._rows.get(class_name, ())
 
     def add(self, entry: Entry) -> None:
@@ -168,7 +168,7 @@ class ObjectTable:
         self._call(class_name, entry)
 
     def remove(self, entry: Entry) -> None:
-        """Take an object out."""
+        """Remove an object."""
         class_name = entry.class_name
         self.unbind(entry)
         key = class_name, entry.record.stable_name
@@ -214,10 +214,10 @@ class ObjectTable:
 
 
 class Resyncs:
-    """Which resyncs of a source began, and what each covers.
+    """The resyncs of a source that began, and their scopes.
 
     Attributes:
-        generation: of objects that are reported now: the number of the last resync that began, from 1.
+        generation: that of objects reported now: the number of the last resync that began, from 1.
     """
 
     def __init__(self) -> None:
@@ -230,19 +230,19 @@ class Resyncs:
         self._began[began.agent, began.class_name] = self.generation
 
     def misses(self, entry: Entry, ended: ResyncEnded) -> bool:
-        """Whether an object that a resync covers was not reported between its beginning and its end."""
+        """Return whether a resync covers an object that was not reported between its beginning and end."""
         began = self._began.get((ended.agent, ended.class_name), 0)
         return entry.generation < began and covers(ended, entry) and entry.record.agent not in ended.without
 
     def wait_for(self, entry: Entry) -> bool:
-        """Whether any resync that covers an object began since the object was reported."""
+        """Return whether any resync that covers an object began since the object was reported."""
         agent, class_name = entry.record.agent, entry.class_name
         scopes = (("", ""), (agent, ""), ("", class_name), (agent, class_name))
         return any(entry.generation < self._began.get(scope, 0) for scope in scopes)
 
 
 def covers(resync: ResyncBegan | ResyncEnded, entry: Entry) -> bool:
-    """Whether an object is in the scope of a resync."""
+    """Return whether an object is in the scope of a resync."""
     return resync.agent in {"", entry.record.agent} and resync.class_name in {"", entry.class_name}
 
 
@@ -277,16 +277,16 @@ class References:
             self._targets[seen.native_id] = targets
 
     def targets(self, native_id: str) -> Mapping[int, str]:
-        """The native ids that an object refers to, by position."""
+        """Return the native ids that an object refers to, by position."""
         return self._targets.get(native_id, {})
 
     def forget(self, native_id: str) -> None:
-        """An object is gone, or has another native id now: it refers to nothing any more."""
+        """Remove the references of an object that is gone, or has another native id now."""
         for position, target in self._targets.pop(native_id, {}).items():
             self._unlink(target, (native_id, position))
 
     def lead_to(self, native_id: str) -> bool:
-        """Whether there are references to an object."""
+        """Return whether there are references to an object."""
         return native_id in self._referrers
 
     def referring_to(self, native_id: str) -> list[tuple[str, int]]:
@@ -305,7 +305,7 @@ class EndedObjects:
     """Native ids of objects that ended lately, for events that are reported afterwards; bounded in number.
 
     Args:
-        limit: ids that are kept; the oldest is forgotten when another comes.
+        limit: the number of ids kept; the oldest is dropped when another comes.
     """
 
     def __init__(self, limit: int = 10_000) -> None:
@@ -313,26 +313,26 @@ class EndedObjects:
         self._links: OrderedDict[str, tuple[str, ObjectLink]] = OrderedDict()
 
     def note(self, native_id: str, agent: str, link: ObjectLink) -> None:
-        """An object of ``agent`` ended."""
+        """Note that an object of ``agent`` ended."""
         self._links.pop(native_id, None)
         self._links[native_id] = (agent, link)
         if len(self._links) > self._limit:
             self._links.popitem(last=False)
 
     def link(self, native_id: str) -> ObjectLink | None:
-        """The object that had this native id last, if it is still known."""
+        """Return the object that had this native id last, if it is still known."""
         entry = self._links.get(native_id)
         return entry[1] if entry is not None else None
 
     def forget(self, agent: str) -> None:
-        """An agent restarted (each, if empty): its earlier native ids are invalid."""
+        """Drop the native ids of an agent that restarted (of all agents, if empty): they are invalid."""
         for native_id in [n for n, (owner, _) in self._links.items() if agent in {"", owner}]:
             del self._links[native_id]
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """An object that waits: its report, in which resync (its generation), since when and for what."""
+    """A waiting object: its report, generation of the resync, time of entry, and missing targets."""
 
     seen: ObjectSeen
     generation: int
@@ -344,8 +344,8 @@ class WaitingRoom:
     """Objects whose names need a target that was not reported yet; bounded in number and time.
 
     Args:
-        limit: objects that may wait; the oldest must leave when another comes.
-        patience: nanoseconds that one may wait.
+        limit: the number of objects that may wait; the oldest must leave when another comes.
+        patience: the nanoseconds that one may wait.
     """
 
     def __init__(self, limit: int = 10_000, patience: int = 10 * 10**9) -> None:
@@ -358,7 +358,7 @@ class WaitingRoom:
         return len(self._waiting)
 
     def enter(self, waiting: Waiting) -> Waiting | None:
-        """Let an object wait; returns one that must leave instead, where it is full."""
+        """Let an object wait; return one that must leave instead, where there are too many."""
         native_id = waiting.seen.native_id
         self._waiting[native_id] = waiting
         for target in waiting.targets:
@@ -368,7 +368,7 @@ class WaitingRoom:
         return None
 
     def leave(self, native_id: str) -> Waiting | None:
-        """Take an object out; ``None`` if it does not wait here."""
+        """Remove an object and return it; ``None`` if it does not wait here."""
         waiting = self._waiting.pop(native_id, None)
         if waiting is None:
             return None
@@ -380,19 +380,19 @@ class WaitingRoom:
         return waiting
 
     def awaits(self, target: str) -> bool:
-        """Whether anybody waits for ``target``."""
+        """Return whether any object waits for ``target``."""
         return target in self._waiters
 
     def waiting_for(self, target: str) -> list[str]:
-        """The native ids of all that wait for ``target``."""
+        """Return the native ids of all objects that wait for ``target``."""
         return sorted(self._waiters.get(target, ()))
 
     def overdue(self, now: int) -> list[str]:
-        """The native ids of all that have waited long enough, the oldest first."""
+        """Return the native ids of all objects that have waited long enough, the oldest first."""
         return [n for n, one in self._waiting.items() if now - one.since >= self._patience]
 
     def everyone(self, agent: str = "", class_name: str = "") -> list[str]:
-        """Those of an agent and class (``package:name``), the oldest first; empty does not narrow."""
+        """Return the native ids of an agent and class (``package:name``), oldest first; empty matches all."""
         return [
             native_id
             for native_id, one in self._waiting.items()

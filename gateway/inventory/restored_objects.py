@@ -1,9 +1,9 @@
-"""Objects that lived when the core before this one ended, from the event log, until they are read again.
+"""Objects that lived when the previous core ended, from the event log, until they are read again.
 
-What waited on the broker meanwhile refers to objects by native ids that only the previous core could resolve,
-and a transient object keeps its row as long as it lives. An agent may have restarted while no core ran, and
-have given native ids of before to other objects. Therefore a name that contains a native id of one run of its
-agent finds no row: its object may be another one, which must not inherit anything.
+Messages that waited on the broker meanwhile refer to objects by native ids that only the previous core
+could resolve, and a transient object keeps its row as long as it lives. An agent may have restarted while no
+core ran, and may have given earlier native ids to other objects. Therefore a name that contains a native id
+of one run of its agent finds no row: its object may be another one, which must not inherit anything.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ _MICROSECOND: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class RestoredObject:
-    """One of them.
+    """A restored object.
 
     Attributes:
         class_name: ``package:name``.
         name: its stable name.
         row: its row number.
-        native_id: what its agent called it last.
+        native_id: its last identifier at its agent.
         durable: whether it keeps its row by its name in any case.
-        agent: that reported it last.
+        agent: the agent that reported it last.
         identified: whether its name means the same object after a restart of its agent, by a creation time or
             by a native id that outlives restarts.
         lasting_id: whether its native id means no other object after a restart of its agent.
-        created: when it was created, to the microsecond; 0 for unknown.
+        created: its time of creation, to the microsecond; 0 for unknown.
     """
 
     class_name: str
@@ -50,7 +50,7 @@ class RestoredObject:
     created: int = 0
 
     def link(self) -> ObjectLink:
-        """A reference to it."""
+        """Return a reference to it."""
         return ObjectLink(self.class_name, self.row, self.name)
 
 
@@ -64,10 +64,10 @@ class RestoredObjects:
         self._durable: dict[tuple[str, str], RestoredObject] | None = None
 
     def restore(self, objects: Iterable[RestoredObject], *, by_native_id: bool) -> None:
-        """Take objects in.
+        """Add objects.
 
         Args:
-            objects: all that lived.
+            objects: all objects that lived.
             by_native_id: whether reports refer to them by their native ids, until an agent reports that it
                 restarted. Otherwise a native id means an object only if it outlives such a restart.
         """
@@ -113,14 +113,14 @@ class RestoredObjects:
         self._by_name = {key: one for key, one in self._by_name.items() if one.identified}
 
     def clear(self, agent: str = "", without: Collection[str] = ()) -> list[str]:
-        """Drop what a complete resync would have reported.
+        """Drop the objects that a complete resync would have reported.
 
         Args:
-            agent: that was read; empty for all,
-            without: but for these.
+            agent: the agent that was read; empty for all.
+            without: agents that were not read.
 
         Returns:
-            The native ids to which `link` led.
+            The native ids for which `link` returned an object.
         """
 
         def is_over(one: RestoredObject) -> bool:
@@ -137,13 +137,13 @@ class RestoredObjects:
 
 
 class RowNumbers:
-    """Gives an object of one source its row: its own for ever, that of before a restart, or a new one.
+    """Assigns a row to an object of one source: its own for ever, that of before a restart, or a new one.
 
     Args:
-        source: number of the source.
-        index: keeps the rows of durable objects, and what was given.
-        objects: that live.
-        restored: objects that lived when the core before this one ended.
+        source: the number of the source.
+        index: keeps the rows of durable objects, and the numbers assigned.
+        objects: the living objects.
+        restored: objects that lived when the previous core ended.
     """
 
     def __init__(
@@ -169,7 +169,7 @@ class RowNumbers:
         return self._index.transient_row(self._source, class_name, in_use)
 
     def retire(self, class_name: str, record: ObjectRecord, now: int) -> None:
-        """Keep the row of a durable object that is removed for its return."""
+        """Keep the row of a durable object that is removed, for its return."""
         if record.lifetime is Lifetime.DURABLE:
             self._index.retire(self._source, class_name, record.stable_name, now)
 

@@ -1,4 +1,4 @@
-"""What the parts of one source's inventory have in common."""
+"""Definitions shared by the parts of one source's inventory."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from gateway.inventory.instances import IdAllocator, InstanceIndex
 
 @dataclass(frozen=True, slots=True)
 class SourceIdentity:
-    """A source as configuration and state folder know it.
+    """The identity of a source, by configuration and state folder.
 
     Attributes:
-        number: of its name, for ever.
-        name: as configured.
-        kind: as configured.
+        number: the number of its name, for ever.
+        name: its configured name.
+        kind: its configured kind.
         sets_natively: its dialect has a request of its own to set properties, beside methods.
     """
 
@@ -29,15 +29,15 @@ class SourceIdentity:
 
 @dataclass(frozen=True, slots=True)
 class SourceScope:
-    """Passed to each part when it is constructed.
+    """The shared objects that each part is given when it is constructed.
 
     Attributes:
         identity: the source.
-        classes: of all sources, with their mappings.
-        index: row numbers; committed before the records are published.
-        ids: numbers of events, alarms and ends, over all sources.
-        counters: what is counted of the source.
-        records: what is to be published, in order; each part appends, `SourceInventory` takes.
+        classes: the classes of all sources, with their mappings.
+        index: the row numbers; committed before the records are published.
+        ids: allocates the numbers of events, alarms and ends, over all sources.
+        counters: the counters of the source, by name.
+        records: the records to publish, in order; each part appends, `SourceInventory` takes.
     """
 
     identity: SourceIdentity

@@ -77,14 +77,15 @@ class SourceInventory:
     """The objects, agents, alarms and state of one source. It has one writer.
 
     Args:
-        scope: of the source. The caller commits its index before the returned records are published.
-        max_objects: more than these are refused and counted.
+        scope: the scope of the source. The caller commits its index before the returned records are
+            published.
+        max_objects: the maximum number of objects; more are refused and counted.
 
     Attributes:
-        identity: of the source.
+        identity: the identity of the source.
         counters: see `SHOWN_COUNTERS`.
         was_read: all objects were read once, so that an unknown object does not exist.
-        agents: of the source.
+        agents: the agents of the source.
         steps: work that is left of applied observations.
     """
 
@@ -127,7 +128,7 @@ class SourceInventory:
 
     @property
     def last_received(self) -> int:
-        """When an agent's message was last received; 0 for never."""
+        """The time when an agent's message was last received; 0 for never."""
         return self.agents.last_received
 
     @property
@@ -214,7 +215,7 @@ class SourceInventory:
                 assert_never(observation)
 
     def tick(self, now: int) -> None:
-        """Settle what has waited long enough, and publish changed counters; called once a second."""
+        """Settle all that is overdue, and publish changed counters; called once a second."""
         self._objects.settle_overdue(now)
         self.steps.add(self._ticked(now))
 
@@ -301,7 +302,7 @@ class SourceInventory:
             self.steps.add(self._resync_settled(resync, now))
 
     def _resync_settled(self, ended: ResyncEnded, now: int) -> Iterator[None]:
-        """Apply what follows once the objects are removed that the resync did not report."""
+        """Apply the consequences of a resync, after the objects that it did not report were removed."""
         if ended.complete and not ended.agent and not ended.class_name:
             self.was_read = True
             yield from self._evaluator.resynchronised(now)
@@ -363,7 +364,7 @@ class SourceInventory:
                 self._evaluator.raised_by(event, key, now)
 
     def _settle(self, now: int) -> None:
-        """Apply what follows from a body, or a second, as a whole."""
+        """Apply the consequences of a body, or of a second, as a whole."""
         self._evaluator.evaluate(self._objects.touched, now)
         if self.agents.leaving:
             self.agents.remove_gone(now)
@@ -400,7 +401,7 @@ class _UnreadRecords:
     """Events and ends of short-lived objects that arrived before their schema; they are published as gaps.
 
     Attributes:
-        count: how many are not published yet.
+        count: the number of reports not published yet.
     """
 
     def __init__(self) -> None:

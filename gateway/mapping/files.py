@@ -1,8 +1,8 @@
-"""Mapping files: finding the shipped ones, and what a mapping makes of a schema.
+"""Mapping files: finding the shipped ones, and applying a mapping to a schema.
 
 A mapping either defines a class or event (where an agent of ours serves it: `class_schemas`,
 `event_schemas`) or overlays one that was learnt from the wire (`applied`, `applied_event`). Both go through
-the same rules, so what a console of ours shows of our own agent is the same either way.
+the same rules, so that a console of ours shows our own agent in the same way in both cases.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from gateway.yaml_documents import StrictModel, read_document
 
 
 class MappingError(Exception):
-    """A mapping cannot be used for what is asked of it; the text says which element and why."""
+    """A mapping cannot be used as requested; the text says which element and why."""
 
 
 def load_mapping(path: Path) -> Mapping:
@@ -53,7 +53,7 @@ def load_mapping(path: Path) -> Mapping:
 
 
 def load_shipped_mappings() -> dict[str, Mapping]:
-    """Return the mappings that travel with the gateway, by package.
+    """Return the mappings that are shipped with the gateway, by package.
 
     Raises:
         DocumentError: one of them is damaged.
@@ -70,7 +70,7 @@ def load_shipped_mappings() -> dict[str, Mapping]:
 
 
 def secret_patterns(mapping: Mapping) -> tuple[str, ...]:
-    """Regular expressions of the names that the mapping holds secret, for `SecretRules`."""
+    """Return regular expressions of the names that the mapping holds secret, for `SecretRules`."""
     named = {
         name
         for rule in mapping.classes.values()
@@ -84,14 +84,14 @@ def secret_patterns(mapping: Mapping) -> tuple[str, ...]:
 
 
 def is_statistic(mappings: MappingOf[str, Mapping], package: str, class_name: str, element: str) -> bool:
-    """Whether an element is a statistic by the mappings (by package), for a dialect that has one list."""
+    """Return whether an element is a statistic by the mappings (by package), for a dialect with one list."""
     mapping = mappings.get(package)
     rule = mapping.classes.get(class_name) if mapping is not None else None
     return rule is not None and element in rule.statistics
 
 
 def class_schemas(mapping: Mapping) -> dict[str, ClassSchema]:
-    """The classes that a mapping defines, by name, in the file's order; without a hash, without secrets.
+    """Return the classes that a mapping defines, by name, in the file's order; without hash and secrets.
 
     Raises:
         MappingError: an element has no type.
@@ -144,7 +144,7 @@ def _element(place: str, name: str, rule: ElementRule) -> Element:
 
 
 def event_schemas(mapping: Mapping) -> dict[str, EventSchema]:
-    """The events that a mapping defines, by name, in the file's order; without a hash, without secrets.
+    """Return the events that a mapping defines, by name, in the file's order; without hash and secrets.
 
     Raises:
         MappingError: an argument has no type.
@@ -176,18 +176,18 @@ def _argument(place: str, name: str, rule: ArgumentRule | MethodArgumentRule, of
 def named_values(
     rule: ElementRule | ArgumentRule | MethodArgumentRule, type_: ValueType
 ) -> tuple[NamedValue, ...]:
-    """The enumeration of an element or argument: labels of an integer are 0, 1, 2 ..., else themselves."""
+    """Return the enumeration of an element or argument: labels stand for 0, 1, ..., or for themselves."""
     if type_.integer_bits:
         return tuple(NamedValue(label, number) for number, label in enumerate(rule.values))
     return tuple(NamedValue(label, label) for label in rule.values)
 
 
 def applied(mapping: Mapping, schema: ClassSchema) -> ClassSchema:
-    """``schema`` as learnt from the wire with the mapping laid over it.
+    """Return ``schema``, as learnt from the wire, with the mapping applied.
 
-    The wire decides what exists, its type, its order and what may be absent. Whatever else the mapping says
-    of an element holds over what the wire says; what it leaves unsaid stays. A class that the mapping does
-    not know, or of another package, comes back as it is.
+    The wire determines which elements exist, their types, their order and whether they may be absent. For all
+    else the mapping has precedence, where it has a value for an element. A class that the mapping does not
+    know, or of another package, is returned unchanged.
     """
     rule = mapping.classes.get(schema.key.name)
     if rule is None or schema.key.package != mapping.package:
@@ -207,7 +207,7 @@ def applied(mapping: Mapping, schema: ClassSchema) -> ClassSchema:
 
 
 def settable_by_methods(schema: ClassSchema, rule: ClassRule | None) -> ClassSchema:
-    """``schema`` with as settable what a method of it sets, by the mapping, and nothing else.
+    """Return ``schema`` in which only those elements are settable that a method of it sets, by the mapping.
 
     For sources whose dialect has no way to set a property, as QMF AM2, whatever access an agent reports of
     it: there must be a method, and the mapping must name it.
@@ -223,15 +223,15 @@ def settable_by_methods(schema: ClassSchema, rule: ClassRule | None) -> ClassSch
 
 
 def settable_natively(schema: ClassSchema, reported: ClassSchema, rule: ClassRule | None) -> ClassSchema:
-    """``schema`` with as settable what a method of it sets, by the mapping, or its dialect's own request.
+    """Return ``schema`` in which only those elements are settable that a method or the own request sets.
 
-    That sets what the agent reports as settable. Where the mapping knows the element it must say so as well:
-    what MIB modules call read-only is not set.
+    The dialect's own request sets the elements that the agent reports as settable. Where the mapping knows
+    such an element, it must have it as settable, too: elements that MIB modules call read-only are not set.
 
     Args:
-        schema: ``reported`` with the mapping laid over it.
-        reported: as learnt from the wire.
-        rule: what the mapping says of the class.
+        schema: ``reported`` with the mapping applied.
+        reported: the schema as learnt from the wire.
+        rule: the mapping's rule of the class.
     """
     methods = _arguments_by_method(schema)
 
@@ -297,9 +297,9 @@ def _overlaid_method(method: Method, rule: MethodRule | None) -> Method:
 
 
 def applied_event(mapping: Mapping, schema: EventSchema) -> EventSchema:
-    """``schema`` as learnt from the wire with the mapping laid over it, by the rules of `applied`.
+    """Return ``schema``, as learnt from the wire, with the mapping applied, by the rules of `applied`.
 
-    What of the arguments may be absent is the mapping's to say: no wire does.
+    The mapping determines which arguments may be absent: no wire does.
     """
     rule = mapping.events.get(schema.key.name)
     if rule is None or schema.key.package != mapping.package:
@@ -326,7 +326,7 @@ def _overlaid_argument(argument: Argument, rule: ArgumentRule | MethodArgumentRu
 
 
 def _written(rule: ElementRule | ArgumentRule | MethodArgumentRule, names: Iterable[str]) -> dict[str, Any]:
-    """Return what the mapping says of these, where it says anything."""
+    """Return the values of these names that the mapping's rule has explicitly."""
     return {name: getattr(rule, name) for name in names if name in rule.model_fields_set}
 
 
@@ -338,7 +338,7 @@ _Part = TypeVar("_Part", bound=StrictModel)
 
 
 def with_additions(shipped: Mapping, own: Mapping) -> Mapping:
-    """``shipped`` with what ``own`` says beside it.
+    """Return ``shipped`` with the additions of ``own``.
 
     Classes and events that are in ``shipped`` get the labels, descriptions, alarms, methods, severities and
     texts of ``own``; of elements and arguments only labels and descriptions. All other ones are added.
@@ -380,7 +380,7 @@ def _event(shipped: EventRule | None, own: EventRule, name: str) -> EventRule:
 
 
 def _parts(shipped: MappingOf[str, _Part], own: MappingOf[str, _Part], place: str) -> dict[str, _Part]:
-    """Elements or arguments, with the labels and descriptions of ``own``."""
+    """Return elements or arguments with the labels and descriptions of ``own``."""
     for name, part in own.items():
         if name not in shipped:
             raise MappingError(f"{place}.{name}: there is no such thing in the shipped mapping")

@@ -1,4 +1,4 @@
-"""The ``read`` paths of a mapping: where a value stands inside a JSON object.
+"""The ``read`` paths of a mapping: the place of a value inside a JSON object.
 
 Grammar::
 
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 Json: TypeAlias = "Mapping[str, Json] | list[Json] | str | int | float | bool | None"
-"""What a JSON document decodes to."""
+"""A decoded JSON document."""
 
 _WORD = re.compile(r"(?P<key>[A-Za-z0-9_-]+)(?:\[(?P<test>[A-Za-z0-9_-]+)=(?P<text>[^\]]*)\])?")
 
@@ -48,7 +48,7 @@ class ReadPath:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """What to ask of an API that can limit its answer to columns (dotted, lists looked through)."""
+        """The columns to request of an API that limits answers to columns (dotted, lists looked through)."""
         asked: dict[str, None] = {}
         for steps in self.alternatives:
             before = ""

@@ -1,7 +1,7 @@
 """The shape of a mapping file.
 
-A mapping overlays what is learnt from the wire; where the gateway's own agent serves the package, the
-same file also defines its schema (``type`` on every element) and where each value is read (``read``,
+A mapping overlays schemas learnt from the wire; where the gateway's own agent serves the package, the
+same file also defines its schema (``type`` on every element) and the place of each value (``read``,
 ``event``), so that agent, console, MIB and documentation cannot drift apart.
 """
 
@@ -30,8 +30,8 @@ class SetRule(StrictModel):
     """The method by which a console sets a property, where the dialect has no other way.
 
     Attributes:
-        method: of the same class.
-        argument: of that method which takes the value; every other one has a default or is optional.
+        method: a method of the same class.
+        argument: the argument of that method that takes the value; others have a default or are optional.
     """
 
     method: Name
@@ -39,15 +39,15 @@ class SetRule(StrictModel):
 
 
 class ElementRule(StrictModel):
-    """One property or statistic.
+    """The rule of a property or statistic.
 
     Attributes:
-        type: the model type; required where our own agent serves the class, else what the wire says.
-        read: where the agent finds the value in the JSON object it reads; see `gateway.mapping.paths`,
+        type: the model type; required where our own agent serves the class, else that of the wire.
+        read: the path of the value in the JSON object that the agent reads; see `gateway.mapping.paths`,
             e.g. ``message_stats.ack``.
         event: name of the header that carries it in the creation event, where it differs from ``read``'s
             last word; empty string where the event does not carry it.
-        scale: the value read is multiplied by this (milliseconds to nanoseconds: 1000000).
+        scale: the factor of the value read (milliseconds to nanoseconds: 1000000).
         values: the enumeration's labels, in the order of their numbers in the lock. Of an integer they stand
             for 0, 1, 2 ... on the wire, of a string for themselves.
         snmp_unit: for durations and times shown as Unsigned32 instead of nanoseconds.
@@ -60,13 +60,13 @@ class ElementRule(StrictModel):
         until: version of the broker, such as ``4.0``, from which on the value is no measurement: it is absent
             there, whatever the source answers, and where the object does not say its version.
         metric: name of the Prometheus metric that has the same value as ``read``, or the names of those whose
-            sum has, e.g. ``queue_get_total + queue_get_ack_total``; without ``rabbitmq_detailed_``. It stands
-            for ``read`` where the class has ``metrics`` and the broker answers with them.
+            sum has it, e.g. ``queue_get_total + queue_get_ack_total``; without ``rabbitmq_detailed_``. It
+            stands for ``read`` where the class has ``metrics`` and the broker answers with them.
         leader_metric: the same of a value that only the ``leader`` metrics of the class have: one of them, or
             one less another, which is never below 0. Where versions of the broker name them otherwise these
             stand after ``|``: ``raft_term | raft_term_total``.
         lapses: the value is given up as soon as a metric of the object changes.
-        set_by: what sets it, where ``access`` is ``read-write``.
+        set_by: the method that sets it, where ``access`` is ``read-write``.
     """
 
     type: ValueType | None = None
@@ -123,7 +123,7 @@ RegularExpression = Annotated[str, AfterValidator(_compiling)]
 
 
 class Condition(StrictModel):
-    """True of an object when all of its tests hold; tests look at creation-only properties."""
+    """A condition that is true of an object when its test of a creation-only property holds."""
 
     property: Name
     equals: bool | int | str | None = None
@@ -137,7 +137,7 @@ class Condition(StrictModel):
 
 
 class Lifetime(StrictModel):
-    """Whether an object keeps its identity when it comes back: decided once, at its creation.
+    """The rule of an object's identity when it comes back: decided once, at its creation.
 
     The first condition that holds in ``transient_when`` makes it transient; otherwise ``default`` decides.
     """
@@ -160,7 +160,7 @@ SeverityName = Annotated[Severity, BeforeValidator(_severity)]
 
 
 class AlarmRule(StrictModel):
-    """A condition that lasts as long as an element of an object says so.
+    """A condition that lasts as long as an element of an object shows it.
 
     It is evaluated at each report of the object, so it is active although no event reported it, and ends with
     its object. Exactly one test decides.
@@ -193,13 +193,13 @@ class AlarmRule(StrictModel):
 
 
 class ArgumentRule(StrictModel):
-    """One argument of an event.
+    """The rule of an argument of an event.
 
     Attributes:
-        type: the model type; required where our own agent makes the event, else what the wire says.
-        read: where the agent finds it in the broker event's headers; see `gateway.mapping.paths`.
+        type: the model type; required where our own agent makes the event, else that of the wire.
+        read: its path in the broker event's headers; see `gateway.mapping.paths`.
         known: the property of the subject, as last known, that stands for it if the headers lack it.
-        scale: the value read is multiplied by this.
+        scale: the factor of the value read.
         optional: empty text, zero or a reference to nothing stands for an absent value; events have no other
             way to say so on the wire.
         snmp_also: a finer unit than ``snmp_unit``: notifications have a second object in it, behind all that
@@ -231,10 +231,10 @@ class ArgumentRule(StrictModel):
 
 
 class MethodArgumentRule(StrictModel):
-    """One argument of a method.
+    """The rule of an argument of a method.
 
     Attributes:
-        type: the model type; required where our own agent serves the method, else what the wire says.
+        type: the model type; required where our own agent serves the method, else that of the wire.
         optional: empty text, zero, an empty map or a reference to nothing stands for an absent value; methods
             have no other way to say so on the wire.
         secret: its value is masked wherever the call is recorded, and never shown.
@@ -256,10 +256,10 @@ class MethodArgumentRule(StrictModel):
 
 
 class MethodRule(StrictModel):
-    """One method of a class.
+    """The rule of a method of a class.
 
     Attributes:
-        dangerous: what it does cannot be undone, or ends the work of a user: it is allowed by its name only,
+        dangerous: its effect cannot be undone, or ends the work of a user: it is allowed by its name only,
             never by a pattern. A method that no mapping knows is taken for dangerous.
     """
 
@@ -270,11 +270,11 @@ class MethodRule(StrictModel):
 
 
 class EventRule(StrictModel):
-    """One event.
+    """The rule of an event.
 
     Attributes:
         severity: as published by our own agent; for an event of another agent it holds over the wire's.
-        trigger: name of the broker's event of which our agent makes this one, e.g. ``connection.closed``.
+        trigger: name of the broker's event from which our agent makes this one, e.g. ``connection.closed``.
         when: only where these headers have these texts (``{source: memory}``).
         unless: not where one of these headers matches its regular expression (``{name: '^temp-'}``).
         subject: the argument that names the object concerned: of type reference, or a text that is the leaf
@@ -310,11 +310,11 @@ class EventRule(StrictModel):
 
 
 class LeaderMetricsRule(StrictModel):
-    """Metrics that cost the broker much, and are asked for apart: those of the node that leads an object.
+    """Metrics that cost the broker much, and are requested apart: those of the node that leads an object.
 
     Attributes:
-        families: what to ask ``/metrics/detailed`` of RabbitMQ for.
-        of: which objects have any.
+        families: the families to request from ``/metrics/detailed`` of RabbitMQ.
+        of: the condition of objects that have any.
     """
 
     families: Annotated[tuple[Name, ...], Field(min_length=1)]
@@ -322,10 +322,10 @@ class LeaderMetricsRule(StrictModel):
 
 
 class DearMetricsRule(StrictModel):
-    """Metrics that are asked for less often where the broker has so many objects that they cost much.
+    """Metrics that are requested less often where the broker has so many objects that they cost much.
 
     Attributes:
-        families: what to ask ``/metrics/detailed`` of RabbitMQ for, beside the others.
+        families: the families to request from ``/metrics/detailed`` of RabbitMQ, beside the others.
         metrics: the metrics that an answer without these families does not have.
     """
 
@@ -334,16 +334,16 @@ class DearMetricsRule(StrictModel):
 
 
 class MetricsRule(StrictModel):
-    """Where Prometheus' metrics of a class's objects are.
+    """The place of Prometheus' metrics of a class's objects.
 
     Attributes:
-        families: what to ask ``/metrics/detailed`` of RabbitMQ for.
+        families: the families to request from ``/metrics/detailed`` of RabbitMQ.
         labels: those that name an object, in the order of its index properties. Samples that differ in
             further labels are added up.
         holder: the property that names the node whose gauges count where several nodes have some. Counters of
             all nodes are added up.
-        leader: what is asked for apart, and counts of that node alone.
-        dear: what is asked for with the others, but not each time.
+        leader: metrics that are requested separately, and count of that node alone.
+        dear: metrics that are requested with the others, but not each time.
     """
 
     families: Annotated[tuple[Name, ...], Field(min_length=1)]
@@ -354,7 +354,7 @@ class MetricsRule(StrictModel):
 
 
 class ClassRule(StrictModel):
-    """One class.
+    """The rule of a class.
 
     Attributes:
         name: the element whose text is the object's leaf name; default: the last index property.
@@ -364,14 +364,14 @@ class ClassRule(StrictModel):
             is there counts. Names do not change by them.
         listing: collection of the management API that lists the class, e.g. ``queues``.
         may_be_missing: not every broker has the collection: an answer 404 means that it has no such objects.
-        metrics: where Prometheus' metrics of its objects are, if it has any.
+        metrics: the place of Prometheus' metrics of its objects, if it has any.
         created_event: name of the event that reports a new object, e.g. ``queue.created``.
         deleted_event: name of the event that reports its end.
         created: the property (a time) of the object's creation, where listings contain it.
-        ends_with: references settled at creation, to what the object hangs on: the agent shows it only while
-            all that they lead to is shown, and it ends with whichever ends first.
+        ends_with: references settled at creation, to the objects that the object depends on: the agent shows
+            it only while all of them are shown, and it ends with whichever ends first.
         alarms: conditions of its objects that raise alarms, by name.
-        methods: what can be called on its objects, by name, in wire order.
+        methods: the methods of its objects, by name, in wire order.
     """
 
     label: str = ""
@@ -469,7 +469,7 @@ class Mapping(StrictModel):
 
     Attributes:
         module: name of the generated MIB module.
-        prefix: what each of its descriptors begins with (``rmq``).
+        prefix: the beginning of each of its descriptors (``rmq``).
         secrets: regular expressions; an element whose name matches one is a secret wherever it turns up.
         takes_additions: of a shipped mapping: an operator's own one of the same package may add to it, as
             `gateway.mapping.files` allows.
@@ -490,10 +490,10 @@ _PLACE = re.compile(r"\{([A-Za-z][A-Za-z0-9_.-]*)\}")
 
 
 def names_in(template: str) -> tuple[str, ...]:
-    """Return the names that a template asks for, in its order."""
+    """Return the names that a template contains, in its order."""
     return tuple(_PLACE.findall(template))
 
 
 def filled(template: str, text_of: Callable[[str], str]) -> str:
-    """``template`` with each place replaced by the text of its name."""
+    """Return ``template`` with each place replaced by the text of its name."""
     return _PLACE.sub(lambda place: text_of(place.group(1)), template)

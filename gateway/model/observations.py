@@ -140,14 +140,14 @@ class SourceState(enum.Enum):
 
 
 EVENT_DELAY_BOUNDS: Final = (10**9, 10 * 10**9)
-"""Nanoseconds, at least and at most: an event that happened so shortly before may be under way."""
+"""The bounds of `delay_allowed` in nanoseconds: an event that happened so shortly before may be under way."""
 
 LONGEST_AGENT_DELAY: Final = 60 * 10**9
-"""The same at most for an agent: on a machine with too much work it publishes 20 s after events happened."""
+"""The upper bound for an agent: on a machine with too much work it publishes 20 s after events happened."""
 
 
 def delay_allowed(took: int, longest: int = EVENT_DELAY_BOUNDS[1]) -> int:
-    """Return for how long events may be under way, when the last one took ``took`` ns.
+    """Return the time in which events may be under way, when the last one took ``took`` ns.
 
     That is twice as long, within `EVENT_DELAY_BOUNDS` or up to ``longest``: clocks that differ make no more.
     """
@@ -155,7 +155,7 @@ def delay_allowed(took: int, longest: int = EVENT_DELAY_BOUNDS[1]) -> int:
 
 
 TRUSTED: Final = frozenset({SourceState.SYNCHRONISED, SourceState.DEGRADED})
-"""States of a trusted source: what it reported is current, and what it does not report is gone."""
+"""States of a trusted source: its reports are current, and an object that it does not report is gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +199,7 @@ class AgentGone:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Nothing could be received from ``start`` to ``end`` (the gateway's clock).
+    """A time from ``start`` to ``end`` (the gateway's clock) in which nothing could be received.
 
     Short-lived objects and events of that time are lost.
     """

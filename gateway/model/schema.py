@@ -18,7 +18,7 @@ class Access(enum.Enum):
 
 
 class Kind(enum.Enum):
-    """How a number behaves over time. No dialect carries it: a mapping sets it, the default is a gauge."""
+    """The behaviour of a number over time. No dialect carries it: a mapping sets it; default: a gauge."""
 
     COUNTER = "counter"
     GAUGE = "gauge"
@@ -47,7 +47,7 @@ class ClassKey:
     hash: bytes = b""
 
     def __str__(self) -> str:
-        """``package:name``, the form used in messages and logs."""
+        """Return ``package:name``, the form used in messages and logs."""
         return f"{self.package}:{self.name}"
 
 
@@ -133,7 +133,7 @@ class ClassSchema:
 
     @cached_property
     def elements(self) -> tuple[Element, ...]:
-        """Properties first, then statistics: the order of values in every snapshot and record."""
+        """The properties, then the statistics: the order of values in every snapshot and record."""
         return self.properties + self.statistics
 
     @cached_property

@@ -31,7 +31,7 @@ _PARAMETER_VALUE = re.compile(r"[^\s&]+")
 
 
 class SecretRules:
-    """Decides which names are secret, and masks what is secret inside values.
+    """Decides which names are secret, and masks secrets inside values.
 
     Args:
         patterns: regular expressions that are searched in names, in addition to the defaults.
@@ -96,5 +96,5 @@ _DEFAULT_RULES = SecretRules()
 
 
 def mask_uris(text: str) -> str:
-    """Return what `SecretRules.masked_uris` does with the default patterns."""
+    """Mask the secrets of URIs in ``text``, as `SecretRules.masked_uris` does, with the default patterns."""
     return _DEFAULT_RULES.masked_uris(text)

@@ -1,7 +1,7 @@
-"""What distinguishes the kinds of sources outside of their own packages, in one table.
+"""The properties of the kinds of sources that matter outside of their own packages, in one table.
 
-A new kind has a line here. Everything else about it is in its dialect or source, its settings
-(`gateway.config.sources`), and what makes it run (`gateway.service.sources`).
+A new kind has a line here. Everything else about it is in its dialect or source, in its settings
+(`gateway.config.sources`), and in its start (`gateway.service.sources`).
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ SOURCE_KINDS: Final[Mapping[str, SourceKind]] = {
     "qmf": SourceKind(read_whole=True, with_agents=True, over_one_link=True),
     "rabbitmq": SourceKind(read_whole=True, restores_objects=True, native_ids_last=True, one_of_a_name=True),
 }
-"""By the ``kind`` of a source in the configuration."""
+"""The kinds of sources by the ``kind`` of a source in the configuration."""
 
 
 def source_kind(name: str | None) -> SourceKind:
-    """Return the properties of a kind; those of none for a name that is not known, as of another version."""
+    """Return the properties of a kind; an unknown one, as of another version, has none."""
     return SOURCE_KINDS.get(name or "", _UNKNOWN)
 
 

@@ -3,7 +3,7 @@ r"""Stable names: the text that identifies an object within its class, over rest
 A name is made of parts, one per index property in schema order, joined by ``|``. Inside a part ``\``, ``|``
 and ``#`` are escaped by ``\``; an absent part is ``\-``; a part that is a reference holds the stable name of
 its target (escaped again), and ``\?`` with the native id where the target is not known. Behind ``#`` stands
-what distinguishes objects that would have the same name: the creation time of an incarnation, or a native id.
+the distinction of objects that would have the same name: the creation time of an incarnation, or a native id.
 So no two objects of a class can share a text, and no part's content can imitate the structure. Published
 names depend on this form: it must never change.
 """

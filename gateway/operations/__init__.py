@@ -2,5 +2,5 @@
 
 Requests of front ends are checked against schema and policy, numbered and recorded before anything is sent;
 their outcomes are recorded too. The package has no socket, clock, log or thread: a source is an
-`effects.SourcePort`.
+`operation.SourcePort`.
 """

@@ -1,4 +1,4 @@
-"""Records of operations: who wanted what done to which object, and what came of it."""
+"""Records of operations: principal, request, object and outcome."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from gateway.operations.operation import Ended, Operation
 from gateway.operations.planning import Plan, Rejected, Target
 
 MAX_LENGTH: Final = 2048
-"""Characters of one value that a record has; the rest is counted."""
+"""The maximum length of one value in a record, in characters; the rest is counted."""
 
 MAX_VALUES: Final = 100
-"""Values of one operation that a record has."""
+"""The maximum number of values of one operation in a record."""
 
 MAX_DEPTH: Final = 32
 
@@ -43,7 +43,7 @@ class Redaction:
     """Masks secrets in values by name.
 
     Args:
-        secrets: whose names are secret, and what inside values is.
+        secrets: rules of secret names, and of secrets inside values.
     """
 
     def __init__(self, secrets: SecretRules) -> None:
@@ -55,7 +55,7 @@ class Redaction:
         """Return the values that are present, whole; a secret is ``***``.
 
         Args:
-            values: by name.
+            values: the values by name.
             secret: names that are secret beside those that the rules know.
         """
         return {
@@ -99,13 +99,13 @@ def _is_plain(value: object, depth: int) -> bool:
 
 
 MAX_NAME: Final = 255
-"""Characters of a class's name: a front end may send any."""
+"""The maximum length of a class's name, in characters: a front end may send any."""
 
 MAX_REFERENCE: Final = 64
-"""Characters of the reference of a request."""
+"""The maximum length of the reference of a request, in characters."""
 
 MAX_TEXT: Final = 1000
-"""Characters; an agent may say anything."""
+"""The maximum length of a text, in characters; an agent may send anything."""
 
 
 WITHHELD: Final = "?"
@@ -140,7 +140,7 @@ class Audit:
     def refused(
         self, number: int, request: OperationRequest, target: Target | None, refusal: Rejected, now: int
     ) -> OperationRecord:
-        """Return the record of a request that was not tried."""
+        """Return the record of a request that was refused."""
         asked: dict[str, FeedValue | None] = {}
         match request.action:
             case SetElements(values) if request.refusal is not None:  # front ends may leave these out
@@ -185,7 +185,7 @@ class Audit:
     def ended(
         self, begun: OperationRecord, operation: Operation, ended: Ended, trouble: str, now: int
     ) -> OperationRecord:
-        """Return the record of an outcome; ``trouble`` is what the event log said when it began."""
+        """Return the record of an outcome; ``trouble`` is that of the event log when the operation began."""
         return msgspec.structs.replace(
             begun,
             state=OperationState.ENDED,
@@ -225,7 +225,7 @@ class Audit:
         )
 
     def found(self, plan: Plan, ended: Ended) -> dict[str, FeedValue]:
-        """Return the values found, for a record; of a reading the object's records have them."""
+        """Return the values found, for a record; none for a reading, whose object has records of its own."""
         if plan.kind is OperationKind.READ:
             return {}
         return self._values.recordable(ended.values, plan.secret_arguments)
@@ -271,7 +271,7 @@ def _recorded(text: str) -> str:
 
 
 def _absent(action: Action) -> tuple[str, ...]:
-    """Return the names of what is to have no value."""
+    """Return the names of values that are to be removed, and of absent arguments."""
     match action:
         case SetElements(values) | InvokeMethod(_, values):
             return tuple(name for name, value in values.items() if value is None)[:MAX_VALUES]

@@ -1,7 +1,7 @@
-"""All operations of the core: requests in, records, calls, answers out. Nothing else changes a broker.
+"""The manager of all operations of the core. Nothing else changes a broker.
 
-The time is an argument, and what is to be done is returned as effects, in order. The record of an operation
-is published before anything is sent, and no call is given to a source twice.
+The time is an argument, and effects to be carried out are returned, in order. The record of an operation is
+published before anything is sent, and no call is given to a source twice.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from gateway.operations.policy import Policy
 from gateway.operations.reconciler import Reconciler, fetch_of
 
 Precheck: TypeAlias = Callable[["MethodCall | ObjectModify"], "Answer | None"]
-"""Returns what a source would answer at once to this request; ``None`` where it would send it."""
+"""Returns the immediate answer of a source to this request; ``None`` where it would send the request."""
 
 _UNREACHED: Final = frozenset({SourceState.CONNECTING, SourceState.DOWN})
 
@@ -57,8 +57,8 @@ class ManagerSettings:
     """Limits of operations, as configured.
 
     Attributes:
-        deadline: nanoseconds that an operation has at most.
-        max_running: operations of one source under way; as many more wait.
+        deadline: the maximum nanoseconds of an operation.
+        max_running: the number of operations of one source under way; as many more wait.
     """
 
     deadline: int = 10 * 10**9
@@ -84,17 +84,17 @@ class _UnderWay:
 
 
 class OperationManager:
-    """Decides what happens with the operations of all sources.
+    """Manages the operations of all sources.
 
     Args:
-        inventory: of the objects.
-        classes: what mappings say of classes.
-        policy: who may do what.
+        inventory: has the objects.
+        classes: has the mappings' rules of classes.
+        policy: decides whether a principal may carry out a request.
         audit: makes the records.
-        settings: what is configured.
+        settings: the configured limits.
 
     Attributes:
-        counters: operations that ended, by outcome.
+        counters: the number of operations that ended, by outcome.
     """
 
     def __init__(
@@ -124,28 +124,28 @@ class OperationManager:
 
     @property
     def running(self) -> int:
-        """Operations that were sent, or are about to be."""
+        """The number of operations that were sent, or are about to be."""
         return sum(turns.running for turns in self._turns.values())
 
     @property
     def waiting(self) -> int:
-        """Operations that wait for their turn."""
+        """The number of operations that wait for their turn."""
         return sum(turns.waiting for turns in self._turns.values())
 
     @property
     def pending_outcomes(self) -> int:
-        """Ended operations whose outcome is unknown, and may still be found out."""
+        """The number of ended operations whose outcome is unknown, and may still be determined."""
         return len(self._reconciler)
 
     @property
     def wake_at(self) -> int | None:
-        """When to call `tick`, in nanoseconds of the gateway's clock; ``None`` for never."""
+        """The time to call `tick`, in nanoseconds of the gateway's clock; ``None`` for never."""
         times = [one.operation.deadline for one in self._under_way.values()]
         times += [time for time in (self._reconciler.wake_at, self._refusals.due_at) if time is not None]
         return min(times, default=None)
 
     def connect(self, source: int, precheck: Precheck = lambda _message: None) -> None:
-        """Let the source of this number take calls from now on; ``precheck`` says what it would not send."""
+        """Send calls to the source of this number from now on; ``precheck`` returns its immediate answers."""
         self._prechecks[source] = precheck
 
     def recover(self, begun: Iterable[OperationRecord], now: int) -> list[Effect]:
@@ -184,12 +184,12 @@ class OperationManager:
         return [Publish(record, lasting), *self._go_on(request.source, now)]
 
     def recorded(self, number: int, now: int, trouble: str = "") -> list[Effect]:
-        """Go on with an operation whose begin is in the log, or cannot be.
+        """Continue an operation whose begin is in the log, or cannot be.
 
         Args:
-            number: of the operation.
+            number: the number of the operation.
             now: nanoseconds of the gateway's clock.
-            trouble: why it is not in the log; part of the text of the operation's end.
+            trouble: the reason why it is not in the log; part of the text of the operation's end.
         """
         one = self._under_way.get(number)
         if one is None or one.is_recorded:
@@ -207,11 +207,11 @@ class OperationManager:
         return [*effects, *self._go_on(one.request.source, now)]
 
     def noticed(self, records: Iterable[Record], now: int) -> list[Effect]:
-        """Look at published records: an object's values may show what came of an operation."""
+        """Examine published records: an object's values may show the outcome of an operation."""
         return self._reconciler.noticed(records, now)
 
     def tick(self, now: int) -> list[Effect]:
-        """Do what `wake_at` was for."""
+        """Do the work that is due at `wake_at`."""
         effects: list[Effect] = []
         for one in [one for one in self._under_way.values() if one.operation.deadline <= now]:
             effects += self._take(one, one.operation.expired(), now)
@@ -221,7 +221,7 @@ class OperationManager:
         return effects + self._reconciler.tick(now) + self._counted(self._refusals.due(now), now)
 
     def close(self, now: int) -> list[Effect]:
-        """Publish, at the end of the core, what was only counted so far."""
+        """Publish, at the end of the core, the attempts that were only counted so far."""
         return self._counted(self._refusals.due(now, ending=True), now)
 
     def _repeated(self, request: OperationRequest, reply: ReplyTo, now: int) -> list[Effect] | None:
@@ -274,7 +274,7 @@ class OperationManager:
     def _reported(
         self, request: OperationRequest, reported: FrontEndRefusal, reply: ReplyTo, now: int
     ) -> list[Effect]:
-        """Record what a front end has refused by itself."""
+        """Record a refusal by a front end."""
         try:
             target: Target | None = self._planner.resolve(request)
         except Rejected:
@@ -291,7 +291,7 @@ class OperationManager:
         now: int,
         attempts: int = 1,
     ) -> list[Effect]:
-        """Record what was refused; where a principal has too many such records it is only counted for now."""
+        """Record a refused request; where a principal has too many of them it is only counted for now."""
         self.counters[refusal.outcome] += attempts
         attempt = Attempt(request.principal, kind_of(request.action), refusal.outcome, refusal.text, attempts)
         if not self._refusals.admit(attempt, now):
@@ -368,7 +368,7 @@ class OperationManager:
 
 
 def _unreachable(one: _UnderWay) -> Answer:
-    """Return the answer for an object that nothing can be sent to."""
+    """Return the answer for an object to which nothing can be sent."""
     if one.operation.plan.target.entry is None:
         return Answer(one.token, Outcome.OBJECT_GONE, "it is gone")
     text = "its agent was restarted, and its objects are being read again"
@@ -379,10 +379,10 @@ def _unreachable(one: _UnderWay) -> Answer:
 
 
 class Turns:
-    """Which operations of one source are under way: a limited number, and one set of an object at a time.
+    """The turns of one source's operations: a limited number under way, and one set of an object at a time.
 
     Args:
-        limit: operations under way at once; as many more may wait.
+        limit: the number of operations under way at once; as many more may wait.
     """
 
     def __init__(self, limit: int) -> None:
@@ -397,19 +397,19 @@ class Turns:
 
     @property
     def running(self) -> int:
-        """Operations under way."""
+        """The number of operations under way."""
         return len(self._running)
 
     @property
     def waiting(self) -> int:
-        """Operations that wait for their turn."""
+        """The number of operations that wait for their turn."""
         return len(self._waiting)
 
     def enter(self, number: int, alone_with: Hashable = None) -> None:
         """Let another operation wait; `is_full` is false.
 
         Args:
-            number: of the operation.
+            number: the number of the operation.
             alone_with: operations with the same key are not under way together; ``None`` for no key.
         """
         self._waiting[number] = alone_with
@@ -445,7 +445,7 @@ A front end may use a reference for another request when this time has passed si
 """
 
 MAX_REMEMBERED: Final = 4096
-"""Ended operations that are remembered; the oldest is forgotten first."""
+"""The maximum number of ended operations that are remembered; the oldest is dropped first."""
 
 _Key = tuple[str, str]
 
@@ -479,7 +479,7 @@ class Repeats:
         return number
 
     def ended(self, request: OperationRequest, now: int) -> OperationAnswer | None:
-        """Return what was answered to the same request."""
+        """Return the answer to the same request; ``None`` where it is not known."""
         answer, began = self._ended.get(_key(request), (None, 0))
         if answer is not None and now - began >= KEEP:
             del self._ended[_key(request)]
@@ -505,9 +505,9 @@ def message_of(
 
 
 def check_with_source(operation: Operation, precheck: Precheck) -> None:
-    """Check that the source would send what the operation needs, the object being as it is known to be.
+    """Check that the source would send the operation's requests, with the object in its known state.
 
-    Schema and policy know nothing of what a dialect or a peer cannot carry.
+    Schema and policy do not show the limits of a dialect or a peer.
 
     Raises:
         Rejected: it would not send it.

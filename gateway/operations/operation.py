@@ -1,8 +1,8 @@
 """One operation from its turn to its outcome: reads, calls or modifies, reads back; sends each at most once.
 
-A set reads the object first, and changes nothing if the values are there already. Then it sends what sets the
-different values, step by step, up to the first that fails, and reads back: the values found count, not the
-answer.
+A set reads the object first, and changes nothing if the values are there already. Then it sends requests for
+the differing values, step by step, up to the first that fails, and reads back: the values found decide, not
+the answer.
 
 The effects of operations, which the rest of the core carries out, and the port of a source come first.
 """
@@ -26,7 +26,7 @@ from gateway.operations.planning import Plan, Rejected, Setting, is_same
 
 @dataclass(frozen=True, slots=True)
 class Publish:
-    """Publish a record of an operation to all front ends and to the event log.
+    """The effect of publishing a record of an operation to all front ends and to the event log.
 
     Attributes:
         lasting: call `OperationManager.recorded` when the log has the record on the disk.
@@ -38,7 +38,7 @@ class Publish:
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Give a call, modification or fetch to the port of a source (its number), once."""
+    """The effect of giving a call, modification or fetch to the port of a source (its number), once."""
 
     source: int
     message: MethodCall | ObjectModify | ObjectFetch
@@ -46,7 +46,7 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """Answer a request, behind all records that were published before."""
+    """The effect of answering a request, behind all records that were published before."""
 
     to: ReplyTo
     answer: OperationAnswer
@@ -78,7 +78,7 @@ class SourcePort(Protocol):
     def precheck(self, request: MethodCall | ObjectModify) -> Answer | None:
         """Return the answer that `call` or `modify` would give at once; nothing is sent or changed.
 
-        ``None`` where nothing that is known speaks against the request.
+        ``None`` where no known fact prevents the request.
         """
         ...
 
@@ -96,18 +96,18 @@ class Operations(Protocol):
 
 
 class NoOperations:
-    """Operations for tests of sources: there are none."""
+    """A stand-in for `Operations` in tests of sources; it carries out nothing."""
 
     def connect(self, source: int, port: SourcePort) -> None:
-        """Nothing will ever be asked of the source."""
+        """Do nothing: no operation is ever requested of the source."""
 
     def answered(self, answer: Answer) -> None:
-        """Nothing was asked."""
+        """Do nothing: no operation was requested."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallNext:
-    """Call a method of the object."""
+    """The next step: call a method of the object."""
 
     method: str
     arguments: Values
@@ -115,28 +115,28 @@ class CallNext:
 
 @dataclass(frozen=True, slots=True)
 class ModifyNext:
-    """Give properties of the object other values, by name, as one request of the dialect's own."""
+    """The next step: set properties of the object, by name, as one request of the dialect's own."""
 
     values: Mapping[str, Value | None]
 
 
 @dataclass(frozen=True, slots=True)
 class ReadNext:
-    """Read the object again."""
+    """The next step: read the object again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """What came of it.
+    """The end of an operation.
 
     Attributes:
-        outcome: as published.
+        outcome: the published outcome.
         text: one line for people.
-        element: what it is about.
+        element: the element concerned.
         code: the agent's own status.
-        values: found, or a method's outputs, by name.
-        reported: where the outcome is unknown: who manages the object has answered all the same, so that
-            nothing is on its way any more.
+        values: the values found, or a method's outputs, by name.
+        reported: where the outcome is unknown: each request was answered all the same, so that nothing is
+            under way any more.
     """
 
     outcome: Outcome
@@ -150,11 +150,11 @@ class Ended:
 Next: TypeAlias = CallNext | ModifyNext | ReadNext | Ended
 
 Step: TypeAlias = tuple[Setting, ...]
-"""What is sent as one: of several elements they are all set by a request of the dialect's own."""
+"""The settings that are sent as one request: several only by a request of the dialect's own."""
 
 
 def steps_of(settings: Sequence[Setting]) -> list[Step]:
-    """Return what is sent one after the other, in the order asked for."""
+    """Return the steps of settings, in the requested order."""
     native = tuple(setting for setting in settings if not setting.method)
     # All elements that the dialect's own request sets are one step, at the place of the first of them: for
     # the broker it is one change, and of two requests one could be lost.
@@ -167,7 +167,7 @@ def steps_of(settings: Sequence[Setting]) -> list[Step]:
 
 
 def request_of(step: Step) -> CallNext | ModifyNext:
-    """Return what is sent for a step."""
+    """Return the request of a step."""
     if step[0].method:
         return CallNext(step[0].method, step[0].arguments)
     return ModifyNext({setting.element: setting.sent for setting in step})
@@ -204,12 +204,12 @@ class Operation:
     """An operation without I/O: it takes the result of each step, and returns the next one.
 
     Args:
-        plan: what is to be done.
+        plan: the plan of the operation.
         deadline: nanoseconds of the gateway's clock.
 
     Attributes:
-        phase: what it waits for.
-        former: what the elements of a set were before, by name, as far as known.
+        phase: the present phase.
+        former: the former values of the elements of a set, by name, as far as known.
     """
 
     def __init__(self, plan: Plan, deadline: int) -> None:
@@ -274,7 +274,7 @@ class Operation:
         return self._over(ended)
 
     def foreseen(self) -> list[tuple[str, CallNext | ModifyNext]]:
-        """Return what would be sent if the object is as it is known to be, each with its element.
+        """Return the requests that would be sent in the object's known state, each with its element.
 
         A request that sets several elements comes once for each, and then as it is.
 
@@ -289,7 +289,7 @@ class Operation:
         return [(element_of(step), request_of(step)) for step in steps]
 
     def first_difference(self, entry: Entry) -> Setting | None:
-        """Return the first readable element of a set that lacks the value asked for."""
+        """Return the first readable element of a set that lacks the requested value."""
         return next(self._differing(entry), None)
 
     def found(self, entry: Entry | None) -> dict[str, FeedValue]:
@@ -297,7 +297,7 @@ class Operation:
         return _values_of(entry, _readable(self.plan.settings))
 
     def verdict(self, entry: Entry) -> Ended:
-        """Return the outcome of a set that was reported as done, by what was read afterwards."""
+        """Return the outcome of a set that was reported as done, by the values read afterwards."""
         found, setting = self.found(entry), next(self._differing(entry, as_shown=True), None)
         reported = "" if self._pending else "reported as done, but "
         if setting is None:
@@ -321,12 +321,12 @@ class Operation:
         return Ended(answer.outcome, text, element, answer.code, outputs)
 
     def noted(self, text: str) -> None:
-        """Add what the agent said when it reported something as set to the text of the outcome."""
+        """Add the agent's text, when it reported something as set, to the text of the outcome."""
         if text not in _SAYS_NOTHING and text not in self._notices:
             self._notices.append(text)
 
     def with_remarks(self, ended: Ended) -> Ended:
-        """Return an end whose text also has what cannot be read back, and what the agent said."""
+        """Return an end whose text also has the unreadable elements, and the texts of the agent."""
         remarks = list(self._notices)
         unread = [setting for setting in self._done if not setting.readable]
         if unread and ended.outcome in _REPORTED:
@@ -386,7 +386,7 @@ class Operation:
         return self._set_next(now)
 
     def _to_be_set(self, entry: Entry) -> list[Setting]:
-        """Return what differs or cannot be read; raise `Rejected` where ``***`` would become a password."""
+        """Return settings that differ or are unreadable; raise `Rejected` if ``***`` would be a password."""
         unreadable = [setting for setting in self.plan.settings if not setting.readable]
         differing = [*self._differing(entry), *unreadable]
         for setting in differing:
@@ -461,7 +461,7 @@ class Operation:
         return Ended(Outcome.UNKNOWN, text, "", failure.code, reported=True)
 
     def _differing(self, entry: Entry, *, as_shown: bool = False) -> Iterator[Setting]:
-        """Yield the elements that lack the value asked for; ``as_shown``: a masked part counts as equal."""
+        """Yield the elements that lack the requested value; ``as_shown``: a masked part counts as equal."""
         values = self.found(entry)
         return (
             setting
@@ -479,7 +479,7 @@ class Operation:
 
 
 def _is_there(value: FeedValue | None, wanted: FeedValue | None) -> bool:
-    """Return whether a value is the one asked for; of none, also what stands for none on the wire."""
+    """Return whether a value is the requested one; for ``None`` an empty value counts, too."""
     # Dialects without absent values send an empty one instead.
     if wanted is None and isinstance(value, str | Mapping | tuple):
         return not value

@@ -1,4 +1,4 @@
-"""From a request to what is to be done: which object, which values or arguments, how; or why not.
+"""Planning: checks a request, and makes the plan of its operation, or refuses it.
 
 A value that does not fit the schema is refused, never cut. `gateway.model.validation` checks types, lengths,
 ranges and enumerations; `checked` resolves references and gives values the form of the inventory.
@@ -34,7 +34,7 @@ _UNREAD: Final[Mapping[SourceState, Outcome]] = {
     SourceState.DOWN: Outcome.SOURCE_DOWN,
     SourceState.SYNCHRONISING: Outcome.NOT_NOW,
 }
-"""Outcome of a request for an unknown object in these states of its source."""
+"""The outcome of a request for an unknown object in these states of its source."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +65,12 @@ class Setting:
 
     Attributes:
         element: its name.
-        position: in the class's elements.
-        wanted: the value it is to have; ``None`` for none.
+        position: its position in the class's elements.
+        wanted: the requested value; ``None`` for none.
         readable: whether it can be read back.
         sent: the value with references as native ids.
-        method: that sets it; empty where a request of the dialect's own does.
-        arguments: of that method.
+        method: the method that sets it; empty where a request of the dialect's own does.
+        arguments: the arguments of that method.
     """
 
     element: str
@@ -83,7 +83,7 @@ class Setting:
 
     @property
     def shown(self) -> FeedValue | None:
-        """The wanted value as it would be shown: sessions mask passwords."""
+        """The requested value as sessions would show it: they mask passwords."""
         if self.wanted is None or isinstance(self.wanted, ObjectLink):
             return self.wanted
         return _SECRETS.masked(self.wanted)
@@ -96,15 +96,15 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is to be done.
+    """The plan of an operation.
 
     Attributes:
-        kind: of the operation.
+        kind: the kind of the operation.
         target: the object.
-        asked: what was asked for, by name: for the record.
-        settings: of a set, in order.
-        method: of a call.
-        arguments: of a call.
+        asked: the requested values or arguments, by name, for the record.
+        settings: the settings of a set, in order.
+        method: the method of a call.
+        arguments: the arguments of a call.
         secret_arguments: names of the method's arguments that are not to be shown.
     """
 
@@ -126,12 +126,12 @@ class _Setter:
 
 
 class Planner:
-    """Checks requests against what is known here, and makes plans of those that pass.
+    """Checks requests against schemas, mappings and policy, and makes plans of those that pass.
 
     Args:
-        inventory: where objects are.
-        classes: what mappings say of classes.
-        policy: who may do what.
+        inventory: has the objects.
+        classes: has the mappings' rules of classes.
+        policy: decides whether a principal may carry out a request.
     """
 
     def __init__(self, inventory: Inventory, classes: ClassRegistry, policy: Policy) -> None:
@@ -140,11 +140,11 @@ class Planner:
         self._policy = policy
 
     def resolve(self, request: OperationRequest) -> Target:
-        """Find the object that a request is about.
+        """Return the object that a request is about.
 
         Raises:
             Rejected: ``OBJECT_GONE``; ``SOURCE_DOWN`` or ``NOT_NOW`` where the source was not read yet, and
-                it is not known what exists: a front end may show the object from before the core's start.
+                its objects are not known: a front end may show the object from before the core's start.
         """
         source = self._inventory.source(request.source)
         entry = None if source is None else source.by_row(request.class_name, request.row)
@@ -167,7 +167,7 @@ class Planner:
         """Make the plan of a request.
 
         Raises:
-            Rejected: something that is known here speaks against it.
+            Rejected: a check fails.
         """
         entry = target.entry
         assert entry is not None
@@ -257,7 +257,7 @@ class Planner:
 
 
 def check_reachable(target: Target) -> None:
-    """Whether a message to the object would reach it, as far as that is known here.
+    """Check that a message to the object would reach it, as far as that is known here.
 
     Raises:
         Rejected: ``NOT_NOW``.
@@ -305,7 +305,7 @@ def _setting(
 def _arguments(
     method: Method, given: Mapping[str, FeedValue | None], find: FindObject, element: str = ""
 ) -> dict[str, FeedValue | None]:
-    """Return what is passed, by name in the schema's order: what is given, a default, or nothing."""
+    """Return the arguments to pass, by name in the schema's order: given value, default, or ``None``."""
     inputs = [argument for argument in method.arguments if argument.direction is not Direction.OUT]
     unknown = sorted(given.keys() - {argument.name for argument in inputs})
     if unknown:
@@ -330,12 +330,12 @@ def _passed(
 
 
 class Rejected(Exception):  # noqa: N818  nothing went wrong here: it is the answer
-    """An operation is not tried: what is known in the core speaks against it.
+    """An operation is not carried out: a check in the core fails.
 
     Args:
-        outcome: what the answer says.
+        outcome: the outcome of the answer.
         text: one line for people.
-        element: the element, argument or method that it is about.
+        element: the element, argument or method concerned.
         code: status of the dialect, where the source itself would refuse it; ``None`` else.
     """
 
@@ -348,22 +348,22 @@ class Rejected(Exception):  # noqa: N818  nothing went wrong here: it is the ans
 
 
 MAX_DEPTH: Final = 16
-"""Of maps and lists in each other."""
+"""The maximum depth of maps and lists in each other."""
 
 _MAX_U64, _MIN_S64 = 2**64 - 1, -(2**63)
 
 FindObject: TypeAlias = Callable[[ObjectLink], "tuple[ObjectLink, str] | None"]
-"""The link of the living object that is meant, as the inventory has it, and its native id."""
+"""Returns the inventory's link of the living object that a link means, and its native id."""
 
 
 def checked(value: object, described: Element | Argument, find: FindObject, name: str) -> FeedValue:
-    """``value`` as the inventory would keep it: lists are tuples, numbers have the width of their type.
+    """Return ``value`` as the inventory would keep it: lists are tuples, numbers have their type's width.
 
     Args:
         value: as a front end sent it.
-        described: what it is for.
-        find: finds what references lead to.
-        name: that refusals name.
+        described: the element or argument that it is for.
+        find: resolves references.
+        name: the name in refusals.
 
     Raises:
         Rejected: it does not fit.
@@ -390,7 +390,7 @@ def as_sent(value: FeedValue | None, find: FindObject) -> Value | None:
 
 
 def is_same(one: FeedValue | None, other: FeedValue | None) -> bool:
-    """Whether two values are the same: true is not 1, and what is no number is the same as what is none."""
+    """Return whether two values are the same: true is not 1, and NaN is the same as NaN."""
     if isinstance(one, float) and isinstance(other, float) and math.isnan(one) and math.isnan(other):
         return True
     # In Python True == 1.
@@ -403,7 +403,7 @@ def _not_none(value: Value | None) -> Value:
 
 
 def _plain(value: object, find: FindObject, name: str, depth: int) -> FeedValue:
-    """Return a value that is one, with links as the inventory has them."""
+    """Return a value with links as the inventory has them; raise `Rejected` for anything else."""
     if depth == 0:
         raise Rejected(Outcome.WRONG_VALUE, f"{name}: nested more than {MAX_DEPTH} deep", name)
     if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):

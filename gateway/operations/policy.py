@@ -11,7 +11,7 @@ from gateway.model.operations import Principal
 
 @dataclass(frozen=True, slots=True)
 class Permission:
-    """Allows some principals to do something with some objects; shell patterns that respect case.
+    """A permission of operations for some principals and objects; shell patterns that respect case.
 
     Attributes:
         who: principals, such as ``jmx:operator``.
@@ -49,14 +49,14 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class SetElement:
-    """Set one element."""
+    """A request to set one element."""
 
     element: str
 
 
 @dataclass(frozen=True, slots=True)
 class CallMethod:
-    """Call a method.
+    """A request to call a method.
 
     Attributes:
         method: its name.
@@ -71,24 +71,24 @@ class CallMethod:
 
 @dataclass(frozen=True, slots=True)
 class ReadObject:
-    """Read an object again."""
+    """A request to read an object again."""
 
 
 Wish = SetElement | CallMethod | ReadObject
 
 
 class Policy:
-    """Decides who may change what.
+    """Decides whether a principal may carry out an operation.
 
     Args:
-        permissions: one that fits is enough.
+        permissions: the permissions; one that fits is enough.
     """
 
     def __init__(self, permissions: Iterable[Permission] = ()) -> None:
         self._permissions = tuple(permissions)
 
     def decide(self, principal: Principal, subject: Subject, wish: Wish) -> bool:
-        """Return whether ``principal`` may do it."""
+        """Return whether ``principal`` may carry out ``wish`` on ``subject``."""
         return any(
             str(principal) in permission.who
             and _fits(subject.source, permission.sources)
@@ -99,7 +99,7 @@ class Policy:
         )
 
     def denial(self, principal: Principal, subject: Subject, wish: Wish) -> str:
-        """Why something is not allowed, and the rule that would allow it, in one line for people."""
+        """Return why an operation is not allowed, and the rule that would allow it, on one line."""
         where = f"{subject.class_name} {subject.object_name} of {subject.source}"
         match wish:
             case SetElement(element):

@@ -1,9 +1,9 @@
-"""Finds out what came of operations whose outcome is unknown; never sends a change.
+"""The reconciler: determines the outcome of operations whose outcome is unknown; it never sends a change.
 
-A late answer settles it. For a set, so does the object: it is read a few times, and each of its records is
-looked at. It has the values asked for: it was applied. It has those from before, for long: it was not.
-That is found out only while the source shows it: a cluster without a majority carries changes out when it has
-one again, be that hours later, and until then the object is as before.
+A late answer settles an operation. For a set, so does the object: it is read a few times, and each of its
+records is examined. With the requested values, the set was applied; with the former values for long, it was
+not. That is decided only while the source shows it: a cluster without a majority carries changes out when it
+has one again, be that hours later, and until then the object is as before.
 """
 
 from __future__ import annotations
@@ -21,35 +21,35 @@ from gateway.operations.operation import Effect, Ended, Operation, Publish, Send
 from gateway.operations.planning import Target, is_same
 
 MAX_PENDING: Final = 256
-"""The oldest stays unknown for ever when another comes."""
+"""The maximum number of pending outcomes; the oldest stays unknown for ever when another comes."""
 
 READ_AFTER: Final = tuple(seconds * 10**9 for seconds in (2, 35, 90, 300))
-"""Nanoseconds after which a set's object is read to see what came of it; reading changes nothing."""
+"""Nanoseconds after which a set's object is read to determine the outcome; reading changes nothing."""
 
 CERTAIN_AFTER: Final = 30 * 10**9
-"""Nanoseconds for which an object must have been seen without a value before that was not set.
+"""Nanoseconds for which an object must have been seen without a value before it counts as not set.
 
-What is on its way when the time is up may still arrive, and is refused as late only by who has a clock.
+A request under way at its deadline may still arrive, and only a peer with a clock refuses it as late.
 """
 
 ObjectKey: TypeAlias = tuple[int, str, int]
-"""Number of the source, ``package:class``, row."""
+"""The number of the source, ``package:class``, and row."""
 
 
 @dataclass(slots=True)
 class PendingOutcome:
-    """One operation whose outcome is unknown.
+    """An operation whose outcome is unknown.
 
     Attributes:
-        operation: it.
-        record: the last one published.
-        call_token: of the call without an answer.
-        sampled: when the object's properties were read that are known, by its agent's clock.
-        since: when the outcome became unknown, or when reading was postponed last.
-        reported: who manages the object has answered, so that nothing is on its way any more.
-        readings: how often it was read since.
-        read_token: of the reading under way; 0 for none.
-        differs_since: when the object was first seen to lack the values asked for; 0 for never.
+        operation: the operation.
+        record: its last published record.
+        call_token: the token of the call without an answer.
+        sampled: the time at which the object's known properties were read, by its agent's clock.
+        since: the time at which the outcome became unknown, or reading was last postponed.
+        reported: each request was answered, so that nothing is under way any more.
+        readings: the number of readings since.
+        read_token: the token of the reading under way; 0 for none.
+        differs_since: the time since which the object is known to lack the requested values; 0 for none.
     """
 
     operation: Operation
@@ -64,24 +64,24 @@ class PendingOutcome:
 
     @property
     def number(self) -> int:
-        """Of the operation."""
+        """The number of the operation."""
         return self.record.number
 
     @property
     def key(self) -> ObjectKey:
-        """Of the object."""
+        """The key of the object."""
         return self.record.source, self.record.class_name, self.record.row
 
     @property
     def read_at(self) -> int | None:
-        """When to read the object; ``None`` for not any more."""
+        """The time to read the object; ``None`` for no more readings."""
         is_enough = self.readings >= len(READ_AFTER)
         if not self.operation.can_be_read or self.read_token or is_enough:
             return None
         return self.since + READ_AFTER[self.readings]
 
     def postponed(self, now: int) -> None:
-        """Begin the readings later, because the source shows no outcomes now."""
+        """Postpone the readings, because the source shows no outcomes now."""
         self.since, self.readings, self.differs_since = now, 0, 0
 
 
@@ -97,11 +97,11 @@ class PendingOutcomes:
         return len(self._by_number)
 
     def __iter__(self) -> Iterator[PendingOutcome]:
-        """Yield the oldest first; they may be removed meanwhile."""
+        """Yield the operations, the oldest first; they may be removed meanwhile."""
         return iter(list(self._by_number.values()))
 
     def add(self, one: PendingOutcome) -> None:
-        """Add one; the oldest is forgotten where they are too many."""
+        """Add an operation; the oldest is dropped where they are too many."""
         self._by_number[one.number] = one
         if one.call_token:
             self._by_token[one.call_token] = one
@@ -111,7 +111,7 @@ class PendingOutcomes:
             self.remove(next(iter(self._by_number.values())))
 
     def remove(self, one: PendingOutcome) -> None:
-        """Remove one that is settled, or never will be."""
+        """Remove an operation that is settled, or never will be."""
         del self._by_number[one.number]
         self._by_token.pop(one.call_token, None)
         self._by_token.pop(one.read_token, None)
@@ -143,18 +143,18 @@ class PendingOutcomes:
 
     @property
     def wake_at(self) -> int | None:
-        """When the first object is to be read."""
+        """The time at which the first object is to be read; ``None`` for never."""
         times = [one.read_at for one in self._by_number.values()]
         return min((time for time in times if time is not None), default=None)
 
 
 class Reconciler:
-    """The operations whose outcome is unknown.
+    """Determines the outcome of operations whose outcome is unknown.
 
     Args:
         audit: makes the records.
-        deadline: nanoseconds that a reading has.
-        next_token: of a reading.
+        deadline: the nanoseconds allowed for a reading.
+        next_token: returns the token of a reading.
         class_name: returns ``package:class`` by the class's number in the feed.
     """
 
@@ -180,11 +180,11 @@ class Reconciler:
         """Take an operation whose outcome is unknown.
 
         Args:
-            operation: it.
-            record: as published.
-            call_token: of the call without an answer; 0 where each was answered.
+            operation: the operation.
+            record: its published record.
+            call_token: the token of the call without an answer; 0 where each was answered.
             now: the gateway's clock.
-            reported: each was answered, so that nothing is on its way any more.
+            reported: each was answered, so that nothing is under way any more.
         """
         entry = operation.plan.target.entry
         sampled = entry.record.properties_sampled if entry is not None else 0
@@ -217,7 +217,7 @@ class Reconciler:
         return self._judge(one, entry, now, is_read_back=one.reported)
 
     def noticed(self, records: Iterable[Record], now: int) -> list[Effect]:
-        """Look at the records of objects."""
+        """Examine the records of objects."""
         if not self._pending:
             return []
         effects: list[Effect] = []
@@ -230,7 +230,7 @@ class Reconciler:
         return effects
 
     def tick(self, now: int) -> list[Effect]:
-        """Do what `wake_at` was for."""
+        """Do the work that is due at `wake_at`."""
         effects: list[Effect] = []
         for one in self._pending:
             if one.read_at is None or one.read_at > now:
@@ -243,7 +243,7 @@ class Reconciler:
 
     @property
     def wake_at(self) -> int | None:
-        """When `tick` has something to do."""
+        """The time at which `tick` has work; ``None`` for never."""
         return self._pending.wake_at
 
     def _noticed(
@@ -268,7 +268,7 @@ class Reconciler:
             one: the set.
             entry: the object.
             now: the gateway's clock.
-            is_read_back: it was read after all was reported as done, so what is found counts.
+            is_read_back: it was read after all was reported as done, so the values found decide.
         """
         operation = one.operation
         shows_outcomes = operation.plan.target.source.shows_outcomes

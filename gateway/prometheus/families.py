@@ -1,4 +1,4 @@
-"""What the elements of a class are called as metrics, and how their values are converted.
+"""Metric families of the elements of a class: their names, and the conversion of values.
 
 Names, base units and types follow Prometheus' "Metric and label naming"
 (https://prometheus.io/docs/practices/naming/): ``amqp_PACKAGE_CLASS_ELEMENT``, with the base unit where the
@@ -58,7 +58,7 @@ DEFAULT_CLASSES: Final[Mapping[str, tuple[str, ...]]] = {
     "openamq.org.server:broker": ("locked", "messages", "consumers"),
     "openamq.org.server:queue": ("pending", "consumers", "messages_in", "messages_out", "drop_count"),
 }
-"""What is shown where nothing else is configured: depths, consumers, counters for rates, and alarms."""
+"""The elements shown where nothing else is configured: depths, consumers, counters for rates, and alarms."""
 
 _UNITS: Final[Mapping[str, tuple[str, float]]] = {
     "octets": ("bytes", 1.0),
@@ -70,7 +70,7 @@ _UNITS: Final[Mapping[str, tuple[str, float]]] = {
     "microseconds": ("seconds", 1e-6),
     "nanoseconds": ("seconds", 1e-9),
 }
-"""Units that Prometheus has a base unit for, and by what a value is multiplied."""
+"""Units that Prometheus has a base unit for: the base unit, and the factor of values."""
 
 _NANOSECOND: Final = 1e-9
 _WORDS: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
@@ -82,11 +82,11 @@ class Family:
     """A metric family made of one element of a class.
 
     Attributes:
-        name: without the ``_total`` of a counter.
+        name: its name, without the ``_total`` of a counter.
         kind: ``counter`` or ``gauge``.
-        help: for people.
-        factor: by which values are multiplied.
-        states: of an enumeration, what travels and what it is called: the label ``state`` of a series whose
+        help: its description for people.
+        factor: the factor of values.
+        states: for an enumeration, each encoded value and its label: the label ``state`` of a series whose
             value is 1. Empty for numbers.
     """
 
@@ -101,7 +101,7 @@ def families_of(schema: ClassSchema, classes: Mapping[str, Sequence[str]]) -> di
     """Return the families of a class, by the positions of their elements.
 
     Args:
-        schema: of the class.
+        schema: the schema of the class.
         classes: by patterns of ``package:class``, of which the first that fits counts, the patterns of the
             elements; all as of a shell. Elements that have no number for a value are passed over.
     """
@@ -120,7 +120,7 @@ def families_of(schema: ClassSchema, classes: Mapping[str, Sequence[str]]) -> di
 
 
 def family_of(schema: ClassSchema, element: Element) -> Family | None:
-    """Return what an element is as a metric; ``None`` where its values are no numbers."""
+    """Return the metric family of an element; ``None`` where its values are no numbers."""
     name = f"amqp_{snake_case(schema.key.package)}_{snake_case(schema.key.name)}_{snake_case(element.name)}"
     text = f"{element.description or element.label or element.name} ({schema.key} {element.name})"
     if element.values:
@@ -145,17 +145,17 @@ def family_of(schema: ClassSchema, element: Element) -> Family | None:
 
 
 def snake_case(name: str) -> str:
-    """A name of any kind as part of a metric's or a label's: ``messagesReady`` as ``messages_ready``."""
+    """Return a name as part of a metric's or a label's name: ``messagesReady`` as ``messages_ready``."""
     words = _ODD.sub("_", _WORDS.sub("_", name)).strip("_").lower()
     return words or "unnamed"
 
 
 def number_of(value: FeedValue | None) -> float | None:
-    """Return a value as a number: a boolean is 0 or 1; ``None`` for what is none."""
+    """Return a value as a number: a boolean is 0 or 1; ``None`` for any other value."""
     return float(value) if isinstance(value, bool | int | float) else None
 
 
 def _ending(name: str, unit: str) -> str:
-    """``name`` with its unit at the end, once, and not in another word for it besides."""
+    """Return ``name`` with its unit at the end, once, and without another word for the unit."""
     stem = name.removesuffix("_octets") if unit == "bytes" else name
     return stem if stem.endswith(f"_{unit}") else f"{stem}_{unit}"

@@ -1,6 +1,6 @@
 """The objects of the chosen classes that are fresh now, and the page of them that Prometheus reads.
 
-Prometheus takes a value for what is true at the instant of the scrape. So nothing is shown of a source that
+Prometheus assumes that a value is true at the instant of the scrape. So nothing is shown of a source that
 is not trusted, of an agent that is silent, or before the core has sent everything; a series that is missing
 is what Prometheus itself calls stale.
 """
@@ -30,13 +30,13 @@ _OWN_LABELS: Final = frozenset({"source", "agent", "state"})
 
 @dataclass(frozen=True, slots=True)
 class ShownClass:
-    """One version of a class that was chosen.
+    """One version of a chosen class.
 
     Attributes:
         name: ``package:class``.
-        families: by position of the element.
+        families: the metric families by position of the element.
         indexed: positions and label names of the elements that distinguish its objects.
-        positions: all of these, whose values are kept.
+        positions: all of these positions, whose values are kept.
     """
 
     name: str
@@ -45,13 +45,13 @@ class ShownClass:
     positions: frozenset[int]
 
     def wanted(self, values: Mapping[int, FeedValue]) -> dict[int, FeedValue]:
-        """Of an object's values those that are shown, or name it."""
+        """Return those of an object's values that are shown, or name it."""
         return {position: value for position, value in values.items() if position in self.positions}
 
 
 @dataclass(slots=True, eq=False)
 class ShownObject(ReplicaObject[Group]):
-    """An object of a chosen class, with the values of what is shown and of what names it, by position."""
+    """An object of a chosen class, with the values that are shown, or name it, by position."""
 
     row: int
     in_class: ShownClass
@@ -64,7 +64,7 @@ class ShownObjects(FeedView[ShownClass, None, ShownObject, Group]):
 
     Args:
         classes: the chosen elements, as `families_of` takes them.
-        clock: now, in nanoseconds since 1970-01-01 UTC.
+        clock: returns the time, in nanoseconds since 1970-01-01 UTC.
     """
 
     def __init__(self, classes: Mapping[str, Sequence[str]], clock: Callable[[], int]) -> None:
@@ -80,7 +80,7 @@ class ShownObjects(FeedView[ShownClass, None, ShownObject, Group]):
         self._replica.work_off(now)
 
     def disconnected(self, reason: str) -> None:  # noqa: ARG002  as of every subscriber; the link logs it
-        """The core cannot be reached: nothing is fresh."""
+        """Mark everything stale, because the core cannot be reached."""
         self._replica.disconnected(self._clock())
 
     # ---- what the replica calls ---------------------------------------------------------------------------
@@ -90,7 +90,7 @@ class ShownObjects(FeedView[ShownClass, None, ShownObject, Group]):
         return Group(source, agent)
 
     def version_of(self, record: ClassRecord) -> ShownClass | None:
-        """Take the chosen elements of a class."""
+        """Return the chosen elements of a class; ``None`` where there are none."""
         schema = record.schema
         families = families_of(schema, self._chosen)
         if not families:
@@ -142,11 +142,11 @@ class ShownObjects(FeedView[ShownClass, None, ShownObject, Group]):
 
     @property
     def is_whole(self) -> bool:
-        """Whether the core is there, and has sent everything."""
+        """Whether the core is connected, and has sent everything."""
         return self._replica.is_complete
 
     def __len__(self) -> int:
-        """Return how many objects of the chosen classes are known."""
+        """Return the number of known objects of the chosen classes."""
         return sum(map(len, self._objects.values()))
 
     @property
@@ -200,7 +200,7 @@ def _labels(source: SourceRecord, shown: ShownObject) -> dict[str, str]:
 
 
 def _text(value: FeedValue | None) -> str:
-    """Return what a label says: of a reference the own name of what it leads to."""
+    """Return the text of a label; for a reference the own name of its target."""
     if isinstance(value, ObjectLink):
         return (parts(value.stable_name) or (None,))[-1] or value.stable_name
     return "" if value is None else str(value)
@@ -216,7 +216,7 @@ def encode(metrics: Iterable[Metric], accept: str) -> tuple[bytes, str]:
     """Return body and content type of a page.
 
     Args:
-        metrics: what is on it.
+        metrics: the metrics on it.
         accept: the request's header, which chooses between Prometheus' text format and OpenMetrics.
     """
     encoder, content_type = choose_encoder(accept)
@@ -237,8 +237,9 @@ def metrics_of(objects: ShownObjects, max_series: int) -> Iterator[Metric]:
     """Make the metrics of objects.
 
     Args:
-        objects: what is shown.
-        max_series: at most so many series. An object beyond is left out whole, and counted by its class.
+        objects: the shown objects.
+        max_series: the maximum number of series. An object beyond is left out whole, and counted by its
+            class.
     """
     up = Metric(UP, "1 where the gateway's core has sent everything; 0: no object is shown.", "gauge")
     up.add_sample(UP, {}, float(objects.is_whole))
@@ -261,7 +262,7 @@ def metrics_of(objects: ShownObjects, max_series: int) -> Iterator[Metric]:
 
 
 def _metrics_of_class(objects: ShownObjects, class_name: str, room: int) -> tuple[list[Metric], int, int]:
-    """Return the metrics of a class, how many series they have, and how many objects found no room."""
+    """Return the metrics of a class, the number of their series, and the number of objects without room."""
     metrics = {
         family.name: Metric(family.name, family.help, family.kind) for family in objects.families(class_name)
     }

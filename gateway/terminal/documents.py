@@ -37,11 +37,11 @@ from gateway.terminal.view import (
 )
 
 Document = dict[str, Any]
-"""What `json` writes."""
+"""A JSON object, as `json` writes it."""
 
 
 def values_document(known: KnownObject, elements: Iterable[Element]) -> Document:
-    """Values by name; absent ones are left out."""
+    """Return values by name; absent ones are left out."""
     values = ((element, known.value(element.name)) for element in elements)
     return {
         element.name: json_form(element, value, known.source)
@@ -51,7 +51,7 @@ def values_document(known: KnownObject, elements: Iterable[Element]) -> Document
 
 
 def brief_document(known: KnownObject, view: TerminalView) -> Document:
-    """Return an object without its values."""
+    """Return the document of an object without its values."""
     record = known.record
     return {
         "object": known.path,
@@ -67,7 +67,7 @@ def brief_document(known: KnownObject, view: TerminalView) -> Document:
 
 
 def object_document(known: KnownObject, view: TerminalView, elements: Iterable[Element]) -> Document:
-    """Return an object with the values of these elements."""
+    """Return the document of an object with the values of these elements."""
     record = known.record
     # Gone through twice.
     elements = tuple(elements)
@@ -100,7 +100,7 @@ def answer_document(
 
 
 def operation_document(record: OperationRecord, view: TerminalView) -> Document:
-    """Return an operation as it stands."""
+    """Return the document of an operation."""
     source = view.source_name(record.source)
     described = descriptions(view, record.class_name, record.method)
     return {
@@ -126,7 +126,7 @@ def operation_document(record: OperationRecord, view: TerminalView) -> Document:
 
 
 def descriptions(view: TerminalView, class_name: str, method: str = "") -> dict[str, Element | Argument]:
-    """Return what describes values, by name: a method's arguments, or a class's elements."""
+    """Return the descriptions of values, by name: a method's arguments, or a class's elements."""
     in_class = view.classes.get(class_name)
     if in_class is None:
         return {}
@@ -145,7 +145,7 @@ def named_values(
 
 
 def source_document(record: SourceRecord, view: TerminalView) -> Document:
-    """Return a source."""
+    """Return the document of a source."""
     objects = sum(key.source == record.number for key in view.objects)
     return {
         "source": record.name,
@@ -162,7 +162,7 @@ def source_document(record: SourceRecord, view: TerminalView) -> Document:
 
 
 def event_document(event: EventOccurred) -> Document:
-    """Return an event."""
+    """Return the document of an event."""
     record = event.record
     described = event.in_class.schema.arguments
     return {
@@ -185,7 +185,7 @@ def event_document(event: EventOccurred) -> Document:
 
 
 def change_document(change: FeedChange, view: TerminalView, now: int) -> Document:
-    """Make one line of ``watch --json``; ``time`` is when the command received it."""
+    """Make one line of ``watch --json``; ``time`` is the time of receipt."""
     return {"time": time_text(now), "kind": KINDS[type(change)], **_details(change, view)}
 
 
@@ -277,11 +277,11 @@ def time_text(time: int) -> str | None:
 
 
 def json_form(described: Element | Argument, value: FeedValue, source: str) -> object:
-    """A value as JSON has it: labels of enumerations, RFC 3339, integer nanoseconds, hexadecimal, paths.
+    """Return a value for JSON: labels of enumerations, RFC 3339, integer nanoseconds, hexadecimal, paths.
 
     Args:
-        described: whose value it is.
-        value: it.
+        described: the element or argument of the value.
+        value: the value.
         source: name of the source, for references.
     """
     if isinstance(value, ObjectLink):
@@ -309,7 +309,7 @@ def text_form(described: Element | Argument, value: FeedValue, source: str) -> s
 
 
 def duration_text(nanoseconds: int) -> str:
-    """``90 s``, ``1.5 s`` or ``250 ms``: exact, and as `gateway.feed.values` reads it."""
+    """Return ``90 s``, ``1.5 s`` or ``250 ms``: exact, and as `gateway.feed.values` reads it."""
     for unit, size in (("s", _SECOND), ("ms", 10**6), ("us", 10**3)):
         # Three digits behind the point at most, so that the text is exact.
         if nanoseconds % (size // 1000 or 1) == 0 and abs(nanoseconds) >= size:
@@ -319,12 +319,12 @@ def duration_text(nanoseconds: int) -> str:
 
 
 def link_path(link: ObjectLink, source: str) -> str:
-    """Return what the object that a reference leads to is called at the command line."""
+    """Return the path of the object that a reference leads to, as at the command line."""
     return path_of(source, link.class_name, link.stable_name)
 
 
 def _inner(value: object, source: str) -> object:
-    """Convert what is inside a map or list, whose type is in no schema."""
+    """Convert a value inside a map or list, whose type is in no schema."""
     if isinstance(value, ObjectLink):
         return link_path(value, source)
     if isinstance(value, Mapping):

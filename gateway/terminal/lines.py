@@ -31,13 +31,13 @@ from gateway.terminal.view import (
 )
 
 ABSENT = "(absent)"
-"""How a value that is not there is shown; no value of ours looks so but a text that says it."""
+"""The text of an absent value; no value of ours looks so but a text that says it."""
 
 _INDENT = "  "
 
 
 def aligned(rows: Iterable[Sequence[str]]) -> list[str]:
-    """Rows as lines, each column as wide as its widest cell but for the last."""
+    """Return rows as lines, each column as wide as its widest cell but for the last."""
     rows = list(rows)
     # The last column is not filled up, so that lines do not end in spaces, or wrap for them.
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)][:-1]
@@ -48,7 +48,7 @@ def aligned(rows: Iterable[Sequence[str]]) -> list[str]:
 
 
 def value_rows(known: KnownObject, elements: Iterable[Element]) -> list[tuple[str, str]]:
-    """Name and value of elements, with unit."""
+    """Return name and value of elements, with unit."""
     return [
         (element.name, value_with_unit(element, known.value(element.name), known.source))
         for element in elements
@@ -56,7 +56,7 @@ def value_rows(known: KnownObject, elements: Iterable[Element]) -> list[tuple[st
 
 
 def object_lines(known: KnownObject, view: TerminalView) -> list[str]:
-    """Return an object with all its values."""
+    """Return the lines of an object with all its values."""
     record = known.record
     stale = view.stale_since(known)
     about = [
@@ -79,7 +79,7 @@ def object_lines(known: KnownObject, view: TerminalView) -> list[str]:
 
 
 def tree_lines(view: TerminalView, pattern: Pattern) -> Iterator[str]:
-    """Objects below their sources and parents; one whose parent is not meant stands below its source."""
+    """Yield objects below their sources and parents; one whose parent is not selected is below its source."""
     meant = {known.key: known for known in pattern.objects(view)}
     # A source is known by its number, an object by its key.
     children: dict[ObjectKey | int, list[KnownObject]] = {}
@@ -101,7 +101,7 @@ def tree_lines(view: TerminalView, pattern: Pattern) -> Iterator[str]:
 def _below(
     children: Mapping[ObjectKey | int, list[KnownObject]], place: ObjectKey | int, depth: int
 ) -> Iterator[str]:
-    """Yield what stands below a source or an object; a circle of parents is nowhere below a source."""
+    """Yield the lines below a source or an object; a circle of parents is nowhere below a source."""
     # A stack instead of recursion: a peer decides how deep its objects are nested.
     stack = [(known, depth) for known in reversed(children.get(place, ()))]
     while stack:
@@ -111,7 +111,7 @@ def _below(
 
 
 def summary_rows(view: TerminalView, pattern: Pattern) -> Iterator[tuple[str, str, str]]:
-    """Source, class and how many objects of it are meant."""
+    """Yield source, class and the number of its selected objects."""
     counts: dict[tuple[str, str], int] = {}
     for known in pattern.objects(view):
         place = (known.source, known.class_name)
@@ -160,7 +160,7 @@ def _state(state: str, detail: str) -> str:
 
 
 def operation_line(record: OperationRecord, view: TerminalView) -> str:
-    """Who wanted what done to which object, and what came of it."""
+    """Return an operation as one line: principal, request, object and outcome."""
     source = view.source_name(record.source)
     described = descriptions(view, record.class_name, record.method)
     absent = (f"{name}={ABSENT}" for name in record.absent)
@@ -175,7 +175,7 @@ def operation_line(record: OperationRecord, view: TerminalView) -> str:
 def assignments(
     values: Mapping[str, FeedValue], described: Mapping[str, Element | Argument], source: str
 ) -> str:
-    """``name=value name=value``, as they are written on a command line."""
+    """Return ``name=value name=value``, as on a command line."""
     unknown = Element("", ValueType.STRING)
     return " ".join(
         f"{name}={text_form(described.get(name, unknown), value, source)}" for name, value in values.items()

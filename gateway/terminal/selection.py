@@ -1,8 +1,8 @@
-"""Finds objects by what users write: paths, abbreviations of paths, patterns, native ids.
+"""Finding objects by the text that users write: paths, abbreviations of paths, patterns, native ids.
 
 A path is ``SOURCE/PACKAGE:CLASS/NAME`` with the stable name at its end, which may hold slashes. Any part may
-be shortened where that still means one object; who changes something has to write all of it, because what a
-shortened name means depends on what else there is.
+be shortened where that still means one object; for a change the path must be whole, because the meaning of a
+shortened name depends on the other objects.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from gateway.terminal.view import (
 )
 
 _MAX_COMPARED: Final = 20_000
-"""Paths that one which does not exist is compared with, to say which may have been meant."""
+"""The maximum number of paths that one which does not exist is compared with, for a hint."""
 
 _CANDIDATES: Final = 10
 
@@ -42,9 +42,9 @@ class NotOneObjectError(Exception):
     """A text means no object, or several.
 
     Attributes:
-        text: what was written.
+        text: the text as written.
         candidates: paths of the objects that may be meant, a few of them.
-        several: how many objects it means; 0 where it means none.
+        several: the number of objects that it means; 0 where it means none.
         ended: the last object of this name, where it is gone.
     """
 
@@ -59,11 +59,11 @@ class NotOneObjectError(Exception):
 
 
 def find_object(view: TerminalView, text: str, *, whole: bool = False) -> KnownObject:
-    """Return the one object that ``text`` means: a path, or what the agent calls it (its native id).
+    """Return the one object that ``text`` means: a path, or a native id.
 
     Args:
-        view: what there is.
-        text: as it was written.
+        view: the known objects.
+        text: the text as written.
         whole: take no abbreviation but a class without its package.
 
     Raises:
@@ -79,7 +79,7 @@ def find_object(view: TerminalView, text: str, *, whole: bool = False) -> KnownO
 
 
 def by_native_id(view: TerminalView, text: str) -> list[KnownObject]:
-    """Return the objects that their agents call so."""
+    """Return the objects that have this native id."""
     return [known for known in view.objects.values() if known.record.native_id == text]
 
 
@@ -112,7 +112,7 @@ def find_objects(view: TerminalView, text: str, *, whole: bool = False) -> list[
 
 
 def _rank(known: KnownObject, source: str, class_name: str, name: str) -> tuple[int, int, int] | None:
-    """Return how well a path fits an object, the better the smaller; ``None`` where it does not."""
+    """Return the rank of a path's fit to an object, the smallest the best; ``None`` where it does not fit."""
     record, key = known.record, known.in_class.schema.key
     if not known.source.startswith(source):
         return None
@@ -136,7 +136,7 @@ def _rank(known: KnownObject, source: str, class_name: str, name: str) -> tuple[
 
 
 def _alike(view: TerminalView, text: str, *, whole: bool) -> list[str]:
-    """Paths that may have been meant."""
+    """Return paths that may have been meant."""
     if whole:
         # The user wrote less than all of it, which is refused here: what it would have meant is shown.
         shortened = find_objects(view, text)
@@ -169,10 +169,10 @@ def _ended(view: TerminalView, text: str) -> Deleted | None:
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """Which objects are meant by ``SOURCE/CLASS/NAME`` with ``*``, ``?`` and ``[...]`` as of a shell.
+    """A selection of objects by ``SOURCE/CLASS/NAME`` with ``*``, ``?`` and ``[...]`` as of a shell.
 
-    What is left out at the end, or empty, does not narrow. ``*`` stands for slashes too. ``CLASS`` is a class
-    with or without its package, ``NAME`` a stable name or the object's own.
+    A part that is left out at the end, or empty, selects all. ``*`` stands for slashes too. ``CLASS`` is a
+    class with or without its package, ``NAME`` a stable name or the object's own.
     """
 
     source: re.Pattern[str]
@@ -181,12 +181,12 @@ class Pattern:
 
     @classmethod
     def of(cls, text: str) -> Pattern:
-        """Return the pattern that was written; an empty one means everything."""
+        """Return the pattern that was written; an empty one selects everything."""
         source, class_name, name, *_ = (*text.split("/", 2), "", "", "")
         return cls(*(re.compile(fnmatch.translate(part or "*")) for part in (source, class_name, name)))
 
     def has(self, source: str, class_name: str, stable_name: str, leaf_name: str) -> bool:
-        """Return whether an object of these names is meant; its class is ``package:class``."""
+        """Return whether an object of these names is selected; its class is ``package:class``."""
         return (
             self.has_source(source)
             and self.has_class(class_name)
@@ -194,25 +194,25 @@ class Pattern:
         )
 
     def has_source(self, source: str) -> bool:
-        """Return whether objects of a source of this name may be meant."""
+        """Return whether objects of a source of this name may be selected."""
         return self.source.match(source) is not None
 
     def has_class(self, class_name: str) -> bool:
-        """Return whether objects of the class ``package:class`` may be meant."""
+        """Return whether objects of the class ``package:class`` may be selected."""
         return any(self.class_name.match(name) for name in (class_name, class_name.split(":", 1)[-1]))
 
     def names_all(self) -> bool:
-        """Return whether nothing is narrowed but the source, so that what concerns no object is meant too."""
+        """Return whether only the source is narrowed, so that changes that concern no object are selected."""
         everything = fnmatch.translate("*")
         return self.class_name.pattern == self.name.pattern == everything
 
     def objects(self, view: TerminalView) -> Iterator[KnownObject]:
-        """Yield the objects that are meant, by source, class and stable name."""
+        """Yield the selected objects, by source, class and stable name."""
         found = [known for known in view.objects.values() if self.fits(known)]
         return iter(sorted(found, key=lambda known: (known.record.source, known.class_name, _order(known))))
 
     def fits(self, known: KnownObject) -> bool:
-        """Return whether this object is meant."""
+        """Return whether this object is selected."""
         return self.has(known.source, known.class_name, known.record.stable_name, known.record.leaf_name)
 
 
@@ -249,7 +249,7 @@ def concerns(  # noqa: PLR0911  one for each kind
 def _concerns_link(
     pattern: Pattern, source: str, link: ObjectLink | None, number: int, view: TerminalView
 ) -> bool:
-    """Whether the pattern selects the object, which may be gone; without one, everything of the source."""
+    """Return whether the object, which may be gone, is selected; without one, everything of the source."""
     if link is None:
         return pattern.has_source(source) and pattern.names_all()
     known = view.linked(link, number)

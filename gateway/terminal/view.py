@@ -1,4 +1,4 @@
-"""Everything that the feed contains, by key, and what changes in it while a command watches."""
+"""The contents of the feed, by key, and the changes in it while a command watches."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def path_of(source: str, class_name: str, stable_name: str) -> str:
     Args:
         source: name of its source.
         class_name: ``package:class``.
-        stable_name: of the object; it may contain slashes.
+        stable_name: the stable name of the object; it may contain slashes.
     """
     return f"{source}/{class_name}/{stable_name}"
 
 
 class ObjectKey(NamedTuple):
-    """Number of the source, ``package:class`` and row of an object. No other object ever has the same."""
+    """The number of the source, ``package:class`` and row of an object. No other object ever has the same."""
 
     source: int
     class_name: str
@@ -211,33 +211,33 @@ _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 
 _KEPT = 10_000
-"""The last ends, events and operations are remembered, so many of each; a snapshot contains fewer."""
+"""The number of the last ends, events and operations that are remembered, each; a snapshot contains fewer."""
 
 
 @dataclass(slots=True, eq=False)
 class _Shown(ShownObject[Group]):
-    """What the replica knows of an object."""
+    """The replica's data of an object."""
 
     key: ObjectKey
 
 
 class TerminalView(FeedView[ClassRecord, EventClassRecord, _Shown, Group]):
-    """What the gateway knows, for as long as a command runs.
+    """The contents of the feed, for as long as a command runs.
 
     Args:
-        clock: now, in nanoseconds since 1970-01-01 UTC.
+        clock: returns the time, in nanoseconds since 1970-01-01 UTC.
 
     Attributes:
-        hello: of the core; ``None`` before it said anything.
-        sources: by number.
+        hello: the first message of the core; ``None`` before it was received.
+        sources: the sources by number.
         classes: the last version of each that was received, by ``package:class``.
         event_classes: likewise, by ``package:event``.
-        objects: by key.
-        ends: of objects, the last ones, by number.
-        events: the last ones, by id.
-        alarms: the active ones, by number.
-        operations: the last ones, by id.
-        event_log: its state; ``None`` before it was received.
+        objects: the objects by key.
+        ends: the last ends of objects, by number.
+        events: the last events, by id.
+        alarms: the active alarms, by number.
+        operations: the last operations, by id.
+        event_log: the state of the event log; ``None`` before it was received.
     """
 
     def __init__(self, clock: Callable[[], int]) -> None:
@@ -266,7 +266,7 @@ class TerminalView(FeedView[ClassRecord, EventClassRecord, _Shown, Group]):
         return self._replica.is_complete
 
     def received(self, message: FeedMessage) -> list[FeedChange]:
-        """Apply a message. Return what it changed; nothing for the first snapshot."""
+        """Apply a message; return the changes. The first snapshot is no change."""
         now = self._clock()
         if isinstance(message, Hello):
             self.hello = message
@@ -301,9 +301,9 @@ class TerminalView(FeedView[ClassRecord, EventClassRecord, _Shown, Group]):
         return self.objects.get(ObjectKey(source, link.class_name, link.row))
 
     def stale_since(self, known: KnownObject) -> int:
-        """Return since when an object's values are stale, in nanoseconds since 1970; 0 while they are fresh.
+        """Return the time since which an object is stale, in nanoseconds since 1970; 0 while it is fresh.
 
-        For an object that was deleted, this is the answer for its agent.
+        For an object that was deleted, this is the time of its agent.
         """
         shown = self._shown.get(known.key)
         if shown is not None:
@@ -355,7 +355,7 @@ class TerminalView(FeedView[ClassRecord, EventClassRecord, _Shown, Group]):
         return [shown for key, shown in self._shown.items() if key.source == source]
 
     def show(self, record: ObjectRecord, version: ClassRecord, shown: _Shown | None, group: Group) -> _Shown:
-        """Report an object that is new, or what of it has changed."""
+        """Report an object that is new, or its changed values."""
         known = KnownObject(self.sources[record.source].name, version, record)
         former = self.objects.get(known.key)
         self.objects[known.key] = known
@@ -368,7 +368,7 @@ class TerminalView(FeedView[ClassRecord, EventClassRecord, _Shown, Group]):
         return shown
 
     def change(self, record: UpdateRecord, version: ClassRecord, shown: _Shown) -> None:  # noqa: ARG002
-        """Report what has changed of an object."""
+        """Report the changed values of an object."""
         former = self.objects[shown.key]
         # An update has what changed only, and a record here has all values.
         values = {**former.record.values, **record.values}
@@ -446,7 +446,7 @@ class TerminalView(FeedView[ClassRecord, EventClassRecord, _Shown, Group]):
             self._happened.append(EventLogChanged(record))
 
     def operation_changed(self, record: OperationRecord) -> None:
-        """Report an operation that is new, or of which more is known."""
+        """Report an operation that is new, or has changed."""
         former = self.operations.get(record.operation_id)
         _remember(self.operations, record.operation_id, record)
         if former != record:

@@ -25,7 +25,7 @@ _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 class Form(enum.Enum):
-    """How a column is shown to people."""
+    """The form of a column's values for people."""
 
     TEXT = "text"
     COUNT = "count"
@@ -40,12 +40,12 @@ class Column:
     """A column of a table.
 
     Attributes:
-        name: in rows and JSON.
-        heading: for people.
-        form: likewise.
-        absent: what is shown where there is no value.
+        name: its name in rows and JSON.
+        heading: its heading for people.
+        form: the form of its values for people.
+        absent: the text where there is no value.
         optional: it is not shown where no row has a value.
-        most: characters that are shown of a text; 0 for all.
+        most: the maximum length of a shown text, in characters; 0 for all.
     """
 
     name: str
@@ -58,15 +58,15 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """An answer.
+    """A table of a report.
 
     Attributes:
-        name: in JSON.
-        title: for people.
-        columns: what people are shown; rows may hold more.
-        rows: in the order in which they matter.
-        of: how many rows there are in all; ``rows`` are the first of them.
-        nothing: what no rows mean.
+        name: its name in JSON.
+        title: its title for people.
+        columns: the columns that people are shown; rows may hold more.
+        rows: the rows in order of importance.
+        of: the number of rows in all; ``rows`` are the first of them.
+        nothing: the meaning of a table without rows.
         by_source: people are shown the rows of a source together.
     """
 
@@ -81,11 +81,12 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """What is drawn over time, in steps.
+    """The data drawn over time, in steps.
 
     Attributes:
-        drawn: from the first record to the last.
-        step_seconds: length of a step; ``step`` in rows: seconds from the begin of ``drawn`` to the step's.
+        drawn: the period from the first record to the last.
+        step_seconds: the length of a step; ``step`` in rows: seconds from the begin of ``drawn`` to the
+            step's.
         throughput: ``source``, ``step``, ``published``, ``delivered``, ``acknowledged`` per second.
         depths: ``queue``, ``step``, ``messages`` of the queues that matter most.
         events: ``severity``, ``step``, ``events``.
@@ -102,14 +103,14 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Everything that was asked of a period.
+    """The report of a period.
 
     Attributes:
-        log: path of the log's folder.
-        period: what was asked for.
-        contents: what there was, by name: see `gateway.analytics.reports.quality.contents`.
-        tables: the answers, in order.
-        series: what the page draws, each broker once.
+        log: the path of the log's folder.
+        period: the requested period.
+        contents: the contents of the period, by name: see `gateway.analytics.reports.quality.contents`.
+        tables: the tables, in order.
+        series: the data that the page draws, each broker once.
         again: sources whose broker totals and page count by another source.
     """
 
@@ -121,15 +122,15 @@ class Report:
     again: frozenset[str] = frozenset()
 
     def table(self, name: str) -> Table:
-        """Return the answer of this name."""
+        """Return the table of this name."""
         return next(table for table in self.tables if table.name == name)
 
     def once(self, name: str) -> list[Row]:
-        """Return the rows of a table that are of no broker which is counted by another source."""
+        """Return the rows of a table, without brokers that are counted by another source."""
         return [row for row in self.table(name).rows if row["source"] not in self.again]
 
     def as_json(self, most_rows: int | None = None) -> dict[str, object]:
-        """For programs: times as text, everything else as it is; of a table ``most_rows`` rows at most."""
+        """Return the report for programs: times as text, else unchanged; ``most_rows`` rows a table."""
         return {
             "log": self.log,
             "begin": _plain(self.period.begin),
@@ -144,7 +145,7 @@ class Report:
 
 
 def collected(frame: DataFrame) -> list[dict[str, Value]]:
-    """The rows of a small DataFrame; times in UTC (PySpark's own would be local time without a zone)."""
+    """Return the rows of a small DataFrame; times in UTC (PySpark's would be local time without a zone)."""
     times = {name.name for name in frame.schema.fields if isinstance(name.dataType, TimestampType)}
     columns = [F.unix_micros(name).alias(name) if name in times else F.col(name) for name in frame.columns]
     return [
@@ -154,7 +155,7 @@ def collected(frame: DataFrame) -> list[dict[str, Value]]:
 
 
 def number(row: Row, name: str) -> float:
-    """Return a number of a row; what is not there counts as 0."""
+    """Return a number of a row; an absent one counts as 0."""
     value = row[name]
     assert value is None or isinstance(value, int | float)
     return 0.0 if value is None else float(value)
@@ -184,7 +185,7 @@ _REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}"
 
 
 def readable(value: Value, form: Form = Form.TEXT) -> str:
-    """Return a value as its column shows it; what is absent is shown as nothing."""
+    """Return a value as its column shows it; an absent one is empty."""
     if value is None:
         return ""
     if isinstance(value, dt.datetime):
@@ -199,12 +200,12 @@ def readable(value: Value, form: Form = Form.TEXT) -> str:
 
 
 def printable(text: str) -> str:
-    """Names are a stranger's: nothing in them may move a cursor or set a colour."""
+    """Return a stranger's text without unprintable characters, which may move a cursor or set a colour."""
     return "".join(character if character.isprintable() else _REPLACEMENT for character in text)
 
 
 def rounded(value: float) -> str:
-    """A number with three digits that matter, all digits before the point, and no empty ones behind it."""
+    """Return a number with three significant digits, all digits before the point, and no zeros at the end."""
     if value == 0:
         return "0"
     # 999.5 and more is rounded to four digits.
@@ -215,7 +216,7 @@ def rounded(value: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """In the two largest units that it has: ``2 h 5 min``, ``12 s``, ``0.25 s``."""
+    """Return a duration in its two largest units: ``2 h 5 min``, ``12 s``, ``0.25 s``."""
     sign, rest = ("-", -seconds) if seconds < 0 else ("", seconds)
     # Below a minute the fraction matters; above it a second does.
     if rest < _UNITS[-2][0]:
@@ -230,7 +231,7 @@ def duration(seconds: float) -> str:
 
 
 def cut(text: str, length: int) -> str:
-    """No more than ``length`` characters of it; one of them shows that there are more.
+    """Return at most ``length`` characters of ``text``; one of them shows that there are more.
 
     A sentence keeps its beginning. A name, which has no space, keeps both ends: names that begin alike differ
     at their ends.
@@ -242,7 +243,7 @@ def cut(text: str, length: int) -> str:
 
 
 def short(value: float) -> str:
-    """Return a number for a glance: 12.3 k, 4.56 M."""
+    """Return a number in a short form: 12.3 k, 4.56 M."""
     for size, unit in ((1e12, " T"), (1e9, " G"), (1e6, " M"), (1e4, " k")):
         if abs(value) >= size:
             return f"{rounded(value / (1e3 if unit == ' k' else size))}{unit}"
@@ -250,7 +251,7 @@ def short(value: float) -> str:
 
 
 def write_files(report: Report, folder: Path) -> list[Path]:
-    """Write ``report.json`` and a CSV file for each table; returns the files.
+    """Write ``report.json`` and a CSV file for each table; return the files.
 
     Raises:
         OSError: a file cannot be written.

@@ -1,4 +1,4 @@
-"""What went through each broker, counted once although several sources read it."""
+"""The totals of each broker, counted once although several sources read it."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from gateway.analytics.reports.answers import Row, Value, collected, number
 
 @dataclass(slots=True)
 class Broker:
-    """One broker, and who reads it.
+    """One broker, and its sources.
 
     Attributes:
         readers: its sources.
-        why: they are one, where they are several.
-        counted: those of them that totals are made of: never two that were there at the same time.
+        why: the reasons why they are one, where they are several.
+        counted: the sources of its totals: never two that existed at the same time.
     """
 
     readers: list[Reader]
@@ -35,20 +35,20 @@ class Broker:
 
     @property
     def name(self) -> str:
-        """That of the first source that is counted."""
+        """The name of the first source that is counted."""
         return self.counted[0].source
 
 
 def brokers(
     seen: Sequence[Row], names: Mapping[Reader, str], nodes: Mapping[Reader, Sequence[RunningNode]]
 ) -> list[Broker]:
-    """Return all brokers, or whatever else a source is, in order of their names.
+    """Return all brokers, of whatever kind their sources are, in order of their names.
 
     Args:
-        seen: a row for each source: ``log_id``, ``source``, its ``first`` and ``last`` record, and how many
-            ``messages`` went in and out.
-        names: of `gateway.analytics.brokers.same_as`.
-        nodes: of `gateway.analytics.brokers.running_nodes`.
+        seen: a row for each source: ``log_id``, ``source``, its ``first`` and ``last`` record, and the number
+            of ``messages`` in and out.
+        names: the result of `gateway.analytics.brokers.same_as`.
+        nodes: the result of `gateway.analytics.brokers.running_nodes`.
     """
     by_reader = {Reader(str(row["log_id"]), str(row["source"])): row for row in seen}
     pairs = [
@@ -69,7 +69,7 @@ def brokers(
 
 
 def _counted(readers: Iterable[Reader], seen: Mapping[Reader, Row]) -> list[Reader]:
-    """Return the one with most messages; and others that were there only before or after it."""
+    """Return the source with most messages, and others that existed only before or after it."""
     # Most messages first: of those that read the same broker it missed the least.
     best = sorted(readers, key=lambda reader: (-number(seen[reader], "messages"), reader))
     chosen: list[Reader] = []
@@ -87,10 +87,10 @@ def _meet(one: Row, other: Row) -> bool:
 
 
 def queue_messages(steps: DataFrame) -> DataFrame:
-    """Of each source: ``messages`` that went in and out, by its queues' counters.
+    """Return the ``messages`` in and out of each source, by its queues' counters.
 
     Args:
-        steps: of `gateway.analytics.reports.queues.steps`.
+        steps: the rows of `gateway.analytics.reports.queues.steps`.
     """
     both = F.coalesce(F.col("published"), F.lit(0)) + F.coalesce(F.col("delivered"), F.lit(0))
     return steps.groupBy("log_id", "source").agg(F.sum(both).cast("decimal(38,0)").alias("messages"))
@@ -99,16 +99,16 @@ def queue_messages(steps: DataFrame) -> DataFrame:
 def totals(
     found: Sequence[Broker], steps: DataFrame, growing: DataFrame, connections: DataFrame
 ) -> list[Row]:
-    """One row for each broker, then one for all together (``broker`` null).
+    """Return one row for each broker, then one for all together (``broker`` null).
 
-    Columns: ``broker``, ``sources`` that are it, ``counted`` ones of them, ``why`` they are one;
+    Columns: ``broker``, its ``sources``, the ``counted`` ones of them, ``why`` they are one;
     ``published`` and ``delivered`` messages; ``queues`` with values, those that are ``growing``;
     connections ``opened``, ``ended``, ``open`` at the end.
 
     Args:
-        found: of `brokers`.
-        steps: of `gateway.analytics.reports.queues.steps`.
-        growing: of `gateway.analytics.reports.queues.growth`.
+        found: the result of `brokers`.
+        steps: the rows of `gateway.analytics.reports.queues.steps`.
+        growing: the rows of `gateway.analytics.reports.queues.growth`.
         connections: lives of connections.
     """
     readers = [(*reader, place) for place, broker in enumerate(found) for reader in broker.counted]

@@ -1,4 +1,4 @@
-"""What any class shows: objects, counters, numbers that grow; and the elements that the report knows."""
+"""The tables of any class: objects, counters, numbers that grow; and the elements that the report knows."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ BROKERS: Final = ("rabbitmq", "openamq.org.server", "org.apache.qpid.broker")
 """Packages whose queues are known here: they are left out of the tables of all classes."""
 
 MEGABYTE: Final = 1_048_576
-"""Octets of what OpenAMQ calls a megabyte."""
+"""The octets of an OpenAMQ megabyte."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """An element that the report reads; ``factor`` makes its unit the report's."""
+    """An element that the report reads; ``factor`` converts its unit to the report's."""
 
     element: str
     factor: int = 1
@@ -68,39 +68,39 @@ FLOWS: Final[dict[str, tuple[Measure, ...]]] = {
     "octets_in": (Measure("megabytes_in", MEGABYTE), Measure("byteTotalEnqueues")),
     "octets_out": (Measure("megabytes_out", MEGABYTE), Measure("byteTotalDequeues")),
 }
-"""Counters of a queue by what they are called in a report.
+"""Counters of a queue by their names in a report.
 
-``delivered`` is all that left it for consumers: of a Qpid broker also what was discarded, which it counts
-among what was taken off. ``dropped``: because the queue was full.
+``delivered``: messages that left it for consumers; for a Qpid broker also discarded ones, which it counts
+as dequeued. ``dropped``: messages dropped because the queue was full.
 """
 
 DEPTH: Final = ("messages", "pending", "msgDepth")
-"""Messages on a queue."""
+"""Elements with the number of messages on a queue."""
 
 CONSUMERS: Final = ("consumers", "consumerCount")
-"""Consumers of a queue."""
+"""Elements with the number of consumers of a queue."""
 
 USERS: Final = ("user", "user_name", "authIdentity")
-"""Who opened a connection."""
+"""Elements with the user that opened a connection."""
 
 FLOW_ELEMENTS: Final = tuple(measure.element for measure in chain.from_iterable(FLOWS.values()))
 QUEUE_ELEMENTS: Final = (*FLOW_ELEMENTS, *DEPTH, *CONSUMERS)
-"""All that a report wants to know of queues."""
+"""All elements of queues that a report uses."""
 
 
 LEAST_POINTS: Final = 4
-"""A line through fewer says nothing."""
+"""The minimum number of points of a line."""
 
 LEAST_SECONDS: Final = 60
-"""Nor does one through a shorter time."""
+"""The minimum time of a line, in seconds."""
 FORECAST_SECONDS: Final = 1800
-"""What went up for less time says nothing of a day."""
+"""The minimum time of a line from which a forecast for a day is made, in seconds."""
 
 LEAST_FIT: Final = 0.5
-"""Least coefficient of determination of a line that is called growth."""
+"""The minimum coefficient of determination of a line that is called growth."""
 
 CLOCK_PACE: Final = (0.8, 1.25)
-"""Seconds that a clock gains in a second, as seen through samples that are late now and then."""
+"""The bounds of seconds that a clock gains in a second, seen through samples that are late now and then."""
 
 _EPOCH_UNITS: Final = (1.0, 1e-3, 1e-6, 1e-9)
 _DAY_SECONDS: Final = 86_400
@@ -111,12 +111,12 @@ _HOUR_SECONDS: Final = 3600
 def line(value: Column, seconds: Column) -> tuple[Column, ...]:
     """Return the line through points, by least squares, as aggregates.
 
-    ``points``, how many; ``over``, seconds from the first to the last; ``per_hour``, the slope; ``fit``, the
-    coefficient of determination.
+    ``points``, their number; ``over``, seconds from the first to the last; ``per_hour``, the slope; ``fit``,
+    the coefficient of determination.
 
     Args:
         value: DOUBLE.
-        seconds: when it was so.
+        seconds: the time of the value.
     """
     return (
         F.count(value).alias("points"),
@@ -127,7 +127,7 @@ def line(value: Column, seconds: Column) -> tuple[Column, ...]:
 
 
 def grows(lines: DataFrame) -> DataFrame:
-    """Those that go up, with ``in_24_hours``: what is to be expected if it goes on so; null for a short line.
+    """Return the lines that go up, with ``in_24_hours``: the number expected then; null for a short line.
 
     Args:
         lines: with the columns of `line`, and ``first`` and ``last`` number.
@@ -155,9 +155,9 @@ def is_clock(value: Column, seconds: Column, unit_seconds: Column, begin: dt.dat
 
     Args:
         value: DOUBLE.
-        seconds: when it was so, since ``begin``.
-        unit_seconds: how long the value's unit is; null where it is none of time.
-        begin: what ``seconds`` count from.
+        seconds: the time of the value, since ``begin``.
+        unit_seconds: the length of the value's unit; null where it is none of time.
+        begin: the origin of ``seconds``.
     """
     now = seconds + begin.timestamp()
     is_now = reduce(
@@ -196,11 +196,11 @@ def is_clock(value: Column, seconds: Column, unit_seconds: Column, begin: dt.dat
 
 
 def objects(lives: DataFrame) -> DataFrame:
-    """One row for each class of each source.
+    """Return one row for each class of each source.
 
-    Columns: ``objects``; how many began (``created``), ``ended``, ended without a report of it
-        (``inferred``),
-    are ``living`` at the end of the log; ``median``: seconds that those lived which ended.
+    Columns: ``objects``; the numbers of those that began (``created``), ``ended``, ended without a report of
+        it (``inferred``), and are ``living`` at the end of the log; ``median``: the median life of those that
+        ended, in seconds.
     """
     ended = F.col("state") == "deleted"
     return (
@@ -218,15 +218,15 @@ def objects(lives: DataFrame) -> DataFrame:
 
 
 def counters(records: DataFrame, schemas: DataFrame, seconds: float) -> DataFrame:
-    """One row for each counter of each class, all objects of it together; not of the queues of brokers.
+    """Return one row for each counter of each class, all its objects together; without queues of brokers.
 
     Columns: ``gained``, and that ``per_second``; ``objects`` that counted; ``busiest`` of them (its name) and
-    what it gained, ``most``; ``peak``: the highest rate of one between two samples; ``resets``; ``unit``.
+    its gain, ``most``; ``peak``: the highest rate of one between two samples; ``resets``; ``unit``.
 
     Args:
         records: bronze.
-        schemas: of `gateway.analytics.silver.schemas`.
-        seconds: how long the log was written, over which the mean is.
+        schemas: the rows of `gateway.analytics.silver.schemas`.
+        seconds: the time for which the log was written, over which the mean is.
     """
     by_hour = gold.counters_by_hour(silver.deltas(_others(records)))
     by_object = by_hour.groupBy(*_OBJECT).agg(
@@ -253,20 +253,20 @@ def counters(records: DataFrame, schemas: DataFrame, seconds: float) -> DataFram
 
 
 def rising(records: DataFrame, schemas: DataFrame, begin: dt.datetime, step_seconds: int) -> DataFrame:
-    """One row for each number of an object that follows a line upwards, and that may grow or not.
+    """Return one row for each number of an object that follows a line upwards, and that may grow or not.
 
-    So no counters, which all go up; no properties, which are settings, such as limits, ports and
+    These are no counters, which all go up; no properties, which are settings, such as limits, ports and
     ids; no time of day, and no time that passes, such as an uptime (`is_clock`). As for queues (which brokers
-    report, and which are left out here): by least squares through the last number of each step of time.
-    Columns: the object and its ``element``; ``points``, ``over``; ``first``, ``last``; ``per_hour``, ``fit``,
-    ``in_24_hours``; ``growth``: last by first, less 1, where the first is not 0; ``unit``.
+    report, and which are left out here) the line is by least squares through the last number of each step of
+    time. Columns: the object and its ``element``; ``points``, ``over``; ``first``, ``last``; ``per_hour``,
+    ``fit``, ``in_24_hours``; ``growth``: last by first, less 1, where the first is not 0; ``unit``.
 
     Args:
         records: bronze.
-        schemas: of `gateway.analytics.silver.schemas`. Of an element that is not in them nothing is known
-            but its numbers.
-        begin: of what is drawn.
-        step_seconds: length of a step.
+        schemas: the rows of `gateway.analytics.silver.schemas`. Of an element that is not in them only the
+            numbers are known.
+        begin: the begin of the drawn period.
+        step_seconds: the length of a step.
     """
     at = F.unix_micros("ingest_ts") / 1e6 - begin.timestamp()
     numbers = silver.samples(_others(records)).where(F.col("number").isNotNull())
@@ -302,9 +302,9 @@ def rising(records: DataFrame, schemas: DataFrame, begin: dt.datetime, step_seco
 
 
 def _that_may_grow(numbers: DataFrame, schemas: DataFrame) -> DataFrame:
-    """Statistics that are gauges, with ``unit``, and ``unit_seconds`` where that is one of time.
+    """Return statistics that are gauges, with ``unit``, and ``unit_seconds`` where that is one of time.
 
-    The mappings of known brokers give a unit to all that is counted or measured: what has none there is an
+    The mappings of known brokers give a unit to each counted or measured element: one without a unit is an
     id, a term or a position.
     """
     known = schemas.select(
@@ -329,7 +329,7 @@ def _unit_seconds() -> Column:
 
 
 def _others(records: DataFrame) -> DataFrame:
-    """Return those that are not of a queue which has tables of its own."""
+    """Return the records that are not of a queue with tables of its own."""
     return records.where(~_is_known_queue())
 
 

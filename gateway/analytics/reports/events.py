@@ -11,23 +11,23 @@ from pyspark.sql import functions as F  # noqa: N812
 from gateway.analytics.reports.queues import step_of
 
 SEVERITIES: Final = ("critical", "major", "minor", "warning", "info", "cleared")
-"""The worst first."""
+"""Severities, the worst first."""
 
 SEVERE: Final = ("critical", "major")
 """Severities that need attention."""
 
 STORM_A_MINUTE: Final = 60
-"""So many events of one name from one source within a minute are a storm."""
+"""The number of events of one name from one source within a minute that makes a storm."""
 
 # A # that is escaped is part of a name.
 _INCARNATION: Final = r"(?s)(?<!\\)#.*"
 
 FLAPPING_TIMES: Final = 3
-"""What began so often in a period comes and goes."""
+"""The number of beginnings in a period that makes flapping."""
 
 
 def events_by_name(events: DataFrame) -> DataFrame:
-    """One row for each event of each source: ``severity``, ``events``, ``first``, ``last`` and its text."""
+    """Return a row for each event of each source: ``severity``, ``events``, ``first``, ``last``, ``text``."""
     return events.groupBy("source", "package", "event", "severity").agg(
         F.count(F.lit(1)).alias("events"),
         F.min("ingest_ts").alias("first"),
@@ -37,7 +37,7 @@ def events_by_name(events: DataFrame) -> DataFrame:
 
 
 def events_by_step(events: DataFrame, begin: dt.datetime, step_seconds: int) -> DataFrame:
-    """Events of each severity in steps of time: ``severity``, ``step``, ``events``."""
+    """Return the events of each severity in steps of time: ``severity``, ``step``, ``events``."""
     return (
         events.groupBy("severity", step_of(begin, step_seconds).alias("step"))
         .agg(F.count(F.lit(1)).alias("events"))
@@ -46,7 +46,7 @@ def events_by_step(events: DataFrame, begin: dt.datetime, step_seconds: int) -> 
 
 
 def storms(events: DataFrame, a_minute: int = STORM_A_MINUTE) -> DataFrame:
-    """Minutes with many events of one name, those that follow each other as one storm.
+    """Return minutes with many events of one name, those that follow each other as one storm.
 
     Columns: ``source``, ``package``, ``event``, ``begin``, ``end``, ``events``, ``peak`` (in one minute).
     """
@@ -73,7 +73,7 @@ def storms(events: DataFrame, a_minute: int = STORM_A_MINUTE) -> DataFrame:
 
 
 def flapping(lives: DataFrame, events: DataFrame, times: int = FLAPPING_TIMES) -> DataFrame:
-    """Objects that were made, and conditions that were raised, again and again.
+    """Return objects that were made, and conditions that were raised, again and again.
 
     Columns: ``source``, ``what`` (a class, or ``condition``), ``name``, ``times``, ``first``, ``last``.
     """
@@ -99,20 +99,20 @@ def flapping(lives: DataFrame, events: DataFrame, times: int = FLAPPING_TIMES) -
 
 
 SHORT_SECONDS: Final = 1.0
-"""A connection that lasted less was hardly worth its handshake."""
+"""The length in seconds below which a connection was hardly worth its handshake."""
 
 QUANTILES: Final = {"median": 0.5, "p90": 0.9, "p99": 0.99}
 
 
 def connection_lifetimes(lives: DataFrame, users: DataFrame) -> DataFrame:
-    """One row for each source and user, and one for all users of a source (``user`` null).
+    """Return one row for each source and user, and one for all users of a source (``user`` null).
 
     Columns: ``opened`` (seen to begin), ``ended``, ``open`` (at the end of the period), ``short`` (ended
     within a second); of those that ended and whose length is known ``known``, ``median``, ``p90``, ``p99``,
     ``longest`` in seconds.
 
     Args:
-        lives: of connections.
+        lives: the lives of connections.
         users: samples of the elements `gateway.analytics.reports.classes.USERS` of connections.
     """
     named = lives.join(_names(users), ["log_id", "object_id"], "left").withColumn(
@@ -142,19 +142,19 @@ def _names(users: DataFrame) -> DataFrame:
 
 
 MOST_PRINCIPALS: Final = 3
-"""That are named in a row; ``principals`` says how many there are."""
+"""The maximum number of principals that are named in a row; ``principals`` is the number of all."""
 
 _SECOND: Final = 1e9
 
 
 def latest_operations(operations: DataFrame) -> DataFrame:
-    """One row for each operation: as it stands.
+    """Return the last record of each operation.
 
     Columns: those of `gateway.analytics.silver.operations`, and ``what``: the method called, or the elements
     that were to be set.
 
     Args:
-        operations: of `gateway.analytics.silver.operations`.
+        operations: the rows of `gateway.analytics.silver.operations`.
     """
     record = F.struct(*(F.col(name) for name in operations.columns))
     return (
@@ -166,14 +166,14 @@ def latest_operations(operations: DataFrame) -> DataFrame:
 
 
 def operations_by_outcome(latest: DataFrame) -> DataFrame:
-    """One row for each source, kind of operation, class, method or elements, and outcome.
+    """Return one row for each source, kind of operation, class, method or elements, and outcome.
 
     Columns: ``source``, ``operation``, ``package``, ``class``, ``what``, ``outcome`` (null: under way),
     ``times``, ``objects``, ``median`` and ``longest`` seconds to the outcome, ``principals``, ``who`` (some
     of them), ``last``, and ``text`` of the last one.
 
     Args:
-        latest: of the function of this name.
+        latest: the rows of `latest_operations`.
     """
     seconds = F.col("latency_ns") / _SECOND
     return latest.groupBy("source", "operation", "package", "class", "what", "outcome").agg(

@@ -1,4 +1,4 @@
-"""What a report says in one sentence each: what needs attention."""
+"""The findings of a report: one sentence each for what needs attention."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from gateway.analytics.reports.answers import Form, Report, Row, number, readabl
 from gateway.analytics.reports.events import SEVERE
 
 MOST_OF_A_KIND: Final = 3
-"""Sentences about the same; the tables have the rest."""
+"""The maximum number of sentences of one kind; the tables have the rest."""
 
 _ENDED_SECONDS: Final = 900
-"""A log that is written has a new segment long before."""
+"""Seconds without a record from which a log counts as ended: one that is written has a new segment before."""
 
 _SHORT_SHARE: Final = 0.5
 _SHORT_LEAST: Final = 10
@@ -127,7 +127,7 @@ def _times(row: Row, name: str) -> str:
 
 
 def _source(row: Row, preposition: str) -> str:
-    """Return which source it is about, where it is not the gateway itself: others may have the same names."""
+    """Return the source of a row, as text; empty for the gateway itself. Others may have the same names."""
     return "" if row["source"] is None else f" {preposition} {_text(row, 'source')}"
 
 

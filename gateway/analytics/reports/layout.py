@@ -1,4 +1,4 @@
-"""The tables of a report: order, headings, what an empty one means, and how a terminal shows them."""
+"""The layout of a report's tables: order, headings, meaning of an empty one, and output on a terminal."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _SAID: Final = 45
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How a table is shown.
+    """The layout of a table.
 
     Attributes:
-        title: for people.
-        columns: what people are shown; JSON has all.
-        nothing: what no rows mean.
+        title: its title for people.
+        columns: the columns that people are shown; JSON has all.
+        nothing: the meaning of a table without rows.
         by_source: the rows of a source are shown together.
     """
 
@@ -262,11 +262,11 @@ LAYOUTS: Final = {
         "",
     ),
 }
-"""By name, in order."""
+"""The layouts by name, in order."""
 
 
 PLAIN_WIDTH: Final = 150
-"""Columns where there is no terminal to ask."""
+"""The width in characters where there is no terminal."""
 
 SEVERITY_STYLES: Final = {
     "critical": "bold red",

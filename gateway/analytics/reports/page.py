@@ -50,14 +50,14 @@ FAINT: Final = "#E6E8EC"
 
 # A # that is escaped is part of a name.
 _INCARNATION = re.compile(r"(?<!\\)#.*", re.DOTALL)
-"""What distinguishes the incarnations of a transient object, at the end of its stable name."""
+"""The end of a stable name that distinguishes the incarnations of a transient object."""
 
 
 def labels(names: Mapping[str, str]) -> dict[str, str]:
-    """Return what to call objects, by ``object_id``, given their stable names likewise.
+    """Return the labels of objects, by ``object_id``, given their stable names likewise.
 
-    A name without what distinguishes incarnations; with the source, where others have the same name; and the
-    whole name where that is not enough.
+    A label is the name without the part that distinguishes incarnations; with the source, where others have
+    the same name; and the whole name where that is not enough.
     """
     short = {key: _INCARNATION.sub("", name) or name for key, name in names.items()}
     of_source = {
@@ -77,26 +77,26 @@ def _repeated(names: Iterable[str]) -> set[str]:
 
 
 MOST_LINES: Final = 8
-"""Sources that have a line; of the others it is said how many there are."""
+"""The maximum number of sources that have a line; of the others only the number is shown."""
 
 _LINE: Final = 0.25
-"""Inches."""
+"""The height of a line, in inches."""
 _AROUND: Final = 0.55
-"""Inches of heading and air."""
+"""The height of heading and margins, in inches."""
 _LEFT: Final = 0.03
 _RIGHT: Final = 0.975
 _TEXTS: Final = {"source": (0.0, 24), "dialect": (0.17, 10), "state": (0.235, 14)}
-"""Where a text begins, as a part of the width, and how many characters it may have."""
+"""The begin of each text, as a part of the width, and its maximum length in characters."""
 _NUMBERS: Final = 0.32
-"""Where the first number begins."""
+"""The begin of the first number, as a part of the width."""
 _WIDE: Final = 1.7
-"""How much wider a duration is than a number."""
+"""The width of a duration, relative to that of a number."""
 _WRONG: Final = ("severe", "unknown")
 """Numbers that are a reason to look closer."""
 
 
 def height(overview: Table) -> float:
-    """Inches that the lines take; nothing where there is no source."""
+    """Return the height of the lines, in inches; 0 where there is no source."""
     lines = min(len(overview.rows), MOST_LINES) + (len(overview.rows) > MOST_LINES)
     return lines * _LINE + _AROUND if lines else 0.0
 
@@ -139,7 +139,7 @@ def _is_silent(row: Row) -> bool:
 
 
 def _placed(columns: tuple[Column, ...]) -> list[tuple[float, Column]]:
-    """Columns with their place: where a text begins, where a number ends."""
+    """Return the columns with their places: the begin of a text, the end of a number."""
     numbers = [column for column in columns if column.name not in _TEXTS]
     shares = [_WIDE if column.form is Form.SECONDS else 1.0 for column in numbers]
     width = (_RIGHT - _LEFT) * (1 - _NUMBERS) / max(sum(shares), 1.0)
@@ -156,10 +156,10 @@ def _placed(columns: tuple[Column, ...]) -> list[tuple[float, Column]]:
 
 
 SIZE: Final = (16.0, 10.5)
-"""Inches, without the lines for sources."""
+"""The size of the page in inches, without the lines for sources."""
 
 RESOLUTION: Final = 120
-"""Dots an inch."""
+"""The resolution in dots an inch."""
 
 _LINES: Final = (BLUE, ORANGE, GREEN, PINK, SKY, RED)
 _NOT_HEARD: Final = "not heard"
@@ -175,22 +175,22 @@ _SEVERITY: Final = {
 }
 _DURATIONS: Final = (0.001, 0.01, 0.1, 1, 10, 60, 600, 3600, 21_600, 86_400, 864_000, 8_640_000)
 _ABOVE: Final = 24
-"""Points between a panel and its title: room for the legend."""
+"""The distance between a panel and its title, in points: room for the legend."""
 _BARS: Final = 8
 _FINDINGS: Final = 10
 _NAME: Final = 35
 _LEGEND: Final = 31
-"""Characters of a queue's name in a legend: three of them have room in a line."""
+"""The maximum length of a queue's name in a legend, in characters: three of them have room in a line."""
 _LEGEND_COLUMNS: Final = 3
 _ABOVE_TWO_LINES: Final = 37
 _FINDING: Final = 66
 _SUBTITLE: Final = 180
 _SOURCES: Final = 1.9
-"""Inches from the top to the lines for sources."""
+"""The distance from the top to the lines for sources, in inches."""
 _PANELS: Final = 2.36
-"""Likewise to the panels, if there were no source."""
+"""The distance from the top to the panels, in inches, if there were no source."""
 _LOWEST: Final = 0.58
-"""Inches below the panels."""
+"""The height below the panels, in inches."""
 
 
 def draw(report: Report, file: Path) -> None:
@@ -233,13 +233,13 @@ def _draw(report: Report) -> Figure:
 
 
 def size(report: Report) -> tuple[float, float]:
-    """Width and height of the page, in inches: there is a line for each source."""
+    """Return the width and height of the page, in inches: there is a line for each source."""
     width, inches = SIZE
     return width, inches + height(report.table("overview"))
 
 
 def _up(from_the_top: float, inches: float) -> float:
-    """So many inches below the top, as a part of the height."""
+    """Return a distance from the top, in inches, as a part of the height from the bottom."""
     return 1 - from_the_top / inches
 
 
@@ -259,7 +259,7 @@ def _head(figure: Figure, report: Report, inches: float) -> None:
 
 
 def _key_figures(report: Report) -> list[tuple[str, str, bool]]:
-    """Label, value, and whether it is a reason to look closer."""
+    """Return label, value, and whether it is a reason to look closer, of each key figure."""
     names = ("published", "delivered", "queues", "growing")
     together: Row = next(
         (row for row in report.table("brokers").rows if row["broker"] is None), dict.fromkeys(names)
@@ -395,7 +395,7 @@ def _lifetimes(axes: Axes, report: Report) -> None:
 
 
 def _users(rows: Sequence[Row]) -> list[str]:
-    """Each user with the number of connections that ended; with the source, where there are several."""
+    """Return each user with the number of ended connections; with the source, where there are several."""
     several = len({row["source"] for row in rows}) > 1
     names = [
         f"{readable(row['user']) or '?'} ({readable(row['source'])})"
@@ -461,12 +461,12 @@ def _lines(sentences: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def _over_time(axes: Axes, report: Report, label: str = _NOT_HEARD) -> None:
-    """The time of the log as horizontal axis, with what was missed in grey.
+    """Draw the time of the log as horizontal axis, with gaps in grey.
 
     Args:
-        axes: of the drawing.
-        report: its gaps.
-        label: what the legend calls the grey.
+        axes: the axes of the drawing.
+        report: has the gaps.
+        label: the name of the grey in the legend.
     """
     drawn = report.series.drawn
     axes.set_xlim(_date(drawn.begin), _date(drawn.end))
@@ -499,13 +499,13 @@ def _nothing(axes: Axes, why: str) -> None:
 
 
 def _steps(report: Report) -> list[int]:
-    """Begins of all steps, those in which nothing happened too."""
+    """Return the begins of all steps, of those in which nothing happened, too."""
     step = report.series.step_seconds
     return list(range(0, max(int(report.series.drawn.seconds), 1), step))
 
 
 def _whole_steps(report: Report) -> list[int]:
-    """Return those that were over when the log was last written: a part of one would look like a fall."""
+    """Return the steps that were over when the log was last written: a part of one would look like a fall."""
     known = report.series.drawn.seconds
     return [step for step in _steps(report) if step + report.series.step_seconds <= known]
 
@@ -515,5 +515,5 @@ def _times(report: Report, steps: Sequence[float]) -> list[float]:
 
 
 def _date(time: dt.datetime) -> float:
-    """Days since 1970, as matplotlib counts."""
+    """Return a time as days since 1970, as matplotlib counts."""
     return time.timestamp() / 86_400

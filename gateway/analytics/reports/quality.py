@@ -1,4 +1,4 @@
-"""How good the data is: what is missing, twice, late or unconfirmed; states and silence of each source."""
+"""The quality of the data: missing, duplicate, late, unconfirmed records; states and silence of sources."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _QUANTILES = {"lag_median": 0.5, "lag_p99": 0.99}
 
 
 def contents(records: DataFrame) -> DataFrame:
-    """One row: how many records of which kind, ``begin`` and ``end`` of what there is, and the lag.
+    """Return one row: the numbers of records by kind, ``begin`` and ``end`` of the records, and the lag.
 
     ``lag_median``, ``lag_p99``, ``lag_longest``: seconds from a sample (the agent's clock) to its record (the
     gateway's), of updates; ``ahead``: updates whose sample is later than their record, so that the clocks
@@ -40,22 +40,22 @@ def contents(records: DataFrame) -> DataFrame:
 
 
 def lag_seconds() -> Column:
-    """From a sample to its record, of an update; else null."""
+    """Return the seconds from a sample to its record, for an update; else null."""
     is_update = (F.col("kind") == "update") & F.col("sample_ts").isNotNull()
     return F.when(is_update, (F.unix_micros("ingest_ts") - F.unix_micros("sample_ts")) / 1e6)
 
 
 def gaps_of_sources(gaps: DataFrame, states: DataFrame) -> DataFrame:
-    """One row for each gap and each source that it concerns.
+    """Return one row for each gap and each source that it concerns.
 
     While the gateway was not running (a gap without a source, of which nothing is known to be lost) no source
-    was read but those that the gap says are covered. What the gateway lost itself stays without a source,
+    was read but those that the gap lists as covered. A loss of the gateway itself stays without a source,
     and so does such a gap where no source was ever recorded. ``missed``: seconds of it that are in no gap
     of the same source that began before.
 
     Args:
-        gaps: of `gateway.analytics.silver.gaps`.
-        states: of `gateway.analytics.silver.source_states`: these are the sources that there are.
+        gaps: the rows of `gateway.analytics.silver.gaps`.
+        states: the rows of `gateway.analytics.silver.source_states`, which show all sources.
     """
     published = states.where(F.col("source").isNotNull())
     known = published.groupBy("log_id").agg(F.collect_set("source").alias("known"))
@@ -82,12 +82,12 @@ def _missed() -> Column:
 
 
 def gaps_by_source(gaps: DataFrame) -> DataFrame:
-    """One row for each source: ``gaps``, ``seconds`` without reception, ``lost`` records, ``last``, ``text``.
+    """Return one row for each source: ``gaps``, ``seconds`` missed, ``lost`` records, ``last``, ``text``.
 
     A time in several gaps counts once.
 
     Args:
-        gaps: of `gaps_of_sources`.
+        gaps: the rows of `gaps_of_sources`.
     """
     return gaps.groupBy("source").agg(
         F.count(F.lit(1)).alias("gaps"),
@@ -99,11 +99,11 @@ def gaps_by_source(gaps: DataFrame) -> DataFrame:
 
 
 def not_heard(gaps: DataFrame, states: DataFrame) -> Row:
-    """``seconds`` of all gaps of all sources together; ``longest`` silence of one source or agent in all.
+    """Return ``seconds`` of all gaps of all sources, and ``longest`` silence of one source or agent in all.
 
     Args:
-        gaps: of `gaps_of_sources`.
-        states: of `gateway.analytics.reports.quality.silence`.
+        gaps: the rows of `gaps_of_sources`.
+        states: the rows of `gateway.analytics.reports.quality.silence`.
     """
     of_gaps = gaps.agg(F.coalesce(F.sum("missed"), F.lit(0.0)).alias("seconds"))
     of_states = states.agg(F.coalesce(F.max("silent_seconds"), F.lit(0.0)).alias("longest"))
@@ -111,7 +111,7 @@ def not_heard(gaps: DataFrame, states: DataFrame) -> Row:
 
 
 def facts(contents: Row, found: Bronze, unheard: Row) -> list[Row]:
-    """Return what limits the other tables: ``what``, ``count``, ``unit``, ``meaning``.
+    """Return the facts that limit the other tables: ``what``, ``count``, ``unit``, ``meaning``.
 
     Args:
         contents: the row of `contents`.
@@ -145,7 +145,7 @@ def facts(contents: Row, found: Bronze, unheard: Row) -> list[Row]:
 
 
 def _resets() -> Column:
-    """How many counters of a record began again; few records have such a one, and only these are parsed."""
+    """Return the number of a record's counters that began again; only the few records with one are parsed."""
     has_one = F.col("kind").isin(*VALUE_KINDS) & F.col("deltas").contains('"reset"')
     deltas = F.when(has_one, F.from_json("deltas", DELTAS))
     return F.size(F.filter(F.map_values(deltas), lambda delta: delta["reset"]))
@@ -155,22 +155,21 @@ CURRENT: Final = ("synchronised", "degraded", "fresh")
 """States of sources and agents whose values are current."""
 
 GONE: Final = "gone"
-"""State of an agent that left, with all that it had."""
+"""The state of an agent that left, with all its objects."""
 
 
 def silence(states: DataFrame, shown_since: DataFrame, log_end: dt.datetime) -> DataFrame:
-    """One row for each source (``agent`` null) and each agent of each log.
+    """Return one row for each source (``agent`` null) and each agent of each log.
 
     Columns: ``dialect`` (kind of the source), ``state`` as last recorded, or ``gone`` where later segments do
-        not
-    show it: it was not there when the gateway was started again; ``since`` (it was in that state),
-    ``silent``: it is not current now; ``times``: how often it fell silent; ``silent_seconds``: how long it
-    was so in the period; ``text``.
+    not show it: it was not there when the gateway was started again; ``since``: the begin of that state;
+    ``silent``: it is not current now; ``times``: the number of times that it fell silent; ``silent_seconds``:
+    the time for which it was silent in the period; ``text``.
 
     Args:
-        states: of `gateway.analytics.silver.source_states`.
-        shown_since: of `gateway.analytics.silver.shown_since`.
-        log_end: when the log was last written; the last state holds up to then.
+        states: the rows of `gateway.analytics.silver.source_states`.
+        shown_since: the rows of `gateway.analytics.silver.shown_since`.
+        log_end: the time when the log was last written; the last state holds up to then.
     """
     who = ("log_id", "source", "agent")
     order = Window.partitionBy(*who).orderBy("seq")
@@ -218,22 +217,23 @@ _SOURCE: Final = ("log_id", "source")
 def overview(
     records: DataFrame, lives: DataFrame, events: DataFrame, states: DataFrame, operations: DataFrame
 ) -> DataFrame:
-    """One row for each source of each log, and one for the gateway itself (``source`` null).
+    """Return one row for each source of each log, and one for the gateway itself (``source`` null).
 
-    Columns: ``dialect``, ``state``; ``agents``, and how many of them are ``agents_believed``; ``classes`` of
-    which there were ``objects``; how many began (``created``), ``ended``, are ``living`` at the end;
-    ``events``, how many of each severity, and the ``severe`` ones (critical, major); ``operations``, of them
-    ``sets``, ``calls``, ``reads``, and what came of them: ``applied``, ``refused`` (by the configuration),
-    ``unknown``, ``failed`` (all others), ``under_way``; ``records``, the ``first`` and the ``last`` of them;
-    ``lag_median`` and ``lag_p99`` seconds from sample to record. What was counted and not there is 0; a state
-    or a lag that is not known is null.
+    Columns: ``dialect``, ``state``; ``agents``, and the number of them that are ``agents_believed``;
+        ``classes`` of which there were ``objects``; the numbers of objects that began (``created``),
+        ``ended``, and are ``living`` at the end; ``events``, the number of each severity, and of the
+        ``severe`` ones (critical, major); ``operations``, of them ``sets``, ``calls``, ``reads``, and their
+        outcomes: ``applied``, ``refused`` (by the configuration), ``unknown``, ``failed`` (all others),
+        ``under_way``; ``records``, the ``first`` and the ``last`` of them; ``lag_median`` and ``lag_p99``
+        seconds from sample to record. A count is 0 where there was nothing to count; a state or a lag that is
+        not known is null.
 
     Args:
         records: bronze.
-        lives: of `gateway.analytics.silver.lives`.
-        events: of `gateway.analytics.silver.events`.
-        states: of `gateway.analytics.reports.quality.silence`.
-        operations: of `gateway.analytics.reports.events.latest_operations`.
+        lives: the rows of `gateway.analytics.silver.lives`.
+        events: the rows of `gateway.analytics.silver.events`.
+        states: the rows of `gateway.analytics.reports.quality.silence`.
+        operations: the rows of `gateway.analytics.reports.events.latest_operations`.
     """
     parts = (
         _counted_records(records),

@@ -1,4 +1,4 @@
-"""What went through queues, which are busiest, and which grow."""
+"""Messages through queues, the busiest queues, and queues that grow."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from gateway.analytics.reports.classes import (
 from gateway.analytics.silver import DELTA, rate
 
 DRAWN: Final = ("published", "delivered", "acknowledged")
-"""Those of `FLOWS` that are drawn over time."""
+"""The flows of `FLOWS` that are drawn over time."""
 
 _PRODUCT: Final = "decimal(27,0)"
-"""Holds 2^64-1, and times a factor makes a decimal that holds the product."""
+"""A type that holds 2^64-1; times a factor it makes a decimal that holds the product."""
 _OBJECT: Final = ("log_id", "source", "object_id")
 _VALUES: Final = ", ".join(f"`{element}` {EXACT.simpleString()}" for element in QUEUE_ELEMENTS)
 _DELTAS: Final = ", ".join(f"`{element}` {DELTA}" for element in FLOW_ELEMENTS)
@@ -37,24 +37,23 @@ _DELTAS: Final = ", ".join(f"`{element}` {DELTA}" for element in FLOW_ELEMENTS)
 def steps(
     records: DataFrame, lives: DataFrame, begin: dt.datetime, step_seconds: int, log_end: dt.datetime
 ) -> DataFrame:
-    """The values of queues, summed up in steps of time: the few rows that all other functions here share.
+    """Return the values of queues, summed up in steps of time: the few rows that all functions here share.
 
-    One row for each queue, step in which records of it were made (``last``) and step in which what they
-    measured began (``first``, below 0 where that was before ``begin``), steps numbered from ``begin``.
-    Columns: the queue, ``queue`` its name, ``in_view`` seconds for which it was; for each of `FLOWS` ``NAME``
-    (what was added), ``NAME_peak`` (highest rate), ``NAME_measured`` (nanoseconds); of `DRAWN` also
-    ``NAME_tail`` (of what was added that which belongs to the step ``last``, if spread evenly over the
-    interval that it was measured over) and ``NAME_pace`` (what was added a second, of all intervals
-    together); ``resets``; ``messages``, ``consumers`` as last recorded, with ``messages_seq``,
-    ``messages_at`` (seconds from ``begin``) and ``consumers_seq``; ``first_messages`` with ``first_seq``;
-    ``most_messages``.
+    There is one row for each queue, step of its records (``last``) and step in which their measured interval
+    began (``first``, below 0 where that was before ``begin``), steps numbered from ``begin``. Columns: the
+    queue, ``queue`` its name, ``in_view`` the seconds for which it was in view; for each of `FLOWS` ``NAME``
+    (the gain), ``NAME_peak`` (highest rate), ``NAME_measured`` (nanoseconds); of `DRAWN` also ``NAME_tail``
+    (the part of the gain in the step ``last``, if the gain is spread evenly over its measured interval) and
+    ``NAME_pace`` (the gain per second, of all intervals together); ``resets``; ``messages``, ``consumers`` as
+    last recorded, with ``messages_seq``, ``messages_at`` (seconds from ``begin``) and ``consumers_seq``;
+    ``first_messages`` with ``first_seq``; ``most_messages``.
 
     Args:
-        records: bronze; one at a time is looked at, with nothing kept of it but its part in these sums.
-        lives: of all objects.
-        begin: of what is drawn.
-        step_seconds: length of a step.
-        log_end: when the log was last written.
+        records: bronze; one at a time is read, and nothing of it is kept but its part in these sums.
+        lives: the lives of all objects.
+        begin: the begin of the drawn period.
+        step_seconds: the length of a step.
+        log_end: the time when the log was last written.
     """
     readings = _readings(records, begin).withColumn("last", F.floor(F.col("at") / step_seconds))
     started = F.floor((F.col("at") - F.col("interval")) / step_seconds)
@@ -89,10 +88,10 @@ def steps(
 
 
 def flows(steps: DataFrame) -> DataFrame:
-    """One row for each queue: for each of `FLOWS` the total, the mean rate and the peak.
+    """Return one row for each queue: for each of `FLOWS` the total, the mean rate and the peak.
 
     The mean is over the time in which the queue was in view (by the gateway's clock), so that silence counts.
-    The peak is the highest rate between two samples. After a reset a counter adds what it has counted since.
+    The peak is the highest rate between two samples. After a reset a counter adds its count since then.
     Columns: the queue; ``NAME``, ``NAME_per_second``, ``NAME_peak``; ``resets``; ``messages`` and
     ``consumers`` as last recorded, ``most_messages``; ``through``: published and delivered a second together.
     """
@@ -119,12 +118,12 @@ def flows(steps: DataFrame) -> DataFrame:
 
 
 def growth(steps: DataFrame) -> DataFrame:
-    """One row for each queue whose number of messages follows a line upwards.
+    """Return one row for each queue whose number of messages follows a line upwards.
 
-    By least squares through the last number of each row of `steps`, by the gateway's clock. Columns: the
-    queue; ``points``, over how many seconds (``over``); ``first``, ``last`` number of messages; ``per_hour``,
-    the slope; ``fit``, the coefficient of determination; ``in_24_hours``: the number to be expected if it
-    goes on so.
+    The line is by least squares through the last number of each row of `steps`, by the gateway's clock.
+    Columns: the queue; ``points``, over how many seconds (``over``); ``first``, ``last`` number of messages;
+    ``per_hour``, the slope; ``fit``, the coefficient of determination; ``in_24_hours``: the number to be
+    expected if it goes on so.
     """
     depth, time = F.col("messages").cast("double"), F.col("messages_at")
     found = (
@@ -141,9 +140,9 @@ def growth(steps: DataFrame) -> DataFrame:
 
 
 def throughput(steps: DataFrame, step_seconds: int) -> DataFrame:
-    """Messages a second through all queues of a source together, in steps of time.
+    """Return messages per second through all queues of a source together, in steps of time.
 
-    What a counter gained is spread evenly over the interval that it was measured over, so that rare samples
+    The gain of a counter is spread evenly over the interval that it was measured over, so that rare samples
     draw neither peaks nor holes. Columns: ``source``, ``step`` (begins so many seconds after the period),
     ``published``, ``delivered``, ``acknowledged`` per second.
     """
@@ -173,13 +172,13 @@ def depths(steps: DataFrame, step_seconds: int, queues: list[str]) -> DataFrame:
 
 
 def step_of(begin: dt.datetime, step_seconds: int) -> Column:
-    """Seconds from ``begin`` to the begin of the step that a record is in."""
+    """Return the seconds from ``begin`` to the begin of the step that a record is in."""
     since = F.unix_seconds("ingest_ts") - int(begin.timestamp())
     return (F.floor(since / step_seconds) * step_seconds).cast("bigint")
 
 
 def _readings(records: DataFrame, begin: dt.datetime) -> DataFrame:
-    """Queues in each record: ``values`` and ``deltas`` by element, ``at``, ``interval``, seconds.
+    """Return the queues in each record: ``values`` and ``deltas`` by element, ``at``, ``interval``, seconds.
 
     Typed from JSON at once, as columns: several times quicker than the rows of `silver.samples`.
     """
@@ -202,7 +201,7 @@ def _value(elements: Sequence[str]) -> Column:
 
 
 def _delta(name: str) -> Column:
-    """Return what a flow gained, in the report's unit."""
+    """Return the gain of a flow, in the report's unit."""
     return F.coalesce(
         *(_in_unit(measure, F.col("deltas")[measure.element]["delta"]) for measure in FLOWS[name])
     )
@@ -238,7 +237,7 @@ def _spread(name: str, share: Column) -> tuple[Column, Column]:
 
 
 def _share(name: str, step_seconds: int) -> Column:
-    """Return what belongs to the step ``number`` of what was gained from the step ``first`` to ``last``."""
+    """Return the share of the step ``number`` in the gain from the step ``first`` to ``last``."""
     number, first, last = F.col("number"), F.col("first"), F.col("last")
     whole_step = F.col(f"{name}_pace") * step_seconds
     # What is left goes to the first step, so that the shares add up to what was gained.
@@ -248,7 +247,7 @@ def _share(name: str, step_seconds: int) -> Column:
 
 
 def _resets() -> Column:
-    """Return how many counters of a record began again; null where it has none."""
+    """Return the number of counters of a record that began again; null where it has none."""
     deltas = [F.col("deltas")[element] for element in FLOW_ELEMENTS]
     lengths = [
         F.when(delta["delta"].isNotNull(), F.coalesce(delta["reset"], F.lit(False)).cast("bigint"))
@@ -265,7 +264,7 @@ def _mean(name: str) -> Column:
 
 
 def _seen(lives: DataFrame, log_end: dt.datetime) -> DataFrame:
-    """Return each queue's name, and how long it was in view: one without an end is so up to the log's end."""
+    """Return each queue's name, and its time in view: for one without an end it ends with the log."""
     until = F.when(F.col("state") == "living", F.lit(log_end)).otherwise(
         F.coalesce("ended", F.col("last_seen"))
     )

@@ -1,4 +1,4 @@
-"""The report: all questions asked of one period of the log."""
+"""The report: all questions about one period of the log."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from gateway.analytics.reports.quality import overview, silence
 from gateway.analytics.session import SPARK_ERRORS, AnalyticsError, reason
 
 Progress: TypeAlias = Callable[[str], None]
-"""Takes a few words on what is being done."""
+"""Takes a few words that describe the present work."""
 
 _STEPS: Final = (1, 2, 5, 10, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 21_600, 43_200, 86_400)
 _MOST_STEPS: Final = 180
@@ -49,7 +49,7 @@ _DRAWN_GAPS: Final = 1000
 def make_report(
     spark: SparkSession, log: str, period: Period, progress: Progress, most_rows: int = 20
 ) -> Report:
-    """Ask everything of the log folder ``log``; no table has more than ``most_rows`` rows.
+    """Make the report of the log folder ``log``; no table has more than ``most_rows`` rows.
 
     Raises:
         NoLogError: there is none.
@@ -64,16 +64,16 @@ def make_report(
 
 
 def step_seconds(drawn: Period) -> int:
-    """Return how finely a time is drawn: a second at least, a day at most."""
+    """Return the length of a step for drawing a period: a second at least, a day at most."""
     return next((step for step in _STEPS if drawn.seconds / step <= _MOST_STEPS), _STEPS[-1])
 
 
 def drawn_of(period: Period, contents: Row) -> Period:
-    """From the first record of a period to the last, in whole seconds; all of it where there is none.
+    """Return the period from the first record to the last, in whole seconds; ``period`` where there is none.
 
     Args:
-        period: what was asked for, which may be much longer than the log.
-        contents: of `gateway.analytics.reports.quality.contents`.
+        period: the requested period, which may be much longer than the log.
+        contents: the row of `gateway.analytics.reports.quality.contents`.
     """
     begin, end = contents["begin"], contents["end"]
     if not isinstance(begin, dt.datetime) or not isinstance(end, dt.datetime):
@@ -83,7 +83,7 @@ def drawn_of(period: Period, contents: Row) -> Period:
 
 
 class _Questions:
-    """Asks; what several questions share is made once."""
+    """Asks the questions; data that several of them share are made once."""
 
     def __init__(self, found: Bronze, period: Period, progress: Progress, most_rows: int) -> None:
         self._found = found
@@ -265,7 +265,7 @@ class _Questions:
         )
 
     def _fair(self, name: str, found: DataFrame, *order: Column) -> Table:
-        """Return the first of each source first, so that a busy source leaves room for the others."""
+        """Return a table in order of rank within each source: a busy source leaves room for others."""
         rank = F.row_number().over(Window.partitionBy("source").orderBy(*order))
         ranked = found.withColumn("rank", rank)
         return self._table(name, ranked, F.col("rank"), F.col("source"), without=("rank",))
@@ -286,7 +286,7 @@ class _Questions:
 
 @contextmanager
 def _kept(frame: DataFrame) -> Iterator[DataFrame]:
-    """Keeps what is asked several times."""
+    """Yield a DataFrame that Spark keeps meanwhile, because it is used several times."""
     frame.persist()
     try:
         yield frame
@@ -305,7 +305,7 @@ def _of_class(rows: DataFrame, name: str) -> DataFrame:
 
 
 def _counted_elsewhere(found: Sequence[Broker]) -> frozenset[str]:
-    """Sources whose broker is counted by another source."""
+    """Return the sources whose broker is counted by another source."""
     counted = {reader.source for broker in found for reader in broker.counted}
     return frozenset(reader.source for broker in found for reader in broker.readers) - counted
 
