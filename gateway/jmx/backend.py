@@ -1,7 +1,7 @@
-"""Answers the requests of the virtual machine: logins, and operations of clients.
+"""The answers to requests of the virtual machine: logins, and operations of clients.
 
-An answer is the msgpack array ``[status, text, items]``: how the request ended, a line for people, and the
-results. No exception is sent: a JMX client could not read it, and it would reveal internals to strangers.
+An answer is the msgpack array ``[status, text, items]``: the outcome, a line of text, and the results. No
+exception is sent: a JMX client could not read it, and it would reveal internals to strangers.
 Requests are msgpack arrays too:
 
 - ``["authenticate", user, password, client]``;
@@ -13,8 +13,8 @@ Requests are msgpack arrays too:
   ``name`` is none of ours.
 
 ``object`` is the number of an MBean in the virtual machine, ``client`` an address, a value nil or
-``[type, value]`` (`gateway.jmx.types.Written`). ``request`` ascends: what arrives twice, because a
-connection broke, is done once.
+``[type, value]`` (`gateway.jmx.types.Written`). ``request`` ascends: a request that arrives twice, because a
+connection broke, is carried out once.
 """
 
 from __future__ import annotations
@@ -42,23 +42,23 @@ from gateway.rate_limiter import RateLimiter
 log = structlog.get_logger(__name__)
 
 Authenticate: TypeAlias = Callable[[str, str], Awaitable[bool]]
-"""Decides whether this user with this password may log in."""
+"""Returns whether a user with this password may log in."""
 
 MAX_REQUEST_OCTETS: Final = 262_144
-"""Java's ``Operations`` has the same number."""
+"""The maximum size of a request; Java's ``Operations`` has the same number."""
 
 MAX_REMEMBERED: Final = 4096
-"""The numbers of so many requests are remembered: far more than can be under way."""
+"""The maximum number of remembered requests, far more than can be under way."""
 
 _TYPES: Final = frozenset(AttributeType)
 _OUTCOMES: Final = frozenset(outcome.value for outcome in Outcome)
 
 
 class Status(enum.IntEnum):
-    """How a request ended; Java's ``Status`` has the same numbers."""
+    """The outcome of a request; Java's ``Status`` has the same numbers."""
 
     APPLIED = 0
-    """Done."""
+    """The request was carried out."""
     APPLIED_DIFFERENTLY = 1
     """Reported as done, but another value was read back; the text has it."""
     GONE = 2
@@ -66,7 +66,7 @@ class Status(enum.IntEnum):
     UNKNOWN_ELEMENT = 3
     """No such attribute or operation, or one that is read-only."""
     REFUSED = 4
-    """The user may not."""
+    """The user is not permitted."""
     BAD_VALUE = 5
     """A value of the wrong type, or an impossible one."""
     NOT_NOW = 6
@@ -84,9 +84,9 @@ class Reply:
     """The answer to a request.
 
     Attributes:
-        status: how it ended.
-        text: one line for people.
-        items: what there is to give, packable by msgpack.
+        status: the outcome.
+        text: a description of one line.
+        items: the results, which msgpack can encode.
     """
 
     status: Status
@@ -94,17 +94,17 @@ class Reply:
     items: tuple[object, ...] = ()
 
     def encode(self) -> bytes:
-        """Its octets."""
+        """Return its octets."""
         return msgspec.msgpack.encode([int(self.status), self.text, self.items])
 
 
 class Operator(Protocol):
-    """Carries out the operations of clients (`gateway.jmx.operations.Operations`)."""
+    """The executor of clients' operations (`gateway.jmx.operations.Operations`)."""
 
     async def set(
         self, number: int, principal: Principal, values: Sequence[tuple[str, Written | None]]
     ) -> Reply:
-        """Set attributes of an MBean; the items are the names of those that were."""
+        """Set attributes of an MBean; the items are the names of those that were set."""
 
     async def invoke(
         self, number: int, principal: Principal, operation: str, arguments: Sequence[Written | None]
@@ -112,7 +112,7 @@ class Operator(Protocol):
         """Invoke an operation of an MBean; the items are its results."""
 
     def refused(self, attempt: RefusedAttempt) -> None:
-        """The virtual machine refused an attempt without asking: record it."""
+        """Record an attempt that the virtual machine refused without asking."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,11 +120,11 @@ class RefusedAttempt:
     """An attempt to change something that the virtual machine refused by itself.
 
     Attributes:
-        principal: whose.
-        number: of the object; 0 where it is none of ours.
-        action: what was wanted, without values.
-        outcome: as of a check that failed.
-        text: why, for people.
+        principal: the principal of the attempt.
+        number: the number of the object; 0 where it is none of ours.
+        action: the requested action, without values.
+        outcome: the outcome, as of a check that failed.
+        text: the reason in words.
     """
 
     principal: Principal
@@ -139,11 +139,11 @@ _NONSENSE: Final = (Status.FAILED, "no such request")
 
 
 class Backend:
-    """Answers the requests of the virtual machine.
+    """The responder to requests of the virtual machine.
 
     Args:
-        authenticate: decides who may log in.
-        login_seconds: time that it has; without an answer by then the login is refused.
+        authenticate: returns whether a user may log in.
+        login_seconds: the time for that; without an answer by then the login is refused.
 
     Attributes:
         operator: carries out operations; without one nothing is changed.
@@ -158,7 +158,7 @@ class Backend:
         self._known: set[int] = set()
 
     async def answer(self, octets: bytes) -> bytes:
-        """The answer to a request; to one that makes no sense, `Status.FAILED`."""
+        """Return the answer to a request; to one that is not valid, `Status.FAILED`."""
         try:
             reply = await self._reply(_decoded(octets))
         except _RefusedError as error:
@@ -236,7 +236,7 @@ def _refused_attempt(principal: Principal, what: list[object]) -> RefusedAttempt
 
 
 def _work(kind: str, target: int, principal: Principal, what: list[object]) -> _Work:
-    """What the operator is asked for."""
+    """Return the function that requests the operation of the operator."""
     match kind, what:
         case "set", [[*pairs]]:
             values = [_named(pair) for pair in pairs]
@@ -274,15 +274,15 @@ def _decoded(octets: bytes) -> object:
 
 
 FAILURE_SECONDS = 0.5
-"""The answer to a wrong password is delayed by so long, which slows guessing down."""
+"""The delay of the answer to a wrong password, which slows guessing down."""
 
 
 class Users:
     """The users of the JMX agent.
 
     Args:
-        passwords: by name of the user.
-        failure_seconds: how long the answer to a wrong password is delayed.
+        passwords: the password of each user.
+        failure_seconds: the delay of the answer to a wrong password.
     """
 
     def __init__(self, passwords: Mapping[str, SecretStr], failure_seconds: float = FAILURE_SECONDS) -> None:
@@ -294,7 +294,7 @@ class Users:
         self._failure_seconds = failure_seconds
 
     async def authenticate(self, user: str, password: str) -> bool:
-        """Whether the user exists and has this password. The comparison takes the same time for all."""
+        """Return whether the user exists and has this password. Comparing takes the same time for all."""
         expected = self._digests.get(user, self._nobody)
         if hmac.compare_digest(self._digest(password), expected):
             return True
@@ -303,5 +303,5 @@ class Users:
         return False
 
     def _digest(self, password: str) -> bytes:
-        """Return the digest of a password: of one length, so that comparing reveals no password's."""
+        """Return the digest of a password; all have one length, so that comparing reveals no password's."""
         return hmac.digest(self._key, password.encode("utf-8", "surrogatepass"), "sha256")

@@ -1,8 +1,8 @@
-"""Calls between Python and the virtual machine, by Py4J, over the loopback; nothing of JMX is known here.
+"""Calls between Python and the virtual machine, by Py4J, over the loopback; the module knows no JMX.
 
 Outwards one thread makes one call after the other over one connection. Inwards the virtual machine calls
-from threads of its own; each call hops to the event loop and waits for its answer there. Either side proves
-who it is with a token that was handed over on the virtual machine's standard input.
+from threads of its own; each call is passed to the event loop and waits for its answer there. Either side
+authenticates with a token that was passed on the virtual machine's standard input.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ Arguments = TypeVarTuple("Arguments")
 Result = TypeVar("Result")
 
 Answer: TypeAlias = Callable[[bytes], Awaitable[bytes]]
-"""Answers a request of the virtual machine."""
+"""Returns the answer to a request of the virtual machine."""
 
 LOOPBACK: Final = "127.0.0.1"
 _MAX_CONNECTIONS = 96
-"""Each carries one request at a time: 64 operations, 8 reports of refused ones, 8 logins, and some that
-strangers hold."""
+"""The maximum number of connections, each for one request at a time: 64 operations, 8 reports of refused
+ones, 8 logins, and some that strangers hold."""
 
 _MAX_LINE_OCTETS = 1 << 20
 _LINES_OF_A_LOGIN = 3
@@ -52,7 +52,7 @@ _LOGIN_SECONDS = 5.0
 
 
 class Bridge:
-    """Both directions. Made and used on the event loop.
+    """The calls in both directions. It is made and used on the event loop.
 
     Args:
         answer: answers requests, on the event loop.
@@ -77,7 +77,7 @@ class Bridge:
         self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="jmx-calls")
 
     def listen(self) -> int:
-        """Take calls of the virtual machine from now on; the port."""
+        """Accept calls of the virtual machine from now on; return the port."""
         parameters = CallbackServerParameters(
             address=LOOPBACK,
             port=0,
@@ -92,7 +92,7 @@ class Bridge:
         return port
 
     async def connect(self, port: int) -> None:
-        """Reach the virtual machine at ``port``.
+        """Connect to the virtual machine at ``port``.
 
         Raises:
             MachineEndedError: it does not listen there, or refuses the token.
@@ -103,13 +103,13 @@ class Bridge:
         """Call a method of Java's ``Bridge``; returns when it returns.
 
         Raises:
-            MachineEndedError: the virtual machine went away, or is not reached yet; or it threw, which is a
-                mistake of ours.
+            MachineEndedError: the virtual machine has ended, or is not connected yet; or it threw, which is
+                an error of ours.
         """
         return await self._work(self._call, method, *arguments)
 
     async def close(self) -> None:
-        """Let go of everything; the virtual machine should have ended."""
+        """Close all connections; the virtual machine should have ended."""
         self._is_closed = True
         if self._connection is not None:
             self._connection.close()
@@ -148,7 +148,7 @@ class Bridge:
 
 
 class _EntryPoint:
-    """What the virtual machine knows as its ``Backend``."""
+    """The object that the virtual machine calls as its ``Backend``."""
 
     def __init__(self, answer: Answer, deadline: float, loop: asyncio.AbstractEventLoop) -> None:
         self._answer = answer
@@ -156,7 +156,7 @@ class _EntryPoint:
         self._loop = loop
 
     def call(self, request: bytearray) -> bytes:
-        """Called on a thread of Py4J's; never raises."""
+        """Answer a request, on a thread of Py4J's; never raises."""
         coroutine = self._in_time(bytes(request))
         try:
             # Without a timeout here: `_in_time` ends the coroutine, so that nothing goes on behind a client
@@ -183,7 +183,7 @@ def _unknown(reason: str) -> bytes:
 
 
 class _BoundedCallbackServer(CallbackServer):  # type: ignore[misc]  # py4j is not typed
-    """Py4J's server of callbacks, which takes only so many connections, and lines only so long.
+    """Py4J's server of callbacks, with bounds on the number of connections and the length of lines.
 
     Any process of this machine may connect; what it sends before it has shown the token must not cost much.
     """
@@ -214,7 +214,7 @@ class _ClosedOnce(CallbackConnection):  # type: ignore[misc]  # py4j is not type
 
 
 class _BoundedLines:
-    """The lines of a connection: each of bounded length, the first ones soon."""
+    """The lines of a connection: each of bounded length, the first ones within a deadline."""
 
     def __init__(self, connection: socket.socket, stream: io.BufferedReader) -> None:
         self._connection = connection

@@ -1,4 +1,4 @@
-"""Hatchling's hook: wheel and source distribution carry the compiled Java classes.
+"""Hatchling's hook: wheel and source distribution contain the compiled Java classes.
 
 An editable installation does not, and needs no compiler: the classes are compiled on first use then. Nor does
 installing a source distribution need one: its jar is taken as it is.
@@ -17,10 +17,10 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 
 class JavaClassesHook(BuildHookInterface[Any]):
-    """Compiles, and adds the jar to what is built."""
+    """The build hook that compiles the classes and adds the jar to the distribution."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Called before anything is collected; ``version`` is of the target: ``standard``, ``editable``."""
+        """Add the jar before files are collected, if ``version`` is ``standard`` and not ``editable``."""
         self._folder = tempfile.TemporaryDirectory(prefix="amqp-gateway-build-")
         if version == "editable":
             return
@@ -38,12 +38,12 @@ class JavaClassesHook(BuildHookInterface[Any]):
         build_data["force_include"][str(jar)] = place
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:  # noqa: ARG002
-        """Called when everything is built."""
+        """Remove temporary files when everything is built."""
         self._folder.cleanup()
 
 
 def _java_build(root: Path) -> ModuleType:
-    """The module `java_build`, by its file: where a wheel is built, this package is not installed."""
+    """Return the module `java_build`, by its file: where a wheel is built, this package is not installed."""
     specification = importlib.util.spec_from_file_location(
         "gateway_java_build", root / "gateway" / "jmx" / "java_build.py"
     )

@@ -1,7 +1,7 @@
-"""Classes of the feed as classes of MBeans: their attributes, and what fills them.
+"""Classes of the feed as classes of MBeans: their attributes, operations and values.
 
-Every object has the gateway's own attributes first (`Own`), then one for each readable element, called as
-the schema calls it. `ShownClass` is one version of a class; objects of several versions live side by side.
+Every object has the gateway's own attributes first (`Own`), then one for each readable element, with its name
+in the schema. `ShownClass` is one version of a class; objects of several versions exist side by side.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from gateway.model.values import ValueType
 
 
 def unlike(name: str, taken: Iterable[str]) -> str:
-    """``name``, followed by underscores until it is none of ``taken``."""
+    """Return ``name``, followed by underscores until it is none of ``taken``."""
     taken = set(taken)
     while name in taken:
         name += "_"
@@ -39,12 +39,12 @@ def unlike(name: str, taken: Iterable[str]) -> str:
 
 
 def described(*texts: str) -> str:
-    """Return the first of ``texts`` that says something: Java takes no empty descriptions."""
+    """Return the first of ``texts`` that is not blank, or a dash: Java accepts no empty descriptions."""
     return next((types.text(text) for text in texts if text.strip()), "-")
 
 
 def descriptor(fields: Mapping[str, str]) -> dict[str, str]:
-    """Return the fields that say something."""
+    """Return the fields that are not empty."""
     return {name: types.text(text) for name, text in fields.items() if text}
 
 
@@ -54,14 +54,14 @@ def units(value: Element | Argument) -> str:
 
 
 FIRST_FREE_CLASS = 3
-"""Smaller numbers are those of the classes in `gateway.jmx.own_beans`."""
+"""The first number of other classes than those in `gateway.jmx.own_beans`."""
 
 READ_FRESH = Operation(
     "readFresh",
     "Read the object again from who manages it; when it returns, the attributes are what was read.",
     reads_only=True,
 )
-"""What every managed object has, whatever its class; a method of that name has ``_`` behind it."""
+"""The operation that every managed object has, whatever its class; a method of that name gets a ``_``."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,10 +69,10 @@ class ShownMethod:
     """One method.
 
     Attributes:
-        method: of the schema.
-        inputs: the arguments that a client gives, in order.
-        outputs: those that it gets, and what converts their values; references are converted elsewhere.
-        operation: what clients are shown.
+        method: the method in the schema.
+        inputs: the arguments that a client passes, in order.
+        outputs: those that it gets, with converters of their values; references are converted elsewhere.
+        operation: the operation that clients see.
     """
 
     method: Method
@@ -82,7 +82,7 @@ class ShownMethod:
 
 
 def shown_methods(schema: ClassSchema) -> Mapping[str, ShownMethod]:
-    """Return the methods of a class, by the names that clients call them by."""
+    """Return the methods of a class, by the names with which clients call them."""
     shown: dict[str, ShownMethod] = {}
     for number, method in enumerate(schema.methods):
         name = unlike(types.text(method.name.strip()) or f"method{number}", (READ_FRESH.name, *shown))
@@ -113,7 +113,7 @@ def _shown_method(name: str, method: Method) -> ShownMethod:
 
 
 def _names(arguments: Iterable[Argument], instead: str) -> tuple[str, ...]:
-    """Return what each is called: no two alike, and none empty, which Java does not take."""
+    """Return the name of each: no two are alike, and none is empty, which Java does not accept."""
     names: list[str] = []
     for number, argument in enumerate(arguments):
         names.append(unlike(types.text(argument.name).strip() or f"{instead}{number}", names))
@@ -143,7 +143,7 @@ def _parameter(argument: Argument, name: str) -> Parameter:
 
 
 def _default(argument: Argument) -> JmxValue:
-    """Return what stands for an argument that is left out; ``None`` where the descriptor cannot say it."""
+    """Return the value of an argument that is left out; ``None`` where the descriptor cannot contain it."""
     if argument.default is None or argument.type is ValueType.REFERENCE:
         return None
     try:
@@ -196,7 +196,7 @@ OWN_ATTRIBUTES = (
     _own("LastOperation", AttributeType.STRING, "Outcome of the last operation on it that is remembered."),
 )
 STALE = "Stale"
-"""The attribute that the virtual machine makes of an object's group."""
+"""The attribute that the virtual machine derives from an object's group."""
 
 ALARM_NOTIFICATIONS = (
     NotificationType(f"{DOMAIN}.gateway.alarmRaised", "A condition of the object has begun."),
@@ -206,17 +206,17 @@ ALARM_NOTIFICATIONS = (
 _NUMBERS = frozenset({AttributeType.LONG, AttributeType.BIG_INTEGER, AttributeType.DOUBLE})
 
 ColumnOids: TypeAlias = Callable[[str, str], str]
-"""The dotted OID of the SNMP column for a class (``package:name``) and element; empty where there is none."""
+"""Returns the dotted OID of the SNMP column for a class (``package:name``) and element; empty for none."""
 
 Resolve: TypeAlias = Callable[[int, ObjectLink], str | None]
-"""The ObjectName of what the attribute at a position refers to; ``None`` while that is not known."""
+"""Returns the ObjectName to which the attribute at a position refers; ``None`` while that is not known."""
 
 Unfit: TypeAlias = Callable[[str, str, object], None]
-"""Called with class, element and value of what cannot be shown."""
+"""Called with class, element and value where the value cannot be shown."""
 
 
 class _Place(NamedTuple):
-    """Where an element is shown, and how."""
+    """The position of an element's attribute, and its converter."""
 
     position: int
     convert: types.Converter
@@ -228,15 +228,15 @@ class ShownClass:
     """One version of a class.
 
     Attributes:
-        record: as it was received.
+        record: the record as it was received.
         name: ``package:name``.
-        places: of each element that can be read, by its position in the schema.
-        attributes: of the MBeans.
+        places: the place of each readable element, by its position in the schema.
+        attributes: the attributes of the MBeans.
         settable: the elements that clients may try to set, by the names of their attributes.
-        methods: by the names that clients call them by.
+        methods: the methods, by the names with which clients call them.
         has_parent: whether the stable names of its objects begin with their parents'.
-        number: what the virtual machine knows it by; 0 until it has objects.
-        objects: how many there are.
+        number: its number in the virtual machine; 0 until it has objects.
+        objects: the number of its objects.
         emits: whether the virtual machine lets them emit notifications.
     """
 
@@ -263,7 +263,7 @@ class ShownClass:
     def define(self, number: int, events: Iterable[EventSchema]) -> DefineClass:
         """Make the command that defines the class by this number, with the notifications of ``events``.
 
-        Objects emit what concerns them only if an event refers to their class or an attribute notifies.
+        Objects emit notifications only if an event refers to their class or an attribute notifies.
         """
         self.number = number
         schema = self.record.schema
@@ -353,7 +353,7 @@ class ShownClass:
 
 
 def shown_class(record: ClassRecord, column_oid: ColumnOids) -> ShownClass:
-    """Make what shows objects of a class."""
+    """Return the class of MBeans that shows objects of a class."""
     schema = record.schema
     attributes = list(OWN_ATTRIBUTES)
     # JMX takes no two attributes of one name, and a schema's elements may be called as ours are.
@@ -408,9 +408,9 @@ def _attribute(name: str, element: Element, *, statistic: bool, oid: str) -> Att
 
 
 def _descriptor(element: Element, type_: AttributeType, *, statistic: bool, oid: str) -> dict[str, str]:
-    """What else there is to say of an attribute; ``units``, ``metricType`` and ``displayName`` are JMX's own.
+    """Return an attribute's descriptor; ``units``, ``metricType`` and ``displayName`` are JMX's own fields.
 
-    Only of numbers does a kind say something. Statistics are dated by ``SampleTime``.
+    Only numbers have a kind. Statistics are dated by ``SampleTime``.
     """
     fields = {
         "displayName": element.label,
@@ -429,10 +429,10 @@ def _descriptor(element: Element, type_: AttributeType, *, statistic: bool, oid:
 
 
 def _notifies(element: Element, *, statistic: bool) -> bool:
-    """Whether changes are notified: those of states and configuration, never those of counters and gauges.
+    """Return whether changes are notified: those of states and configuration, not of counters and gauges.
 
-    What can be set at creation only does not change. Each class of which an attribute notifies costs the
-    first remote listener an attachment to each of its objects.
+    An element that can be set at creation only does not change. Each class with an attribute that notifies
+    costs the first remote listener an attachment to each of its objects.
     """
     if element.index or element.access is Access.READ_CREATE:
         return False
@@ -448,11 +448,11 @@ def _fill_times(target: list[JmxValue] | dict[int, JmxValue], record: ObjectReco
 
 
 MAX_VERSIONS = 2_000
-"""Versions of classes known at a time; objects of further ones are not shown."""
+"""The maximum number of versions of classes at a time; objects of further ones are not shown."""
 
 
 class ClassVersions:
-    """All of them; one is defined in the virtual machine when its first object comes.
+    """All versions of classes; each is defined in the virtual machine with its first object.
 
     Args:
         send: takes commands for the virtual machine.
@@ -486,7 +486,7 @@ class ClassVersions:
         return known
 
     def define(self, version: ShownClass, events: Iterable[EventSchema]) -> None:
-        """See to it that the virtual machine knows this version."""
+        """Define this version in the virtual machine, unless it is defined already."""
         if version.number:
             return
         if self._free_numbers:
@@ -497,7 +497,7 @@ class ClassVersions:
         self._send(version.define(number, events))
 
     def drop_unused(self, used: Iterable[ShownClass]) -> None:
-        """Forget versions that the core does not use, as these are all, and that have no objects."""
+        """Forget versions that have no objects and are not in ``used``, which is all that the core uses."""
         in_use = set(map(id, used))
         for name, versions in tuple(self._versions.items()):
             kept = [version for version in versions if version.objects or id(version) in in_use]

@@ -1,8 +1,8 @@
 """The commands that Python sends to the virtual machine, and their encoding.
 
 A batch is one msgpack array of commands, each an array ``[operation, field, ...]`` in the order of the
-dataclass's fields. Numbers of classes, groups and objects are Python's choice and mean nothing to clients.
-Values travel by the attribute's type; an absent one is nil:
+dataclass's fields. Python chooses the numbers of classes, groups and objects, which mean nothing to clients.
+Values are encoded by the attribute's type; an absent one is nil:
 
 ========================  =============================================================
 type                      value on the wire, and in Java
@@ -33,7 +33,7 @@ from gateway.feed.freshness import Freshness
 
 
 class AttributeType(enum.IntEnum):
-    """What a client sees in Java."""
+    """The type of an attribute, as a client sees it in Java."""
 
     BOOLEAN = 1
     LONG = 2
@@ -57,8 +57,8 @@ class Attribute:
     """One attribute of a class.
 
     Attributes:
-        name: as a client asks for it.
-        type: of its values.
+        name: the name by which a client reads it.
+        type: the type of its values.
         description: never empty: Java refuses that.
         minimum: smallest value; only of LONG, BIG_INTEGER and DOUBLE, and never with ``legal``.
         maximum: greatest value, likewise.
@@ -68,8 +68,8 @@ class Attribute:
         always: shown even while the object's group is withheld (name, native id, times).
         readable: whether it has a value to show; what has none is nil in `Register`.
         writable: whether clients may try to set it.
-        when_abandoned: what it shows while the JVM receives no batches, as when our process hangs; ``None``
-            for its last value.
+        when_abandoned: its value while the JVM receives no batches, as when our process hangs; ``None`` for
+            its last value.
     """
 
     name: str
@@ -88,10 +88,10 @@ class Attribute:
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """What an operation takes; fields as of `Attribute`.
+    """A parameter of an operation; fields as of `Attribute`.
 
     Attributes:
-        default: what stands for it where it is null; in the form of its type.
+        default: its value where it is null; in the form of its type.
     """
 
     name: str
@@ -106,7 +106,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One value that an operation gives."""
+    """One result of an operation."""
 
     name: str
     type: AttributeType
@@ -115,14 +115,14 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """What clients can invoke; no two of a class have the same name.
+    """An operation that clients can invoke; no two of a class have the same name.
 
     Attributes:
-        name: as a client asks for it.
+        name: the name by which a client invokes it.
         description: never empty.
         reads_only: whether it changes nothing.
         parameters: in the order in which a client gives them.
-        results: of none null is returned, of one its value, of several a ``CompositeData`` with their names.
+        results: for none null is returned, for one its value, for several a ``CompositeData`` by their names.
     """
 
     name: str
@@ -142,10 +142,10 @@ class NotificationType:
 
 @dataclass(frozen=True, slots=True)
 class DefineClass:
-    """A class, new or as it is from now on for objects registered later.
+    """The definition of a class, new or changed, for objects registered later.
 
-    Every object has, beside ``attributes``, one that the JVM makes of its group: ``Stale`` (Boolean). It is
-    true too while no batch has come for some seconds.
+    Every object has, beside ``attributes``, one that the JVM derives from its group: ``Stale`` (Boolean). It
+    is true, too, while no batch has arrived for some seconds.
     """
 
     class_number: int
@@ -166,9 +166,9 @@ class SetGroup:
 
 @dataclass(frozen=True, slots=True)
 class Register:
-    """An object, new or sent again under the same number: then name, class and all values are replaced.
+    """The registration of an object; under a known number it replaces name, class and all values.
 
-    An MBean of that name that another object has is replaced too.
+    It also replaces an MBean of that name that another object has.
     """
 
     number: int
@@ -180,7 +180,7 @@ class Register:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Some values of an object, by the position of their attribute."""
+    """New values of an object, by the position of their attribute."""
 
     number: int
     values: Mapping[int, JmxValue]
@@ -188,14 +188,14 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Unregister:
-    """An object is gone; one that is not there is passed over."""
+    """The removal of an object; one that does not exist is ignored."""
 
     number: int
 
 
 @dataclass(frozen=True, slots=True)
 class Emit:
-    """An event: a notification of ``emitters`` (objects that are not there are passed over).
+    """A notification of ``emitters`` (objects that do not exist are ignored).
 
     ``time`` is in nanoseconds. ``data`` becomes the notification's user data, a ``CompositeData`` of texts,
     numbers and dates by name; the type of each item is given, for an absent one too.

@@ -1,4 +1,4 @@
-"""Delivers the commands of a projection to the virtual machine, in batches.
+"""The delivery of a projection's commands to the virtual machine, in batches.
 
 While a batch is on its way, further commands wait. Beyond a bound no more of the feed is read, and the core
 merges the changes that wait for this process.
@@ -22,14 +22,14 @@ from gateway.rate_limiter import RateLimiter
 log = structlog.get_logger(__name__)
 
 BATCH_COMMANDS = 1000
-"""A batch has at most so many commands, which takes a few milliseconds to encode."""
+"""The maximum number of commands of a batch, which takes a few milliseconds to encode."""
 
 MAX_WAITING = 20_000
-"""While more commands wait, the feed is not read."""
+"""The number of waiting commands from which on the feed is not read."""
 
 TICK_SECONDS = 1.0
 ALIVE_SECONDS = 1.0
-"""An empty batch is a sign of life: without one, the virtual machine shows everything as stale."""
+"""The interval of empty batches: without any batch, the virtual machine shows everything as stale."""
 
 BUSY_TICK_SECONDS = 0.002
 
@@ -43,7 +43,7 @@ class Delivery:
 
     Attributes:
         complete: set once the virtual machine has everything, or the core cannot be reached.
-        failed: commands, or single values, that could not be carried out so far.
+        failed: the number of commands, or single values, that could not be carried out so far.
     """
 
     def __init__(self, projection: Projection, push: Callable[[bytes], Awaitable[PushResult]]) -> None:
@@ -129,7 +129,7 @@ class Delivery:
             await reached
 
     async def tick(self) -> NoReturn:
-        """Let time pass for the projection, for ever."""
+        """Call the projection's ``tick`` regularly, for ever."""
         while True:
             busy = self._projection.tick()
             self._look()
@@ -137,7 +137,7 @@ class Delivery:
             await asyncio.sleep(BUSY_TICK_SECONDS if busy else TICK_SECONDS)
 
     def _look(self) -> None:
-        """Wake those who wait for commands, for room or for a push."""
+        """Wake the tasks that wait for commands, for room or for a push."""
         _set(self._wake, self._projection.waiting > 0)
         _set(self._room, self._projection.waiting < MAX_WAITING)
         if self._has_everything and not self._projection.waiting and not self._on_its_way:
@@ -158,7 +158,7 @@ class Delivery:
 def batches(commands: Sequence[Command], limit: int = MAX_BATCH_OCTETS) -> list[bytes]:
     """Return the commands, in order, in as few batches of at most ``limit`` octets as halving makes.
 
-    One command that alone is larger is left out: something is wrong with it.
+    One command that alone is larger is left out, because it is faulty.
     """
     if not commands:
         return []

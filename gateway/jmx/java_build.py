@@ -1,7 +1,7 @@
-"""Compiles the Java classes into a jar, byte for byte the same each time with the same compiler.
+"""The compilation of the Java classes into a jar, byte for byte the same each time with the same compiler.
 
-Used when a wheel or a source distribution is built (`build_hook`) and on first use in a source checkout
-(`java_runtime`). Standard library only: a build has nothing else but py4j.
+It is used when a wheel or a source distribution is built (`build_hook`) and on first use in a source checkout
+(`java_runtime`). It imports the standard library only: a build has nothing else but py4j.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _FILE_MODE = 0o100644 << 16
 _ECJ_JARS = tuple(
     Path("/usr/share/java", name) for name in ("ecj.jar", "eclipse-jdt-core-compiler-batch.jar")
 )
-"""For where the command ``ecj`` is missing, or as in Debian 13 does not find its own classes."""
+"""Jars of ecj, for where the command ``ecj`` is missing, or as in Debian 13 does not find its own classes."""
 _COMPILE_SECONDS = 300
 _DIGEST_LINE = "Source-Digest: "
 
@@ -43,7 +43,7 @@ class JavaBuildError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Compiler:
-    """A Java compiler: how to call it, and its options for classes of Java 11."""
+    """A Java compiler: its command, and its options for classes of Java 11."""
 
     command: tuple[str, ...]
     options: tuple[str, ...]
@@ -56,7 +56,7 @@ _ECJ_OPTIONS = (
     *("-proc:none", "-nowarn", "-encoding", "UTF-8"),
 )
 _QUICK_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
-"""Halves the time that a compiler needs for as few files as ours."""
+"""Options that halve the time that a compiler needs for as few files as ours."""
 
 
 def find_compilers() -> Iterator[Compiler]:
@@ -76,7 +76,7 @@ def find_compilers() -> Iterator[Compiler]:
 
 
 def find_py4j_jar() -> Path:
-    """Return the jar that py4j's own package brings, wherever pip has put it.
+    """Return the jar of py4j's own package, wherever pip has installed it.
 
     Raises:
         JavaBuildError: it is not there.
@@ -134,7 +134,7 @@ def build_jar(target: Path, sources: Path = SOURCES, compilers: Iterable[Compile
 
 
 def digest_of_jar(jar: Path) -> str | None:
-    """Return the `source_digest` of the sources that ``jar`` was built from; `None` if it does not say."""
+    """Return the `source_digest` of the sources that ``jar`` was built from; `None` if it has none."""
     try:
         with zipfile.ZipFile(jar) as archive:
             lines = archive.read(MANIFEST).decode().splitlines()
@@ -144,7 +144,7 @@ def digest_of_jar(jar: Path) -> str | None:
 
 
 def _compile(compiler: Compiler, sources: Path, classes: Path) -> str:
-    """Compile; what went wrong, or nothing."""
+    """Compile; return the error, or an empty text."""
     command = [
         *compiler.command,
         *compiler.options,

@@ -1,4 +1,4 @@
-"""The Java that runs our classes: which runtime, how it is called, and where it finds the classes.
+"""The Java runtime of our classes: its choice, its command line and environment, and its class path.
 
 An installed wheel contains the classes; a source checkout compiles them on first use.
 """
@@ -25,7 +25,7 @@ class JmxError(Exception):
 
 
 class JavaMissingError(JmxError):
-    """There is no Java runtime, or none that is new enough, or nothing to compile our classes with."""
+    """There is no Java runtime, or none that is new enough, or no compiler for our classes."""
 
 
 class ListenError(JmxError):
@@ -39,7 +39,7 @@ class MachineEndedError(JmxError):
 MAIN_CLASS = "amqp.gateway.jmx.Main"
 
 _FIRST_HEAP_MEBIBYTES = 4
-"""Enough for some twenty objects. A heap that is too small for what it has grows at once."""
+"""The first heap is enough for some twenty objects. A heap that is too small grows at once."""
 
 _ADVICE = "install one of version 11 or newer (on Debian: apt-get install default-jre-headless)"
 # JAVA_TOOL_OPTIONS and JDK_JAVA_OPTIONS could load an agent into the virtual machine; whatever else is there
@@ -77,7 +77,7 @@ def java_command(java: Path, class_path: tuple[Path, ...], heap: int, temporary:
         java: the runtime's launcher.
         class_path: our jar and what it needs.
         heap: largest heap in MiB.
-        temporary: a folder for whatever it wants to write.
+        temporary: a folder for the files that it writes.
     """
     return [
         str(java),
@@ -102,23 +102,23 @@ def java_command(java: Path, class_path: tuple[Path, ...], heap: int, temporary:
 
 
 def java_environment() -> dict[str, str]:
-    """Return what the virtual machine sees of our environment: no options of others, and no secrets."""
+    """Return the environment of the virtual machine: no options of others, and no secrets."""
     kept = {name: os.environ[name] for name in _KEPT_ENVIRONMENT if name in os.environ}
     return {**kept, "LANG": "C.UTF-8", "LC_ALL": "C.UTF-8"}
 
 
 _SHIPPED_JAR = Path(__file__).parent.parent / "shipped" / "java" / JAR_NAME
 _KEPT_JARS = 8
-"""How many states of the sources keep their jar in the cache."""
+"""The number of jars in the cache, each for one state of the sources."""
 
 
 def class_path() -> tuple[Path, Path]:
-    """Our jar and py4j's; in a source checkout ours is compiled if it is not yet in the cache.
+    """Return our jar and py4j's; in a source checkout ours is compiled if it is not yet in the cache.
 
-    Takes some seconds then; any number of processes may do so at a time.
+    Compiling takes some seconds; any number of processes may do so at a time.
 
     Raises:
-        JavaMissingError: there is nothing to compile with, or nowhere to put the result.
+        JavaMissingError: there is no compiler, or no place for the result.
     """
     try:
         py4j_jar = find_py4j_jar()
@@ -152,7 +152,7 @@ def _cached_jar(folder: Path) -> Path:
 
 
 def _remove_older(folder: Path) -> None:
-    """Keep the jars written last; a virtual machine that runs from a removed one still has it."""
+    """Remove all but the latest jars; a virtual machine that runs from a removed one still has it."""
     times = {}
     for jar in folder.glob("[0-9a-f]*.jar"):
         with contextlib.suppress(OSError):

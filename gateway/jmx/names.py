@@ -1,12 +1,12 @@
-"""ObjectNames: what each object is called in JMX.
+"""ObjectNames: the names of objects in JMX.
 
 ``amqp.gateway:source=S,package=P,type=CLASS[,group=G][,parent=STABLE NAME],name=NAME[,id=ROW]``, the keys in
-this order, because JConsole builds its tree by it. A name is made of what never changes while the object
-lives, and never depends on how many others there are:
+this order, because JConsole builds its tree by it. The parts of a name never change while the object lives,
+and never depend on the number of other objects:
 
-- a durable object that its parent and one other index property name has just these as ``parent`` and
-  ``name``; any other durable object has its whole stable name as ``name``. So what stands behind ``parent``
-  of the one is what stands behind ``name`` of the other, and no two durable objects share a name;
+- a durable object whose index properties are its parent and one other has just these as ``parent`` and
+  ``name``; any other durable object has its whole stable name as ``name``. So the value of ``parent`` of the
+  one is the value of ``name`` of the other, and no two durable objects share a name;
 - a transient object, and a later duplicate of a durable one, has its leaf name as ``name``, and its row
   number as ``id``, which no other object of its class ever has. It has a ``parent`` if that is part of its
   stable name. A durable object never has an ``id``.
@@ -36,7 +36,7 @@ def object_name(keys: Iterable[tuple[str, str]]) -> str:
 
 
 def quoted(value: str) -> str:
-    """``value`` as it stands behind a key: as it is, or as ``javax.management.ObjectName.quote`` makes it."""
+    """Return the value of a key: ``value`` itself, or as ``javax.management.ObjectName.quote`` returns it."""
     return value if _BARE.fullmatch(value) else f'"{value.translate(_QUOTED)}"'
 
 
@@ -53,10 +53,10 @@ def name_of(
 
     Args:
         record: the object.
-        source: name of its source.
-        key: of its class.
+        source: the name of its source.
+        key: the key of its class.
         has_parent: whether stable names of the class begin with the parent's (`begins_with_parent`).
-        buckets: into how many groups the names of its class are split; 0 for not at all.
+        buckets: the number of groups into which the names of its class are split; 0 for no groups.
     """
     keys = [("source", source), ("package", key.package), ("type", key.name)]
     if buckets:
@@ -74,13 +74,13 @@ def name_of(
 
 
 def _is_whole(stable_name: str, parent: str, name: str | None = None, *others: str | None) -> bool:
-    """Return whether these two parts are all there is in a stable name."""
+    """Return whether these two parts are the whole stable name."""
     # A duplicate's name has more behind its parts: only one that is put together again the same has not.
     return name is not None and not others and stable_name == joined((escaped(parent), escaped(name)))
 
 
 def _bucket(stable_name: str, buckets: int) -> str:
-    """Return which group a name falls into: always the same one, in hexadecimal of a fixed width."""
+    """Return the group of a name: always the same one, in hexadecimal of a fixed width."""
     # Not Python's own hash, which differs from process to process.
     digest = hashlib.blake2b(stable_name.encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return f"{int.from_bytes(digest, 'big') % buckets:0{len(f'{buckets - 1:x}')}x}"

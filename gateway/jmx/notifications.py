@@ -1,4 +1,4 @@
-"""Notifications of events and of operations: what each contains, and which were sent already."""
+"""Notifications of events and of operations: their contents, and the memory of those sent already."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ COMMON_ITEMS: tuple[tuple[str, AttributeType], ...] = (
     ("heard", AttributeType.DATE),
     ("late", AttributeType.BOOLEAN),
 )
-"""What the user data of every notification has; an argument of the same name has ``_`` behind it."""
+"""The items of the user data of each event; an argument of the same name gets a ``_`` at its end."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Item:
-    """An item of the user data that an argument fills; of a reference there are two, the second its name."""
+    """An item of the user data for an argument; a reference has two, the second for its name."""
 
     position: int
     name: str
@@ -47,7 +47,7 @@ class ShownEvent:
     """One version of an event.
 
     Args:
-        record: as it was received.
+        record: the record as it was received.
     """
 
     def __init__(self, record: EventClassRecord) -> None:
@@ -81,9 +81,9 @@ class ShownEvent:
 
         Args:
             record: the event.
-            emitters: the MBeans that it comes from.
-            source: name of its source; empty for the gateway itself.
-            resolve: what references lead to; called with position -1 for the subject, else the argument's.
+            emitters: the MBeans that emit it.
+            source: the name of its source; empty for the gateway itself.
+            resolve: resolves references; called with position -1 for the subject, else the argument's.
             unfit: called with arguments that cannot be shown.
             is_late: whether it could not be sent when it happened.
         """
@@ -127,18 +127,18 @@ class ShownEvent:
 
 
 LATE_AFTER = 5 * 10**9
-"""In nanoseconds: an event in the first snapshot of a core is late if it is older."""
+"""The age in nanoseconds above which an event in the first snapshot of a core is late."""
 
 
 class EventCursor:
-    """Which events were sent to clients. It outlives virtual machines and projections.
+    """The events that were sent to clients. The cursor outlives virtual machines and projections.
 
-    A snapshot repeats the last events. Those that were sent are passed over. Those in the first snapshot of
-    this process happened before a client could listen, and are only remembered.
+    A snapshot repeats the last events. Those that were sent are ignored. Those in the first snapshot of this
+    process happened before a client could listen, and are only remembered.
 
     Args:
-        epoch: boot of the core that made the last event that the process before sent; 0 where there was none.
-        number: of that event.
+        epoch: the epoch of the core that made the last event that the process before sent; 0 for none.
+        number: the number of that event.
 
     Attributes:
         lost: later events that could not be sent.
@@ -160,8 +160,8 @@ class EventCursor:
         """Return whether an event is to be sent now; it counts as sent from then on.
 
         Args:
-            epoch: of the core that made it.
-            number: of the event within the epoch, ascending.
+            epoch: the epoch of the core that made it.
+            number: the number of the event within the epoch, ascending.
             repeated: whether it is part of a snapshot.
         """
         if not number:
@@ -178,7 +178,7 @@ class EventCursor:
         return is_sent
 
     def events_made(self, epoch: int, number: int) -> None:
-        """Count as lost what was not sent of the events that a former core made, up to ``number``.
+        """Count the events up to ``number`` of a former core that were not sent as lost.
 
         In a snapshot this follows the events of that core that are still known.
         """
@@ -195,19 +195,19 @@ class EventCursor:
         """Return whether an event in a snapshot could not be sent when it happened.
 
         Args:
-            epoch: of the core that made it. The first snapshot of a core contains what happened since its
-                start, which is not late at once.
+            epoch: the epoch of the core that made it. The first snapshot of a core contains the events since
+                its start, which are not late at once.
             age: nanoseconds since the gateway received it.
         """
         return epoch <= self._known_epoch or age > LATE_AFTER
 
     def snapshot_ended(self) -> None:
-        """Note that a snapshot was received completely."""
+        """Record that a snapshot was received completely."""
         self._snapshot_received = self._has_begun = True
 
 
 OPERATION: Final = f"{DOMAIN}.operation"
-"""What the types of these notifications begin with; ``.set``, ``.invoke`` or ``.read`` follows."""
+"""The prefix of the types of these notifications; ``.set``, ``.invoke`` or ``.read`` follows."""
 
 OPERATION_ITEMS: Final = (
     ("operationId", AttributeType.STRING),
@@ -231,21 +231,21 @@ OPERATION_ITEMS: Final = (
     ("ended", AttributeType.DATE),
     ("attempts", AttributeType.LONG),
 )
-"""The user data of each."""
+"""The items of the user data of each operation."""
 
 
 MAX_SENT: Final = 10_000
-"""The states of so many operations are remembered, unless snapshots contain more."""
+"""The maximum number of operations whose states are remembered, unless snapshots contain more."""
 
 
 def operation_notice(record: OperationRecord, emitter: int, source: str, object_name: str | None) -> Emit:
     """Return the notification of an operation that has ended.
 
     Args:
-        record: what the core says of it.
+        record: the record of the core.
         emitter: the MBean that emits it.
-        source: name of the source; empty where it is not known.
-        object_name: of the object's MBean, where there is one.
+        source: the name of the source; empty where it is not known.
+        object_name: the ObjectName of the object's MBean, where there is one.
     """
     values: tuple[JmxValue, ...] = (
         types.text(record.operation_id),
@@ -280,7 +280,7 @@ def operation_notice(record: OperationRecord, emitter: int, source: str, object_
 
 
 def operation_line(record: OperationRecord) -> str:
-    """One line on an operation: what came of it, what it was, for whom, when, and why."""
+    """Return one line on an operation: outcome, kind and elements, principal, time and reason."""
     what = record.kind.value
     if record.kind is OperationKind.SET:
         what += f" {', '.join((*record.values, *record.absent))}"
@@ -301,14 +301,14 @@ def _map(values: Mapping[str, FeedValue]) -> JmxValue:
 
 
 class OperationCursor:
-    """Which operations were sent to clients, and in which state.
+    """The operations that were sent to clients, with their states.
 
-    It outlives virtual machines and projections. A snapshot repeats the last operations. Those that were sent
-    are passed over. Those in the first snapshot of this process ended before a client could listen, and are
-    only remembered.
+    The cursor outlives virtual machines and projections. A snapshot repeats the last operations. Those that
+    were sent are ignored. Those in the first snapshot of this process ended before a client could listen, and
+    are only remembered.
 
     Args:
-        most: how many are remembered: more than a snapshot contains.
+        most: the maximum number that is remembered: more than a snapshot contains.
     """
 
     def __init__(self, most: int = MAX_SENT) -> None:
@@ -322,8 +322,8 @@ class OperationCursor:
         """Return whether the state of an operation is to be sent; it counts as sent from then on.
 
         Args:
-            epoch: of the core.
-            record: of the operation; while it is under way, it is not sent.
+            epoch: the epoch of the core.
+            record: the record of the operation; while it is under way, it is not sent.
             repeated: whether it is part of a snapshot.
         """
         if record.outcome is None:
@@ -345,5 +345,5 @@ class OperationCursor:
         return self._snapshot_received or not repeated
 
     def snapshot_ended(self) -> None:
-        """Note that a snapshot was received completely."""
+        """Record that a snapshot was received completely."""
         self._snapshot_received = True

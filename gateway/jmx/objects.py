@@ -1,4 +1,4 @@
-"""The MBeans of managed objects: which there are, how fresh each group of them is, what they refer to."""
+"""The MBeans of managed objects, the freshness of each group of them, and their references."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gateway.jmx.names import name_of
 from gateway.jmx.notifications import operation_line
 
 SHOWN_OPERATIONS: Final = 100
-"""The attribute ``LastOperations`` of the Gateway MBean has so many entries for each source."""
+"""The maximum of entries for each source in the attribute ``LastOperations`` of the Gateway MBean."""
 
 
 class Target(NamedTuple):
@@ -94,14 +94,14 @@ class Group(FeedGroup):
     MBeans there are.
 
     Attributes:
-        number: of the group in the virtual machine.
+        number: the number of the group in the virtual machine.
     """
 
     number: int = 0
 
 
 class Groups:
-    """All groups.
+    """The groups of all MBeans.
 
     Args:
         send: takes commands for the virtual machine.
@@ -163,8 +163,8 @@ class ShownObject(ReplicaObject[Group]):
     """An MBean of a managed object. Its values are in the virtual machine only.
 
     Attributes:
-        number: of the MBean in the virtual machine.
-        row: of the object, unique within source and class.
+        number: the number of the MBean in the virtual machine.
+        row: the row of the object, unique within source and class.
         name: its ObjectName.
         shown_class: the version of its class.
     """
@@ -179,7 +179,7 @@ class LastOperations:
     """A line of text for the last operation on each object.
 
     Args:
-        limits: of how many objects of each source; those that had an operation last are kept.
+        limits: the limits of the objects of each source; those that had an operation last are kept.
     """
 
     def __init__(self, limits: HistoryLimits) -> None:
@@ -221,9 +221,9 @@ class ShownObjects:
     """The objects of all sources.
 
     Args:
-        buckets: into how many groups the names of a class (``package:class``) are split.
+        buckets: the number of groups into which the names of a class (``package:class``) are split.
         last_operations: the outcome of the last operation on each object.
-        new_number: makes the number of an MBean.
+        new_number: returns the number of a new MBean.
         send: takes commands for the virtual machine.
         unfit: called with each value that does not fit the type of its attribute.
     """
@@ -315,14 +315,14 @@ class ShownObjects:
         self._send(Unregister(shown.number))
 
     def operation_changed(self, record: OperationRecord) -> None:
-        """Show what is known of an operation on an object."""
+        """Show an operation as the last one on its object."""
         for changed in self._last_operations.add(record):
             shown = self.at(changed)
             if shown is not None:
                 self._send(Change(shown.number, {Own.LAST_OPERATION: self._last_operations.of(changed)}))
 
     def _resolver(self, source: int, referrer: int) -> Resolve:
-        """Make what finds the ObjectNames that an object refers to, and lets it wait for the others."""
+        """Return a function that resolves references of an object, and lets it wait for unknown objects."""
 
         def resolve(position: int, link: ObjectLink) -> str | None:
             target = Target(source, link.class_name, link.row)

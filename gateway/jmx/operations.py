@@ -1,7 +1,7 @@
-"""Turns the operations of clients into requests to the core, and its answers into replies.
+"""The conversion of clients' operations into requests to the core, and of its answers into replies.
 
-The core alone decides what may be set or invoked, by whom, and with what values. A client has its answer when
-the virtual machine shows the result of the operation.
+The core alone decides which elements may be set and methods invoked, by whom, and with which values. A client
+gets its answer when the virtual machine shows the result of the operation.
 """
 
 from __future__ import annotations
@@ -59,11 +59,11 @@ Ask: TypeAlias = Callable[[OperationRequest], Awaitable[OperationAnswer]]
 
 
 class Operations:
-    """Carries out what clients ask for (`gateway.jmx.backend.Operator`).
+    """The executor of clients' operations (`gateway.jmx.backend.Operator`).
 
     Args:
-        objects: what there is.
-        ask: the core.
+        objects: the MBeans of managed objects.
+        ask: asks the core.
         caught_up: returns when the virtual machine shows all that the core has sent.
         timeout: nanoseconds that the core has for an answer.
         report: called with each attempt that is refused here (`gateway.feed.client`).
@@ -88,7 +88,7 @@ class Operations:
     ) -> Reply:
         """Set attributes of an MBean, as one operation; of several values of one the last counts.
 
-        ``None`` asks for no value at all.
+        ``None`` stands for no value at all.
 
         Returns:
             The items are the names of the attributes that are known to have been set.
@@ -140,7 +140,7 @@ class Operations:
         return Reply(STATUSES[answer.outcome], explanation(answer), items)
 
     def refused(self, attempt: RefusedAttempt) -> None:
-        """The virtual machine refused an attempt without asking: it is recorded."""
+        """Record an attempt that the virtual machine refused without asking."""
         match attempt.action:
             case InvokeMethod(method):
                 element = method
@@ -158,12 +158,12 @@ class Operations:
         outcome: Outcome,
         text: str,
     ) -> Reply:
-        """Have a refused attempt recorded; return the reply to it."""
+        """Record a refused attempt; return the reply to it."""
         self.refused(RefusedAttempt(principal, number, action, outcome, text))
         return Reply(STATUSES[outcome], f"{outcome.value}: {text}")
 
     def _where(self, number: int) -> tuple[int, str, int]:
-        """Source, class and row of the object, as far as it is known."""
+        """Return source, class and row of the object, as far as it is known."""
         shown = self._objects.find(number)
         return (0, "", 0) if shown is None else (shown.group.source, shown.shown_class.name, shown.row)
 
@@ -210,7 +210,7 @@ class Operations:
 
 
 def explanation(answer: OperationAnswer) -> str:
-    """One line on what came of an operation, for the text of an exception."""
+    """Return one line on the outcome of an operation, for the text of an exception."""
     parts = [answer.outcome.value]
     if answer.element and not _begins_with(answer.text, answer.element):
         parts.append(answer.element)
@@ -237,7 +237,7 @@ def _shown(value: FeedValue) -> str:
 
 
 def _is_applied(element: Element, asked: Mapping[str, object], answer: OperationAnswer) -> bool:
-    """Whether it is known that an element was set; of an operation that failed, by what was read back."""
+    """Return whether an element is known to be set; after a failed operation, by the value read back."""
     if answer.outcome is Outcome.APPLIED:
         return True
     # Without an operation id nothing was tried, and the values are not from a reading.

@@ -31,7 +31,7 @@ from gateway.jmx.objects import Group, counts
 from gateway.model.observations import Severity, SourceState
 
 UNKNOWN = "unknown"
-"""State of every source while the core cannot be reached."""
+"""The state of every source while the core cannot be reached."""
 
 _STANDS_STILL = "the process 'jmx' of the gateway does not respond"
 
@@ -238,9 +238,9 @@ class OwnBean:
     """An MBean of the gateway or of a source. It is registered with its first values; then changes are sent.
 
     Args:
-        definition: of its class.
-        number: of the object.
-        group: whose freshness is its own.
+        definition: the definition of its class.
+        number: the number of the object.
+        group: the group whose freshness it has.
         name: its ObjectName.
         send: takes commands for the virtual machine.
     """
@@ -276,10 +276,10 @@ class OwnBean:
 
 
 SHOWN_ALARMS = 200
-"""The attribute ``ActiveAlarms`` of a source has so many entries: the gravest, and of those the latest."""
+"""The maximum of entries in the attribute ``ActiveAlarms`` of a source: the gravest, of those the latest."""
 
 SHOWN_DELETIONS = 100
-"""The attribute ``RecentlyDeleted`` of a source has so many entries."""
+"""The maximum of entries in the attribute ``RecentlyDeleted`` of a source."""
 
 
 class ShownAlarms:
@@ -334,7 +334,7 @@ class ShownEventLog:
         self._is_known = False
 
     def update(self, record: EventLogRecord) -> None:
-        """Take the state that the core sent."""
+        """Record the state that the core sent."""
         self._record, self._is_known = record, True
 
     def core_lost(self) -> None:
@@ -375,7 +375,7 @@ class ShownSource:
         self._deletions.appendleft(_ending(record, class_name))
 
     def show_history(self) -> None:
-        """Bring alarms and deletions up to date."""
+        """Update the attributes of alarms and deletions."""
         values: dict[str, JmxValue] = {"RecentlyDeleted": tuple(self._deletions)}
         if self.alarms.changed:
             self.alarms.changed = False

@@ -1,7 +1,7 @@
-"""Turns the feed into commands for the virtual machine: the front end of the replica of the feed.
+"""The conversion of the feed into commands for the virtual machine: the front end of the replica of the feed.
 
-It has no socket, and is given its clock and its log. It keeps no values of objects, only which objects there
-are: the values are in the virtual machine.
+The projection has no socket, and its clock and log are passed in. It keeps the list of objects without their
+values, which are in the virtual machine.
 """
 
 from __future__ import annotations
@@ -49,19 +49,19 @@ from gateway.jmx.types import UnfitValues
 from gateway.model.observations import SourceState
 
 SLICE_OBJECTS: Final = 1000
-"""One call removes at most so many objects, which takes a millisecond."""
+"""The maximum number of objects that one call removes, which takes a millisecond."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProjectionSettings:
-    """What a projection is configured to do.
+    """The settings of a projection.
 
     Attributes:
         serve_stale_for: nanoseconds for which the values of a stale object are still shown.
-        version: of the gateway's software.
-        buckets: into how many groups the names of a class (``package:class``) are split.
-        virtual_machine_starts: how many virtual machines this process started, this one included.
-        history: of how many objects of each source the last operation is shown.
+        version: the version of the gateway's software.
+        buckets: the number of groups into which the names of a class (``package:class``) are split.
+        virtual_machine_starts: the number of virtual machines that this process started, with this one.
+        history: the limits of the objects of each source whose last operation is shown.
     """
 
     serve_stale_for: int
@@ -75,11 +75,11 @@ class Projection(FeedView[ShownClass, ShownEvent, ShownObject, Group]):
     """The MBeans of one virtual machine: a subscriber of the feed (`gateway.feed.client.Subscriber`).
 
     Args:
-        settings: what is configured.
-        cursor: which events were sent to clients; it outlives this projection.
-        operations: which operations were; likewise.
-        clock: now, in nanoseconds since 1970-01-01 UTC.
-        log: called with an event name and a text for what cannot be shown.
+        settings: the settings.
+        cursor: the events that were sent to clients; it outlives this projection.
+        operations: the operations that were sent; likewise.
+        clock: returns the time in nanoseconds since 1970-01-01 UTC.
+        log: called with an event name and a text for classes and values that cannot be shown.
         column_oid: finds the SNMP column of an element, for descriptors.
     """
 
@@ -155,11 +155,11 @@ class Projection(FeedView[ShownClass, ShownEvent, ShownObject, Group]):
 
     @property
     def waiting(self) -> int:
-        """How many commands were not taken yet."""
+        """The number of commands that were not taken yet."""
         return len(self._commands)
 
     def take(self, limit: int) -> list[Command]:
-        """Remove and return the next commands, at most so many."""
+        """Remove and return the next commands, at most ``limit``."""
         return [self._commands.popleft() for _ in range(min(limit, len(self._commands)))]
 
     def received(self, message: FeedMessage) -> None:
@@ -187,9 +187,9 @@ class Projection(FeedView[ShownClass, ShownEvent, ShownObject, Group]):
         self._show()
 
     def tick(self) -> bool:
-        """Bring counts and histories up to date, withhold what has been stale for too long, remove.
+        """Update counts and histories, withhold values that have been stale for too long, remove objects.
 
-        To be called about once a second; and again soon while it returns ``True``.
+        Call this about once a second; and again soon while it returns ``True``.
         """
         self._replica.age(self._clock())
         self._remove_some()
@@ -208,17 +208,17 @@ class Projection(FeedView[ShownClass, ShownEvent, ShownObject, Group]):
         return self._groups.new(source, agent)
 
     def freshness_changed(self, group: Group) -> None:
-        """Have the virtual machine know the freshness of a group."""
+        """Send the freshness of a group to the virtual machine."""
         self._groups.changed(group)
 
     def sources_judged(self, sources: Iterable[int]) -> None:
-        """Have the virtual machine know whether the MBeans of sources are stale."""
+        """Send the freshness of the MBeans of sources to the virtual machine."""
         for number in sources:
             if number in self._sources:
                 self._groups.judge_source(number, is_stale=self._replica.is_stale(number))
 
     def snapshot_ended(self) -> None:
-        """Forget what the snapshot did not contain; objects are removed in slices."""
+        """Forget versions of classes that the core does not use; objects are removed in slices."""
         self._cursor.snapshot_ended()
         self._operation_cursor.snapshot_ended()
         self._classes.drop_unused(self._replica.versions.values())
@@ -246,7 +246,7 @@ class Projection(FeedView[ShownClass, ShownEvent, ShownObject, Group]):
         return self._classes.find(record)
 
     def event_version_of(self, record: EventClassRecord) -> ShownEvent:
-        """Make ready for a version of an event."""
+        """Return the notifications of a version of an event."""
         return ShownEvent(record)
 
     def find(self, source: int, version: ShownClass, row: int) -> ShownObject | None:
@@ -280,7 +280,7 @@ class Projection(FeedView[ShownClass, ShownEvent, ShownObject, Group]):
             source.object_ended(record, version.name)
 
     def event_occurred(self, record: EventRecord, version: ShownEvent | None) -> None:
-        """Notify listeners of an event that they do not know yet."""
+        """Notify listeners of an event that was not sent yet."""
         epoch, in_snapshot = record.boot or self.status.epoch, self._replica.in_snapshot
         if not self._cursor.is_new(epoch, record.number, repeated=in_snapshot):
             return
@@ -295,7 +295,7 @@ class Projection(FeedView[ShownClass, ShownEvent, ShownObject, Group]):
         self._send(self._emit(record, version, source, is_late=late))
 
     def events_made(self, record: EventsMadeRecord) -> None:
-        """Count what listeners missed."""
+        """Count the events that listeners missed."""
         self._cursor.events_made(record.boot, record.number)
 
     def alarm_changed(self, record: AlarmRecord) -> None:
@@ -307,7 +307,7 @@ class Projection(FeedView[ShownClass, ShownEvent, ShownObject, Group]):
             alarms.update(record, self._replica.generation)
 
     def alarms_swept(self, source: int) -> None:
-        """Forget alarms of before the last snapshot."""
+        """Forget alarms that the last snapshot did not contain."""
         alarms = self._alarms_of(source)
         if alarms is not None:
             alarms.sweep(self._replica.generation)
@@ -317,7 +317,7 @@ class Projection(FeedView[ShownClass, ShownEvent, ShownObject, Group]):
         self._event_log.update(record)
 
     def operation_changed(self, record: OperationRecord) -> None:
-        """Show what came of an operation, and notify listeners."""
+        """Show the outcome of an operation, and notify listeners."""
         if record.outcome is None:
             return
         self._objects.operation_changed(record)
@@ -371,7 +371,7 @@ class Projection(FeedView[ShownClass, ShownEvent, ShownObject, Group]):
         return ShownSource(record.name, bean)
 
     def _show(self) -> None:
-        """Bring counts and health up to date."""
+        """Update counts and health."""
         for number, source in self._sources.items():
             source.bean.show(counts(self._replica.groups_of(number)))
         self._health.unfit = len(self._unfit)

@@ -1,4 +1,4 @@
-"""How each type of the model is shown in JMX, and how what clients write becomes a value of the model."""
+"""The form of each type of the model in JMX, and the conversion of written values into those of the model."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gateway.model.texts import utc_time
 from gateway.model.values import Reference, Value, ValueType
 
 Converter: TypeAlias = Callable[[FeedValue], JmxValue]
-"""From a value of the model to one of the attribute's type; raises `UnfitValueError`."""
+"""Converts a value of the model to one of the attribute's type; raises `UnfitValueError`."""
 
 _MIN_LONG, _MAX_LONG = -(2**63), 2**63 - 1
 _MAX_UNSIGNED = 2**64 - 1
@@ -55,7 +55,7 @@ def attribute_type(element: Element | Argument, *, statistic: bool = False) -> A
 
 
 def converter(element: Element | Argument, *, statistic: bool = False) -> Converter:
-    """Return what makes an attribute's values. References to known objects are converted elsewhere."""
+    """Return the converter of an attribute's values. References to known objects are converted elsewhere."""
     if is_enumeration(element):
         return _enumeration(element.values)
     if element.type is ValueType.UUID:
@@ -98,12 +98,12 @@ def _limit(bound: float | None, type_: AttributeType) -> int | float | None:
 
 
 def text(value: str) -> str:
-    """``value`` with what has no UTF-8 form replaced: it could not travel."""
+    """Return ``value`` with characters that have no UTF-8 form replaced: they cannot be sent."""
     return value if value.isascii() else value.encode("utf-8", "replace").decode("utf-8")
 
 
 def link_name(value: FeedValue) -> JmxValue:
-    """Return the stable name of what a reference leads to; of one that leads nowhere, its native id."""
+    """Return the stable name of the object of a reference; where there is no such object, the native id."""
     if isinstance(value, ObjectLink):
         return text(value.stable_name)
     if isinstance(value, Reference):
@@ -117,7 +117,7 @@ def time(nanoseconds: int) -> int | None:
 
 
 def map_value(value: Mapping[str, FeedValue]) -> JmxValue:
-    """Values by name as a `MAP`.
+    """Return values by name as a `MAP`.
 
     Raises:
         UnfitValueError: one is nested too deeply.
@@ -203,13 +203,13 @@ def _list_of(shown: Callable[[object], str]) -> Converter:
 
 
 def _item(value: object) -> str:
-    """Return what stands inside a map or list, as text."""
+    """Return a value inside a map or list as text."""
     plain = _plain(value)
     return plain if isinstance(plain, str) else _json(plain)
 
 
 def _exact_item(value: object) -> str:
-    """Return the same, but in quotes where it is a text that could be taken for something else."""
+    """Return as `_item`, but in quotes where a text could be taken for something else."""
     plain = _plain(value)
     return plain if isinstance(plain, str) and not _is_json(plain) else _json(plain)
 
@@ -270,12 +270,12 @@ def _enumeration(values: tuple[NamedValue, ...]) -> Converter:
 
 
 def moment(nanoseconds: int) -> str:
-    """Return a time for people, in UTC to the millisecond."""
+    """Return a time as text, in UTC to the millisecond."""
     return utc_time(nanoseconds, 3) or "?"
 
 
 MAX_LOGGED: Final = 1000
-"""So many elements are distinguished."""
+"""The maximum number of elements that are distinguished."""
 
 
 class UnfitValues:
@@ -302,10 +302,10 @@ class UnfitValues:
 
 
 MAX_DIGITS = 100
-"""Of an integer; one with more is a text, and so of the wrong type: reading it would take long."""
+"""The maximum of an integer; one with more is a text, of the wrong type: reading it would take long."""
 
 _MILLISECOND = 1_000_000
-"""Nanoseconds."""
+"""A millisecond in nanoseconds."""
 
 _LARGEST_EXACT = 2**53
 """Whole numbers up to this have one floating-point number each (IEEE 754, binary64)."""
@@ -316,7 +316,7 @@ class Written:
     """A value as a client gave it.
 
     Attributes:
-        type: what it is in Java, whatever the attribute's type is.
+        type: its type in Java, whatever the attribute's type is.
         value: ``LONG`` and ``DATE`` (milliseconds): int; ``BIG_INTEGER``: its digits; ``OBJECT_NAME``:
             number and stable name of the MBean; ``MAP``: pairs of texts; ``LIST``: texts; else as in
             `gateway.jmx.commands`.
@@ -327,14 +327,14 @@ class Written:
 
 
 Resolve: TypeAlias = Callable[[int, str], ObjectLink | None]
-"""Where an MBean's number and stable name lead; ``None`` where there is no such managed object any more."""
+"""Returns the object of an MBean's number and stable name; ``None`` where it does not exist any more."""
 
 
 def model_value(written: Written, target: Element | Argument, resolve: Resolve) -> FeedValue:
-    """Return what was written, for this element or argument.
+    """Return the written value in the type of this element or argument.
 
     Raises:
-        ValueError: values of this type are written otherwise, which is a mistake of ours.
+        ValueError: values of this type are written otherwise, which is an error of ours.
     """
     match written.type, written.value:
         case AttributeType.OBJECT_NAME, [int(number), str(stable_name)]:
@@ -399,7 +399,7 @@ def _integer(text: str) -> int | str:
 
 
 def from_shown(text: str) -> Value:
-    """What stands in a map or a list, from its text: JSON, unless there is a null in it; else the text."""
+    """Return a value of a map or list from its text: as JSON, unless there is a null in it; else the text."""
     try:
         return _value(json.loads(text, parse_constant=_number, parse_int=_number, parse_float=_number))
     except (ValueError, RecursionError):
@@ -407,7 +407,7 @@ def from_shown(text: str) -> Value:
 
 
 def _number(digits: str) -> int | float:
-    """Return a number that ends: JSON has no NaN and no infinity, which Python's reader takes."""
+    """Return a finite number: JSON has no NaN and no infinity, which Python's reader accepts."""
     if len(digits) > MAX_DIGITS:
         raise ValueError(f"a number of {len(digits)} digits")
     try:

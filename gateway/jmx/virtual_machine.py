@@ -40,7 +40,7 @@ from gateway.temporary_folders import TemporaryFolder
 log = structlog.get_logger(__name__)
 
 MAX_BATCH_OCTETS: Final = 4 << 20
-"""Of one push; its text and what is read from it take several times as much of the heap for a moment."""
+"""The maximum of one push; its text and its values take several times as much of the heap for a moment."""
 
 _START_SECONDS = 60.0
 _CALL_SECONDS = 60.0
@@ -57,19 +57,19 @@ _LINE_LIMIT = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class MachineSettings:
-    """How to run the virtual machine.
+    """The settings of the virtual machine.
 
     Attributes:
-        address: numeric, to listen on for JMX.
-        port: of registry and objects alike; 0 for any.
-        hostname: that clients connect to; default: the address, or this machine's name where the
-            address is none in particular.
+        address: the numeric address on which JMX listens.
+        port: the port of both registry and objects; 0 for any.
+        hostname: the host to which clients connect; default: the address, or this machine's name where
+            the address is unspecified.
         java: the runtime's folder; default: ``$JAVA_HOME``, else ``java`` on the path.
-        heap: largest heap, in MiB.
-        notification_buffer: how many notifications are kept for clients that fetch them late.
-        listen_for: seconds that a taken port is tried for: a predecessor may be dying.
+        heap: the largest heap, in MiB.
+        notification_buffer: the number of notifications that are kept for clients that fetch them late.
+        listen_for: seconds for which a taken port is tried again: a predecessor may be ending.
         operation_deadline: seconds in which the operator answers.
-        silence: seconds without a batch after which everything is stale: we stand still.
+        silence: seconds without a batch after which everything is stale, because this process hangs.
     """
 
     address: str
@@ -85,11 +85,11 @@ class MachineSettings:
 
 @dataclass(frozen=True, slots=True)
 class PushResult:
-    """How a batch was carried out.
+    """The result of a batch.
 
     Attributes:
-        errors: how many commands, or single values, could not be carried out; all others were.
-        texts: what was wrong with the first ones.
+        errors: the number of commands, or single values, that could not be carried out; all others were.
+        texts: the errors of the first ones.
     """
 
     errors: int
@@ -98,13 +98,13 @@ class PushResult:
 
 @dataclass(frozen=True, slots=True)
 class MachineUsage:
-    """What a virtual machine uses of what it may; counts are since its start.
+    """The usage and limits of a virtual machine; counts are since its start.
 
     Attributes:
-        clients: logged in, of at most ``max_clients``.
-        operations: that clients wait for, of at most ``max_operations``.
+        clients: the clients that are logged in, of at most ``max_clients``.
+        operations: the operations that clients wait for, of at most ``max_operations``.
         heap: octets in use, of at most ``max_heap``.
-        collection_milliseconds: that garbage collection took.
+        collection_milliseconds: the time that garbage collection took.
     """
 
     clients: int
@@ -119,14 +119,14 @@ class MachineUsage:
 
 
 class JavaMachine:
-    """One life of a virtual machine: ``async with JavaMachine(settings, authenticate) as machine``.
+    """One run of a virtual machine: ``async with JavaMachine(settings, authenticate) as machine``.
 
     It listens when it is entered, so that no other process takes the port, and accepts clients after `open`.
     Push all objects before that, and no client finds one missing.
 
     Args:
-        settings: how to run it.
-        authenticate: decides who may come in, on the event loop.
+        settings: the settings of the virtual machine.
+        authenticate: returns, on the event loop, whether a user may log in.
     """
 
     def __init__(self, settings: MachineSettings, authenticate: Authenticate) -> None:
@@ -142,21 +142,21 @@ class JavaMachine:
 
     @property
     def port(self) -> int:
-        """The port that JMX clients connect to."""
+        """The port to which JMX clients connect."""
         return self._port
 
     @property
     def pid(self) -> int:
-        """Of the process."""
+        """The id of the process."""
         return self._running().pid
 
     @property
     def ended_by_signal(self) -> bool:
-        """Whether a signal ended it, which does not show whether it can work."""
+        """Whether a signal ended it, which is no evidence that it cannot work."""
         return self._process is not None and (self._process.returncode or 0) < 0
 
     async def __aenter__(self) -> Self:
-        """Start it.
+        """Start the virtual machine.
 
         Raises:
             JavaMissingError: no Java, one that is too old, or no compiler in a source checkout.
@@ -174,7 +174,7 @@ class JavaMachine:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End it."""
+        """End the virtual machine."""
         await self._end()
 
     async def push(self, batch: bytes) -> PushResult:
@@ -193,7 +193,7 @@ class JavaMachine:
         return PushResult(errors, tuple(texts))
 
     async def usage(self) -> MachineUsage:
-        """Return what it uses now; waits for what it is doing for us.
+        """Return the present usage; waits for calls under way.
 
         Raises:
             MachineEndedError: it has ended.
@@ -203,10 +203,10 @@ class JavaMachine:
         return MachineUsage(*msgspec.msgpack.decode(await self._bridge.call("usage") or b""))
 
     async def open(self, operator: Operator | None = None) -> None:
-        """Let clients in; again, it does nothing.
+        """Accept clients; a further call does nothing.
 
         Args:
-            operator: carries out what they ask for; without one nothing can be changed.
+            operator: carries out their operations; without one nothing can be changed.
 
         Raises:
             MachineEndedError: it has ended.
@@ -215,14 +215,14 @@ class JavaMachine:
         await self._call("open")
 
     async def ended(self) -> str:
-        """Return when the process has ended, however that came; why, in a few words."""
+        """Wait until the process has ended, for whatever reason; return the reason in a few words."""
         status = await self._running().wait()
         # What it wrote last is in its pipes still, and says why it ended.
         await asyncio.gather(*self._readers)
         return _reason(status)
 
     def kill(self) -> None:
-        """End it at once; nothing, if it has ended already."""
+        """End the process at once, if it has not ended already."""
         process = self._running()
         # Process.kill would ask for the status of one that has just ended, and lose it: its waiter would get
         # 255. A process that was not waited for keeps its number.
@@ -291,7 +291,7 @@ class JavaMachine:
                 raise await self._failed_start(java)
 
     def _handed_over(self, bridge: Bridge, patience: float) -> bytes:
-        """Return what the virtual machine reads before anything else."""
+        """Return the settings and tokens that the virtual machine reads first."""
         settings = self._settings
         fields = (
             bridge.listen(),
@@ -311,7 +311,7 @@ class JavaMachine:
         return struct.pack(">i", len(packed)) + packed
 
     async def _first_answer(self, process: asyncio.subprocess.Process, handed_over: bytes) -> str:
-        """Return the line in which it says that it listens, or does not; empty when it ended without one."""
+        """Return the line that reports whether it listens; empty if it ended without one."""
         assert process.stdin is not None
         assert process.stdout is not None
         process.stdin.write(handed_over)
@@ -365,7 +365,7 @@ class JavaMachine:
 
 
 async def _line(stream: asyncio.StreamReader) -> str:
-    """The next line with its end; one too long in parts; empty at the end."""
+    """Return the next line with its end; one that is too long in parts; empty at the end."""
     try:
         octets = await stream.readuntil(b"\n")
     except asyncio.IncompleteReadError as error:
@@ -377,7 +377,7 @@ async def _line(stream: asyncio.StreamReader) -> str:
 
 
 def _hostname(address: str) -> str:
-    """Return the host that clients connect to where none is configured."""
+    """Return the host to which clients connect where none is configured."""
     return socket.gethostname() if ipaddress.ip_address(address).is_unspecified else address
 
 

@@ -1,5 +1,5 @@
 """The SNMP front end: an agent that answers from a store of encoded values, patched by the feed.
 
-Here belong BER, the store, the request path, MIB texts and the projection of the feed onto tables. Nothing
-here knows a dialect, a broker or a policy's source: it imports the model, the feed and the mapping only.
+The package has BER, the store, the request path, MIB texts and the projection of the feed onto tables. It
+knows no dialect, broker or source of a policy: it imports the model, the feed and the mapping only.
 """

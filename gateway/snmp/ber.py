@@ -1,10 +1,10 @@
 """Basic Encoding Rules as SNMP uses them (RFC 3417 section 8, types of RFC 2578 and RFC 3416).
 
-Only bytes here: no PDU, no table. What is written is canonical: definite lengths and integers in the fewest
-octets. What is read may be longer than needed, as real managers send it. Readers take a buffer and offsets
-and raise nothing but `BerError`; writers take Python values and raise ``ValueError`` for what the type
-cannot hold. "TLV" is a whole encoding (tag, length, content), "content" is what stands after the length,
-and "name" is the content of an OBJECT IDENTIFIER.
+The module knows bytes only: no PDU, no table. Written encodings are canonical: definite lengths, and integers
+in the fewest octets. Read encodings may be longer than needed, as real managers send them. Readers take a
+buffer and offsets and raise nothing but `BerError`; writers take Python values and raise ``ValueError`` for
+values that the type cannot hold. "TLV" is a whole encoding (tag, length, content), "content" the octets after
+the length, and "name" the content of an OBJECT IDENTIFIER.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def parse_oid(text: str) -> Oid:
 
 
 def dotted(oid: Oid) -> str:
-    """Return an object identifier as people write it."""
+    """Return the dotted form of an object identifier."""
     return ".".join(map(str, oid))
 
 
@@ -68,11 +68,11 @@ _EMPTY_TAGS: Final = frozenset({NULL_TAG, 0x80, 0x81, 0x82})
 
 
 class BerError(Exception):
-    """The bytes are not what SNMP's encoding allows.
+    """The bytes are no encoding that SNMP permits.
 
     Args:
-        expected: what should have stood there, in words.
-        found: what did, shortened for people.
+        expected: a description of the expected encoding.
+        found: a description of the bytes found, shortened.
         offset: octets from the start of the buffer that was read.
     """
 
@@ -107,7 +107,7 @@ def encode_head(tag: int, length: int) -> bytes:
 
 
 def encode_tlv(tag: int, content: bytes) -> bytes:
-    """``content`` with its tag and length in front."""
+    """Return ``content`` with its tag and length in front."""
     return encode_head(tag, len(content)) + content
 
 
@@ -141,7 +141,7 @@ def encode_counter64(value: int) -> bytes:
 
 
 def encode_octets(value: bytes) -> bytes:
-    """The TLV of an OCTET STRING. Raises ``ValueError`` over 65,535 octets (RFC 2578 section 7.1.2)."""
+    """Return the TLV of an OCTET STRING. Raises ``ValueError`` over 65,535 octets (RFC 2578 7.1.2)."""
     length = len(value)
     if length < _MORE:  # nearly all of them: two calls fewer for each cell
         return bytes((OCTET_STRING, length)) + value
@@ -202,7 +202,7 @@ _PACKERS: Final = tuple(struct.Struct(f">{count}I").pack for count in range(MAX_
 
 
 def sort_key(part: Oid) -> bytes:
-    """Octets that compare as the sub-identifiers do (big-endian u32 each); their BER does not.
+    """Return octets that compare as the sub-identifiers do (big-endian u32 each); their BER does not.
 
     Raises ``ValueError`` for over 128 sub-identifiers or one that is not 0 to 2^32-1.
     """
@@ -261,7 +261,7 @@ _SMALL_SUB_IDENTIFIERS: Final = tuple(_base128(number) for number in range(_SMAL
 
 
 def read_header(data: bytes, offset: int, end: int) -> tuple[int, int, int]:
-    """Return the tag at ``offset`` and where its content starts and stops, all before ``end``.
+    """Return the tag at ``offset``, and the start and stop offsets of its content, all up to ``end``.
 
     Accepts lengths in more octets than needed, refuses the indefinite form (RFC 3417 section 8).
     """
@@ -282,7 +282,7 @@ def read_header(data: bytes, offset: int, end: int) -> tuple[int, int, int]:
 
 
 def read_tagged(data: bytes, offset: int, end: int, tag: int) -> tuple[int, int]:
-    """Return where the content of the TLV at ``offset`` starts and stops; its tag must be ``tag``."""
+    """Return the start and stop offsets of the content of the TLV at ``offset``; its tag must be ``tag``."""
     start = offset + 2
     if (
         start <= end
@@ -298,7 +298,7 @@ def read_tagged(data: bytes, offset: int, end: int, tag: int) -> tuple[int, int]
 
 
 def read_integer(data: bytes, offset: int, end: int) -> tuple[int, int]:
-    """The Integer32 at ``offset`` and the offset after it. Octets in front that say nothing are accepted."""
+    """Return the Integer32 at ``offset`` and the offset after it. Redundant octets in front are accepted."""
     start, stop = read_tagged(data, offset, end, INTEGER)
     if start == stop:
         raise BerError("an integer of one octet or more", "none", offset)
@@ -319,12 +319,12 @@ def read_octets(data: bytes, offset: int, end: int) -> tuple[bytes, int]:
 is_canonical_name: Final = re.compile(
     rb"(?:[\x00-\x7f]|[\x81-\xff][\x80-\xff]{0,2}[\x00-\x7f]|[\x81-\x8f][\x80-\xff]{3}[\x00-\x7f]){1,127}"
 ).fullmatch
-"""True (a match) for the content of an OBJECT IDENTIFIER with no octet too many and every number in range."""
+"""Matches the content of an OBJECT IDENTIFIER without redundant octets and with every number in range."""
 
 # No possessive quantifiers: Python 3.11.2 (Debian 12) matches too much with them: b"\x81" here.
 # Nothing is lost without: an octet decides alone what it belongs to, so going back never goes far.
 is_short_name: Final = re.compile(rb"[\x00-\x7f]*(?:[\x81-\xff][\x80-\xff]{0,2}[\x00-\x7f]+)*").fullmatch
-"""True (a match) for most canonical names, and for no other content of 1 to 127 octets; quicker to check.
+"""Matches most canonical names, and no other content of 1 to 127 octets; quicker to check.
 
 Numbers from 2^28, which take five octets, are left to `is_canonical_name`.
 """

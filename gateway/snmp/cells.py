@@ -1,7 +1,8 @@
 """Values of the model as the value TLVs of SNMP columns.
 
-Encoders return ``None`` (a hole: noSuchInstance) for what the form of their column cannot say; they never
-raise, whatever a peer sent. `gateway.snmp.syntax` chooses the form of a column, and the registry keeps it.
+Encoders return ``None`` (a hole: noSuchInstance) for values that the form of their column cannot express;
+they never raise, whatever a peer sent. `gateway.snmp.syntax` chooses the form of a column, and the registry
+keeps it.
 """
 
 from __future__ import annotations
@@ -35,23 +36,23 @@ _MAX32 = 0xFFFF_FFFF
 
 
 Encoder: TypeAlias = Callable[[FeedValue], bytes | None]
-"""From a value of the model to the TLV of its column; ``None`` where there is nothing to say."""
+"""Returns the TLV of a column for a value of the model; ``None`` for a hole."""
 
 PairEncoder: TypeAlias = Callable[[FeedValue], tuple[bytes | None, bytes | None]]
-"""The same for an element with a second column."""
+"""Returns the TLVs of a column and its second column for a value of the model; ``None`` for a hole."""
 
 
 def value_encoder(
     form: Form, numbers: Mapping[int | str, int] | None = None, *, single: bool = False
 ) -> Encoder:
-    """The encoder of a form.
+    """Return the encoder of a form.
 
-    A reference needs more than its value and is encoded where rows are known: it has no encoder here.
+    A reference needs more than its value and is encoded where rows are known: its encoder gives a hole.
 
     Args:
-        form: of the column.
-        numbers: give each wire value of an enumeration its number.
-        single: numbers that are text are of binary32, see `float_text`.
+        form: the form of the column.
+        numbers: the number of each wire value of an enumeration.
+        single: whether numbers that are text are of binary32, see `float_text`.
     """
     if form.syntax is Syntax.FLOAT_TEXT and single:
         return _encode_single_text
@@ -65,7 +66,7 @@ def value_encoder(
 
 
 def encoder_with_length(syntax: Syntax) -> PairEncoder:
-    """The encoder of a value and its length column: octets of the whole value, as they would stand uncut."""
+    """Return the encoder of a value and its length column, the number of octets of the whole, uncut value."""
     whole, shown = _MEASURED[syntax]
 
     def encode(value: FeedValue) -> tuple[bytes | None, bytes | None]:
@@ -76,7 +77,7 @@ def encoder_with_length(syntax: Syntax) -> PairEncoder:
 
 
 def float_encoder(*, single: bool) -> PairEncoder:
-    """The encoder of a number and its text column; ``single`` as in `float_text`."""
+    """Return the encoder of a number and its text column; ``single`` as in `float_text`."""
 
     def encode(value: FeedValue) -> tuple[bytes | None, bytes | None]:
         number = value if isinstance(value, float) else _float(value)
@@ -86,46 +87,46 @@ def float_encoder(*, single: bool) -> PairEncoder:
 
 
 def text(value: str, limit: int = MAX_TEXT_OCTETS) -> bytes:
-    """The TLV of ``value`` in UTF-8, cut before the first character that ends beyond ``limit`` octets."""
+    """Return the TLV of ``value`` in UTF-8, cut before the first character that exceeds ``limit`` octets."""
     # A peer's text may contain half of a surrogate pair: encoders never raise.
     return _cut(value.encode("utf-8", "replace"), limit)
 
 
 def date_and_time(nanoseconds: int) -> bytes | None:
-    """The TLV of a DateAndTime (RFC 2579) in UTC, in tenths of a second; ``None`` outside years 1 to 9999."""
+    """Return the TLV of a DateAndTime (RFC 2579) in UTC, to 0.1 s; ``None`` outside years 1 to 9999."""
     return _date_and_time(nanoseconds // 100_000_000)
 
 
 def known_time(nanoseconds: int) -> bytes | None:
-    """The TLV of a DateAndTime as `date_and_time`; ``None`` for 0, with which records say "not known"."""
+    """Return the TLV of a DateAndTime as `date_and_time`; ``None`` for 0, "not known" in records."""
     return _date_and_time(nanoseconds // 100_000_000) if nanoseconds else None
 
 
 def date_of(nanoseconds: int) -> date:
-    """The day of a time of the gateway's clock, in UTC."""
+    """Return the day of a time of the gateway's clock, in UTC."""
     return (_EPOCH + timedelta(microseconds=nanoseconds // 1000)).date()
 
 
 def truth(value: bool) -> bytes:  # noqa: FBT001  the value that is encoded
-    """The TLV of a TruthValue (RFC 2579): true(1), false(2)."""
+    """Return the TLV of a TruthValue (RFC 2579): true(1), false(2)."""
     return ber.encode_integer(1 if value else 2)
 
 
 def gauge64(value: int) -> bytes:
-    """The TLV of an AgGauge64, which stays at 0 or 2^64-1 while the number is beyond."""
+    """Return the TLV of an AgGauge64, which stays at 0 or 2^64-1 while the number is beyond."""
     return ber.encode_counter64(min(max(value, 0), _MASK64))
 
 
 def float64(value: float) -> bytes:
-    """The TLV of an AgFloat64: binary64 of IEEE 754. ``OverflowError`` for an integer too large."""
+    """Return the TLV of an AgFloat64: binary64 of IEEE 754. ``OverflowError`` for an integer too large."""
     return _FLOAT64.pack(ber.OCTET_STRING, 8, value)
 
 
 def float_text(value: float, *, single: bool = False) -> bytes:
-    """The TLV of the shortest decimal text that reads back as ``value``, at most 24 characters.
+    """Return the TLV of the shortest decimal text that reads back as ``value``, at most 24 characters.
 
-    ``0.5``, ``1e+22``, ``NaN``, ``-Infinity``. Where ``single`` says that binary32 is what reads it back, 0.1
-    is ``0.1`` and not ``0.10000000149011612``.
+    Examples are ``0.5``, ``1e+22``, ``NaN``, ``-Infinity``. With ``single`` the text reads back as binary32:
+    0.1 is ``0.1`` and not ``0.10000000149011612``.
     """
     if not math.isfinite(value):
         return _NOT_FINITE[repr(value)]
@@ -133,12 +134,12 @@ def float_text(value: float, *, single: bool = False) -> bytes:
 
 
 def counter64(value: int) -> bytes:
-    """The TLV of a Counter64, which begins again after 2^64-1 (RFC 2578 section 7.1.10)."""
+    """Return the TLV of a Counter64, which wraps after 2^64-1 (RFC 2578 section 7.1.10)."""
     return ber.encode_counter64(value & _MASK64)
 
 
 def gauge32(value: int) -> bytes:
-    """The TLV of a Gauge32, which stays at 0 or 2^32-1 while the number is beyond (RFC 2578 7.1.7)."""
+    """Return the TLV of a Gauge32, which stays at 0 or 2^32-1 while the number is beyond (RFC 2578 7.1.7)."""
     return ber.encode_gauge32(min(max(value, 0), _MAX32))
 
 
@@ -183,7 +184,7 @@ def _float(value: FeedValue) -> float | None:
 
 
 def _shortest_single(value: float) -> float:
-    """The number of fewest digits that is ``value`` as binary32; itself where it is none of these."""
+    """Return the number of fewest digits that is ``value`` as binary32; ``value`` where it is no binary32."""
     with contextlib.suppress(OverflowError):
         for digits in _DIGITS_OF_SINGLE:
             shorter = float(f"{value:.{digits}g}")
@@ -271,7 +272,7 @@ def _unit_encoder(unit_nanoseconds: int, encode_number: Encoder) -> Encoder:
 
 
 def _fraction(number: int, of: int) -> bytes:
-    """Digits of a number between 0 and 1, enough to distinguish a nanosecond of a day from 0: ``0.4``."""
+    """Return the digits of a fraction, enough to distinguish a nanosecond of a day from 0: ``0.4``."""
     return f"{number / of:.15f}".rstrip("0").encode()
 
 
@@ -342,9 +343,9 @@ def _date_and_time(tenths: int) -> bytes | None:
 SEVERITIES: Mapping[Severity, bytes] = {
     severity: ber.encode_integer(SeverityNumber[severity.name]) for severity in Severity
 }
-"""The TLV of an AgSeverity."""
+"""The TLV of each AgSeverity."""
 
 CONDITION_STATES: Mapping[EventState, bytes] = {
     state: ber.encode_integer(ConditionStateNumber[state.name]) for state in EventState
 }
-"""The TLV of an AgConditionState."""
+"""The TLV of each AgConditionState."""

@@ -198,7 +198,7 @@ class DeletedScalar(enum.IntEnum):
 
 
 class OutcomeNumber(enum.IntEnum):
-    """AgOutcome: what came of an operation, named as `gateway.model.operations.Outcome`."""
+    """AgOutcome: the outcome of an operation, named as `gateway.model.operations.Outcome`."""
 
     APPLIED = 1
     APPLIED_DIFFERENTLY = 2
@@ -261,7 +261,7 @@ class CommandResultColumn(enum.IntEnum):
 
 
 class ValueSyntaxNumber(enum.IntEnum):
-    """AgValueSyntax: how a value of any type is written."""
+    """AgValueSyntax: the notation of a value of any type."""
 
     TEXT = 1
     JSON = 2
@@ -377,7 +377,7 @@ NOTIFICATIONS: Oid = (*MODULE, 0)
 """agNotifications: the gateway's own."""
 
 NOTIFICATION_OBJECTS: Oid = (*MODULE, 1, 11)
-"""agNotificationObjects: what only notifications carry."""
+"""agNotificationObjects: the objects that only notifications carry."""
 
 TARGET_ENTRY: Oid = (*MODULE, 1, 12, 1)
 """agTargetEntry, indexed by agTargetName (IMPLIED)."""
@@ -418,7 +418,7 @@ class NotificationObject(enum.IntEnum):
 
 
 COMMON_OBJECTS = tuple(NotificationObject)[: NotificationObject.CONDITION]
-"""What every notification carries, in the order of its OBJECTS clause."""
+"""The objects that every notification carries, in the order of its OBJECTS clause."""
 
 
 class OwnNotification(enum.IntEnum):

@@ -1,8 +1,8 @@
 """SNMPv1 and SNMPv2c messages (RFC 1157, RFC 1901, RFC 3416 section 3): requests read, responses written.
 
-Reading goes in two steps, so that nothing of a PDU is looked at before its community is known. What stands
-behind the variable bindings inside a PDU, behind the PDU and behind the message is ignored, as net-snmp does;
-anything else inside a list of variable bindings is refused.
+Reading has two steps, so that no PDU is read before its community is known. Octets after the variable
+bindings inside a PDU, after the PDU and after the message are ignored, as net-snmp does; anything else inside
+a list of variable bindings is refused.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _REQUEST_ID_OCTETS: Final = 4
 _LARGEST_OCTET: Final = 0x7F  # a number of one octet that is not negative
 _BESIDE_VARBINDS: Final = 8  # octets of a response's PDU that are neither request id nor varbinds
 RESPONSE_OVERHEAD: Final = 4 * 4 + 3 + 6 + 3 + 4
-"""At most how many octets a response has beside its community and its varbinds.
+"""The maximum number of octets of a response, without its community and its varbinds.
 
 Message, community, PDU and list have tags and lengths of up to 4 octets each; the integers 3, 6, 3 and 4.
 """
@@ -69,7 +69,7 @@ _LIST_HEADS: Final = tuple(_NO_ERROR_AT_ALL + head for head in _SEQUENCE_HEADS)
 
 
 class UnknownVersionError(Exception):
-    """The message is of a version that is not spoken here; the only argument is its number."""
+    """The version of a message is not supported; the only argument is its number."""
 
 
 class Message(NamedTuple):
@@ -99,18 +99,18 @@ class Request(NamedTuple):
 
 
 UsualRead: TypeAlias = "tuple[bytes, int, bytes, int, int, list[bytes]]"
-"""What `read_usual` finds: preamble, PDU type, TLV of the request id, then as the fields of a `Request`.
+"""The result of `read_usual`: preamble, PDU type, TLV of the request id, then as the fields of a `Request`.
 
-The preamble is what stands before the PDU, and has not been looked at: version and community, if it is that
-of a known community. Nothing is cheaper to make than a plain tuple.
+The preamble is the content before the PDU, which was not checked: version and community, if it is that of a
+known community. A plain tuple is the cheapest to make.
 """
 
 
 def read_usual(datagram: bytes) -> UsualRead | None:
     """Return a read (GET, GETNEXT, GETBULK) in the form in which managers send nearly all of them.
 
-    Every length takes one octet, all is canonical, each value is NULL. ``None`` for anything else, which may
-    be as good a request: `read_message` and `read_request` decide.
+    Every length takes one octet, all is canonical, each value is NULL. Returns ``None`` for anything else,
+    which may be a valid request, too: `read_message` and `read_request` decide.
     """
     size = len(datagram)
     try:
@@ -150,8 +150,8 @@ def read_usual(datagram: bytes) -> UsualRead | None:
 def read_message(datagram: bytes) -> Message:
     """Return the envelope of a datagram's message.
 
-    Raises `BerError` for what is no message and `UnknownVersionError` for a version but 1 and 2c. A PDU tag
-    that no version of SNMP knows is a `BerError` too.
+    Raises `BerError` if it is no message, or has a PDU tag that no version of SNMP knows, and
+    `UnknownVersionError` for versions other than 1 and 2c.
     """
     offset, end = ber.read_tagged(datagram, 0, len(datagram), ber.SEQUENCE)
     version = _USUAL_VERSIONS.get(datagram[offset : offset + 3])
@@ -191,7 +191,7 @@ def read_request(datagram: bytes, start: int, stop: int) -> Request:
 
 
 def read_status(datagram: bytes, start: int, stop: int) -> tuple[int, int]:
-    """Request id and error-status of a response's PDU; its varbinds are not looked at. Raises `BerError`."""
+    """Return request id and error-status of a response's PDU, not its varbinds. Raises `BerError`."""
     request_id, offset = ber.read_integer(datagram, start, stop)
     status, _ = ber.read_integer(datagram, offset, stop)
     return request_id, status
@@ -209,7 +209,7 @@ def read_response(datagram: bytes) -> Request:
 
     Raises:
         BerError: it is no response in version 2c.
-        UnknownVersionError: its version is none that is known here.
+        UnknownVersionError: its version is not supported.
     """
     envelope = read_message(datagram)
     if envelope.version != VERSION_2C or envelope.pdu_type != RESPONSE:
@@ -253,19 +253,19 @@ def encode_success(preamble: bytes, request_id: bytes, varbinds: list[bytes]) ->
 
 @lru_cache(maxsize=64)  # messages are made for known communities only, and of those there are few
 def preamble(version: int, community: bytes) -> bytes:
-    """Version and community, with which the content of every message begins."""
+    """Return version and community, with which the content of every message begins."""
     return ber.encode_integer(version) + ber.encode_tlv(ber.OCTET_STRING, community)
 
 
 def response_overhead(message: Message) -> int:
-    """At most how many octets a response to ``message`` has beside its varbinds."""
+    """Return the maximum number of octets of a response to ``message``, without its varbinds."""
     return len(message.community) + RESPONSE_OVERHEAD
 
 
 def _read_usual_names(datagram: bytes, offset: int, end: int) -> list[bytes] | None:
-    """Return the names of nearly every list of variable bindings of a read; ``None`` for any other list.
+    """Return the names in a usual list of a read's variable bindings; ``None`` for any other list.
 
-    Short lengths, NULL for each value, names in canonical form.
+    A usual list has short lengths, NULL for each value, and names in canonical form.
     """
     names = []
     while end - offset > _BESIDE_NAME:

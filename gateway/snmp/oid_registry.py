@@ -1,4 +1,4 @@
-"""OID registries: where each class, element, event and argument gets its object identifier and descriptor.
+"""OID registries: the object identifiers and descriptors of classes, elements, events and arguments.
 
 A registry has the numbers, names and syntaxes of one package, for ever. It is text under version control
 (``mappings/oids/<package>.oids.yaml``) or, for classes and events that no shipped registry knows, a file in
@@ -27,7 +27,7 @@ from gateway.snmp.syntax import TWIN_SYNTAXES, UNIT_NANOSECONDS, Form, Syntax
 from gateway.yaml_documents import StrictModel
 
 MAX_DESCRIPTOR = 64
-"""Characters of a descriptor or label at most."""
+"""The maximum number of characters of a descriptor or label."""
 
 _KEYWORDS = frozenset({"current", "deprecated", "mandatory", "obsolete", "optional"})
 """Words of SMI that net-snmp does not take as labels of an enumeration: it then shows bare numbers."""
@@ -37,7 +37,7 @@ _WORD = re.compile(r"[A-Za-z0-9]+")
 
 
 def words(text: str) -> list[str]:
-    """The runs of ASCII letters and digits in ``text``; accents are dropped, other scripts replaced.
+    """Return the runs of ASCII letters and digits in ``text``; accents are dropped, other scripts replaced.
 
     Text of another script leaves no letters: it is then named by its hash, which is stable and unique.
     """
@@ -47,31 +47,31 @@ def words(text: str) -> list[str]:
 
 
 def upper_camel(text: str) -> str:
-    """``message-stats.ack`` becomes ``MessageStatsAck``; capitals inside words stay."""
+    """Return ``MessageStatsAck`` for ``message-stats.ack``; capitals inside words stay."""
     return "".join(word[0].upper() + word[1:] for word in words(text))
 
 
 def lower_camel(text: str) -> str:
-    """Like `upper_camel` with a small first letter, and a letter in front where a digit comes first."""
+    """Return as `upper_camel`, but with a small first letter, or a letter in front of a first digit."""
     camel = upper_camel(text)
     # A descriptor begins with a small letter (RFC 2578 section 3.1).
     return ("n" + camel) if camel[0].isdigit() else camel[0].lower() + camel[1:]
 
 
 def label(text: str) -> str:
-    """What the value ``text`` of an enumeration is called, before `unique`."""
+    """Return the label of the value ``text`` of an enumeration, before `unique`."""
     camel = lower_camel(text)
     return f"{camel}Value" if camel in _KEYWORDS else camel
 
 
 def shortened(text: str, limit: int = MAX_DESCRIPTOR) -> str:
-    """``text`` itself where it fits into ``limit`` characters, else its beginning and a hash of all of it."""
+    """Return ``text`` if it has at most ``limit`` characters, else its beginning and a hash of all of it."""
     # The hash keeps names apart that begin alike.
     return text if len(text) <= limit else text[: limit - _HASH_LENGTH] + _hash(text)
 
 
 def unique(text: str, taken: Collection[str], limit: int = MAX_DESCRIPTOR) -> str:
-    """``text`` shortened to ``limit``, with the first number from 2 on that makes it unlike all ``taken``.
+    """Return ``text`` shortened to ``limit``, if needed with the first number from 2 on that makes it unique.
 
     Args:
         text: a descriptor or label wanted.
@@ -98,14 +98,14 @@ FIRST_ELEMENT_COLUMN = 100
 
 MAX_COLUMN = 65535
 MAX_ARC = 999
-"""Of packages and classes, so that package * 1000 + class is one number (agClassIndex)."""
+"""The maximum arc of packages and classes, so that package * 1000 + class is one number (agClassIndex)."""
 
 MAX_EVENT_ARC = 65535
-"""Of events and arguments: what the specific-trap of SNMPv1 and every tool can hold."""
+"""The maximum arc of events and arguments, which the specific-trap of SNMPv1 and every tool can hold."""
 
 UNKNOWN_LABEL = "unknown"
 UNKNOWN_NUMBER = 1
-"""Every enumeration begins with unknown(1): what a value becomes that the registry does not know yet."""
+"""Every enumeration begins with unknown(1), which stands for values that the registry does not know yet."""
 
 _DESCRIPTOR = r"^[a-z][A-Za-z0-9]{0,63}$"
 Descriptor = Annotated[str, Field(pattern=_DESCRIPTOR)]
@@ -118,14 +118,14 @@ _CLASS_SUFFIXES = ("", "Table", "Entry", "Group", "ObsoleteGroup", *_ROW_SUFFIXE
 
 
 class Status(enum.Enum):
-    """Whether something is in use; what is obsolete stays in the MIB and has no value for ever."""
+    """The status of an entry; an obsolete one stays in the MIB and has no value for ever."""
 
     CURRENT = "current"
     OBSOLETE = "obsolete"
 
 
 class EnumerationNumber(StrictModel):
-    """One value of an enumeration: ``value`` is the model's label, ``label`` what SMIv2 lets it be."""
+    """One value of an enumeration: ``value`` is the model's label, ``label`` its form in SMIv2."""
 
     value: str
     label: Descriptor
@@ -133,11 +133,11 @@ class EnumerationNumber(StrictModel):
 
 
 class ValueEntry(StrictModel):
-    """What a column of a class and an argument of events have in common.
+    """The common part of a column of a class and an argument of events.
 
     Attributes:
-        name: of the element or argument.
-        unit: what a duration or time is counted in, where not nanoseconds or DateAndTime.
+        name: the name of the element or argument.
+        unit: the unit of a duration or time, where not nanoseconds or DateAndTime.
         values: the numbers of an enumeration, ``unknown`` first; empty for every other syntax.
     """
 
@@ -150,7 +150,7 @@ class ValueEntry(StrictModel):
 
     @property
     def current(self) -> bool:
-        """Whether it has values."""
+        """Whether it is current, so that it has values."""
         return self.status is Status.CURRENT
 
     @property
@@ -173,14 +173,14 @@ class ValueEntry(StrictModel):
 
 
 class Twin(StrictModel):
-    """A second column: the octets of the whole text, the name of what is pointed to, a number as text."""
+    """A second column: the octets of the whole text, the name of the object pointed to, a number as text."""
 
     column: Column
     descriptor: Descriptor
 
 
 class ElementEntry(ValueEntry):
-    """One column of a class: an element as it once was. A changed one gets another column."""
+    """One column of a class: an element in one form. A changed element gets another column."""
 
     column: Column
     kind: Kind = Kind.GAUGE
@@ -193,12 +193,12 @@ class ElementEntry(ValueEntry):
 
     @property
     def descriptors(self) -> tuple[str, ...]:
-        """Their descriptors, in the same order."""
+        """The descriptors of `columns`, in the same order."""
         return (self.descriptor,) if self.twin is None else (self.descriptor, self.twin.descriptor)
 
     @property
     def form(self) -> Form:
-        """What makes this column this one and not another of the same element."""
+        """The form, which distinguishes this column from others of the same element."""
         return Form(self.syntax, self.kind, self.unit)
 
     @model_validator(mode="after")
@@ -209,7 +209,7 @@ class ElementEntry(ValueEntry):
 
 
 class ArgumentTwin(StrictModel):
-    """What stands in a notification after a pointer: the name of the object pointed to."""
+    """The object that follows a pointer in a notification: the name of the object pointed to."""
 
     arc: EventArc
     descriptor: Descriptor
@@ -219,8 +219,8 @@ class ArgumentEntry(ValueEntry):
     """An argument of events, as an object that only notifications carry: all events of the package share it.
 
     Attributes:
-        arc: below the module's arc of such objects.
-        twin: of a reference, and of nothing else.
+        arc: its arc below the module's arc of such objects.
+        twin: the second object of a reference; ``None`` for any other syntax.
     """
 
     arc: EventArc
@@ -233,12 +233,12 @@ class ArgumentEntry(ValueEntry):
 
     @property
     def descriptors(self) -> tuple[str, ...]:
-        """Their descriptors, in the same order."""
+        """The descriptors of `arcs`, in the same order."""
         return (self.descriptor,) if self.twin is None else (self.descriptor, self.twin.descriptor)
 
     @property
     def form(self) -> Form:
-        """What makes this argument this one and not another of the same name."""
+        """The form, which distinguishes this argument from others of the same name."""
         return Form(self.syntax, Kind.GAUGE, self.unit)
 
     @model_validator(mode="after")
@@ -254,7 +254,7 @@ class EventEntry(StrictModel):
     Attributes:
         name: the event; ``package:event`` in a registry that holds events of any package.
         arguments: arcs of its arguments in the order of the notification. It grows at its end only, so that
-            receivers may count on places.
+            receivers may rely on places.
     """
 
     name: str
@@ -274,7 +274,7 @@ class ClassEntry(StrictModel):
 
     Attributes:
         name: the class; ``package:class`` in a registry that holds classes of any package.
-        descriptor: what the descriptors of its table, entry, groups and columns begin with.
+        descriptor: the prefix of the descriptors of its table, entry, groups and columns.
     """
 
     name: str
@@ -308,7 +308,7 @@ class ClassEntry(StrictModel):
 
 
 def refuse_repeated(what: str, items: Iterable[object]) -> None:
-    """Raise ``ValueError`` if anything among ``items`` stands there twice."""
+    """Raise ``ValueError`` if one of ``items`` occurs twice."""
     repeated = [item for item, times in Counter(items).items() if times > 1]
     if repeated:
         raise ValueError(f"{what} {repeated[0]} is used twice; numbers and names are never used again")
@@ -319,10 +319,10 @@ DEFAULT_ROOT: Oid = (1, 3, 6, 1, 4, 1, 8072, 9999, 9999)
 
 # One more than the highest arc of a package.
 PROVISIONAL_PACKAGE_NUMBER = 1_000
-"""Stands for the package in agClassIndex where a class is provisional."""
+"""The number that stands for the package in agClassIndex where a class is provisional."""
 
 ARGUMENTS_ARC = 1_000
-"""Below the module's objects: what only its notifications carry. No class can have this arc."""
+"""The arc, below the module's objects, of those that only notifications carry. No class can have this arc."""
 
 _MODULE = r"^[A-Z][A-Za-z0-9-]{0,63}$"
 
@@ -343,10 +343,10 @@ _MODULE_SUFFIXES = (
 
 
 class OidRegistry(StrictModel):
-    """The registry of one package, or (``arc`` 0, no ``package``) of all that is provisional at a site.
+    """The registry of one package, or (``arc`` 0, no ``package``) of all provisional entries of a site.
 
     Attributes:
-        arc: below ``root.2`` for a package; 0 for the provisional module at ``root.3``.
+        arc: the arc below ``root.2`` for a package; 0 for the provisional module at ``root.3``.
         revisions: the days on which the content changed, ascending.
     """
 
@@ -372,43 +372,43 @@ class OidRegistry(StrictModel):
 
     @property
     def module_arc(self) -> Oid:
-        """Where the module stands below the root."""
+        """The arcs of the module below the root."""
         return (3,) if self.provisional else (2, self.arc)
 
     def entry_name(self, key: ClassKey) -> str:
-        """What the class or event is called in this registry."""
+        """Return the name of the class or event in this registry."""
         return str(key) if self.provisional else key.name
 
     def find(self, key: ClassKey) -> ClassEntry | None:
-        """The class of that package and name, or ``None`` where this registry does not know it."""
+        """Return the class of that package and name, or ``None`` where this registry does not know it."""
         if not self.provisional and key.package != self.package:
             return None
         return self._classes_by_name.get(self.entry_name(key))
 
     def find_event(self, key: ClassKey) -> EventEntry | None:
-        """The event of that package and name, or ``None`` where this registry does not know it."""
+        """Return the event of that package and name, or ``None`` where this registry does not know it."""
         if not self.provisional and key.package != self.package:
             return None
         return self._events_by_name.get(self.entry_name(key))
 
     def arguments_of(self, event_entry: EventEntry) -> tuple[ArgumentEntry, ...]:
-        """The arguments of an event, in the order of its notification."""
+        """Return the arguments of an event, in the order of its notification."""
         return tuple(self._arguments_by_arc[arc] for arc in event_entry.arguments)
 
     def entry_oid(self, root: Oid, class_entry: ClassEntry) -> Oid:
-        """The object identifier of the table's entry: columns and index follow it."""
+        """Return the object identifier of the table's entry: columns and index follow it."""
         return (*root, *self.module_arc, 1, class_entry.arc, 1)
 
     def notification_oid(self, root: Oid, event_entry: EventEntry) -> Oid:
-        """The object identifier of the event's notification: the value of snmpTrapOID.0."""
+        """Return the object identifier of the event's notification: the value of snmpTrapOID.0."""
         return (*root, *self.module_arc, 0, event_entry.arc)
 
     def argument_oid(self, root: Oid, arc: int) -> Oid:
-        """The instance that a notification carries of an argument, or of its twin."""
+        """Return the instance that a notification carries of an argument, or of its twin."""
         return (*root, *self.module_arc, 1, ARGUMENTS_ARC, arc, 0)
 
     def class_index(self, class_entry: ClassEntry) -> int:
-        """What identifies the class in the tables of the fixed MIB (agClassIndex)."""
+        """Return the number of the class in the tables of the fixed MIB (agClassIndex)."""
         package = PROVISIONAL_PACKAGE_NUMBER if self.provisional else self.arc
         return package * (MAX_ARC + 1) + class_entry.arc
 
@@ -418,7 +418,7 @@ class OidRegistry(StrictModel):
         return tuple(self.prefix + suffix for suffix in _MODULE_SUFFIXES)
 
     def descriptors(self) -> Iterator[str]:
-        """Every descriptor of the module."""
+        """Yield every descriptor of the module."""
         yield from self.reserved_descriptors
         for class_entry in self.classes:
             yield from class_entry.reserved_descriptors

@@ -1,7 +1,7 @@
-"""Applies the feed to the store and to notifications.
+"""The application of the feed to the store and to notifications.
 
-No socket, no clock of its own, no log: all three are handed in. What is fresh is decided by the replica of
-the feed. Changes that concern many rows are made in slices, so that requests are answered in between.
+The projection has no socket, and its clock and log are passed in. The replica of the feed decides which
+objects are fresh. Changes of many rows are made in slices, so that requests are answered in between.
 """
 
 from __future__ import annotations
@@ -47,25 +47,25 @@ from gateway.snmp.tables.rows import BoundClass, Row, RowGroup, UnsettledRows
 from gateway.snmp.tables.summaries import Summaries
 
 SLICE_ROWS = 250
-"""Rows that one call may call stale or current again: a millisecond's worth."""
+"""The maximum number of rows that one call removes or changes, which takes about a millisecond."""
 
 _HEAVY = 10
-"""What touches every cell of a row (to withhold, show again or remove it) counts as so many rows."""
+"""The cost, in rows, of changing every cell of a row (to withhold, show again or remove it)."""
 
 _SOURCE_DOWN = "sourceDown"
-"""The alarm that the core raises of a source: it is fresh while the source is not."""
+"""The alarm that the core raises for a source that is down: it is fresh while the source is not."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProjectionSettings:
-    """What a projection follows all its life.
+    """The settings of a projection.
 
     Attributes:
         root: the configured root of all object identifiers.
-        registries: the shipped ones.
+        registries: the shipped OID registries.
         serve_stale_for: nanoseconds for which the values of a stale row are still shown.
-        version: of the gateway's software.
-        history: how many objects that ended, and how many operations, are shown of each source.
+        version: the version of the gateway's software.
+        history: the limits of ended objects and operations that are shown of each source.
     """
 
     root: Oid
@@ -76,15 +76,15 @@ class ProjectionSettings:
 
 
 class Projection(FeedView[BoundClass, BoundEvent, Row, RowGroup]):
-    """The subscriber that keeps the store true to the feed (`gateway.feed.client.Subscriber`).
+    """The subscriber that applies the feed to the store (`gateway.feed.client.Subscriber`).
 
     Args:
         store: filled here; the fixed tables are made at once, those of classes when they are received.
-        settings: what is configured.
+        settings: the configured settings.
         provisional: the registry of this site for classes that no shipped registry knows.
-        save: keeps a provisional registry that has grown; may raise ``OSError``, and is then called again.
-        clock: now, in nanoseconds since 1970-01-01 UTC.
-        log: called for what cannot be shown.
+        save: saves a provisional registry that has grown; may raise ``OSError``, and is then called again.
+        clock: returns the time in nanoseconds since 1970-01-01 UTC.
+        log: called for classes, events and elements that cannot be shown.
     """
 
     def __init__(
@@ -118,12 +118,12 @@ class Projection(FeedView[BoundClass, BoundEvent, Row, RowGroup]):
     def notify_of_events(self, receivers: Receivers) -> None:
         """Notify ``receivers`` of each event, also of those that a snapshot repeats.
 
-        To be called before the feed is connected.
+        Call this before the feed is connected.
         """
         self._receivers.append(receivers)
 
     def notify_of_operations(self, take: Callable[[OperationRecord], None]) -> None:
-        """Hand each record of an operation to ``take``, also those that a snapshot repeats."""
+        """Pass each record of an operation to ``take``, also those that a snapshot repeats."""
         self._operations.append(take)
 
     @property
@@ -132,7 +132,7 @@ class Projection(FeedView[BoundClass, BoundEvent, Row, RowGroup]):
         return self._replica.status
 
     def counts(self) -> ShownCounts:
-        """Count what is shown now."""
+        """Return the present numbers of sources, rows, classes, elements and events."""
         registries = self._registries
         rows, stale, withheld = self._summaries.totals()
         return ShownCounts(
@@ -154,7 +154,7 @@ class Projection(FeedView[BoundClass, BoundEvent, Row, RowGroup]):
         return self._registries.provisional
 
     def standing_alarms(self) -> Mapping[str, StandingAlarms] | None:
-        """The active alarms, by the name of the source; ``None`` while they are unknown."""
+        """Return the active alarms, by the name of the source; ``None`` while they are unknown."""
         # During a snapshot the list is incomplete: alarms that it still lacks would be cleared at the
         # receivers.
         if not self.status.connected or self._replica.in_snapshot:
@@ -170,7 +170,7 @@ class Projection(FeedView[BoundClass, BoundEvent, Row, RowGroup]):
         }
 
     def alarm_notification(self, source: str, condition: str) -> Notification | None:
-        """AgAlarmRaised for an active alarm of the source of this name, as if it were raised now."""
+        """Return agAlarmRaised for an active alarm of the source of this name, as if it were raised now."""
         number = self._source_table.number(source) if source else GATEWAY
         record = None if number is None else self._alarms.active(number, condition)
         if record is None:
@@ -179,15 +179,15 @@ class Projection(FeedView[BoundClass, BoundEvent, Row, RowGroup]):
         return alarm_notification(record, row, source, self.status.epoch, self._root)
 
     def target(self, instance: Oid) -> Target | None:
-        """The object in whose row an instance is, or would be; ``None`` outside the tables of objects."""
+        """Return the object in whose row an instance is, or would be; ``None`` outside objects' tables."""
         return self._tables.target(instance)
 
     def variable(self, name: Oid) -> Variable | None:
-        """The variable of an object that has this name; ``None`` outside the tables of objects."""
+        """Return the variable of an object that has this name; ``None`` outside the tables of objects."""
         return self._tables.variable(name)
 
     def pointer(self, link: ObjectLink, source: int) -> bytes | None:
-        """The TLV of a RowPointer to an object of the source with that number; ``None`` without a row."""
+        """Return the TLV of a RowPointer to an object of the source of this number; ``None`` without row."""
         return self._tables.pointer(link, source)
 
     def received(self, message: FeedMessage) -> None:
@@ -213,9 +213,9 @@ class Projection(FeedView[BoundClass, BoundEvent, Row, RowGroup]):
         self._show()
 
     def tick(self) -> bool:
-        """Go on with what is left to do, and withhold what has been stale for too long.
+        """Continue pending work, and withhold values that have been stale for too long.
 
-        To be called about once a second; and again soon, after requests, while it returns ``True``.
+        Call this about once a second; and again soon, after requests, while it returns ``True``.
         """
         self._registries.save()
         self._replica.age(self._clock())
@@ -252,7 +252,7 @@ class Projection(FeedView[BoundClass, BoundEvent, Row, RowGroup]):
         self._source_table.show(record)
 
     def source_removed(self, number: int) -> None:
-        """Show a source no longer."""
+        """Remove a source with its alarms and summaries."""
         self._unsettled.forget(self._replica.groups_of(number))
         self._alarms.forget_source(number)
         self._summaries.remove_source(number)
@@ -305,7 +305,7 @@ class Projection(FeedView[BoundClass, BoundEvent, Row, RowGroup]):
                 receivers.notify(notification)
 
     def events_made(self, record: EventsMadeRecord) -> None:
-        """Let the receivers count what they missed."""
+        """Have the receivers count the events that they missed."""
         for receivers in self._receivers:
             receivers.events_made(record.boot, record.number)
 
@@ -315,7 +315,7 @@ class Projection(FeedView[BoundClass, BoundEvent, Row, RowGroup]):
         self._alarms.show(record, row, self._replica.generation)
 
     def alarms_swept(self, source: int) -> None:
-        """Remove alarms of before the last snapshot, in slices."""
+        """Remove alarms that the last snapshot did not contain, in slices."""
         self._alarms.sweep(source, self._replica.generation)
 
     def operation_changed(self, record: OperationRecord) -> None:
@@ -329,11 +329,11 @@ class Projection(FeedView[BoundClass, BoundEvent, Row, RowGroup]):
         self._log_scalars.show(record)
 
     def snapshot_ended(self) -> None:
-        """Remove what is history no more, in slices."""
+        """Remove rows of the history that the snapshot did not contain, in slices."""
         self._history.sweep(self._replica.generation)
 
     def _alarm_is_stale(self, record: AlarmRecord, generation: int) -> bool:
-        """Whether it is unknown now if an alarm of this snapshot is still active."""
+        """Return whether it is unknown now if an alarm of this snapshot is still active."""
         if not self.status.connected or generation < self._replica.generation:
             return True
         # These are the core's own findings: they are known as long as the core answers.
@@ -358,7 +358,7 @@ class Projection(FeedView[BoundClass, BoundEvent, Row, RowGroup]):
             self._history.settle(max(budget // _HEAVY, 0))
 
     def _show(self) -> None:
-        """Bring sums and the counts of sources up to date; all other counts are made when they are read."""
+        """Update sums and the counts of sources; all other counts are made when they are read."""
         if self._summaries.changed:
             # Once for each message, however many of its records touch a sum.
             for source in self._summaries.flush():

@@ -1,7 +1,7 @@
-"""SETs that are refused without the core being asked, as reports to it: it records who tried what.
+"""Reports to the core of SETs that were refused without asking it; the core records who attempted what.
 
-A value is reported where its variable is that of an element; the core masks it where that is secret. Behind
-any other name may stand anything, a password under a mistyped name too: of these only the name is reported.
+A value is reported where its variable is that of an element; the core masks it where the element is secret.
+Any other name may have any value, such as a password under a mistyped name: only the name is reported.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from gateway.snmp.tables.classes import ManagedObjects, Target, Variable
 from gateway.snmp.written_values import STATUS_NAMES, Assignment, Rejected, WrittenValueError, written_value
 
 MAX_RECORDED: Final = 100
-"""Variable bindings of one SET: the first ones, and the one that was refused."""
+"""The maximum number of variable bindings recorded of one SET: the first ones, and the refused one."""
 
 _NUMBERS: Final = frozenset({ber.GAUGE32, ber.COUNTER32, ber.COUNTER64, ber.TIME_TICKS})
 
@@ -29,15 +29,15 @@ _NUMBERS: Final = frozenset({ber.GAUGE32, ber.COUNTER32, ber.COUNTER64, ber.TIME
 def asked_values(
     variables: ManagedObjects, assignments: Sequence[Assignment], refused: int
 ) -> Mapping[str, FeedValue]:
-    """Return the values by name.
+    """Return the requested values by name.
 
-    An element of the object that the refused binding is about has its own name, one of another object that
-    object before it, and what is no element its object identifier.
+    An element of the refused binding's object has its own name, one of another object the name of that object
+    before it, and any other variable its object identifier.
 
     Args:
-        variables: of which something is known.
-        assignments: of the SET.
-        refused: the place of the one that was refused, from 0.
+        variables: the known variables.
+        assignments: the assignments of the SET.
+        refused: the place of the refused one, from 0.
     """
     about = variables.variable(assignments[refused].name)
     places = list(range(min(len(assignments), MAX_RECORDED)))
@@ -71,7 +71,7 @@ def _object(target: Target) -> tuple[int, str, int]:
 
 
 def _value(variables: ManagedObjects, variable: Variable, assignment: Assignment) -> FeedValue:
-    """As the element's type has it; as SNMP does where it does not fit, or stands for no value."""
+    """Return a value of the element's type; the SNMP value where it does not fit, or means no value."""
     element, entry = variable.element, variable.entry
     if element is not None and entry is not None and entry.syntax in WRITABLE_SYNTAXES:
 
@@ -91,7 +91,7 @@ def _value(variables: ManagedObjects, variable: Variable, assignment: Assignment
 
 
 def snmp_value(tlv: bytes) -> FeedValue:
-    """A value of SNMP: a number, a text where octets are one, object identifiers dotted; else hexadecimal."""
+    """Return an SNMP value as a number, a printable text, or a dotted object identifier; else as octets."""
     tag, start, stop = ber.read_header(tlv, 0, len(tlv))
     content = tlv[start:stop]
     if tag == ber.INTEGER:
@@ -110,11 +110,11 @@ def snmp_value(tlv: bytes) -> FeedValue:
 
 
 UNKNOWN: Final = "(unknown)"
-"""The principal of a SET with a community that is not known; no writer can be called so. The community is not
-reported: it may be a right one with a letter wrong."""
+"""The principal of a SET with an unknown community; no writer can have this name. The community is not
+reported: it may be a valid one with a wrong letter."""
 
 READER: Final = "(reader)"
-"""Who sends a SET with the community that only reads."""
+"""The principal of a SET with the read-only community."""
 
 OUTCOMES: Final[Mapping[int, Outcome]] = {
     message.NO_ACCESS: Outcome.REFUSED,
@@ -127,22 +127,22 @@ OUTCOMES: Final[Mapping[int, Outcome]] = {
     message.INCONSISTENT_VALUE: Outcome.NOT_NOW,
     message.RESOURCE_UNAVAILABLE: Outcome.NOT_NOW,
 }
-"""How a SET is recorded that was answered so before anything was done."""
+"""The recorded outcome of a SET that was answered with this error-status before anything was done."""
 
 Report: TypeAlias = Callable[[OperationRequest], None]
 """`gateway.feed.client.RefusalReports.report`."""
 
 
 def drop_report(_: OperationRequest) -> None:
-    """Where there is no core."""
+    """Drop a report, because there is no core."""
 
 
 class RefusedSets:
-    """Makes the reports.
+    """The reporter of refused SETs.
 
     Args:
-        variables: of which something is known.
-        report: takes them.
+        variables: the known variables.
+        report: takes the reports.
     """
 
     def __init__(self, variables: ManagedObjects, report: Report = drop_report) -> None:
@@ -157,14 +157,14 @@ class RefusedSets:
         outcome: Outcome | None = None,
         text: str = "",
     ) -> None:
-        """A writer's SET failed its test.
+        """Report a writer's SET that failed its test.
 
         Args:
             principal: the writer.
-            assignments: of the SET.
-            refusal: what it is answered with.
-            outcome: what the core said, where it was asked and has not recorded it.
-            text: likewise.
+            assignments: the assignments of the SET.
+            refusal: the error-status and error-index of the answer.
+            outcome: the outcome from the core, where it was asked and has not recorded the SET.
+            text: the text from the core, likewise.
         """
         # An error-index of 0 names no binding.
         place = refusal.index - 1 if 0 < refusal.index <= len(assignments) else 0
@@ -174,13 +174,13 @@ class RefusedSets:
         self._send_report(principal, assignments, place, outcome, f"{text}; {why}" if text else why)
 
     def not_a_writer(self, origin: str, assignments: Sequence[Assignment]) -> None:
-        """A client that may only read sent a SET."""
+        """Report a SET of a client that may only read."""
         about = f" of {_which(assignments, 0)}" if assignments else ""
         text = f"SET{about} with the community that only reads"
         self._send_report(Principal("snmp", READER, origin), assignments, 0, Outcome.REFUSED, text)
 
     def not_known(self, origin: str) -> None:
-        """A client sent a SET with a community that is not known: nothing else of it is read."""
+        """Report a SET with an unknown community; nothing else of it is read."""
         self._send_report(
             Principal("snmp", UNKNOWN, origin),
             (),
@@ -197,7 +197,7 @@ class RefusedSets:
         outcome: Outcome,
         text: str,
     ) -> None:
-        """Report a SET of which the binding at that ``place`` was refused."""
+        """Report a SET whose binding at ``place`` was refused."""
         variable = self._variables.variable(assignments[place].name) if assignments else None
         where, element = (0, "", 0), ""
         if variable is not None:
@@ -210,6 +210,6 @@ class RefusedSets:
 
 
 def _which(assignments: Sequence[Assignment], place: int) -> str:
-    """Return the object identifier of a binding, and which of how many it is."""
+    """Return the object identifier of a binding, and its number of how many."""
     name = dotted(assignments[place].name)
     return name if len(assignments) == 1 else f"{name} ({place + 1} of {len(assignments)})"

@@ -1,4 +1,4 @@
-"""Files of OID registries: the shipped ones with their MIB modules, and what a site keeps of its own."""
+"""Files of OID registries: the shipped ones with their MIB modules, and a site's own."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from gateway.yaml_documents import StrictModel, parse_document, read_document
 MIB_SUFFIX = ".mib"
 REGISTRY_SUFFIX = ".oids.yaml"
 OLD_SUFFIX = ".lock.yaml"
-"""Of files that an older gateway wrote: they are read where there is none of the new name."""
+"""The suffix of files that an older gateway wrote: they are read where there is none of the new name."""
 
 RESERVED_ARCS: Mapping[str, int] = {
     "rabbitmq": 1,
@@ -37,7 +37,7 @@ RESERVED_ARCS: Mapping[str, int] = {
     "org.apache.qpid.acl": 4,
     "ami-relay": 5,
 }
-"""Arcs below agPackages that are spoken for, whether their registries exist yet or not."""
+"""Arcs below agPackages that are reserved, whether their registries exist yet or not."""
 
 _MAX_MODULE_LABEL = 40
 _MAX_PREFIX = 16
@@ -69,12 +69,12 @@ def read_registry(path: Path) -> OidRegistry:
 
 
 def parse_registry(text: str, path: Path) -> OidRegistry:
-    """Like `read_registry`, of text at hand; ``path`` only names it in complaints."""
+    """Return the registry in ``text``, as `read_registry`; ``path`` only names it in errors."""
     return parse_document(text, OidRegistry, path)
 
 
 def registry_text(registry: OidRegistry) -> str:
-    """The file's content: the same octets for the same registry; one line per entry, for short reviews."""
+    """Return the file's content: the same octets for the same registry; one line per entry, for reviews."""
     lines = [
         "# Numbers and names that this package has in SNMP. Append-only: written by `amqp-gateway mib gen`,",
         "# reviewed like code. What stands here once is never changed, moved or used for something else.",
@@ -102,13 +102,13 @@ def registry_text(registry: OidRegistry) -> str:
 
 
 def _ordered(entry: StrictModel) -> dict[str, object]:
-    """Return what is not a default, in the order in which people read it."""
+    """Return the values that are not defaults, in the order in which people read them."""
     given = entry.model_dump(mode="json", exclude_defaults=True)
     return {key: given[key] for key in _KEY_ORDER if key in given}
 
 
 def _flow(value: object) -> str:
-    """``value`` as YAML on one line; only ASCII, so that no editor's idea of an encoding can change it."""
+    """Return ``value`` as YAML on one line; only ASCII, so that no editor's encoding can change it."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{key}: {_flow(inner)}" for key, inner in value.items()) + "}"
     if isinstance(value, list | tuple):
@@ -124,7 +124,7 @@ def _flow(value: object) -> str:
 
 
 def load_shipped_registries() -> tuple[OidRegistry, ...]:
-    """Return the registries that travel with the gateway, by package.
+    """Return the registries that are shipped with the gateway, by package.
 
     Raises:
         DocumentError: one of them is damaged.
@@ -137,17 +137,17 @@ def load_shipped_registries() -> tuple[OidRegistry, ...]:
 def generated(
     mapping: MappingFile, registry: OidRegistry, today: dt.date, *, grow: bool
 ) -> tuple[OidRegistry, str]:
-    """What `mib gen` makes of a mapping that defines its schemas: the registry, and the text of its module.
+    """Return the registry and the module text that `mib gen` makes of a mapping that defines its schemas.
 
     Args:
-        mapping: of the registry's package.
-        registry: as it stands; comes back as it is if nothing is new or ``grow`` is false.
+        mapping: the mapping of the registry's package.
+        registry: the present registry; returned unchanged if nothing is new or ``grow`` is false.
         today: the revision, if anything is new.
-        grow: whether what the registry lacks may be added to it; it is left out of the text if not.
+        grow: whether missing entries may be added to the registry; if not, the text omits them.
 
     Raises:
         MappingError: the mapping leaves a type open, so that it defines nothing.
-        RegistryFullError: it needs more numbers than a registry gives out.
+        RegistryFullError: it needs more numbers than a registry assigns.
         ValueError: it is of another package, or names a unit that does not suit its element.
     """
     schemas = tuple(class_schemas(mapping).values())
@@ -161,12 +161,12 @@ def generated(
 def generate_files(
     mapping: MappingFile, registries: Path, mibs: Path, today: dt.date, *, grow: bool, dry_run: bool = False
 ) -> list[Path]:
-    """`mib gen`: bring the registry file and the MIB file of a package up to date.
+    """Update the registry file and the MIB file of a package, as `mib gen` does.
 
     Args:
-        mapping: of the package.
-        registries: folder of ``<package>.oids.yaml``.
-        mibs: folder of ``<module>.mib``.
+        mapping: the mapping of the package.
+        registries: the folder of ``<package>.oids.yaml``.
+        mibs: the folder of ``<module>.mib``.
         today: the revision, if anything is new.
         grow: whether the registry may be extended, or made where there is none.
         dry_run: write nothing.
@@ -209,18 +209,18 @@ def _next_arc(package: str, registries: Path) -> int:
 
 
 def site_modules(state_folder: Path) -> Path:
-    """The folder of the module that names what a site alone has numbered; there from its first class on."""
+    """Return the folder of the site's own module, which exists from the site's first own class on."""
     return state_folder / "mibs"
 
 
 class SiteRegistry:
     """The provisional registry of a site and its module, in the state folder.
 
-    Only one process may hold a folder at a time; who starts processes sees to that.
+    Only one process may use a folder at a time; the starter of the processes ensures that.
 
     Args:
-        folder: made if it is not there.
-        label: the site's name for its module; counts when the registry is made and never again.
+        folder: the folder; made if it does not exist.
+        label: the site's name for its module; used only when the registry is made.
     """
 
     def __init__(self, folder: Path, label: str) -> None:
@@ -235,7 +235,7 @@ class SiteRegistry:
         return None if path == self._path else path
 
     def load(self, today: dt.date) -> OidRegistry:
-        """Return the registry as it was left, or an empty one.
+        """Return the saved registry, or an empty one.
 
         Raises:
             DocumentError: the file is damaged; it is not replaced, because numbers in use would move.
@@ -248,7 +248,7 @@ class SiteRegistry:
         return new_registry("", 0, f"AMQP-GATEWAY-{label}-MIB", prefix, today)
 
     def save(self, registry: OidRegistry, schemas: SeenSchemas) -> None:
-        """Keep a registry, and write the module that names what is in it, where they are others than before.
+        """Write a registry and its module, where they differ from the files.
 
         Raises:
             OSError: the folder cannot be written.

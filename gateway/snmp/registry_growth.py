@@ -1,8 +1,8 @@
-"""How OID registries grow by classes and events, and which registry knows a class or event.
+"""The growth of OID registries by classes and events, and the look-up of each in its registry.
 
 Growing is a pure function of registry and schemas, so that the same inputs give the same file anywhere.
-Nothing that a registry says is ever taken back: what changed gets another number, what went away keeps its
-own, and the arguments of a notification grow at their end only.
+A registry never withdraws a number: a changed entry gets another one, a removed entry keeps its own, and the
+arguments of a notification grow at their end only.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _MAX_CLASS_DESCRIPTOR = 40  # leaves room for "ObsoleteGroup" and the like below
 
 
 class RegistryFullError(Exception):
-    """A peer's schema needs more numbers than a registry gives out; the text says which bound was met."""
+    """A peer's schema needs more numbers than a registry assigns; the text names the bound."""
 
 
 def snmp_units(mapping: MappingFile) -> dict[tuple[str, str], str]:
@@ -65,7 +65,7 @@ def new_registry(package: str, arc: int, module: str, prefix: str, today: dt.dat
 
 
 def reserve(registry: OidRegistry, names: Iterable[str], today: dt.date) -> OidRegistry:
-    """``registry`` with arcs set aside, in this order, for classes that have no elements yet."""
+    """Return ``registry`` with arcs reserved, in this order, for classes that have no elements yet."""
     growing = _GrowingClasses(registry)
     for name in names:
         growing.class_entry(name)
@@ -80,21 +80,21 @@ def extend(
     units: Units | None = None,
     retire: bool = True,
 ) -> OidRegistry:
-    """``registry`` with columns for everything in ``schemas`` that it has none for.
+    """Return ``registry`` with columns for everything in ``schemas`` that it has none for.
 
     Several versions of one class share its table: each form that an element has in any of them keeps or
     gets a column.
 
     Args:
-        registry: stays as it is; returned itself when nothing is new.
+        registry: is not changed; returned itself when nothing is new.
         schemas: classes of the registry's package, with the mapping applied.
         today: becomes LAST-UPDATED when anything is new.
-        units: what `snmp_units` says.
-        retire: the schemas are the whole truth about their classes: columns of elements or forms that none
-            of them has turn obsolete. ``False`` where versions come to be known one after the other.
+        units: the result of `snmp_units`.
+        retire: whether the schemas are all versions of their classes: columns of elements or forms that none
+            of them has become obsolete. ``False`` where versions are received one after the other.
 
     Raises:
-        RegistryFullError: a bound was met; ``registry`` can be used on.
+        RegistryFullError: a bound was met; ``registry`` remains usable.
         ValueError: a schema of another package, or a unit that does not suit its element.
     """
     versions: dict[str, list[ClassSchema]] = {}
@@ -109,7 +109,7 @@ def extend(
 
 
 def revised(registry: OidRegistry, today: dt.date, **entries: object) -> OidRegistry:
-    """``registry`` with these entries instead of its own, as of ``today``; itself where they are the same."""
+    """Return ``registry`` with these entries, revised ``today``; itself where they are the same."""
     if all(getattr(registry, name) == value for name, value in entries.items()):
         return registry
     # The clock of a site may have been set back: revisions ascend all the same.
@@ -148,7 +148,7 @@ class _GrowingClasses:
         return revised(self.registry, today, classes=tuple(self.classes.values()))
 
     def class_entry(self, name: str) -> ClassEntry:
-        """Return the class of that name, with the next arc where it is new."""
+        """Return the class of that name; a new one gets the next arc."""
         if name not in self.classes:
             # Never a free number below the highest one: it may have been published.
             arc = max((c.arc for c in self.classes.values()), default=0) + 1
@@ -204,7 +204,7 @@ class _GrowingClasses:
     def _completed(
         self, element: ElementEntry, elements: Sequence[ElementEntry], wanted: _Wanted
     ) -> ElementEntry:
-        """``element`` with the second column and the enumeration numbers that ``wanted`` needs beside."""
+        """Return ``element`` with the second column and the enumeration numbers that ``wanted`` needs."""
         # What is placed in a column of eight octets is to be read as text, whatever form it would have today.
         if element.twin is None and (wanted.twin or element.syntax is Syntax.FLOAT64):
             suffix = _TWIN_SUFFIXES.get(element.syntax, "Length")
@@ -244,7 +244,7 @@ def _wanted(versions: Sequence[ClassSchema], units: Units) -> list[_Wanted]:
 
 
 def _place(elements: Sequence[ElementEntry], wanted: _Wanted) -> int | None:
-    """Return which of the current columns takes the values; an equal form before a wider one."""
+    """Return the place of the current column that takes the values; an equal form before a wider one."""
     places = [
         place
         for place, element in enumerate(elements)
@@ -261,10 +261,10 @@ def _next_column(elements: Sequence[ElementEntry]) -> int:
 
 
 def extended_values(values: tuple[EnumerationNumber, ...], element: Element) -> tuple[EnumerationNumber, ...]:
-    """``values`` and what the element has beside; unknown(1) comes first even if the element lacks it.
+    """Return ``values`` and the element's further ones; unknown(1) comes first even if the element lacks it.
 
     Raises:
-        RegistryFullError: these are more than an enumeration can have.
+        RegistryFullError: there are more values than an enumeration can have.
     """
     extended = list(values) or [
         EnumerationNumber(value=UNKNOWN_LABEL, label=UNKNOWN_LABEL, number=UNKNOWN_NUMBER)
@@ -293,7 +293,7 @@ ArgumentUnits: TypeAlias = Mapping[tuple[str, str], Sequence[str]]
 MAX_EVENTS = 1_000
 MAX_ARGUMENTS = 2_000
 MAX_ARGUMENTS_OF_AN_EVENT = 100
-"""More than a datagram holds."""
+"""The maximum number of arguments of an event: more than a datagram holds."""
 
 _ROW_SUFFIX = "Row"
 _NAME_SUFFIX = "FullName"
@@ -317,20 +317,20 @@ def extend_events(
     units: ArgumentUnits | None = None,
     retire: bool = True,
 ) -> OidRegistry:
-    """``registry`` with numbers for everything in ``schemas`` that it has none for.
+    """Return ``registry`` with numbers for everything in ``schemas`` that it has none for.
 
     Events share arguments of the same name and form. Several versions of one event share its notification.
 
     Args:
-        registry: stays as it is; returned itself when nothing is new.
+        registry: is not changed; returned itself when nothing is new.
         schemas: events of the registry's package, with the mapping applied.
         today: becomes LAST-UPDATED when anything is new.
-        units: what `argument_units` says.
-        retire: the schemas are the whole truth about their events: arguments that none of them has any more,
-            and no other event either, turn obsolete. ``False`` where versions come to be known one by one.
+        units: the result of `argument_units`.
+        retire: whether the schemas are all versions of their events: arguments that neither they nor other
+            events have any more become obsolete. ``False`` where versions are received one after the other.
 
     Raises:
-        RegistryFullError: a bound was met; ``registry`` can be used on.
+        RegistryFullError: a bound was met; ``registry`` remains usable.
         ValueError: a schema of another package, or a unit that does not suit its argument.
     """
     growing = _GrowingEvents(registry)
@@ -376,7 +376,7 @@ class _GrowingEvents:
         self.events[event_entry.name] = event_entry.model_copy(update={"arguments": tuple(arcs)})
 
     def retire(self, given: set[str]) -> None:
-        """Make obsolete what none of the ``given`` events wants, and what no other event lists."""
+        """Make obsolete the arguments that no ``given`` event wants and no other event lists."""
         listed = {
             arc
             for name, event_entry in self.events.items()
@@ -388,7 +388,7 @@ class _GrowingEvents:
                 self.arguments[arc] = argument.model_copy(update={"status": Status.OBSOLETE})
 
     def _event(self, name: str) -> EventEntry:
-        """Return the event of that name, with the next arc where it is new."""
+        """Return the event of that name; a new one gets the next arc."""
         if name not in self.events:
             arc = max((event_entry.arc for event_entry in self.events.values()), default=0) + 1
             if len(self.events) >= MAX_EVENTS:
@@ -398,7 +398,7 @@ class _GrowingEvents:
         return self.events[name]
 
     def _argument(self, argument: Argument, form: Form, of_event: Sequence[int], *, is_first: bool) -> int:
-        """Return the arc of the argument that takes these values: one that the event has before any other."""
+        """Return the arc of the argument that takes these values, preferably one that the event has."""
         fitting = [
             entry
             for entry in self.arguments.values()
@@ -450,7 +450,7 @@ class _GrowingEvents:
 def _in_units(schema: EventSchema, units: ArgumentUnits) -> Iterator[tuple[Argument, str, bool]]:
     """Yield the arguments in the order of their objects, each with its unit, and whether it is the first one.
 
-    Objects in further units come behind all others.
+    Objects in further units come after all others.
     """
     named = {
         argument.name: units.get((schema.key.name, argument.name), ("",)) for argument in schema.arguments
@@ -473,23 +473,23 @@ class SeenSchemas:
 
 
 SaveProvisional: TypeAlias = Callable[[OidRegistry, SeenSchemas], None]
-"""Keeps a provisional registry that has grown; the schemas are for the text of its module."""
+"""Saves a provisional registry that has grown; the schemas are for the text of its module."""
 
 Log: TypeAlias = Callable[[str, str], None]
-"""Logs what an operator may want to know: a fixed event name, and a detail for people."""
+"""Logs an event for operators: a fixed event name, and a detail in words."""
 
 _Schema = TypeVar("_Schema", ClassSchema, EventSchema)
 
 
 class OidRegistries:
-    """Finds the registry of each class and event: a shipped one, else the site's own, which grows.
+    """The registries of all classes and events: the shipped ones, and the site's own, which grows.
 
     Args:
-        shipped: they do not grow here.
+        shipped: the shipped registries, which do not grow.
         provisional: the registry of this site for everything else.
         save: called with each new state of ``provisional``; may raise ``OSError``.
         log: called once for each class, event, element or argument that cannot be shown.
-        clock: now, in nanoseconds since 1970-01-01 UTC.
+        clock: returns the time in nanoseconds since 1970-01-01 UTC.
 
     Attributes:
         has_changes: whether `save` may have something to do.
@@ -553,11 +553,11 @@ class OidRegistries:
                 )
 
     def save(self) -> None:
-        """Save what the provisional registry has gained: once a message of the feed, not once a class.
+        """Save the grown provisional registry: once a message of the feed, not once a class.
 
-        The texts of its module may change without that, as after a mapping was edited. They are saved when
+        The texts of its module may change without growth, as after a mapping was edited. They are saved when
         all classes and events of the registry were received, because any that was not would lose its texts.
-        An error is logged, and the next call tries again; what is shown stays shown.
+        An error is logged, and the next call tries again; rows stay shown.
         """
         if not self.has_changes or not (self._has_grown or self._all_seen()):
             return

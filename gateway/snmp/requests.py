@@ -1,6 +1,7 @@
-"""From a request's octets to its answer's: RFC 3416 section 4.2 for v2c, with RFC 3584 section 4.2 for v1.
+"""The processing of requests: RFC 3416 section 4.2 for v2c, with RFC 3584 section 4.2 for v1.
 
-Sans-IO, and the whole path of a GET stands here. Any octets give an answer or silence, never an exception.
+The module is sans-IO and has the whole path of a GET, from a request's octets to its answer's. Any octets
+give an answer or silence, never an exception.
 """
 
 from __future__ import annotations
@@ -23,24 +24,24 @@ from gateway.snmp.store import MibView
 from gateway.snmp.written_values import VERSION_1_STATUSES, Assignment, Rejected
 
 LARGEST_DATAGRAM = 65_507
-"""Octets that a UDP datagram over IPv4 can carry."""
+"""The maximum number of octets that a UDP datagram over IPv4 can carry."""
 
 _NO_VALUE = (ber.NO_SUCH_OBJECT, ber.NO_SUCH_INSTANCE)
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What a community stands for: what it can read, and who sends SETs with it; empty for a reader."""
+    """The rights of a community: its MIB view, and the name of the writer; empty for a reader."""
 
     view: MibView
     writer: str = ""
 
 
 Sender: TypeAlias = tuple[Any, ...]
-"""Who sent a datagram, as the socket module has it: ``(host, port, ...)``."""
+"""The address of a sender, as the socket module gives it: ``(host, port, ...)``."""
 
 Response: TypeAlias = "bytes | Coroutine[Any, Any, bytes | None] | None"
-"""A datagram, or silence; or what is to be awaited for either, where the core has to be asked first."""
+"""A datagram, or ``None`` for silence; or a coroutine that returns either, where the core is asked first."""
 
 _NOBODY: Final[Sender] = ("", 0)
 
@@ -60,15 +61,15 @@ class Limits:
 
 
 class Responder:
-    """Answers the requests of one listener's clients.
+    """The command responder of one listener: it answers the requests of clients.
 
     Args:
-        communities: what each community may do.
-        counters: counted up as the groups snmp and snmpMPDStats say.
-        failed: called with an error of the agent's own; the request is answered genErr then.
-        limits: bounds of one exchange.
-        sets: carries SETs out; without it no variable can be set.
-        refused_sets: reports SETs of those who may not send any.
+        communities: the rights of each community.
+        counters: incremented as the groups snmp and snmpMPDStats require.
+        failed: called with an internal error of the agent; the request is then answered genErr.
+        limits: the bounds of one exchange.
+        sets: carries out SETs; without it no variable can be set.
+        refused_sets: reports SETs of clients that may not send any.
         wrong_community: called for each message whose community is not known, with the sender's address.
     """
 
@@ -96,7 +97,7 @@ class Responder:
         self._limits = limits
 
     def answer(self, datagram: bytes, sender: Sender = _NOBODY) -> Response:
-        """Return what answers ``datagram``; ``None`` for what deserves silence, which is counted."""
+        """Return the answer to ``datagram``; ``None`` where none is sent, which is counted."""
         self._counters.in_packets += 1
         usual = message.read_usual(datagram)
         if usual is not None:
@@ -116,7 +117,7 @@ class Responder:
         second: int,
         names: list[bytes],
     ) -> bytes | None:
-        """Return the answer to a read in v2c, if it is one without error within the limits."""
+        """Return the answer to a read in v2c; ``None`` if it has an error or exceeds the limits."""
         counters, limits = self._counters, self._limits
         if len(names) > limits.varbinds:
             return None
@@ -202,7 +203,7 @@ class Responder:
         return self._sized(envelope, request, message.NO_ERROR, 0, varbinds)
 
     def _read_v1(self, envelope: Message, request: Request, view: MibView) -> bytes | None:
-        """GET and GETNEXT in v1: no exceptions, no Counter64; the first name without a value is the error."""
+        """Answer a read in v1: no exceptions, no Counter64; the first name without a value is the error."""
         varbinds = []
         for index, name in enumerate(request.names, 1):
             if envelope.pdu_type == message.GET:
@@ -219,7 +220,7 @@ class Responder:
         return self._sized(envelope, request, message.NO_ERROR, 0, varbinds)
 
     def _bulk(self, envelope: Message, request: Request, view: MibView) -> bytes | None:
-        """GETBULK (RFC 3416 section 4.2.3), cut to the limits of size and number."""
+        """Answer a GETBULK (RFC 3416 section 4.2.3) within the limits of size and number."""
         # A GETBULK may be answered in part, any other request may not.
         names = request.names[: self._limits.varbinds]
         octets = self._limits.message_size - message.response_overhead(envelope)
@@ -236,7 +237,7 @@ class Responder:
     def _bulk_varbinds(
         self, view: MibView, names: list[bytes], non_repeaters: int, repetitions: int, octets: int
     ) -> list[bytes]:
-        """The varbinds that a GETBULK asks for, within the limit of number, and not many more than fit."""
+        """Return the varbinds of a GETBULK, within the limit of number, and not many more than fit."""
         varbinds: list[bytes] = []
         if non_repeaters > 0:
             varbinds += [_next(view, name) for name in names[:non_repeaters]]
@@ -251,7 +252,7 @@ class Responder:
     def _set(
         self, envelope: Message, request: Request, access: Access, sender: Sender, content: bytes
     ) -> Response:
-        """SET (RFC 3416 section 4.2.5). Its answer holds what it holds, so the size is known before."""
+        """Answer a SET (RFC 3416 section 4.2.5). The answer repeats its varbinds, so its size is known."""
         self._counters.set_requests += 1
         # Before anything is changed: tooBig says to the manager that nothing was.
         done = message.encode_response(envelope, request.request_id, message.NO_ERROR, 0, _echo(request))
@@ -267,7 +268,7 @@ class Responder:
     def _set_result(
         self, request: Request, access: Access, sender: Sender, content: bytes
     ) -> SetResult | Coroutine[Any, Any, SetResult] | None:
-        """As `SetRequests.begin`."""
+        """Return the result of a SET, as `SetRequests.begin`."""
         if not access.writer:
             # By RFC 3413 section 3.2 it would be authorizationError; agents say noAccess, net-snmp's too.
             self._counters.bad_community_uses += 1
@@ -342,7 +343,7 @@ _SMALLEST_VARBIND = 7  # sequence, name of one octet, value without content
 
 
 def _is_request(envelope: Message) -> bool:
-    """Return whether the PDU is one that this agent takes: no notification, no response, no GETBULK in v1."""
+    """Return whether this agent processes the PDU: no notification, no response, no GETBULK in v1."""
     if envelope.pdu_type == message.GET_BULK:
         return envelope.version == message.VERSION_2C
     return envelope.pdu_type in (message.GET, message.GET_NEXT, message.SET)
@@ -389,7 +390,7 @@ def _assignments(request: Request) -> list[Assignment]:
 
 
 def _failing_index(envelope: Message, request: Request, view: MibView) -> int:
-    """Return the number of the first name that cannot be read, from 1; 0 if each of them alone can."""
+    """Return the number of the first name that cannot be read, from 1; 0 if each can be read alone."""
     for index, name in enumerate(request.names, 1):
         try:
             view.read(name) if envelope.pdu_type == message.GET else view.walk(name, 1)

@@ -1,7 +1,7 @@
-"""Columns 1 to 12 of every generated table: what the gateway itself shows of each object.
+"""Columns 1 to 12 of every generated table, in which the gateway itself describes each object.
 
-Numbers, descriptors and texts stand here once: a registry reserves the descriptors, the generator writes the
-clauses, and the projection fills the cells.
+Numbers, descriptors and texts are defined here once: a registry reserves the descriptors, the generator
+writes the clauses, and the projection fills the cells.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 
 class RowColumn(enum.IntEnum):
-    """Numbers of the columns that are the gateway's; 13 to 99 are reserved for it."""
+    """The numbers of the gateway's own columns; 13 to 99 are reserved for it."""
 
     INDEX = 1
     NAME = 2
@@ -28,7 +28,7 @@ class RowColumn(enum.IntEnum):
 
 
 class RowLifetime(enum.IntEnum):
-    """Whether a row's number outlives its object."""
+    """The lifetime of a row: durable if its number outlives its object."""
 
     DURABLE = 1
     TRANSIENT = 2
@@ -36,7 +36,7 @@ class RowLifetime(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class RowColumnText:
-    """How a column of the gateway stands in a module; ``{label}`` in the description is the class."""
+    """The text of a gateway's column in a MIB module; ``{label}`` in the description is the class."""
 
     suffix: str
     syntax: str
@@ -116,4 +116,4 @@ ROW_COLUMNS: dict[RowColumn, RowColumnText] = {
         "(transient).",
     ),
 }
-"""Each column of the gateway, in the order of its number."""
+"""The text of each column of the gateway, in the order of its number."""

@@ -1,4 +1,4 @@
-"""The agent's UDP sockets: datagrams in, answers out, from the address that was asked. No SNMP in here."""
+"""The agent's UDP sockets: each answer leaves from the address that was asked. The module knows no SNMP."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _IN_PKTINFO: Final = struct.Struct("=I4s4s")  # interface, local address, addres
 _IPV6_MULTICAST: Final = 0xFF  # first octet of an address that cannot be a source
 
 Answer: TypeAlias = Callable[[bytes, Sender], Response]
-"""What makes an answer, or silence, of a datagram: `requests.Responder.answer`. It must not raise."""
+"""Returns the response to a datagram from a sender: `requests.Responder.answer`. It must not raise."""
 
 
 ListenAddress: TypeAlias = tuple[str, int]
@@ -42,13 +42,13 @@ class ListenError(Exception):
 
 
 class UdpServer:
-    """Answers datagrams on any number of addresses, in the running event loop.
+    """A UDP server on any number of addresses, in the running event loop.
 
     Args:
         answer: see `Answer`.
         counters: ``unsent`` and ``internal_errors`` are counted here.
         failed: called with errors that nothing else handles; it limits its own rate.
-        clock: monotonic seconds; bounds how long datagrams are answered before the loop serves others.
+        clock: returns monotonic seconds; limits the time of answering before the loop serves others.
         before: called before datagrams are answered, which may have waited while the process stood still.
     """
 
@@ -92,7 +92,7 @@ class UdpServer:
         self._endpoints += endpoints
 
     def close(self) -> None:
-        """Stop listening. What is not answered yet will not be."""
+        """Stop listening. Requests that are not answered yet will not be."""
         for task in self._later:
             task.cancel()
         for endpoint in self._endpoints:
@@ -102,7 +102,7 @@ class UdpServer:
         self._endpoints.clear()
 
     def _drain(self, endpoint: _Endpoint) -> None:
-        """Answer what waits, but give the loop to others after a while; the rest is for the next turn."""
+        """Answer waiting datagrams, but yield to the loop after a while; the rest is for the next turn."""
         self._before()
         end = self._clock() + _SECONDS_A_TURN
         for _ in range(_DATAGRAMS_A_TURN):
@@ -118,7 +118,7 @@ class UdpServer:
                 return
 
     def _answer_one(self, endpoint: _Endpoint) -> bool:
-        """Return whether there was a datagram."""
+        """Answer one datagram; return whether there was one."""
         try:
             datagram, peer, local = endpoint.receive()
         except (BlockingIOError, InterruptedError):
@@ -137,7 +137,7 @@ class UdpServer:
         peer: _Peer,
         local: _Ancillary,
     ) -> None:
-        """Go on with other datagrams meanwhile. How many wait is for who makes the answers to bound."""
+        """Send an answer when it is ready. The provider of answers limits how many of them wait."""
 
         async def send() -> None:
             try:
@@ -168,7 +168,7 @@ _Ancillary: TypeAlias = list[tuple[int, int, bytes]]
 
 
 class _Endpoint:
-    """A socket bound to one address: what it sends has that address as its source."""
+    """A socket bound to one address, which is the source address of its answers."""
 
     def __init__(self, bound: socket.socket) -> None:
         self.socket = bound
@@ -177,18 +177,18 @@ class _Endpoint:
 
     @property
     def address(self) -> ListenAddress:
-        """Where it is bound."""
+        """The address to which it is bound."""
         host, port = self.socket.getsockname()[:2]
         return host, port
 
     def receive(self) -> tuple[bytes, _Peer, _Ancillary]:
-        """Return a datagram, who sent it, and for `send` the address that was asked."""
+        """Return a datagram, its sender, and for `send` the address that was asked."""
         # Into a buffer that is kept: a new one of this size for each datagram costs more than all the rest.
         size, peer = self.socket.recvfrom_into(self._buffer)
         return bytes(self._view[:size]), peer, []
 
     def send(self, datagram: bytes, peer: _Peer, local: _Ancillary) -> None:
-        """Send an answer; ``local`` is what `receive` gave."""
+        """Send an answer; ``local`` is the result of `receive`."""
         del local
         self.socket.sendto(datagram, peer)
 
@@ -196,8 +196,8 @@ class _Endpoint:
 class _AnyAddressEndpoint(_Endpoint):
     """A socket bound to all addresses. Each answer leaves from the address that was asked.
 
-    Left alone, the system takes the address of the interface on the way back, and a manager that asked
-    another one drops the answer.
+    By default the system uses the address of the interface on the way back, and a manager that asked another
+    address drops the answer.
     """
 
     def __init__(self, bound: socket.socket) -> None:
@@ -208,7 +208,7 @@ class _AnyAddressEndpoint(_Endpoint):
             bound.setsockopt(socket.IPPROTO_IP, _IP_PKTINFO, 1)
 
     def receive(self) -> tuple[bytes, _Peer, _Ancillary]:
-        """Return a datagram, who sent it, and for `send` the address that was asked."""
+        """Return a datagram, its sender, and for `send` the address that was asked."""
         size, ancillary, _, peer = self.socket.recvmsg_into([self._buffer], _ANCILLARY_BUFFER)
         local = [source for item in ancillary if (source := _source(*item)) is not None]
         return bytes(self._view[:size]), peer, local
@@ -219,7 +219,7 @@ class _AnyAddressEndpoint(_Endpoint):
 
 
 def _source(level: int, kind: int, data: bytes) -> tuple[int, int, bytes] | None:
-    """Return the message that makes an answer leave from where the datagram with this message came to."""
+    """Return the ancillary message to answer from the address at which a datagram with this one arrived."""
     if level == socket.IPPROTO_IP and kind == _IP_PKTINFO:
         _, local, _ = _IN_PKTINFO.unpack(data)
         return level, kind, _IN_PKTINFO.pack(0, local, bytes(4))
@@ -263,7 +263,7 @@ def _shown(address: ListenAddress) -> str:
 
 
 def _advice(error: Exception) -> str:
-    """Return what is wrong and what to do about it."""
+    """Return the cause of an error, and what to do about it."""
     advice = {
         errno.EADDRINUSE: "the port is in use, perhaps by another SNMP agent; stop that or take another port",
         errno.EACCES: "a port below 1024 needs root or CAP_NET_BIND_SERVICE; take a higher one, such as 1161",

@@ -2,8 +2,8 @@
 
 Variables of this process change at once (`gateway.snmp.written_values`); the core sets those of objects.
 A SET of one object and nothing else is one request to the core, which tests and changes; its answer names
-the phase that has failed. Of any other SET the core is first asked to check all, because nothing may change
-unless everything passes. Nothing here knows a socket: callers await what takes time.
+the phase that has failed. For any other SET the core is first asked to check all objects, because nothing may
+change unless everything passes. The module has no socket: callers await the answers of the core.
 """
 
 from __future__ import annotations
@@ -38,25 +38,25 @@ from gateway.snmp.written_values import (
 )
 
 KEEP: Final = 60 * 10**9
-"""Nanoseconds after its answer for which a SET is known again."""
+"""Nanoseconds for which a SET is remembered after its answer."""
 
 MAX_REMEMBERED: Final = 4096
-"""SETs of all managers together; while so many are remembered, further ones have to wait."""
+"""The maximum number of SETs remembered for all managers; further ones are refused until there is room."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a SET ended: ``refusal`` is ``None`` where it was carried out."""
+    """The end of a SET: ``refusal`` is ``None`` where it was carried out."""
 
     refusal: Rejected | None
     ended: int
 
 
 class Retransmissions:
-    """Remembers SETs by a key that all their retransmissions share, and nothing else.
+    """The remembered SETs, by a key that a SET shares with its retransmissions, and with no other SET.
 
     Args:
-        limit: how many are remembered at most.
+        limit: the maximum number of remembered SETs.
     """
 
     def __init__(self, limit: int = MAX_REMEMBERED) -> None:
@@ -65,15 +65,15 @@ class Retransmissions:
         self._ended: dict[bytes, Ended] = {}  # in the order of their ends
 
     def __len__(self) -> int:
-        """Return how many are remembered."""
+        """Return the number of remembered SETs."""
         return len(self._running) + len(self._ended)
 
     def is_running(self, key: bytes) -> bool:
-        """Return whether it is being carried out: the answer to it answers the retransmission."""
+        """Return whether a SET is being carried out: its answer answers the retransmission, too."""
         return key in self._running
 
     def ended(self, key: bytes, now: int) -> Ended | None:
-        """Return how it ended, if it did within `KEEP` before ``now`` (nanoseconds)."""
+        """Return the end of a SET that ended within `KEEP` before ``now`` (nanoseconds), if it did."""
         self._forget(now)
         return self._ended.get(key)
 
@@ -87,7 +87,7 @@ class Retransmissions:
         return True
 
     def end(self, key: bytes, refusal: Rejected | None, now: int) -> None:
-        """Remember how a SET ended."""
+        """Remember the end of a SET."""
         self._running.discard(key)
         self._ended[key] = Ended(refusal, now)
 
@@ -100,22 +100,22 @@ class Retransmissions:
 
 
 MAX_RUNNING: Final = 64
-"""SETs that wait for the core; a further one is answered resourceUnavailable."""
+"""The maximum number of SETs that wait for the core; a further one is answered resourceUnavailable."""
 
 _ALL_SENT: Final = frozenset({Outcome.APPLIED_DIFFERENTLY, Outcome.NOT_APPLIED})
-"""Outcomes of what was reported as done: every element of the set was sent."""
+"""Outcomes of changes that were reported as done: every element of the set was sent."""
 
 Ask: TypeAlias = Callable[[OperationRequest], Awaitable[OperationAnswer]]
-"""Asks the core (`gateway.feed.client.FeedLink.ask`); never raises for what goes wrong on the way."""
+"""Asks the core (`gateway.feed.client.FeedLink.ask`); never raises for faults of the connection."""
 
 
 @dataclass(frozen=True, slots=True)
 class SetSettings:
-    """What is configured of SETs.
+    """The settings of SETs.
 
     Attributes:
         timeout: nanoseconds that the core has for each object.
-        best_effort: take SETs of several objects, and of objects and variables that live here.
+        best_effort: accept SETs of several objects, and of objects and variables of this process.
     """
 
     timeout: int
@@ -124,11 +124,11 @@ class SetSettings:
 
 @dataclass(frozen=True, slots=True)
 class SetResult:
-    """What a SET came to.
+    """The outcome of a SET request.
 
     Attributes:
         refusal: ``None`` for noError.
-        is_repeated: it came to that before, and nothing was done now.
+        is_repeated: whether this is the outcome of an earlier SET, and nothing was done now.
     """
 
     refusal: Rejected | None = None
@@ -143,7 +143,7 @@ class _RefusedError(Exception):
 
 @dataclass(slots=True)
 class _ObjectChange:
-    """What a SET wants of one object: values by element, and where each stands in the request."""
+    """The change of one object by a SET: values by element, and the place of each in the request."""
 
     target: Target
     index: int
@@ -153,7 +153,7 @@ class _ObjectChange:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """A SET whose syntax is right; ``serials`` are its assignments to the advisory lock."""
+    """A SET whose syntax is valid; ``serials`` are its assignments to the advisory lock."""
 
     serials: Sequence[Assignment]
     local: Sequence[tuple[WritableTable, Sequence[Assignment]]]
@@ -161,22 +161,22 @@ class _Plan:
 
     @property
     def only_change(self) -> _ObjectChange | None:
-        """The one object that the SET is about, if it is about nothing else."""
+        """The change of the only object of the SET, if the SET has no other variables."""
         is_alone = len(self.changes) == 1 and not self.local and not self.serials
         return self.changes[0] if is_alone else None
 
 
 class SetRequests:
-    """Carries SETs out, each of them once.
+    """The execution of SETs, each of them once.
 
     Args:
-        objects: of which variables can be set.
-        tables: variables that live here.
-        ask: the core.
+        objects: the objects whose variables can be set.
+        tables: the tables of variables of this process.
+        ask: asks the core.
         counters: ``set_variables``, ``set_retransmissions`` and ``sets_without_room`` are counted here.
-        settings: what is configured.
-        clock: nanoseconds that never go back.
-        lock: may be named beside anything else; default: one of their own.
+        settings: the settings of SETs.
+        clock: returns nanoseconds that never go back.
+        lock: the advisory lock, which any SET may name; by default a new one.
         refused: reports SETs that fail their test, where the core does not record that itself.
     """
 
@@ -204,12 +204,12 @@ class SetRequests:
 
     @property
     def running(self) -> int:
-        """SETs that wait for the core."""
+        """The number of SETs that wait for the core."""
         return self._running
 
     @property
     def remembered(self) -> int:
-        """SETs that are known again if they come again."""
+        """The number of SETs that are remembered."""
         return len(self._lately)
 
     def begin(
@@ -219,12 +219,12 @@ class SetRequests:
 
         Args:
             principal: the writer; the origin is address and port.
-            content: of the PDU, with the request id: with the principal it identifies a retransmission.
+            content: the PDU's content with the request id; with the principal it identifies a retransmission.
             assignments: its variable bindings.
 
         Returns:
-            What came of it; or what is to be awaited for that, where the core has to be asked; or ``None``
-            for a retransmission of one that is not answered yet: the answer to that is this one's, too.
+            The outcome; or a coroutine that returns it, where the core has to be asked; or ``None`` for a
+            retransmission of a SET that is not answered yet: the answer to that one answers both.
         """
         # By address and port, too: a tool that numbers its only request 1 is another one each time.
         key = hashlib.blake2b(
@@ -266,7 +266,7 @@ class SetRequests:
     # ---- what is asked for ----------------------------------------------------------------------------
 
     def _plan(self, assignments: Sequence[Assignment]) -> _Plan:
-        """Return what is to be done. Raises `_RefusedError`."""
+        """Return the plan of a SET. Raises `_RefusedError`."""
         local: dict[int, list[Assignment]] = {}
         changes: dict[tuple[int, str, int], _ObjectChange] = {}
         second: Assignment | None = None  # the first that asks for a second change
@@ -292,7 +292,7 @@ class SetRequests:
         return _Plan(serials, tables, list(changes.values()))
 
     def _place(self, name: Oid) -> int | None:
-        """Return which of the tables that live here has the variable."""
+        """Return the place of the table of this process that has the variable, if any."""
         for place, table in enumerate(self._tables):
             if name[: len(table.prefix)] == table.prefix:
                 return place
@@ -394,7 +394,7 @@ class SetRequests:
         assignments: Sequence[Assignment],
         answer: OperationAnswer,
     ) -> _RefusedError:
-        """Record what the core found wrong in a check, unless it has done so."""
+        """Return the error of a failed check, and record it unless the core has done so."""
         status = TEST_STATUSES.get(answer.outcome, message.GEN_ERR)
         error = _RefusedError(status, change.indexes.get(answer.element, change.index))
         if answer.outcome is not Outcome.REFUSED:  # which the core records, of a check too
@@ -404,7 +404,7 @@ class SetRequests:
     async def _test(
         self, principal: Principal, plan: _Plan, assignments: Sequence[Assignment], identity: str
     ) -> None:
-        """Check all objects, and what lives here once more. Raises `_RefusedError`."""
+        """Check all objects, and the variables of this process once more. Raises `_RefusedError`."""
         for place, change in enumerate(change for change in plan.changes if change.values):
             reference = f"{identity}.{place}"
             answer = await self._ask(self._request(principal, change, reference, check_only=True))
@@ -414,9 +414,9 @@ class SetRequests:
         self._test_local(principal, plan)
 
     async def _carry_out(self, principal: Principal, plan: _Plan, identity: str) -> None:
-        """Change what lives here, and all objects. Raises `_RefusedError`.
+        """Change the variables of this process, and all objects. Raises `_RefusedError`.
 
-        A process of this agent that was killed may have begun the same: the core knows it by its reference.
+        A killed process of this agent may have begun the same SET: the core knows it by its reference.
         """
         # First what cannot fail.
         self._commit_local(principal, plan, identity)
@@ -430,7 +430,7 @@ class SetRequests:
                 raise failure
 
     def _commit_failure(self, change: _ObjectChange, answer: OperationAnswer) -> _RefusedError | None:
-        """Return what an attempt to change an object came to; ``None`` where it has the values asked for."""
+        """Return the error of an attempt to change an object; ``None`` where it has the requested values."""
         status = self._commit_status(change, answer)
         if status == message.NO_ERROR:
             return None
@@ -439,7 +439,7 @@ class SetRequests:
         return _RefusedError(status, change.indexes.get(answer.element, change.index))
 
     def _commit_status(self, change: _ObjectChange, answer: OperationAnswer) -> int:
-        """As of the outcome; but commitFailed promises that nothing has changed, which must be so."""
+        """Return the status of the outcome, but undoFailed for commitFailed where something has changed."""
         status = COMMIT_STATUSES[answer.outcome]
         if status == message.COMMIT_FAILED and _is_partly_done(change.values, answer):
             return message.UNDO_FAILED
@@ -463,17 +463,17 @@ class SetRequests:
 
 
 def _is_written_back(variable: Variable, value: bytes) -> bool:
-    """Return whether a value is the shown form of one that is longer or finer: then nothing is to change."""
+    """Return whether a value is the shown form of a longer or finer one: then nothing is to be changed."""
     entry, shown = variable.entry, variable.shown
     return entry is not None and value == shown and may_differ(entry, value, variable.whole_octets)
 
 
 def _is_partly_done(values: Mapping[str, FeedValue | None], answer: OperationAnswer) -> bool:
-    """Return whether an element beside the one that failed was found to be as asked for.
+    """Return whether an element other than the failed one was found with its requested value.
 
-    That is one before it; where all were sent, as those are which one request of the dialect's own sets, also
-    one behind it. What was to have no value may be so, too, where nothing is known of it: then it need not be
-    as before.
+    It is one before the failed element; or one after it, too, where all were sent, as in a single request of
+    the dialect. An element that was to have no value, and of which nothing is known, counts as changed if
+    anything was tried.
     """
     names = list(values)
     if answer.outcome is Outcome.SOURCE_DOWN:

@@ -24,14 +24,14 @@ APPLICATION_SERVICES: Final = 72
 
 @dataclass(frozen=True, slots=True)
 class SystemDescription:
-    """What an operator says about this agent; each text is cut to 255 octets of UTF-8.
+    """The description of this agent; each text is cut to 255 octets of UTF-8.
 
     Args:
         description: sysDescr, the product with its version and where it runs.
-        object_id: sysObjectID, what kind of agent this is.
-        contact: sysContact, whom to call.
+        object_id: sysObjectID, the kind of agent.
+        contact: sysContact, the contact person.
         name: sysName, by convention the fully qualified domain name.
-        location: sysLocation, where it stands.
+        location: sysLocation, the physical location.
         services: sysServices.
     """
 
@@ -44,10 +44,10 @@ class SystemDescription:
 
 
 class SystemGroup:
-    """The scalars of the group and the table sysORTable, in a store.
+    """The scalars of the group system and the table sysORTable, in a store.
 
     Args:
-        store: where they are served.
+        store: the store that serves them.
         description: the fixed part.
         clock: monotonic nanoseconds; sysUpTime counts from now on.
     """
@@ -73,11 +73,11 @@ class SystemGroup:
         self._table = store.table(_OR_ENTRY, (_OR_ID, _OR_DESCRIPTION, _OR_UP_TIME))
 
     def up_time(self) -> int:
-        """SysUpTime: hundredths of a second since the start, modulo 2^32 (TimeTicks wrap after 497 days)."""
+        """Return sysUpTime: hundredths of a second since the start, modulo 2^32 (497 days)."""
         return (self._clock() - self._started) // _TICK % _WRAP
 
     def add_module(self, capability: Oid, description: str) -> None:
-        """List a MIB module in sysORTable; one that is listed keeps its row and sysORUpTime."""
+        """Add a MIB module to sysORTable; one that is listed keeps its row and sysORUpTime."""
         if capability in self._modules:
             return
         now = self.up_time()
@@ -94,7 +94,7 @@ class SystemGroup:
         )
 
     def remove_module(self, capability: Oid) -> None:
-        """Take a MIB module out of sysORTable. Raises ``KeyError`` if it is not listed."""
+        """Remove a MIB module from sysORTable. Raises ``KeyError`` if it is not listed."""
         self._table.remove((self._modules.pop(capability),))
         self._last_change = self.up_time()
 
@@ -128,11 +128,11 @@ _INSTANCES: Final[dict[str, Oid]] = {
 class SnmpCounters:
     """Counts since the agent's start; each is the object of its name in the groups above.
 
-    ``internal_errors`` and ``unsent`` have no standard object: requests that met an error of the agent's own,
-    and answers that the operating system did not take. Nor have ``get_requests`` and the like, whose objects
-    RFC 3418 made obsolete, nor these of SETs: ``set_statuses``, how often each error-status (as of version
-    2c) was answered, without SETs that came again, which are ``set_retransmissions``; and
-    ``sets_without_room``, which were refused because too many wait or are remembered.
+    Some have no standard object: ``internal_errors``, requests that met an error of the agent's own;
+    ``unsent``, answers that the operating system did not take; ``get_requests`` and the like, whose objects
+    RFC 3418 made obsolete; ``set_statuses``, the number of SETs answered with each error-status (as of
+    version 2c), without repeated ones, which are ``set_retransmissions``; and ``sets_without_room``, which
+    were refused because too many wait or are remembered.
     """
 
     in_packets: int = 0
@@ -157,13 +157,13 @@ class SnmpCounters:
     set_statuses: Counter[int] = field(default_factory=Counter)
 
     def serve(self, store: Store, *, authentication_traps: bool = False) -> None:
-        """Put both groups into the store.
+        """Add the groups snmp and snmpMPDStats to the store.
 
-        Of the objects that RFC 3418 made obsolete only snmpInTotalSetVars and snmpInSetRequests: nothing else
-        shows a manager whether anything is changed over SNMP.
+        Of the objects that RFC 3418 made obsolete, only snmpInTotalSetVars and snmpInSetRequests are served:
+        no other object shows a manager whether anything is changed over SNMP.
 
         Args:
-            store: where they are served.
+            store: the store that serves them.
             authentication_traps: snmpEnableAuthenTraps, whether authenticationFailure is sent.
         """
         for name, instance in _INSTANCES.items():

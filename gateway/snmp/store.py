@@ -1,8 +1,8 @@
 """All instances that the agent serves, as encoded values in lexicographic order.
 
 One thread, one event loop: a request is answered between two changes and so sees one version of everything.
-The request path (`read`, `walk`) speaks names as they travel, the content octets of an OBJECT IDENTIFIER in
-canonical form; `get` and `next` speak sub-identifiers.
+The request path (`read`, `walk`) uses encoded names, the content octets of an OBJECT IDENTIFIER in canonical
+form; `get` and `next` use sub-identifiers.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from gateway.snmp.ber import Oid
 from gateway.snmp.table import Region, Table
 
 ScalarValue: TypeAlias = "bytes | Callable[[], bytes | None]"
-"""A value TLV, or what gives the current one; ``None`` while there is no instance."""
+"""A value TLV, or a function that returns the current one; ``None`` while there is no instance."""
 
 # No value of SNMP has the tag 0.
 _NO_TYPE: Final = 0
 
 
 class MibView(Protocol):
-    """What one principal can read: the whole `Store`, or a part of it.
+    """The MIB view of a principal: the whole `Store`, or a part of it.
 
-    The request path knows nothing else, so a view that hides subtrees or rows takes the store's place.
+    The request path uses only this protocol, so a view that hides subtrees or rows can replace the store.
     """
 
     def read(self, name: bytes) -> bytes:
-        """The value TLV at ``name``, or noSuchObject or noSuchInstance (RFC 3416 section 4.2.1)."""
+        """Return the value TLV at ``name``, or noSuchObject or noSuchInstance (RFC 3416 section 4.2.1)."""
 
     def walk(self, name: bytes, limit: int, *, counter64: bool = True) -> tuple[list[bytes], bytes]:
-        """Up to ``limit`` (1 or more) encoded varbinds after ``name``, and the name of the last of them.
+        """Return up to ``limit`` (1 or more) encoded varbinds after ``name``, and the name of the last one.
 
         Fewer than ``limit`` means that the end of the view was reached; with none the name is ``name``.
         Without ``counter64`` objects of that type are passed over (RFC 3584 section 4.2.2.1).
@@ -52,15 +52,15 @@ class Store:
         self._active: list[Region] = []
 
     def table(self, entry: Oid, columns: Sequence[int]) -> Table:
-        """A new, empty table.
+        """Add a new, empty table.
 
         Args:
-            entry: OID of the conceptual row; a column's OID is that and the column's number.
-            columns: numbers of the columns that can be read, ascending.
+            entry: the OID of the conceptual row; a column's OID is that and the column's number.
+            columns: the numbers of the columns that can be read, ascending.
 
         Raises:
-            ValueError: the entry overlaps with what is there, or columns are none, unsorted or not numbers
-                from 1 to 2^32-1.
+            ValueError: the entry overlaps with a table or scalar, or columns are none, unsorted or not
+                numbers from 1 to 2^32-1.
         """
         if not columns or columns[0] < 1 or any(left >= right for left, right in pairwise(columns)):
             raise ValueError(f"columns are ascending numbers from 1: {list(columns)}")
@@ -72,7 +72,7 @@ class Store:
         return table
 
     def remove_table(self, entry: Oid) -> None:
-        """Forget a table and its rows; the `Table` is of no use any more. ``KeyError`` if there is none."""
+        """Remove a table and its rows; the `Table` is of no use any more. ``KeyError`` if there is none."""
         table = self._tables.pop(entry)
         table.close()
         for column in table.columns.values():
@@ -81,7 +81,7 @@ class Store:
         self._count_prefix_lengths()
 
     def scalar(self, oid: Oid, value: ScalarValue) -> None:
-        """Add a scalar, or give one that is there another value.
+        """Add a scalar, or replace the value of an existing one.
 
         Args:
             oid: the instance, so the last sub-identifier is 0.
@@ -89,7 +89,7 @@ class Store:
                 object has no instance.
 
         Raises:
-            ValueError: the last sub-identifier is not 0, or the OID overlaps with what is there.
+            ValueError: the last sub-identifier is not 0, or the OID overlaps with a table or scalar.
         """
         if not oid or oid[-1] != 0:
             raise ValueError(f"a scalar's instance ends in .0: {oid}")
@@ -106,7 +106,7 @@ class Store:
         self.activate(region)
 
     def remove_scalar(self, oid: Oid) -> None:
-        """Forget a scalar, named by its instance. ``KeyError`` if there is none."""
+        """Remove a scalar, named by its instance. ``KeyError`` if there is none."""
         prefix = ber.encode_name(oid[:-1])
         region = self._regions[prefix]
         if oid[-1] != 0 or not isinstance(region, _Scalar):
@@ -117,11 +117,11 @@ class Store:
         self._count_prefix_lengths()
 
     def get(self, oid: Oid) -> bytes:
-        """The value TLV at ``oid``, or noSuchObject or noSuchInstance. ``ValueError`` if it is no OID."""
+        """Return the value TLV at ``oid``, noSuchObject or noSuchInstance. ``ValueError`` if it is no OID."""
         return self.read(ber.encode_name(oid))
 
     def next(self, oid: Oid) -> tuple[Oid, bytes] | None:
-        """The first instance after ``oid`` and its value TLV; ``None`` at the end of all."""
+        """Return the first instance after ``oid`` and its value TLV; ``None`` at the end of all."""
         varbinds, last = self.walk(ber.encode_name(oid), 1)
         if not varbinds:
             return None
@@ -131,14 +131,14 @@ class Store:
         return ber.decode_name(last), varbind[name_stop:]
 
     def read(self, name: bytes) -> bytes:
-        """As `MibView.read`."""
+        """See `MibView.read`."""
         region = self._region_of(name)
         if region is None:
             return ber.NO_SUCH_OBJECT
         return region.read(name[len(region.prefix) :]) or ber.NO_SUCH_INSTANCE
 
     def walk(self, name: bytes, limit: int, *, counter64: bool = True) -> tuple[list[bytes], bytes]:
-        """As `MibView.walk`. Each region crossed costs a bisection; those without instances cost nothing."""
+        """See `MibView.walk`. Each region crossed costs a bisection; those without instances cost nothing."""
         varbinds: list[bytes] = []
         passed_over = _NO_TYPE if counter64 else ber.COUNTER64
         region = self._region_of(name)
@@ -157,13 +157,13 @@ class Store:
         return varbinds, name
 
     def activate(self, region: Region) -> None:
-        """Take a region with instances into the order that `walk` follows."""
+        """Add a region with instances to the order that `walk` follows."""
         position = bisect_left(self._active_keys, region.key)
         self._active_keys.insert(position, region.key)
         self._active.insert(position, region)
 
     def deactivate(self, region: Region) -> None:
-        """Take a region that has no instances out of that order."""
+        """Remove a region without instances from the order that `walk` follows."""
         position = bisect_left(self._active_keys, region.key)
         del self._active_keys[position], self._active[position]
 

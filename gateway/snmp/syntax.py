@@ -1,7 +1,7 @@
-"""How each type of the model is shown in SNMP: the one table of forms.
+"""The SNMP form of each type of the model: the one table of forms.
 
 The form is chosen per element from its type, kind and access, never per value, and the registry keeps it for
-ever. What turns a value into the octets of its form is in `gateway.snmp.cells`.
+ever. `gateway.snmp.cells` encodes values in their forms.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from gateway.model.values import ValueType
 
 
 class Syntax(enum.Enum):
-    """The forms that a column can have. The words stand in locks: they are never renamed."""
+    """The forms that a column can have. The words are in OID registries: they are never renamed."""
 
     COUNTER64 = "counter64"
     GAUGE32 = "gauge32"
@@ -37,7 +37,7 @@ class Syntax(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class SmiType:
-    """What the SYNTAX clause says: a type, the module that defines it, and its fixed size or range."""
+    """The contents of a SYNTAX clause: a type, the module that defines it, and its fixed size or range."""
 
     name: str
     module: str
@@ -45,16 +45,16 @@ class SmiType:
 
 
 MAX_TEXT_OCTETS = 255
-"""SnmpAdminString ends here (RFC 3411 section 5): longer text is cut, its whole length shown beside it."""
+"""The maximum of SnmpAdminString (RFC 3411 section 5); longer text is cut, with its length beside it."""
 
 MAX_JSON_OCTETS = 1024
-"""A map or list whose JSON text is longer is shown empty, with its length: half a document misleads."""
+"""The maximum of a map or list as JSON; a longer one is shown empty: half a document misleads."""
 
 MAX_BYTES_OCTETS = 1024
-"""The same for bytes: half a key or certificate misleads."""
+"""The maximum of bytes; longer ones are shown empty: half a key or certificate misleads."""
 
 MAX_FLOAT_CHARACTERS = 24
-"""Of the shortest text that reads back as the same binary64: ``-2.2250738585072014e-308`` is one."""
+"""The maximum length of the shortest text that reads back as a binary64, as ``-2.2250738585072014e-308``."""
 
 SMI_TYPES: Mapping[Syntax, SmiType] = {
     Syntax.COUNTER64: SmiType("Counter64", "SNMPv2-SMI"),
@@ -87,14 +87,14 @@ NUMERIC_SYNTAXES = frozenset(
         Syntax.FLOAT_TEXT,
     }
 )
-"""Only these have a kind: of anything else it would say nothing."""
+"""The numeric syntaxes, which alone have a kind."""
 
 TWIN_SYNTAXES = frozenset({Syntax.TEXT, Syntax.OCTETS, Syntax.JSON, Syntax.ROW_POINTER, Syntax.FLOAT64})
-"""These can have a second column: the octets of the whole value, the name of the object pointed to, or the
-number as people and most tools read it."""
+"""The syntaxes that can have a second column: the octets of the whole value, the name of the object pointed
+to, or the number as text, which people and most tools can read."""
 
 WRITABLE_SYNTAXES = frozenset(Syntax) - {Syntax.COUNTER64, Syntax.GAUGE64}
-"""Only these can be written: SMIv2 has no writable 64-bit number (RFC 2578 section 7.1.10)."""
+"""The syntaxes that can be written: SMIv2 has no writable 64-bit number (RFC 2578 section 7.1.10)."""
 
 UNIT_NANOSECONDS: Mapping[str, int] = {
     "nanoseconds": 1,
@@ -135,7 +135,7 @@ _DURATION_BITS = 64  # nanoseconds
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """The form of an element: what makes two columns of one name the same column or different ones.
+    """The form of an element, which distinguishes columns of one name.
 
     ``unit`` is set only where a duration or time is counted in a unit that the mapping names.
     """
@@ -154,7 +154,7 @@ class Form:
 
 
 def form_of(element: Element, snmp_unit: str = "") -> Form:
-    """Return the form of ``element``, where ``snmp_unit`` is what its mapping rule says.
+    """Return the form of ``element``, where ``snmp_unit`` is that of its mapping rule.
 
     Raises:
         ValueError: ``snmp_unit`` is no unit of time, or the element is neither a duration nor a time.
@@ -195,7 +195,7 @@ def _number_syntax(element: Element, snmp_unit: str) -> Syntax:
 
 
 def needs_twin(element: Element, form: Form) -> bool:
-    """Whether it needs its second column: what the first one holds may be cut, left out, or only octets."""
+    """Return whether a second column is needed: the first one may be cut, left out, or only octets."""
     if form.syntax is Syntax.TEXT:
         return element.max_length is None or element.max_length > MAX_TEXT_OCTETS
     if form.syntax is Syntax.OCTETS:
@@ -217,12 +217,12 @@ _FIT_IN_NOTIFICATIONS: Mapping[Syntax, Syntax] = {
 
 
 def argument_form(argument: Argument, snmp_unit: str = "") -> Form:
-    """Return the form of an event's argument, where ``snmp_unit`` is what its mapping rule says.
+    """Return the form of an event's argument, where ``snmp_unit`` is that of its mapping rule.
 
-    As that of an element, but numbers of 64 bits are decimal text: SNMPv1 has no Counter64, and RFC 3584
-    section 3.2 knows no trap for a notification that carries one. So are times and durations in a unit that
-    may be absent: 0 would be either, and less than a unit is sent with its fraction. Floats are text, and
-    only text: who receives a notification reads it, and has no second look at another column.
+    It is that of an element, but numbers of 64 bits are decimal text: SNMPv1 has no Counter64, and RFC 3584
+    section 3.2 has no trap for a notification with one. So are times and durations in a unit that may be
+    absent: 0 would be either, and less than a unit is sent with its fraction. Floats are text, and only text:
+    a notification is read as it is, without a second column.
 
     Raises:
         ValueError: as `form_of`.
@@ -235,7 +235,7 @@ def argument_form(argument: Argument, snmp_unit: str = "") -> Form:
 
 
 def argument_fits(wanted: Form, other: Form) -> bool:
-    """Whether every value of an argument of the form ``wanted`` can stand in one of the form ``other``."""
+    """Return whether every value of the form ``wanted`` can stand in an argument of the form ``other``."""
     return wanted.unit == other.unit and (
         wanted.syntax is other.syntax or other.syntax is _FIT_IN_NOTIFICATIONS.get(wanted.syntax)
     )

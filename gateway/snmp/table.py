@@ -19,14 +19,14 @@ from gateway.snmp.ber import Oid
 _REMEMBERED_VALUE_LENGTH = 64
 
 _HOLES_STEPPED_OVER = 8
-"""So many are cheaper to step over, one by one, than to leap over."""
+"""The number of holes that are cheaper to step over, one by one, than to leap over."""
 
 HALF_BLOCK: Final = 256
 
 _FULL_BLOCK: Final = 2 * HALF_BLOCK
 
 LAST: Final = -1
-"""No slot: no row follows."""
+"""The slot number for no slot: no row follows."""
 
 
 class Region(Protocol):
@@ -36,31 +36,31 @@ class Region(Protocol):
     key: bytes
 
     def read(self, suffix: bytes) -> bytes | None:
-        """The value TLV of the instance that ``suffix`` names."""
+        """Return the value TLV of the instance that ``suffix`` names."""
 
     def walk(self, suffix: bytes, limit: int, varbinds: list[bytes], passed_over: int) -> bytes | None:
-        """Append up to ``limit`` encoded varbinds after ``suffix``; the name of the last, if any.
+        """Append up to ``limit`` encoded varbinds after ``suffix``; return the name of the last, if any.
 
         Args:
-            suffix: what stands behind the prefix in a name; empty for the start of the region.
-            limit: how many at most, 1 or more.
-            varbinds: where to.
-            passed_over: type of the objects that are left out; no type is 0.
+            suffix: the part of a name after the prefix; empty for the start of the region.
+            limit: the maximum number of varbinds, 1 or more.
+            varbinds: the list to which they are appended.
+            passed_over: the type of the objects that are left out; no type is 0.
         """
 
 
 class Directory(Protocol):
-    """What a column calls when its first cell comes and its last one goes."""
+    """The directory of regions with instances; a column reports its first cell and the end of its last."""
 
     def activate(self, region: Region) -> None:
-        """The region has instances now."""
+        """Add a region that has instances now."""
 
     def deactivate(self, region: Region) -> None:
-        """The region has no instance any more."""
+        """Remove a region that has no instance any more."""
 
 
 class Rows:
-    """What the columns of one table share: names, keys and order of its rows.
+    """The rows of one table as its columns share them: their names, keys and order.
 
     ``slots`` maps the encoded index to the slot, ``suffixes`` and ``keys`` are by slot.
     """
@@ -75,7 +75,7 @@ class Rows:
 
 
 class Column:
-    """One column: a value TLV or ``None`` (a hole) by slot, and which rows have a value.
+    """One column: a value TLV or ``None`` (a hole) by slot, and the set of rows with a value.
 
     ``tag`` is the type of its values, 0 until the first one.
     """
@@ -92,15 +92,15 @@ class Column:
         self._heads: dict[tuple[int, int], bytes] = {}
 
     def read(self, suffix: bytes) -> bytes | None:
-        """The value TLV of the row that ``suffix`` names, ``None`` for a hole or no such row."""
+        """Return the value TLV of the row that ``suffix`` names, ``None`` for a hole or no such row."""
         slot = self._rows.slots.get(suffix)
         return None if slot is None else self.cells[slot]
 
     def walk(self, suffix: bytes, limit: int, varbinds: list[bytes], passed_over: int) -> bytes | None:
-        """Append up to ``limit`` encoded varbinds after ``suffix``; the name of the last, if any.
+        """Append up to ``limit`` encoded varbinds after ``suffix``; return the name of the last, if any.
 
-        Costs a look-up for a row that is there, a bisection for any other. A column of the type
-        ``passed_over`` is passed over whole, however many rows it has.
+        It costs a look-up for an existing row, a bisection for any other. A column of the type
+        ``passed_over`` is left out whole, however many rows it has.
         """
         if self.tag == passed_over:
             return None
@@ -130,25 +130,25 @@ class Column:
         return self.prefix + last if last else None
 
     def check(self, value: bytes) -> None:
-        """Learn the column's type from its first value; refuse a value of another type (``ValueError``)."""
+        """Set the column's type from its first value; refuse a value of another type (``ValueError``)."""
         if self.tag != value[0]:
             if self.tag:
                 raise ValueError(f"a column of type 0x{self.tag:02x} cannot hold one of 0x{value[0]:02x}")
             self.tag = value[0]
 
     def _first_after(self, suffix: bytes) -> int:
-        """The slot of the first row after what is no row's suffix; the first of all if that is empty."""
+        """Return the slot of the first row after ``suffix``, which is no row's; ``suffix`` may be empty."""
         key = ber.sort_key(ber.decode_sub_identifiers(suffix))
         return self._rows.order.slot_at(*self._rows.order.place_after(key))
 
     def _leap(self, slot: int) -> int:
-        """The slot of the first row with a value after this one, which is a hole, however far away it is."""
+        """Return the slot of the first row with a value after this one, which is a hole, at any distance."""
         order = self._rows.order
         place = self.filled.first_from(*order.place_of(self._rows.keys[slot]))
         return LAST if place is None else order.slot_at(*place)
 
     def _head(self, suffix_length: int, value_length: int) -> bytes:
-        """What stands before the suffix in a varbind of these lengths; remembered for short values."""
+        """Return the octets before the suffix in a varbind of these lengths; remembered for short values."""
         name_length = len(self.prefix) + suffix_length
         name_head = bytes((ber.OBJECT_IDENTIFIER,)) + ber.encode_length(name_length)
         varbind_length = ber.encode_length(len(name_head) + name_length + value_length)
@@ -167,7 +167,7 @@ class Table:
     Args:
         entry: the OID of the conceptual row (``...Entry``).
         columns: the columns' sub-identifiers, ascending.
-        directory: learns which columns have cells.
+        directory: gets reports of the columns that have cells.
     """
 
     def __init__(self, entry: Oid, columns: Sequence[int], directory: Directory) -> None:
@@ -189,21 +189,21 @@ class Table:
         return ber.encode_sub_identifiers(index) in self._rows.slots
 
     def indexes(self) -> Iterator[Oid]:
-        """The index of each row, in lexicographic order."""
+        """Iterate over the index of each row, in lexicographic order."""
         keys = self._rows.keys
         return (ber.from_sort_key(keys[slot]) for slots in self._rows.order.slots for slot in slots)
 
     def cell(self, index: Oid, column: int) -> bytes | None:
-        """The value TLV of one cell; ``None`` for a hole. Raises ``KeyError`` for a row that is not there."""
+        """Return the value TLV of one cell; ``None`` for a hole. Raises ``KeyError`` without such a row."""
         return self._columns[column].cells[self._slot(index)]
 
     def cells(self, index: Oid, columns: Iterable[int]) -> list[bytes | None]:
-        """The cells of a row in these columns; all are holes where there is no such row."""
+        """Return the cells of a row in these columns; all are holes where there is no such row."""
         slot = self._rows.slots.get(ber.encode_sub_identifiers(index))
         return [None if slot is None else self._columns[column].cells[slot] for column in columns]
 
     def row(self, index: Oid) -> dict[int, bytes]:
-        """The cells of one row by column, holes left out. Raises ``KeyError`` for a row that is not there."""
+        """Return the cells of one row by column, without holes. Raises ``KeyError`` without such a row."""
         slot = self._slot(index)
         return {
             number: value
@@ -234,7 +234,7 @@ class Table:
                 self._fill(column, slot, place, value)
 
     def remove(self, index: Oid) -> None:
-        """Take a row away. Raises ``KeyError`` if it is not there."""
+        """Remove a row. Raises ``KeyError`` if it is not there."""
         rows = self._rows
         slot = rows.slots.pop(ber.encode_sub_identifiers(index))
         block, position = rows.order.place_of(rows.keys[slot])
@@ -282,7 +282,7 @@ class Table:
         return self._rows.slots[ber.encode_sub_identifiers(index)]
 
     def _fill(self, column: Column, slot: int, place: tuple[int, int], value: bytes | None) -> None:
-        """Make a hole a filled cell or a filled cell a hole."""
+        """Fill a hole, or turn a filled cell into a hole."""
         if value is not None:
             column.check(value)
             if not column.filled:
@@ -295,7 +295,7 @@ class Table:
         column.cells[slot] = value
 
     def _insert(self, index: Oid, suffix: bytes, values: Mapping[int, bytes | None]) -> None:
-        """Insert a row with these cells; where they cannot be its cells, nothing is changed."""
+        """Insert a row with these cells; where they are not valid, nothing is changed."""
         # The name has the entry, the column and the index, and all checks come before the first change.
         if not 0 < len(index) < ber.MAX_SUB_IDENTIFIERS - len(self.entry):
             raise ValueError(f"an index of {len(index)} sub-identifiers does not fit under {self.entry}")
@@ -337,7 +337,7 @@ class Table:
 class RowOrder:
     """Row keys (`ber.sort_key` of the index), sorted, each with the slot where the row's cells are.
 
-    A place is a block's number and a position in it; any insert or removal may move what stands behind.
+    A place is a block's number and a position in it; any insert or removal may move the places after it.
 
     Attributes:
         slots: the slots in order, by block.
@@ -355,23 +355,23 @@ class RowOrder:
         self._last: list[bytes] = []  # the last key of each block
 
     def place_of(self, key: bytes) -> tuple[int, int]:
-        """Where a key is, or would be inserted (the last block if it is beyond all)."""
+        """Return the place of a key, or where it would be inserted (the last block if it is beyond all)."""
         block = bisect_left(self._last, key)
         if block == len(self._last) and block:
             block -= 1
         return block, bisect_left(self._keys[block], key) if self._keys else 0
 
     def place_after(self, key: bytes) -> tuple[int, int]:
-        """The place of the first row whose key is greater; the block after the last one if there is none."""
+        """Return the place of the first row with a greater key; the block after the last if there is none."""
         block = bisect_right(self._last, key)
         return block, bisect_right(self._keys[block], key) if block < len(self._keys) else 0
 
     def slot_at(self, block: int, position: int) -> int:
-        """The slot of the row at a place; `LAST` behind the last block."""
+        """Return the slot of the row at a place; `LAST` after the last block."""
         return self.slots[block][position] if block < len(self.slots) else LAST
 
     def insert(self, block: int, position: int, key: bytes, slot: int) -> None:
-        """Put a row at the place where `place_of` wants it; the first row of all opens the first block."""
+        """Insert a row at the place that `place_of` returned; the first row of all opens the first block."""
         if not self._keys:
             self._keys.append([])
             self.slots.append([])
@@ -383,7 +383,7 @@ class RowOrder:
         self._last[block] = keys[-1]
 
     def remove(self, block: int, position: int) -> bool:
-        """Take a row away; its block goes with the last row in it, and then the answer is true."""
+        """Remove a row, and its block with the last row in it; return whether the block was removed."""
         before = self._before(block, position)
         if before is not None:
             self.following[before] = self.following[self.slots[block][position]]
@@ -396,11 +396,11 @@ class RowOrder:
         return True
 
     def is_overfull(self, block: int) -> bool:
-        """Whether the block must be split now."""
+        """Return whether the block must be split now."""
         return len(self.slots[block]) > _FULL_BLOCK
 
     def split(self, block: int) -> None:
-        """Move what stands behind the first `HALF_BLOCK` rows of a block to a new one after it."""
+        """Move the rows after the first `HALF_BLOCK` of a block to a new block after it."""
         keys, slots = self._keys[block], self.slots[block]
         self._keys.insert(block + 1, keys[HALF_BLOCK:])
         self.slots.insert(block + 1, slots[HALF_BLOCK:])
@@ -408,7 +408,7 @@ class RowOrder:
         self._last.insert(block, keys[-1])
 
     def _before(self, block: int, position: int) -> int | None:
-        """The slot of the row before a place."""
+        """Return the slot of the row before a place, if any."""
         if position:
             return self.slots[block][position - 1]
         return self.slots[block - 1][-1] if block else None
@@ -441,13 +441,13 @@ class RowSet:
         self._blocks |= 1 << block
 
     def discard(self, block: int, position: int) -> None:
-        """Make the row at this place no member."""
+        """Remove the row at this place from the members."""
         self._rows[block] &= ~(1 << position)
         if not self._rows[block]:
             self._blocks &= ~(1 << block)
 
     def first_from(self, block: int, position: int) -> tuple[int, int] | None:
-        """The first member at or after a place."""
+        """Return the first member at or after a place, if any."""
         rest = self._rows[block] >> position if block < len(self._rows) else 0
         if rest:
             # rest & -rest is the lowest bit that is set.
@@ -460,7 +460,7 @@ class RowSet:
         return block, (rest & -rest).bit_length() - 1
 
     def row_inserted(self, block: int, position: int, *, is_member: bool) -> None:
-        """A row was inserted at this place."""
+        """Follow the insertion of a row at this place."""
         if not self._rows:
             self._rows.append(0)
         rows = self._rows[block]
@@ -472,19 +472,19 @@ class RowSet:
         self._rows[block] = rows
 
     def row_removed(self, block: int, position: int) -> None:
-        """The row at this place was removed; `block_removed` follows if it was the last of its block."""
+        """Follow the removal of the row at this place; `block_removed` comes next if its block is gone."""
         rows = _without(self._rows[block], position)
         self._rows[block] = rows
         if not rows:
             self._blocks &= ~(1 << block)
 
     def block_removed(self, block: int) -> None:
-        """A block was removed with the last row in it."""
+        """Follow the removal of a block with the last row in it."""
         del self._rows[block]
         self._blocks = _without(self._blocks, block)
 
     def block_split(self, block: int) -> None:
-        """`RowOrder.split` was done."""
+        """Follow a `RowOrder.split`."""
         rows = self._rows[block]
         head, tail = rows & _HALF, rows >> HALF_BLOCK
         self._rows[block : block + 1] = [head, tail]

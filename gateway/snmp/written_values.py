@@ -39,9 +39,9 @@ class Assignment:
     """One variable binding of a SET.
 
     Attributes:
-        index: its place in the request, from 1: the error-index of what is wrong with it.
-        name: of the instance.
-        value: canonical TLV of any type.
+        index: its place in the request, from 1: the error-index of errors in it.
+        name: the name of the instance.
+        value: a canonical TLV of any type.
     """
 
     index: int
@@ -51,14 +51,14 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """Why a SET changes nothing: error-status of `gateway.snmp.message`, as of v2c, and error-index."""
+    """The error of a SET: error-status of `gateway.snmp.message`, as of v2c, and error-index."""
 
     status: int
     index: int
 
 
 class WritableTable(Protocol):
-    """Variables that live in this process: a SET changes them at once, without asking the core.
+    """Variables of this process: a SET changes them at once, without asking the core.
 
     One SET calls `test` with all its assignments below ``prefix``, so that rows of several tables, named in
     any order, are seen together.
@@ -66,20 +66,21 @@ class WritableTable(Protocol):
 
     @property
     def prefix(self) -> Oid:
-        """What the names of its variables begin with, and no other's do."""
+        """The prefix of the names of its variables, and of no others."""
 
     def test(self, principal: Principal, assignments: Sequence[Assignment]) -> Rejected | None:
-        """The first thing wrong with these assignments (RFC 3416 section 4.2.5), if any; changes nothing.
+        """Return the first error in these assignments (RFC 3416 section 4.2.5), if any; change nothing.
 
         Args:
-            principal: ``snmp:WRITER``, and where from.
-            assignments: in the order of the request; names may stand there twice.
+            principal: ``snmp:WRITER``, with its origin.
+            assignments: in the order of the request; a name may occur twice.
         """
 
     def commit(self, principal: Principal, assignments: Sequence[Assignment], identity: str) -> None:
-        """Make the assignments, which `test` has found nothing wrong with in the same turn of the loop.
+        """Carry out the assignments, in which `test` found no error in the same turn of the loop.
 
-        It cannot fail; what they set going may. ``identity`` is that of the SET, the same if it comes again.
+        It cannot fail; operations that it starts may. ``identity`` is that of the SET, the same if it is sent
+        again.
         """
 
 
@@ -95,7 +96,7 @@ TEST_STATUSES: Final[Mapping[Outcome, int]] = {
     Outcome.NOT_NOW: message.INCONSISTENT_VALUE,
     Outcome.SOURCE_DOWN: message.RESOURCE_UNAVAILABLE,
 }
-"""Of what a check came to: nothing has been done. No other outcome comes of a check."""
+"""The error-status of each outcome of a check, which changes nothing. A check has no other outcomes."""
 
 COMMIT_STATUSES: Final[Mapping[Outcome, int]] = {
     # An outcome that is certain, and is not APPLIED, has changed nothing as far as is known: `set_requests`
@@ -104,7 +105,7 @@ COMMIT_STATUSES: Final[Mapping[Outcome, int]] = {
     Outcome.APPLIED: message.NO_ERROR,
     Outcome.UNKNOWN: message.UNDO_FAILED,
 }
-"""Of what was tried."""
+"""The error-status of each outcome of an attempted change."""
 
 STATUS_NAMES: Final[Mapping[int, str]] = {
     message.NO_ERROR: "noError",
@@ -122,23 +123,23 @@ STATUS_NAMES: Final[Mapping[int, str]] = {
     message.NOT_WRITABLE: "notWritable",
     message.INCONSISTENT_NAME: "inconsistentName",
 }
-"""Every status that a SET in version 2c can be answered with here, as RFC 3416 writes it."""
+"""Every error-status with which a SET in version 2c can be answered here, by its name in RFC 3416."""
 
 SNMP_SET_SERIAL_NO: Final[Oid] = (1, 3, 6, 1, 6, 3, 1, 1, 6, 1)
-"""The object; its only instance is 0."""
+"""The object snmpSetSerialNo; its only instance is 0."""
 
 VALUES: Final = 1 << 31
-"""Of a TestAndIncr: 0 follows the highest."""
+"""The number of values of a TestAndIncr: 0 follows the highest."""
 
 
 class AdvisoryLock:
-    """A TestAndIncr (RFC 2579 section 2): it can be set to the value that it has, and has the next one then.
+    """A TestAndIncr (RFC 2579 section 2): a SET to its present value increments it.
 
-    A manager reads it, reads what it wants to change, and names it in the SET: if another one was quicker the
-    SET is refused. It may stand beside anything else that can be set, and no SET has to name it.
+    A manager reads it, reads the variables that it wants to change, and names it in the SET, which is refused
+    if another manager was quicker. Any SET may name it, and none has to.
 
     Args:
-        value: at first, from 0 to 2^31-1; a random one, so that what was read before a restart does not hold.
+        value: the first value, from 0 to 2^31-1; a random one makes values from before a restart invalid.
     """
 
     prefix: Final = SNMP_SET_SERIAL_NO
@@ -147,11 +148,11 @@ class AdvisoryLock:
         self._value = value
 
     def serve(self, store: Store) -> None:
-        """Show it."""
+        """Add the variable to ``store``."""
         store.scalar((*self.prefix, 0), lambda: ber.encode_integer(self._value))
 
     def test(self, assignments: Sequence[Assignment]) -> Rejected | None:
-        """The first thing wrong with these assignments, all of them below ``prefix``; changes nothing."""
+        """Return the first error in these assignments, all below ``prefix``, if any; change nothing."""
         for place, assignment in enumerate(assignments):
             status = self._status(assignment)
             if status == message.NO_ERROR and place > 0:
@@ -161,7 +162,7 @@ class AdvisoryLock:
         return None
 
     def commit(self, assignments: Sequence[Assignment]) -> None:
-        """Go on to the next value if there is an assignment; `test` has found nothing wrong with it."""
+        """Increment the value if there is an assignment, in which `test` found no error."""
         if assignments:
             self._value = (self._value + 1) % VALUES
 
@@ -184,7 +185,7 @@ class AdvisoryLock:
 
 
 FindObject: TypeAlias = Callable[[Oid], ObjectLink | None]
-"""The object in whose row an instance is."""
+"""Returns the object in whose row an instance is."""
 
 # By patterns, because Python's int and float also read underscores, spaces and words such as "inf".
 _DECIMAL: Final = re.compile(rb"-?[0-9]{1,20}")
@@ -234,29 +235,29 @@ _SIZES: Final[Mapping[Syntax, Callable[[int], bool]]] = {
 
 
 class WrittenValueError(Exception):
-    """A value is none of its column's syntax; the only argument is the error-status of v2c."""
+    """A value does not conform to its column's syntax; the only argument is the error-status of v2c."""
 
     @property
     def status(self) -> int:
-        """WrongType, wrongLength or wrongValue."""
+        """The error-status: wrongType, wrongLength or wrongValue."""
         return int(self.args[0])
 
 
 def written_value(tlv: bytes, element: Element, entry: ElementEntry, find: FindObject) -> FeedValue | None:
-    """Return the value that a manager wrote into the column ``entry`` of ``element``; ``None`` takes it away.
+    """Return the value that a manager wrote into the column ``entry`` of ``element``; ``None`` removes it.
 
-    That has a form where a syntax has values that no value is shown as, and that say nothing elsewhere, too:
+    ``None`` is written as a value that no cell shows, and that stands for no value elsewhere, too:
     zeroDotZero of a RowPointer (RFC 2579), eight zeros of a DateAndTime (as entPhysicalMfgDate of RFC 6933),
-    and null of JSON. An empty text is a text, and no number of a range is set aside.
+    and null of JSON. An empty text is a text, and no number of a range is reserved.
 
     Args:
-        tlv: canonical, of any type.
-        element: with access ``READ_WRITE``.
-        entry: of the column, of a writable syntax.
-        find: the object that a RowPointer leads to.
+        tlv: a canonical TLV of any type.
+        element: an element with access ``READ_WRITE``.
+        entry: the entry of the column, of a writable syntax.
+        find: returns the object to which a RowPointer points.
 
     Raises:
-        WrittenValueError: it is none.
+        WrittenValueError: the value does not conform to the syntax.
     """
     syntax = entry.syntax
     tag, start, stop = ber.read_header(tlv, 0, len(tlv))
@@ -279,14 +280,14 @@ def written_value(tlv: bytes, element: Element, entry: ElementEntry, find: FindO
 
 
 def may_differ(entry: ElementEntry, tlv: bytes, whole_octets: int | None) -> bool:
-    """Return whether what a cell shows may say less than the value it stands for.
+    """Return whether a cell may show less than the whole value.
 
-    Who writes back such a cell wants no change: a text that was cut must not become the value.
+    A manager that writes back such a cell wants no change: a text that was cut must not become the value.
 
     Args:
-        entry: of the column.
-        tlv: what is shown.
-        whole_octets: of the whole value, where a second column has that number.
+        entry: the entry of the column.
+        tlv: the cell as it is shown.
+        whole_octets: the length of the whole value in octets, where a second column has it.
     """
     if entry.syntax in (Syntax.JSON, Syntax.DATE_AND_TIME) or entry.unit:
         return True
@@ -347,7 +348,7 @@ def _float_text(content: bytes, _: Element) -> float:
 
 
 def _time(content: bytes, _: Element) -> int:
-    """DateAndTime (RFC 2579); one without a zone is in UTC, as all that are shown here."""
+    """Return the time of a DateAndTime (RFC 2579); one without a zone is in UTC, as all that are shown."""
     year, month, day, hour, minute, second, tenth = struct.unpack_from(">HBBBBBB", content)
     if tenth > _MAX_TENTH:
         raise ValueError(content)
@@ -393,4 +394,4 @@ VERSION_1_STATUSES: Final[Mapping[int, int]] = {
     message.COMMIT_FAILED: message.GEN_ERR,
     message.UNDO_FAILED: message.GEN_ERR,
 }
-"""What stands for the statuses that SNMPv1 lacks (RFC 3584 section 4.4)."""
+"""The SNMPv1 error-status for each one that SNMPv1 lacks (RFC 3584 section 4.4)."""

@@ -1,4 +1,4 @@
-"""What a SET makes of commands: each variable binding by itself, then all of one command together.
+"""The effect of a SET on commands: each variable binding by itself, then all of one command together.
 
 The order of checks is that of RFC 3416 section 4.2.5; the order of the variable bindings does not matter.
 """
@@ -33,13 +33,13 @@ from gateway.snmp.fixed_mib import (
 from gateway.snmp.written_values import Assignment, Rejected
 
 MAX_NAME_OCTETS: Final = 32
-"""Of an owner, the name of a command and that of an argument."""
+"""The maximum of the name of an owner, a command or an argument."""
 
 MAX_VALUE_OCTETS: Final = 4096
-"""Of an argument's value as written, and of a result's as shown."""
+"""The maximum of an argument's value as written, and of a result's as shown."""
 
 MAX_TIMEOUT: Final = 300
-"""Seconds."""
+"""The maximum of agCommandTimeout, in seconds."""
 
 _MAX_METHOD_OCTETS: Final = 255
 
@@ -48,14 +48,14 @@ ColumnValue: TypeAlias = "Oid | int | str | RowStatus | ValueSyntaxNumber"
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A variable binding that is right by itself.
+    """A variable binding that is valid by itself.
 
     Attributes:
         index: its place in the SET, from 1.
-        key: of the command.
+        key: the key of the command.
         argument: the index of the argument; ``None`` for a column of the command itself.
         column: `CommandColumn` or `CommandArgumentColumn`.
-        value: of the column's syntax.
+        value: a value of the column's syntax.
     """
 
     index: int
@@ -79,16 +79,16 @@ class RefusedAssignmentError(Exception):
 
 
 def wanted(assignment: Assignment, root: Oid, writer: str) -> Wanted:
-    """Return what a variable binding below agCommands wants.
+    """Read a variable binding below agCommands.
 
     Args:
-        assignment: as it came.
+        assignment: the variable binding.
         root: the configured root.
-        writer: who may write, and only below that owner.
+        writer: the writer, who may write only below itself as the owner.
 
     Raises:
-        RefusedAssignmentError: noAccess to another owner's rows and to what is not accessible, notWritable
-            for a column that is read only, noCreation for an index that cannot be, or what is wrong with the
+        RefusedAssignmentError: noAccess to another owner's rows and to columns that are not accessible,
+            notWritable for a read-only column, noCreation for an index that cannot exist, or the error of the
             value.
     """
     try:
@@ -98,7 +98,7 @@ def wanted(assignment: Assignment, root: Oid, writer: str) -> Wanted:
 
 
 class _WrongError(Exception):
-    """Carries an error-status."""
+    """The error-status of a variable binding."""
 
     def __init__(self, status: int) -> None:
         self.status = status
@@ -134,7 +134,7 @@ def _table_of(rest: Oid) -> _Table:
 
 
 def _names(index: Oid) -> list[str] | None:
-    """The strings of an index, each with its length in front (RFC 2578 section 7.7); ``None`` if not so."""
+    """Return the strings of an index, each after its length (RFC 2578 section 7.7); ``None`` if not so."""
     names = []
     while index:
         length, rest = index[0], index[1:]
@@ -222,7 +222,7 @@ _ARGUMENT_COLUMNS: Final[_Columns] = {
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """What can be written in a table, and how many strings its index has."""
+    """A table: its writable columns, and the number of strings in its index."""
 
     entry: Oid
     columns: _Columns
@@ -236,7 +236,7 @@ _TABLES: Final = (
 
 
 MAX_ARGUMENTS: Final = 64
-"""Of one command."""
+"""The maximum number of arguments of one command."""
 
 _COMMAND_FIELDS: Final = {
     CommandColumn.TARGET: "target",
@@ -252,23 +252,23 @@ _STATUS: Final = "status"
 
 @dataclass(slots=True)
 class RowChange:
-    """What a SET wants of one row: fields of `Command` or `Argument` by name, and where it said so."""
+    """The change of one row by a SET: fields of `Command` or `Argument` by name, and the place of each."""
 
     fields: dict[str, Any] = field(default_factory=dict)
     indexes: dict[str, int] = field(default_factory=dict)
 
     @property
     def action(self) -> RowStatus | None:
-        """What the row's status is set to."""
+        """The value to which the row's status is set, if it is."""
         return self.fields.get(_STATUS)
 
     @property
     def columns(self) -> dict[str, Any]:
-        """The other columns."""
+        """The columns that are set, without the status."""
         return {name: value for name, value in self.fields.items() if name != _STATUS}
 
     def columns_indexes(self) -> list[int]:
-        """Where the other columns were named."""
+        """Return the places of these columns in the SET."""
         return [index for name, index in self.indexes.items() if name != _STATUS]
 
     @property
@@ -278,11 +278,11 @@ class RowChange:
 
     @property
     def blamed_index(self) -> int:
-        """The variable binding that is wrong where the row as a whole is."""
+        """The place of the variable binding that an error of the whole row names."""
         return self.indexes.get(_STATUS, self.first_index)
 
     def want(self, name: str, wanted: Wanted) -> None:
-        """Take up a variable binding; a column may be named twice with one value only."""
+        """Add a variable binding; a column may be named twice with one value only."""
         if self.fields.setdefault(name, wanted.value) != wanted.value:
             raise RefusedAssignmentError(message.INCONSISTENT_VALUE, wanted.index)
         self.indexes.setdefault(name, wanted.index)
@@ -290,14 +290,14 @@ class RowChange:
 
 @dataclass(slots=True)
 class CommandChange:
-    """What a SET wants of one command."""
+    """The change of one command by a SET."""
 
     command: RowChange = field(default_factory=RowChange)
     arguments: dict[str, RowChange] = field(default_factory=dict)
 
     @property
     def rows(self) -> Iterator[RowChange]:
-        """All rows that something is wanted of."""
+        """All rows that are changed."""
         if self.command.fields:
             yield self.command
         yield from self.arguments.values()
@@ -321,17 +321,17 @@ def changes_of(wanted: Iterable[Wanted]) -> dict[CommandKey, CommandChange]:
 
 
 def changed(former: Command | None, change: CommandChange, now: int) -> Command | None:
-    """Return what becomes of a command; ``None`` if there is none afterwards.
+    """Return a command after a SET; ``None`` if there is none afterwards.
 
-    One that is submitted by this has the state running, and all its arguments are active.
+    A command that the SET submits has the state running, and all its arguments are active.
 
     Args:
-        former: what it was; ``None`` if there is none.
-        change: what a SET wants of it.
+        former: the command before; ``None`` if there is none.
+        change: the change by the SET.
         now: nanoseconds since 1970-01-01 UTC.
 
     Raises:
-        RefusedAssignmentError: it cannot become that.
+        RefusedAssignmentError: the change is not possible.
     """
     if change.command.action is RowStatus.DESTROY:
         _check_destroyed(change)
@@ -357,7 +357,7 @@ def changed(former: Command | None, change: CommandChange, now: int) -> Command 
 def _next(
     former: State, action: Action, blamed: int, *, complete: bool, made_by_columns: bool = False
 ) -> RowStatus:
-    """Return the state of a row that is there afterwards."""
+    """Return the state of a row that exists afterwards."""
     try:
         status = next_state(former, action, complete=complete, made_by_columns=made_by_columns)
     except RefusedError as error:
@@ -415,7 +415,7 @@ def _changed_argument(former: Argument | None, row: RowChange) -> Argument | Non
 
 
 def _check_unchanged(former: Command, change: CommandChange) -> None:
-    """What is submitted stays as it is; to write what is there already is no change."""
+    """Refuse changes of a submitted command; writing the present values is no change."""
     _check_row_unchanged(former, change.command)
     for name, row in change.arguments.items():
         argument = former.arguments.get(name)

@@ -22,7 +22,7 @@ from gateway.snmp.tables.classes import ManagedObjects, Target
 
 
 class RowStatus(enum.IntEnum):
-    """The first three are states of a row, the last three only ever set; notReady(3) is never set."""
+    """A RowStatus: the first three are states of a row, the last three are only set; notReady(3) never is."""
 
     ACTIVE = 1
     NOT_IN_SERVICE = 2
@@ -33,7 +33,7 @@ class RowStatus(enum.IntEnum):
 
 
 class Next(enum.Enum):
-    """Where the table below leads; how complete the row is then decides the rest."""
+    """An entry of the table below; the completeness of the row then decides the next state."""
 
     SAME = "stays"
     ACTIVE_IF_COMPLETE = "active, if complete"
@@ -45,10 +45,10 @@ class Next(enum.Enum):
 
 
 State: TypeAlias = "RowStatus | None"
-"""Of a row: one of the first three, ``None`` where there is none."""
+"""The state of a row: one of the first three, ``None`` where there is no row."""
 
 Action: TypeAlias = "RowStatus | None"
-"""What the status is set to; ``None`` where only other columns are set."""
+"""The value to which the status is set; ``None`` where only other columns are set."""
 
 A, B, C, D = None, RowStatus.NOT_READY, RowStatus.NOT_IN_SERVICE, RowStatus.ACTIVE
 
@@ -94,7 +94,7 @@ TRANSITIONS: Final[Mapping[Action, Mapping[State, Next]]] = {
 
 
 class RefusedError(Exception):
-    """A row cannot become what is asked for.
+    """A row cannot change to the requested state.
 
     Args:
         status: inconsistentValue or inconsistentName, a number of `gateway.snmp.message`.
@@ -109,13 +109,13 @@ def next_state(state: State, action: Action, *, complete: bool, made_by_columns:
     """Return the state of a row after a SET.
 
     Args:
-        state: before it.
-        action: what its status is set to; never notReady, which is a wrongValue.
-        complete: whether the row has all that it must have, with the other columns of the same SET.
-        made_by_columns: a column that is set makes the row: the choice of the RFC's note 4.
+        state: the state before it.
+        action: the value to which its status is set; never notReady, which is a wrongValue.
+        complete: whether the row is complete, with the other columns of the same SET.
+        made_by_columns: whether a column that is set makes the row: the choice of the RFC's note 4.
 
     Raises:
-        RefusedError: it stays as it is.
+        RefusedError: the state cannot be changed so.
     """
     step = TRANSITIONS[action][state]
     if step is Next.NOT_THERE and made_by_columns:
@@ -135,7 +135,7 @@ def next_state(state: State, action: Action, *, complete: bool, made_by_columns:
 
 
 def transitions_table() -> str:
-    """Return the table as the documentation draws it."""
+    """Return the table as in the documentation."""
     states: tuple[State, ...] = (A, B, C, D)
     lines = [
         "| the SET names | no row | notReady | notInService | active |",
@@ -153,7 +153,7 @@ def _label(status: RowStatus) -> str:
 
 
 class CommandKey(NamedTuple):
-    """What names a command: its owner (a writer of the configuration) and the name that the owner chose."""
+    """The key of a command: its owner (a writer of the configuration) and the name that the owner chose."""
 
     owner: str
     name: str
@@ -169,24 +169,24 @@ class Argument:
 
     @property
     def is_complete(self) -> bool:
-        """Whether it has all that it must have."""
+        """Whether it has a value."""
         return self.value is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a command is, and what came of it.
+    """The progress of a command, and its outcome.
 
     Attributes:
         state: ``PREPARING`` until it is submitted.
         outcome: ``None`` until it has ended.
         element: the argument or method that the outcome is about.
         code: the dialect's own status.
-        text: one line for people.
-        operation_id: as in the event log.
-        results: what the method gave back, by name.
+        text: a description of one line.
+        operation_id: the operation's id, as in the event log.
+        results: the results of the method, by name.
         submitted: nanoseconds since 1970-01-01 UTC; 0 before.
-        ended: the same.
+        ended: likewise.
     """
 
     state: CommandStateNumber = CommandStateNumber.PREPARING
@@ -207,8 +207,8 @@ class Command:
     Attributes:
         target: an instance in the row of the object.
         timeout: seconds; 0 for the configured deadline.
-        arguments: by what their index says: a name, or the place among those that are passed, from 1.
-        written: when its owner last wrote to it, nanoseconds since 1970-01-01 UTC.
+        arguments: the arguments by index: a name, or the place among those that are passed, from 1.
+        written: the time at which its owner last wrote to it, nanoseconds since 1970-01-01 UTC.
     """
 
     status: RowStatus = RowStatus.NOT_READY
@@ -221,7 +221,7 @@ class Command:
 
     @property
     def is_complete(self) -> bool:
-        """Whether it could be submitted."""
+        """Whether it can be submitted."""
         return (
             self.target != NO_ROW
             and self.method != ""
@@ -238,10 +238,10 @@ _SECOND = 10**9
 
 
 class SecretArguments:
-    """Which arguments hold secrets.
+    """The arguments that hold secrets.
 
     Args:
-        rules: for names that do wherever they turn up.
+        rules: the rules for names of secrets in any class and method.
         arguments: class (``package:class``), method and name of each further one.
     """
 
@@ -251,19 +251,19 @@ class SecretArguments:
         self._names = frozenset(name for _, _, name in self._arguments)
 
     def hides(self, class_name: str, method: str, argument: str) -> bool:
-        """Whether an argument does; where class or method are not known yet (empty), whether it may."""
+        """Return whether an argument holds a secret; if class or method is unknown (empty), if it may."""
         if class_name and method:
             return (class_name, method, argument) in self._arguments or self._rules.hides(argument)
         return argument in self._names or self._rules.hides(argument)
 
 
 class NotSubmittedError(Exception):
-    """A command stands for no operation: nothing is asked of the core.
+    """A command stands for no operation: the core gets no request.
 
     Args:
-        outcome: what is wrong.
-        element: the argument that is.
-        text: one line for people.
+        outcome: the outcome of the command.
+        element: the argument that is wrong.
+        text: a description of one line.
     """
 
     def __init__(self, outcome: Outcome, element: str, text: str) -> None:
@@ -274,12 +274,12 @@ class NotSubmittedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class DescribedCommand:
-    """What the schema says about a command.
+    """The parts of the schema that are about a command.
 
     Attributes:
-        source: number of its object's source.
-        secrets: indexes of arguments that must not be shown.
-        outputs: what its method gives back, by name.
+        source: the number of its object's source.
+        secrets: the indexes of arguments that must not be shown.
+        outputs: the output arguments of its method, by name.
     """
 
     source: int
@@ -288,12 +288,12 @@ class DescribedCommand:
 
 
 class Submission:
-    """Makes operations of commands.
+    """The conversion of commands into operations.
 
     Args:
-        directory: which object a pointer leads to, and its class.
-        secrets: the names of arguments that hold secrets are among what they hide.
-        deadline: nanoseconds; of a command that names no timeout.
+        directory: finds the object to which a pointer points, and its class.
+        secrets: the arguments that hold secrets.
+        deadline: nanoseconds for a command that names no timeout.
         report: gets the commands that stand for no operation.
     """
 
@@ -314,7 +314,7 @@ class Submission:
         return self._directory.target(instance) is not None
 
     def request(self, command: Command, principal: Principal) -> OperationRequest:
-        """Return the operation; what this process does not know is the core's to refuse.
+        """Return the operation; the core refuses elements that this process does not know.
 
         Raises:
             NotSubmittedError: an argument's text stands for no value of its type, an argument is given
@@ -347,7 +347,7 @@ class Submission:
         )
 
     def described(self, command: Command) -> DescribedCommand:
-        """Return what is known of a command's arguments and results, for who shows it."""
+        """Return the description of a command's arguments and results, as far as it is known."""
         target, method = self._found(command)
         arguments = method.arguments if method is not None else ()
         return DescribedCommand(
@@ -357,7 +357,7 @@ class Submission:
         )
 
     def without_secrets(self, command: Command) -> Command:
-        """Return the command with nothing in place of what must never be shown."""
+        """Return the command with empty values in place of secrets."""
         secrets = self._secret_indexes(command)
         arguments = {
             index: replace(argument, value="") if index in secrets else argument
@@ -366,14 +366,14 @@ class Submission:
         return replace(command, arguments=arguments)
 
     def _found(self, command: Command) -> tuple[Target | None, Method | None]:
-        """Object and method of a command, as far as they are known here."""
+        """Return object and method of a command, as far as they are known here."""
         target = self._directory.target(command.target)
         if target is None or target.schema is None:
             return target, None
         return target, next((each for each in target.schema.methods if each.name == command.method), None)
 
     def _secret_indexes(self, command: Command) -> frozenset[str]:
-        """Return the arguments that hold secrets, and those of which that is unknown."""
+        """Return the indexes of arguments that hold secrets, or may hold them."""
         passed = _passed(self._found(command)[1])
         names = {index: _name_of(index, passed) for index in command.arguments}
         return frozenset(index for index, name in names.items() if name is None or self._hides(command, name))
@@ -408,7 +408,7 @@ class Submission:
             raise NotSubmittedError(error.outcome, name, f"{name}: {shown}") from None
 
     def _object(self, text: str) -> ObjectLink | None:
-        """Return what a reference is written as: an instance in the row, in numbers with dots."""
+        """Return the object of a reference, which is written as an instance in the row, in dotted form."""
         arcs = text.removeprefix(".").split(".")
         if not all(arc.isascii() and arc.isdecimal() and len(arc) <= _ARC_DIGITS for arc in arcs):
             return None
@@ -421,13 +421,13 @@ _ARC_DIGITS = 10
 
 
 def _passed(method: Method | None) -> dict[str, MethodArgument]:
-    """Return what a method takes, by name, in order."""
+    """Return the arguments that are passed to a method, by name, in order."""
     arguments = method.arguments if method is not None else ()
     return {each.name: each for each in arguments if each.direction is not Direction.OUT}
 
 
 def _name_of(index: str, passed: Mapping[str, MethodArgument]) -> str | None:
-    """The name of an argument that is given by name or by place; ``None`` for a place that there is not."""
+    """Return the name of an argument that is given by name or by place; ``None`` for no such place."""
     if not (index.isascii() and index.isdecimal()):
         return index
     place = int(index)

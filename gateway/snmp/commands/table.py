@@ -1,4 +1,4 @@
-"""The command table: who sets and sees what in it, what is submitted, what comes of it, when rows leave."""
+"""The command table: access to rows, the submission of commands, their outcomes, and the expiry of rows."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ from gateway.snmp.written_values import Assignment, Rejected
 _SECOND: Final = 10**9
 
 KEEP_PREPARING: Final = 300 * _SECOND
-"""A row that was not submitted leaves so many nanoseconds after it was last written (RFC 2579, RowStatus)."""
+"""Nanoseconds after its last write at which a row that was not submitted expires (RFC 2579, RowStatus)."""
 
 Submit = Callable[[int, OperationRequest], None]
 """Asks the core for an operation; its answer goes to `CommandTable.answered` with the same number."""
@@ -75,10 +75,10 @@ class CommandLimits:
 
 @dataclass(slots=True)
 class CommandHealth:
-    """What is counted.
+    """The counts of commands.
 
     Attributes:
-        rows: of all owners, now.
+        rows: the rows of all owners, now.
         running: commands that the core has not answered, now; also of rows that were destroyed.
         ended: commands since the start, by their outcome when they ended.
     """
@@ -89,15 +89,15 @@ class CommandHealth:
 
 
 class CommandTable:
-    """Commands of all owners: a `WritableTable`.
+    """The commands of all owners: a `WritableTable`.
 
     Args:
         root: the configured root.
-        limits: bounds.
-        submission: makes operations of commands.
-        rows: what shows the commands of an owner; the same for all owners or not.
+        limits: the bounds of the table.
+        submission: converts commands into operations.
+        rows: returns the rows that show the commands of an owner; owners may share them.
         submit: called as soon as a command is submitted; must not raise.
-        clock: now, in nanoseconds since 1970-01-01 UTC.
+        clock: returns the time in nanoseconds since 1970-01-01 UTC.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class CommandTable:
         self._ended: Counter[Outcome] = Counter()
 
     def serve(self, store: Store) -> None:
-        """Show the scalars."""
+        """Add the scalars to ``store``."""
         base = (*self._root, *COMMANDS)
         store.scalar((*base, CommandScalar.QUOTA, 0), gauge32(self._limits.quota))
         store.scalar((*base, CommandScalar.KEEP, 0), gauge32(self._limits.keep // _SECOND))
@@ -134,16 +134,16 @@ class CommandTable:
 
     @property
     def health(self) -> CommandHealth:
-        """What is counted, as it is now."""
+        """The present counts of commands."""
         return CommandHealth(len(self._commands), len(self._running), self._ended)
 
     @property
     def prefix(self) -> Oid:
-        """AgCommands."""
+        """The object identifier of agCommands."""
         return (*self._root, *COMMANDS)
 
     def test(self, principal: Principal, assignments: Sequence[Assignment]) -> Rejected | None:
-        """As `WritableTable.test`. Who is no writer has no rows, and gets noAccess."""
+        """See `WritableTable.test`. A principal that is no writer has no rows, and gets noAccess."""
         try:
             self._changed(principal, assignments)
         except RefusedAssignmentError as refused:
@@ -151,7 +151,7 @@ class CommandTable:
         return None
 
     def commit(self, principal: Principal, assignments: Sequence[Assignment], identity: str) -> None:
-        """As `WritableTable.commit`. What is submitted by it has been handed to ``submit`` afterwards."""
+        """See `WritableTable.commit`. Commands that it submits are passed to ``submit`` before it returns."""
         for place, (key, command) in enumerate(self._changed(principal, assignments).items()):
             if command is None:
                 self._remove(key)
@@ -165,7 +165,7 @@ class CommandTable:
                 self._put(key, command)
 
     def answered(self, number: int, answer: OperationAnswer) -> None:
-        """What came of a command that was submitted; its row may have been destroyed since."""
+        """Take the answer to a submitted command, whose row may have been destroyed since."""
         key = self._running.pop(number)
         # Few run at a time, and the answer does not contain the reference.
         self._references = {name: one for name, one in self._references.items() if one != number}
@@ -186,8 +186,8 @@ class CommandTable:
     def operation_changed(self, record: OperationRecord) -> None:
         """Take the record of an operation: an outcome that was unknown may be known now.
 
-        Also where the answer was lost with the core, or with the connection: by the operation's id, which
-        came when it began.
+        This works also where the answer was lost with the core, or with the connection: by the operation's
+        id, which was received when it began.
         """
         number = self._references.get(record.reference)
         if number is not None:
@@ -209,7 +209,7 @@ class CommandTable:
         self._put(key, replace(command, progress=progress))
 
     def tick(self) -> None:
-        """Take rows away whose time is over. To be called about once a second."""
+        """Remove expired rows. Call this about once a second."""
         now = self._clock()
         for key in [key for key, command in self._commands.items() if 0 < self._expires(command) <= now]:
             self._remove(key)
@@ -219,7 +219,7 @@ class CommandTable:
     def _changed(
         self, principal: Principal, assignments: Sequence[Assignment]
     ) -> dict[CommandKey, Command | None]:
-        """Return each command that is concerned as it is afterwards. Raises `RefusedAssignmentError`."""
+        """Return each command concerned as it is after the SET. Raises `RefusedAssignmentError`."""
         changes = changes_of(wanted(each, self._root, principal.name) for each in assignments)
         now = self._clock()
         after: dict[CommandKey, Command | None] = {}
@@ -242,7 +242,7 @@ class CommandTable:
             raise RefusedAssignmentError(message.INCONSISTENT_VALUE, change.command.indexes["target"])
 
     def _count(self, owner: str) -> int:
-        """Rows of an owner, and what runs of others that were destroyed."""
+        """Return the number of an owner's rows, and of its running commands whose rows were destroyed."""
         rows = sum(key.owner == owner for key in self._commands)
         destroyed = sum(
             key.owner == owner and self._numbers.get(key) != number for number, key in self._running.items()
@@ -288,7 +288,7 @@ class CommandTable:
         self._rows(key.owner).show(key, command, self._expires(command), self._submission.described(command))
 
     def _remove(self, key: CommandKey) -> None:
-        """Take a row away, if there is one; what runs goes on."""
+        """Remove a row, if there is one; a running command goes on."""
         command = self._commands.pop(key, None)
         if command is None:
             return
@@ -297,7 +297,7 @@ class CommandTable:
         self._rows(key.owner).remove(key)
 
     def _expires(self, command: Command) -> int:
-        """Return when its row leaves; 0 while the command is running."""
+        """Return when the row of a command expires; 0 while the command is running."""
         progress = command.progress
         if not command.is_submitted:
             return command.written + KEEP_PREPARING
@@ -305,9 +305,9 @@ class CommandTable:
 
 
 def _with_record(answer: OperationAnswer, record: OperationRecord) -> OperationAnswer:
-    """With the operation's id, also where nothing was tried, and with what came of it.
+    """Return an answer with the operation's id and, if it has no known outcome, that of the record.
 
-    That may have been reported although no answer came, or be settled already.
+    The record may have been received although no answer was, or be settled already.
     """
     outcome = record.outcome
     if answer.outcome is not Outcome.UNKNOWN or outcome is None or outcome is Outcome.UNKNOWN:
@@ -330,9 +330,9 @@ class CommandRows:
     """The three tables in one store.
 
     Args:
-        store: where they are made.
+        store: the store in which they are made.
         root: the configured root.
-        pointer: where an object's row is.
+        pointer: returns the TLV of a RowPointer to an object.
     """
 
     def __init__(self, store: Store, root: Oid, pointer: Pointer) -> None:
@@ -343,13 +343,13 @@ class CommandRows:
         self._below: dict[CommandKey, tuple[tuple[Oid, ...], tuple[Oid, ...]]] = {}  # arguments and results
 
     def show(self, key: CommandKey, command: Command, expires: int, described: DescribedCommand) -> None:
-        """A command as it is now.
+        """Show the present state of a command.
 
         Args:
-            key: which.
-            command: the whole of it.
-            expires: when its row leaves, nanoseconds since 1970-01-01 UTC; 0 while that is not known.
-            described: what its class says about it.
+            key: its key.
+            command: the whole command.
+            expires: when its row expires, nanoseconds since 1970-01-01 UTC; 0 while that is not known.
+            described: its description by its class.
         """
         index = index_of(key)
         self._commands.put(index, _command_cells(command, expires))
@@ -364,7 +364,7 @@ class CommandRows:
         self._replace_below(key, arguments, results)
 
     def remove(self, key: CommandKey) -> None:
-        """Take a command away; ``KeyError`` if it is not there."""
+        """Remove a command; ``KeyError`` if it is not there."""
         self._commands.remove(index_of(key))
         self._replace_below(key, {}, {})
         del self._below[key]
@@ -372,7 +372,7 @@ class CommandRows:
     def _replace_below(
         self, key: CommandKey, arguments: Mapping[Oid, Cells], results: Mapping[Oid, Cells]
     ) -> None:
-        """Make these the only arguments and results of a command."""
+        """Replace the arguments and results of a command."""
         former_arguments, former_results = self._below.get(key, ((), ()))
         _replace(self._arguments, former_arguments, arguments)
         _replace(self._results, former_results, results)
@@ -450,11 +450,11 @@ def _replace(table: Table, former: Iterable[Oid], rows: Mapping[Oid, Cells]) -> 
 
 
 class JoinedView:
-    """Two views as one; nothing is in both.
+    """The union of two views that have no instance in common.
 
     Args:
-        common: what everybody can read.
-        own: little beside it, and often nothing.
+        common: the view that all principals share.
+        own: the view of one owner, small beside it and often empty.
     """
 
     def __init__(self, common: MibView, own: MibView) -> None:
@@ -462,7 +462,7 @@ class JoinedView:
         self._own = own
 
     def read(self, name: bytes) -> bytes:
-        """As `MibView.read`."""
+        """See `MibView.read`."""
         value = self._own.read(name)
         # noSuchInstance is an answer: only this view has objects of that type.
         if value == ber.NO_SUCH_OBJECT:
@@ -470,7 +470,7 @@ class JoinedView:
         return value
 
     def walk(self, name: bytes, limit: int, *, counter64: bool = True) -> tuple[list[bytes], bytes]:
-        """As `MibView.walk`."""
+        """See `MibView.walk`."""
         common, last_common = self._common.walk(name, limit, counter64=counter64)
         own, last_own = self._own.walk(name, limit, counter64=counter64)
         if not own:

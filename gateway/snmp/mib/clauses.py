@@ -46,7 +46,7 @@ _MAX_CHARACTERS = 4_000
 
 
 def plain(text: str) -> str:
-    """``text`` in printable ASCII without double quotes, white space folded, and of bounded length."""
+    """Return ``text`` in printable ASCII without double quotes, white space folded, and of bounded length."""
     # RFC 2578 section 3.1.1 allows no other characters in a module; without their accents letters are still
     # read.
     ascii_only = unicodedata.normalize("NFKD", text).encode("ascii", "replace").decode("ascii")
@@ -56,7 +56,7 @@ def plain(text: str) -> str:
 
 
 def quoted(text: str, indent: int) -> str:
-    """``text`` as a quoted string on lines of its own, each ``indent`` columns in."""
+    """Return ``text`` as a quoted string on lines of its own, each indented by ``indent`` columns."""
     margin = " " * indent
     lines = textwrap.wrap(plain(text), _WIDTH - indent - 2, break_long_words=False, break_on_hyphens=False)
     return margin + '"' + f"\n{margin} ".join(lines or [""]) + '"'
@@ -86,13 +86,13 @@ def object_type(
 
 
 def listed(names: Iterable[str], indent: int) -> str:
-    """Names in braces, one on each line."""
+    """Return names in braces, one on each line."""
     margin = " " * indent
     return "{\n" + ",\n".join(f"{margin}    {name}" for name in names) + f"\n{margin}}}"
 
 
 def imports(names: Mapping[str, Iterable[str]]) -> str:
-    """The IMPORTS clause, from the names wanted of each module; modules and names in alphabetical order."""
+    """Return the IMPORTS clause of the names from each module; modules and names in alphabetical order."""
     blocks = []
     for module in sorted(names):
         lines = textwrap.wrap(
@@ -131,7 +131,7 @@ NUMBERS_AS_TEXT = {
     Syntax.DECIMAL: "A decimal number.",
     Syntax.FLOAT_TEXT: "A decimal number such as 0.5 or 1e+22, or NaN, Infinity or -Infinity.",
 }
-"""What is said of numbers that are shown as text."""
+"""The description of numbers that are shown as text, by syntax."""
 
 _TWINS = {
     Syntax.ROW_POINTER: (Syntax.TEXT, "The full name of the object that {of} points to."),
@@ -152,7 +152,7 @@ class ColumnText:
     Attributes:
         syntax: the SYNTAX clause.
         type_name: the type alone, as the row's SEQUENCE has it.
-        module: where the type is imported from; empty for SMIv2's own.
+        module: the module from which the type is imported; empty for SMIv2's own.
     """
 
     number: int
@@ -269,7 +269,7 @@ def _size(entry: ValueEntry, element: Element) -> str:
 
 
 def units_clause(entry: ValueEntry, element: Element | None) -> str:
-    """Return what stands in the UNITS clause; empty for none."""
+    """Return the text of the UNITS clause; empty for none."""
     if entry.syntax not in NUMERIC_SYNTAXES:
         return ""
     if entry.unit or element is None:
@@ -300,13 +300,13 @@ def _description(class_entry: ClassEntry, entry: ElementEntry, element: Element 
 
 
 def sentence(text: str) -> str:
-    """``text`` with a full stop where it has no end."""
+    """Return ``text`` with a full stop where it has no end."""
     text = text.strip()
     return text if text.endswith((".", "!", "?")) else text + "."
 
 
 COMMON_DESCRIPTORS = tuple(f"agEvent{upper_camel(member.name.lower())}" for member in COMMON_OBJECTS)
-"""What stands first in the OBJECTS clause of every notification, defined in AMQP-GATEWAY-MIB."""
+"""The first objects in the OBJECTS clause of every notification, defined in AMQP-GATEWAY-MIB."""
 
 _GROUP_ARC = 2_001  # those of classes end before
 ARGUMENT_SIZES = {
@@ -314,7 +314,7 @@ ARGUMENT_SIZES = {
     Syntax.FLOAT_TEXT: f"(SIZE (0..{MAX_FLOAT_CHARACTERS}))",
     Syntax.UUID: "(SIZE (0 | 36))",
 }
-"""Where they differ from those of columns: an empty string stands for an absent value."""
+"""Sizes that differ from those of columns: an empty string stands for an absent value."""
 
 _CUT_ARGUMENTS = {
     Syntax.TEXT: f"Text of more than {MAX_TEXT_OCTETS} octets is cut.",
@@ -335,14 +335,14 @@ NOTHING = {
     Syntax.INTEGER32: "0",
     Syntax.UNSIGNED32: "0",
 }
-"""What stands for an absent argument; an empty string where nothing is said here."""
+"""The description of an absent argument, by syntax; an empty string stands for it in any other syntax."""
 
 _DIVIDED = UNIT_NANOSECONDS.keys() - {"nanoseconds"}
 _LONGEST = {Syntax.TEXT: MAX_TEXT_OCTETS, Syntax.OCTETS: MAX_BYTES_OCTETS}
 
 
 class NotificationTexts:
-    """The parts of one module that are about its events.
+    """The parts of one module that define its events.
 
     Args:
         registry: numbers, names and syntaxes.
@@ -392,7 +392,7 @@ class NotificationTexts:
         return parts + [self._notification(event_entry) for event_entry in self._registry.events]
 
     def groups(self) -> list[str]:
-        """Conformance groups: objects and notifications, each current and obsolete."""
+        """Return the conformance groups: objects and notifications, each current and obsolete."""
         objects = [(name, a.status) for a in self._registry.arguments for name in a.descriptors]
         notifications = [
             (event_entry.descriptor, event_entry.status) for event_entry in self._registry.events
@@ -420,7 +420,7 @@ class NotificationTexts:
         return found
 
     def required_groups(self) -> list[tuple[str, str]]:
-        """Return the current groups, each with when it has to be there."""
+        """Return the current groups, each with the condition in which it is mandatory."""
         prefix, when = self._registry.prefix, "Mandatory where a source reports events."
         wanted = []
         if any(argument.current for argument in self._registry.arguments):
@@ -430,7 +430,7 @@ class NotificationTexts:
         return wanted
 
     def _elements(self, argument: ArgumentEntry) -> Iterable[tuple[str, Element]]:
-        """Yield what the events that have the argument say of it, by the event's name."""
+        """Yield the element of the argument in each event that has it, by the event's name."""
         for event_entry in self._registry.events:
             schema = self._schemas.get(event_entry.name)
             if schema is None or argument.arc not in event_entry.arguments:
@@ -520,7 +520,7 @@ def _argument_description(argument: ArgumentEntry, elements: Sequence[tuple[str,
 
 
 def _what_it_is(argument: ArgumentEntry, elements: Sequence[tuple[str, Element]]) -> str:
-    """Return what events say of an argument that they share: once where they agree, else each for itself."""
+    """Return the description of an argument that events share: once where they agree, else by event."""
     events: dict[str, list[str]] = {}
     for event, element in elements:
         if text := element.description or element.label:

@@ -1,4 +1,4 @@
-"""Checks MIB files with the tools that users have: smilint where it is installed, and pysmi with pysnmp."""
+"""Checks of MIB files by the tools that users have: smilint where it is installed, pysmi with pysnmp."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from pysnmp.error import PySnmpError
 from pysnmp.smi.builder import DirMibSource, MibBuilder
 
 SMILINT_LEVEL = 6
-"""Level 6 is everything but names of more than 32 characters, which RFC 2578 section 3.1 allows to 64."""
+"""Level 6 reports all but names of more than 32 characters: RFC 2578 section 3.1 allows up to 64."""
 
 _SMILINT_SECONDS = 120
 _SMILINT_LINE = re.compile(r"^(?P<file>.*?):(?P<line>\d+): (?P<text>.*)$")
@@ -33,7 +33,7 @@ _GOOD_STATES = frozenset({"compiled", "untouched"})
 
 @dataclass(frozen=True, slots=True)
 class LintComplaint:
-    """Something a tool says about a file; ``line`` is 0 where it names none."""
+    """A complaint of a tool about a file; ``line`` is 0 where it names none."""
 
     tool: str
     file: str
@@ -41,7 +41,7 @@ class LintComplaint:
     text: str
 
     def __str__(self) -> str:
-        """``file:line: text (tool)``."""
+        """Return ``file:line: text (tool)``."""
         return f"{self.file}:{self.line}: {self.text} ({self.tool})"
 
 
@@ -51,19 +51,19 @@ _BASE: Final = ("SNMPv2-SMI", "SNMPv2-TC", "SNMPv2-CONF", "SNMP-FRAMEWORK-MIB")
 
 
 def base_folders() -> list[Path]:
-    """Where SNMPv2-SMI, -TC, -CONF and SNMP-FRAMEWORK-MIB may stand: Debian's erlang-snmp has all of them."""
+    """Return folders of SNMPv2-SMI, -TC, -CONF and SNMP-FRAMEWORK-MIB: Debian's erlang-snmp has all."""
     erlang = sorted(Path("/usr/lib/erlang/lib").glob("snmp-*/mibs"))
     return [folder for folder in (*erlang, Path("/usr/share/snmp/mibs")) if folder.is_dir()]
 
 
 def missing_base_modules() -> list[str]:
-    """Modules that ours import, and whose texts stand in none of `base_folders`: Debian's `snmp` has none."""
+    """Return imported modules whose texts are in none of `base_folders`: Debian's `snmp` has none of them."""
     names = {file.stem for folder in base_folders() for file in folder.iterdir()}
     return [name for name in _BASE if name not in names]
 
 
 def has_usual_modules() -> bool:
-    """Whether the modules that net-snmp's commands load by themselves are there: else each is an error."""
+    """Return whether the modules that net-snmp's commands load by default exist: else each is an error."""
     usual = (Path(folder) for folder in _USUAL_FOLDERS)
     return any(
         folder.joinpath(f"IF-MIB{suffix}").exists() for folder in usual for suffix in ("", ".txt", ".mib")
@@ -76,17 +76,17 @@ def have_smilint() -> bool:
 
 
 def lint(path: Path, folders: Sequence[Path]) -> list[LintComplaint]:
-    """All complaints about one file; modules that it imports are looked for beside it and in ``folders``."""
+    """Return all complaints about one file; its imports are looked for beside it and in ``folders``."""
     smilint = smilint_complaints(path, folders) if have_smilint() else []
     return smilint + pysmi_complaints(path, folders)
 
 
 def smilint_complaints(path: Path, folders: Sequence[Path]) -> list[LintComplaint]:
-    """Return what smilint prints: its exit code says nothing, so every line counts.
+    """Return the lines that smilint prints: its exit code means nothing, so every line counts.
 
     Raises:
         FileNotFoundError: it is not installed.
-        subprocess.TimeoutExpired: it does not come to an end.
+        subprocess.TimeoutExpired: it does not end in time.
     """
     smilint = shutil.which("smilint")
     if smilint is None:
@@ -113,7 +113,7 @@ def _smilint_complaint(path: Path, line: str) -> LintComplaint:
 
 
 def pysmi_complaints(path: Path, folders: Sequence[Path]) -> list[LintComplaint]:
-    """What keeps pysmi from compiling the file or one that it imports, or pysnmp from loading the result."""
+    """Return errors of pysmi compiling the file or an imported one, or of pysnmp loading the result."""
     with tempfile.TemporaryDirectory() as compiled:
         compiler = MibCompiler(parserFactory()(), PySnmpCodeGen(), PyFileWriter(compiled))
         sources = (folder for folder in (path.parent, *folders) if folder.is_dir())
@@ -132,7 +132,7 @@ def pysmi_complaints(path: Path, folders: Sequence[Path]) -> list[LintComplaint]
 
 
 def _pysnmp_complaints(path: Path, compiled: str) -> list[LintComplaint]:
-    """What keeps pysnmp from loading a compiled module: some faults are seen only by managers that use it."""
+    """Return errors of pysnmp loading a compiled module: only managers that use it see some faults."""
     builder = MibBuilder()
     builder.add_mib_sources(DirMibSource(compiled))
     with warnings.catch_warnings():

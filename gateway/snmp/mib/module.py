@@ -1,7 +1,7 @@
 """The MIB module of a registry: text that is the same octets for the same registry and schemas.
 
 Layout below the module's own arc: ``.0`` notifications, ``.1`` objects (one table per class, numbered by
-the registry, and at 1000 what only notifications carry), ``.2`` conformance.
+the registry, and at 1000 the objects that only notifications carry), ``.2`` conformance.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from gateway.snmp.mib.clauses import (
 from gateway.snmp.oid_registry import ClassEntry, OidRegistry
 
 _OBSOLETE_GROUP_OFFSET = 1_000
-"""Arcs of groups: that of the class, and for its obsolete columns that much more."""
+"""The offset from a class's arc, which its group has, to the arc of the group of its obsolete columns."""
 
 _ABSENT = "What its source does not report has no instance: absent is not zero."
 _NEED_NOT_BE_WRITABLE = "Need not be writable where the configuration allows no user to set it."
@@ -44,8 +44,8 @@ def module_text(
         registry: numbers, names and syntaxes.
         schemas: descriptions, units and ranges, with the mapping applied; of several versions of a class the
             last one that has an element describes it. A class without any is written from the registry alone.
-        events: the same of events.
-        description: of the package.
+        events: the same for events.
+        description: the description of the package.
     """
     versions: dict[str, list[ClassSchema]] = {}
     for schema in schemas:
@@ -256,7 +256,7 @@ def _group(descriptor: str, columns: Sequence[ColumnText], status: str, descript
 
 
 def _compliance(registry: OidRegistry, required: Sequence[tuple[str, str]], writable: Sequence[str]) -> str:
-    """What there must be at least, which is nothing that can be set: that is for the configuration to say."""
+    """Return the MODULE-COMPLIANCE, which requires no writable object: the configuration permits writing."""
     clauses = [
         f"        GROUP       {group}\n        DESCRIPTION\n{quoted(when, 12)}" for group, when in required
     ]

@@ -1,7 +1,7 @@
-"""How notifications reach one receiver: the queue by urgency, traps sent once, informs until answered.
+"""The delivery of notifications to one receiver: a queue by urgency, traps sent once, informs until answered.
 
-`SavedNotifications` is what outlives the process, one JSON document without communities. A text that is
-damaged or of another version is refused; the caller decides what follows.
+`SavedNotifications` is the state that outlives the process: one JSON document without communities. A text
+that is damaged or of a newer version is refused; the caller decides what follows.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from gateway.yaml_documents import in_words
 
 _SECOND: Final = 10**9
 SMALLEST_BURST: Final = 4
-"""Tokens that a bucket holds at least, so that there is one to keep for each degree of urgency."""
+"""The minimum capacity of a bucket, in tokens, so that there is one to reserve for each degree of urgency."""
 
 _KEPT: Final = {
     # The share of a full bucket that is kept for what is more urgent, and the least number of tokens.
@@ -34,11 +34,11 @@ _KEPT: Final = {
 
 
 class RateLimit:
-    """Lets so many a second pass, and as many at once after a quiet second (at least `SMALLEST_BURST`).
+    """A token bucket: it passes ``rate`` a second, and as many at once if full (at least `SMALLEST_BURST`).
 
     A flood of one severity leaves tokens for every higher one: half of the bucket is never spent on `INFO`, a
-    quarter never on `WARNING` or `MINOR`, an eighth never on `MAJOR`. What is refilled while a flood lasts
-    goes to any notification that may take it, so the whole rate is used whatever the severity.
+    quarter never on `WARNING` or `MINOR`, an eighth never on `MAJOR`. Tokens that are refilled during a flood
+    go to any notification that may take them, so the whole rate is used whatever the severity.
 
     Args:
         rate: tokens a second.
@@ -60,24 +60,24 @@ class RateLimit:
         self._filled = now
 
     def take(self, urgency: Severity, now: int) -> bool:
-        """Return whether one of this urgency may pass; it takes a token then."""
+        """Return whether a notification of this urgency may pass; it takes a token then."""
         if not self.allows(urgency, now):
             return False
         self._level -= _SECOND
         return True
 
     def take_anyway(self, now: int) -> None:
-        """One passes that may not be held up; it takes a token if there is one."""
+        """Take a token, if there is one, for a notification that passes in any case."""
         self._refill(now)
         self._level = max(0, self._level - _SECOND)
 
     def allows(self, urgency: Severity, now: int) -> bool:
-        """Return whether one of this urgency could pass now."""
+        """Return whether a notification of this urgency could pass now."""
         self._refill(now)
         return self._level >= self._needed[urgency]
 
     def allowed_at(self, urgency: Severity, now: int) -> int:
-        """When one of this urgency can pass if nothing else does before; monotonic nanoseconds."""
+        """Return when one of this urgency can pass if no other does before; monotonic nanoseconds."""
         self._refill(now)
         missing = max(0, self._needed[urgency] - self._level)
         return now - (-missing // self._rate)
@@ -89,7 +89,7 @@ class RateLimit:
 
 
 MAX_WAITING: Final = 2_000
-"""Notifications that wait for one receiver."""
+"""The maximum number of notifications that wait for one receiver."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +100,10 @@ class Waiting:
         number: ascending in the order of events.
         urgency: the most urgent is sent first, the least urgent makes room for others.
         name: ``package:event``.
-        condition: what it begins or ends.
-        request_id: of its PDU, the same however often it is sent.
-        content: what the receiver's version has for its variable bindings.
-        ends: it ends its condition.
+        condition: the condition that it begins or ends.
+        request_id: the request id of its PDU, the same in each retransmission.
+        content: its variable bindings in the form of the receiver's SNMP version.
+        ends: whether it ends its condition.
     """
 
     number: int
@@ -116,10 +116,11 @@ class Waiting:
 
 
 class WaitingQueue:
-    """By urgency, then in the order of events; those of one condition always in the order of events.
+    """A queue by urgency, then in the order of events; those of one condition stay in the order of events.
 
-    So that an urgent beginning need not wait behind a less urgent end of the same condition, nor overtake it,
-    what stands before it becomes as urgent. There is no bound here: the caller of `add` looks at the length.
+    An urgent beginning must neither wait behind a less urgent end of the same condition nor overtake it, so
+    those of the condition before it become as urgent. The queue has no bound: the caller of `add` checks its
+    length.
     """
 
     def __init__(self) -> None:
@@ -134,7 +135,7 @@ class WaitingQueue:
         return iter(self._waiting.values())
 
     def add(self, waiting: Waiting) -> None:
-        """Take one in, at its place: one that comes back stands where it stood."""
+        """Add a notification at its place; one that comes back gets its former place."""
         if waiting.condition is not None:
             numbers = self._numbers.setdefault(waiting.condition, [])
             place = bisect.bisect(numbers, waiting.number)
@@ -148,11 +149,11 @@ class WaitingQueue:
         self._insert(waiting)
 
     def first(self) -> Waiting | None:
-        """Return the oldest of the most urgent."""
+        """Return the oldest of the most urgent notifications, if any."""
         return self._waiting[self._order[0][1]] if self._order else None
 
     def least(self) -> Waiting | None:
-        """Return the oldest of the least urgent."""
+        """Return the oldest of the least urgent notifications, if any."""
         if not self._order:
             return None
         # Numbers begin at 1, so this is before the first of that urgency.
@@ -160,7 +161,7 @@ class WaitingQueue:
         return self._waiting[self._order[place][1]]
 
     def remove(self, number: int) -> None:
-        """Take out the one of this number, which must be there."""
+        """Remove the notification of this number, which must be in the queue."""
         waiting = self._waiting[number]
         self._take_out(waiting)
         if waiting.condition is not None:
@@ -184,7 +185,7 @@ class WaitingQueue:
 
 
 TRIES: Final = 5
-"""How often an inform is sent before its receiver counts as silent."""
+"""The number of times that an inform is sent before its receiver counts as silent."""
 
 FIRST_PATIENCE: Final = _SECOND
 """Nanoseconds to wait for the first answer; doubled after each try: 1, 2, 4, 8, 16 s."""
@@ -193,46 +194,46 @@ PROBE_INTERVAL: Final = 15 * _SECOND
 """Nanoseconds between two informs to a silent receiver."""
 
 WINDOW: Final = 16
-"""Informs to one receiver that wait for their answers at the same time."""
+"""The maximum number of unanswered informs to one receiver."""
 
 
 class Delivery(Protocol):
-    """What is on its way to one receiver."""
+    """The notifications that are on their way to one receiver."""
 
     @property
     def answering(self) -> bool:
-        """Whether the receiver answers, as far as anybody knows. One of traps never does."""
+        """Whether the receiver answers, as far as is known; always false for traps."""
 
     @property
     def is_reachable(self) -> bool:
-        """Whether what is sent now is likely to arrive."""
+        """Whether a notification that is sent now is likely to arrive."""
 
     def __len__(self) -> int: ...
 
     def add(self, waiting: Waiting) -> Waiting | None:
-        """Take one in; what had to make room for it is returned, and lost. That may be itself."""
+        """Add a notification. Return the one that was dropped to make room, if any; it may be the same."""
 
     def next(self, now: int) -> Waiting | None:
-        """Return what should be sent now."""
+        """Return the notification to send now, if any."""
 
     def sent(self, waiting: Waiting, now: int) -> bool:
-        """Return what `next` gave was sent, or tried to; whether that was the first time."""
+        """Record that the notification from `next` was sent, or tried; return whether for the first time."""
 
     def due(self, now: int) -> int | None:
-        """Return when `next` may have something; ``None`` if that takes an answer or another notification."""
+        """Return when `next` may have one; ``None`` if that requires an answer or another notification."""
 
     def answered(self, request_id: int, now: int) -> Waiting | None:
-        """Take an answer of the receiver; return what it answered, or ``None`` for no request."""
+        """Take an answer of the receiver; return the notification that it answers, if any."""
 
     def unfinished(self) -> tuple[Waiting, ...]:
-        """Return what must be sent after a restart of the process, in the order of events."""
+        """Return the notifications to send after a restart of the process, in the order of events."""
 
     def lost_at_an_end(self) -> tuple[Waiting, ...]:
-        """Return what the receiver will never get if the process ends now, in the order of events."""
+        """Return the notifications that are lost if the process ends now, in the order of events."""
 
 
 class TrapDelivery:
-    """Each is sent once."""
+    """The delivery of traps: each is sent once."""
 
     answering = False
 
@@ -266,11 +267,11 @@ class TrapDelivery:
         return now if self._queue else None
 
     def answered(self, request_id: int, now: int) -> Waiting | None:  # noqa: ARG002  as `Delivery` has it
-        """A trap is not answered."""
+        """Return ``None``: a trap is not answered."""
         return None
 
     def unfinished(self) -> tuple[Waiting, ...]:
-        """Nothing: a trap waits for milliseconds."""
+        """Return nothing: a trap waits for milliseconds."""
         return ()
 
     def lost_at_an_end(self) -> tuple[Waiting, ...]:
@@ -286,22 +287,22 @@ class _Unanswered:
 
 
 class InformDelivery:
-    """Each is sent until it is answered.
+    """The delivery of informs: each is sent until it is answered.
 
     The receiver is *answering* or *silent*::
 
         answering  an inform was sent `TRIES` times without an answer  -> silent
         silent     any answer                                          -> answering
 
-    To one that answers up to `WINDOW` informs are under way, each sent again after `FIRST_PATIENCE` and
-    doubled pauses; to a silent one only the first in the queue, every `PROBE_INTERVAL`, until it answers.
-    None is ever given up but for want of room. Two informs of one condition are never under way together:
-    a lost beginning must not arrive after its end.
+    To a receiver that answers, up to `WINDOW` informs are under way, each sent again after `FIRST_PATIENCE`
+    and doubled pauses; to a silent one only the first in the queue, every `PROBE_INTERVAL`, until it answers.
+    An inform is dropped only for lack of room. Two informs of one condition are never under way together: a
+    lost beginning must not arrive after its end.
 
     Args:
-        rate: sendings a second, of first and further tries.
+        rate: transmissions a second, of first and further tries.
         now: monotonic nanoseconds.
-        restored: what was unfinished when the process ended.
+        restored: the informs that the last process left unfinished.
     """
 
     def __init__(self, rate: int, now: int, restored: Iterable[Waiting] = ()) -> None:
@@ -388,7 +389,7 @@ class InformDelivery:
         return tuple(sorted(waiting, key=lambda each: each.number))
 
     def lost_at_an_end(self) -> tuple[Waiting, ...]:
-        """Nothing: informs outlive the process."""
+        """Return nothing: informs outlive the process."""
         return ()
 
     def _finished(self, request_id: int) -> Waiting | None:
@@ -417,7 +418,7 @@ class InformDelivery:
         return len(self._unanswered) < (WINDOW if self._answering else 1)
 
     def _first_sendable(self) -> Waiting | None:
-        """The first in the queue that no other of the same condition is under way to the receiver before."""
+        """Return the first in the queue whose condition has none under way; hold those before it."""
         while (first := self._queue.first()) is not None:
             if first.condition not in self._under_way:
                 return first
@@ -427,7 +428,7 @@ class InformDelivery:
         return None
 
     def _fall_silent(self) -> None:
-        """Everything under way goes back into the queue, but an answer to it still counts."""
+        """Put all informs under way back into the queue; an answer to one still counts."""
         self._answering = False
         for request_id, unanswered in self._unanswered.items():
             self._queue.add(unanswered.waiting)
@@ -441,7 +442,7 @@ class InformDelivery:
 
 
 def _dropped(queue: WaitingQueue, length: int) -> Waiting | None:
-    """Return what has to go so that no more than `MAX_WAITING` wait."""
+    """Remove and return the notification that exceeds `MAX_WAITING`, if any."""
     least = queue.least() if length > MAX_WAITING else None
     if least is not None:
         queue.remove(least.number)
@@ -454,11 +455,11 @@ _STRICT: Final = ConfigDict(extra="forbid", ser_json_bytes="base64", val_json_by
 
 
 class SavedNotificationsError(Exception):
-    """The text is damaged; says where."""
+    """The text is damaged; the error names the place."""
 
 
 class NewerVersionError(Exception):
-    """The text is of a version that a newer gateway wrote; the only argument is that."""
+    """The text is of a version that a newer gateway wrote; the only argument is the version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -475,15 +476,15 @@ class SavedInform:
 
 @dataclass(frozen=True, slots=True)
 class SavedTarget:
-    """What concerns one receiver.
+    """The saved state of one receiver.
 
     Attributes:
-        name: as configured.
-        conditions: those whose raising notification it was sent, with their severity.
-        declined: those whose beginning was not for it, with the event id of that.
-        uncertain: those of ``conditions`` that it was perhaps not sent. Since version 2.
-        suppressed: what it was not sent, and no agEventsSuppressed has reported to it.
-        informs: what it has not answered, in the order of events.
+        name: its configured name.
+        conditions: conditions whose raising notification was sent to it, with their severity.
+        declined: conditions whose beginning was not for it, with the event id of the beginning.
+        uncertain: those of ``conditions`` that were perhaps not sent to it. Since version 2.
+        suppressed: suppressed notifications that no agEventsSuppressed has reported to it.
+        informs: informs that it has not answered, in the order of events.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = _STRICT
@@ -498,15 +499,15 @@ class SavedTarget:
 
 @dataclass(frozen=True, slots=True)
 class SavedNotifications:
-    """What concerns all receivers.
+    """The saved state of all receivers.
 
     Attributes:
-        epoch: boot of the core that made the last event that was handled; 0 for none.
-        number: of that event.
-        boot: how often the core had been started when the process began.
-        configuration: digest of the configuration that the process began with.
-        own: number in the last event id that the SNMP agent made itself.
-        targets: by receiver.
+        epoch: the epoch of the core that made the last event that was handled; 0 for none.
+        number: the number of that event.
+        boot: the number of starts of the core when the process began.
+        configuration: the digest of the configuration with which the process began.
+        own: the number in the last event id that the SNMP agent made itself.
+        targets: the state of each receiver.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = _STRICT
@@ -525,12 +526,12 @@ _VERSIONED: Final = TypeAdapter(dict[str, object])
 
 
 def to_text(saved: SavedNotifications) -> str:
-    """Its text, of one line."""
+    """Return the text of ``saved``, of one line."""
     return _DOCUMENT.dump_json(saved).decode() + "\n"
 
 
 def from_text(document: str) -> SavedNotifications:
-    """The value of which ``document`` is the text. Raises `SavedNotificationsError`, `NewerVersionError`."""
+    """Return the state in the text ``document``. Raises `SavedNotificationsError`, `NewerVersionError`."""
     try:
         # First, because a document of a newer version would be refused for its unknown fields, as if damaged.
         version = _VERSIONED.validate_json(document).get("version")

@@ -1,7 +1,7 @@
 """Notifications as datagrams: Trap-PDU of version 1, SNMPv2-Trap-PDU and InformRequest-PDU of version 2c.
 
 RFC 1157 section 4.1.6, RFC 3416 sections 4.2.6 and 4.2.7, translation to version 1 by RFC 3584 section 3.2.
-A datagram has at most `MAX_DATAGRAM_OCTETS`. What does not fit is cut in this order, until the rest does:
+A datagram has at most `MAX_DATAGRAM_OCTETS`. A longer one is cut in this order, until it fits:
 
 1. the event's own arguments are left out, the last one first;
 2. text, then object name, class and source are shortened, each at the end of a character;
@@ -32,7 +32,7 @@ from gateway.snmp.notifications.notification import (
 )
 
 MAX_DATAGRAM_OCTETS: Final = 1400
-"""What passes every usual path in one piece: Ethernet, with room for headers, tunnels and VLAN tags."""
+"""The size that passes every usual path unfragmented: Ethernet, with room for headers, tunnels, VLAN tags."""
 
 MAX_COMMUNITY_OCTETS: Final = 255
 NO_AGENT_ADDRESS: Final = bytes(4)
@@ -69,7 +69,7 @@ _NO_ERROR: Final = 2 * ber.encode_integer(0)
 
 
 class Version1Fields(NamedTuple):
-    """A Trap-PDU of version 1 but for agent-addr, which is another one for each path; all are TLVs."""
+    """A Trap-PDU of version 1 without agent-addr, which differs by path; all fields are TLVs."""
 
     enterprise: bytes
     generic_specific_time: bytes
@@ -77,12 +77,12 @@ class Version1Fields(NamedTuple):
 
 
 class EncodedNotification:
-    """A notification in the octets that all its receivers share; each version is made when first asked for.
+    """The octets of a notification that all its receivers share; each version is made at its first use.
 
     Args:
-        oid: value of snmpTrapOID.0.
+        oid: the value of snmpTrapOID.0.
         up_time: sysUpTime when it was generated, hundredths of a second.
-        objects: its varbinds behind the first two, encoded.
+        objects: its varbinds after the first two, encoded.
         enterprise: the TLV of sysObjectID, which standard notifications carry.
     """
 
@@ -111,7 +111,7 @@ class EncodedNotification:
         return self._version_2c
 
     def version_1(self) -> Version1Fields:
-        """The same for version 1 (RFC 3584 section 3.2). No varbind may be a Counter64, and none is."""
+        """Return the version 1 fields (RFC 3584 section 3.2). No varbind may be a Counter64, and none is."""
         if self._version_1 is None:
             oid = self._oid
             if oid in STANDARD_NOTIFICATIONS:
@@ -127,12 +127,12 @@ class EncodedNotification:
 
 
 class NotificationEncoder:
-    """Makes the octets of notifications.
+    """The encoder of notifications.
 
     Args:
         root: the configured root, below which the common varbinds are.
         enterprise: sysObjectID.
-        community_octets: length of the longest community that notifications are sent with.
+        community_octets: the length of the longest community of a receiver.
     """
 
     def __init__(self, root: Oid, enterprise: Oid, community_octets: int = MAX_COMMUNITY_OCTETS) -> None:
@@ -149,7 +149,7 @@ class NotificationEncoder:
     def encode(self, notification: Notification, up_time: int) -> EncodedNotification:
         """Return the octets of ``notification``, generated at ``up_time`` (sysUpTime).
 
-        Raises ``ValueError`` for an object identifier or a value that BER cannot say.
+        Raises ``ValueError`` for an object identifier or a value that BER cannot express.
         """
         oid = notification.oid
         room = self._standard_room if oid in STANDARD_NOTIFICATIONS else self._room
@@ -168,7 +168,7 @@ class NotificationEncoder:
         return EncodedNotification(oid, up_time, octets + late, self._enterprise)
 
     def late(self, varbinds: bytes) -> bytes:
-        """Return the TLV of the variable bindings of a notification that is sent late after all."""
+        """Return the TLV of variable bindings, marked as sent late."""
         _, start, stop = ber.read_header(varbinds, 0, len(varbinds))
         content = varbinds[start:stop]
         return (
@@ -249,7 +249,7 @@ def _encoded_oid(oid: Oid) -> bytes:
 
 
 def _fitting(own: Sequence[bytes], common: Sequence[bytes], room: int) -> bytes:
-    """As many of ``own`` from the first on as there is room for behind ``common``."""
+    """Return as many of ``own``, from the first on, as there is room for after ``common``."""
     room -= sum(map(len, common))
     fitting = []
     for varbind in own:

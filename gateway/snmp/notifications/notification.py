@@ -1,7 +1,7 @@
-"""Where notifications are made: of events of the feed, of active alarms, and of what the SNMP agent does.
+"""Notifications of events of the feed, of active alarms, and of the SNMP agent itself.
 
-A receiver may count on the places of varbinds (RFC 2578 section 8.1: those of the OBJECTS clause, in its
-order), so an argument without a value is sent as nothing, as its syntax allows it.
+A receiver may rely on the places of varbinds (RFC 2578 section 8.1: those of the OBJECTS clause, in its
+order), so an argument without a value is sent with the empty value of its syntax.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from gateway.snmp.tables.classes import ClassTables
 
 @dataclass(frozen=True, slots=True)
 class StandingAlarms:
-    """What lasts at one source.
+    """The active alarms of one source.
 
     Attributes:
-        conditions: of its active alarms, with the ids of the events that raised them.
+        conditions: the conditions of its active alarms, with the ids of the events that raised them.
         complete: whether a condition that is not among them has ended for certain.
     """
 
@@ -47,25 +47,25 @@ class StandingAlarms:
 
 @dataclass(frozen=True, slots=True)
 class Notification:
-    """An event for the notification path.
+    """A notification, not yet encoded.
 
     Attributes:
-        oid: value of snmpTrapOID.0.
+        oid: the value of snmpTrapOID.0.
         name: ``package:event``, by which targets are configured.
-        number: of the event within its epoch; 0 for one that the SNMP agent makes itself.
-        epoch: boot of the core that numbered it.
-        event_id: the same in SNMP, JMX and the event log.
+        number: the number of the event within its epoch; 0 for one that the SNMP agent makes itself.
+        epoch: the epoch of the core that numbered it.
+        event_id: the event id, the same in SNMP, JMX and the event log.
         time: nanoseconds, by the agent's clock where the event carried a time.
-        source: name of the source; empty for none.
+        source: the name of the source; empty for none.
         class_name: ``package:class`` of the object concerned; empty for none.
         object_name: its stable name.
-        row: where its row is, or was.
-        text: one line for people.
-        condition: what a raising and a clearing notification have in common.
-        arguments: names and BER values of the event's own arguments; of type Counter64 none.
-        heard: when the gateway received it, nanoseconds of its clock; 0 for what no core reported.
-        repeated: a snapshot contains it: it may have been sent before.
-        is_late: it could not be sent when it happened.
+        row: the object identifier of its row, or former row.
+        text: a description of one line.
+        condition: the condition that a raising and a clearing notification share.
+        arguments: names and BER values of the event's own arguments; none is a Counter64.
+        heard: the time at which the gateway received it, nanoseconds of its clock; 0 if no core reported it.
+        repeated: whether a snapshot contains it, so that it may have been sent before.
+        is_late: whether it could not be sent when it happened.
     """
 
     oid: Oid
@@ -89,7 +89,7 @@ class Notification:
 
 
 MAX_CONDITIONS: Final = 10_000
-"""Conditions that are remembered for a receiver; beyond it the oldest is forgotten."""
+"""The maximum number of conditions remembered for a receiver; beyond it the oldest is forgotten."""
 
 
 Condition: TypeAlias = tuple[str, str]
@@ -97,7 +97,7 @@ Condition: TypeAlias = tuple[str, str]
 
 
 def condition_of(notification: Notification) -> Condition | None:
-    """Return what ``notification`` begins or ends; ``None`` where it stands for itself."""
+    """Return the condition that ``notification`` begins or ends; ``None`` if there is none."""
     if not notification.condition or notification.state is EventState.ONE_SHOT:
         return None
     return notification.source, notification.condition
@@ -105,12 +105,12 @@ def condition_of(notification: Notification) -> Condition | None:
 
 @dataclass(frozen=True, slots=True)
 class SuppressedSummary:
-    """What was not sent.
+    """A summary of notifications that were not sent.
 
     Attributes:
-        count: how many.
-        since: the first of them; nanoseconds since 1970-01-01 UTC.
-        names: how many of which ``package:event``, the most frequent first.
+        count: their number.
+        since: the time of the first one; nanoseconds since 1970-01-01 UTC.
+        names: the number of each ``package:event``, the most frequent first.
     """
 
     count: int
@@ -119,13 +119,13 @@ class SuppressedSummary:
 
 
 class Receivers(Protocol):
-    """Takes events for receivers of notifications."""
+    """The consumer of events for receivers of notifications."""
 
     def notify(self, notification: Notification) -> None:
-        """Take an event; one that a snapshot repeats was taken before, and is passed over."""
+        """Take an event; one that a snapshot repeats and that was taken before is ignored."""
 
     def events_made(self, epoch: int, number: int) -> None:
-        """Note that a core before this one made events up to ``number``: no further one of it will come."""
+        """Record that a former core made events up to ``number``: no further one of it follows."""
 
 
 SYS_UP_TIME: Final[Oid] = (1, 3, 6, 1, 2, 1, 1, 3, 0)
@@ -154,13 +154,13 @@ STANDARD_NOTIFICATIONS: Final = frozenset((*SNMP_TRAPS, arc) for arc in range(1,
 
 
 Varbinds: TypeAlias = tuple[tuple[Oid, bytes], ...]
-"""Names and values, in the order in which they travel."""
+"""Names and values, in the order in which they are sent."""
 
 ArgumentEncoder: TypeAlias = Callable[["FeedValue | None", int], Varbinds]
-"""From the value of an argument (``None``: absent) of a source's event to what is sent of it."""
+"""Returns the varbinds for the value of an argument (``None``: absent) of a source's event."""
 
 RowPointers: TypeAlias = Callable[[ObjectLink, int], bytes | None]
-"""The TLV of a RowPointer to an object of the source with that number, if it has a row."""
+"""Returns the TLV of a RowPointer to an object of the source with that number, if it has a row."""
 
 NO_POINTER = ber.encode_oid(NO_ROW)
 _EMPTY = ber.encode_octets(b"")
@@ -180,19 +180,19 @@ _NOTHING: Mapping[Syntax, bytes] = {
     Syntax.INTEGER32: ber.encode_integer(0),
     Syntax.UNSIGNED32: gauge32(0),
 }
-"""What is sent for an absent value; a TruthValue has nothing of the kind and is left out."""
+"""The values that stand for an absent one, by syntax; a TruthValue has none and is left out."""
 
 
 @dataclass(frozen=True, slots=True)
 class BoundEvent:
-    """One version of an event, ready to be sent.
+    """One version of an event with the encoders of its arguments.
 
     Attributes:
         name: ``package:event``.
-        oid: of its notification.
+        oid: the object identifier of its notification.
         encoders: by place in the notification, each with the position of its argument in the schema, -1
             where this version has none.
-        not_shown: names of arguments that the registry has no number for.
+        not_shown: the names of arguments without a number in the registry.
     """
 
     name: str
@@ -201,7 +201,7 @@ class BoundEvent:
     not_shown: tuple[str, ...] = ()
 
     def varbinds(self, values: Mapping[int, FeedValue], source: int) -> Varbinds:
-        """Return what follows the common objects in a notification of this event."""
+        """Return the varbinds that follow the common objects in a notification of this event."""
         return tuple(
             varbind for position, encode in self.encoders for varbind in encode(values.get(position), source)
         )
@@ -229,7 +229,7 @@ def bind_event(
 
 
 def bind_own_event(schema: EventSchema, root: Oid) -> BoundEvent | None:
-    """The same for an event that the gateway makes itself; ``None`` where the fixed module lacks it."""
+    """Bind an event that the gateway makes itself; ``None`` where the fixed module lacks it."""
     found = _OWN_EVENTS.get(schema.key.name)
     if found is None:
         return None
@@ -350,10 +350,10 @@ _OWN_EVENTS: Mapping[str, tuple[OwnNotification, Iterable[_Object]]] = {
 
 
 class Events:
-    """Binds events to notifications.
+    """The binding of events to notifications.
 
     Args:
-        registries: where each event stands.
+        registries: the registries that have the numbers of events.
         tables: the rows that events point to.
         root: the configured root.
     """
@@ -407,10 +407,10 @@ class Events:
 def alarm_notification(
     record: AlarmRecord, row: Oid, source_name: str, epoch: int, root: Oid
 ) -> Notification:
-    """agAlarmRaised, with the event id of the event that raised the alarm.
+    """Return agAlarmRaised, with the event id of the event that raised the alarm.
 
-    For a receiver that was not sent the alarm when it was raised. Its number is 0: it is no event of the
-    core's.
+    It is for a receiver that was not sent the alarm when it was raised. Its number is 0, because the core did
+    not make it.
     """
     subject = record.subject
     return Notification(
@@ -436,16 +436,16 @@ _MILLISECOND = 10**6
 
 
 class OwnNotifications:
-    """Makes them.
+    """The notifications that the SNMP agent makes itself.
 
     Their event ids are ``<gateway uuid>.<boot>.s<milliseconds since 1970>``: unlike those of events, which
     end in a number alone, they are known to SNMP only.
 
     Args:
         root: the configured root.
-        gateway: uuid of the gateway.
-        boot: how often its core had been started.
-        last: in whose event id the last process stopped, so that none comes twice if the clock was set back.
+        gateway: the uuid of the gateway.
+        boot: the number of starts of its core.
+        last: the number in the last process's last event id: none is repeated if the clock was set back.
     """
 
     def __init__(self, root: Oid, gateway: str, boot: int, last: int = 0) -> None:
@@ -455,7 +455,7 @@ class OwnNotifications:
         self.last = last
 
     def started(self, now: int, *, warm: bool) -> Notification:
-        """ColdStart, or warmStart where the configuration is known to be what it was (RFC 3418)."""
+        """Return coldStart, or warmStart where the configuration is known to be unchanged (RFC 3418)."""
         if warm:
             return self._made(
                 now, WARM_START, "snmp:warmStart", Severity.INFO, "The SNMP agent of the gateway restarted"
@@ -463,7 +463,7 @@ class OwnNotifications:
         return self._made(now, COLD_START, "snmp:coldStart", Severity.WARNING, "The SNMP agent started")
 
     def authentication_failure(self, now: int, sender: str) -> Notification:
-        """A client at the address ``sender`` used a community that is not known (RFC 3418)."""
+        """Return authenticationFailure: a client at ``sender`` used an unknown community (RFC 3418)."""
         return self._made(
             now,
             AUTHENTICATION_FAILURE,
@@ -473,7 +473,7 @@ class OwnNotifications:
         )
 
     def suppressed(self, now: int, target: str, summary: SuppressedSummary) -> Notification:
-        """AgEventsSuppressed: what the receiver ``target`` was not sent."""
+        """Return agEventsSuppressed, on notifications that were not sent to the receiver ``target``."""
         names = ", ".join(f"{name} {count}" for name, count in summary.names)
         values = {
             NotificationObject.SUPPRESSED_TARGET: text(target),
@@ -495,7 +495,7 @@ class OwnNotifications:
         )
 
     def cleared(self, now: int, condition: Condition) -> Notification:
-        """Make agAlarmCleared, for a condition whose end no event reported."""
+        """Return agAlarmCleared for a condition whose end no event reported."""
         source, name = condition
         # A condition's name begins with that of its alarm.
         alarm = ((*self._root, *NOTIFICATION_OBJECTS, NotificationObject.ALARM, 0), text(name.split(" ")[0]))
@@ -510,7 +510,7 @@ class OwnNotifications:
         return replace(notification, source=source, state=EventState.CLEARED, condition=name)
 
     def test(self, now: int, target: str) -> Notification:
-        """Return AgTest, which a user sends to try a receiver."""
+        """Return agTest, which a user sends to try a receiver."""
         return self._made(
             now,
             self._own(OwnNotification.TEST),

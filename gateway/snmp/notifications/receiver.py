@@ -1,4 +1,4 @@
-"""One receiver: what it is sent, what it is spared, and what it learns of that."""
+"""One receiver: its filter, its rate limit, and the reports of suppressed notifications."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ Address: TypeAlias = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Who is sent what.
+    """The settings of a receiver.
 
     Attributes:
-        name: in the configuration.
-        address: where it listens.
-        kind: version, and whether it acknowledges.
+        name: its configured name.
+        address: the address on which it listens.
+        kind: the SNMP version, and whether it acknowledges.
         community: sent with each notification; never shown.
-        severity: what is less severe is not sent.
-        patterns: of ``package:event``; what matches none is not sent (`fnmatch.fnmatchcase`).
+        severity: the lowest severity that is sent.
+        patterns: patterns of ``package:event``, one of which an event must match (`fnmatch.fnmatchcase`).
         rate: notifications a second.
     """
 
@@ -65,16 +65,16 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class TargetHealth:
-    """How a receiver stands; counts are since the start of the SNMP agent.
+    """The state of a receiver; counters are since the start of the SNMP agent.
 
     Attributes:
-        sent: notifications, each counted once however often it had to be sent.
+        sent: notifications that were sent, each counted once, without retransmissions.
         acknowledged: informs that were answered.
-        suppressed: left out because of the configured rate.
-        failed: lost for another reason.
+        suppressed: notifications that were not sent because of the configured rate.
+        failed: notifications that were lost for another reason.
         waiting: informs not answered yet.
         last_sent: nanoseconds since 1970-01-01 UTC, 0 for never.
-        lost: events that the core no longer had when the SNMP agent was there: perhaps for this receiver.
+        lost: events, perhaps for this receiver, that the core no longer had when the SNMP agent connected.
     """
 
     sent: int = 0
@@ -87,14 +87,14 @@ class TargetHealth:
 
 
 class Selection:
-    """The choice of one receiver.
+    """The filter of one receiver, and the conditions that were raised at it.
 
     Args:
-        severity: what is less severe is not for it. A clearing notification counts as `Severity.INFO`.
+        severity: the lowest severity that is for it. A clearing notification counts as `Severity.INFO`.
         patterns: see `Target.patterns`.
-        raised: conditions whose raising notification it was sent, with the severity of that.
-        declined: conditions whose raising notification was not for it, with the event id of that.
-        uncertain: those of ``raised`` whose raising notification it was perhaps not sent.
+        raised: conditions whose raising notification was sent to it, with the notification's severity.
+        declined: conditions whose raising notification was not for it, with the notification's event id.
+        uncertain: those of ``raised`` whose raising notification was perhaps not sent to it.
     """
 
     def __init__(
@@ -119,30 +119,30 @@ class Selection:
 
     @property
     def declined(self) -> tuple[tuple[Condition, str], ...]:
-        """Conditions that are not for the receiver, and by which event they began; oldest first."""
+        """Conditions not for the receiver, with the ids of the events that began them; oldest first."""
         return tuple(self._declined.items())
 
     @property
     def uncertain(self) -> tuple[Condition, ...]:
-        """Conditions that were perhaps not raised at the receiver, in any fixed order."""
+        """Conditions that were perhaps not raised at the receiver, in a fixed order."""
         return tuple(sorted(self._uncertain))
 
     def is_unaware_of(self, condition: Condition, event_id: str) -> bool:
-        """Whether the receiver was neither sent for certain that a condition began, nor declined that."""
+        """Return whether the receiver was neither sent for certain, nor declined, a condition's beginning."""
         unsent = condition not in self._raised or condition in self._uncertain
         # By the event, because a condition that ended and began again may be more severe, and so be for this
         # receiver.
         return unsent and self._declined.get(condition) != event_id
 
     def has_raised(self, condition: Condition) -> bool:
-        """Return whether the receiver was sent, perhaps, that a condition began, and not that it ended."""
+        """Return whether the receiver was sent, perhaps, the beginning of a condition, but not its end."""
         return condition in self._raised
 
     def urgency(self, notification: Notification) -> Severity | None:
-        """Return how urgent ``notification`` is for this receiver; ``None`` if it is not for it.
+        """Return the urgency of ``notification`` for this receiver; ``None`` if it is not for it.
 
-        The end of a condition is as urgent as its beginning was, and goes wherever that went; so does what
-        begins it again, perhaps less severe than before.
+        The end of a condition is as urgent as its beginning was, and is for every receiver of the beginning.
+        So is a notification that begins the condition again, perhaps less severe than before.
         """
         if self.ends_a_raised_condition(notification):
             condition = condition_of(notification)
@@ -158,7 +158,7 @@ class Selection:
         return notification.state is EventState.CLEARED and condition_of(notification) in self._raised
 
     def note_sent(self, notification: Notification, *, perhaps: bool = False) -> None:
-        """``notification`` is on its way to the receiver, or ``perhaps`` reached it before."""
+        """Record that ``notification`` is on its way to the receiver, or ``perhaps`` reached it before."""
         condition = condition_of(notification)
         if condition is None:
             return
@@ -175,7 +175,7 @@ class Selection:
             self._uncertain.discard(self._raised.popitem(last=False)[0])
 
     def decline(self, notification: Notification) -> None:
-        """``notification`` is not for the receiver."""
+        """Record that ``notification`` is not for the receiver."""
         condition = condition_of(notification)
         if condition is None or condition in self._raised:
             return
@@ -188,7 +188,7 @@ class Selection:
             self._declined.popitem(last=False)
 
     def forget(self, ended: Iterable[Condition]) -> None:
-        """These conditions have ended: forget that they were declined."""
+        """Forget that conditions were declined, because they have ended."""
         for condition in ended:
             self._declined.pop(condition, None)
 
@@ -201,14 +201,14 @@ LONGEST_SILENCE: Final = 10 * _SECOND
 """Nanoseconds after which the receiver gets agEventsSuppressed while the flood lasts."""
 
 MAX_NAMES: Final = 100
-"""Names that are counted one by one; all further ones count as `OTHERS`."""
+"""The maximum number of names that are counted separately; all further ones count as `OTHERS`."""
 
 OTHERS: Final = "*:*"
-"""So do lost events whose names are not known."""
+"""The name under which further names are counted, and lost events whose names are not known."""
 
 
 class Suppression:
-    """The count for one receiver; ``restored`` was not reported yet when the process ended."""
+    """The count of suppressed notifications; ``restored`` is what the last process had not reported yet."""
 
     def __init__(self, now: int, restored: SuppressedSummary | None = None) -> None:
         self._names: Counter[str] = Counter(dict(restored.names) if restored else {})
@@ -216,36 +216,36 @@ class Suppression:
         self._first = self._last = now
 
     def count(self, name: str, now: int, wall: int, times: int = 1) -> None:
-        """So many were not sent; ``now`` is monotonic, ``wall`` since 1970-01-01 UTC, in nanoseconds."""
+        """Count suppressed ones; ``now`` is monotonic, ``wall`` since 1970-01-01 UTC, in nanoseconds."""
         if not self._names:
             self._since, self._first = wall, now
         self._last = now
         self._names[name if name in self._names or len(self._names) < MAX_NAMES else OTHERS] += times
 
     def due(self) -> int | None:
-        """When to send agEventsSuppressed, monotonic nanoseconds; ``None`` if nothing was suppressed."""
+        """Return when to send agEventsSuppressed, monotonic nanoseconds; ``None`` if none was suppressed."""
         return min(self._last + QUIET, self._first + LONGEST_SILENCE) if self._names else None
 
     def summary(self) -> SuppressedSummary | None:
-        """Return what is to be reported; ``None`` if nothing is."""
+        """Return the summary to be reported; ``None`` if nothing was suppressed."""
         if not self._names:
             return None
         return SuppressedSummary(self._names.total(), self._since, tuple(self._names.most_common()))
 
     def reset(self) -> None:
-        """Begin counting again: agEventsSuppressed is on its way."""
+        """Start counting again, because agEventsSuppressed is on its way."""
         self._names.clear()
 
 
 class TargetSender:
-    """Decides what is sent to one receiver, and when.
+    """The sender for one receiver: it decides which notifications are sent, and when.
 
     Args:
         target: the receiver.
-        request_id: a new one for each notification; not to be guessed from outside.
-        monotonic: nanoseconds; all times but those shown to people are of this clock.
-        clock: nanoseconds since 1970-01-01 UTC.
-        saved: what the last process left of this receiver.
+        request_id: returns a new request id, which cannot be guessed from outside.
+        monotonic: returns monotonic nanoseconds; all times but those shown are of this clock.
+        clock: returns nanoseconds since 1970-01-01 UTC.
+        saved: the state of this receiver that the last process saved.
     """
 
     def __init__(
@@ -280,7 +280,7 @@ class TargetSender:
 
     @property
     def health(self) -> TargetHealth:
-        """How the receiver stands."""
+        """The state of the receiver."""
         return TargetHealth(
             self._sent,
             self._acknowledged,
@@ -293,11 +293,11 @@ class TargetSender:
 
     @property
     def selection(self) -> Selection:
-        """What is for the receiver, and which conditions were raised at it."""
+        """The filter of the receiver, and the conditions that were raised at it."""
         return self._selection
 
     def can_take(self, notification: Notification) -> bool:
-        """Return whether the rate would not hold up ``notification`` now."""
+        """Return whether neither the rate nor a full queue would hold up ``notification`` now."""
         urgency = self._selection.urgency(notification)
         if urgency is None:
             return True
@@ -311,8 +311,8 @@ class TargetSender:
         """Send ``notification`` if it is for this receiver and the rate allows.
 
         Args:
-            notification: what is offered.
-            encoded: its octets, made when they are needed.
+            notification: the notification.
+            encoded: returns its octets; called only when they are needed.
             perhaps_sent: the last process may have sent it, and ended before that was saved. The receiver may
                 then have the condition raised, also where the rate does not allow to send it again.
         """
@@ -333,20 +333,20 @@ class TargetSender:
         self._take(notification, urgency, octets)
 
     def lose(self, events: int) -> None:
-        """Count events that are not known any more as suppressed."""
+        """Count events that are not known any more as lost and suppressed."""
         self._lost += events
         self._suppression.count(OTHERS, self._monotonic(), self._clock(), events)
 
     def send_anyway(self, notification: Notification, encoded: EncodedNotification) -> None:
-        """Send what the receiver did not choose and no rate holds up."""
+        """Send ``notification`` regardless of the receiver's filter and rate."""
         self._take(notification, max(notification.severity, Severity.INFO), encoded)
 
     def next(self) -> Waiting | None:
-        """Return what should be sent now; `sent` or `unsent` must be called with it before the next call."""
+        """Return the notification to send now; call `sent` or `unsent` with it before the next call."""
         return self._delivery.next(self._monotonic())
 
     def datagram(self, waiting: Waiting, agent_address: Callable[[], bytes]) -> bytes:
-        """Return what to send; ``agent_address`` is asked for in version 1."""
+        """Return the datagram to send; ``agent_address`` is called in version 1 only."""
         community, content = self.target.community, waiting.content
         if isinstance(content, Version1Fields):
             return trap_v1(community, agent_address(), content)
@@ -354,13 +354,13 @@ class TargetSender:
         return make(community, waiting.request_id, content)
 
     def sent(self, waiting: Waiting) -> None:
-        """The system took it."""
+        """Record that the system accepted the datagram."""
         if self._delivery.sent(waiting, self._monotonic()):
             self._sent += 1
         self._last_sent = self._clock()
 
     def unsent(self, waiting: Waiting) -> None:
-        """The system could not send it: a trap is lost, an inform tried again as if it were not answered."""
+        """Record that the system could not send it: a trap is lost, an inform is sent again later."""
         if self._delivery.sent(waiting, self._monotonic()):
             if self.target.kind is TargetKindNumber.INFORM_V2C:
                 self._sent += 1
@@ -368,7 +368,7 @@ class TargetSender:
                 self._failed += 1
 
     def answered(self, request_id: int, *, accepted: bool) -> bool:
-        """The receiver answered; whether it had been asked that. ``accepted``: without an error-status."""
+        """Record an answer, ``accepted`` if without an error-status; return whether it answers an inform."""
         waiting = self._delivery.answered(request_id, self._monotonic())
         if waiting is None:
             return False
@@ -379,13 +379,13 @@ class TargetSender:
         return True
 
     def due(self) -> int | None:
-        """When `next` or `suppressed` may have something, if nothing happens before; monotonic."""
+        """Return when `next` or `suppressed` may have something, if nothing happens before; monotonic."""
         delivery = self._delivery.due(self._monotonic())
         summary = self._suppression.due() if self._delivery.is_reachable else None
         return min((due for due in (delivery, summary) if due is not None), default=None)
 
     def suppressed(self) -> SuppressedSummary | None:
-        """Return what agEventsSuppressed should report now; counting begins again then."""
+        """Return the summary that agEventsSuppressed should report now, if any, and start counting again."""
         due = self._suppression.due()
         if due is None or due > self._monotonic() or not self._delivery.is_reachable:
             return None
@@ -394,7 +394,7 @@ class TargetSender:
         return summary
 
     def saved(self) -> SavedTarget:
-        """Return what must outlive the process."""
+        """Return the state that must outlive the process."""
         informs = tuple(
             SavedInform(waiting.urgency, waiting.name, waiting.condition, waiting.content)
             for waiting in self._delivery.unfinished()

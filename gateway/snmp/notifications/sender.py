@@ -1,9 +1,9 @@
-"""All receivers: what the SNMP agent does with a notification, and with what receivers answer.
+"""The sending of notifications to all receivers, and the processing of their answers.
 
-Conditions that are raised at receivers are compared with the active ones (`StandingCheck`). An event may
-never come: it was suppressed by the rate, the snapshot of a feed repeats the last ones only, a new core does
-not report what ended while there was none, a receiver is new. A difference that two checks in succession find
-is sent; one that a single check finds may be on its way.
+Conditions that are raised at receivers are compared with the active ones (`StandingCheck`), because a
+receiver may never get an event: the rate suppressed it, the snapshot of a feed repeats the last ones only, a
+new core does not report ends during its absence, the receiver is new. A difference that two checks in
+succession find is sent; one that a single check finds may be on its way.
 """
 
 from __future__ import annotations
@@ -25,47 +25,47 @@ from gateway.snmp.notifications.notification import Condition, Notification, Own
 from gateway.snmp.notifications.receiver import Address, Selection, Target, TargetHealth, TargetSender
 
 DATAGRAMS_A_TURN: Final = 64
-"""Sent by one call of `NotificationSender.work`, to all receivers together (at least one to each)."""
+"""The maximum number of datagrams of one `NotificationSender.work` (at least one to each receiver)."""
 
 DIFFERENCES_A_TURN: Final = 20
-"""Beginnings and ends that no event reported, sent by one call of it: a millisecond's worth."""
+"""The maximum number of unreported beginnings and ends that one call of it sends, in about a millisecond."""
 
 _SECOND: Final = 10**9
 _REPLAY: Final = 10 * 10**9
-"""Nanoseconds after the start: so long a core that lives on may repeat what the last process sent."""
+"""Nanoseconds after the start in which a running core may repeat events that the last process sent."""
 LATE_AFTER: Final = 5 * _SECOND
-"""Nanoseconds: an event of a first snapshot is late if it is older."""
+"""The age in nanoseconds above which an event of a first snapshot is late."""
 
 _BUSY_PAUSE: Final = 2 * 10**6
 AUTHENTICATION_FAILURE_PAUSE: Final = 60 * _SECOND
-"""Nanoseconds between two authenticationFailure that one address causes."""
+"""The minimum of nanoseconds between two authenticationFailure that one address causes."""
 
 MAX_OFFENDERS: Final = 256
-"""Addresses that are remembered for that; of all together `AUTHENTICATION_FAILURES` a second are reported."""
+"""The maximum number of such addresses remembered; all together cause `AUTHENTICATION_FAILURES` a second."""
 
 AUTHENTICATION_FAILURES: Final = 1
 
 
 class SendResult(enum.Enum):
-    """What became of a datagram."""
+    """The result of sending a datagram."""
 
     SENT = "sent"
     BUSY = "busy"
-    """The system's queue is full: the same datagram is given again, later."""
+    """The system's queue is full; the datagram is sent again later."""
     FAILED = "failed"
-    """The system refused it, and would again."""
+    """The system refused the datagram, and would refuse it again."""
 
 
 @dataclass(frozen=True, slots=True)
 class SenderSettings:
-    """What a sender follows all its life.
+    """The settings of a sender.
 
     Attributes:
         root: the configured root of all object identifiers.
         object_id: sysObjectID.
-        gateway: uuid of the gateway.
-        boot: how often its core had been started when this process began.
-        configuration: digest of the configuration.
+        gateway: the uuid of the gateway.
+        boot: the number of starts of its core when this process began.
+        configuration: the digest of the configuration.
         targets: the receivers.
     """
 
@@ -79,19 +79,19 @@ class SenderSettings:
 
 @dataclass(frozen=True, slots=True)
 class Outside:
-    """What a sender needs of the world.
+    """The functions that a sender calls for I/O, times and alarms.
 
     Attributes:
-        send: gives a datagram to the system; never waits, never raises.
-        agent_address: our IPv4 address on the way to a receiver; `NO_AGENT_ADDRESS` if there is none.
-        request_id: a number from 0 to 2^31-1 that cannot be guessed.
-        monotonic: nanoseconds.
-        clock: nanoseconds since 1970-01-01 UTC.
-        up_time: sysUpTime, hundredths of a second.
-        standing: the alarms of each source; ``None`` while they are unknown.
-        alarm: the notification of an alarm's beginning, by its source and condition; ``None`` if it is over.
-        wake: `NotificationSender.work` has something to do.
-        failed: called with an error of ours; limits its own rate.
+        send: passes a datagram to the system; never waits, never raises.
+        agent_address: returns our IPv4 address on the route to a receiver; else `NO_AGENT_ADDRESS`.
+        request_id: returns a number from 0 to 2^31-1 that cannot be guessed.
+        monotonic: returns monotonic nanoseconds.
+        clock: returns nanoseconds since 1970-01-01 UTC.
+        up_time: returns sysUpTime, hundredths of a second.
+        standing: returns the alarms of each source; ``None`` while they are unknown.
+        alarm: returns the raising notification of an alarm by source and condition; ``None`` if it is over.
+        wake: called when `NotificationSender.work` has something to do.
+        failed: called with an internal error; limits its own rate.
     """
 
     send: Callable[[Address, bytes], SendResult]
@@ -107,16 +107,16 @@ class Outside:
 
 
 class NotificationSender:
-    """Sends notifications to all receivers.
+    """The sender of notifications to all receivers.
 
-    An event is handled once: its epoch and number are remembered, and whatever a snapshot of the feed repeats
-    is passed over. All receivers are handled in one go, so one place in the sequence of events stands for all
-    of them; a receiver that is new begins there too.
+    An event is handled once: its epoch and number are remembered, and events that a snapshot of the feed
+    repeats are ignored. All receivers are handled together, so they share one position in the sequence of
+    events; a new receiver begins there, too.
 
     Args:
-        settings: what is configured.
-        outside: what is needed of the world.
-        saved: what the last process left.
+        settings: the settings.
+        outside: the functions for I/O, times and alarms.
+        saved: the state that the last process saved.
     """
 
     def __init__(
@@ -146,28 +146,27 @@ class NotificationSender:
         self._standing = StandingCheck({each.target.name: each.selection for each in self._targets})
         self._unsent: deque[Difference] = deque()
         self.revision = 0
-        """Another number whenever `saved` would give something else."""
+        """A number that changes whenever the result of `saved` changes."""
 
     @property
     def health(self) -> Mapping[str, TargetHealth]:
-        """How each receiver stands."""
+        """The state of each receiver, by its name."""
         return {target.target.name: target.health for target in self._targets}
 
     def start(self) -> None:
-        """Notify receivers that the agent began.
+        """Notify receivers of the start of the agent.
 
-        It is warmStart after a restart within the same boot of the gateway and with the same configuration,
-        else coldStart (RFC 3418).
+        The notification is warmStart after a restart within the same boot of the gateway and with the same
+        configuration, else coldStart (RFC 3418).
         """
         last, settings = self._last, self._settings
         warm = (last.boot, last.configuration) == (settings.boot, settings.configuration)
         self._offer(self._own.started(self._outside.clock(), warm=warm))
 
     def notify(self, notification: Notification) -> None:
-        """Send an event to whom it is for; one that was handled before is passed over.
+        """Send an event to the receivers that it is for; one that was handled before is ignored.
 
-        An event of a core before this one is passed over where nothing was handled yet: there was no SNMP
-        agent then.
+        An event of a former core is ignored where no event was handled yet: no SNMP agent was running then.
         """
         if notification.number:
             if not self._comes_to(notification.epoch, notification.number, repeated=notification.repeated):
@@ -184,13 +183,13 @@ class NotificationSender:
     def _is_late(self, notification: Notification) -> bool:
         """Return whether an event of a snapshot could not be sent when it happened.
 
-        The first snapshot of a core contains what happened since its start, which is not late at once.
+        The first snapshot of a core contains the events since its start, which are not late at once.
         """
         age = self._outside.clock() - notification.heard if notification.heard else 0
         return notification.is_late or notification.epoch == self._heard_epoch or age > LATE_AFTER
 
     def _comes_to(self, epoch: int, number: int, *, repeated: bool) -> bool:
-        """Return whether an event follows the last one that was handled; it is the last one then.
+        """Return whether an event follows the last one that was handled; if so, it becomes the last one.
 
         Events are numbered without holes, so those that a snapshot leaves out are lost: the core has dropped
         them, or no notification could be made of them.
@@ -203,9 +202,9 @@ class NotificationSender:
         return True
 
     def events_made(self, epoch: int, number: int) -> None:
-        """A core before this one made events up to ``number``; those not handled by now are lost.
+        """Record that a former core made events up to ``number``; those not handled by now are lost.
 
-        In a snapshot it follows the events of that core that are known still.
+        In a snapshot this follows the events of that core that are still known.
         """
         if self._has_begun and (epoch, number) > (self._epoch, self._handled):
             self._lose(epoch, number)
@@ -213,7 +212,7 @@ class NotificationSender:
             self._changed()
 
     def _lose(self, epoch: int, number: int) -> None:
-        """No receiver can be sent what was not handled of the events up to ``number``."""
+        """Count the events up to ``number`` that were not handled as lost for all receivers."""
         lost = number - (self._handled if epoch == self._epoch else 0)
         # Before the first event nothing was missed: there was no SNMP agent then.
         if lost and self._has_begun:
@@ -221,7 +220,7 @@ class NotificationSender:
                 target.lose(lost)
 
     def test(self, name: str) -> Notification:
-        """Send agTest to one receiver, whatever it chose. Raises ``KeyError`` for an unknown one."""
+        """Send agTest to one receiver, regardless of its filter. Raises ``KeyError`` for an unknown one."""
         target = {target.target.name: target for target in self._targets}[name]
         notification = self._own.test(self._outside.clock(), name)
         target.send_anyway(notification, self._encoder.encode(notification, self._outside.up_time()))
@@ -229,7 +228,7 @@ class NotificationSender:
         return notification
 
     def wrong_community(self, sender: str) -> None:
-        """A request came with a community that is not known; ``sender`` is the address that it came from."""
+        """Notify receivers of a request with an unknown community, from the address ``sender``."""
         now = self._outside.monotonic()
         last = self._offenders.get(sender)
         if last is not None and now < last + AUTHENTICATION_FAILURE_PAUSE:
@@ -243,7 +242,7 @@ class NotificationSender:
         self._offer(self._own.authentication_failure(self._outside.clock(), sender))
 
     def received(self, datagram: bytes, address: Address) -> None:
-        """Take what a receiver answered; anything that is no answer to an inform of ours is ignored."""
+        """Take a receiver's answer; a datagram that answers no inform of this agent is ignored."""
         try:
             envelope = message.read_message(datagram)
             if envelope.version != message.VERSION_2C or envelope.pdu_type != message.RESPONSE:
@@ -260,7 +259,7 @@ class NotificationSender:
                 return
 
     def work(self) -> int | None:
-        """Send what should be sent, up to `DATAGRAMS_A_TURN`.
+        """Send all datagrams that are due, up to `DATAGRAMS_A_TURN`.
 
         Returns when to call again if nothing happens before, monotonic nanoseconds; ``None`` for not at all.
         """
@@ -284,7 +283,7 @@ class NotificationSender:
         return min(due, soon) if self._standing.under_way or self._unsent else due
 
     def saved(self) -> SavedNotifications:
-        """Return what must outlive the process."""
+        """Return the state that must outlive the process."""
         return SavedNotifications(
             self._epoch,
             self._handled,
@@ -312,7 +311,7 @@ class NotificationSender:
             self._settle(self._unsent.popleft(), standing)
 
     def _settle(self, difference: Difference, standing: Mapping[str, StandingAlarms]) -> None:
-        """Send what is different, unless an event has done so meanwhile."""
+        """Send a notification of a difference, unless an event has resolved it meanwhile."""
         condition = difference.condition
         if isinstance(difference, Begun):
             target = next(each for each in self._targets if each.target.name == difference.receiver)
@@ -327,7 +326,7 @@ class NotificationSender:
             self._offer(self._own.cleared(self._outside.clock(), condition), concerned)
 
     def _send(self, target: TargetSender, share: int) -> bool:
-        """Send up to ``share`` datagrams to one receiver; whether the system took them."""
+        """Send up to ``share`` datagrams to one receiver; return whether the system took them."""
         address = target.target.address
         for _ in range(share):
             waiting = target.next()
@@ -354,7 +353,7 @@ class NotificationSender:
         self._changed()
 
     def _is_perhaps_sent(self, notification: Notification) -> bool:
-        """Return whether the last process may have handled it after it saved what it had handled."""
+        """Return whether the last process may have handled ``notification`` after it last saved its state."""
         last = self._last
         follows = notification.epoch == last.epoch and notification.number > last.number > 0
         return follows and self._outside.monotonic() < self._began + _REPLAY
@@ -376,25 +375,25 @@ CHECK_INTERVAL: Final = 30 * 10**9
 """Nanoseconds between two checks."""
 
 AT_ONCE: Final = 200
-"""Conditions that one check sends to a receiver at most; the rest is for the next ones."""
+"""The maximum number of conditions that one check sends to a receiver; the next checks send the rest."""
 
 SLICE_CONDITIONS: Final = 1000
-"""Conditions judged by one call, of one receiver each: a millisecond's worth."""
+"""The maximum number of conditions that one call judges, each for one receiver, in about a millisecond."""
 
 _NOTHING: Final = StandingAlarms({}, complete=True)
-"""Of a source that is not there any more."""
+"""The alarms of a source that does not exist any more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A condition is raised at some receivers, and has ended."""
+    """A condition that is raised at some receivers, and has ended."""
 
     condition: Condition
 
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """A condition is active, and not raised at a receiver."""
+    """A condition that is active, and not raised at a receiver."""
 
     receiver: str
     condition: Condition
@@ -407,17 +406,17 @@ _Standing: TypeAlias = Mapping[str, StandingAlarms]
 
 @dataclass(slots=True)
 class _Found:
-    """What one check has found to be different."""
+    """The differences that one check has found."""
 
     ended: set[Condition] = field(default_factory=set)
     begun: set[tuple[str, Condition]] = field(default_factory=set)
 
 
 class StandingCheck:
-    """Makes one check after the other, and remembers what the last one found.
+    """Successive checks of the conditions at receivers; the findings of the last one are remembered.
 
     Args:
-        selections: which conditions are raised at each receiver, by its name.
+        selections: the conditions that are raised at each receiver, by its name.
     """
 
     def __init__(self, selections: Mapping[str, Selection]) -> None:
@@ -430,11 +429,11 @@ class StandingCheck:
 
     @property
     def under_way(self) -> bool:
-        """Whether a check was begun and has not come to its end."""
+        """Whether a check was begun and has not ended."""
         return self._steps is not None
 
     def begin(self) -> None:
-        """It is time for the next check; one that is under way goes on instead."""
+        """Begin the next check, unless one is under way."""
         if self._steps is None:
             self._found, self._begun_counts = _Found(), Counter()
             # A generator, so that the check goes on in slices: ten thousand alarms at once held the loop for
@@ -442,7 +441,7 @@ class StandingCheck:
             self._steps = self._judged()
 
     def go_on(self, standing: Mapping[str, StandingAlarms] | None) -> list[Difference]:
-        """Return the next slice of the check under way: what is different for the second time.
+        """Continue the check under way by one slice; return the differences found for the second time.
 
         Args:
             standing: the active conditions; ``None`` while they are unknown: then all checks begin again.
@@ -492,7 +491,7 @@ class StandingCheck:
 
 
 def has_ended(condition: Condition, standing: Mapping[str, StandingAlarms]) -> bool:
-    """Return whether it has ended for certain; a source that is not there any more has nothing that lasts."""
+    """Return whether a condition has ended for certain; a source that no longer exists has none."""
     source, name = condition
     alarms = standing.get(source, _NOTHING)
     return alarms.complete and name not in alarms.conditions
@@ -501,7 +500,7 @@ def has_ended(condition: Condition, standing: Mapping[str, StandingAlarms]) -> b
 def is_active_and_unsent(
     condition: Condition, selection: Selection, standing: Mapping[str, StandingAlarms]
 ) -> bool:
-    """Return whether it is active, and its receiver was neither sent nor declined its beginning."""
+    """Return whether a condition is active, and its receiver was neither sent nor declined its beginning."""
     source, name = condition
     event_id = standing.get(source, _NOTHING).conditions.get(name)
     return event_id is not None and selection.is_unaware_of(condition, event_id)

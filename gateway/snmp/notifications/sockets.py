@@ -1,4 +1,4 @@
-"""The sockets that notifications leave from, and the loop that moves a sender. No SNMP in here."""
+"""The UDP sockets that send notifications, and the loop that runs a sender. The module knows no SNMP."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class NotificationSockets:
     """One UDP socket for each address family of the receivers, in the running event loop.
 
     Args:
-        addresses: of all receivers.
+        addresses: the addresses of all receivers.
         refused: called with the reason why the system did not send a datagram; it limits its own rate.
         failed: called with errors that nothing else handles; it limits its own rate.
     """
@@ -49,7 +49,7 @@ class NotificationSockets:
     def open(self, received: Callable[[bytes, Address], None]) -> None:
         """Make the sockets; ``received`` is called with each datagram that comes from a receiver.
 
-        Where this host lacks a family, all sending by it is refused, and no more.
+        Where this host lacks an address family, only sending by that family is refused.
         """
         loop = asyncio.get_running_loop()
         for family, _ in self._targets.values():
@@ -66,7 +66,7 @@ class NotificationSockets:
             loop.add_reader(made, self._drain, made, received)
 
     def close(self) -> None:
-        """Close them."""
+        """Close the sockets."""
         loop = asyncio.get_running_loop()
         for made in self._sockets.values():
             loop.remove_reader(made)
@@ -74,7 +74,7 @@ class NotificationSockets:
         self._sockets.clear()
 
     def send(self, address: Address, datagram: bytes) -> SendResult:
-        """Give a datagram to the system, which may take, delay or refuse it."""
+        """Pass a datagram to the system, which may accept, delay or refuse it."""
         family, where = self._targets[address]
         made = self._sockets.get(family)
         if made is None:
@@ -90,7 +90,7 @@ class NotificationSockets:
         return SendResult.SENT
 
     def agent_address(self, address: Address) -> bytes:
-        """This host's IPv4 address on the way to ``address``, looked up once a minute."""
+        """Return this host's IPv4 address on the route to ``address``, looked up once a minute."""
         family, where = self._targets[address]
         if family != socket.AF_INET:
             return NO_AGENT_ADDRESS
@@ -118,7 +118,7 @@ class NotificationSockets:
 
 
 async def keep_sending(sender: NotificationSender, wake: asyncio.Event) -> None:
-    """Let ``sender`` work whenever ``wake`` is set or its time has come. Ends by cancellation only."""
+    """Run ``sender`` whenever ``wake`` is set or it is due. Ends by cancellation only."""
     loop = asyncio.get_running_loop()
     while True:
         # Before the work: whatever wakes the sender meanwhile leads to another turn.
@@ -139,7 +139,7 @@ async def keep_sending(sender: NotificationSender, wake: asyncio.Event) -> None:
 
 
 def _resolved(address: Address) -> tuple[socket.AddressFamily, _SocketAddress]:
-    """Return the family and the form that the socket module gives to what comes from ``address``."""
+    """Return the address family, and the address in the socket module's form."""
     family, _, _, _, where = socket.getaddrinfo(
         *address, type=socket.SOCK_DGRAM, flags=socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
     )[0]

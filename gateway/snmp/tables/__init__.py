@@ -1,5 +1,5 @@
-"""The tables and scalars that the projection keeps in the store: what is shown where.
+"""The tables and scalars that the projection keeps in the store.
 
-Each keeps its own cells up to date from the records it gets. When what happens, and what the feed means, is
-decided in `gateway.snmp.projection`.
+Each updates its own cells from the records that it gets. `gateway.snmp.projection` interprets the feed and
+decides the order of updates.
 """

@@ -1,4 +1,4 @@
-"""agAlarmTable: the conditions that last, and how many there are of each severity."""
+"""agAlarmTable: the active alarms, and the number of alarms of each severity."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gateway.snmp.fixed_mib import ALARM_ENTRY, ALARMS, AlarmColumn, AlarmScalar
 from gateway.snmp.store import ScalarValue, Store
 
 MAX_ALARMS = 10_000
-"""Rows of the table at most; what does not find room is counted."""
+"""The maximum number of rows; alarms without room are counted."""
 
 _MAX_EVENT_ID_OCTETS = 60
 
@@ -32,14 +32,14 @@ class AlarmTable:
     """The table and its scalars in the store.
 
     Args:
-        store: where they are made.
+        store: the store in which they are made.
         root: the configured root.
-        is_stale: whether it is unknown if the alarm, last contained in that snapshot, is still active.
-        limit: rows at most.
+        is_stale: returns whether it is unknown if an alarm, last contained in that snapshot, is still active.
+        limit: the maximum number of rows.
 
     Attributes:
-        unsettled: numbers of the alarms that `settle` has to look at.
-        changed_sources: sources of which `take_changed` has news.
+        unsettled: the numbers of the alarms that `settle` has to check.
+        changed_sources: the sources that `take_changed` has to return.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class AlarmTable:
         return len(self._alarms)
 
     def show(self, record: AlarmRecord, row: Oid, generation: int) -> None:
-        """An alarm is active, or is cleared; ``row`` is where its object is."""
+        """Show an active alarm, or remove a cleared one; ``row`` is the OID of its object's row."""
         self._last_change = max(self._last_change, record.raised, record.cleared)
         if record.cleared:
             self._remove(record.number)
@@ -105,19 +105,19 @@ class AlarmTable:
         self._table.put((record.number,), _cells(record, row) | {AlarmColumn.STALE: truth(alarm.stale)})
 
     def standing(self, generation: int) -> Mapping[int, Mapping[str, str]]:
-        """By source, the active conditions that this whole snapshot or what followed contained.
+        """Return, by source, the active conditions that this whole snapshot or later messages contained.
 
-        Each has the id of the event that raised it. They change as alarms do.
+        Each has the id of the event that raised it. The mapping changes with the alarms.
         """
         return self._standing if generation == self._standing_generation else {}
 
     @property
     def complete(self) -> bool:
-        """Whether every alarm has found room."""
+        """Whether every alarm had room in the table."""
         return not self._not_shown
 
     def active(self, source: int, condition: str) -> AlarmRecord | None:
-        """Return the alarm of this condition."""
+        """Return the active alarm of this condition; ``None`` if there is none."""
         number = self._by_condition.get((source, condition))
         return None if number is None else self._alarms[number].record
 
@@ -127,19 +127,19 @@ class AlarmTable:
         self.unsettle([source])
 
     def forget_source(self, source: int) -> None:
-        """A source is configured no longer: its alarms go."""
+        """Remove the alarms of a source that is no longer configured."""
         for number in tuple(self._of_source.get(source, ())):
             self._remove(number)
         self._swept.pop(source, None)
         self._of_source.pop(source, None)
 
     def unsettle(self, sources: Iterable[int]) -> None:
-        """Have `settle` look at the alarms of sources whose freshness has changed."""
+        """Have `settle` check the alarms of sources whose freshness has changed."""
         for source in sources:
             self.unsettled.update(self._of_source.get(source, {}))
 
     def settle(self, limit: int) -> int:
-        """Bring up to ``limit`` rows up to date; returns how many it looked at."""
+        """Update up to ``limit`` rows. Return the number of alarms that were checked."""
         settled = 0
         while self.unsettled and settled < limit:
             number, _ = self.unsettled.popitem()
@@ -157,7 +157,7 @@ class AlarmTable:
         return settled
 
     def take_changed(self) -> dict[int, tuple[int, Severity]]:
-        """How many alarms each source has that had a change since the last call, and the worst severity."""
+        """Return the number of alarms, and the worst severity, of each source changed since the last call."""
         changed = {}
         for source in self.changed_sources:
             active = self._by_source.get(source, {})

@@ -1,4 +1,4 @@
-"""The tables of all classes, and the row that a link leads to."""
+"""The tables of all classes, and the rows to which references point."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class Target:
     """The object to whose row an instance belongs.
 
     Attributes:
-        source: number of the source.
+        source: the number of the source.
         class_name: ``package:class``.
-        row: of the object.
-        schema: of its class; ``None`` where the object is not there any more.
-        stable_name: of the object; empty where it is not there any more.
+        row: the row of the object.
+        schema: the schema of its class; ``None`` where the object does not exist any more.
+        stable_name: the stable name of the object; empty where it does not exist any more.
     """
 
     source: int
@@ -41,15 +41,15 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """A variable of an object, as a SET finds it.
+    """A variable of an object, which a SET names.
 
     Attributes:
         target: the object.
-        entry: of its column in the registry; ``None`` where that shows no element.
-        element: in the version of the class that the object is of; ``None`` where that has no such one, or
-            the object is not there.
+        entry: the registry's entry of its column; ``None`` where the column shows no element.
+        element: the element in the object's version of the class; ``None`` where that version lacks it, or
+            the object does not exist.
         shown: its cell as it is, or would be if it were not withheld; ``None`` for no value.
-        whole_octets: of the whole value, where a second column has that number.
+        whole_octets: the length of the whole value in octets, where a second column has it.
     """
 
     target: Target
@@ -60,7 +60,7 @@ class Variable:
 
 
 class ManagedObjects(Protocol):
-    """Finds variables and objects by object identifier (`gateway.snmp.projection.Projection`)."""
+    """The look-up of variables and objects by object identifier (`gateway.snmp.projection.Projection`)."""
 
     def variable(self, name: Oid) -> Variable | None:
         """Return the variable of this name; ``None`` outside the tables of objects."""
@@ -70,12 +70,12 @@ class ManagedObjects(Protocol):
 
 
 class ClassTables:
-    """All tables of classes, made as classes are received.
+    """The tables of all classes; each is made when its class is received.
 
     Args:
-        store: where tables are made.
-        summaries: what counts and sums their rows.
-        registries: where each class stands.
+        store: the store in which tables are made.
+        summaries: the counts and sums of their rows.
+        registries: the registries that have the numbers of classes.
         root: the configured root.
     """
 
@@ -89,7 +89,7 @@ class ClassTables:
         self._names: dict[Oid, str] = {}  # of classes, by the entry of their table
 
     def bind(self, schema: ClassSchema) -> BoundClass | None:
-        """The table for one version of a class; ``None`` (logged and counted) where there is no room."""
+        """Bind a version of a class to its table; ``None`` (logged and counted) where there is no room."""
         found = self._registries.class_entry(schema)
         if found is None:
             return None
@@ -104,14 +104,14 @@ class ClassTables:
         return row_pointer(column, source, link.row) if column is not None and link.row else None
 
     def row_oid(self, link: ObjectLink | None, source: int) -> Oid:
-        """Return the same as an object identifier; zeroDotZero without a row."""
+        """Return the value of a RowPointer to an object, not encoded; zeroDotZero without a row."""
         table = self._tables.get(link.class_name) if link is not None and link.row else None
         if table is None or link is None:
             return NO_ROW
         return (*table.entry, RowColumn.NAME, source, link.row)
 
     def row(self, link: ObjectLink, source: int) -> Row | None:
-        """Return the row of an object that is shown at present."""
+        """Return the row that shows an object at present; ``None`` if there is none."""
         table = self._tables.get(link.class_name)
         return table.rows.get((source, link.row)) if table is not None else None
 

@@ -1,4 +1,4 @@
-"""How the gateway itself does: agHealth, agLog, agSourceTable and agTargetTable."""
+"""The state of the gateway itself: agHealth, agLog, agSourceTable and agTargetTable."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _MAX_TICKS = 0xFFFF_FFFF
 
 @dataclass(frozen=True, slots=True)
 class ShownCounts:
-    """How much is shown."""
+    """The numbers of sources, rows, classes, elements and events, shown and not shown."""
 
     sources: int = 0
     synchronised: int = 0
@@ -55,19 +55,19 @@ def serve_health(
     counts: Callable[[], ShownCounts],
     clock: Callable[[], int],
 ) -> None:
-    """Serve agHealth. Each value is made when it is read, so that no message of the feed costs anything here.
+    """Serve agHealth. Each value is made when it is read, so that messages of the feed cost nothing here.
 
     Args:
-        store: where the scalars are served.
+        store: the store that serves the scalars.
         root: the configured root.
-        version: of the gateway's software.
+        version: the version of the gateway's software.
         feed: the connection to the core.
-        counts: how much is shown now.
-        clock: now, in nanoseconds since 1970-01-01 UTC.
+        counts: returns the present numbers.
+        clock: returns the time in nanoseconds since 1970-01-01 UTC.
     """
 
     def ticks_since(time: int) -> bytes:
-        """Hundredths of a second since ``time``; 0 where there is none or the clock was set back."""
+        """Return the hundredths of a second since ``time``; 0 if it is 0 or the clock was set back."""
         ticks = (clock() - time) // _TICK_NANOSECONDS if time else 0
         return ber.encode_time_ticks(min(max(ticks, 0), _MAX_TICKS))
 
@@ -107,7 +107,7 @@ class LogScalars:
     """The scalars of agLog. Before the core reports on the log only its state has an instance: unknown.
 
     Args:
-        store: where they are served.
+        store: the store that serves them.
         root: the configured root.
     """
 
@@ -130,11 +130,11 @@ class LogScalars:
         store.scalar((*root, *LOG, LogScalar.STATE, 0), self._state)
 
     def show(self, record: EventLogRecord) -> None:
-        """Show the log as it stands now."""
+        """Show the present state of the log."""
         self._record, self._is_known = record, True
 
     def mark_unknown(self) -> None:
-        """The core cannot be asked: the numbers are the last ones known, the state is not."""
+        """Show the state as unknown: the core cannot be reached. The numbers keep their last values."""
         self._is_known = False
 
     def _state(self) -> bytes:
@@ -159,10 +159,10 @@ _COUNTERS = {
 
 
 class SourceTable:
-    """The table in the store, indexed by the source's number.
+    """agSourceTable, indexed by the source's number.
 
     Args:
-        store: where the table is made.
+        store: the store in which the table is made.
         root: the configured root.
     """
 
@@ -177,7 +177,7 @@ class SourceTable:
         return iter(tuple(self._records))
 
     def show(self, record: SourceRecord) -> None:
-        """A source as it stands now."""
+        """Show the present state of a source."""
         former = self._records.get(record.number)
         self._records[record.number] = record
         cells: dict[int, bytes | None] = {
@@ -198,14 +198,14 @@ class SourceTable:
             self.count_alarms(record.number, 0, Severity.CLEARED)
 
     def count(self, source: int, rows: int, stale: int) -> None:
-        """How many rows a source has; one that was not received yet is passed over."""
+        """Show the numbers of rows of a source; a source that was not received yet is ignored."""
         if source in self._records:
             self._table.put(
                 (source,), {SourceColumn.ROWS: gauge32(rows), SourceColumn.STALE_ROWS: gauge32(stale)}
             )
 
     def count_alarms(self, source: int, active: int, worst: Severity) -> None:
-        """How many alarms of a source last; one that was not received yet is passed over."""
+        """Show the number and worst severity of a source's alarms; a source not received yet is ignored."""
         if source in self._records:
             self._table.put(
                 (source,),
@@ -213,20 +213,20 @@ class SourceTable:
             )
 
     def name(self, source: int) -> str:
-        """Return what the configuration calls a source; empty for one that was not received yet."""
+        """Return the configured name of a source; empty for one that was not received yet."""
         record = self._records.get(source)
         return record.name if record is not None else ""
 
     def number(self, name: str) -> int | None:
-        """Return the source that the configuration calls so."""
+        """Return the number of the source with this configured name; ``None`` if there is none."""
         return next((number for number, record in self._records.items() if record.name == name), None)
 
     def synchronised(self) -> int:
-        """Return how many sources are in the state synchronised."""
+        """Return the number of sources in the state synchronised."""
         return sum(record.state is SourceState.SYNCHRONISED for record in self._records.values())
 
     def mark_unknown(self, detail: str, now: int) -> None:
-        """The core cannot be asked: the states of all sources are unknown."""
+        """Show the states of all sources as unknown, because the core cannot be reached."""
         # Only the cells change: alarms and notifications need the sources' names while the core is away.
         for source in self._records:
             self._table.put(
@@ -239,16 +239,16 @@ class SourceTable:
             )
 
     def remove(self, source: int) -> None:
-        """A source is not configured any more."""
+        """Remove a source that is no longer configured."""
         del self._records[source]
         self._table.remove((source,))
 
 
 class TargetTable:
-    """The table in the store, indexed by the receiver's name as configured.
+    """agTargetTable, indexed by the receiver's name as configured.
 
     Args:
-        store: where the table is made.
+        store: the store in which the table is made.
         root: the configured root.
     """
 
@@ -256,12 +256,12 @@ class TargetTable:
         self._table = store.table((*root, *TARGET_ENTRY), tuple(TargetColumn))
 
     def add(self, name: str, address: str, kind: TargetKindNumber) -> None:
-        """A receiver that has not been sent anything yet.
+        """Add a receiver that has not been sent anything yet.
 
         Args:
-            name: as configured, 1 to 64 characters of ASCII.
-            address: address and port, as people write it.
-            kind: what it is sent.
+            name: its configured name, 1 to 64 characters of ASCII.
+            address: its address and port as text.
+            kind: the kind of notification that it is sent.
         """
         self._table.put(
             _index(name),
@@ -270,7 +270,7 @@ class TargetTable:
         self.show(name, TargetHealth())
 
     def show(self, name: str, health: TargetHealth) -> None:
-        """A receiver as it stands now; ``KeyError`` for one that was not added."""
+        """Show the present state of a receiver. Raises ``KeyError`` for one that was not added."""
         if _index(name) not in self._table:
             raise KeyError(name)
         self._table.put(

@@ -1,4 +1,4 @@
-"""What is over: objects that have ended (agDeletedTable), and what users had done (agOperationTable).
+"""The history: objects that have ended (agDeletedTable), and operations of users (agOperationTable).
 
 Each snapshot of the feed repeats the last rows of both tables; rows that it leaves out are removed.
 """
@@ -38,19 +38,19 @@ _INDEXES = 2**31 - 1
 _INTEGER32 = range(-(2**31), 2**31)
 
 RowOid: TypeAlias = Callable[[ObjectLink, int], Oid]
-"""Where the row of an object of the source with that number is, or was; zeroDotZero without one."""
+"""Returns the object identifier of the row that an object of a source has or had; zeroDotZero without one."""
 
 
 class LatestRows:
-    """Rows in the order in which they came.
+    """The latest rows of a table, in the order of their arrival.
 
     Args:
-        table: with one index, which ascends as long as nothing numbers again.
-        most: rows of each source: when one more comes, the oldest of that source leaves.
-        octets: that the values in the rows of one source take together.
+        table: a table with one index, which ascends until the numbering starts again.
+        most: the maximum number of rows of each source: a further row removes the source's oldest one.
+        octets: the maximum size of the values in the rows of one source together.
 
     Attributes:
-        unswept: indexes of rows that `settle` has to look at.
+        unswept: the indexes of rows that `settle` has to check.
     """
 
     def __init__(self, table: Table, most: int, octets: int) -> None:
@@ -65,26 +65,26 @@ class LatestRows:
         self._ever = 0
 
     def serve(self, store: Store, count: Oid, last: Oid, ever: Oid) -> None:
-        """Show how many there are, the index that came last, and how many ever came."""
+        """Serve the number of rows, the index that came last, and the number of all rows that ever came."""
         store.scalar((*count, 0), lambda: gauge32(len(self._generations)))
         store.scalar((*last, 0), lambda: ber.encode_integer(self._last))
         store.scalar((*ever, 0), lambda: counter64(self._ever))
 
     def knows(self, index: int) -> bool:
-        """Return whether there is such a row."""
+        """Return whether there is a row with this index."""
         return index in self._generations
 
     def put(
         self, source: int, index: int, identity: str, cells: Mapping[int, bytes | None], generation: int
     ) -> None:
-        """Show a row as it is now, which this snapshot contained, or which came since.
+        """Show the present state of a row that this snapshot, or a message since, contained.
 
         Args:
             source: the number of its source.
-            index: of the row.
-            identity: of what it shows; another one at the same index is another row.
-            cells: all of them.
-            generation: of the snapshot.
+            index: the index of the row.
+            identity: the identity of its subject; another one at the same index is another row.
+            cells: all cells of the row.
+            generation: the number of the snapshot.
         """
         # An operation is shown several times, as it goes on; the core that restarted gives its index to
         # another.
@@ -101,11 +101,11 @@ class LatestRows:
             self._remove(left)
 
     def confirm(self, index: int, generation: int) -> None:
-        """Note that this snapshot contains a row that has not changed."""
+        """Record that this snapshot contains a row that has not changed."""
         self._generations[index] = generation
 
     def sweep(self, generation: int) -> None:
-        """Have `settle` remove what this whole snapshot did not contain."""
+        """Have `settle` remove the rows that this whole snapshot did not contain."""
         self._swept = generation
         self.unswept = [index for index, last in self._generations.items() if last < generation]
 
@@ -127,16 +127,16 @@ class LatestRows:
 
 
 class History:
-    """Both tables.
+    """agDeletedTable and agOperationTable.
 
     Args:
-        store: where they are made.
+        store: the store in which they are made.
         root: the configured root.
-        row_oid: where rows of objects are.
-        limits: of the rows of each source.
+        row_oid: returns the object identifiers of objects' rows.
+        limits: the limits of the rows of each source.
 
     Attributes:
-        unsettled: whether `settle` has something left to do.
+        unsettled: whether `settle` has rows left to check.
     """
 
     def __init__(self, store: Store, root: Oid, row_oid: RowOid, limits: HistoryLimits) -> None:
@@ -159,12 +159,12 @@ class History:
         )
 
     def object_ended(self, record: DeleteRecord, class_name: str, generation: int) -> None:
-        """Show the end of an object, which this snapshot contained, or which came since.
+        """Show the end of an object that this snapshot, or a message since, contained.
 
         Args:
-            record: of the feed; without a number it has no row here.
+            record: the record of the feed; one without a number has no row here.
             class_name: ``package:class``; empty where it is not known.
-            generation: of the snapshot.
+            generation: the number of the snapshot.
         """
         if record.number <= 0 or not class_name:
             return
@@ -175,7 +175,7 @@ class History:
         self._ends.put(record.source, record.number, "", _end_cells(record, class_name, row), generation)
 
     def operation_changed(self, record: OperationRecord, generation: int) -> None:
-        """Show an operation as it is now. A core that was restarted numbers again from 1."""
+        """Show the present state of an operation. A core that was restarted numbers from 1 again."""
         link = ObjectLink(record.class_name, record.row, record.stable_name)
         cells = _operation_cells(record, self._row_oid(link, record.source))
         # INDEX is Integer32 (1..2147483647): a core that runs for that long begins again at 1.
@@ -183,7 +183,7 @@ class History:
         self._operations.put(record.source, index, record.operation_id, cells, generation)
 
     def sweep(self, generation: int) -> None:
-        """Have `settle` remove what this whole snapshot did not contain."""
+        """Have `settle` remove the rows that this whole snapshot did not contain."""
         self._ends.sweep(generation)
         self._operations.sweep(generation)
         self.unsettled = True
@@ -242,7 +242,7 @@ def _operation_cells(record: OperationRecord, row: Oid) -> dict[int, bytes | Non
 
 
 def _json(values: Mapping[str, FeedValue | None]) -> bytes:
-    """JSON text in ASCII; nothing where it is too long, because half of it misleads."""
+    """Return a JSON text in ASCII; an empty one where it is too long, because half of it misleads."""
     try:
         # A peer's values may be nested too deeply, or be no JSON at all.
         octets = json.dumps(as_json(values), separators=(",", ":"), sort_keys=True).encode("ascii")

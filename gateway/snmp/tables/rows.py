@@ -1,4 +1,4 @@
-"""The table of one class: how versions of the class fill its columns; its rows, their freshness and sums."""
+"""The table of one class: its rows, their freshness and sums; versions of the class bound to its columns."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ Cells: TypeAlias = dict[int, bytes | None]
 """Cells of one row by column; ``None`` is a hole."""
 
 Writer: TypeAlias = Callable[[Cells, "FeedValue | None", int], None]
-"""Puts a value (``None``: absent) of an object of the source with that number into the cells."""
+"""Writes a value (``None``: absent) of an object of the source with that number into the cells."""
 
 Pointer: TypeAlias = Callable[[ObjectLink, int], bytes | None]
-"""The TLV of a RowPointer to an object of the source with that number, if its table is known."""
+"""Returns the TLV of a RowPointer to an object of the source with that number, if its table is known."""
 
 _SUMMED_SYNTAXES = frozenset({Syntax.COUNTER64, Syntax.GAUGE32, Syntax.GAUGE64})
 _SUMMED_KINDS = frozenset({Kind.COUNTER, Kind.GAUGE})
@@ -44,12 +44,12 @@ _SUMMED_KINDS = frozenset({Kind.COUNTER, Kind.GAUGE})
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """One version of a class, ready to be written.
+    """One version of a class with the writers of its columns.
 
     Attributes:
-        writers: by position in ``ClassSchema.elements``; ``None`` for what the registry has no column for.
-        sums: what is summed, by position.
-        not_shown: names of elements without a column.
+        writers: by position in ``ClassSchema.elements``; ``None`` for an element without a column.
+        sums: the summed columns, by position.
+        not_shown: the names of elements without a column.
     """
 
     schema: ClassSchema
@@ -73,7 +73,7 @@ def bind(schema: ClassSchema, class_entry: ClassEntry, pointer: Pointer) -> Bind
 
 
 def column_of(class_entry: ClassEntry, element: Element) -> ElementEntry | None:
-    """The current column that can hold all values of ``element``; an exact match before a wider one."""
+    """Return the current column that can hold all values of ``element``, preferably an exact match."""
     fitting = [
         entry
         for entry in class_entry.elements
@@ -169,7 +169,7 @@ LIFETIMES = {
 class RowGroup(Group):
     """The rows that one agent of one source reports: they become stale, and fresh again, together.
 
-    ``freshness`` is what the rows are to be; `ClassTable.settle` makes them so.
+    ``freshness`` is the state that the rows must get; `ClassTable.settle` gives it to them.
     """
 
     rows: dict[Row, None] = field(default_factory=dict)
@@ -177,7 +177,7 @@ class RowGroup(Group):
 
 @dataclass(slots=True, eq=False)
 class Row(ShownObject[RowGroup]):
-    """One row: what is needed to change or remove it, and what is not to be read in its cells.
+    """One row, with all that is needed to change or remove it.
 
     ``withheld`` holds the cells of its elements while they are not shown.
     """
@@ -209,11 +209,11 @@ class UnsettledRows:
         self.waiting: dict[RowGroup, list[Row]] = {}
 
     def add(self, group: RowGroup) -> None:
-        """The freshness of a group has changed."""
+        """Add the rows of a group whose freshness has changed."""
         self.waiting[group] = list(group.rows)
 
     def forget(self, groups: Iterable[RowGroup]) -> None:
-        """These groups have no rows any more."""
+        """Forget groups that have no rows any more."""
         for group in groups:
             self.waiting.pop(group, None)
 
@@ -221,11 +221,11 @@ class UnsettledRows:
         """Bring rows into the states of their groups, as many as the budget allows.
 
         Args:
-            budget: how many rows may be changed.
-            heavy: as how many a row counts of which every cell is touched.
+            budget: the number of rows that may be changed.
+            heavy: the cost, in rows, of a row of which every cell is changed.
 
         Returns:
-            What is left of the budget; below 0 where the last row was heavy.
+            The rest of the budget; below 0 where the last row was heavy.
         """
         while budget > 0 and self.waiting:
             group, rows = next(iter(self.waiting.items()))
@@ -244,8 +244,8 @@ class ClassTable:
     """The table of one class in the store.
 
     Args:
-        store: where the table is made.
-        summaries: what counts its rows and sums its columns.
+        store: the store in which the table is made.
+        summaries: the counts of its rows and the sums of its columns.
         registry: the registry that knows the class.
         class_entry: the class in it.
         key: package and name of the class.
@@ -274,7 +274,7 @@ class ClassTable:
         self._summed: list[SummedColumn] = []
 
     def bind(self, schema: ClassSchema, pointer: Pointer) -> BoundClass:
-        """Make one version of the class ready to be written."""
+        """Bind one version of the class to the columns of the table."""
         binding = bind(schema, self._class_entry, pointer)
         new = [column for column in binding.sums.values() if column.column not in self._slots]
         for column in new:
@@ -285,7 +285,7 @@ class ClassTable:
         return BoundClass(self, binding)
 
     def extend(self, class_entry: ClassEntry) -> None:
-        """Take up columns that the registry has got since; rows keep their cells."""
+        """Add columns that the registry has got since; rows keep their cells."""
         columns = _columns(class_entry)
         self._class_entry = class_entry
         # What is new may be numbers of an enumeration only.
@@ -308,7 +308,7 @@ class ClassTable:
         pointer: Pointer,
         now: int,
     ) -> Row:
-        """Write the whole row of an object; ``row`` is the one that it has already, if any."""
+        """Write the whole row of an object; ``row`` is its existing row, if any."""
         if row is None:
             row = self._insert((record.source, record.row), bound, group, now)
         elif row.group is not group:
@@ -339,7 +339,7 @@ class ClassTable:
         return row
 
     def update(self, bound: BoundClass, row: Row, record: UpdateRecord) -> None:
-        """Some values of a row changed."""
+        """Write the values of a row that have changed."""
         cells: Cells = {}
         writers = bound.binding.writers
         for position, value in record.values.items():
@@ -367,12 +367,12 @@ class ClassTable:
         return cells.get(entry.column), int.from_bytes(octets[2:], "big") if octets and measured else None
 
     def stable_name(self, row: Row) -> str:
-        """Return what the row's object is called, as its row shows it: a very long name is cut."""
+        """Return the stable name of the row's object, as its row shows it: a very long name is cut."""
         cell = self._table.cell(row.index, RowColumn.FULL_NAME)
         return "" if cell is None else ber.read_octets(cell, 0, len(cell))[0].decode("utf-8")
 
     def remove(self, row: Row, now: int) -> None:
-        """The object is gone, and with it its row."""
+        """Remove the row of an object that is gone."""
         if row.withheld is None:
             # A withheld row shows nothing, so no sum contains it.
             self._count(row, dict.fromkeys(self._slots))
@@ -419,7 +419,7 @@ class ClassTable:
         return row
 
     def _cells_of(self, row: Row, bound: BoundClass) -> Cells:
-        """Nothing yet; or, where the row is of another version of the class, holes everywhere."""
+        """Return no cells; or, where the row is of another version of the class, holes for all elements."""
         if row.bound is bound:
             return {}
         # Elements that only the former version has must not keep their last values.
@@ -438,7 +438,7 @@ class ClassTable:
             self._table.put(row.index, fixed)
 
     def _count(self, row: Row, cells: Cells) -> None:
-        """Change sums by what these cells will show in place of those that the row shows now."""
+        """Update the sums for these cells, which will replace the present ones of the row."""
         slots, summary = self._slots, row.summary
         summed = cells.keys() & slots.keys()
         if not summed:

@@ -1,4 +1,4 @@
-"""agClassTable and agSumTable: rows, stale rows and totals per source and class, kept as rows change.
+"""agClassTable and agSumTable: rows, stale rows and totals per source and class, updated as rows change.
 
 A management station asks here first: it need not walk a million instances to learn how many messages wait.
 """
@@ -18,7 +18,7 @@ from gateway.snmp.store import Store
 
 @dataclass(frozen=True, slots=True)
 class SummedColumn:
-    """A column whose values mean something added up: a statistic that is a counter or gauge."""
+    """A column whose values can be summed: a statistic that is a counter or gauge."""
 
     column: int
     name: str
@@ -27,10 +27,11 @@ class SummedColumn:
 
 @dataclass(slots=True, eq=False)
 class Summary:
-    """What is known of one class of one source; who changes it calls `Summaries.touch`.
+    """The counts and totals of one class of one source; each change needs a call of `Summaries.touch`.
 
-    ``totals`` and ``objects`` (how many rows have a value) are by the slot that the class gave a column, and
-    so are ``changed_slots``, which `Summaries.flush` has to show. The first ``named`` slots have their names.
+    ``totals`` and ``objects`` (the numbers of rows with a value) are indexed by the slot that the class gave
+    a column. ``changed_slots`` are those that `Summaries.flush` has to show. The first ``named`` slots have
+    their names.
     """
 
     source: int
@@ -56,7 +57,7 @@ class Summary:
         return Freshness.STALE if self.stale else Freshness.FRESH
 
     def make_room(self, summed: Iterable[SummedColumn]) -> None:
-        """Add columns that a further version of the class has to sum."""
+        """Add the summed columns of a further version of the class."""
         for column in summed:
             self.changed_slots.add(len(self.summed))
             self.summed.append(column)
@@ -65,10 +66,10 @@ class Summary:
 
 
 class Summaries:
-    """Both tables. Changes are collected and shown by `flush`, once a batch.
+    """agClassTable and agSumTable. Changes are collected and shown by `flush`, once a batch.
 
     Args:
-        store: where the tables are made.
+        store: the store in which the tables are made.
         root: the configured root.
 
     Attributes:
@@ -82,7 +83,7 @@ class Summaries:
         self.changed: dict[Summary, None] = {}
 
     def get(self, source: int, class_index: int, class_name: tuple[str, str], entry: Oid) -> Summary:
-        """The summary of a class of a source, made if it is new; ``class_name`` is package and class."""
+        """Return the summary of a class of a source, made if new; ``class_name`` is package and class."""
         summary = self._all.get((source, class_index))
         if summary is None:
             summary = Summary(source, class_index, *class_name, entry)
@@ -102,7 +103,7 @@ class Summaries:
         self.changed[summary] = None
 
     def remove_source(self, source: int) -> None:
-        """A source is gone for good; its rows must have gone before."""
+        """Remove a source that is gone for good; its rows must have been removed before."""
         # What is waiting to be shown would write rows of this source again after they were removed.
         self.flush()
         for key in [key for key in self._all if key[0] == source]:
@@ -114,17 +115,17 @@ class Summaries:
                     self._sums.remove(index)
 
     def counts(self, source: int) -> tuple[int, int]:
-        """Rows and stale rows of one source."""
+        """Return the numbers of rows and of stale rows of one source."""
         of_source = [summary for summary in self._all.values() if summary.source == source]
         return sum(summary.rows for summary in of_source), sum(summary.stale for summary in of_source)
 
     def totals(self) -> tuple[int, int, int]:
-        """Rows, stale rows and withheld rows of all sources."""
+        """Return the numbers of rows, of stale rows and of withheld rows of all sources."""
         every = self._all.values()
         return sum(s.rows for s in every), sum(s.stale for s in every), sum(s.withheld for s in every)
 
     def flush(self) -> set[int]:
-        """Bring the cells up to date; returns the sources in which anything had changed."""
+        """Update the cells. Return the sources in which anything had changed."""
         sources = {summary.source for summary in self.changed}
         for summary in self.changed:
             self._show(summary)
