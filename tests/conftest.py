@@ -1,4 +1,4 @@
-"""Fixtures that start real components; `tests.components` says how."""
+"""Fixtures that start real components; see `tests.components`."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from tests.hypothesis_profiles import PROVING
 hypothesis_profiles.load()
 
 LONGEST_NAME = 60
-"""Characters of one parameter in a test's name."""
+"""The maximum number of characters of one parameter in a test's name."""
 
 
 def pytest_configure() -> None:
-    """Make what commands under test inherit.
+    """Set the environment that commands under test inherit.
 
     Ctrl-C ends them, also where a shell started the tests in the background. Spark starts as suits few rows.
     """
@@ -43,12 +43,12 @@ def pytest_configure() -> None:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Let one release of RabbitMQ be chosen for all tests."""
+    """Add the option that selects one release of RabbitMQ for all tests."""
     parser.addoption("--rabbitmq", choices=tuple(RELEASES), help="run tests on this RabbitMQ only")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run what is marked as ``each_rabbitmq`` on each release of RabbitMQ, or on the chosen one."""
+    """Run tests marked as ``each_rabbitmq`` on each release of RabbitMQ, or on the chosen one."""
     marker = metafunc.definition.get_closest_marker("each_rabbitmq")
     if marker is not None and "rabbitmq_release" in metafunc.fixturenames:
         names = releases(**marker.kwargs, chosen=metafunc.config.getoption("rabbitmq"))
@@ -57,7 +57,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what is for proofs; begin with what is ``long``: no worker is to be alone at the end."""
+    """Deselect tests of proofs; begin with tests marked as ``long``: no worker is to be alone at the end."""
     if not PROVING:
         config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("prove")])
         items[:] = [item for item in items if not item.get_closest_marker("prove")]
@@ -78,7 +78,7 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_unconfigure() -> None:
-    """Let all of it be collected: DuckDB complains at the end of a process of what is not."""
+    """Unfreeze all objects: DuckDB complains at the end of a process of objects that are not collected."""
     gc.unfreeze()
 
 
@@ -91,7 +91,7 @@ def session_folder(tmp_path_factory: pytest.TempPathFactory, request: pytest.Fix
 
 @pytest.fixture(scope="session")
 def rabbitmq_release(request: pytest.FixtureRequest) -> str:
-    """What a test runs on: one of `gateway.demo.installation.RELEASES`, or `INSTALLED`."""
+    """Return the release for a test: one of `gateway.demo.installation.RELEASES`, or `INSTALLED`."""
     release: str = getattr(request, "param", None) or request.config.getoption("rabbitmq") or INSTALLED
     return release
 
@@ -124,7 +124,7 @@ def rabbitmq_settings(rabbitmq_release: str) -> BrokerSettings:
 
 @pytest.fixture
 def start_rabbitmq(rabbitmq_settings: BrokerSettings) -> Iterator[Callable[[BrokerSettings], PrivateBroker]]:
-    """Starts a RabbitMQ with the given settings; it ends with the test."""
+    """Provide a function that starts a RabbitMQ with the given settings; it ends with the test."""
     debian = rabbitmq_settings.debian
     with ExitStack() as brokers:
         yield lambda settings: brokers.enter_context(PrivateBroker(settings=replace(settings, debian=debian)))
@@ -138,5 +138,5 @@ def own_rabbitmq(start_rabbitmq: Callable[[BrokerSettings], PrivateBroker]) -> P
 
 @pytest.fixture(scope="session", autouse=True)
 def folder_of_indexes(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Where `ServedRabbitMq` has its files: a worker ends without finalizers, and nothing may stay."""
+    """Set the folder of `ServedRabbitMq`: a worker ends without finalizers, and no file may stay."""
     os.environ["AMQP_GATEWAY_TEST_INDEXES"] = str(tmp_path_factory.mktemp("indexes"))

@@ -1,4 +1,4 @@
-"""How many examples Hypothesis makes: few and always the same ones, or many new ones.
+"""The number of Hypothesis's examples: few and always the same ones, or many new ones.
 
 ``quick`` is for every run: the same examples each time, so that a failure is the change's own.
 ``prove`` (environment variable ``PROVE=1``) searches: many examples, another seed each time, and a failure
@@ -13,14 +13,14 @@ import os
 from hypothesis import HealthCheck, settings
 
 PROVING = os.environ.get("PROVE") == "1"
-"""Whether this run makes large counts: tests that measure or repeat look here too."""
+"""Whether this run makes large counts; tests that measure or repeat use it too."""
 
 _QUICK_EXAMPLES = 25
 _PROVE_EXAMPLES = 5_000
 
 
 def examples() -> int:
-    """How many examples a property gets in this run unless it asks for something else."""
+    """Return the number of examples of a property in this run, unless it sets another one."""
     return _PROVE_EXAMPLES if PROVING else _QUICK_EXAMPLES
 
 

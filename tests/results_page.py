@@ -1,4 +1,4 @@
-"""Makes the page that ``make prove`` leaves in ``docs/results/`` from pytest's JUnit XML files.
+"""Writes the page that ``make prove`` leaves in ``docs/results/`` from pytest's JUnit XML files.
 
 The page says what was tried (commit, date, interpreters, components), how many tests of each folder passed,
 and each figure that a test recorded by pytest's ``record_property``. It names no machine and no user.
@@ -38,7 +38,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What one run of pytest said; ``outcomes`` counts by folder and outcome, ``seconds`` is wall time."""
+    """The result of a run of pytest; ``outcomes`` counts by folder and outcome, ``seconds`` is wall time."""
 
     interpreter: str
     seconds: float
@@ -49,14 +49,14 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """Where and of what the results are.
+    """The code and the machine of the results.
 
     Attributes:
         commit: of the checkout.
         code: hash of the folder ``gateway`` in it, which stays the same when commits are rebased:
-            ``git rev-parse COMMIT:gateway`` tells whether a commit has that code.
-        dirty: something was not committed, beside the documentation.
-        time: of the look.
+            ``git rev-parse COMMIT:gateway`` shows whether a commit has that code.
+        dirty: whether something was not committed, beside the documentation.
+        time: when these were determined.
         system: kind of the machine.
         components: names and versions.
     """
@@ -103,14 +103,14 @@ def _outcome(case: ET.Element) -> str:
 
 
 def _folder(module: str) -> str:
-    """``tests/dialects/qmf`` of ``tests.dialects.qmf.test_reader.TestReader``."""
+    """Return ``tests/dialects/qmf`` of ``tests.dialects.qmf.test_reader.TestReader``."""
     words = module.split(".")
     names = [index for index, word in enumerate(words) if word.startswith("test_")]
     return "/".join(words[: names[0]] if names else words)
 
 
 def render(surroundings: Surroundings, runs: Sequence[Run]) -> str:
-    """The page, in Markdown."""
+    """Return the page, in Markdown."""
     commit = surroundings.commit + (" with uncommitted changes" if surroundings.dirty else "")
     lines = [
         f"# {surroundings.time:%Y-%m-%d}, commit {surroundings.commit[:12]}",
@@ -161,7 +161,7 @@ def _command(*words: str) -> str:
 
 
 def look_around() -> Surroundings:
-    """The commit of the current folder's checkout, this machine's kind, and the components installed."""
+    """Return the current folder's commit, this machine's kind, and the components installed."""
     show = ("--show", "--showformat=${Package} ${Version}\n")
     installed = [_command("dpkg-query", *show, *COMPONENTS)]
     others = (root_of(debian) / "var/lib/dpkg" for debian in RELEASES.values())

@@ -1,4 +1,4 @@
-"""What the documents promise: sample configurations are valid, commands exist, files named are there."""
+"""The documents are right: sample configurations are valid, commands exist, files named are there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Python 3.11.2, which is Debian 12's, cannot do."""
+"""The limits of Python 3.11.2, which is Debian 12's."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 POSSESSIVE_GROUP = re.compile(r"(?<!\\)\)(?:[*+?]|\{\d*,?\d*\})\+")
-"""Of these Python before 3.11.5 keeps the place that a last, failed repetition had come to."""
+"""A possessive group: in it, Python before 3.11.5 keeps the position of a last, failed repetition."""
 
 FILES = sorted((Path(__file__).parents[1] / "gateway").rglob("*.py"))
 
 
 def texts(path: Path) -> Iterator[str]:
-    """All literals of a module."""
+    """Yield all literals of a module."""
     gc.disable()  # a finalizer that runs meanwhile fails Python 3.11's parser ("recursion depth mismatch")
     try:
         tree = ast.parse(path.read_text(encoding="utf-8"))

@@ -47,7 +47,7 @@ def state(tmp_path: Path) -> StateFolder:
 
 @contextmanager
 def running(program: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """A Python process that is killed at the end, and has said one line."""
+    """Run a Python process; kill it at the end."""
     command = [sys.executable, "-c", program, *arguments]
     with subprocess.Popen(  # noqa: S603  text from above
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -135,7 +135,7 @@ def test_one_that_cannot_be_read(state: StateFolder) -> None:
 
 @contextmanager
 def another_user(path: Path) -> Iterator[str]:
-    """Somebody who may not look into ``path``; whose it is."""
+    """Become a user who may not read ``path``; provide the name of its owner."""
     name = user_name(path.stat().st_uid)
     if os.geteuid():  # nobody can become another one: the owner is kept out
         path.chmod(0)

@@ -1,4 +1,4 @@
-"""Several coroutines as one: the first end decides, and nobody is left running."""
+"""Several coroutines as one: the first end decides, and none is left running."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What processes leave behind that are killed goes with the next one."""
+"""Folders of processes that were killed are removed by the next process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PROGRAM = "from gateway.temporary_folders import TemporaryFolder; folder = Tempo
 
 
 def run(then: str, place: Path) -> subprocess.CompletedProcess[str]:
-    """A process that makes a folder."""
+    """Run a process that makes a folder."""
     return subprocess.run(  # noqa: S603  what stands here
         [sys.executable, "-c", PROGRAM + then],
         env={**os.environ, "TMPDIR": str(place)},

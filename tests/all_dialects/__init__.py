@@ -1,1 +1,1 @@
-"""All dialects at once: what each kind of peer tells stands side by side in one gateway."""
+"""All dialects at once: the objects and events of each kind of peer stand side by side in one gateway."""

@@ -12,6 +12,6 @@ from tests.all_dialects.scene import Scene, scene
 
 @pytest.fixture(scope="module")
 def there(rabbitmq: PrivateBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
-    """Everything running."""
+    """Provide all peers and the gateway, running."""
     with scene(rabbitmq, tmp_path_factory.mktemp("all")) as running:
         yield running

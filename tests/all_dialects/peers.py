@@ -1,4 +1,4 @@
-"""Everybody whom the gateway manages but the RabbitMQ, and who hears its notifications, on one event loop."""
+"""All peers of the gateway but the RabbitMQ, and a receiver of its notifications, on one event loop."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from tests.components.open_amq import OpenAmq, open_amq
 from tests.components.ports import free_udp_port
 
 TRAPS: Final = "traps"
-"""Community of the notifications."""
+"""The community of the notifications."""
 
 
 @dataclass(frozen=True, slots=True)
 class Peers:
-    """All of them.
+    """The peers.
 
     Attributes:
-        openamq: what it manages.
-        openamq_broker: what it is on the wire.
+        openamq: the managed objects of the OpenAMQ.
+        openamq_broker: the OpenAMQ on the wire.
         qpid: a recorded Qpid broker on a RabbitMQ.
         cellar: an agent of AM01 there, as that is written down.
         traps: net-snmp's receiver.
@@ -43,7 +43,7 @@ class Peers:
     traps: TrapReceiver
 
     def notify(self, text: str) -> None:
-        """Have OpenAMQ tell something, which the one of 1.4 was not seen to do."""
+        """Make OpenAMQ send a notification, which the one of 1.4 was not seen to do."""
         for send in self.openamq.session.notify(Severity.WARNING, text):
             assert isinstance(send, Send)
             self.openamq_broker.publish(send.exchange, send.routing_key, send.body)
@@ -51,7 +51,7 @@ class Peers:
 
 @asynccontextmanager
 async def peers(broker: PrivateBroker, for_qpid: str, for_cellar: str, folder: Path) -> AsyncIterator[Peers]:
-    """They live until the context ends; each agent in a virtual host of its own."""
+    """Provide the peers, which live until the context ends; each agent has a virtual host of its own."""
     qpid = QpidBroker(broker, for_qpid)
     cellar = Am01Agent(broker, for_cellar, Revision.DESIGN_NOTES)
     cellar.put(1)

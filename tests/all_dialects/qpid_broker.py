@@ -52,7 +52,7 @@ _Record = TypeVar("_Record", ClassIndication, ObjectContent, EventIndication)
 
 
 class _Session:
-    """Of the broker's agent: answers, beats, and echoes what `echo` is called with."""
+    """The session of the broker's agent: it answers, sends heartbeats, and echoes the arguments of `echo`."""
 
     def __init__(self) -> None:
         self._known: Definitions = definitions(PEER)
@@ -72,10 +72,10 @@ class _Session:
         return self._tick(now)
 
     def suspend(self) -> None:
-        """Nothing waits."""
+        """Do nothing: no operation waits."""
 
     def handle(self, event: Event, now: int) -> list[Effect]:
-        """As of a session."""
+        """Handle an event, as a session does."""
         match event:
             case Delivery():
                 return self._receive(event, now)
@@ -131,7 +131,7 @@ class _Session:
 
 
 class QpidBroker(AgentOnLink):
-    """Lives on a RabbitMQ, and tells a recorded event when it is told to.
+    """A Qpid broker on a RabbitMQ, which sends a recorded event when a test asks for it.
 
     Attributes:
         called: names of the methods that were called.
@@ -144,21 +144,21 @@ class QpidBroker(AgentOnLink):
         self.called = self._session.called
 
     async def run(self) -> None:
-        """Be there until cancelled."""
+        """Run until cancelled."""
         await self.speak(*self._where)
 
     def tell(self, event: str) -> None:
-        """Tell an event of the recording, as of now."""
+        """Send an event of the recording, with the present time."""
         self.conversation.perform([self._session.event(event, CLOCK.now())])
 
 
 def _of_broker(records: list[Received], kind: type[_Record]) -> list[_Record]:
-    """Those of the broker's own package."""
+    """Return the records of the broker's own package."""
     return [one for one in records if isinstance(one, kind) and one.key.package == QPID]
 
 
 def _lasts(content: ObjectContent) -> bool:
-    """Whether an object is told: not what came and went by the hundred."""
+    """Return whether an object is reported: not one of the hundreds that came and went."""
     if content.key.name == "queue" and content.properties is not None:
         _, _, _, is_auto_delete, *_ = content.properties
         return not is_auto_delete

@@ -1,4 +1,4 @@
-"""One gateway with a source of every kind, its peers, and those who look at it: net-snmp, Java, the log."""
+"""One gateway with a source of every kind, its peers, and its clients: net-snmp, Java, the log."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from tests.components.rabbitmq import VirtualHost, new_virtual_host
 from tests.components.waiting import wait_until
 
 SOURCES: Final = {"rabbitmq": "rabbitmq", "qpid": "qmf", "cellar": "am01", "openamq": "cml", "plant": "ami"}
-"""Names and kinds."""
+"""The names and kinds of the sources."""
 QUEUE: Final = "side-by-side"
-"""Of the RabbitMQ; a name of its own, because other tests have queues there."""
+"""A queue of the RabbitMQ; it has a name of its own, because other tests have queues there."""
 APPLICATION: Final = "pump-7"
 
 
 @dataclass
 class Scene(OperatedGateway):
-    """Everything running.
+    """The running gateway and its peers.
 
     Attributes:
         site: the gateway's folder.
@@ -53,7 +53,7 @@ class Scene(OperatedGateway):
     _running: ExitStack = field(default_factory=ExitStack, repr=False)
 
     def start(self) -> None:
-        """Start the gateway and the application, and wait until all that peers tell is known."""
+        """Start the gateway and the application, and wait until all objects of the peers are known."""
         log = self.site.folder / f"gateway-{len(list(self.site.folder.glob('gateway-*')))}.log"
         gateway = self._running.enter_context(running("run", "--config", self.site.configuration, log=log))
         gateway.ready()
@@ -68,7 +68,7 @@ class Scene(OperatedGateway):
         self._running.close()
 
     def column(self, name: str) -> dict[str, set[str]]:
-        """What a column of a table of objects shows, by the name of the source."""
+        """Return the values of a column of a table of objects, by the name of the source."""
         sources = {key.rpartition(".")[2]: value for key, value in self.walk("agSourceName").items()}
         shown: dict[str, set[str]] = {}
         for instance, value in self.walk(name).items():
@@ -76,7 +76,7 @@ class Scene(OperatedGateway):
         return shown
 
     def all_are(self, name: str, value: str) -> None:
-        """Wait until all rows of a column show this."""
+        """Wait until all rows of a column have this value."""
         wait_until(lambda: set(self.walk(name).values()) == {value}, f"{name} is {value}")
 
     def until_all_logged(self, sources: Collection[str], condition: str) -> None:
@@ -100,7 +100,7 @@ class Scene(OperatedGateway):
 
 @contextmanager
 def scene(broker: PrivateBroker, folder: Path) -> Iterator[Scene]:
-    """Peers and gateway, as soon as the gateway knows all that they tell."""
+    """Provide peers and gateway, as soon as the gateway knows all objects of the peers."""
     site = new_site(folder)
     (folder / "plant.yaml").write_text(MAPPING, encoding="utf-8")
     with ExitStack() as stack:

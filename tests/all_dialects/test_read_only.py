@@ -1,6 +1,6 @@
-"""A gateway that may change nothing says to its peers what it needs to show them, and no more.
+"""A gateway that may change nothing sends to its peers only the requests that it needs to show them.
 
-All of it is heard: RabbitMQ traces what is published there, OpenAMQ and the application hear for themselves.
+All requests are received: RabbitMQ traces messages, OpenAMQ and the application record them themselves.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ pytestmark = pytest.mark.xdist_group("all-dialects")
 
 GATEWAY = Credentials.generate("onlooker")
 REVISIONS = {"asked": Revision.FEBRUARY_2008, "polled": Revision.MARCH_2008, "written": Revision.DESIGN_NOTES}
-"""Sources of kind am01, each with an agent that has an exchange of that name."""
+"""The sources of kind am01, each with an agent that has an exchange of that name."""
 ATTEMPTS = (
     ("invoke", "qpid/broker/amqp-broker", "echo", "sequence=1", "body=hello"),
     ("invoke", "asked/vat/v1", "drain", "amount=1"),
@@ -58,33 +58,33 @@ ALLOWED = {
     *(("polled", "agent", f"AM1{opcode}") for opcode in "PQSG"),
     ("written", "method.cellar.vat.probe", "AM01M"),  # whether it lives: there is no such method
 }
-"""What asks for something and changes nothing: exchange, routing key, mark and opcode."""
+"""The requests that change nothing: exchange, routing key, mark and opcode."""
 
 
 class HeardOpenAmq(OpenAmq):
-    """One that remembers what it is asked, by the kinds of requests."""
+    """An OpenAMQ that records the kinds of its requests."""
 
     def __init__(self) -> None:
         super().__init__()
         self.asked: set[type] = set()
 
     def receive(self, delivery: Delivery, now: int) -> list[Effect]:
-        """Note what it is, and answer."""
+        """Record the kind of the request, and answer it."""
         self.asked.add(type(read_message(delivery.body)))
         return super().receive(delivery, now)
 
 
 @dataclass(frozen=True)
 class Heard:
-    """Peers, and what the gateway publishes on their RabbitMQ."""
+    """The peers, and the messages of the gateway on their RabbitMQ."""
 
     openamq: HeardOpenAmq
     openamq_port: int
     published: set[tuple[str, str, str]] = field(default_factory=set)
-    """Exchange, routing key, and what the body begins with: the mark of a dialect and an opcode."""
+    """Exchange, routing key, and the begin of the body: the mark of a dialect and an opcode."""
 
     async def note(self, traced: AbstractIncomingMessage) -> None:
-        """Something was published in the virtual host."""
+        """Record a message that was published in the virtual host."""
         if traced.headers["user"] == GATEWAY.name:
             _, _, exchange = (traced.routing_key or "").partition(".")
             key, opcode = str(traced.headers["routing_keys"]), traced.body[:5].decode("latin-1")
@@ -96,7 +96,7 @@ class Heard:
 
 @asynccontextmanager
 async def peers(vhost: VirtualHost) -> AsyncIterator[Heard]:
-    """A Qpid broker and agents of three revisions in the virtual host, which is traced; an OpenAMQ."""
+    """Provide a Qpid broker and agents of three revisions in the traced virtual host, and an OpenAMQ."""
     there = vhost.broker, vhost.name
     agents = [Am01Agent(*there, one, exchange, GATEWAY.name) for exchange, one in REVISIONS.items()]
     for agent in agents:
@@ -121,20 +121,20 @@ async def peers(vhost: VirtualHost) -> AsyncIterator[Heard]:
 
 @dataclass(frozen=True, slots=True)
 class Onlooker(OperatedGateway):
-    """The gateway."""
+    """The gateway that may change nothing."""
 
     modules: ClassVar = ("AMQP-GATEWAY-OPENAMQ-MIB",)
     site: Site
 
     def refuses(self, *words: str) -> bool:
-        """Whether this command is not allowed; it must not be done."""
+        """Return whether this command is not allowed; it must not succeed."""
         code = self.command(*words).code
         assert code in {ExitCode.REFUSED, ExitCode.NOT_FOUND}, words
         return code is ExitCode.REFUSED
 
 
 def configured(folder: Path, vhost: VirtualHost, heard: Heard, ami_port: int) -> Onlooker:
-    """With get and set of AM01, and all else that a source can be allowed to do by its own configuration."""
+    """Configure get and set of AM01, and everything else that a source's own configuration can allow."""
     site = new_site(folder)
     amqp = {
         "url": f"amqp://127.0.0.1:{vhost.broker.ports.amqp}",
@@ -164,7 +164,7 @@ def configured(folder: Path, vhost: VirtualHost, heard: Heard, ami_port: int) ->
 
 @contextmanager
 def traced_user(vhost: VirtualHost) -> Iterator[None]:
-    """There is the gateway's user, who may do anything in the virtual host; what is published is traced."""
+    """Provide the gateway's user, with all rights in the virtual host, whose messages are traced."""
     vhost.broker.rabbitmqctl("trace_on", "-p", vhost.name)
     everything = {"configure": ".*", "write": ".*", "read": ".*"}
     with vhost.http() as http:

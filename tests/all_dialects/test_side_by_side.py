@@ -90,7 +90,7 @@ async def test_all_are_mbeans_of_one_virtual_machine(java: JmxClient) -> None:
 
 
 def test_a_limit_of_a_rabbitmq_is_set(there: Scene) -> None:
-    """By a method of the agent, named by the mapping."""
+    """SNMP sets it by a method of the agent, named by the mapping."""
     (row,) = (
         instance.partition(".")[2]
         for instance, name in there.walk("rmqVhostName").items()
@@ -102,7 +102,7 @@ def test_a_limit_of_a_rabbitmq_is_set(there: Scene) -> None:
 
 
 def test_a_setting_of_an_openamq_is_set(there: Scene) -> None:
-    """By a request of CML's own."""
+    """SNMP sets it by a request of CML's own."""
     (instance,) = there.walk("oamqConfigMonitor")
     there.set(instance, "=", "9")
     (shown,) = there.walk("oamqConfigMonitor").values()
@@ -111,7 +111,7 @@ def test_a_setting_of_an_openamq_is_set(there: Scene) -> None:
 
 
 def test_a_property_of_an_am01_agent_is_set(there: Scene) -> None:
-    """By our own layout of set, at a peer that is configured for it."""
+    """SNMP sets it by our own layout of set, at a peer that is configured for it."""
     (instance,) = there.walk("siteCellarVatCapacity")
     cellar = there.peers.is_.cellar
     before = len(cellar.done)
@@ -121,7 +121,7 @@ def test_a_property_of_an_am01_agent_is_set(there: Scene) -> None:
 
 
 async def test_settings_are_made_by_java(there: Scene, java: JmxClient) -> None:
-    """By a method of an agent, by a request of CML's for several settings, by set of an AM01 agent."""
+    """Java uses a method of an agent, a request of CML's for several settings, and set of an AM01 agent."""
     openamq = there.peers.is_.openamq
     config = await bean(java, "source=openamq,type=config")
     before = len(openamq.done)
@@ -152,7 +152,7 @@ async def test_what_an_openamq_cannot_carry_is_refused_to_java(there: Scene, jav
 
 
 def test_what_an_openamq_cannot_carry_is_refused_before_anything_begins(there: Scene) -> None:
-    """Also of a source that is captured, as all are here."""
+    """This also applies to a source that is captured, as all are here."""
     (monitor,) = there.walk("oamqConfigMonitor")
     before = len(there.peers.is_.openamq.done)
     refused = there.set(monitor, "=", "12", monitor.replace("Monitor", "Port"), "s", "a\tb")
@@ -238,7 +238,7 @@ EVENTS: dict[str, tuple[Callable[[Scene], None], str, str]] = {
     "openamq": (_notify, "notify", "disk is nearly full"),
     "plant": (_alert, "alert", "a1"),
 }
-"""What has each tell an event, what that is called, and what stands in its text."""
+"""The function that causes an event of each source, the event's name, and a part of its text."""
 
 
 @pytest.mark.parametrize("source", EVENTS)
@@ -279,7 +279,7 @@ def test_sparks_report_counts_all(there: Scene) -> None:
 
 
 def test_what_each_said_is_captured_and_says_the_same_again(there: Scene) -> None:
-    """Without any of the peers; also after a restart, with schemas from before and an event that was kept."""
+    """The replay needs no peers, also after a restart, with earlier schemas and an event that was kept."""
     replay_all(there)
     there.end()
     _tell(there)

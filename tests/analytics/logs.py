@@ -24,12 +24,12 @@ MINUTE = 60 * 10**9
 
 
 def text(time: dt.datetime) -> str:
-    """As on a line of the log."""
+    """Return the time as on a line of the log."""
     return f"{time:%Y-%m-%dT%H:%M:%S.%fZ}"
 
 
 def after(seconds: float) -> dt.datetime:
-    """So long after noon."""
+    """Return the time so many seconds after noon."""
     return NOON + dt.timedelta(seconds=seconds)
 
 
@@ -44,7 +44,7 @@ class WrittenLog:
 
     @property
     def path(self) -> str:
-        """As Spark takes it."""
+        """The path as Spark takes it."""
         return str(self.folder)
 
     def segment(self, records: Sequence[LogRecord], *, is_open: bool = False, tail: bytes = b"") -> Path:
@@ -63,7 +63,7 @@ class WrittenLog:
         return path
 
     def lake(self, records: Sequence[LogRecord]) -> Path:
-        """Write a segment and have it compacted; where its file lies."""
+        """Write a segment and compact it; return the path of its file."""
         first = self.next_seq
         path = self.segment(records)
         with Compactor(self.folder) as compactor:
@@ -72,14 +72,14 @@ class WrittenLog:
         return next((self.folder / "lake").rglob(f"{self.log_id}-{first:020}.parquet"))
 
     def copy(self, file: Path, name: str) -> Path:
-        """The same file of the lake once more, under another name."""
+        """Copy a file of the lake under another name."""
         return Path(shutil.copy(file, file.with_name(name)))
 
 
 def of_object(
     kind: RecordKind, seconds: float, row: int, class_name: str = "queue", name: str = ""
 ) -> LogRecord:
-    """What every record of an object has."""
+    """Return a record with the fields that every record of an object has."""
     return LogRecord(
         kind=kind,
         ingest_ts=text(after(seconds)),
@@ -98,7 +98,7 @@ def of_object(
 def told(
     record: LogRecord, sampled: float | None = None, absent: list[str] | None = None, /, **values: object
 ) -> LogRecord:
-    """With values, sampled so long after noon."""
+    """Return the record with these values, sampled so many seconds after noon."""
     sample = None if sampled is None else after(sampled)
     return replace(
         record,
@@ -110,7 +110,7 @@ def told(
 
 
 def counted(record: LogRecord, **deltas: Delta) -> LogRecord:
-    """With the way that counters went."""
+    """Return the record with these deltas of counters."""
     return replace(record, deltas=deltas)
 
 
@@ -131,7 +131,7 @@ def event(seconds: float, name: str, number: int, **fields: object) -> LogRecord
 
 
 def frame(spark: SparkSession, log: WrittenLog, records: Sequence[LogRecord]) -> DataFrame:
-    """The records as bronze has them, without the way through lake and commit lines."""
+    """Return the records as bronze has them, without the way through lake and commit lines."""
     lines = spark.read.schema(RECORD).json(str(log.segment(records)))
     return lines.where(F.col("kind") != COMMIT_KIND).withColumns(
         {"dt": F.to_date("ingest_ts"), "hour": F.hour("ingest_ts")}

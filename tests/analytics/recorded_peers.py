@@ -1,8 +1,8 @@
 """Peers of three dialects in one inventory, written to a log as a core writes it.
 
 The recorded OpenAMQ, whose shared queue then goes on; the recorded Qpid broker; and an application of AMI.
-Each is heard by its own session, as a source of one gateway, one after the other. An operator changes
-something at each.
+Each has its own session, as a source of one gateway, one after the other. An operator changes something at
+each.
 """
 
 from __future__ import annotations
@@ -52,24 +52,24 @@ START: Final = int(NOON.timestamp()) * SECOND
 Observe = Callable[[tuple[Observation, ...], int], None]
 
 SHARED: Final = 22
-"""Number of the OpenAMQ's queue ``q.shared``, which was recorded with 3 messages."""
+"""The number of the OpenAMQ's queue ``q.shared``, which was recorded with 3 messages."""
 
 POLLS: Final = 10
-"""So often it is looked at, a minute apart."""
+"""The number of polls of that queue, a minute apart."""
 
 MEGABYTES: Final = 2
-"""It gains with each."""
+"""The megabytes that it gains with each poll."""
 
 QPIDD: Final = "qpidd-0.34"
 PLAYED: Final = 58
-"""Seconds of the Qpid broker's recording: until 600 queues are made, which would take Spark long to count."""
+"""The seconds of the Qpid broker's recording: Spark would need long to count the 600 queues made after it."""
 
 FILLS: Final = 8
-"""So many minutes long the tank fills by 5 %, 50 litres each."""
+"""The number of minutes for which the tank fills by 5 %, 50 litres each."""
 
 
 class Gateway:
-    """An inventory, and the log's mirror of what it tells."""
+    """An inventory, and the log's mirror of its records."""
 
     def __init__(self, state: Path) -> None:
         self.now = START
@@ -85,7 +85,7 @@ class Gateway:
         self._operations = 0
 
     def add(self, name: str, kind: str) -> tuple[SourceInventory, Observe]:
-        """A source, and what is told of it: by a clock of its own, which begins when it tells first."""
+        """Add a source; return it and its observer, whose own clock begins with the first observations."""
         source = self.inventory.add_source(name, kind, 10_000)
         began: list[int] = []
 
@@ -97,14 +97,14 @@ class Gateway:
         return source, observe
 
     def passes(self, now: int) -> None:
-        """It is so late now."""
+        """Let time pass until ``now``."""
         while (due := self._mirror.wake_at) is not None and due <= now:
             self.now = max(self.now, due)
             self.records += with_all_fields(self._mirror.tick(self.now))
         self.now = max(self.now, now)
 
     def changes(self, kind: OperationKind, class_name: str, outcome: Outcome, what: str) -> None:
-        """Somebody changed something at the source that was added last."""
+        """Record a change by an operator at the source that was added last."""
         self._operations += 1
         record = OperationRecord(
             number=self._operations,
@@ -130,7 +130,7 @@ class Gateway:
 
 
 def write(log: WrittenLog, state: Path) -> int:
-    """Hear all peers, and write what is recorded of them; how many nanoseconds after noon that ends."""
+    """Run all peers, and write the records of them; return the end in nanoseconds after noon."""
     gateway = Gateway(state)
     _openamq(gateway)
     _qpid(gateway)
@@ -166,7 +166,7 @@ def _openamq(gateway: Gateway) -> None:
 
 
 def _gone_on(body: bytes, poll: int) -> bytes:
-    """The recorded queue, with 100 messages and 2 MB more in each poll, of which a consumer took 90."""
+    """Return the recorded queue with 100 messages and 2 MB more in each poll; a consumer took 90 of them."""
     for name, value in (
         ("messages_in", 3 + 100 * poll),
         ("messages_out", 90 * poll),

@@ -1,7 +1,7 @@
-"""Two hours of a shop's broker, told as the gateway records them, with a ledger of what is in it.
+"""Two hours of a shop's broker, as the gateway records them, with a ledger of the records.
 
-Every number follows from the constants here: which queues fill, who connects for how long, when the broker
-restarts, what alarm comes and goes, when nothing was heard.
+Every number follows from the constants here: the queues that fill, the users' connections and their
+durations, the restart of the broker, the alarm that comes and goes, the time without reports.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ RESTART = 3600
 """The broker is started again: counters begin again."""
 
 GAP = (3600, 3720)
-"""Nothing was heard of the broker."""
+"""The begin and end of a time without reports from the broker."""
 
 STORM_BEGIN = 5400
 STORM_MINUTES = 3
@@ -34,10 +34,10 @@ ALARMS = (1000, 1400, 1800, 2200)
 ALARM_SECONDS = 120
 
 SHORT_LIVED = 10
-"""Queues that live for half a second."""
+"""The number of queues that live for half a second."""
 
 USERS = {"web": (30, 20.0), "batch": (6, 600.0), "probe": (40, 0.25)}
-"""Connections of each user, and how long each lasts: one begins every three minutes."""
+"""The connections of each user, and the duration of each: one begins every three minutes."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ COUNTERS = {
 
 @dataclass
 class Ledger:
-    """What was told."""
+    """The counts of everything that was recorded."""
 
     kinds: Counter[str] = field(default_factory=Counter)
     created: Counter[str] = field(default_factory=Counter)
@@ -92,7 +92,7 @@ class Ledger:
 
 
 def segments() -> tuple[list[list[LogRecord]], Ledger]:
-    """The records of each segment, and what is in all of them."""
+    """Return the records of each segment, and the ledger of all of them."""
     everything = sorted(_happenings(), key=lambda pair: pair[0])
     ledger = Ledger()
     found: list[list[LogRecord]] = []
@@ -161,7 +161,7 @@ def _source(seconds: float, state: str) -> LogRecord:
 
 
 def _traffic(queue: Queue) -> Iterator[tuple[float, LogRecord]]:
-    """A sample each minute, a second before it is recorded; none while nothing is heard."""
+    """Yield a sample each minute, a second before it is recorded; none in the time without reports."""
     counted = dict.fromkeys(COUNTERS, 0)
     sampled = 0
     for at in range(60, END, 60):

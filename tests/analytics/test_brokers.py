@@ -1,4 +1,4 @@
-"""Two sources that read one broker are told, and counted once."""
+"""Two sources that read one broker are reported, and counted once."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def found(
     names: dict[Reader, str] | None = None,
     nodes: dict[Reader, list[RunningNode]] | None = None,
 ) -> list[tuple[list[Reader], list[Reader]]]:
-    """Of each broker its sources, and those that are counted."""
+    """Return the sources of each broker, and those that are counted."""
     told_brokers: list[Broker] = brokers(rows, names or {}, nodes or {})
     return [(broker.readers, broker.counted) for broker in told_brokers]
 

@@ -29,7 +29,7 @@ TYPES: dict[str, DataType] = {
     "BOOLEAN": BooleanType(),
     "VARCHAR[]": ArrayType(StringType()),
 }
-"""What DuckDB's types are to Spark."""
+"""Spark's types by DuckDB's types."""
 
 DAY = Period(NOON - dt.timedelta(hours=12), NOON + dt.timedelta(hours=12))
 
@@ -45,7 +45,7 @@ def seqs(found: Bronze) -> list[int]:
 
 
 def test_the_form_is_that_of_the_log() -> None:
-    """Of a record, of the lake and of what Spark reads: the same fields, in order, with the same types."""
+    """A record, the lake and Spark's schema have the same fields, in order, with the same types."""
     fields = [field.encode_name for field in msgspec.structs.fields(LogRecord)]
     assert RECORD.fieldNames() == ["log_id", "seq", *fields]
     told = [(field.name, field.dataType) for field in RECORD.fields]

@@ -1,4 +1,4 @@
-"""``amqp-gateway analytics`` as an operator calls it, and what it says where something is missing."""
+"""``amqp-gateway analytics`` as an operator calls it, and its messages where something is missing."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NOON_HOURS = ("--from", "2026-11-20T11:00", "--to", "2026-11-20T13:00")
 
 
 def java(folder: Path, version: str) -> Path:
-    """A folder whose ``java`` says that it is of this version."""
+    """Return a folder whose ``java`` prints this version."""
     program = folder / "bin" / "java"
     program.parent.mkdir(parents=True)
     program.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\" 2026-10-20' >&2\n")
@@ -40,7 +40,7 @@ def java(folder: Path, version: str) -> Path:
 def test_a_report_is_printed_drawn_and_kept(
     spark: SparkSession, log: WrittenLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In the tests' own Spark; that the command starts one is seen where its driver is killed."""
+    """The tests' own Spark is used here; the command's own Spark is tested where its driver is killed."""
     log.lake([told(of_object(RecordKind.CREATE, 1, 1, name="orders"), 1, messages=7), event(2, "alarm", 1)])
     started: list[SparkSettings] = []
 

@@ -1,4 +1,4 @@
-"""Stretches of seq: arithmetic that is held against sets of numbers."""
+"""Stretches of seq: arithmetic that is compared with sets of numbers."""
 
 from __future__ import annotations
 

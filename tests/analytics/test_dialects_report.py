@@ -1,4 +1,4 @@
-"""The report of peers of several dialects, held against what was counted in their recordings by hand."""
+"""The report of peers of several dialects, compared with counts made by hand in their recordings."""
 
 from __future__ import annotations
 

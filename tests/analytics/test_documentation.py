@@ -1,4 +1,4 @@
-"""What ``docs/analytics.md`` says of tables, options and code, held against them."""
+"""The tables, options and code of ``docs/analytics.md`` are right."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``docs/event-log.md`` says of Spark, tried as it stands there."""
+"""The code for Spark in ``docs/event-log.md`` works as it stands there."""
 
 from __future__ import annotations
 

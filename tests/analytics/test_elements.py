@@ -1,4 +1,4 @@
-"""What a report takes for a queue's messages in and out, held against the shipped mappings."""
+"""The elements that a report takes for a queue's messages in and out, compared with the shipped mappings."""
 
 from __future__ import annotations
 

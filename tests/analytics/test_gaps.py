@@ -1,4 +1,4 @@
-"""Whom a gap concerns: all sources, but those that tell themselves what they missed."""
+"""The sources that a gap concerns: all except those that report themselves what they missed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Objects in a picture are told apart in as few words as that takes."""
+"""The labels of objects in a picture distinguish them in as few words as possible."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stream from the lake to tables: each record once, whatever comes twice, late, or is killed."""
+"""The stream from the lake to tables: each record once, despite repetition, delay and kills."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def segment(number: int) -> list[LogRecord]:
 
 
 def name(number: int) -> str:
-    """Of the queue of a segment."""
+    """Return the id of the queue of a segment."""
     return f"rabbitmq/rabbitmq:queue/{number}"
 
 
@@ -87,7 +87,7 @@ def publish(spark: SparkSession, log: WrittenLog, output: Path, files: int = 64)
 
 
 def foreign_counts(output: Path) -> dict[str, tuple[int, int]]:
-    """Rows, and different ones, of each table, as a reader counts who knows nothing of Spark."""
+    """Return the rows, and the different ones, of each table, counted without Spark."""
     return {
         table: duckdb.read_parquet(str(output / table / "*/*/*.parquet"))
         .aggregate(f"count(*), count(DISTINCT ({key}))")

@@ -134,7 +134,7 @@ def test_what_flowed_is_spread_over_the_time_it_took(made: Report) -> None:
     ids="{}h".format,
 )
 def test_steps_are_as_fine_as_the_log_is_short(hours: float, step: int) -> None:
-    """Whatever was asked for: ``--last`` is a day where nobody says otherwise, also of a log of a minute."""
+    """The asked period does not matter: ``--last`` is a day by default, also for a log of a minute."""
     asked = Period(after(-1000 * 86_400), after(1000 * 86_400))
     drawn = drawn_of(asked, {"begin": after(0.5), "end": after(hours * 3600 - 0.5)})
     assert drawn == Period(NOON, after(hours * 3600))

@@ -1,4 +1,4 @@
-"""What belongs in the list of numbers that grow: no settings, no clocks, no counters."""
+"""The elements in the list of numbers that grow: no settings, no clocks, no counters."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PUMP = (
     {"name": "level", "group": "statistic", "type": "u64", "kind": "gauge"},
     {"name": "delay", "group": "statistic", "type": "u64", "kind": "gauge", "unit": "ms"},
 )
-"""A class: what may grow or not are the last two."""
+"""A class; its last two elements may grow or not."""
 
 SESSION = (
     {"name": "nextOutgoingId", "group": "statistic", "type": "u32", "kind": "gauge"},
@@ -47,7 +47,7 @@ def schema(package: str, class_name: str, elements: tuple[dict[str, str], ...]) 
 
 
 def pump(seconds: int, started: int = -5000, row: int = 1) -> LogRecord:
-    """A pump whose numbers all go up, that was started so long after noon."""
+    """Return a pump whose numbers all go up, and that was started so many seconds after noon."""
     record = told(
         of_object(RecordKind.UPDATE, seconds, row, "Pump"),
         seconds,

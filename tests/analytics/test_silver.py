@@ -1,4 +1,4 @@
-"""Silver: what records tell, by subject, worked out by hand."""
+"""Silver: the contents of records, by subject, worked out by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is believed, who is silent, and who is not there any more."""
+"""The trusted, silent and absent agents of sources."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def agent(seconds: float, name: str, state: str) -> LogRecord:
 
 
 def stood(spark: SparkSession, log: WrittenLog, records: list[LogRecord]) -> dict[object, tuple[object, ...]]:
-    """By agent, at 400 s: its state, whether it is silent, how often it fell so, and for how long in all."""
+    """Return each agent's state at 400 s, whether it is silent, how often it fell silent, and the seconds."""
     written = frame(spark, log, records)
     found = silence(silver.source_states(written), silver.shown_since(written), after(400))
     columns = ("state", "silent", "times", "silent_seconds")

@@ -1,1 +1,1 @@
-"""Applications that speak AMI, over real sockets, seen by SNMP, JMX, the command line and the event log."""
+"""Applications that use AMI over real sockets, as shown by SNMP, JMX, the command line and the event log."""

@@ -1,4 +1,4 @@
-"""A gateway that applications tell of themselves, for the tests of a module."""
+"""A gateway to which applications report, for the tests of a module."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.components.waiting import wait_until
 
 @pytest.fixture(scope="module")
 def plant(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plant]:
-    """One that runs, with JMX."""
+    """Provide a running plant with JMX."""
     plant = new_plant(tmp_path_factory.mktemp("plant"), jmx=True)
     with plant.running():
         wait_until(lambda: plant.source().get("state") == "synchronised", "it listens")

@@ -1,4 +1,4 @@
-"""A gateway with a source of kind ami, and what sees what applications tell it."""
+"""A gateway with a source of kind ami, and access to its front ends."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ class Plant(OperatedGateway):
 
     Attributes:
         site: its folder.
-        port: where applications connect.
-        jmx_port: of the loopback.
+        port: the port at which applications connect.
+        jmx_port: the port of JMX on loopback.
     """
 
     modules: ClassVar = ("AMQP-GATEWAY-AMI-MIB", "AMQP-GATEWAY-SITE-MIB")
@@ -55,7 +55,7 @@ class Plant(OperatedGateway):
 
     @contextmanager
     def running(self, *command: str) -> Iterator[RunningCommand]:
-        """The gateway, or the process of it that is named, until the block ends."""
+        """Run the gateway, or the given command of it, until the block ends."""
         words = command or ("run",)
         log = self.site.folder / "gateway.log"
         with running(*words, "--config", self.site.configuration, log=log) as gateway:
@@ -64,22 +64,22 @@ class Plant(OperatedGateway):
 
     @contextmanager
     def application(self, name: str, more: str = "") -> Iterator[Application]:
-        """One that has logged in."""
+        """Provide an application that has logged in."""
         with connected(self.port) as application:
             application.log_in(name, more)
             yield application
 
     def source(self) -> dict[str, Any]:
-        """What the gateway says of the source; nothing where it says nothing."""
+        """Return the gateway's description of the source; empty where there is none."""
         return self.sources().get(SOURCE, {})
 
     def values(self, path: str) -> dict[str, Any]:
-        """What the gateway shows of an object (``ami:Tank/pump-7|t1``); nothing where there is none."""
+        """Return the shown values of an object (``ami:Tank/pump-7|t1``); empty where there is none."""
         return self.shown(f"{SOURCE}/{path}")
 
 
 def new_plant(folder: Path, *, jmx: bool = False, **settings: object) -> Plant:
-    """A gateway that was never run, with a mapping of its operator's own."""
+    """Return a gateway that was never run, with a mapping of its operator's own."""
     site = new_site(folder)
     plant = Plant(site, free_tcp_port(), free_tcp_port())
     (folder / "plant.yaml").write_text(MAPPING, encoding="utf-8")
@@ -88,7 +88,7 @@ def new_plant(folder: Path, *, jmx: bool = False, **settings: object) -> Plant:
 
 
 def configure(plant: Plant, *, jmx: bool = False, **settings: object) -> None:
-    """Write the configuration; ``settings`` are more of the source's."""
+    """Write the configuration; ``settings`` are further settings of the source."""
     who = f"cli:{getpass.getuser()}"
     source: Mapping[str, object] = {"kind": "ami", "listen": f"127.0.0.1:{plant.port}", **settings}
     plant.site.configure(

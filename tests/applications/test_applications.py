@@ -1,4 +1,4 @@
-"""What an application says on a socket, and what SNMP, JMX and the command line show of it."""
+"""The messages of an application on a socket are shown in SNMP, JMX and the command line."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DRAIN = (
 
 @pytest.fixture
 async def jmx(plant: Plant, tmp_path: Path) -> AsyncIterator[JmxClient]:
-    """A Java client of the gateway."""
+    """Provide a Java client of the gateway."""
     password = plant.site.state.secret("jmx-monitor")
     address = f"127.0.0.1:{plant.jmx_port}"
     async with await JmxClient.connect(tmp_path / "client.jar", address, "monitor", password) as client:
@@ -91,7 +91,7 @@ async def test_attributes_of_an_mbean_grow_and_columns_stay(plant: Plant, jmx: J
 
 @contextmanager
 def answering(application: Application) -> Iterator[None]:
-    """The application drains a tank when it is asked to, once."""
+    """Let the application drain a tank once, when it is requested."""
 
     def answer() -> None:
         request = application.hears(r'E.*\|I="([^"]+)".*\|why="cleaning"')[1]

@@ -1,4 +1,4 @@
-"""A fault of ours in a source that applications tell: nothing that they told is lost by it."""
+"""An internal fault in a source of applications loses none of the data that they reported."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.components.waiting import wait_until
 
 
 class FaultySession(RelaySession):
-    """Has a fault."""
+    """A session that fails on messages with the word "fault"."""
 
     def handle(self, event: Event, now: int) -> list[Effect]:
         if isinstance(event, BytesReceived) and b"fault" in event.octets:
@@ -29,7 +29,7 @@ class FaultySession(RelaySession):
 
 
 def provoke(plant: Plant) -> None:
-    """An application tells two tanks, and then what we cannot bear."""
+    """Report two tanks from an application, and then a message that causes the fault."""
     wait_until(lambda: plant.source().get("state") == "synchronised", "the source listens")
     with plant.application("pump-7") as application:
         application.say('O|T="Tank"|I="t1"|level=42|state="open"|raw="AQID"U', 'O|T="Tank"|I="t2"|level=7')
@@ -39,7 +39,7 @@ def provoke(plant: Plant) -> None:
 
 
 def come_back(plant: Plant) -> None:
-    """It connects again, and changes one tank in part."""
+    """Connect the application again, and change one tank in part."""
     wait_until(lambda: plant.source().get("state") == "synchronised", "the source began again")
     with plant.application("pump-7") as application:
         application.say('O|T="Tank"|I="t1"|level=43')

@@ -1,4 +1,4 @@
-"""What stays of applications over a restart of the gateway, and an address that is taken."""
+"""The state of applications over a restart of the gateway, and an address that is in use."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ COLUMNS = ("siteAmiTankObject", "siteAmiTankLevel", "siteAmiTankState", "siteAmi
 
 
 def kill(gateway: RunningCommand) -> None:
-    """End all its processes at once, without a word."""
+    """Kill all processes of the gateway at once."""
     supervisor = psutil.Process(gateway.process.pid)
     for process in (*supervisor.children(recursive=True), supervisor):
         process.kill()

@@ -1,4 +1,4 @@
-"""Who may speak to the gateway as an application."""
+"""The authentication of applications by the gateway."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.components.waiting import wait_until
 
 
 def client(authority: Authority, own: Certificate | None = None) -> ssl.SSLContext:
-    """What an application needs to trust the gateway, and to be trusted by it."""
+    """Return the TLS context of an application, with its own certificate if one is given."""
     context = ssl.create_default_context(cafile=authority.own.certificate)
     if own is not None:
         context.load_cert_chain(own.certificate, own.key)
@@ -20,7 +20,7 @@ def client(authority: Authority, own: Certificate | None = None) -> ssl.SSLConte
 
 
 def is_answered(plant: Plant, context: ssl.SSLContext) -> bool:
-    """Whether a login is answered, over TLS; the connection may be ended at any time."""
+    """Return whether a login is answered, over TLS; the connection may be ended at any time."""
     try:
         with connected(plant.port, context) as stranger:
             stranger.say('L|I="pump-7"')

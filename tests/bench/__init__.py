@@ -1,5 +1,5 @@
-"""Benchmarks: what we do beside others who do the same, in the same rounds on the same machine.
+"""Benchmarks: the gateway beside other programs of the same purpose, in the same rounds on one machine.
 
-Here lives what every benchmark needs: rounds, readings, rows, the page. What is compared, and how, lives in a
-folder or module for each benchmark; `tests.bench.benchmarks` names them all.
+This package has the common parts of all benchmarks: rounds, readings, rows, the page. Each benchmark has a
+folder or module of its own; `tests.bench.benchmarks` names them all.
 """

@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None, benchmarks: Sequence[Benchmark]
 
 
 def measure(benchmark: Benchmark, rounds: int, *, quick: bool) -> Section:
-    """Run one benchmark and print what it finds."""
+    """Run one benchmark and print its results."""
     _say(f"{benchmark.title} ({benchmark.name})")
     surroundings = look_around()
     start = time.monotonic()
@@ -68,7 +68,7 @@ def measure(benchmark: Benchmark, rounds: int, *, quick: bool) -> Section:
 
 
 def _keep(docs: Path, benchmarks: Sequence[Benchmark], name: str, section: Section) -> None:
-    """Put a section in the place of its former one, on the page and in the file that the page is made of."""
+    """Replace a section on the page and in the file from which the page is made."""
     file = _kept_in(docs)
     file.parent.mkdir(parents=True, exist_ok=True)
     sections = {**read_sections(file), name: section}
@@ -89,7 +89,7 @@ def _line(row: Row) -> str:
 
 
 def _processor() -> str:
-    """The kind of processor, as Linux names it."""
+    """Return the model of the processor, as Linux names it."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:

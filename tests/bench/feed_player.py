@@ -1,4 +1,4 @@
-"""The core's side of a feed whose octets are made before anything is measured."""
+"""The core's side of a feed whose octets are made before the measurement."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from gateway.feed.records import Batch, Hello, Record, SnapshotBegan, SnapshotEn
 from tests.components.waiting import DEADLINE
 
 BATCH_RECORDS: Final = 50
-"""In one batch: as many objects as a body of QMF tells at most."""
+"""The number of records in one batch: as many objects as a body of QMF has at most."""
 
 _EPOCH: Final = 1
 
 
 def frames(records: Iterable[Record]) -> bytes:
-    """The octets of batches that tell these records."""
+    """Return the octets of batches with these records."""
     waiting = tuple(records)
     starts = range(0, len(waiting), BATCH_RECORDS)
     return b"".join(encode(Batch(_EPOCH, 1, waiting[start : start + BATCH_RECORDS])) for start in starts)
 
 
 class FeedPlayer:
-    """Lets one north in, and sends it what it is told to, as fast as that takes it.
+    """A server that accepts one front end, and sends it the given frames as fast as it reads them.
 
     Args:
-        path: of the socket, as the north's configuration has it.
+        path: the path of the socket, as in the front end's configuration.
     """
 
     def __init__(self, path: Path) -> None:
@@ -50,10 +50,10 @@ class FeedPlayer:
             self._north.close()
 
     def begin(self, snapshot: Iterable[Record]) -> None:
-        """Wait for the north, and tell it everything there is.
+        """Wait for the front end, and send it a whole snapshot.
 
         Raises:
-            TimeoutError: it does not come.
+            TimeoutError: the front end does not connect.
         """
         self._north, _ = self._listener.accept()
         self._north.settimeout(DEADLINE)
@@ -62,10 +62,10 @@ class FeedPlayer:
         self.send(encode(hello) + encode(began) + frames(snapshot) + encode(ended))
 
     def send(self, octets: bytes) -> None:
-        """Send frames; returns when the last octets are with the kernel.
+        """Send frames; return when the last octets are with the kernel.
 
         Raises:
-            OSError: the north is gone, or takes nothing any more.
+            OSError: the front end is gone, or does not read.
         """
         assert self._north is not None, "the north is let in by begin"
         self._north.sendall(octets)

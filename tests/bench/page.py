@@ -1,7 +1,7 @@
-"""The page of benchmarks: texts that people write around tables and plots that are measured.
+"""The page of benchmarks: texts written by hand around tables and plots that are measured.
 
 ``texts/introduction.md`` opens the page; ``texts/<name>.md`` is the section of a benchmark, with a line
-``{results}`` where its results come. What is written there outlasts every run.
+``{results}`` in the place of its results. These texts outlast every run.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _LARGE, _MIDDLING = 1000, 10
 
 
 def write_page(folder: Path, benchmarks: Sequence[Benchmark], sections: Mapping[str, Section]) -> Path:
-    """Write ``benchmarks.md`` and its plots below a folder of documentation; those not measured are left out.
+    """Write ``benchmarks.md`` and its plots below a folder of documentation, without unmeasured benchmarks.
 
     Raises:
-        OSError: a text is missing, or something cannot be written.
-        ValueError: the text of a section does not say where its results come.
+        OSError: a text is missing, or a file cannot be written.
+        ValueError: the text of a section has no place for its results.
     """
     parts = [_text("introduction")]
     plots = folder / "_static"
@@ -50,7 +50,7 @@ def write_page(folder: Path, benchmarks: Sequence[Benchmark], sections: Mapping[
 
 
 def draw(path: Path, rows: Sequence[Row]) -> None:
-    """A bar for each row, from 1 to the ratio; a dot for each round. The scale is logarithmic."""
+    """Draw a bar for each row, from 1 to the ratio, and a dot for each round. The scale is logarithmic."""
     # The same rows make the same octets: no date, no random names, and text instead of outlines of letters.
     with rc_context({"svg.hashsalt": "benchmark", "svg.fonttype": "none", "font.family": "sans-serif"}):
         plot = Plot(figsize=(8, 1.1 + 0.32 * len(rows)), layout="constrained")
@@ -68,7 +68,7 @@ def draw(path: Path, rows: Sequence[Row]) -> None:
 
 
 def table(rows: Sequence[Row]) -> str:
-    """The rows as a Markdown table."""
+    """Return the rows as a Markdown table."""
     lines = ["| case | peer | unit | ours | peer's | ratio | rounds |", "|" + " --- |" * 7]
     lines += [
         f"| `{row.name}` | {row.peer_name} | {row.unit} | {shown(row.ours)} | {shown(row.peer)} "
@@ -79,14 +79,14 @@ def table(rows: Sequence[Row]) -> str:
 
 
 def shown(value: float) -> str:
-    """A reading with as many digits as are worth reading."""
+    """Return a reading with as many digits as are significant."""
     if value >= _LARGE:
         return f"{value:,.0f}"
     return f"{value:.1f}" if value >= _MIDDLING else f"{value:.3g}"
 
 
 def told_noise(noise: Mapping[str, float]) -> str:
-    """In a sentence: how far apart the fixed loops were, and the readings of the most unsteady sides."""
+    """Return a sentence with the spreads of the fixed loops and of the readings of the least steady sides."""
     fixed = [f"{name} {value:.0%}" for name, value in noise.items() if name.startswith("fixed loop")]
     others = sorted(((value, name) for name, value in noise.items() if not name.startswith("fixed loop")))
     loudest = [f"{name} {value:.0%}" for value, name in others[: -_LOUDEST - 1 : -1]]

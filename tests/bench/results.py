@@ -19,17 +19,17 @@ _VERSION: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """What one run of a benchmark found.
+    """The results of one run of a benchmark.
 
     Attributes:
         measured: date and time in UTC, ``2026-11-20 14:50``.
-        commit: of the checkout, with a word about changes that were not committed.
+        commit: of the checkout, with a note about uncommitted changes.
         system: kind of machine.
-        rounds: how many there were.
-        seconds: how long it took.
-        noise: as `tests.bench.run.Run.noise`.
-        figures: without a peer.
-        rows: with one.
+        rounds: the number of rounds.
+        seconds: the duration.
+        noise: see `tests.bench.run.Run.noise`.
+        figures: the results without a peer.
+        rows: the results with a peer.
     """
 
     measured: str
@@ -43,10 +43,10 @@ class Section:
 
 
 def merge_rows(path: Path, rows: Iterable[Row]) -> None:
-    """Write a list of rows; those of a file that is there stay, but for rows of the same name and peer.
+    """Write a list of rows; an existing file keeps its rows of other names or peers.
 
     Raises:
-        ValueError: the file is there, and is no list of rows.
+        ValueError: the file exists, and is no list of rows.
     """
     try:
         former = json.loads(path.read_bytes())
@@ -60,10 +60,10 @@ def merge_rows(path: Path, rows: Iterable[Row]) -> None:
 
 
 def read_sections(path: Path) -> dict[str, Section]:
-    """The sections of a file, by benchmark; none where there is no file.
+    """Return the sections of a file, by benchmark; none if there is no file.
 
     Raises:
-        ValueError: it is no such file.
+        ValueError: it is no file of sections.
     """
     try:
         octets = path.read_bytes()
@@ -76,7 +76,7 @@ def read_sections(path: Path) -> dict[str, Section]:
 
 
 def write_sections(path: Path, sections: Mapping[str, Section]) -> None:
-    """Replace the file."""
+    """Replace the file by these sections."""
     written = {
         name: {**asdict(section), "rows": [row.as_json() for row in section.rows]}
         for name, section in sections.items()

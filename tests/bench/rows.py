@@ -1,4 +1,4 @@
-"""Readings of two sides, taken in turns, and the rows that they make."""
+"""Readings of two sides, taken in turns, and the rows that result from them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 OURS: Final = "ours"
-"""The side that is ours; any other is a name out of `PEERS`."""
+"""Our side; every other side is a name in `PEERS`."""
 
 PEERS: Final = (
     "net-snmp",
@@ -25,13 +25,13 @@ PEERS: Final = (
     "management-page",
     "unwatched",
 )
-"""What we are measured beside."""
+"""The peers with which we are compared."""
 
 JsonRow: TypeAlias = "dict[str, str | float | list[float]]"
 
 
 class Reading(enum.Enum):
-    """What a number says: the time or processor time that one thing takes, or how many are done in a time."""
+    """The meaning of a reading: the (processor) time of one operation, or the number of them in a time."""
 
     COST = "cost"
     RATE = "rate"
@@ -39,7 +39,7 @@ class Reading(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What both sides do: the row's name, what its readings are in, and whether less of that is faster."""
+    """An operation of both sides: the row's name, the unit of its readings, and their meaning."""
 
     name: str
     unit: str
@@ -66,7 +66,7 @@ class Row:
     runs: tuple[float, ...]
 
     def as_json(self) -> JsonRow:
-        """The row as it stands in files: its attributes, and that a higher ratio is better."""
+        """Return the row as in files: its attributes, and that a higher ratio is better."""
         return {
             "name": self.name,
             "ours": self.ours,
@@ -80,13 +80,13 @@ class Row:
 
 
 def row(case: Case, peer_name: str, ours: Sequence[float], peers: Sequence[float]) -> Row:
-    """The row of readings taken in turns: each of ours belongs to the peer's of the same round.
+    """Return the row of readings taken in turns: each of ours belongs to the peer's of the same round.
 
     An even number of rounds has two medians; the lower one is taken.
 
     Raises:
-        ValueError: there are none, more of one side than of the other, one that is not above 0, or a peer
-            that is not in `PEERS`.
+        ValueError: there are no readings, more of one side than of the other, one that is not above 0, or a
+            peer that is not in `PEERS`.
     """
     if peer_name not in PEERS:
         raise ValueError(f"{case.name}: no such peer: {peer_name!r}")
@@ -103,17 +103,17 @@ def row(case: Case, peer_name: str, ours: Sequence[float], peers: Sequence[float
 
 
 class Readings:
-    """What was read, by case and side, in the order of rounds."""
+    """The readings by case and side, in the order of rounds."""
 
     def __init__(self) -> None:
         self._values: dict[Case, dict[str, list[float]]] = {}
 
     def add(self, case: Case, side: str, value: float) -> None:
-        """One reading of `OURS` or a peer; once for each side in every round."""
+        """Add one reading of `OURS` or a peer; once for each side in every round."""
         self._values.setdefault(case, {}).setdefault(side, []).append(value)
 
     def rows(self) -> list[Row]:
-        """A row for each case and peer, in the order of their first readings. Raises as `row`."""
+        """Return a row for each case and peer, in the order of their first readings. Raises as `row`."""
         return [
             row(case, peer, sides.get(OURS, []), values)
             for case, sides in self._values.items()
@@ -122,7 +122,7 @@ class Readings:
         ]
 
     def spreads(self) -> Mapping[str, float]:
-        """How far the readings of each side are apart (`spread`), by ``<case> <side>``."""
+        """Return the `spread` of the readings of each side, by ``<case> <side>``."""
         return {
             f"{case.name} {side}": spread(values)
             for case, sides in self._values.items()
@@ -131,5 +131,5 @@ class Readings:
 
 
 def spread(values: Sequence[float]) -> float:
-    """The distance of the largest and the smallest value, as a part of their median."""
+    """Return the distance of the largest and the smallest value, as a part of their median."""
     return (max(values) - min(values)) / statistics.median(values)

@@ -1,4 +1,4 @@
-"""One run of a benchmark: its rounds, what is read in them, and how steady the machine is meanwhile."""
+"""One run of a benchmark: its rounds, their readings, and the steadiness of the machine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Final, Protocol, TypeAlias
 from tests.bench.rows import Case, Readings, Row, spread
 
 Say: TypeAlias = Callable[[str], None]
-"""Told in one line each what goes on."""
+"""A function that receives each line of progress."""
 
 _SPIN_TURNS: Final = 1_000_000
 _SECONDS: Final = 400.0
@@ -19,25 +19,25 @@ _SECONDS: Final = 400.0
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """Something measured that has no peer, such as memory: ``value`` with its unit, as people read it."""
+    """A result that has no peer, such as memory: ``value`` is a text with its unit."""
 
     name: str
     value: str
 
 
 class Run:
-    """What a `Benchmark` measures with.
+    """The state of one run of a `Benchmark`.
 
     Args:
-        rounds: how often each side has its turn.
-        quick: whether only the way is tried, with counts so small that the figures mean nothing.
-        folder: for what the benchmark makes; empty, and removed afterwards.
-        say: told what goes on.
+        rounds: the number of turns of each side.
+        quick: whether this is only a trial, with counts so small that the figures mean nothing.
+        folder: for the files of the benchmark; empty, and removed afterwards.
+        say: receives the lines of progress.
         seconds: after the first one no round begins that would end later than this.
 
     Attributes:
-        figures: as `figure` left them.
-        done: how many rounds there were.
+        figures: those added by `figure`.
+        done: the number of rounds so far.
     """
 
     def __init__(
@@ -54,10 +54,10 @@ class Run:
         self._spins: list[tuple[float, float]] = []
 
     def rounds(self, reserve: float = 0.0) -> Iterator[int]:
-        """Each round's number, from 0. The machine's steadiness is measured before each and after the last.
+        """Yield each round's number, from 0. The steadiness is measured before each and after the last.
 
-        In one round every side measures every case once, ours and the peers in turns, so that what disturbs
-        the machine disturbs all. ``reserve`` is how many seconds are kept for what is measured afterwards.
+        In one round every side measures every case once, ours and the peers in turns, so that a disturbance
+        of the machine affects all. ``reserve`` is the number of seconds kept for measurements afterwards.
         """
         longest = 0.0
         for number in range(self._rounds):
@@ -73,19 +73,19 @@ class Run:
         self._spin()
 
     def allow(self, seconds: float) -> None:
-        """Let the benchmark take so long from now on, because its sides have to be watched for long."""
+        """Extend the time to this many seconds from now, for a benchmark that observes its sides for long."""
         self._end = time.monotonic() + seconds
 
     def seconds_left(self) -> float:
-        """Until nothing more should be begun."""
+        """Return the seconds until nothing more should be begun."""
         return self._end - time.monotonic()
 
     def count(self, full: int, quick: int) -> int:
-        """How many of something to do: ``full``, or ``quick`` where only the way is tried."""
+        """Return the number of repetitions: ``full``, or ``quick`` in a trial."""
         return quick if self.quick else full
 
     def record(self, case: Case, side: str, value: float) -> None:
-        """Keep what ``side`` (`rows.OURS` or one of `rows.PEERS`) needed, or achieved, in this round."""
+        """Keep the reading of ``side`` (`rows.OURS` or one of `rows.PEERS`) in this round."""
         self._readings.add(case, side, value)
         self.say(f"  {case.name:<20} {side:<14} {value:>14,.2f} {case.unit}")
 
@@ -95,13 +95,13 @@ class Run:
         self.say(f"  {name}: {value}")
 
     def rows(self) -> list[Row]:
-        """What came of it. Raises ``ValueError`` where a side has not had its turn in every round."""
+        """Return the rows. Raises ``ValueError`` if a side has not had its turn in every round."""
         return self._readings.rows()
 
     def noise(self) -> Mapping[str, float]:
-        """How far apart equal work was: a fixed loop (in wall time and in processor time), and each reading.
+        """Return the spread of equal work: a fixed loop (in wall and in processor time), and each reading.
 
-        As parts of the median; see `rows.spread`. Differences of that size mean nothing.
+        Spreads are parts of the median; see `rows.spread`. Differences of that size mean nothing.
         """
         walls, processors = zip(*self._spins, strict=True) if self._spins else ((1.0,), (1.0,))
         fixed = {"fixed loop, wall time": spread(walls), "fixed loop, processor time": spread(processors)}
@@ -115,21 +115,21 @@ class Run:
 
 
 class Benchmark(Protocol):
-    """Something that is measured beside others."""
+    """A benchmark: a measurement of the gateway beside other programs."""
 
     @property
     def name(self) -> str:
-        """As in ``make bench BENCH=name``; also names the texts and plot of its section."""
+        """The name, as in ``make bench BENCH=name``; also names the texts and plot of its section."""
 
     @property
     def title(self) -> str:
-        """Of its section."""
+        """The title of its section."""
 
     def measure(self, run: Run) -> None:
         """Go through ``run.rounds()`` and leave readings and figures in ``run``; takes at most 8 minutes.
 
-        One that calls ``run.allow`` says why it takes longer.
+        A benchmark that calls ``run.allow`` states why it takes longer.
 
-        Answers of all sides are compared before they are timed. Whatever was started has ended afterwards,
-        also after an exception.
+        Answers of all sides are compared before they are timed. Everything that was started has ended
+        afterwards, also after an exception.
         """

@@ -1,4 +1,4 @@
-"""The whole command with a benchmark that measures nothing: form and arithmetic, never speed."""
+"""The whole command with a benchmark of fixed readings: form and arithmetic are tested, not speed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CASE = Case("get", "us of CPU per request", Reading.COST)
 
 @dataclass(frozen=True, slots=True)
 class Invented:
-    """Says that we need 2, 4, 6 ... and the peer 12 in each round."""
+    """A benchmark with readings 2, 4, 6 ... of ours and 12 of the peer."""
 
     name: str
     title: str = "Something invented"

@@ -1,4 +1,4 @@
-"""What files keep of benchmarks: rows are merged, sections outlast other runs."""
+"""Results of benchmarks in files: rows are merged, sections outlast other runs."""
 
 from __future__ import annotations
 

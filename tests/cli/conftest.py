@@ -1,4 +1,4 @@
-"""What tests of commands share."""
+"""Fixtures of the tests of commands."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ class ShownGateway:
         return amqp_gateway(*words)
 
     def output(self, *arguments: str) -> str:
-        """What a command that did its work printed."""
+        """Return the output of a command that succeeded."""
         ended = self.call(*arguments)
         assert ended.code is ExitCode.OK, ended.errors
         return ended.output
 
     def documents(self, *arguments: str) -> list[Any]:
-        """The lines that a command with ``--json`` printed."""
+        """Return the documents that a command with ``--json`` printed, one a line."""
         return [json.loads(line) for line in self.output(*arguments, "--json").splitlines()]
 
     def declare(self, queue: str) -> None:
@@ -71,7 +71,7 @@ class ShownGateway:
             http.put(path, json={"durable": True}).raise_for_status()
 
     def path(self, queue: str) -> str:
-        """What a queue is called at the command line."""
+        """Return the name of a queue at the command line."""
         return f"orders/rabbitmq:queue/{self.virtual_host.name}|{queue}"
 
 
@@ -116,7 +116,7 @@ def shown_gateway(
 def changing_gateway(
     rabbitmq: PrivateBroker, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ShownGateway]:
-    """A gateway by which whoever runs these tests may purge and delete queues, and limit virtual hosts."""
+    """Provide a gateway whose rules permit the user of these tests to purge, and to limit virtual hosts."""
     who = f"cli:{getpass.getuser()}"
     rule = {
         "who": [who],

@@ -1,4 +1,4 @@
-"""How commands end for each answer of a core, which is of these tests; and when nobody waits for one."""
+"""The exit codes of commands for each answer of a core of these tests, and without waiting for one."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TILL = "shop1/till/hall1|till1"
 
 @asynccontextmanager
 async def core(site: Site, operations: ScriptedOperations) -> AsyncIterator[None]:
-    """One that knows a till, and answers as it is told to."""
+    """Run a core that knows a till, and answers as ``operations`` says."""
     site.configure(operations={"deadline": "1min"})
     told = (*KNOWN, till(1))
     feed = FeedServer(
@@ -66,7 +66,7 @@ async def end(process: asyncio.subprocess.Process) -> Ended:
 
 
 async def asked(site: Site, answer: OperationAnswer, *words: str) -> tuple[OperationRequest, Ended]:
-    """What the core was asked for by a command, and how that ended."""
+    """Return the request of a command to the core, and the end of the command."""
     operations = ScriptedOperations()
     operations.script = lambda _request: answer
     async with core(site, operations):

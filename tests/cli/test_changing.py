@@ -23,7 +23,7 @@ def vhost(gateway: ShownGateway) -> str:
 
 
 def limits(gateway: ShownGateway) -> dict[str, int]:
-    """Of the virtual host, as the broker's management API tells them."""
+    """Return the limits of the virtual host, as the broker's management API reports them."""
     with gateway.virtual_host.http() as http:
         told = http.get(f"vhost-limits/{gateway.virtual_host.path}").raise_for_status().json()
     return {name: number for limit in told for name, number in limit["value"].items()}

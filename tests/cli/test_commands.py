@@ -20,7 +20,7 @@ HIDDEN = {"process", "supervise"}
 
 
 def said(ended: Ended) -> str:
-    """What a command that did its work wrote on standard output."""
+    """Return the output of a command that succeeded."""
     assert (ended.code, ended.errors) == (ExitCode.OK, "")
     return ended.output
 
@@ -126,7 +126,7 @@ def test_check_connect_reaches_every_source(site: Site, virtual_host: VirtualHos
 
 
 def test_a_process_that_is_started_again_has_the_configuration_of_the_gateways_start(site: Site) -> None:
-    """Somebody is editing the file, and has not finished."""
+    """The file is being edited, and is not complete."""
     with running("run", "--config", site.configuration, log=site.folder / "log") as gateway:
         gateway.ready()
         site.configuration.write_text("version: 1\nsnmp:\n  listen: [", encoding="utf-8")

@@ -22,7 +22,7 @@ GREETING = write(BrokerRequest(3))
 
 
 def lines(tmp_path: Path, dialect: str, *objects: object) -> list[dict[str, Any]]:
-    """What is printed of captured bodies."""
+    """Return the output for captured bodies."""
     file = tmp_path / "captured.jsonl"
     file.write_text(
         "".join(f"{one if isinstance(one, str) else json.dumps(one)}\n" for one in objects), encoding="utf-8"

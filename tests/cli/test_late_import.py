@@ -30,7 +30,7 @@ print(json.dumps(sorted(name for name in packages if not name.startswith("_"))))
 """
 ALL = {"click", "msgspec", "structlog", "typing_extensions"}
 CONFIGURED = ALL | {"annotated_types", "pydantic", "pydantic_core", "typing_inspection", "yaml"}
-"""Of a process that reads the configuration."""
+"""The packages of a process that reads the configuration."""
 
 AMQP = {"aio_pika", "aiormq", "pamqp", "yarl", "multidict", "propcache", "idna"}
 HTTP = {"httpx", "httpcore", "h11", "anyio", "sniffio", "certifi"}

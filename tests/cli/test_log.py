@@ -42,14 +42,14 @@ SNAPSHOT = LogRecord(kind=RecordKind.SNAPSHOT, ingest_ts="2026-11-20T08:00:01.00
 
 
 def command(*arguments: str | Path) -> Ended:
-    """A command in this process: what it does is the same, and no interpreter has to be started for it."""
+    """Run a command in this process: its effect is the same, and no interpreter has to be started for it."""
     result = CliRunner().invoke(main, ["log", *map(str, arguments)])
     return Ended(ExitCode(result.exit_code), result.stdout, result.stderr)
 
 
 @pytest.fixture(autouse=True)
 def no_nicer_than_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    """These commands run in the test's own process, which has to stay as quick as it is."""
+    """Leave the priority as it is: these commands run in the test's own process."""
     monkeypatch.setattr("os.nice", lambda _: 0)
 
 

@@ -1,4 +1,4 @@
-"""Where net-snmp's commands find the modules."""
+"""The path by which net-snmp's commands find the modules."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_the_shipped_modules_need_no_configuration(tmp_path: Path) -> None:
 
 
 def translated(name: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """What net-snmp makes of a name, with the configuration in a folder."""
+    """Return net-snmp's translation of a name, with the configuration in a folder."""
     program = shutil.which("snmptranslate")
     assert program is not None
     return subprocess.run(  # noqa: S603  Debian's command

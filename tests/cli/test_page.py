@@ -1,4 +1,4 @@
-"""The page about the command line, held against the commands and what they print."""
+"""The page about the command line, compared with the commands and their output."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ FIRST = ObjectKey(1, "shop:till", 1)
 
 
 def table(heading: str) -> dict[str, str]:
-    """The rows below a table's head: what is in the first cell, and the second."""
+    """Return the rows below a table's head: the first cell, and the second."""
     rows = PAGE.partition(f"| {heading} |")[2].partition("\n\n")[0]
     return dict(re.findall(r"^\| `([^`]+)` \| (.*) \|$", rows, re.MULTILINE))
 
 
 def fields(told: str) -> set[str]:
-    """The fields that a row tells, before any word that explains one of them."""
+    """Return the fields that a row names, before any word that explains one of them."""
     return set(
         re.findall(r"`([a-z_]+)`", re.sub(r":.*", "", told).replace("as `tree`", "").replace("as `set`", ""))
     )

@@ -1,4 +1,4 @@
-"""``amqp-gateway provision`` on a real broker: what it makes is enough, and done again it does nothing."""
+"""``amqp-gateway provision`` on a real broker: what it makes suffices, and a second run does nothing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.components.rabbitmq import VirtualHost, login_refusal, new_virtual_ho
 
 @dataclass(frozen=True)
 class Operator:
-    """Somebody who sets a broker up, with names that no other test has."""
+    """An operator who sets a broker up, with names that no other test has."""
 
     broker: PrivateBroker
     watched: VirtualHost
@@ -48,13 +48,13 @@ class Operator:
         return self.folder / "secrets" / f"{user}.password"
 
     def provision(self, *more: str, by: Credentials | None = None, management: str = "") -> Ended:
-        """Run the command as the administrator, unless told."""
+        """Run the command, by default as the administrator."""
         return amqp_gateway(*self.arguments(*more, by=by, management=management), folder=self.folder)
 
     def arguments(
         self, *more: str, by: Credentials | None = None, management: str = ""
     ) -> tuple[str | Path, ...]:
-        """Of the command, as `provision` runs it."""
+        """Return the arguments of the command, as `provision` runs it."""
         administrator = by or self.broker.administrator
         password = self.folder / "administrator"
         password.write_text(f"{administrator.password}\n", encoding="utf-8")
@@ -68,7 +68,7 @@ class Operator:
         )
 
     def state(self) -> dict[str, Any]:
-        """What the broker has of ours, password hashes included."""
+        """Return the objects of ours on the broker, password hashes included."""
         with self.broker.http() as http:
             users = [user for user in http.get("users").json() if self.mark in user["name"]]
             return {
@@ -81,7 +81,7 @@ class Operator:
             }
 
     def check(self, printed: str) -> Ended:
-        """``check --connect`` of a configuration as it was printed."""
+        """Run ``check --connect`` of a configuration as it was printed."""
         path = self.folder / "gateway.yaml"
         path.write_text(printed, encoding="utf-8")
         return amqp_gateway("check", "--connect", "--config", path)

@@ -23,7 +23,7 @@ from tests.components.command_line import Ended, amqp_gateway
 
 @dataclass(frozen=True)
 class Operator:
-    """Somebody who sets a broker up for CML, with names that no other test has."""
+    """An operator who sets a broker up for CML, with names that no other test has."""
 
     broker: PrivateBroker
     folder: Path
@@ -105,7 +105,7 @@ def test_the_node_declares_what_no_client_can_and_that_is_enough(operator: Opera
 
 
 async def _converse(operator: Operator) -> None:
-    """A server hears a request, and answers it; each may do no more than its part."""
+    """Check that a server receives a request, and answers it; each user may do no more than its part."""
     url = operator.broker.amqp_url
     async with (
         await aio_pika.connect(url(operator.credentials("server"), operator.vhost)) as serving,

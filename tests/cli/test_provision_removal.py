@@ -33,14 +33,14 @@ KEPT = {"x-expires": 3_600_000, "x-max-length": 100, "x-overflow": "drop-head"}
 
 @pytest.fixture(scope="module")
 def broker(rabbitmq_settings: BrokerSettings) -> Iterator[PrivateBroker]:
-    """For the tests of this file alone: they count what is in the whole broker."""
+    """Provide a broker for the tests of this file alone: they count the objects of the whole broker."""
     with PrivateBroker(settings=rabbitmq_settings) as own:
         yield own
 
 
 @pytest.fixture
 def operator(broker: PrivateBroker, tmp_path: Path) -> Iterator[Operator]:
-    """Somebody who has set the broker up, and finds it as it was before when the test has ended."""
+    """Provide an operator; when the test has ended, the broker is as it was before."""
     with new_virtual_host(broker) as watched:
         new = Operator(broker, watched, tmp_path, secrets.token_hex(4))
         yield new
@@ -67,13 +67,13 @@ def definitions(broker: PrivateBroker, *, by_rabbitmqctl: bool = False) -> dict[
 
 
 def removed(ended: Ended) -> list[str]:
-    """What it said when it had done it."""
+    """Return the output of a removal that succeeded."""
     assert (ended.code, ended.errors) == (ExitCode.OK, ""), ended.output
     return ended.output.splitlines()
 
 
 def in_the_way(ended: Ended) -> list[str]:
-    """Why it removed nothing."""
+    """Return the reasons why nothing was removed."""
     code, line = refused(ended)
     assert code is ExitCode.CONFIGURATION
     assert line.endswith("in the way: nothing is removed")
@@ -88,7 +88,7 @@ def no_connections(broker: PrivateBroker) -> None:
 
 
 def run_with_durable_subscriptions(operator: Operator, printed_configuration: dict[str, Any]) -> None:
-    """As a gateway that was there: it leaves its queues."""
+    """Run a gateway's core with durable subscriptions: it leaves its queues."""
     sources = printed_configuration["sources"]
     for source in sources.values():
         source["durable"] = {}
@@ -235,14 +235,14 @@ def test_options_of_the_removal_alone(operator: Operator, option: tuple[str, ...
 
 
 async def ignored(_: aio_pika.abc.AbstractIncomingMessage) -> None:
-    """A message that nobody acknowledges."""
+    """Receive a message without acknowledging it."""
 
 
 @asynccontextmanager
 async def connected(
     operator: Operator, user: Credentials, vhost: str
 ) -> AsyncIterator[aio_pika.abc.AbstractConnection]:
-    """Somebody's connection, which the management API knows of, also when it has gone."""
+    """Provide a user's connection; wait until the management API has it, and finally until it has none."""
     connection = await aio_pika.connect(operator.broker.amqp_url(user, vhost))
     with operator.broker.http() as http:
         wait_until(lambda: len(http.get("connections").json()) == 1, "the connection is known")

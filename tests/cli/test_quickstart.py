@@ -1,4 +1,4 @@
-"""From the address of a RabbitMQ to a gateway that runs, by one command."""
+"""One command makes a running gateway from the address of a RabbitMQ."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from tests.components.waiting import wait_until
 
 @dataclass(frozen=True, slots=True)
 class Newcomer:
-    """Who has the address of a broker and an administrator's password, and nothing else."""
+    """A user who has the address of a broker and an administrator's password, and nothing else."""
 
     broker: PrivateBroker
     folder: Path
     gateway: str
-    """Whom the command makes: other tests have this broker, too."""
+    """The user that the command makes: other tests have this broker, too."""
 
     def arguments(self, *more: str, user: str = "", password: str = "", url: str = "") -> list[str]:
-        """Of the command."""
+        """Return the arguments of the command."""
         file = self.folder / "password"
         file.write_text(password or self.broker.administrator.password, encoding="utf-8")
         jmx, metrics = free_ports(2)
@@ -58,7 +58,7 @@ class Newcomer:
         return self.folder / "amqp-gateway"
 
     def users(self) -> dict[str, Any]:
-        """Those of the broker, with their tags."""
+        """Return the users of the broker, with their tags."""
         with self.broker.http() as http:
             return {one["name"]: one["tags"] for one in http.get("users").json()}
 
@@ -73,7 +73,7 @@ def newcomer(rabbitmq: PrivateBroker, tmp_path: Path) -> Iterator[Newcomer]:
 
 @pytest.fixture
 def user_with(rabbitmq: PrivateBroker) -> Iterator[Callable[..., tuple[str, str]]]:
-    """Make a user with these tags, who may read /; its name and password."""
+    """Provide a function that makes a user with these tags, who may read /; it returns name and password."""
     made: list[str] = []
 
     def make(tags: str, *, reads: str = ".*") -> tuple[str, str]:
@@ -92,7 +92,7 @@ def user_with(rabbitmq: PrivateBroker) -> Iterator[Callable[..., tuple[str, str]
 
 
 def printed_commands(text: str) -> dict[str, str]:
-    """What is to be typed, by the program's name."""
+    """Return the printed commands, by the program's name."""
     lines = [line.strip() for line in text.splitlines() if line.startswith("  ")]
     return {Path(shlex.split(line)[0]).name: line for line in reversed(lines) if " " in line}
 

@@ -1,4 +1,4 @@
-"""The commands that show what a running gateway knows, with a real RabbitMQ behind it."""
+"""The commands that show the state of a running gateway, with a real RabbitMQ behind it."""
 
 from __future__ import annotations
 

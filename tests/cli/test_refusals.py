@@ -1,4 +1,4 @@
-"""Whatever keeps a command from its work: one line for people, the documented exit code, no traceback."""
+"""Every failure of a command has one line for people, the documented exit code, and no traceback."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PASSWORD = "hunter2-hunter2"
 
 
 def one_line(ended: Ended) -> tuple[ExitCode, str]:
-    """The exit code, and the only line for people; no password is in anything that was said."""
+    """Return the exit code, and the only line for people; check that no password is in the output."""
     assert PASSWORD not in ended.output + ended.errors
     assert "Traceback" not in ended.errors
     (line,) = ended.told
@@ -28,7 +28,7 @@ def one_line(ended: Ended) -> tuple[ExitCode, str]:
 
 
 class Sources:
-    """Sources and agents of a site at the test's broker, right but for what a test changes."""
+    """The sources and agents of a site at the test's broker, right except for the changes of a test."""
 
     def __init__(self, site: Site, vhost: VirtualHost) -> None:
         self._site = site
@@ -58,12 +58,12 @@ class Sources:
         return {"kind": "qmf", "amqp": self.amqp(**changes), "trusted_users": ["agent"]}
 
     def check(self, source: dict[str, Any]) -> Ended:
-        """``check --connect`` with one source."""
+        """Run ``check --connect`` with one source."""
         self._site.configure(sources={"orders": source})
         return amqp_gateway("check", "--connect", "--config", self._site.configuration)
 
     def agent(self, agent: dict[str, Any], publish: dict[str, Any]) -> Ended:
-        """``agent orders``, publishing as told."""
+        """Run ``agent orders``, with these settings for publishing."""
         settings = {**agent, "publish": {"amqp": publish, "allowed_users": ["gateway"]}}
         self._site.configure(agents={"orders": settings})
         return amqp_gateway("agent", "orders", "--config", self._site.configuration)

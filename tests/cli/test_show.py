@@ -1,4 +1,4 @@
-"""What a broker would be shown as, before there is a gateway."""
+"""The view of a broker before there is a gateway."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.components.rabbitmq import VirtualHost
 
 @pytest.fixture
 def password(rabbitmq: PrivateBroker, tmp_path: Path) -> Path:
-    """A file with the administrator's."""
+    """Return a file with the administrator's password."""
     file = tmp_path / "password"
     file.write_text(f"{rabbitmq.administrator.password}\n", encoding="utf-8")
     return file

@@ -32,7 +32,7 @@ def capturing(shown: ShownGateway, file: Path) -> Iterator[subprocess.Popen[byte
 
 
 def replayed(file: Path, *words: str) -> Any:  # noqa: ANN401  whatever JSON has
-    """What a replay says in the end; nothing where there is no such file yet."""
+    """Return the last document of a replay; an empty one where there is no such file yet."""
     ended = amqp_gateway("source", "replay", file, "--json", *words)
     return json.loads(ended.output.splitlines()[-1]) if ended.output else {}
 
@@ -73,7 +73,7 @@ def test_what_is_captured_says_the_same_again(shown_gateway: ShownGateway, tmp_p
     own = shown_gateway.virtual_host.name
 
     def names(documents: list[Any]) -> set[tuple[str, str]]:
-        """In the virtual host of the test: others come and go on the broker."""
+        """Return the names in the virtual host of the test: others come and go on the broker."""
         told = {(one["class"], one["name"]) for one in documents if one["name"].startswith(own)}
         return {(class_name, name) for class_name, name in told if class_name != "rabbitmq:connection"}
 
@@ -137,7 +137,7 @@ UNREADABLE = {"ns": HEAD["ns"], "dir": "to-console", "exchange": "x", "routing_k
 
 
 def test_what_is_said_otherwise_now_ends_with_a_difference(tmp_path: Path) -> None:
-    """A capture of a console that said nothing when it was connected, and heard what nobody can read."""
+    """The captured console sent nothing when it was connected, and received an unreadable message."""
     file = tmp_path / "field.jsonl"
     file.write_text(
         "".join(f"{json.dumps(line)}\n" for line in (HEAD, CONNECTED, UNREADABLE)), encoding="ascii"

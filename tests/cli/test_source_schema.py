@@ -1,4 +1,4 @@
-"""``amqp-gateway source schema`` and what else commands say of a source of kind cml, at an OpenAMQ's peer."""
+"""``amqp-gateway source schema`` and other commands about a source of kind cml, at an OpenAMQ's peer."""
 
 from __future__ import annotations
 

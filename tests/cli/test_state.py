@@ -22,20 +22,20 @@ from tests.components.waiting import DEADLINE, wait_until
 
 
 def command(*arguments: str | Path) -> Ended:
-    """A command in this process: what it does is the same, and no interpreter has to be started for it."""
+    """Run a command in this process: its effect is the same, and no interpreter has to be started for it."""
     result = CliRunner().invoke(main, [str(argument) for argument in arguments])
     return Ended(ExitCode(result.exit_code), result.stdout, result.stderr)
 
 
 def refused(ended: Ended) -> str:
-    """The one line that says why; nothing was said on standard output."""
+    """Return the one line with the reason; check that nothing was written on standard output."""
     assert (ended.code, ended.output) == (ExitCode.STATE, "")
     (line,) = ended.told
     return line.removeprefix("amqp-gateway: ")
 
 
 def said(ended: Ended) -> list[str]:
-    """What a command that did its work wrote on standard output."""
+    """Return the lines that a command that succeeded wrote on standard output."""
     assert (ended.code, ended.errors) == (ExitCode.OK, "")
     return ended.output.splitlines()
 

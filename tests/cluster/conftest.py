@@ -1,4 +1,4 @@
-"""One cluster for all tests of a worker; each leaves it whole."""
+"""One cluster for all tests of a worker; each test leaves it whole."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ from gateway.demo.broker import BrokerSettings
 from tests.components.cluster import CLUSTER_SETTINGS, PrivateCluster
 
 ORDERS = "orders"
-"""A quorum queue with a member on each node."""
+"""The name of a quorum queue with a member on each node."""
 
 
 @pytest.fixture(scope="session")
 def three_nodes(rabbitmq_settings: BrokerSettings) -> Iterator[PrivateCluster]:
-    """Three nodes, with the quorum queue `ORDERS`, and on each a durable, bound classic queue of its name."""
+    """Provide three nodes with the quorum queue `ORDERS`.
+
+    Each node has a durable, bound classic queue of its name.
+    """
     with PrivateCluster(3, replace(CLUSTER_SETTINGS, debian=rabbitmq_settings.debian)) as cluster:
         with cluster.nodes[0].http() as client:
             quorum = {"durable": True, "arguments": {"x-queue-type": "quorum"}}
@@ -30,7 +33,7 @@ def three_nodes(rabbitmq_settings: BrokerSettings) -> Iterator[PrivateCluster]:
 
 @pytest.fixture
 def cluster(three_nodes: PrivateCluster) -> Iterator[PrivateCluster]:
-    """Three nodes, all of them running and in touch with each other before and after the test."""
+    """Provide three nodes, all of them running and connected to each other before and after the test."""
     try:
         yield three_nodes
     finally:

@@ -1,4 +1,4 @@
-"""A cluster in trouble: the gateway goes on, reports what the broker's tools report, and keeps identities."""
+"""A cluster in trouble: the gateway continues, agrees with the broker's tools, and keeps identities."""
 
 from __future__ import annotations
 
@@ -24,18 +24,21 @@ pytestmark = [pytest.mark.xdist_group("cluster"), pytest.mark.long]
 
 FIRST_RELEASE: dict[str, str] = {} if PROVING else {"until": "3.10"}
 LATER_RELEASES: dict[str, str] = {} if PROVING else {"since": "4.0"}
-"""Some troubles are tried on one release only, unless everything is to be proved."""
+"""The releases of troubles that are tried on one release only, unless everything is to be proved."""
 
 GOING_ON = {SourceState.SYNCHRONISED, SourceState.DEGRADED, SourceState.SYNCHRONISING}
-"""Never down. A node that stops may refuse a listing while it sends no more events: until the next node has
-answered it, nothing is vouched for."""
+"""The permitted states: never down.
+
+A node that stops may refuse a listing while it sends no more events: until the next node has answered the
+listing, no state is certain.
+"""
 
 
 @asynccontextmanager
 async def unharmed(cluster: PrivateCluster, folder: Path) -> AsyncIterator[ClusterWatch]:
-    """A watched cluster, that is in trouble within the block: the source goes on, and nothing is gone.
+    """Provide a watched cluster for a block of trouble; check that the source continues and nothing is gone.
 
-    After the block everything is right again, by itself.
+    After the block the cluster is restored, and the gateway recovers by itself.
     """
     async with watched(cluster, folder) as watch:
         identities, mark = watch.identities, len(watch.records)
@@ -70,7 +73,7 @@ def leader_of(watch: ClusterWatch, queue: str) -> str | None:
 
 @asynccontextmanager
 async def stream_led_by(node: ClusterNode) -> AsyncIterator[str]:
-    """A stream with a replica on each node."""
+    """Provide a stream with a replica on each node, led by ``node``."""
     name, arguments = "ledger", {"x-queue-type": "stream", "x-queue-leader-locator": "client-local"}
     with node.http() as client:
         client.put(f"queues/%2F/{name}", json={"durable": True, "arguments": arguments}).raise_for_status()
@@ -94,7 +97,7 @@ async def test_the_node_that_is_asked_is_killed(cluster: PrivateCluster, tmp_pat
 
 @pytest.mark.each_rabbitmq(until="3.10")
 async def test_the_node_with_the_queue_of_a_durable_subscription_is_killed(cluster: PrivateCluster) -> None:
-    """Another node says so; what is published meanwhile is missing when the queue is there again."""
+    """Another node reports it; messages that are published meanwhile are missing when the queue is back."""
     holder, other, _ = cluster.nodes
     user = holder.administrator
     endpoint = AmqpEndpoint(f"amqp://127.0.0.1:{other.ports.amqp}", "/", user.name, SecretStr(user.password))
@@ -112,7 +115,7 @@ async def test_the_node_with_the_queue_of_a_durable_subscription_is_killed(clust
 
 @pytest.mark.each_rabbitmq
 async def test_two_of_three_are_killed(cluster: PrivateCluster, tmp_path: Path) -> None:
-    """The last one goes on answering, as it is set up not to pause."""
+    """The last node still answers, because its partition handling does not pause it."""
     async with unharmed(cluster, tmp_path) as watch:
         first, second, last = cluster.nodes
         await aside(first.kill)
@@ -139,7 +142,7 @@ async def test_two_of_three_are_killed(cluster: PrivateCluster, tmp_path: Path) 
 
 @pytest.mark.each_rabbitmq(**LATER_RELEASES)
 async def test_the_node_of_a_streams_leader_is_killed(cluster: PrivateCluster, tmp_path: Path) -> None:
-    """The others elect a leader within seconds: no alarm is raised for that time."""
+    """The other nodes elect a leader within seconds: no alarm is raised for that time."""
     leading = cluster.nodes[-1]
     async with stream_led_by(leading) as stream, unharmed(cluster, tmp_path) as watch:
         await watch.until(lambda: leader_of(watch, stream) == leading.node_name, "its leader is known")
@@ -197,7 +200,7 @@ async def test_the_node_that_is_asked_is_drained(cluster: PrivateCluster, tmp_pa
 async def test_nodes_are_restarted_one_after_the_other(
     cluster: PrivateCluster, tmp_path: Path, restarted: int
 ) -> None:
-    """As in a rolling upgrade: each is drained, stopped and started before the next one is."""
+    """As in a rolling upgrade, each node is drained, stopped and started before the next one."""
     async with unharmed(cluster, tmp_path) as watch:
         for node in cluster.nodes[:restarted]:
             await aside(partial(node.run_tool, "rabbitmq-upgrade", "drain"))

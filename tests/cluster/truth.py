@@ -1,4 +1,4 @@
-"""What RabbitMQ's own command line tools say of a cluster, in the form in which the gateway shows it."""
+"""The reports of RabbitMQ's own command line tools on a cluster, in the form that the gateway shows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _REPLICAS = ("members", "online")
 
 
 def truth(node: ClusterNode) -> tuple[Shown, Shown]:
-    """Nodes and queues, as a running node knows them."""
+    """Return the nodes and queues that a running node reports."""
     queues = node.json("rabbitmqctl", "list_queues", *_QUEUE_COLUMNS)
     return (
         nodes_of(node),
@@ -25,13 +25,13 @@ def truth(node: ClusterNode) -> tuple[Shown, Shown]:
 
 
 def nodes_of(node: ClusterNode) -> Shown:
-    """Nodes alone, as a running node knows them."""
+    """Return the nodes that a running node reports."""
     status = node.json("rabbitmqctl", "cluster_status")
     return {name: _node(name, status) for name in status["disk_nodes"]}
 
 
 def replicas_of(node: ClusterNode, queue: str) -> list[str]:
-    """The nodes on which a quorum queue of ``/`` has a replica that answers."""
+    """Return the nodes on which a quorum queue of ``/`` has a replica that answers."""
     replicas = node.json("rabbitmq-queues", "quorum_status", queue)
     # The latter from 4.3 on.
     apart = ("nodedown", "noconnection")
@@ -61,9 +61,9 @@ def _queue(queue: dict[str, Any]) -> dict[str, Any]:
 
 
 def shown(watch: ClusterWatch) -> tuple[Shown, Shown]:
-    """The same, as the gateway publishes it; what it says beyond that is left out.
+    """Return nodes and queues as the gateway publishes them, without additional values.
 
-    Of a node that is down that is whether it was drained before, which 4.0 remembers.
+    For a node that is down, that is whether it was drained before, which 4.0 remembers.
     """
     nodes = {
         name: _plain(
@@ -94,9 +94,9 @@ def _is_down(queue: dict[str, Any]) -> bool:
 
 
 async def agrees(watch: ClusterWatch, node: ClusterNode) -> None:
-    """Wait until the gateway publishes exactly what the tools say by way of a running ``node``.
+    """Wait until the gateway publishes exactly what the tools report at a running ``node``.
 
-    Of a classic queue whose node is down, ``rabbitmqctl`` of 4.0 says nothing.
+    For a classic queue whose node is down, ``rabbitmqctl`` of 4.0 reports nothing.
     """
     compared: list[object] = []
 

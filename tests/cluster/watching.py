@@ -1,4 +1,4 @@
-"""A source that reads a cluster, and what the gateway publishes of it."""
+"""A source that reads a cluster, and the gateway's publications on it."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ from tests.components.cluster import PrivateCluster
 from tests.components.waiting import eventually
 
 Shown: TypeAlias = dict[str, dict[str, Any]]
-"""Objects of a class: their values by element, by their own name."""
+"""The objects of a class: their values by element, by their own name."""
 
 
 class ClusterWatch:
-    """What the gateway publishes of a cluster.
+    """The publications of the gateway on a cluster.
 
     Attributes:
-        records: all that was published, in order.
+        records: all published records, in order.
     """
 
     def __init__(self, inventory: Inventory, records: list[Record]) -> None:
@@ -48,7 +48,7 @@ class ClusterWatch:
 
     @property
     def source(self) -> SourceRecord:
-        """The source as it stands now."""
+        """The present record of the source."""
         return next(record for record in self._now() if isinstance(record, SourceRecord))
 
     @property
@@ -57,7 +57,7 @@ class ClusterWatch:
         return self.source.state is SourceState.SYNCHRONISED and "cannot be seen" not in self.source.detail
 
     def shown(self, class_name: str) -> Shown:
-        """The objects of a class now."""
+        """Return the present objects of a class."""
         now = self._now()
         schemas = {record.number: record.schema for record in now if isinstance(record, ClassRecord)}
         return {
@@ -80,17 +80,17 @@ class ClusterWatch:
 
     @property
     def alarms(self) -> set[str]:
-        """Names of the active alarms."""
+        """The names of the active alarms."""
         return {
             record.name for record in self._now() if isinstance(record, AlarmRecord) and not record.cleared
         }
 
     def states(self, since: int) -> set[SourceState]:
-        """Each state that the source was in ``since`` so many records."""
+        """Return each state of the source ``since`` so many records."""
         return {record.state for record in self.records[since:] if isinstance(record, SourceRecord)}
 
     def ended(self, since: int) -> list[str]:
-        """Stable names of the durable objects that were published as gone ``since`` so many records."""
+        """Return the stable names of durable objects that were deleted ``since`` so many records."""
         return [
             record.stable_name
             for record in self.records[since:]
@@ -98,7 +98,7 @@ class ClusterWatch:
         ]
 
     def raised(self, since: int, of: str) -> list[str]:
-        """Names of the alarms of an object, by its own name, that were raised ``since`` so many records."""
+        """Return the names of the alarms of an object, by its own name, raised ``since`` so many records."""
         return [
             record.name
             for record in self.records[since:]
@@ -109,12 +109,12 @@ class ClusterWatch:
         ]
 
     def texts(self, alarm: str) -> list[str]:
-        """What is said of each active alarm of a name."""
+        """Return the texts of the active alarms of a name."""
         now = (record for record in self._now() if isinstance(record, AlarmRecord) and not record.cleared)
         return [record.text for record in now if record.name == alarm]
 
     async def until(self, condition: Callable[[], object], what: str) -> None:
-        """Wait for a condition of what is published."""
+        """Wait for a condition of the publications."""
 
         async def met() -> object:
             return condition()
@@ -127,7 +127,7 @@ class ClusterWatch:
 
 @asynccontextmanager
 async def watched(cluster: PrivateCluster, folder: Path) -> AsyncIterator[ClusterWatch]:
-    """A source of kind rabbitmq that knows all nodes of ``cluster`` and has read everything."""
+    """Provide a source of kind rabbitmq that knows all nodes of ``cluster`` and has read everything."""
     administrator = cluster.nodes[0].administrator
     (folder / "password").write_text(administrator.password)
     account = {"user": administrator.name, "password": {"file": "password"}}

@@ -1,1 +1,1 @@
-"""Real components that tests start: brokers, agents, clients. What they need to run, not what they prove."""
+"""Real components that tests start, such as brokers, agents and clients, with everything they need to run."""

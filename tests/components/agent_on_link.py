@@ -1,4 +1,4 @@
-"""What every program around an agent's session does for its link."""
+"""The link of an agent: the part that all programs around an agent's session share."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CLOCK: Final = SystemClock()
 
 
 class Served(Protocol):
-    """An agent's session, of whatever generation."""
+    """The session of an agent of any protocol revision."""
 
     def start(self, now: int) -> list[Effect]: ...
 
@@ -29,14 +29,14 @@ class Served(Protocol):
 
 
 class AgentOnLink:
-    """Starts the session with the link and suspends it with it.
+    """An agent that starts its session when the link is up and suspends it when the link is down.
 
     Args:
-        session: of the agent.
+        session: the session of the agent.
 
     Attributes:
-        conversation: of the session.
-        is_up: it has begun to speak.
+        conversation: the driver of the session.
+        is_up: whether the link is up.
     """
 
     def __init__(self, session: Served) -> None:
@@ -45,7 +45,7 @@ class AgentOnLink:
         self.is_up = False
 
     async def speak(self, broker: PrivateBroker, vhost: str, exchange: str = "qpid.management") -> None:
-        """Be there until cancelled; the exchange is made where it is missing."""
+        """Run the link until cancelled. Declare the exchange if it is missing."""
         role = AmqpRole("agent", lambda _: self._served.bindings(), declare=[exchange])
         link = AmqpLink(endpoint_of(broker, vhost), role, self.conversation, CLOCK)
         try:
@@ -54,7 +54,7 @@ class AgentOnLink:
             self.conversation.stop()
 
     def handle(self, event: Event, now: int) -> list[Effect]:
-        """As of a session over AMQP."""
+        """Handle an event as `Session.handle`, for a link over AMQP."""
         match event:
             case LinkUp(reply_to):
                 assert reply_to

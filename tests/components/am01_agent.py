@@ -26,7 +26,7 @@ from tests.peers.am01_agent import Am01AgentConfig, Am01AgentSession, ManagedObj
 
 SECOND: Final = 10**9
 REPUBLISHED: Final = 2
-"""Seconds after which everything is told again, since nobody tells an agent that a queue was bound."""
+"""The interval in seconds at which everything is published again: agents are not notified of new bindings."""
 PACKAGE: Final = "cellar"
 VAT: Final = ClassSchema(
     ClassKey(PACKAGE, "vat"),
@@ -56,18 +56,18 @@ LEAK: Final = EventSchema(ClassKey(PACKAGE, "vat.leak"), (Argument("rate", Value
 
 
 class Am01Agent(AgentOnLink):
-    """Manages vats, and carries out what it is asked at once.
+    """An agent that manages vats, and carries out each request at once.
 
     Args:
-        broker: where it speaks.
-        vhost: there.
-        revision: that it speaks.
-        exchange: that it makes, and publishes to.
-        obeyed: the user whose requests it carries out; the administrator unless told.
+        broker: the broker that it connects to.
+        vhost: the virtual host on that broker.
+        revision: the protocol revision that it uses.
+        exchange: the exchange that it declares and publishes to.
+        obeyed: the user whose requests it carries out; by default the administrator.
 
     Attributes:
-        done: what was set (values by name) and called (name and arguments), in order, by the vat's number.
-        deaf: properties that are set without effect.
+        done: sets (values by name) and calls (name and arguments), in order, by the vat's number.
+        deaf: the properties that a set request does not change.
     """
 
     def __init__(
@@ -97,20 +97,20 @@ class Am01Agent(AgentOnLink):
         self.deaf: set[str] = set()
 
     async def run(self) -> None:
-        """Be there until cancelled."""
+        """Run the agent until cancelled."""
         await self.speak(*self._where)
 
     def put(self, number: int, *, capacity: int = 500, level: int = 120) -> None:
-        """There is a vat, ``v<number>``, with so many litres."""
+        """Add or update a vat, ``v<number>``, with its level in litres."""
         self._vats[number] = {"capacity": capacity, "label": "", "level": level}
         self._tell(number)
 
     def delete(self, number: int) -> None:
-        """It is gone."""
+        """Delete a vat."""
         self.session.delete(self._born + number, CLOCK.now())
 
     def leak(self, rate: int) -> None:
-        """Tell an event."""
+        """Raise an event."""
         self.conversation.perform(self.session.raise_event(LEAK.key, CLOCK.now(), Severity.MAJOR, (rate,)))
 
     def _tell(self, number: int) -> None:
@@ -122,7 +122,7 @@ class Am01Agent(AgentOnLink):
     # Of a session over AMQP.
 
     def handle(self, event: Event, now: int) -> list[Effect]:
-        """As of a session; what is asked for is done at once."""
+        """Handle an event as `Session.handle`; requests are carried out at once."""
         done: list[Effect] = []
         for effect in super().handle(event, now):
             if isinstance(effect, Called):

@@ -12,10 +12,10 @@ from tests.components.waiting import DEADLINE
 
 
 class Application:
-    """A connection to a relay.
+    """An application's connection to a relay.
 
     Args:
-        connection: that is open.
+        connection: the open connection.
     """
 
     def __init__(self, connection: socket.socket) -> None:
@@ -27,14 +27,14 @@ class Application:
         self._connection.sendall("".join(f"{line}\n" for line in lines).encode("ascii"))
 
     def hear(self) -> str:
-        """The next line, without its end; empty where the other side has closed."""
+        """Return the next line, without its end; an empty text if the other side closed the connection."""
         return self._lines.readline().decode("ascii").strip("\r\n")
 
     def hears(self, pattern: str) -> re.Match[str]:
-        """The next line in which the pattern is found; those before it are passed over.
+        """Return the match of the pattern in the next line that has one; skip the lines before it.
 
         Raises:
-            AssertionError: the other side has closed.
+            AssertionError: the other side has closed the connection.
         """
         while line := self.hear():
             if found := re.search(pattern, line):
@@ -42,24 +42,24 @@ class Application:
         raise AssertionError(f"the connection is closed, and nothing like {pattern!r} was heard")
 
     def hear_all(self) -> list[str]:
-        """All lines until the other side closes."""
+        """Return all lines until the other side closes the connection."""
         return list(iter(self.hear, ""))
 
     def log_in(self, name: str, more: str = "") -> None:
-        """Log in, and wait until that is taken, where that is told."""
+        """Log in, and wait for the reply, unless the login asks for none (QUIET)."""
         self.say(f'L|I="{name}"{more}')
         if "QUIET" not in more:
             self.hears(r"\|S=0")
 
     def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         self._lines.close()
         self._connection.close()
 
 
 @contextmanager
 def connected(port: int, context: ssl.SSLContext | None = None) -> Iterator[Application]:
-    """An application that has connected to a port of this machine, and has not logged in."""
+    """Provide an application that is connected to a port of this machine and not logged in."""
     connection = socket.create_connection(("127.0.0.1", port), timeout=DEADLINE)
     if context is not None:
         connection = context.wrap_socket(connection, server_hostname="127.0.0.1")

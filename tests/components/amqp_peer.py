@@ -1,8 +1,8 @@
-"""A small AMQP 0-9-1 broker on a real socket, as strict and as poor as OpenAMQ 1.4 is.
+"""A small AMQP 0-9-1 broker on a real socket, with the limits of OpenAMQ 1.4.
 
-The one stand-in among the tests' peers, as OpenAMQ cannot be installed any more. It has what was measured of
-the original: one channel for each connection, frames of 32,768 octets, a heartbeat every 2 s that it insists
-on, PLAIN only, no capabilities, no confirms. Requests to ``amq.system`` with the key ``amq.console`` are
+It is the only stand-in among the tests' peers, because OpenAMQ cannot be installed any more. It has what was
+measured of the original: one channel for each connection, frames of 32,768 octets, a mandatory heartbeat of 2
+s, PLAIN only, no capabilities, no confirms. Requests to ``amq.system`` with the key ``amq.console`` are
 answered by a script, through ``amq.direct`` with the reply-to as the key.
 """
 
@@ -34,7 +34,7 @@ _GREETING: Final = ProtocolHeader(0, 9, 1).marshal()
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a client published, as it arrived."""
+    """A message that a client published."""
 
     exchange: str
     routing_key: str
@@ -45,7 +45,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What the script says to a request: to the key ``to`` on amq.direct."""
+    """A reply of the script; it is published to amq.direct with the key ``to``."""
 
     to: str
     body: bytes
@@ -56,19 +56,19 @@ Script = Callable[[Request], Iterable[Reply]]
 
 
 def echo(request: Request) -> Iterable[Reply]:
-    """Answer with what was asked, to who asked, and with the message-id of the request."""
+    """Answer each request with its own body and message-id, to its reply-to."""
     properties = request.properties
     if properties.reply_to:
         yield Reply(properties.reply_to, request.body, properties.message_id or "")
 
 
 def silence(_: Request) -> Iterable[Reply]:
-    """Never answer."""
+    """Answer no request."""
     return ()
 
 
 class Backwards:
-    """Answers requests as `echo` does, when so many have come, the last one first."""
+    """A script that collects a number of requests, then answers them as `echo` does, the last one first."""
 
     def __init__(self, count: int) -> None:
         self._count = count
@@ -85,19 +85,19 @@ class Backwards:
 
 @dataclass(slots=True)
 class AmqpPeer:
-    """Listens on a free port of 127.0.0.1 as long as the context.
+    """A broker that listens on a free port of 127.0.0.1 while the context is open.
 
     Attributes:
-        script: what answers.
-        silent_seconds: a client that accepted a heartbeat and is silent for so long is cut off.
-        refuses: code and text by which no virtual host is opened; ``None`` where each is.
-        queue_arguments: whether a queue may be declared with arguments; else that is answered by 540.
-        requests: all that was published.
-        connections: how many were opened.
+        script: answers the requests.
+        silent_seconds: after this silence a client that accepted a heartbeat is disconnected.
+        refuses: code and text with which each virtual host is refused; ``None`` to open each.
+        queue_arguments: whether a queue may be declared with arguments; if not, the reply is 540.
+        requests: all messages that were published.
+        connections: the number of connections that were opened.
         tuned: the heartbeats that clients accepted.
-        heartbeats: how many were heard.
-        complaints: what ended connections, in the order in which it did.
-        closed: what clients closed, in the order in which they did: ``channel``, ``connection``.
+        heartbeats: the number of heartbeats that arrived.
+        complaints: the errors that ended connections, in order.
+        closed: the parts that clients closed, in order: ``channel``, ``connection``.
     """
 
     script: Script = echo
@@ -130,38 +130,38 @@ class AmqpPeer:
         await asyncio.gather(*self._open, return_exceptions=True)
 
     def cut(self) -> None:
-        """End all connections without a word, as a broker that is killed."""
+        """Abort all connections without a close method, as a broker that is killed."""
         for task, writer in list(self._open.items()):
             writer.transport.abort()
             task.cancel()
 
     def block(self) -> None:
-        """Read nothing any more, until the clients' windows are full."""
+        """Stop reading, so that the clients' send windows fill up."""
         self._reading.clear()
 
     def unblock(self) -> None:
-        """Read again."""
+        """Resume reading."""
         self._reading.set()
 
     def hold_looks(self) -> None:
-        """Answer nobody who looks at a queue, until `answer_looks`."""
+        """Defer the answers to passive declarations of queues until `answer_looks`."""
         self._held_looks = []
 
     def answer_looks(self) -> None:
-        """Answer those who looked meanwhile, and others at once."""
+        """Send the deferred answers, and answer at once from now on."""
         held, self._held_looks = self._held_looks or [], None
         for answer in held:
             answer()
 
     def look(self, answer: Callable[[], None]) -> None:
-        """Somebody looks at a queue."""
+        """Answer a client's passive declaration of a queue, or defer the answer."""
         if self._held_looks is None:
             answer()
         else:
             self._held_looks.append(answer)
 
     def publish(self, exchange: str, routing_key: str, body: bytes, message_id: str = "") -> bool:
-        """Deliver to the queues that are bound; whether there were any."""
+        """Deliver a message to the bound queues. Return whether there was a consumer."""
         properties = spec.Basic.Properties(content_type="text/xml", message_id=message_id or None)
         consumers = self.routing.consumers(exchange, routing_key)
         for consumer in consumers:
@@ -191,11 +191,11 @@ class AmqpPeer:
 
 
 class _ClosedError(Exception):
-    """The broker ended the connection: says why."""
+    """The broker ended the connection; the text is the reason."""
 
 
 class _Connection:
-    """One client."""
+    """The connection of a client."""
 
     def __init__(self, peer: AmqpPeer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._peer = peer
@@ -205,10 +205,10 @@ class _Connection:
         self._tags = itertools.count(1)
 
     async def serve(self) -> None:
-        """From greeting to end.
+        """Serve the connection from the protocol header to its end.
 
         Raises:
-            _ClosedError: the client did what this broker does not take.
+            _ClosedError: the client sent something that this broker does not accept.
         """
         if await self._reader.readexactly(len(_GREETING)) != _GREETING:
             raise _ClosedError("another protocol")
@@ -236,7 +236,7 @@ class _Connection:
             self._writer.write(frames.marshal(Heartbeat(), 0))
 
     async def _one(self) -> bool:
-        """Handle one frame; whether there will be others."""
+        """Handle one frame. Return whether the connection goes on."""
         channel, frame = await self._frame()
         match frame:
             case Heartbeat():

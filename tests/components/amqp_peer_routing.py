@@ -9,28 +9,28 @@ from typing import TypeAlias
 from pamqp import commands as spec
 
 Deliver: TypeAlias = Callable[[str, str, str, spec.Basic.Properties, bytes], None]
-"""Delivers to a consumer of this tag: exchange, routing key, properties, body."""
+"""A function that delivers to a consumer: tag, exchange, routing key, properties, body."""
 
 
 @dataclass(frozen=True, slots=True)
 class Consumer:
-    """Who consumes a queue."""
+    """A consumer of a queue."""
 
     tag: str
     to: Deliver
 
     def deliver(self, exchange: str, key: str, properties: spec.Basic.Properties, body: bytes) -> None:
-        """A message that was routed to the queue."""
+        """Deliver a message that was routed to the queue."""
         self.to(self.tag, exchange, key, properties, body)
 
 
 @dataclass(slots=True)
 class Queue:
-    """An exclusive queue: gone with its owner.
+    """An exclusive queue; it is deleted with the connection of its owner.
 
     Attributes:
-        said_to_wait: how many messages it says that wait, whatever is true.
-        looks: how often it said so.
+        said_to_wait: the number of waiting messages that the broker reports, correct or not.
+        looks: how often it was reported.
     """
 
     owner: object
@@ -41,7 +41,7 @@ class Queue:
 
 @dataclass(slots=True)
 class Routing:
-    """What there is on the broker; queues exist as long as the connection that declared them."""
+    """The exchanges, queues and bindings of the broker. A queue exists as long as its owner's connection."""
 
     exchanges: dict[str, str] = field(
         default_factory=lambda: {"amq.direct": "direct", "amq.notify": "topic", "amq.system": "system"}
@@ -50,38 +50,38 @@ class Routing:
     bindings: set[tuple[str, str, str]] = field(default_factory=set)
 
     def has_queue(self, name: str) -> bool:
-        """Whether it is there."""
+        """Return whether the queue exists."""
         return name in self.queues
 
     def declare(self, name: str, owner: object) -> None:
-        """Make a queue, unless it is there."""
+        """Add a queue, unless it exists."""
         self.queues.setdefault(name, Queue(owner))
 
     def waiting(self, name: str) -> int:
-        """How many messages wait in a queue, as far as the broker tells."""
+        """Return the number of waiting messages that the broker reports of a queue."""
         queue = self.queues[name]
         queue.looks += 1
         return queue.said_to_wait
 
     def bind(self, exchange: str, key: str, queue: str) -> None:
-        """Of an exchange that is there."""
+        """Bind a queue to an exchange, which must exist."""
         if exchange not in self.exchanges:
             raise AssertionError(f"no exchange {exchange}: nobody tests that here")
         self.bindings.add((exchange, key, queue))
 
     def consume(self, queue: str, consumer: Consumer) -> None:
-        """Messages to this queue go to this consumer too."""
+        """Add a consumer to a queue."""
         self.queues[queue].consumers.append(consumer)
 
     def forget(self, owner: object) -> None:
-        """A connection has ended."""
+        """Remove the queues of a connection that has ended, and their bindings."""
         gone = {name for name, queue in self.queues.items() if queue.owner is owner}
         self.bindings = {binding for binding in self.bindings if binding[2] not in gone}
         for name in gone:
             del self.queues[name]
 
     def consumers(self, exchange: str, key: str) -> list[Consumer]:
-        """Who gets a message."""
+        """Return the consumers that receive a message."""
         queues = {
             bound for at, pattern, bound in self.bindings if at == exchange and self._fits(at, pattern, key)
         }

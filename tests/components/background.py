@@ -1,4 +1,4 @@
-"""What lives on an event loop, for tests that do not."""
+"""Asynchronous contexts on an event loop of another thread, for tests that are not asynchronous."""
 
 from __future__ import annotations
 
@@ -17,13 +17,16 @@ ResultT = TypeVar("ResultT")
 
 @dataclass(frozen=True, slots=True)
 class Background(Generic[ContextT]):
-    """What a context gave, on an event loop of another thread."""
+    """The result of an asynchronous context, on an event loop of another thread."""
 
     is_: ContextT
     _loop: asyncio.AbstractEventLoop
 
     def do(self, function: Callable[[], object]) -> None:
-        """Have it done on that loop, where all that touches sockets has to be, and wait for it."""
+        """Call a function on that loop, and wait for its end.
+
+        Every function that uses sockets of the context must be called there.
+        """
 
         async def carried_out() -> None:
             function()
@@ -35,7 +38,7 @@ class Background(Generic[ContextT]):
 def background(
     context: Callable[[], AbstractAsyncContextManager[ContextT]],
 ) -> Iterator[Background[ContextT]]:
-    """What ``context`` gives, alive on an event loop of another thread until the block ends."""
+    """Enter ``context`` on an event loop of another thread, and leave it at the end of the block."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
@@ -64,6 +67,6 @@ def background(
 
 @contextmanager
 def in_background(context: Callable[[], AbstractAsyncContextManager[ContextT]]) -> Iterator[ContextT]:
-    """As `background`, for tests that have nothing done there."""
+    """Provide the result of ``context`` as `background`, for tests that call nothing on that loop."""
     with background(context) as entered:
         yield entered.is_

@@ -1,4 +1,4 @@
-"""An agent of one class on a broker whose methods a test carries out, and a source that calls it."""
+"""An agent of one class whose method calls a test answers, and a source that calls it."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ VESSEL = ClassSchema(
 
 
 class CalledAgent(AgentOnLink):
-    """Manages one vessel; a test answers what it is called for.
+    """An agent that manages one vessel; a test answers the calls.
 
     Attributes:
-        calls: in the order in which they arrived.
+        calls: the calls in the order in which they arrived.
     """
 
     def __init__(self, user: str) -> None:
@@ -60,7 +60,7 @@ class CalledAgent(AgentOnLink):
         self.put(5)
 
     def put(self, level: int) -> None:
-        """The vessel is filled so far by now."""
+        """Set the level of the vessel, as of now."""
         self.session.put(ManagedObject(VESSEL.key, NUMBER, SECOND, ("v",), (level,), SystemClock().now()))
 
     def handle(self, event: Event, now: int) -> list[Effect]:
@@ -73,7 +73,7 @@ class CalledAgent(AgentOnLink):
         return effects
 
     async def called(self, count: int = 1) -> Called:
-        """Wait until so many calls have arrived; returns the last one."""
+        """Wait until so many calls have arrived; return the last one."""
 
         async def were_called() -> bool:
             return len(self.calls) >= count
@@ -82,7 +82,7 @@ class CalledAgent(AgentOnLink):
         return self.calls[count - 1]
 
     def answer(self, call: Called, status: int = Status.OK, text: str = "OK", outputs: Values = ()) -> None:
-        """Tell what came of a call, behind what it changed."""
+        """Answer a call, after the values that it changed are published."""
         now = SystemClock().now()
         self.conversation.perform(self.session.publish(NUMBER, now))
         self.conversation.perform(self.session.method_done(call.handle, status, text, outputs))
@@ -90,7 +90,7 @@ class CalledAgent(AgentOnLink):
 
 @dataclass
 class Told:
-    """What the source told, in order: answers, and levels of the vessel as norths see them."""
+    """The output of the source, in order: answers, and levels of the vessel as front ends show them."""
 
     steps: list[Answer | int] = field(default_factory=list)
     port: SourcePort | None = None
@@ -107,7 +107,7 @@ class Told:
         self.steps += [level for record in records if isinstance(level := record.values.get(1), int)]
 
     def answers(self, token: int) -> list[Answer]:
-        """What came of one operation."""
+        """Return the answers to one operation."""
         return [step for step in self.steps if isinstance(step, Answer) and step.token == token]
 
     def outcomes(self, token: int) -> list[Outcome]:
@@ -125,12 +125,12 @@ class CallingSite:
 
     @property
     def state(self) -> SourceState:
-        """Of the source."""
+        """The state of the source."""
         (source,) = (one for one in self.inventory.snapshot()[0] if isinstance(one, SourceRecord))
         return source.state
 
     async def stands(self, *states: SourceState) -> None:
-        """Wait until the source does."""
+        """Wait until the source is in one of these states."""
 
         async def does() -> bool:
             return self.state in states
@@ -138,7 +138,7 @@ class CallingSite:
         await eventually(does, f"the source is one of {states}")
 
     def call(self, amount: int, seconds: float = 60) -> int:
-        """Call ``fill``; returns the token."""
+        """Call ``fill``; return the token."""
         assert self.told.port is not None
         self.tokens += 1
         deadline = SystemClock().now() + int(seconds * SECOND)
@@ -147,7 +147,7 @@ class CallingSite:
         return self.tokens
 
     def fetch(self, seconds: float = 60) -> int:
-        """Read the vessel again; returns the token."""
+        """Read the vessel again; return the token."""
         assert self.told.port is not None
         self.tokens += 1
         deadline = SystemClock().now() + int(seconds * SECOND)
@@ -160,7 +160,7 @@ class CallingSite:
         return key, "1.0", str(self.agent.session.object_id(NUMBER))
 
     async def answered(self, token: int, count: int = 1) -> Answer:
-        """Wait for the answer to an operation; for the second one, if there is another."""
+        """Wait until an operation has ``count`` answers; return the last one of these."""
 
         async def was_answered() -> bool:
             return len(self.told.answers(token)) >= count
@@ -171,7 +171,7 @@ class CallingSite:
 
 @asynccontextmanager
 async def calling_site(broker: PrivateBroker, vhost: str, folder: Path) -> AsyncIterator[CallingSite]:
-    """Agent and source on one broker, synchronised."""
+    """Provide an agent and a synchronised source on one broker."""
     user = broker.administrator
     url = f"amqp://127.0.0.1:{broker.ports.amqp}"
     agent = CalledAgent(user.name)

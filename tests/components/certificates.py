@@ -1,4 +1,4 @@
-"""Certificates for TLS, made for one test: an authority, and who it vouches for."""
+"""Certificates for TLS that are made for one test: an authority, and the certificates that it signs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """Files of one certificate, PEM."""
+    """The PEM files of one certificate."""
 
     certificate: Path
     key: Path
@@ -18,14 +18,14 @@ class Certificate:
 
 @dataclass(frozen=True, slots=True)
 class Authority:
-    """Vouches for names, until the day after tomorrow."""
+    """A certificate authority; the certificates that it signs are valid for two days."""
 
     folder: Path
     own: Certificate
 
     @classmethod
     def make(cls, folder: Path, name: str = "Test authority") -> Authority:
-        """A new one, with its files in ``folder``."""
+        """Create an authority, with its files in ``folder``."""
         folder.mkdir(parents=True, exist_ok=True)
         own = Certificate(folder / "ca.pem", folder / "ca-key.pem")
         named = ("-subj", f"/CN={name}", "-addext", "keyUsage=critical,keyCertSign")  # newer Pythons insist
@@ -33,7 +33,7 @@ class Authority:
         return cls(folder, own)
 
     def vouch(self, name: str, address: str = "127.0.0.1") -> Certificate:
-        """A certificate for a server or client of this name at this address."""
+        """Return a new certificate for a server or client of this name at this address."""
         made = Certificate(self.folder / f"{name}.pem", self.folder / f"{name}-key.pem")
         request = self.folder / f"{name}.csr"
         extensions = self.folder / f"{name}.ext"

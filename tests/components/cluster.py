@@ -25,10 +25,10 @@ from tests.components.rabbitmq import TEST_SETTINGS
 from tests.components.waiting import wait_until
 
 NET_TICK_SECONDS: Final = 8
-"""After about this time without an answer a node takes another one to be down; Erlang's default is 60."""
+"""The Erlang net tick time in seconds, after which a silent node is taken to be down; the default is 60."""
 
 CLUSTER_SETTINGS: Final = replace(TEST_SETTINGS, grace=60.0)
-"""As for a single node, but nodes are stopped gracefully where a test stops them."""
+"""The settings of a single node, except that nodes are stopped gracefully."""
 
 _START_ATTEMPTS: Final = 3
 _ERLANG: Final = f"-kernel net_ticktime {NET_TICK_SECONDS} +S 1:1 +sbwt none +sbwtdcpu none +sbwtdio none"
@@ -36,7 +36,7 @@ _ERLANG: Final = f"-kernel net_ticktime {NET_TICK_SECONDS} +S 1:1 +sbwt none +sb
 
 @dataclass(frozen=True, slots=True)
 class _Member(NodeDescription):
-    """A node of a cluster; ``shares`` the port mapper that another one runs."""
+    """A node of a cluster; with ``shares`` it uses the port mapper of another node."""
 
     cookie: str = ""
     shares: bool = False
@@ -65,27 +65,27 @@ class ClusterNode(PrivateBroker):
         self._node = member
 
     def kill(self) -> None:
-        """End the node as a crash would."""
+        """Kill the node, as in a crash."""
         self.kill_node()
 
     def evaluate(self, expression: str) -> str:
-        """What the node makes of an Erlang expression."""
+        """Return the result of an Erlang expression on the node."""
         return self.rabbitmqctl("eval", expression).strip()
 
     def _found_port_taken(self) -> bool:
         return False  # other ports for one node are no way out: the port mapper's is shared
 
     def json(self, program: str, *arguments: str) -> Any:  # noqa: ANN401  what it prints
-        """The document that one of RabbitMQ's command line tools prints."""
+        """Return the JSON document that one of RabbitMQ's command line tools prints."""
         return json.loads(self.run_tool(program, *arguments, "--formatter", "json"))
 
 
 class PrivateCluster:
-    """Some nodes that form one cluster. Use it as a context manager.
+    """A cluster of several nodes; a context manager.
 
     Args:
-        size: how many nodes.
-        settings: of each of them.
+        size: the number of nodes.
+        settings: the settings of each node.
 
     Attributes:
         nodes: the nodes; the first one's port mapper serves all, so its process ends last.
@@ -158,7 +158,7 @@ class PrivateCluster:
         self.close()
 
     def close(self) -> None:
-        """End all nodes, and remove what they wrote."""
+        """End all nodes, and remove their files."""
         for node in reversed(self.nodes):
             if node.node_process() is not None:
                 node.kill()
@@ -172,7 +172,7 @@ class PrivateCluster:
 
     @contextmanager
     def partition_handling(self, mode: str) -> Iterator[None]:
-        """Have nodes that lose others behave so within the block, such as ``pause_minority``."""
+        """Set the partition handling mode of all nodes within the block, such as ``pause_minority``."""
         self._handle_partitions(mode)
         try:
             yield
@@ -184,7 +184,7 @@ class PrivateCluster:
         self.nodes[0].evaluate(f"rpc:multicall([node()|nodes()], application, set_env, {arguments}).")
 
     def cut_off(self, node: ClusterNode) -> None:
-        """Cut the connections between ``node`` and the others: with wrong cookies none can be made again.
+        """Cut the connections between ``node`` and the others, and prevent new ones by wrong cookies.
 
         The two sides have different ones: two nodes with the same wrong cookie would connect.
         """
@@ -197,7 +197,7 @@ class PrivateCluster:
         )
 
     def reconnect(self, node: ClusterNode) -> None:
-        """Let ``node`` and the others connect again."""
+        """Restore the cookies, so that ``node`` and the others connect again."""
         others = self._others(node)
         reached = next(other for other in self.nodes if other is not node)
         right = f"['{node.node_name}', erlang:get_cookie()]"
@@ -209,12 +209,12 @@ class PrivateCluster:
         return "[" + ", ".join(f"'{name}'" for name in self.names if name != node.node_name) + "]"
 
     def wait_until_whole(self) -> None:
-        """Wait until each node says that all of them run and none is apart from another."""
+        """Wait until each node reports that all nodes run and that there is no partition."""
         for node in self.nodes:
             wait_until(partial(_sees, node, self.names), f"{node.node_name} sees all nodes")
 
     def restore(self) -> None:
-        """Connect and start what is not, and wait until the cluster is whole: for the next test."""
+        """Connect and start all missing nodes, and wait until the cluster is whole, for the next test."""
         if self._cut_off is not None:
             self.reconnect(self._cut_off)
         start_together([node for node in self.nodes if node.node_process() is None])

@@ -25,18 +25,18 @@ from tests.components.waiting import DEADLINE
 COMMAND = (sys.executable, "-m", "gateway.cli.main")
 _OURS = ("AMQP_GATEWAY_", "XDG_")
 _COMMAND_SECONDS = 400.0
-"""A report of Spark takes longer than what others wait for, on a machine that is busy."""
+"""The seconds that a command may take; a Spark report on a busy machine takes longer than others wait."""
 
 
 def environment(**changes: str) -> dict[str, str]:
-    """Of this process, without what would lead a command to this machine's own gateway."""
+    """Return the environment of this process, without variables that name this machine's own gateway."""
     ours = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
     return {**ours, **changes}
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a command ended, and what it said."""
+    """The exit code and the output of a command."""
 
     code: ExitCode
     output: str
@@ -44,7 +44,7 @@ class Ended:
 
     @property
     def told(self) -> list[str]:
-        """Lines on standard error that are for people: all that are no log records."""
+        """Lines on standard error that are for people: all lines that are no log records."""
         return [line for line in self.errors.splitlines() if not is_log_record(line)]
 
     @property
@@ -54,7 +54,7 @@ class Ended:
 
 
 def is_log_record(line: str) -> bool:
-    """Whether ``line`` is one of our log's, as it is where no terminal is."""
+    """Return whether ``line`` is a record of the gateway's log, as written without a terminal."""
     try:
         return isinstance(json.loads(line), dict)
     except ValueError:
@@ -67,7 +67,7 @@ def amqp_gateway(
     program: Sequence[str | Path] = COMMAND,
     **variables: str,
 ) -> Ended:
-    """Run a command to its end; ``program`` is how it is called."""
+    """Run a command to its end; ``program`` is the command's executable and first arguments."""
     words, inherited = list(map(str, arguments)), environment(**variables)
     if program == COMMAND and can_be_forked(variables):
         done = run(words, folder, inherited, _COMMAND_SECONDS)
@@ -86,7 +86,7 @@ def amqp_gateway(
 
 
 class RunningCommand:
-    """A command that runs until it is ended, with its log in a file."""
+    """A running command, with its log in a file."""
 
     def __init__(self, process: subprocess.Popen[bytes], line: socket.socket, log: Path) -> None:
         self.process = process
@@ -94,10 +94,10 @@ class RunningCommand:
         self._log = log
 
     def ready(self) -> None:
-        """Wait until it says that it does its work.
+        """Wait until the command reports that it is ready.
 
         Raises:
-            AssertionError: it ended instead, or took too long.
+            AssertionError: it ended before, or took too long.
         """
         self._line.settimeout(DEADLINE)
         assert self._line.recv(1) == READY, self.ended()
@@ -109,12 +109,12 @@ class RunningCommand:
         return [json.loads(line) for line in lines if is_log_record(line)]
 
     def ended(self) -> Ended:
-        """Wait for its end."""
+        """Wait for the end of the command; return its result."""
         code = self.process.wait(DEADLINE)
         return Ended(ExitCode(code), "", self._log.read_text(encoding="utf-8"))
 
     def terminate(self) -> Ended:
-        """Ask it to end, as an operator or a service manager would."""
+        """Send SIGTERM, as an operator or a service manager would; return the command's result."""
         self.process.terminate()
         return self.ended()
 
@@ -123,7 +123,7 @@ class RunningCommand:
 def running(
     *arguments: str | Path, log: Path, program: Sequence[str | Path] = COMMAND, **variables: str
 ) -> Iterator[RunningCommand]:
-    """A command held by a lifeline: whatever becomes of the test, it ends with it."""
+    """Run a command with a lifeline: it ends with the test, whatever happens to the test."""
     ours, theirs = socket.socketpair()
     with ours:
         with theirs, log.open("wb") as errors:
@@ -156,16 +156,16 @@ class Site:
 
     @property
     def configuration(self) -> Path:
-        """The file."""
+        """The configuration file."""
         return self.folder / "gateway.yaml"
 
     @property
     def state(self) -> StateFolder:
-        """Of the gateway; it must have been made."""
+        """The state folder of the gateway, which must exist."""
         return StateFolder(self.folder / "state")
 
     def configure(self, **sections: Mapping[str, Any] | Sequence[str]) -> None:
-        """Write the configuration: these sections over those that keep a test to itself."""
+        """Write the configuration: these sections, and defaults that use only this site's folder and port."""
         settings = {
             "version": 1,
             "snmp": {"listen": [f"127.0.0.1:{self.snmp_port}"]},
@@ -176,7 +176,7 @@ class Site:
         self.configuration.write_text(yaml.safe_dump(settings, sort_keys=False), encoding="utf-8")
 
     def secret(self, value: str) -> dict[str, str]:
-        """``value`` in a file of mode 0600, as a configuration names it."""
+        """Write ``value`` to a file of mode 0600; return its reference for a configuration."""
         path = self.folder / f"secret-{len(list(self.folder.glob('secret-*')))}"
         path.touch(mode=0o600)
         path.write_text(value, encoding="utf-8")
@@ -184,7 +184,7 @@ class Site:
 
 
 def new_site(folder: Path, *, state: bool = True) -> Site:
-    """An empty but valid configuration in ``folder``, with a new state unless told."""
+    """Create an empty but valid configuration in ``folder``, and by default a new state."""
     site = Site(folder, free_udp_port())
     site.configure()
     if state:

@@ -21,10 +21,10 @@ from gateway.cli.main import COMMANDS
 
 PROGRAM: Final = "gateway.cli.main"
 _NOT_IMPORTED: Final = frozenset({"analytics", "demo"})
-"""What these need would make the process large that all others are forked from."""
+"""Commands whose imports would make the process large that all others are forked from."""
 
 _BEGIN: Final = ("PYTHON", "LC_", "LANG", "TZ")
-"""Variables that an interpreter looks at when it starts."""
+"""Prefixes of variables that an interpreter reads when it starts."""
 
 _forking = multiprocessing.get_context("forkserver")
 _forking.set_forkserver_preload(
@@ -33,7 +33,7 @@ _forking.set_forkserver_preload(
 
 
 def can_be_forked(variables: Mapping[str, str]) -> bool:
-    """Whether a command with these changes of its environment needs no interpreter of its own."""
+    """Return whether a command with these changes of its environment needs no interpreter of its own."""
     return not any(name.startswith(_BEGIN) for name in variables)
 
 
@@ -69,7 +69,7 @@ def run(
 def _become(
     arguments: list[str], folder: Path, environment: dict[str, str], output: Path, errors: Path
 ) -> None:
-    """Be the command; in the forked process."""
+    """Run the command in the forked process."""
     for number, path in ((1, output), (2, errors)):
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         os.dup2(file, number)

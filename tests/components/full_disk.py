@@ -1,4 +1,4 @@
-"""A disk without space, for this process alone."""
+"""A simulation of a full disk for this process."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def full_disk(octets: int = 0) -> Iterator[None]:
-    """No file of this process can grow beyond so many octets; what is there can be read."""
+    """Limit the size of each file that this process writes to so many octets; existing files can be read."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (octets, before[1]))
     try:

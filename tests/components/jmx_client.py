@@ -1,6 +1,6 @@
-"""A plain JMX client as a process: the JDK's own connector, asked by lines and answering in JSON.
+"""A plain JMX client as a process: the JDK's own connector, controlled by lines and answering in JSON.
 
-``tests/java/client/JmxClient.java`` is the whole program: what it shows is what any Java program sees.
+``tests/java/client/JmxClient.java`` is the whole program: its output is what any Java program sees.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class JmxClientError(Exception):
     """The client could not connect, or was refused; the text is Java's.
 
     Attributes:
-        thrown: the exception that Java got, and its causes behind it; none where the client itself ended.
+        thrown: the exception that Java got, and its causes behind it; none if the client itself ended.
     """
 
     def __init__(self, text: str, thrown: tuple[Thrown, ...] = ()) -> None:
@@ -51,12 +51,15 @@ class JavaName:
 
 
 JavaValue: TypeAlias = bool | int | float | str | JavaName | None
-"""Set or passed as Boolean, Long (BigInteger beyond its range), Double, String, ObjectName, null."""
+"""The values to set or pass: Boolean, Long (or BigInteger), Double, String, ObjectName, null.
+
+An integer beyond the range of Long is a BigInteger.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadAttribute:
-    """What Java read: the class of the value (``java.lang.Long``; ``None`` of null) and the value as JSON."""
+    """An attribute as Java read it: the value's class (``java.lang.Long``; ``None`` of null), and JSON."""
 
     java_class: str | None
     value: Any
@@ -66,7 +69,7 @@ class JmxClient:
     """A connected client.
 
     Attributes:
-        notifications: all that arrived since `listen`, in order, as the program prints them.
+        notifications: all notifications since `listen`, in order, as the program prints them.
     """
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
@@ -83,8 +86,8 @@ class JmxClient:
         Args:
             jar: the compiled program; made if it is not there.
             address: ``HOST:PORT`` of the gateway's RMI registry.
-            user: who logs in.
-            password: of the user; travels by a pipe.
+            user: the user name of the login.
+            password: the user's password; it is passed by a pipe.
 
         Raises:
             JmxClientError: the gateway cannot be reached, or refuses.
@@ -116,7 +119,7 @@ class JmxClient:
         await self.close()
 
     async def names(self, pattern: str) -> list[str]:
-        """The MBeans whose names match, ascending.
+        """Return the names of the MBeans that match the pattern, ascending.
 
         Raises:
             JmxClientError: the connection is lost.
@@ -125,7 +128,7 @@ class JmxClient:
         return names
 
     async def read(self, name: str) -> dict[str, ReadAttribute]:
-        """All attributes of an MBean.
+        """Return all attributes of an MBean.
 
         Raises:
             JmxClientError: there is none of that name, or the connection is lost.
@@ -134,7 +137,7 @@ class JmxClient:
         return {key: ReadAttribute(read["class"], read["value"]) for key, read in told.items()}
 
     async def listen(self, name: str) -> None:
-        """From now on the MBean's notifications are added to `notifications`.
+        """Add the MBean's notifications to `notifications` from now on.
 
         Raises:
             JmxClientError: there is none of that name, it emits nothing, or the connection is lost.
@@ -151,7 +154,7 @@ class JmxClient:
         await self._ask(_line("set", name, attribute, *_words(value)))
 
     async def set_all(self, name: str, values: Mapping[str, JavaValue]) -> list[str]:
-        """Set attributes of an MBean at once; the names of those that the server says were set.
+        """Set attributes of an MBean at once; return the names of those that the server reports as set.
 
         Raises:
             JmxClientError, ValueError: as for `set`.
@@ -161,7 +164,7 @@ class JmxClient:
         return told
 
     async def invoke(self, name: str, operation: str, *values: JavaValue) -> ReadAttribute:
-        """Call an operation of an MBean with the signature that it describes; what it returns.
+        """Call an operation of an MBean with the signature that it describes; return the result.
 
         Raises:
             JmxClientError, ValueError: as for `set`.
@@ -171,7 +174,7 @@ class JmxClient:
         return ReadAttribute(returned["class"], returned["value"])
 
     async def close(self) -> None:
-        """Log out, and end the program: a server holds the place of one that is killed for minutes."""
+        """Log out, and end the program: for minutes a server keeps the session of one that is killed."""
         if self._process.stdin is not None:
             self._process.stdin.close()
         with contextlib.suppress(TimeoutError):
@@ -235,7 +238,7 @@ def _words(value: JavaValue) -> tuple[str, str]:
 
 
 async def client_of(demonstration: Demonstration, user: str = JMX_USER) -> JmxClient:
-    """A plain Java client, logged in as one of a demonstration's users; the caller closes it.
+    """Return a plain Java client, logged in as one of a demonstration's users; the caller closes it.
 
     Raises:
         JmxClientError: the gateway cannot be reached.

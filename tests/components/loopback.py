@@ -1,4 +1,4 @@
-"""Two sessions of one process talking to each other as if a broker stood between them."""
+"""A loopback that connects two sessions of one process as a broker would."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from gateway.dialects.session import Delivery, Send
 from gateway.links.session_driver import TOO_LATE, MessageDriver
 
 USER_ID = "loopback"
-"""The checked sender of every loopback message: nobody else can reach a loopback."""
+"""The checked sender of every loopback message: there are no other senders."""
 
 
 async def carry(sender: MessageDriver, receiver: MessageDriver, clock: Clock) -> None:
     """Move what ``sender`` sends to ``receiver``, in order, until cancelled.
 
-    One body at a time, giving way to the loop in between: a resync of thousands of objects must not hold it.
+    It moves one body at a time and yields to the loop in between, so that a resync of thousands of objects
+    does not block it.
     """
     with contextlib.suppress(asyncio.CancelledError):
         while True:
@@ -29,7 +30,7 @@ async def carry(sender: MessageDriver, receiver: MessageDriver, clock: Clock) ->
 
 
 def delivered(send: Send, now: int) -> Delivery:
-    """``send`` as the other side sees it."""
+    """Return the delivery that the other side receives for ``send``."""
     return Delivery(
         exchange=send.exchange,
         routing_key=send.routing_key,

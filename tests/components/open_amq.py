@@ -1,7 +1,7 @@
-"""What an OpenAMQ manages, with the schema that it tells, behind a CML server session of ours.
+"""The objects that an OpenAMQ manages, with its schema, behind a CML server session of ours.
 
-It stands behind `AmqpPeer`, which is as strict and as poor on the wire as the original, or beside a RabbitMQ
-as a server of CML like any other.
+It runs behind `AmqpPeer`, which has the limits of the original on the wire, or beside a RabbitMQ as any other
+server of CML.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ STARTED = "2026-11-20T06:52+00:00"
 
 
 def recorded_schema() -> SchemaReply:
-    """The schema as OpenAMQ 1.4c1 tells it."""
+    """Return the schema of OpenAMQ 1.4c1."""
     for each in exchanges():
         reply = read_message(each.replies[0]) if b"schema-request" in each.request else None
         if isinstance(reply, SchemaReply):
@@ -54,11 +54,11 @@ class OpenAmq:
     """A broker with settings, exchanges, a shared and a private queue, and a connection.
 
     Attributes:
-        session: that answers for it.
-        done: what was set and called, in order: object, name, value or arguments.
-        deaf: fields that are set without effect, as OpenAMQ does with what it takes for granted.
-        conversation: of a link, where it has one.
-        is_up: whether that link is.
+        session: the server session that answers requests.
+        done: the changes and calls, in order: object, name, value or arguments.
+        deaf: fields that a modify request does not change, as there are in OpenAMQ.
+        conversation: the driver of the link, if it has one.
+        is_up: whether that link is up.
     """
 
     def __init__(self, config: ServerConfig | None = None) -> None:
@@ -95,7 +95,7 @@ class OpenAmq:
         self.session.start()
 
     def put(self, number: int, class_name: str, parent: int | None, **texts: str) -> None:
-        """An object, with what OpenAMQ would show of it; fields that are not named keep what they had."""
+        """Add an object with the field values of OpenAMQ; fields that are not named keep their values."""
         _, _, before = self._objects.get(number, ("", None, {}))
         known = before | texts
         self._objects[number] = class_name, parent, known
@@ -106,17 +106,17 @@ class OpenAmq:
         self.session.put(ServedObject(number, class_name, values))
 
     def change(self, number: int, **texts: str) -> None:
-        """Fields of an object that is there have other values."""
+        """Change fields of an existing object."""
         class_name, parent, _ = self._objects[number]
         self.put(number, class_name, parent, **texts)
 
     def delete(self, number: int) -> None:
-        """An object has ended."""
+        """Delete an object."""
         del self._objects[number]
         self.session.delete(number)
 
     def text(self, number: int, name: str) -> str:
-        """What a field shows."""
+        """Return the text of a field."""
         return self._objects[number][2][name]
 
     # As a session of a link.
@@ -132,7 +132,7 @@ class OpenAmq:
         return self.session.handle(event, now)
 
     def receive(self, delivery: Delivery, now: int) -> list[Effect]:
-        """Answer, and do at once what is asked for."""
+        """Answer a request, and carry out its changes at once."""
         effects: list[Effect] = []
         for effect in self.session.handle(delivery, now):
             if isinstance(effect, ModifyAsked):
@@ -160,12 +160,12 @@ class OpenAmq:
                 self.delete(call.number)
 
     def notify(self, severity: Severity, text: str) -> None:
-        """Tell consoles of something, over the link that it has."""
+        """Send a notification to consoles, over the link that it has."""
         assert self.conversation is not None
         self.conversation.perform(self.session.notify(severity, text))
 
     def script(self, request: Request) -> Iterable[Reply]:
-        """What `AmqpPeer` answers."""
+        """Answer a request of `AmqpPeer`."""
         properties = request.properties
         delivery = Delivery(
             request.exchange,
@@ -185,7 +185,7 @@ def _text(value: Value) -> str:
 
 @asynccontextmanager
 async def open_amq(port: int = 0) -> AsyncIterator[tuple[OpenAmq, AmqpPeer]]:
-    """An OpenAMQ that listens on 127.0.0.1, with heartbeats of 2 s that it insists on."""
+    """Provide an OpenAMQ that listens on 127.0.0.1, with a mandatory heartbeat of 2 s."""
     broker = OpenAmq()
     async with AmqpPeer(broker.script, port=port) as peer:
         yield broker, peer
@@ -193,7 +193,7 @@ async def open_amq(port: int = 0) -> AsyncIterator[tuple[OpenAmq, AmqpPeer]]:
 
 @asynccontextmanager
 async def serving(endpoint: AmqpEndpoint, system_exchange: str = "amq.system") -> AsyncIterator[OpenAmq]:
-    """The same as a server of CML at a broker that has the exchanges, as the specification spells it."""
+    """Provide the same as a server of CML at a broker with the exchanges, in the specification's spelling."""
     broker, clock = OpenAmq(ServerConfig(system_exchange=system_exchange, writers=None)), SystemClock()
     broker.conversation = MessageDriver("server", broker, lambda _: None, clock, Counter())
     role = AmqpRole("server", broker.bindings)

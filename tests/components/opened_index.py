@@ -11,7 +11,7 @@ from pathlib import Path
 from gateway.inventory.instances import InstanceIndex
 
 _NOT_CLOSED: list[sqlite3.Connection] = []
-"""Databases whose index another thread found to be garbage: only the thread that opened one may close it."""
+"""Databases whose index was garbage-collected on another thread: only the opening thread may close one."""
 
 
 def opened_index(
@@ -21,9 +21,9 @@ def opened_index(
     needs_upkeep: Callable[[], None] = lambda: None,
     kind: type[InstanceIndex] = InstanceIndex,
 ) -> InstanceIndex:
-    """The index of the file ``path``. Its database is closed when nothing refers to the index any more.
+    """Return the index of the file ``path``; its database is closed when the index is garbage-collected.
 
-    Python 3.13 warns of databases that are left open. What is not committed is lost, as at a kill.
+    Python 3.13 warns of databases that are left open. Changes that are not committed are lost, as at a kill.
     """
     index = kind(path, must_exist=must_exist, needs_upkeep=needs_upkeep)
     # `InstanceIndex.close` would commit.

@@ -1,4 +1,4 @@
-"""A gateway that runs, as who operates it works with it: its own command and net-snmp's."""
+"""A running gateway, operated as an operator does: with its own command and net-snmp's."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tests.components.net_snmp import printed, with_modules
 from tests.components.waiting import wait_until
 
 OPERATOR: Final = "operator"
-"""Of SNMP's writers, who may set what the configuration of a scene allows."""
+"""The name of the SNMP writer who may set everything that the configuration of a scene allows."""
 
 
 class OperatedGateway:
-    """What the scenes of tests have in common.
+    """The operations that the scenes of tests have in common.
 
     Attributes:
-        modules: of the MIB, whose names are known, beside the fixed one.
+        modules: the MIB modules whose names are known, beside the fixed one.
         site: the gateway's folder.
     """
 
@@ -33,16 +33,16 @@ class OperatedGateway:
         return amqp_gateway(*arguments, "--config", self.site.configuration)
 
     def documents(self, *arguments: str) -> list[dict[str, Any]]:
-        """The lines that a command with ``--json`` printed; none where it did not do its work."""
+        """Return the lines that a command printed with ``--json``, parsed; none if it failed."""
         ended = self.command(*arguments, "--json")
         return [json.loads(line) for line in ended.output.splitlines()] if ended.code is ExitCode.OK else []
 
     def sources(self) -> dict[str, dict[str, Any]]:
-        """What the gateway says of its sources, by name; nothing where it says nothing."""
+        """Return the gateway's report on its sources, by name; an empty one if the command failed."""
         return {str(each["source"]): each for each in self.documents("source", "ls")}
 
     def states(self) -> dict[str, str]:
-        """Of the sources, by name."""
+        """Return the states of the sources, by name."""
         return {name: str(each["state"]) for name, each in self.sources().items()}
 
     def are_all(self, state: str) -> None:
@@ -50,16 +50,16 @@ class OperatedGateway:
         wait_until(lambda: set(self.states().values()) == {state}, f"all sources are {state}")
 
     def shown(self, path: str) -> dict[str, Any]:
-        """What ``get`` shows of an object, by ``SOURCE/CLASS/NAME``; nothing where there is none."""
+        """Return the output of ``get`` for an object, by ``SOURCE/CLASS/NAME``; empty if there is none."""
         return dict(next(iter(self.documents("get", path)), {}))
 
     def ask_log(self, sql: str, **parameters: object) -> Sequence[dict[str, Any]]:
-        """Records of the event log, by column."""
+        """Return records of the event log, by column."""
         with ask(self.site.state.path / "log", sql, parameters) as answer:
             return [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
 
     def walk(self, name: str) -> dict[str, str]:
-        """What net-snmp's ``snmpwalk`` prints of a name, by its instances."""
+        """Return the output of net-snmp's ``snmpwalk`` of a name, by instance."""
         lines = (line.partition(" = ") for line in self._snmp("snmpwalk", "community", name).splitlines())
         return {key: value.strip('"') for key, mark, value in lines if mark and not value.startswith("No ")}
 
@@ -68,16 +68,16 @@ class OperatedGateway:
         wait_until(lambda: sorted(self.walk(name).values()) == sorted(values), f"{name} shows {values}")
 
     def set(self, *assignments: str) -> str:
-        """What net-snmp's ``snmpset`` prints to the operator, whom the configuration has to name.
+        """Return the output of net-snmp's ``snmpset`` as the operator, whom the configuration has to name.
 
         Args:
-            assignments: of each variable its instance, the letter of its type (``=``: as the MIB says), and
+            assignments: for each variable its instance, the letter of its type (``=``: as in the MIB), and
                 its value.
         """
         return self._snmp("snmpset", f"community-{OPERATOR}", *assignments)
 
     def oid(self, instance: str) -> Oid:
-        """The numbers of an instance, for a datagram by hand."""
+        """Return the object identifier of an instance, for a datagram that a test writes."""
         told = printed(self.site.folder / "snmp", "snmptranslate", "-On", "-IR", *self._modules, instance)
         return tuple(map(int, told.stdout.strip().strip(".").split(".")))
 

@@ -1,4 +1,4 @@
-"""Ports of 127.0.0.1 that nobody uses now."""
+"""Unused ports of 127.0.0.1."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import socket
 
 
 def free_udp_port() -> int:
-    """For datagrams."""
+    """Return an unused UDP port."""
     return _free(socket.SOCK_DGRAM)
 
 
 def free_tcp_port() -> int:
-    """For connections."""
+    """Return an unused TCP port."""
     return _free(socket.SOCK_STREAM)
 
 

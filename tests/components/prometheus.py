@@ -1,4 +1,4 @@
-"""A Prometheus of Debian's package, for as long as a test needs it."""
+"""A Prometheus of Debian's package that runs for the time of a test."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from tests.components.waiting import wait_until
 
 @dataclass(frozen=True, slots=True)
 class Prometheus:
-    """One that runs, and how it is asked."""
+    """A running Prometheus, and its query API."""
 
     port: int
 
     def get(self, path: str, **parameters: str) -> dict[str, Any]:
-        """The data that its API answers.
+        """Return the data of an answer of its API.
 
         Raises:
-            AssertionError: it answers with an error, such as that of an expression that is none.
+            AssertionError: it answers with an error, such as that of an invalid expression.
         """
         url = f"http://127.0.0.1:{self.port}/api/v1/{path}"
         answer = httpx.get(url, params=parameters, trust_env=False, timeout=30).json()
@@ -35,14 +35,14 @@ class Prometheus:
         return data
 
     def query(self, expression: str) -> list[tuple[dict[str, str], float]]:
-        """What an expression gives now: labels and numbers."""
+        """Return the present value of an expression: labels and numbers."""
         found = self.get("query", query=expression)["result"]
         return [(one["metric"], float(one["value"][1])) for one in found]
 
 
 @contextmanager
 def prometheus(folder: Path, configuration: Mapping[str, Any]) -> Iterator[Prometheus]:
-    """Run it with this configuration; files that are named in it lie in ``folder``."""
+    """Run Prometheus with this configuration; files that are named in it lie in ``folder``."""
     port = free_tcp_port()
     path = folder / "prometheus.yml"
     path.write_text(yaml.safe_dump(dict(configuration)), encoding="utf-8")
@@ -76,7 +76,7 @@ def promtool(*words: str | Path, text: str | None = None) -> subprocess.Complete
 
 
 def _answers(found: Prometheus) -> bool:
-    """Whether it has read its configuration and its store."""
+    """Return whether Prometheus has read its configuration and its store."""
     try:
         return httpx.get(f"http://127.0.0.1:{found.port}/-/ready", trust_env=False, timeout=30).is_success
     except httpx.HTTPError:

@@ -26,12 +26,12 @@ from tests.hypothesis_profiles import PROVING
 INSTALLED = "installed"
 
 TEST_SETTINGS = BrokerSettings(statistics_interval=1.0, grace=0)
-"""Quick statistics, and killed at the end: nobody reads its data again."""
+"""Short statistics interval; the node is killed at the end, because its data is not read again."""
 
 
 @dataclass(frozen=True, slots=True)
 class VirtualHost:
-    """A virtual host that a test has for itself."""
+    """A virtual host of one test."""
 
     broker: PrivateBroker
     name: str
@@ -42,18 +42,18 @@ class VirtualHost:
         return quote(self.name, safe="")
 
     def amqp_url(self, user: Credentials | None = None) -> str:
-        """AMQP URL of this virtual host, for the administrator unless told."""
+        """Return the AMQP URL of this virtual host, by default for the administrator."""
         return self.broker.amqp_url(user, self.name)
 
     def http(self, user: Credentials | None = None) -> httpx.Client:
-        """A client of the management API, for the administrator unless told; the caller closes it."""
+        """Return a client of the management API, by default for the administrator; the caller closes it."""
         return self.broker.http(user)
 
 
 def releases(since: str = "3.10", until: str = NEWEST, chosen: str | None = None) -> list[str]:
-    """Those that a test marked ``each_rabbitmq`` runs on: the ``chosen`` one, or all.
+    """Return the releases that a test marked ``each_rabbitmq`` runs on: the ``chosen`` one, or all.
 
-    The newest of unstable is one of all only when proving.
+    The newest release, of Debian unstable, is included only when proving.
     """
     names = list(RELEASES)
     wanted = names[names.index(since) : names.index(until) + 1]
@@ -63,7 +63,7 @@ def releases(since: str = "3.10", until: str = NEWEST, chosen: str | None = None
 
 
 def version_of(broker: PrivateBroker) -> tuple[int, int]:
-    """Major and minor version of a RabbitMQ that runs."""
+    """Return the major and minor version of a running RabbitMQ."""
     with broker.http() as client:
         told: str = client.get("overview?columns=rabbitmq_version").json()["rabbitmq_version"]
     major, minor, *_ = told.split(".")
@@ -71,7 +71,7 @@ def version_of(broker: PrivateBroker) -> tuple[int, int]:
 
 
 def login_refusal(broker: PrivateBroker) -> str:
-    """What the management API says of a wrong password: "Login failed", or "Not_Authorized" since 4.0."""
+    """Return the API's reason for a wrong password: "Login failed", or "Not_Authorized" since 4.0."""
     with broker.http(Credentials(broker.administrator.name, "wrong")) as client:
         reason: str = client.get("whoami").json()["reason"]
     return reason
@@ -79,7 +79,7 @@ def login_refusal(broker: PrivateBroker) -> str:
 
 @contextmanager
 def shared_broker(session_folder: Path, release: str = INSTALLED) -> Iterator[PrivateBroker]:
-    """The one node of a release in a session: the first worker that needs it starts it, the last ends it."""
+    """Provide the shared node of a release: the first worker to need it starts it, the last one ends it."""
     debian = debian_release(release)
     folder = session_folder / f"rabbitmq-{debian or INSTALLED}"
     with folder.with_suffix(".lock").open("ab") as lock:
@@ -100,11 +100,11 @@ def shared_broker(session_folder: Path, release: str = INSTALLED) -> Iterator[Pr
 
 
 def _keep_events_published(broker: PrivateBroker) -> None:
-    """Bind the event exchange as long as the node runs, with a key that no event has.
+    """Bind the event exchange while the node runs, with a key that no event has.
 
-    Where the last binding of one test goes while the first one of another test comes, RabbitMQ 4 can take the
-    exchange for unbound, and publishes nothing from then on. Sources take the queue for one of their own, by
-    its name.
+    If the last binding of one test is removed while the first one of another test is added, RabbitMQ 4 can
+    take the exchange for unbound, and publishes nothing from then on. Sources take the queue for one of their
+    own, by its name.
     """
     queue = "amqp-gateway.bound"
     with broker.http() as client:
@@ -115,7 +115,7 @@ def _keep_events_published(broker: PrivateBroker) -> None:
 
 @contextmanager
 def shared_brokers(session_folder: Path) -> Iterator[Callable[[str], PrivateBroker]]:
-    """Gives `shared_broker` of any release, which is kept until the end."""
+    """Provide a function that returns the `shared_broker` of a release, which is kept until the end."""
     with ExitStack() as stack:
         brokers: dict[str, PrivateBroker] = {}
 
@@ -129,7 +129,7 @@ def shared_brokers(session_folder: Path) -> Iterator[Callable[[str], PrivateBrok
 
 @contextmanager
 def new_virtual_host(broker: PrivateBroker) -> Iterator[VirtualHost]:
-    """A virtual host that exists as long as the context; the administrator may do anything in it."""
+    """Provide a virtual host for the time of the context; the administrator has all permissions in it."""
     vhost = VirtualHost(broker, f"test-{secrets.token_hex(6)}")
     everything = {"configure": ".*", "write": ".*", "read": ".*"}
     with broker.http() as client:

@@ -1,4 +1,4 @@
-"""Answers what norths ask for, as a test says: stands behind a real feed where there is no core."""
+"""Scripted answers to the requests of front ends, for tests with a real feed and no core."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from gateway.model.operations import Outcome
 from tests.components.waiting import eventually
 
 Script = Callable[[OperationRequest], OperationAnswer | None]
-"""What to answer at once; ``None`` to leave a request to `ScriptedOperations.answer`."""
+"""A function that returns the answer to a request, or ``None`` to leave it to `ScriptedOperations.answer`."""
 
 
 def applied(request: OperationRequest) -> OperationAnswer:
-    """All went well."""
+    """Answer that the operation was applied."""
     operation_id = "" if request.check_only else f"gw.1.o{request.request}"
     return OperationAnswer(request.request, operation_id, Outcome.APPLIED)
 
 
 def nothing(_: OperationRequest) -> None:
-    """Leave it unanswered."""
+    """Leave the request unanswered."""
 
 
 class ScriptedOperations:
-    """What a `FeedServer` is given as ``asked``.
+    """An operation handler for a `FeedServer` (its ``asked``).
 
     Args:
-        script: what is answered at once; its number is set to the request's.
+        script: returns the immediate answer; its number is set to the request's.
 
     Attributes:
-        requests: in the order in which they arrived.
+        requests: the requests in the order in which they arrived.
     """
 
     def __init__(self, script: Script = applied) -> None:
@@ -41,7 +41,7 @@ class ScriptedOperations:
         self._replies: dict[int, Reply] = {}
 
     def asked(self, request: OperationRequest, reply: Reply) -> None:
-        """A north asks."""
+        """Take a request of a front end."""
         self.requests.append(request)
         self._replies[len(self.requests) - 1] = reply
         answer = self.script(request)
@@ -49,7 +49,7 @@ class ScriptedOperations:
             self.answer(len(self.requests) - 1, answer)
 
     def answer(self, index: int, answer: OperationAnswer) -> None:
-        """Answer the request that stands at ``index`` of `requests`."""
+        """Answer the request at ``index`` of `requests`."""
         self._replies.pop(index)(msgspec.structs.replace(answer, request=self.requests[index].request))
 
     async def until_asked(self, count: int) -> None:

@@ -1,4 +1,4 @@
-"""A session for tests that script what it answers: each event becomes the call of a method."""
+"""A session whose answers tests script: each event becomes the call of a method."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModi
 
 
 class ScriptedSession:
-    """Takes the events for which a subclass has a method, which is given the event's fields and the time."""
+    """A session that takes the events for which a subclass has a method with the event's fields and time."""
 
     def handle(self, event: Event, now: int) -> list[Effect]:
-        """As of a session."""
+        """Handle an event as `Session.handle`."""
         name, *fields = _as_call(event)
         method = getattr(self, name, None)
         if method is None:
@@ -38,7 +38,7 @@ class ScriptedSession:
         return effects
 
     def precheck(self, request: MethodCall | ObjectModify, now: int) -> Answer | None:  # noqa: ARG002  as of sessions
-        """Nothing speaks against any request."""
+        """Return ``None``: no request is refused before it is sent."""
         return None
 
 

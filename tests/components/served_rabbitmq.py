@@ -1,7 +1,7 @@
 """A RabbitMQ source that is served by QMF, as `amqp-gateway agent` composes it, without I/O.
 
-Everything happens at once: what the source observes is applied to an inventory, what that publishes is taken
-by the role, and operations are carried out without a pause for the event log.
+Everything happens at once: the observations of the source are applied to an inventory, the role takes what
+the inventory publishes, and operations are carried out without a pause for the event log.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ _MAPPINGS = load_shipped_mappings()
 _METHODS = tuple(sorted({method for one in _MAPPINGS["rabbitmq"].classes.values() for method in one.methods}))
 
 INDEXES = "AMQP_GATEWAY_TEST_INDEXES"
-"""Variable with the folder of the indexes of instances; without it they are among the temporary files."""
+"""The variable that names the folder of the instance indexes; by default they are temporary files."""
 
 
 class ServedRabbitMq:
-    """The gateway that an agent is, around a source of a test.
+    """The gateway of an agent, around a source of a test.
 
     Args:
-        source: whose effects are given to `publish`.
-        config: that the source was made of.
-        session: configuration of the agent session; whoever it obeys may call every method.
+        source: the source whose effects are passed to `publish`.
+        config: the configuration of the source.
+        session: configuration of the agent session; its allowed users may call every method.
 
     Attributes:
-        vacancies: how often the agent that served in place of this one may have ended.
+        vacancies: the number of events by which the serving agent may have ended.
     """
 
     def __init__(self, source: RabbitMqSource, config: RabbitMqSourceConfig, session: AgentConfig) -> None:
@@ -84,11 +84,11 @@ class ServedRabbitMq:
 
     @property
     def bindings(self) -> tuple[Binding, ...]:
-        """What the link binds the queue of the agent to."""
+        """The bindings of the agent's queue, for the link."""
         return self.role.bindings
 
     def publish(self, effects: Iterable[Effect], now: int) -> list[Effect]:
-        """Publish what the source observed and answered; return what the link is to do."""
+        """Publish the observations and answers of the source; return the effects for the link."""
         self._now = now
         self._from_source(effects)
         self.role.distrust(self._source.status.distrust)
@@ -107,7 +107,7 @@ class ServedRabbitMq:
                     self._out.append(effect)
 
     def event(self, key: str, headers: Mapping[str, object], now: int) -> list[Effect]:
-        """An event of the broker, after the source has taken it."""
+        """Handle an event of the broker, after the source has handled it."""
         self._now = now
         if self._exchange.is_console_bound(key, headers):
             self._do(self.role.console_bound(now))
@@ -118,7 +118,7 @@ class ServedRabbitMq:
     # ---- the session of the link -------------------------------------------------------------------------
 
     def handle(self, event: Event, now: int) -> list[Effect]:
-        """As `QmfRole.handle`; a timer is that of the source and the operations, too."""
+        """Handle an event as `QmfRole.handle`; a timer is also that of the source and the operations."""
         self._now = now
         if not isinstance(event, TimerExpired):
             self._do(self.role.handle(event, now))
@@ -136,11 +136,11 @@ class ServedRabbitMq:
         return self._taken()
 
     def stand_by(self, now: int) -> None:
-        """Another agent serves."""
+        """Stand by, because another agent serves."""
         self.role.stand_by(now)
 
     def unsent(self, messages: Iterable[Send]) -> None:
-        """The link could not send these."""
+        """Take messages that the link could not send."""
         self.role.unsent(messages)
 
     # ---- inventory and operations ------------------------------------------------------------------------
@@ -193,7 +193,7 @@ class ServedRabbitMq:
         return self._source.precheck(message, self._now)
 
     def _taken(self) -> list[Effect]:
-        """What is to be done, and the next time to wake up, if that changed."""
+        """Return the pending effects, and the next time to wake up, if that changed."""
         out, self._out = self._out, []
         effects = [one for one in out if not isinstance(one, Submit)]
         times = (self._source_wake, self._role_wake, self._operations.wake_at or 0)

@@ -1,6 +1,6 @@
-"""What a core tells of a shop with halls and tills in them, for tests of any north.
+"""The records of a shop with halls and tills, for tests of any front end.
 
-Each north has classes with the elements that matter to it; what is told of objects is the same.
+Each front end has classes with the elements that matter to it; the records of objects are the same.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ START = 1_700_000_000 * SECOND
 SERVE_STALE_FOR = 60 * SECOND
 GATEWAY_ID = "7b0c"
 HALL_CLASS, TILL_CLASS = 10, 20
-"""Numbers of the classes."""
+"""The numbers of the classes."""
 
 
 @dataclass
 class Feeding(ABC):
-    """A north with a clock of its own, and the core that talks to it."""
+    """A front end with a clock of its own, and the core that talks to it."""
 
     now: int = START
     logged: list[tuple[str, str]] = field(default_factory=list)
@@ -50,15 +50,15 @@ class Feeding(ABC):
 
     @abstractmethod
     def received(self, message: FeedMessage) -> None:
-        """Hand a message to the north."""
+        """Pass a message to the front end."""
 
     @abstractmethod
     def disconnect(self) -> None:
-        """The core cannot be reached any more."""
+        """End the connection to the core."""
 
     @abstractmethod
     def settle(self) -> None:
-        """Let it do what it does by and by."""
+        """Let the front end finish its pending work."""
 
     def hello(self, epoch: int = 1) -> None:
         self.epoch = epoch
@@ -100,7 +100,7 @@ def hall_link(row: int = 1) -> ObjectLink:
 
 
 def hall(row: int = 1, number: int = 1, values: Mapping[int, FeedValue] | None = None) -> ObjectRecord:
-    """A hall with these values beside its name."""
+    """Return the record of a hall with these values beside its name."""
     return ObjectRecord(
         number,
         HALL_CLASS,
@@ -128,7 +128,7 @@ def till_record(
     agent_name: str = "1.0",
     class_number: int = TILL_CLASS,
 ) -> ObjectRecord:
-    """A till of the first hall."""
+    """Return the record of a till of the first hall."""
     return ObjectRecord(
         number,
         class_number,
@@ -149,7 +149,7 @@ def till_record(
 
 
 def update(row: int, values: Mapping[int, FeedValue], absent: tuple[int, ...] = ()) -> UpdateRecord:
-    """Of a till, 9 s after the start."""
+    """Return an update of a till, 9 s after the start."""
     return UpdateRecord(1, TILL_CLASS, row, START, START + 9 * SECOND, START, START, values, absent)
 
 
@@ -165,7 +165,7 @@ FULL_LOG = EventLogRecord(
     deleted_files=4,
     deleted_octets=2**42,
 )
-"""The event log's disk is full; numbers that need 64 bits."""
+"""The record of an event log whose disk is full, with numbers that need 64 bits."""
 
 LOG_TROUBLE_CLASS = EventClassRecord(5, LOG_TROUBLE)
 LOG_TROUBLE_BEGAN = EventRecord(
@@ -181,4 +181,4 @@ LOG_TROUBLE_BEGAN = EventRecord(
     state=EventState.RAISED,
     condition="logTrouble",
 )
-"""The same as an event of the gateway itself."""
+"""The same condition as an event of the gateway itself."""

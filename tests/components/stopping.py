@@ -1,4 +1,4 @@
-"""Stopping a process, as an operator's SIGSTOP does."""
+"""Stopping a process with SIGSTOP, as an operator may."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.components.waiting import wait_until
 
 
 def stop(process: int) -> None:
-    """Send SIGSTOP, and wait until each thread stands still, which takes a moment on a busy machine."""
+    """Send SIGSTOP, and wait until each thread is stopped, which takes a moment on a busy machine."""
     os.kill(process, signal.SIGSTOP)
 
     def stands_still() -> bool:

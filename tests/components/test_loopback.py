@@ -1,4 +1,4 @@
-"""Two sessions of one process meet as over a broker: in order, with a checked sender."""
+"""Two sessions of one process communicate as over a broker: in order, with a checked sender."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.components.waiting import eventually
 
 @dataclass
 class EchoSession(ScriptedSession):
-    """Sends back what it gets, so often."""
+    """A session that sends so many deliveries back."""
 
     echoes: int
     received: list[Delivery] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""A core that sends a front end one change after the other, and knows what a snapshot would contain."""
+"""A core that sends a front end one change after the other, and can build the equivalent snapshot."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ AGENTS = ("1.0", "2.0")
 
 @dataclass
 class ToldCore(ABC, Generic[North]):
-    """One source with two agents, whose objects are tills.
+    """A core with one source and two agents, whose objects are tills.
 
-    A history is a list of steps: the name of a method, and what it is called with.
+    A history is a list of steps: the name of a method, and its arguments.
     """
 
     gateway: North
@@ -35,11 +35,11 @@ class ToldCore(ABC, Generic[North]):
 
     @abstractmethod
     def till(self, row: int, told: Mapping[int, FeedValue], agent_name: str) -> ObjectRecord:
-        """How a till is told."""
+        """Return the record of a till."""
 
     @abstractmethod
     def known(self) -> list[Record]:
-        """What a snapshot tells beside source and agents."""
+        """Return the records of a snapshot beside source and agents."""
 
     def snapshot(self) -> list[Record]:
         agents = [agent(fresh=fresh, name=name) for name, fresh in self.fresh.items()]
@@ -80,7 +80,7 @@ class ToldCore(ABC, Generic[North]):
             getattr(self, name)(*arguments)
 
     def believe(self) -> None:
-        """Everything is believed and known in full: what was stale in between leaves no trace."""
+        """Make the source synchronised and all agents fresh, so that no earlier staleness leaves a trace."""
         self.set_source(SourceState.SYNCHRONISED)
         for name in AGENTS:
             self.set_agent(name, fresh=True)

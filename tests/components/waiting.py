@@ -1,4 +1,4 @@
-"""Waiting for conditions: never for a time, always with a deadline that only a fault reaches."""
+"""Functions that wait for conditions, with a deadline that only a fault reaches."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import time
 from collections.abc import Awaitable, Callable
 
 DEADLINE = 120.0
-"""Seconds; generous, because a slow machine is not a fault."""
+"""The default deadline in seconds; generous, because a slow machine is not a fault."""
 
 _POLL_SECONDS = 0.02
 _LONGEST_PAUSE = 0.5
 
 
 def wait_until(condition: Callable[[], object], what: str, deadline: float = DEADLINE) -> None:
-    """Return once ``condition()`` is true; fail after ``deadline`` seconds, saying ``what`` was missing.
+    """Return once ``condition()`` is true; fail after ``deadline`` seconds with ``what`` as the description.
 
-    The last look begins after the deadline: one look may take longer than that.
+    The last check begins after the deadline: one check may take longer than that.
     """
     begun = time.monotonic()
     end = begun + deadline
@@ -29,7 +29,7 @@ def wait_until(condition: Callable[[], object], what: str, deadline: float = DEA
 async def eventually(
     condition: Callable[[], Awaitable[object]], what: str, deadline: float = DEADLINE
 ) -> None:
-    """Like `wait_until`, for a condition that is awaited."""
+    """Wait as `wait_until`, for a condition that is awaited."""
     begun = time.monotonic()
     end = begun + deadline
     while not await condition():
@@ -39,7 +39,7 @@ async def eventually(
 
 
 async def until(condition: Callable[[], object], what: str, deadline: float = DEADLINE) -> None:
-    """Like `eventually`, for a condition of what the event loop has taken in."""
+    """Wait as `eventually`, for a condition that is not awaited; the event loop runs between the checks."""
 
     async def met() -> object:
         return condition()
@@ -48,8 +48,8 @@ async def until(condition: Callable[[], object], what: str, deadline: float = DE
 
 
 def _pause(took: float) -> float:
-    """Seconds until the next look: no more than a third of the time is spent on looking, if a look is short.
+    """Return the seconds until the next check: a short check takes at most a third of the time.
 
-    What is waited for needs the processors, too, and a look may be a command of its own.
+    The awaited work needs the processors, too, and a check may be a command of its own.
     """
     return min(max(_POLL_SECONDS, 2 * took), _LONGEST_PAUSE)

@@ -1,4 +1,4 @@
-"""A configuration that others vary, and what is said of them."""
+"""A configuration that others vary, and the complaints about them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TAG = "a tag (!) means nothing here; a text that begins with ! takes quotes"
 
 
 def complaints(text: str) -> list[str]:
-    """What is said about ``text``, without the name of the file; nothing where it is a configuration."""
+    """Return the complaints about ``text``, without the file's name; none where it is a configuration."""
     try:
         parse_document(text, Configuration, FILE)
     except DocumentError as error:

@@ -1,4 +1,4 @@
-"""A source of kind ami: what is said of a wrong configuration, and what holds where nothing is said."""
+"""A source of kind ami: the complaints about a wrong configuration, and the defaults."""
 
 from __future__ import annotations
 

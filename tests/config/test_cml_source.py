@@ -1,4 +1,4 @@
-"""Sources of kind ``cml``: what stands for what, and what is wrong, with its line."""
+"""Sources of kind ``cml``: the meaning of the settings, and the complaints, with their lines."""
 
 from __future__ import annotations
 

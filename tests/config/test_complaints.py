@@ -1,4 +1,4 @@
-"""Whatever a person may get wrong in ``gateway.yaml``: what is said, word for word, and where."""
+"""Mistakes of a person in ``gateway.yaml``: the complaints, word for word, and their places."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.config.sample import RABBITMQ, TAG, complaints
 
 @pytest.fixture(params=[True, False], ids=["libyaml", "PyYAML"], autouse=True, scope="module")
 def parser(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Both parsers: a PyYAML that was built without libyaml has its own."""
+    """Run with both parsers: a PyYAML that was built without libyaml has its own."""
     assert yaml.__with_libyaml__
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(yaml, "__with_libyaml__", request.param)

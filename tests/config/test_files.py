@@ -1,4 +1,4 @@
-"""Where the configuration is looked for, and what lies where when it does not say."""
+"""The places where the configuration is searched, and the default places of other files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gateway.config.files import (
 
 @pytest.fixture(autouse=True)
 def nothing_of_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No variable of whoever runs the tests, and an empty working folder."""
+    """Remove this machine's variables, and use an empty working folder."""
     for variable in ("AMQP_GATEWAY_CONFIG", "XDG_STATE_HOME", "XDG_RUNTIME_DIR"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.chdir(tmp_path)

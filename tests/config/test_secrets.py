@@ -1,4 +1,4 @@
-"""Secrets are read from where the configuration says, and show in no text of ours."""
+"""Secrets are read from their configured places, and are in no text of ours."""
 
 from __future__ import annotations
 

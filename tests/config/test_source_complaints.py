@@ -1,4 +1,4 @@
-"""What is wrong with a source, an agent, or the event log: what is said, word for word, and where."""
+"""Mistakes in a source, an agent, or the event log: the complaints, word for word, and their places."""
 
 from __future__ import annotations
 

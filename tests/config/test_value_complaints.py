@@ -1,4 +1,4 @@
-"""What is wrong with a secret, a URL, a duration, an address: what is said, word for word, and where."""
+"""Mistakes in a secret, a URL, a duration, an address: the complaints, word for word, and their places."""
 
 from __future__ import annotations
 

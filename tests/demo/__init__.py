@@ -1,1 +1,1 @@
-"""The demonstration: its broker, its workload, what it installs."""
+"""The demonstration: its broker, its workload, its installation."""

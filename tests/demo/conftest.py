@@ -1,4 +1,4 @@
-"""A demonstration that runs, for tests that type what it prints, or what the documentation has."""
+"""A demonstration that runs, for tests that type the commands of its output, or of the documentation."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def temporary() -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def printed_text() -> Iterator[str]:
-    """What a demonstration prints that runs until all tests have typed it."""
+    """Provide the output of a demonstration that runs until the end of all tests."""
     with tempfile.TemporaryDirectory(prefix="t-") as folder:
         printed = Path(folder, "printed")
         with demonstration(printed, Path(folder)):

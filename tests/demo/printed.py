@@ -17,7 +17,7 @@ START_SECONDS = 120.0
 
 
 def processes_of(folder: str) -> list[psutil.Process]:
-    """Everything that runs with ``folder`` on its command line or as where it works."""
+    """Return all processes with ``folder`` on their command line or as their working folder."""
     found: list[psutil.Process] = []
     for process in psutil.process_iter():
         try:
@@ -29,7 +29,7 @@ def processes_of(folder: str) -> list[psutil.Process]:
 
 
 def ports() -> list[str]:
-    """Options that keep a demonstration apart from others."""
+    """Return the options that separate a demonstration from others."""
     tcp = ("--jmx-port", "--metrics-port")
     return [
         "--snmp-port",
@@ -40,7 +40,7 @@ def ports() -> list[str]:
 
 @contextmanager
 def demonstration(printed: Path, temporary: Path, *options: str) -> Iterator[subprocess.Popen[bytes]]:
-    """``amqp-gateway demo`` with its own folder for temporary files, running when given."""
+    """Run ``amqp-gateway demo`` with its own folder for temporary files; provide it when it is running."""
     with printed.open("wb") as output:
         process = subprocess.Popen(  # noqa: S603  our own command
             [*COMMAND, "demo", *ports(), *options],
@@ -65,7 +65,7 @@ def demonstration(printed: Path, temporary: Path, *options: str) -> Iterator[sub
 def typed(
     words: Sequence[str], folder: Path | None = None, *, stderr: int = subprocess.PIPE, **variables: str
 ) -> subprocess.CompletedProcess[str]:
-    """What a newcomer would type, in a folder. With `subprocess.STDOUT` both outputs are one."""
+    """Run a command as a newcomer would, in a folder. With `subprocess.STDOUT` both outputs are one."""
     return subprocess.run(  # noqa: S603  see above
         words,
         cwd=folder,

@@ -46,7 +46,7 @@ def processes_of(broker: PrivateBroker) -> set[int]:
 
 
 def runs(process: int) -> bool:
-    """Whether it does: a zombie, which only waits to be buried, does not."""
+    """Return whether the process runs; a zombie does not."""
     try:
         return psutil.Process(process).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:

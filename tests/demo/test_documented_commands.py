@@ -38,9 +38,9 @@ PAGES = (
 )
 BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 ADDRESS = "127.0.0.1:1161"
-"""As the documentation has it, of the SNMP agent."""
+"""The address of the SNMP agent in the documentation."""
 METRICS = "127.0.0.1:9464"
-"""The same of the metrics."""
+"""The address of the metrics in the documentation."""
 
 REST = "..."
 
@@ -61,7 +61,7 @@ class Typed:
 
 
 def commands(page: str) -> Iterator[Typed]:
-    """Those of a page, in their order."""
+    """Yield the commands of a page, in their order."""
     text = (ROOT / page).read_text(encoding="utf-8")
     for block in BLOCK.finditer(text):
         line = text.count("\n", 0, block.start(1)) + 1
@@ -72,11 +72,11 @@ def commands(page: str) -> Iterator[Typed]:
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """What is typed runs beside this demonstration.
+    """The demonstration beside which commands are typed.
 
     Attributes:
-        printed: what it prints.
-        folder: for what the commands leave.
+        printed: its output.
+        folder: for files that the commands leave.
     """
 
     printed: str
@@ -91,7 +91,7 @@ class Beside:
         return self.found(r"SNMP +UDP ([0-9.:]+),")
 
     def answer(self, command: str) -> list[str]:
-        """What a command prints, on both its outputs."""
+        """Return the lines of a command's output, of both streams."""
         words = shlex.split(self._of_this_run(command))
         name, *arguments = words
         if name == "amqp-gateway":
@@ -123,7 +123,7 @@ class Beside:
         raise AssertionError("the demonstration's broker runs")
 
     def _of_this_run(self, command: str) -> str:
-        """Rows are numbered in the order in which they were seen, which the documentation cannot know."""
+        """Replace row numbers, which depend on the order of discovery, by those of this run."""
         metrics = self.found(r"Prometheus +http://([0-9.:]+)/")
         command = command.replace(ADDRESS, self.address).replace(METRICS, metrics)
         for columns, names, object_name in (
@@ -150,7 +150,7 @@ def beside(printed_text: str, tmp_path_factory: pytest.TempPathFactory) -> Besid
 
 
 def alike(line: str) -> str:
-    """A line without what differs from run to run: numbers, ids, times, users, widths of columns."""
+    """Return a line without the parts that differ between runs: numbers, ids, times, users, column widths."""
     line = re.sub(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "ID", line)
     line = re.sub(r"\b[0-9a-f]{16}\b", "ID", line)
     line = re.sub(r"\bcli:\w+", "cli:USER", line)
@@ -161,7 +161,7 @@ def alike(line: str) -> str:
 
 
 def missing(expected: tuple[str, ...], answer: list[str]) -> str:
-    """The first line that is not answered, in the order that is written; empty where all are."""
+    """Return the first expected line that is missing in its order; an empty text where none is."""
     lines = "".join(f"{alike(line)}\n" for line in answer)
     pattern = ""
     for wanted in expected:
@@ -190,7 +190,7 @@ def test_commands_answer_as_it_is_written(page: str, beside: Beside) -> None:
 
 
 def answer_to(one: Typed, beside: Beside) -> list[str]:
-    """The last answer; what changes nothing is asked until it is as written, for a while.
+    """Return the last answer; repeat a command that changes nothing until its answer is right, for a while.
 
     What is shown may still be coming: a workload that begins, an operation under way.
     """
@@ -208,7 +208,7 @@ def answer_to(one: Typed, beside: Beside) -> list[str]:
 
 
 def changes(command: str) -> bool:
-    """Whether it is to be typed once only."""
+    """Return whether the command is to be typed once only."""
     once = ("set", "invoke", "source capture", "state backup", "trap test")
     return command.startswith(("snmpset", *(f"amqp-gateway {words}" for words in once)))
 

@@ -1,4 +1,4 @@
-"""What is missing is named; what an installation would start or enable is held off and put back."""
+"""Missing packages are named; services that an installation would start or enable are put back."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ENABLED = "etc/systemd/system/multi-user.target.wants"
 
 
 class EndedEarlyError(Exception):
-    """Stands for whatever ends an installation early."""
+    """An error that ends an installation early."""
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def said() -> list[str]:
 
 @pytest.fixture
 def no_apt(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A machine without apt-get, as far as the search path tells."""
+    """Provide a search path without apt-get."""
     monkeypatch.setenv("PATH", str(tmp_path))
 
 

@@ -1,4 +1,4 @@
-"""The plain Java client, held to what a machine behind it was asked."""
+"""The plain Java client, compared with the requests to a machine behind it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.jmx_java.scripted_operator import ScriptedOperator
 
 @pytest.fixture
 def operator() -> ScriptedOperator:
-    """Applies everything, unless a test says otherwise."""
+    """Return an operator that applies everything, unless a test says otherwise."""
     return ScriptedOperator()
 
 
@@ -27,7 +27,7 @@ def operator() -> ScriptedOperator:
 async def client(
     operator: ScriptedOperator, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[JmxClient]:
-    """Logged in to a machine with two queues."""
+    """Provide a client that is logged in to a machine with two queues."""
     jar = Path(tmp_path_factory.getbasetemp(), "jmx-client.jar")
     async with JavaMachine(settings(), authenticate) as machine:
         await tell_well(machine, *FULL)

@@ -1,4 +1,4 @@
-"""The ledger's sums are what its file tells line by line, and the file does not grow for ever."""
+"""The ledger's sums are those of the lines of its file, and the file does not grow for ever."""
 
 from __future__ import annotations
 

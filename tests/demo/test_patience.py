@@ -1,4 +1,4 @@
-"""What takes long says that it goes on, and nothing any more when it is over."""
+"""A step that takes long reports that it goes on, and reports nothing after its end."""
 
 from __future__ import annotations
 

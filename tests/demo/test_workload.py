@@ -1,4 +1,4 @@
-"""At rest, the workload did what its ledger says, to the last message; and it ends without a trace."""
+"""The workload at rest did exactly what its ledger has, to the last message; and it ends without a trace."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.components.waiting import eventually
 
 
 def messages_in(broker: PrivateBroker, vhost: str) -> dict[str, int]:
-    """What each queue of ``vhost`` holds, asked of the queues themselves."""
+    """Return the number of messages of each queue of ``vhost``, counted by the queues themselves."""
     listed = broker.rabbitmqctl(
         "list_queues", "--silent", "--no-table-headers", "-p", vhost, "name", "messages"
     )
@@ -38,7 +38,7 @@ def connections_to(broker: PrivateBroker, workload: Workload) -> list[str]:
 async def make_workload(
     rabbitmq: PrivateBroker, virtual_host: VirtualHost
 ) -> AsyncIterator[Callable[..., Workload]]:
-    """Makes workloads in two virtual hosts of this test's own; they are stopped with it."""
+    """Provide a function that makes workloads in two virtual hosts of this test; they are stopped with it."""
     workloads: list[Workload] = []
     with new_virtual_host(rabbitmq) as billing:
 

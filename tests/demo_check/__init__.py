@@ -1,1 +1,1 @@
-"""The demonstration, held to what its broker says and to the ledger of its workload."""
+"""The demonstration, compared with the state of its broker and with the ledger of its workload."""

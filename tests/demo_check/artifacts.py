@@ -1,4 +1,4 @@
-"""What an operator sees of the demonstration, as files: walks, sessions, traps, log, JConsole, the report."""
+"""The view of an operator on the demonstration, as files: walks, sessions, traps, log, JConsole, report."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WALKS: Final = (
     ("snmpwalk", "AMQP-GATEWAY-RABBITMQ-MIB::rmqQueueName"),
     ("snmpwalk", "AMQP-GATEWAY-RABBITMQ-MIB::rmqQueueMessagesPublished"),
 )
-"""net-snmp's commands, without the agent's address, which stands before the last word."""
+"""The commands of net-snmp, without the agent's address, which stands before the last word."""
 
 SUMMARY: Final = (
     "SELECT class, kind, count(*) AS records FROM log WHERE source = 'rabbitmq' AND class IS NOT NULL"
@@ -28,13 +28,13 @@ LOG_COMMANDS: Final = (
     ("log", "tail", "-n", "8", "--kind", "event", "--source", SOURCE),
     ("log", "query", SUMMARY),
 )
-"""Ours; where the configuration is need not be said where it is found."""
+"""The commands of ours; the place of the configuration is not given where it is found."""
 
 TRAP: Final = "::rmqConnectionClosed\n"
 
 
 class Artifacts:
-    """Saves what is seen.
+    """The writer of these files.
 
     Args:
         folder: for the files; made when missing, and files of the same names are replaced.
@@ -46,7 +46,7 @@ class Artifacts:
         self._running = running
 
     async def take(self, sessions: Mapping[str, Transcript]) -> None:
-        """``snmpwalk.txt``, ``traps.txt``, ``log.txt`` and the pictures of JConsole.
+        """Write ``snmpwalk.txt``, ``traps.txt``, ``log.txt`` and the pictures of JConsole.
 
         Args:
             sessions: what was typed before, by names of files; saved too.

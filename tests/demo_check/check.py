@@ -1,4 +1,4 @@
-"""``make demo-check``: the demonstration tried by itself, with the commands that an operator has."""
+"""``make demo-check``: a check of the demonstration with the commands that an operator has."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.demo_check.report import ReportPromises
 
 GATEWAY_BEAN = "amqp.gateway:type=Gateway"
 TRAFFIC_SECONDS = 12.0
-"""For so long the workload goes on between two comparisons: some visitors come, and all queues are used."""
+"""The time for which the workload goes on between comparisons: some visitors come, all queues are used."""
 BOOKS = "books.declared.by.another.client"
 
 VIEWS = {
@@ -83,13 +83,13 @@ Tell = Callable[[str], None]
 
 
 class DemonstrationCheck:
-    """Tries everything that the demonstration promises.
+    """The check of everything that the demonstration promises.
 
     Args:
         demonstration: running, with the agent as a process of its own.
-        tell: told one line for each promise kept.
-        folder: for what an operator sees, walks, log, JConsole's pictures and the report; ``None``: not kept,
-            and JConsole is not started.
+        tell: called with one line for each promise kept.
+        folder: for the files of an operator's view: walks, log, JConsole's pictures and the report; ``None``:
+            not kept, and JConsole is not started.
     """
 
     def __init__(self, demonstration: Demonstration, tell: Tell, folder: Path | None = None) -> None:
@@ -104,7 +104,7 @@ class DemonstrationCheck:
         self._sources: dict[str, int] = {}
 
     async def run(self) -> None:
-        """Try all of it.
+        """Check everything.
 
         Raises:
             CheckFailedError: for the first promise that is not kept.
@@ -230,7 +230,7 @@ class DemonstrationCheck:
         )
 
     async def _the_workload_goes_on(self, workload: Workload) -> None:
-        """For a while; afterwards it is at rest again."""
+        """Let the workload go on for a while; afterwards it is at rest again."""
         workload.resume()
         before = workload.ledger.sums()
         begin = asyncio.get_running_loop().time()
@@ -245,7 +245,7 @@ class DemonstrationCheck:
         await workload.pause(DEADLINE_SECONDS)
 
     async def _the_broker_restarts(self) -> None:
-        """In the same process; statistics and connections begin again."""
+        """Restart the broker in the same process; statistics and connections begin again."""
 
         async def still_synchronised() -> list[str]:
             return [

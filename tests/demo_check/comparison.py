@@ -1,4 +1,4 @@
-"""What SNMP shows, held against what the broker's own tools say of the same objects."""
+"""The objects in SNMP, compared with those of the broker's own tools."""
 
 from __future__ import annotations
 
@@ -33,11 +33,12 @@ Octets and memory move with heartbeats although nothing is published.
 """
 
 OWN_TRAFFIC = frozenset({"amqp-gateway"})
-"""Virtual hosts in which, and in whose exchanges, the gateway's own messages are counted."""
+"""The virtual hosts in which, and in whose exchanges, the gateway's own messages are counted."""
 
 EVENT_HOST = ("rmqVhost", "/")
-"""Prefix and name of the row that counts the broker's events, of which some are told even at rest: of the
-channels by which our own links look after their queues.
+"""The prefix and name of the row that counts the broker's events.
+
+Some of them occur even at rest: those of the channels by which our own links look after their queues.
 """
 
 Facts = dict[str, dict[str, str]]
@@ -46,7 +47,7 @@ Facts = dict[str, dict[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """How a class is compared.
+    """The comparison of a class.
 
     Attributes:
         table: the MIB table, and the prefix of its columns.
@@ -83,7 +84,7 @@ def differences(expected: Facts, found: Facts) -> list[str]:
 
 
 class AtRest:
-    """What a broker at rest says of a view: it is asked again only where somebody differs from it.
+    """The facts of a view from a broker at rest, which are read again only if other facts differ from them.
 
     Its tools take a second each, and it is compared with two norths and two sources.
     """
@@ -94,7 +95,7 @@ class AtRest:
         self._facts: Facts = {}
 
     def differences(self, found: Facts) -> list[str]:
-        """One line for each thing in which ``found`` differs from what the broker says."""
+        """Return one line for each thing in which ``found`` differs from the facts of the broker."""
         if not self._facts or differences(self._facts, found):
             self._facts = self.view.broker(self._broker)
         return differences(self._facts, found) or ([] if self._facts else ["there is nothing to compare"])
@@ -129,7 +130,7 @@ def _pointed_to(cell: str, tables: Mapping[str, Table]) -> str:
 
 
 def without_incarnation(full_name: str) -> str:
-    """A full name without what tells the incarnations of a transient object apart."""
+    """Return a full name without the part that distinguishes the incarnations of a transient object."""
     return re.split(r"(?<!\\)#", full_name)[0]
 
 

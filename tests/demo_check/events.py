@@ -1,4 +1,4 @@
-"""What the demonstration promises of events: the same one as a trap and as a JMX notification."""
+"""The promises about events: each is a trap and a JMX notification."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ LOW_WATERMARK, USUAL_WATERMARK = "0.0000001", "0.4"
 
 
 class EventPromises:
-    """Makes things happen on the broker, and looks for them where operators would.
+    """The check of events: causes them on the broker, and looks for them where operators would.
 
     Args:
-        promises: waits and tells.
+        promises: waits and reports.
         client: listens to the MBean of the gateway already.
-        traps: receives what is sent.
-        snmp: for the tables of alarms and of what was deleted lately.
-        broker: where things happen.
+        traps: receives the notifications.
+        snmp: for the tables of alarms and of recently deleted objects.
+        broker: on which the events are caused.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class EventPromises:
         self._broker = broker
 
     async def run(self) -> None:
-        """Try all of it.
+        """Check everything.
 
         Raises:
             CheckFailedError: for the first promise that is not kept.

@@ -1,4 +1,4 @@
-"""What the demonstration promises of JMX, tried with a plain Java client."""
+"""The promises about JMX, checked with a plain Java client."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ JAVA_CLASSES = {
     "consumerCapacity": "java.lang.Double",
     "messagesPublished": "java.lang.Long",
 }
-"""What Java sees of a busy queue."""
+"""The Java classes of attributes of a busy queue."""
 
 QUEUES = "rmqQueue"
-"""Prefix of the columns of queues in SNMP."""
+"""The prefix of the columns of queues in SNMP."""
 
 Beans = dict[str, Mapping[str, ReadAttribute]]
 """MBeans by name, each with its attributes."""
 
 
 class JmxPromises:
-    """Tries what JMX shows against the broker and against SNMP.
+    """The check of JMX against the broker and against SNMP.
 
     Args:
-        promises: waits and tells.
+        promises: waits and reports.
         client: logged in.
         snmp: shows the same objects.
         numbers: of the sources in SNMP, by name.
@@ -55,7 +55,7 @@ class JmxPromises:
         self._numbers = numbers
 
     async def agree_with_broker(self, views: Mapping[str, AtRest]) -> None:
-        """Every view of the broker that SNMP is held against holds for Java too."""
+        """Check that Java has the same facts in every view of the broker with which SNMP is compared."""
         for name, at_rest in views.items():
             for source in (SOURCE, AGENT_SOURCE):
                 await self._agrees(name, at_rest, source)
@@ -83,7 +83,7 @@ class JmxPromises:
 
     @staticmethod
     def _facts(beans: Beans, view: View) -> Facts:
-        """What a view compares, by stable name, as SNMP would write it."""
+        """Return the facts of a view, by stable name, as SNMP would write them."""
         facts: Facts = {}
         for attributes in beans.values():
             if not attributes["Stale"].value:
@@ -95,7 +95,7 @@ class JmxPromises:
         return facts
 
     async def has_the_rows_of_snmp(self, prefix: str) -> None:
-        """Each row is an MBean of the same stable name and row number, and each MBean a row."""
+        """Check that each row is an MBean of the same stable name and row number, and each MBean a row."""
 
         async def problems() -> list[str]:
             rows: Facts = {
@@ -129,7 +129,7 @@ class JmxPromises:
         await self._promises.until_none("JMX: attributes are of the right Java classes", problems)
 
     async def shows_a_stopped_agent_as_stale(self) -> None:
-        """After the agent's process has ended, its MBeans are stale, and no others."""
+        """Check that the agent's MBeans, and no others, are stale after its process has ended."""
 
         async def problems() -> list[str]:
             return [

@@ -1,4 +1,4 @@
-"""What the workload did by its own ledger, against what SNMP, JMX and the event log tell of it."""
+"""The ledger of the workload, compared with SNMP, JMX and the event log."""
 
 from __future__ import annotations
 
@@ -70,19 +70,22 @@ WITH told AS (
 SELECT source, object_name, sum(deltas + CASE WHEN is_new THEN first ELSE 0 END), sum(resets)
 FROM queues GROUP BY ALL
 """  # noqa: S608  a constant
-"""The first value that a counter has is no delta: of a queue that was made in the period it counts too."""
+"""The query of published messages.
+
+The first value of a counter is no delta; it counts too if the queue was made in the period.
+"""
 
 _Key = TypeVar("_Key", bound=Hashable)
 _Told = tuple[str, Act, str]
-"""A source, what happened, and the connection or queue it happened to, as the ledger calls it."""
+"""A source, an act, and the connection or queue concerned, by its name in the ledger."""
 
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """What is compared: all since the workload was at rest.
+    """The period of a comparison, begun when the workload was at rest.
 
     Attributes:
-        begin: when it was, by this machine's clock.
+        begin: its begin, by this machine's clock.
         seq: of the last record in the log by then.
         sums: of the ledger by then.
         deleted: rows of agDeletedTable by then.
@@ -95,16 +98,16 @@ class Period:
 
 
 class LedgerPromises:
-    """Holds others to what the ledger says; the workload is at rest meanwhile.
+    """The check of others against the ledger; the workload is at rest meanwhile.
 
     Args:
-        promises: waits and tells.
+        promises: waits and reports.
         ledger: of the workload.
         log: folder of the event log.
-        snmp: shows counters, and what was deleted lately.
+        snmp: shows counters, and recently deleted objects.
         numbers: of the sources in SNMP, by name.
         client: shows counters, and has listened to the MBean of the gateway since before `begins`.
-        traps: receives what is sent.
+        traps: receives the notifications.
     """
 
     def __init__(
@@ -127,10 +130,10 @@ class LedgerPromises:
         self._traps = traps
 
     async def begins(self) -> Period:
-        """The period that begins now: everybody has counted what was published until now.
+        """Return the period that begins now, when all have counted the messages published until now.
 
         Raises:
-            CheckFailedError: somebody has not.
+            CheckFailedError: a count is missing.
         """
         await self._counters_agree("SNMP", self._counters_in_snmp)
         await self._counters_agree("JMX", self._counters_in_jmx)
@@ -140,10 +143,10 @@ class LedgerPromises:
         return Period(dt.datetime.now(tz=dt.UTC), int(str(seq)), self._ledger.sums(), frozenset(deleted))
 
     async def holds(self, period: Period) -> None:
-        """What came and went in ``period`` is the same by everybody's account, and all is counted.
+        """Check that all report the same beginnings and ends in ``period``, and count all messages.
 
         Raises:
-            CheckFailedError: somebody tells something else.
+            CheckFailedError: a report differs.
         """
         did = _did(self._ledger.sums() - period.sums)
         await self._agree(
@@ -156,7 +159,7 @@ class LedgerPromises:
         await self._counters_agree("the event log, before the broker restarts", self._counters_in_log)
 
     async def adds_up(self, period: Period) -> None:
-        """Over resets too: what counters went on by is what was published in ``period``.
+        """Check that the counters' increments, over resets too, are the messages published in ``period``.
 
         Raises:
             CheckFailedError: it is not, or no counter began again.
@@ -179,7 +182,7 @@ class LedgerPromises:
         )
 
     def _explained(self, lines: list[str]) -> list[str]:
-        """With what may be why the ledger itself is wrong: it does not know what came of a lost request."""
+        """Add a possible cause of errors of the ledger itself: the unknown outcome of a lost request."""
         if not lines or not self._ledger.interruptions:
             return lines
         return [f"the workload was interrupted, lastly by {self._ledger.last_interruption}", *lines]
@@ -308,7 +311,7 @@ class LedgerPromises:
 
 
 def published_by_each(sums: Sums, queues: Collection[QueueName] | None = None) -> Counter[tuple[str, str]]:
-    """Messages published, as each source should tell: by source, and the queue's stable name.
+    """Return the number of published messages that each source should report: by source and stable name.
 
     Args:
         sums: of the ledger.
@@ -325,7 +328,7 @@ def published_by_each(sums: Sums, queues: Collection[QueueName] | None = None) -
 
 
 def _did(sums: Sums) -> Counter[tuple[Act, str]]:
-    """What began and ended, by the names that the log can be asked for."""
+    """Return the numbers of beginnings and ends, by the names that the log uses."""
     return Counter(
         {
             (act, name if act in _CONNECTION_ACTS else f"{vhost}|{name}"): count
@@ -335,7 +338,7 @@ def _did(sums: Sums) -> Counter[tuple[Act, str]]:
 
 
 def _is_ours(called: str) -> bool:
-    """Whether the workload made it: a queue in its virtual hosts, or a connection that it names so."""
+    """Return whether the workload made it: a queue in its virtual hosts, or a connection with such a name."""
     return called.startswith(tuple(f"{vhost}{mark}" for vhost in SHOP for mark in " |"))
 
 

@@ -1,4 +1,4 @@
-"""What the demonstration promises of the way back: what any north sets and calls, the broker has then."""
+"""The promises about operations: a set or call by any north takes effect on the broker."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ QUEUE: Final = f"/|{RETURNS}"
 CLERK: Final = "a clerk of the check"
 MESSAGES: Final = 5
 PURGED: Final = {"messages": MESSAGES}
-"""What a purge of the filled queue returns."""
+"""The outputs of a purge of the filled queue."""
 NO_LIMIT: Final = -1
 CORE, RABBITMQ = "AMQP-GATEWAY-MIB", "AMQP-GATEWAY-RABBITMQ-MIB"
 SOURCES: Final = (SOURCE, AGENT_SOURCE)
 SNMP, JMX = f"snmp:{OPERATOR}", f"jmx:{OPERATOR}"
 COMMAND_LINE: Final = str(principal())
 LIMITS: Final = ("list_vhost_limits", "-p", VHOST, "--quiet")
-"""Prints JSON, or nothing where there are none."""
+"""The command that prints the limits as JSON, or nothing where there are none."""
 LOGGED: Final = (
     "SELECT principal, coalesce(method, operation) AS what, object_name, former, found, outcome FROM log"
     " WHERE kind = 'operation' AND state = 'ended' AND coalesce(text, '') NOT LIKE '%nothing was sent%'"
@@ -59,7 +59,7 @@ class ReturnsQueue:
             await self.channel.default_exchange.publish(aio_pika.Message(b"back"), RETURNS)
 
     async def holds(self, messages: int) -> None:
-        """It has so many messages, as the broker counts them.
+        """Check that the queue has so many messages, as the broker counts them.
 
         Raises:
             CheckFailedError: it has not.
@@ -70,16 +70,16 @@ class ReturnsQueue:
 
 
 class OperationPromises:
-    """Changes the broker through both sources and every north, and puts back what was there.
+    """The check of operations: changes the broker through both sources and every north, and restores it.
 
     Args:
-        promises: waits and tells.
+        promises: waits and reports.
         running: the demonstration; its workload is at rest.
         client: of a JMX user who may only read; listens to the MBean of the gateway already.
         numbers: of the sources in SNMP, by name.
 
     Attributes:
-        sessions: what an operator would have typed and seen, by the name of a file.
+        sessions: the commands and output of an operator's session, by the name of a file.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class OperationPromises:
         self.sessions = {"snmpset.txt": self._snmp_session, "commands.txt": self._cli_session}
 
     async def run(self) -> None:
-        """Try all of it.
+        """Check everything.
 
         Raises:
             CheckFailedError: for the first promise that is not kept.
@@ -131,7 +131,7 @@ class OperationPromises:
         await self._is_shown("maxConnections", 500)
 
     async def _what_is_written_back_changes_nothing(self) -> None:
-        """As a backup tool does it: every column that SET can write, with the value that a walk had."""
+        """Set every column that SET can write to its value from a walk, as a backup tool does it."""
         before = await asyncio.to_thread(definitions_by_http, self._broker)
         columns = await asyncio.to_thread(self._reading.writable, "rmqVhostEntry")
         for source in SOURCES:
@@ -159,7 +159,7 @@ class OperationPromises:
         self._promises.kept("and takes both limits away at once, rabbitmqctl confirms it")
 
     async def _limits_are(self, expected: dict[str, int]) -> str:
-        """At once: who was told that it is done must find it done. Returns what rabbitmqctl printed."""
+        """Check that the limits are set as soon as the operation has ended; return rabbitmqctl's output."""
         printed = await asyncio.to_thread(self._broker.rabbitmqctl, *LIMITS)
         if json.loads(printed.strip() or "{}") != expected:
             raise CheckFailedError(f"rabbitmqctl has the limits {printed} of {VHOST}, should have {expected}")
@@ -184,7 +184,7 @@ class OperationPromises:
 
     @asynccontextmanager
     async def _a_queue(self) -> AsyncIterator[ReturnsQueue]:
-        """The queue, shown by both sources; it goes with the block."""
+        """Provide the queue, shown by both sources; it is deleted behind the block."""
         connection = await connect_once(URL(self._broker.amqp_url()), {"connection_name": CLERK})
         async with connection:
             channel = await connection.channel()
@@ -267,7 +267,7 @@ class OperationPromises:
         self._snmp_session.add(("snmpset", self._writing.address, *assignments), printed)
 
     async def _call(self, name: str, source: str, method: str, outcome: str) -> None:
-        """Call a method of the queue through the table of commands, and see what came of it there.
+        """Call a method of the queue through the table of commands, and check the outcome there.
 
         Raises:
             CheckFailedError: something else did.
@@ -325,5 +325,5 @@ def _queue(source: str) -> str:
 
 
 def _index(*texts: str) -> str:
-    """The index of a row that texts tell apart: of each its length and characters, in numbers."""
+    """Return the index of a row with these texts: the length and characters of each, in numbers."""
     return ".".join(str(number) for text in texts for number in (len(text), *text.encode()))

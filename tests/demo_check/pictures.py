@@ -25,7 +25,7 @@ class PicturesError(Exception):
 
 
 async def photograph(running: Demonstration, folder: Path) -> list[Path]:
-    """Start JConsole on a screen that nobody sees, log in, and save what it shows; returns the files.
+    """Start JConsole on a virtual screen, log in, and save what it shows; return the files.
 
     Args:
         running: its workload goes on, so that there are notifications.
@@ -72,7 +72,7 @@ async def _photograph(running: Demonstration, display: str, pictures: list[Path]
 
 @asynccontextmanager
 async def _screen() -> AsyncIterator[str]:
-    """An X server without a screen; gives its display."""
+    """Run an X server without a screen; provide its display."""
     reading, writing = os.pipe()
     process = await asyncio.create_subprocess_exec(
         *("setpriv", "--pdeathsig", "TERM", "Xvfb", "-displayfd", str(writing)),

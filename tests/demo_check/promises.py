@@ -1,4 +1,4 @@
-"""What the demonstration promises: each is waited for, and told when it is kept."""
+"""The promises of the demonstration: each is waited for, and reported when it is kept."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ DEADLINE_SECONDS = 90.0
 POLL_SECONDS = 0.5
 
 Problems = Callable[[], Awaitable[list[str]]]
-"""What is not as promised yet, one line each."""
+"""Returns the differences from a promise, one line each."""
 
 
 class CheckFailedError(Exception):
-    """Something differs; the text says what, one line each."""
+    """A promise was not kept; the text names the differences, one line each."""
 
 
 class Promises:
-    """Waits for promises to be kept.
+    """The wait for promises to be kept.
 
     Args:
-        tell: told one line for each that is.
+        tell: called with one line for each that is.
     """
 
     def __init__(self, tell: Callable[[str], None]) -> None:
         self._tell = tell
 
     def kept(self, promise: str) -> None:
-        """Tell that a promise is kept."""
+        """Report that a promise is kept."""
         self._tell(f"ok   {promise}")
 
     async def until_none(self, promise: str, problems: Problems) -> None:

@@ -1,4 +1,4 @@
-"""What the demonstration promises of the record: each operation is told alike in the log, in JMX, in SNMP."""
+"""The promises about the record: each operation is reported alike in the log, in JMX, in SNMP."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Values = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """An operation, as everybody has to tell it.
+    """An operation, as all have to report it.
 
     Attributes:
         principal: who asked for it, ``jmx:operator``.
@@ -38,8 +38,8 @@ class Operation:
         method: that was called; empty of a set.
         asked: the values asked for, by element; of a call they are not compared.
         former: the values before; empty where nothing was set.
-        outcome: what came of it.
-        returned: what a call that was applied returned, by argument.
+        outcome: of the operation.
+        returned: the outputs of a call that was applied, by argument.
     """
 
     principal: str
@@ -53,36 +53,36 @@ class Operation:
 
 
 class Journal:
-    """What was done, in order."""
+    """The operations that were carried out, in order."""
 
     def __init__(self) -> None:
         self.operations: list[Operation] = []
 
     @property
     def principals(self) -> frozenset[str]:
-        """Who asked for something."""
+        """The principals that asked for operations."""
         return frozenset(operation.principal for operation in self.operations)
 
     def has_set(self, who: str, source: str, name: str, changes: Mapping[str, tuple[int, int]]) -> None:
-        """Elements were set; of each the value before and the one that it has now."""
+        """Add a set of elements, each with the value before and the one that it has now."""
         former = {element: values[0] for element, values in changes.items()}
         now = {element: values[1] for element, values in changes.items()}
         self.operations.append(Operation(who, source, name, "", now, former, "applied"))
 
     def was_refused(self, who: str, source: str, name: str, asked: Values) -> None:
-        """Elements were not set, because no rule allows it."""
+        """Add a set of elements that no rule allows."""
         self.operations.append(Operation(who, source, name, "", asked, {}, "refused"))
 
     def has_called(
         self, who: str, source: str, name: str, method: str, outcome: str, returned: Values | None = None
     ) -> None:
-        """A method was called, and ``returned`` this, or it was refused."""
+        """Add a call of a method that ``returned`` this, or that was refused."""
         self.operations.append(Operation(who, source, name, method, {}, {}, outcome, returned or {}))
 
 
 @dataclass(frozen=True, slots=True)
 class _Logged:
-    """What the log has of an operation."""
+    """An operation in the log."""
 
     operation_id: str
     operation: Operation
@@ -105,10 +105,10 @@ class _Logged:
 
 
 class RecordedPromises:
-    """Holds log, JMX and SNMP to what was done.
+    """The check of log, JMX and SNMP against the journal.
 
     Args:
-        promises: waits and tells.
+        promises: waits and reports.
         running: the demonstration.
         client: has listened to the MBean of the gateway since before.
         snmp: shows the last operations.
@@ -123,20 +123,20 @@ class RecordedPromises:
         self._snmp = snmp
 
     async def mark(self) -> int:
-        """The number of the last record until now."""
+        """Return the seq of the last record until now."""
         ((seq,),) = await self._asked("SELECT max(seq) FROM log")
         return int(str(seq))
 
     async def hold(self, since: int, journal: Journal, written_back: int) -> None:
-        """Everything since a mark is told.
+        """Check that everything since a mark is reported.
 
         Args:
             since: the mark.
-            journal: what was done.
-            written_back: how many SETs besides changed nothing, because all values were there already.
+            journal: the operations since then.
+            written_back: number of SETs besides that changed nothing, because all values were there already.
 
         Raises:
-            CheckFailedError: something is not told, or is told otherwise.
+            CheckFailedError: an operation is not reported, or is reported otherwise.
         """
         await self._promises.until_none(
             "the log has each operation: who, what, the values before and after, what came of it",
@@ -185,7 +185,7 @@ class RecordedPromises:
         return lines
 
     async def _logged(self, since: int, journal: Journal) -> list[_Logged]:
-        """What those had done who are in the journal; others may be refused things meanwhile."""
+        """Return the logged operations of the journal's principals; others may be refused some meanwhile."""
         rows = await self._asked(_ENDED, since=since, principals=sorted(journal.principals))
         return [_Logged.of(row) for row in rows]
 
@@ -198,7 +198,7 @@ class RecordedPromises:
 
 
 def _of(journal: Journal, told: Facts) -> Facts:
-    """What is told of those who are in the journal."""
+    """Return the facts about operations of the journal's principals."""
     return {one: facts for one, facts in told.items() if facts["principal"] in journal.principals}
 
 

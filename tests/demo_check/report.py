@@ -1,4 +1,4 @@
-"""What the demonstration promises of the report: Spark counts what the log holds, and the workload did."""
+"""The promises about the report: Spark's counts agree with the log and with the workload."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ Rows: TypeAlias = list[dict[str, Any]]
 
 
 class ReportPromises:
-    """Makes the report when nothing is written to the log any more, and holds it to log and ledger.
+    """The check of the report, made when nothing is written to the log any more, against log and ledger.
 
     Args:
-        promises: tells.
+        promises: reports.
         running: the demonstration, whose gateway has ended.
         folder: for ``report.txt``, ``report.png`` and, in ``report``, the tables as CSV and JSON.
     """
@@ -50,11 +50,11 @@ class ReportPromises:
 
     @staticmethod
     def can_be_tried() -> bool:
-        """Whether the extra is installed."""
+        """Return whether the extra is installed."""
         return importlib.util.find_spec(EXTRA) is not None
 
     async def hold(self, period: Period, did: Sums, durable: Collection[QueueName]) -> None:
-        """The report of ``period`` counts what the log does; and what the workload ``did`` in it.
+        """Check that the report of ``period`` counts as the log does, and what the workload ``did`` in it.
 
         It sums up deltas. So the ledger's messages are those of ``durable`` queues: of one that was made
         again with the broker, what it counted before it was seen first is no delta.
@@ -105,7 +105,7 @@ class ReportPromises:
     async def _logged(
         self, sql: str, begin: dt.datetime, end: dt.datetime, *, named: bool = False
     ) -> Counter[tuple[str, str]]:
-        """Counts by source and a second column; ``named``: which is the stable name of an object."""
+        """Return counts by source and a second column; ``named``: that column is an object's stable name."""
 
         def answered() -> Counter[tuple[str, str]]:
             found: Counter[tuple[str, str]] = Counter()
@@ -126,7 +126,7 @@ class ReportPromises:
 
 
 def _source(name: object) -> str:
-    """Of a row; the gateway's own events, such as of a log that a busy disk slows down, have none."""
+    """Return the source of a row, or an empty text: some of the gateway's own events have none."""
     return "" if name is None else str(name)
 
 

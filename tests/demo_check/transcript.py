@@ -1,4 +1,4 @@
-"""Commands as they are typed, and what they printed."""
+"""Commands as they are typed, and their output."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ class Transcript:
 
     @property
     def text(self) -> str:
-        """All of it so far."""
+        """The whole session so far."""
         return "".join(self._parts)
 
     def add(self, words: Sequence[str], printed: str) -> str:
-        """A command and what it printed, which is returned."""
+        """Add a command and its output; return the output."""
         self._parts.append(f"$ {' '.join(map(_typed, words))}\n{printed.rstrip()}\n")
         return printed
 
 
 def _typed(word: str) -> str:
-    """A word as a shell takes it."""
+    """Return a word as a shell reads it."""
     return f'"{word}"' if "'" in word else shlex.quote(word)

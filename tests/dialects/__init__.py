@@ -1,1 +1,1 @@
-"""Codecs by golden vectors and hostile bytes, sessions by playbooks."""
+"""Tests of the codecs by golden vectors and hostile bytes, and of the sessions by playbooks."""

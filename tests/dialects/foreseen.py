@@ -1,4 +1,4 @@
-"""Calls and modifications as the gateway has them done: what a session refuses at once it can say before."""
+"""Calls and modifications with their precheck: an immediate refusal is known before the request."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gateway.model.operations import Answer, MethodCall, ObjectModify
 
 
 def called(session: ConsoleSession, call: MethodCall, now: int) -> list[Any]:
-    """What a call leads to; that it is refused at once has been foreseen, to the letter, and nothing else."""
+    """Return the effects of a call; assert that its precheck predicts an immediate refusal exactly."""
     foreseen = session.precheck(call, now)
     return as_foreseen(foreseen, call, session.handle(call, now))
 
@@ -18,7 +18,7 @@ def called(session: ConsoleSession, call: MethodCall, now: int) -> list[Any]:
 def as_foreseen(
     foreseen: Answer | None, request: MethodCall | ObjectModify, effects: Sequence[Any]
 ) -> list[Any]:
-    """The same effects: they refuse what somebody objected to, and only that."""
+    """Return the effects; assert that they refuse the request exactly if the precheck did."""
     answers = [each.answer for each in effects if isinstance(each, Answered)]
     refused = [answer for answer in answers if answer.token == request.token]
     assert refused == ([] if foreseen is None else [foreseen])

@@ -1,4 +1,4 @@
-"""What console sessions of every dialect have in common."""
+"""Behaviour that console sessions of every dialect have in common."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Figures that docs/conformance-*.md name; what each of them bounds is tested with smaller ones."""
+"""Figures in docs/conformance-*.md; the limits themselves are tested with smaller figures."""
 
 from __future__ import annotations
 

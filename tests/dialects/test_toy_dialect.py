@@ -40,13 +40,13 @@ LAMP = ClassSchema(
 
 
 class ToyConsole:
-    """Asks ``lamps?`` each second; ``<name> on`` and ``<name> off`` are the answers."""
+    """A console that sends ``lamps?`` each second; ``<name> on`` and ``<name> off`` are the answers."""
 
     def __init__(self) -> None:
         self._reply_to = ""
 
     def handle(self, event: Event, now: int) -> list[Effect]:  # noqa: PLR0911  a case for each event
-        """As of a session."""
+        """Handle an event, as every session does."""
         match event:
             case Delivery(body=body):
                 return [Observed(tuple(_lamps(body, now)))]
@@ -69,7 +69,7 @@ class ToyConsole:
                 raise EventNotTakenError(self, event)
 
     def precheck(self, request: MethodCall | ObjectModify, now: int) -> Answer | None:
-        """As of a console."""
+        """Return the answer to a request, as every console does."""
         (answered,) = self.handle(request, now)
         assert isinstance(answered, Answered)
         return answered.answer

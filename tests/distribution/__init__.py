@@ -1,1 +1,1 @@
-"""The wheel and the source distribution: what is in them, and that they are all that a gateway takes."""
+"""The wheel and the source distribution: their contents, which are all that a gateway needs."""

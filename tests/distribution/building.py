@@ -19,7 +19,7 @@ def built(
     checkout: Path = ROOT,
     environment: Mapping[str, str] | None = None,
 ) -> Path:
-    """What our own build back-end makes of ``checkout``, in the empty ``folder``."""
+    """Build ``checkout`` with our own build back-end, in the empty ``folder``; return the file."""
     subprocess.run(  # noqa: S603  our own build back-end
         [sys.executable, "-m", "hatchling", "build", "--target", target, "--directory", str(folder)],
         cwd=checkout,
@@ -32,14 +32,14 @@ def built(
 
 
 def tracked() -> set[str]:
-    """Names of the files that are the project's: what is committed, or will be."""
+    """Return the names of the project's files: those that are committed, or will be."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)  # noqa: S603
     return {name for name in listed.stdout.splitlines() if (ROOT / name).is_file()}
 
 
 def copy_of_checkout(folder: Path, mode: int) -> Path:
-    """The project's files, with this mode and new times, somewhere else."""
+    """Copy the project's files, with this mode and new times, to ``folder``."""
     for name in tracked():
         copy = folder / name
         copy.parent.mkdir(parents=True, exist_ok=True)

@@ -32,17 +32,17 @@ class Environment:
 
     @property
     def program(self) -> Path:
-        """The command that the wheel brings."""
+        """The command that the wheel installs."""
         return self.folder / "bin" / PROGRAM
 
     @property
     def packages(self) -> Path:
-        """Where packages are."""
+        """The folder of packages."""
         (folder,) = self.folder.glob("lib/python*/site-packages")
         return folder
 
     def install(self, *arguments: str | Path) -> str:
-        """Have pip, from outside, install into it; what it said."""
+        """Install into it with pip, from outside; return pip's output."""
         done = subprocess.run(  # noqa: S603  our own pip
             [sys.executable, "-m", "pip", "--python", self.python, "install", *map(str, arguments)],
             cwd=self.folder,
@@ -56,9 +56,9 @@ class Environment:
         return done.stdout
 
     def borrow(self, wheel: Path) -> None:
-        """Link what ``wheel`` needs, and all that this needs, from our own environment.
+        """Link the requirements of ``wheel``, direct and indirect ones, from our own environment.
 
-        What it does not ask for, such as what only tests use, it does not get.
+        Packages that it does not require, such as those of tests only, are not linked.
         """
         for one in _closure(wheel):
             self._link(one)
@@ -78,12 +78,12 @@ class Environment:
 
 
 def clean_environment() -> dict[str, str]:
-    """Of this process, without what would lead Python back to the checkout."""
+    """Return the environment of this process, without variables that would lead Python to the checkout."""
     return {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
 
 
 def _closure(wheel: Path) -> Iterator[Distribution]:
-    """The distributions that are needed, directly or not, each once."""
+    """Yield the distributions that are needed, directly or not, each once."""
     waiting = [Requirement(text) for text in requirements_of(wheel)]
     seen: set[tuple[str, ...]] = set()
     yielded: set[str] = set()
@@ -105,12 +105,12 @@ def _closure(wheel: Path) -> Iterator[Distribution]:
 
 
 def information(wheel: Path) -> Distribution:
-    """What a wheel says of itself."""
+    """Return the metadata of a wheel."""
     (folder,) = (entry for entry in ZipPath(wheel).iterdir() if entry.name.endswith(".dist-info"))
     return PathDistribution(folder)
 
 
 def requirements_of(wheel: Path) -> list[str]:
-    """What a wheel asks for without extras."""
+    """Return the requirements of a wheel without extras."""
     wanted = [Requirement(text) for text in information(wheel).requires or ()]
     return [str(one) for one in wanted if one.marker is None or one.marker.evaluate({"extra": ""})]

@@ -1,4 +1,4 @@
-"""Wheel and source distribution: what travels in them, under which names, and always the same octets."""
+"""Wheel and source distribution: their files, the names of these, and the same octets in each build."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def metadata(wheel_path: Path) -> PackageMetadata:
 
 
 def in_wheel(name: str) -> str:
-    """Where a file of the checkout stands in the wheel."""
+    """Return the name in the wheel of a file of the checkout."""
     folder = name.partition("/")[0]
     return f"gateway/shipped/{name}" if folder in {"mappings", "mibs"} else name
 
@@ -119,7 +119,7 @@ def test_the_same_sources_make_the_same_octets_anywhere(
 
 
 def sha256(path: Path) -> str:
-    """Of a whole file, in hexadecimal digits."""
+    """Return the SHA-256 of a whole file, in hexadecimal digits."""
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 

@@ -19,7 +19,7 @@ PLACE = "/opt/amqp-gateway"
 AS_INSTALLED = (
     f"mount -t tmpfs none /opt && mkdir {PLACE} && mount --bind $0{PLACE} {PLACE} && cd / && exec $0/run"
 )
-"""In a mount namespace of its own, so that /opt of this machine stays as it is."""
+"""A script that runs in a mount namespace of its own, so that /opt of this machine stays as it is."""
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,10 @@ from tests.eventlog.logs import some_segments
 from tests.hypothesis_profiles import PROVING
 
 HOW = ["wheel", "wheel with pip", "sdist with pip"] if PROVING else ["wheel"]
-"""With pip: all that it needs comes from the registry, and a source distribution is built on its own."""
+"""The ways of installing.
+
+With pip, all requirements come from the registry, and a source distribution is built on its own.
+"""
 HELP_OF_EACH = """
 import sys
 from gateway.cli.main import main
@@ -32,7 +35,7 @@ for name in sys.argv[1:]:
         if end.code:
             raise
 """
-"""Imports what each command needs; one process for each would take half a minute."""
+"""A program that imports the modules of each command; a process for each would take half a minute."""
 
 
 @pytest.fixture(scope="module", params=HOW)
@@ -62,7 +65,7 @@ def site(installed: Environment, tmp_path_factory: pytest.TempPathFactory) -> Si
 
 
 def command(installed: Environment, site: Site, *words: str) -> tuple[ExitCode, str]:
-    """How one of its commands ends, in a folder far from the checkout, and what it prints."""
+    """Run one of its commands in a folder far from the checkout; return its exit code and output."""
     done = subprocess.run(  # noqa: S603  our own command
         [installed.program, *words],
         cwd=site.folder,

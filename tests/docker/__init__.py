@@ -1,1 +1,1 @@
-"""The container files: what they promise, and, as far as it goes without a container engine, what they do."""
+"""The container files: their contents, and, as far as possible without a container engine, their effects."""

@@ -1,8 +1,8 @@
-"""Builds and runs the image without a container engine: the Dockerfile's own steps, in a bare Debian.
+"""The build and run of the image without a container engine: the Dockerfile's own steps, in a bare Debian.
 
-What a container has is made of the same parts: namespaces of processes and mounts, another root, which can
-only be read. Not tried this way: layers, networks, limits, and how an engine reads the Dockerfile. It takes
-root, and Debian's debootstrap.
+A container consists of the same parts: namespaces of processes and mounts, another root, which can only be
+read. Not tried this way: layers, networks, limits, and how an engine reads the Dockerfile. It takes root,
+and Debian's debootstrap.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SECONDS = 1800
 _OF_THE_CLIENTS = ("PIP_", "SSL_CERT", "http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "no_proxy")
 _FOR_THE_CLIENTS = ("/etc/pip.conf", "/etc/resolv.conf", "/etc/hosts")
 _SLIM = ("usr/share/doc", "usr/share/man", "usr/share/info", "usr/share/locale")
-"""What the slim variant leaves out, on which installing packages has failed before."""
+"""The files that the slim variant lacks, without which installing packages has failed before."""
 
 _ENTER = """
 set -e
@@ -59,7 +59,7 @@ def make_base(folder: Path) -> None:
 
 @dataclass
 class Image:
-    """What the last stage of a Dockerfile comes to."""
+    """The result of the last stage of a Dockerfile."""
 
     root: Path
     environment: dict[str, str] = field(default_factory=dict)
@@ -128,7 +128,7 @@ class Container:
 
     @contextmanager
     def running(self, log: Path) -> Iterator[subprocess.Popen[bytes]]:
-        """The image's own command; killed at the end, with all that it started, if it has not ended."""
+        """Run the image's own command; kill it at the end, with all that it started, if it has not ended."""
         with log.open("wb") as errors:
             process = subprocess.Popen(  # noqa: S603  the image's own command
                 self._entered([*self.image.entrypoint, *self.image.command]),
@@ -152,7 +152,7 @@ class Container:
 
 
 def first_process(process: subprocess.Popen[bytes]) -> int:
-    """What is process 1 in there, by its number out here."""
+    """Return the number out here of process 1 in there."""
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
     wait_until(lambda: children.read_text().split(), "process 1 is there")
     return int(children.read_text().split()[0])
@@ -188,7 +188,7 @@ def _copy(words: list[str], root: Path, working: str, context: Path, by_name: Ma
 
 
 def _take_note(instruction: Instruction, image: Image) -> None:
-    """What an instruction says of the containers to be."""
+    """Note the properties that an instruction gives to future containers."""
     match instruction.name:
         case "ENV":
             for word in instruction.words:
@@ -207,7 +207,7 @@ def _take_note(instruction: Instruction, image: Image) -> None:
 
 
 def copy_context(context: Path, place: Path) -> None:
-    """What of ``context`` the ignore file lets through; a pattern there is one of a name at the top."""
+    """Copy the entries of ``context`` that the ignore file lets through; a pattern is of a top-level name."""
     patterns = (DOCKERFILE.parent / f"{DOCKERFILE.name}.dockerignore").read_text("utf-8").splitlines()
     wanted = [pattern[1:] for pattern in patterns if pattern.startswith("!")]
     place.mkdir(parents=True, exist_ok=True)
@@ -229,7 +229,7 @@ def _entered(
 
 
 def _of_the_clients(root: Path) -> dict[str, str]:
-    """What package clients of this machine are told by its environment; files that it names are copied."""
+    """Return the environment of this machine's package clients; copy the files that it names."""
     told = {name: value for name, value in os.environ.items() if name.startswith(_OF_THE_CLIENTS)}
     for name, value in told.items():
         if Path(value).is_file():

@@ -1,4 +1,4 @@
-"""The composition as values, and what its containers do, done without containers."""
+"""The composition as values, and the work of its containers, done without containers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def composition() -> dict[str, Any]:
 
 
 def setup_script() -> str:
-    """What the service ``setup`` does, a script for ``sh -euc``."""
+    """Return the work of the service ``setup``, a script for ``sh -euc``."""
     service = composition()["services"]["setup"]
     assert service["entrypoint"] == ["sh", "-euc"]
     (script,) = service["command"]

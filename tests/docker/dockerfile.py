@@ -20,13 +20,13 @@ class Instruction:
 
     @property
     def words(self) -> list[str]:
-        """Of the exec form, or between white space."""
+        """The words of the exec form, or those between white space."""
         words: list[str] = json.loads(self.text) if self.text.startswith("[") else self.text.split()
         return words
 
     @property
     def commands(self) -> list[str]:
-        """Of a RUN: what is done one after the other."""
+        """The commands of a RUN, in their order."""
         return [" ".join(command.split()) for command in self.text.split("&&")]
 
 

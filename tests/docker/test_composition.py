@@ -1,4 +1,4 @@
-"""What the containers of the composition do, done here: the same script and configuration, other places."""
+"""The work of the composition's containers, done here: the same script and configuration, other places."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.docker.composition import SECRETS, SETTINGS, STATE, settings, setup_s
 
 
 class Places:
-    """Where what the containers have is here.
+    """The places here of the containers' files and addresses.
 
     Args:
         folder: an empty one.

@@ -33,7 +33,7 @@ def only(name: str) -> Instruction:
 
 
 def listened() -> set[str]:
-    """Port and protocol of each address that the configuration listens on."""
+    """Return port and protocol of each address that the configuration listens on."""
     found = configuration()
     snmp = {f"{port}/udp" for _, port in found.snmp.listen}
     return snmp | {f"{found.jmx.listen[1]}/tcp", f"{found.metrics.listen[1]}/tcp"}
@@ -54,7 +54,7 @@ def test_the_files_are_lint_free(check: list[str]) -> None:
 
 
 def test_every_step_is_one_that_is_taken_elsewhere_too() -> None:
-    """By ``make demo`` (the packages, by the same program), by ``make install``; or it is the system's."""
+    """The steps are of ``make demo`` (the packages, by the same program), ``make install``, or the system."""
     steps = [command for one in instructions() if one.name == "RUN" for command in one.commands]
     ours = [step for step in steps if not re.match(r"(apt-get|rm|groupadd|useradd|install) ", step)]
     assert ours == [

@@ -24,7 +24,7 @@ from tests.components.command_line import RunningCommand, Site, new_site, runnin
 from tests.components.waiting import wait_until
 
 READ, TOLD, PLAIN = "orders", "agents", "plain"
-"""The sources: the broker as the gateway reads it, as the agent tells it, and the latter without a queue."""
+"""The sources: the broker read directly, the agent, and the agent without a durable subscription."""
 
 QUEUES = {READ: "amqp-gateway.events.orders", TOLD: "amqp-gateway.console.agents"}
 VHOSTS = {READ: "%2F", TOLD: MANAGEMENT_VHOST}
@@ -34,7 +34,7 @@ Line = Mapping[str, Any]
 
 @dataclass
 class Plant:
-    """Everything, to be worked with by one test after the other; each gives its queues names of its own."""
+    """The broker, agent and gateway of successive tests; each test gives its queues names of its own."""
 
     broker: PrivateBroker
     folder: Path
@@ -44,10 +44,10 @@ class Plant:
     _stack: ExitStack = field(default_factory=ExitStack)
     _agents: ExitStack = field(default_factory=ExitStack)
     _read: dict[Path, tuple[tuple[int, int], list[Line]]] = field(default_factory=dict)
-    """Of each segment its inode and size when it was read, and its lines: only the last one still grows."""
+    """The inode and size of each segment when it was read, and its lines; only the last one still grows."""
 
     def start(self, *, synchronised: bool = True) -> None:
-        """Start the core; it has caught up when this returns, unless told."""
+        """Start the core, and wait until it has caught up if ``synchronised`` is true."""
         assert self.core is None
         starts = len(self.starts())
         log = self.folder / "core.log"
@@ -59,19 +59,19 @@ class Plant:
             wait_until(self.is_synchronised, "all sources are synchronised", 120)
 
     def stop(self) -> None:
-        """Ask it to end."""
+        """Terminate the core."""
         assert self.core is not None
         self.core.terminate()
         self._gone()
 
     def kill(self) -> None:
-        """Kill it."""
+        """Kill the core."""
         assert self.core is not None
         os.kill(self.core.process.pid, signal.SIGKILL)
         self._gone()
 
     def start_agent(self) -> None:
-        """Start the agent, or kill the one that runs and start another."""
+        """Start the agent; one that runs is killed before."""
         if self.agent is not None:
             os.kill(self.agent.process.pid, signal.SIGKILL)
         self._agents.close()
@@ -81,7 +81,7 @@ class Plant:
         self.agent.ready()
 
     def end(self) -> None:
-        """Kill all of it."""
+        """Kill core and agent."""
         if self.core is not None:
             self.kill()
         self._agents.close()
@@ -91,7 +91,7 @@ class Plant:
         self._stack.pop_all().close()
 
     def lines(self) -> list[Line]:
-        """What the log has on the disk."""
+        """Return the lines of the log on the disk."""
         while True:
             with contextlib.suppress(FileNotFoundError):  # a segment was renamed in between
                 return self._lines()
@@ -115,55 +115,55 @@ class Plant:
         return lines
 
     def starts(self) -> list[int]:
-        """Where in the log cores began."""
+        """Return the indices of the lines at which cores began."""
         return _starts(self.lines())
 
     def lines_of_now(self) -> list[Line]:
-        """Of the last core, from its start on."""
+        """Return the lines of the last core, from its start on."""
         lines = self.lines()
         return lines[_starts(lines)[-1] :]
 
     def is_synchronised(self) -> bool:
-        """Whether all sources are, as the last core has recorded."""
+        """Return whether all sources are synchronised, according to the last core's records."""
         states = {line["source"]: line["state"] for line in self.lines_of_now() if line["kind"] == "source"}
         return states == dict.fromkeys((READ, TOLD, PLAIN), "synchronised")
 
     def said(self, event: str, role: str) -> int:
-        """How often the core that runs has logged this of one of its connections."""
+        """Return how often the running core has logged this event for one of its connections."""
         text = (self.folder / "core.log").read_text(encoding="utf-8")
         lines = [json.loads(line) for line in text.splitlines()]
         return sum((line["event"], line.get("role")) == (event, role) for line in lines)
 
     def declare(self, name: str, *, durable: bool = True) -> None:
-        """A queue in the virtual host that is watched."""
+        """Declare a queue in the watched virtual host."""
         with self.broker.http() as client:
             client.put(f"queues/%2F/{name}", json={"durable": durable}).raise_for_status()
 
     def delete(self, name: str) -> None:
-        """A queue."""
+        """Delete a queue."""
         with self.broker.http() as client:
             client.delete(f"queues/%2F/{name}").raise_for_status()
 
     def publish(self, name: str, count: int) -> None:
-        """Messages to a queue."""
+        """Publish messages to a queue."""
         message = {"properties": {}, "routing_key": name, "payload": "x", "payload_encoding": "string"}
         with self.broker.http() as client:
             for _ in range(count):
                 client.post("exchanges/%2F/amq.default/publish", json=message).raise_for_status()
 
     def waiting(self, source: str) -> int | None:
-        """Messages in the queue of a source; ``None`` where there is none."""
+        """Return the number of messages in the queue of a source; ``None`` where there is none."""
         with self.broker.http() as client:
             answer = client.get(f"queues/{VHOSTS[source]}/{QUEUES[source]}")
             return None if answer.is_error else int(answer.json().get("messages", 0))
 
     def drop_queue(self, source: str) -> None:
-        """As its expiry would."""
+        """Delete the queue of a source, as its expiry would."""
         with self.broker.http() as client:
             client.delete(f"queues/{VHOSTS[source]}/{QUEUES[source]}").raise_for_status()
 
     def happened(self, *, name: str = "", prefix: str = "") -> dict[str, Counter[tuple[str, str]]]:
-        """How often what was told of queues with this name, or such names, by durable source."""
+        """Return how often begin and end of queues of this name or prefix were logged, by durable source."""
         told: dict[str, Counter[tuple[str, str]]] = {READ: Counter(), TOLD: Counter()}
         for line in self.lines():
             about = _queue_of(line)
@@ -179,7 +179,7 @@ class Plant:
         return told
 
     def records(self, source: str, queue: str) -> list[Line]:
-        """Those of a queue of the watched virtual host, in all its lives."""
+        """Return the records of a queue of the watched virtual host, in all its lives."""
         return [
             line
             for line in self.lines()
@@ -190,7 +190,7 @@ class Plant:
         ]
 
     def records_of(self, source: str, kind: str) -> list[Line]:
-        """Those of queues, of one kind, in the order in which they were recorded."""
+        """Return the records of queues of one kind, in the order in which they were made."""
         return [
             line
             for line in self.lines()
@@ -198,7 +198,7 @@ class Plant:
         ]
 
     def gaps(self, source: str) -> list[Line]:
-        """Told of a source."""
+        """Return the gaps of a source in the log."""
         return [line for line in self.lines() if line["kind"] == "gap" and line.get("source") == source]
 
 
@@ -219,7 +219,7 @@ def _queue_of(line: Line) -> str:
 
 
 def life(name: str) -> Counter[tuple[str, str]]:
-    """What is told of a queue that came and went."""
+    """Return the records of a queue that was created and deleted."""
     return Counter({(name, what): 1 for what in ("create", "queueCreated", "queueDeleted", "delete")})
 
 
@@ -227,10 +227,10 @@ def life(name: str) -> Counter[tuple[str, str]]:
 def plant(
     broker: PrivateBroker, folder: Path, configured: Callable[[dict[str, Any]], None] = lambda _: None
 ) -> Iterator[Plant]:
-    """A plant whose agent runs; its gateway does not yet.
+    """Provide a plant whose agent runs; its gateway does not run yet.
 
     Args:
-        broker: with no users of ours.
+        broker: a broker without the users of agent and gateway.
         folder: for configuration, state and process logs.
         configured: changes the sources' settings.
     """
@@ -280,7 +280,7 @@ def plant(
 
 
 def second_gateway(first: Plant) -> Site:
-    """Another gateway's site, with a state of its own and the same sources."""
+    """Return another gateway's site, with a state of its own and the same sources."""
     folder = first.folder / "second"
     folder.mkdir()
     other = new_site(folder)

@@ -1,4 +1,4 @@
-"""The machine's clock is set while the gateway runs: nothing old is shown as current, and the log goes on."""
+"""The machine's clock is set while the gateway runs: no old data is shown as current; the log goes on."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HOUR = 3600
 
 
 def libfaketime() -> Path:
-    """The library that gives a program another time of day."""
+    """Return the library that gives a program another time of day."""
     found = next(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"), None)
     assert found is not None, "apt-get install faketime"
     return found
@@ -35,14 +35,14 @@ class SetClock:
         self.set_ahead(0)
 
     def set_ahead(self, seconds: int) -> None:
-        """So far ahead of the machine's."""
+        """Set the clock so many seconds ahead of the machine's."""
         new = self._file.with_suffix(".new")
         new.write_text(f"{seconds:+d}s\n", encoding="ascii")
         new.rename(self._file)
 
     @property
     def variables(self) -> dict[str, str]:
-        """What the processes need in their environment."""
+        """The environment variables of the processes."""
         return {
             "LD_PRELOAD": str(libfaketime()),
             "FAKETIME_TIMESTAMP_FILE": str(self._file),
@@ -77,7 +77,7 @@ async def publish(broker: PrivateBroker, queue: str, messages: int) -> None:
 
 
 def has_recorded(site: Site, queue: str, messages: int) -> bool:
-    """Whether so many are in a queue as it was recorded last."""
+    """Return whether the last recorded number of messages of a queue is this one."""
     sql = """SELECT "values"->>'messages' FROM log WHERE class = 'queue' AND object_name = $name
              AND ("values"->>'messages') IS NOT NULL ORDER BY seq DESC LIMIT 1"""
     with ask(site.folder / "state" / "log", sql, {"name": f"/|{queue}"}) as answer:

@@ -1,4 +1,4 @@
-"""A gateway that was stopped, killed or refused, and what its log says of that time."""
+"""A gateway that was stopped, killed or refused records that time correctly in its log."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ SEEDS = 20 if PROVING else 2
 KILLS = 3
 PUBLISHED = "messagesPublished"
 QUEUES_OF_MANY = 4_500
-"""Each that comes and goes leaves two messages."""
+"""The number of queues in the large test; each one that is created and deleted leaves two messages."""
 LIVES = 12
-"""Queues that come and go between two kills."""
+"""The number of queues that are created and deleted between two kills."""
 
 
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory, rabbitmq_settings: BrokerSettings) -> Iterator[Plant]:
-    """One plant for all tests of this file, whose gateway knows everything; each leaves it running."""
+    """Provide one plant, with a synchronised gateway, for all tests of this file; each leaves it running."""
     with (
         PrivateBroker(settings=rabbitmq_settings) as broker,
         plant(broker, tmp_path_factory.mktemp("shop")) as made,
@@ -43,7 +43,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory, rabbitmq_settings: BrokerSett
 
 
 def told_whole(shop: Plant, *names: str) -> None:
-    """Wait until both sources have told the life of each of these queues; nothing may be there twice."""
+    """Wait until both sources have recorded the life of each of these queues, and check for repetitions."""
     for name in names:
         is_told_whole(shop, name)
 
@@ -215,7 +215,7 @@ def test_what_lasts_goes_on_when_its_agent_was_killed_and_is_back(shop: Plant) -
 
 
 def published(shop: Plant, name: str) -> list[int]:
-    """Each number of messages that is told of it."""
+    """Return each recorded number of messages published to a queue."""
     values = [line.get("values", {}).get(PUBLISHED) for line in shop.records(TOLD, name)]
     return [value for value in values if value is not None]
 

@@ -1,4 +1,4 @@
-"""Kills parts of a demonstration at instants that a seed chooses, and brings back what nobody else would."""
+"""The kills of parts of a demonstration at instants that a seed chooses, and the restarts of these parts."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ _START_ATTEMPTS = 5
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is killed when; instants are counted in things observed, so that a slow machine has the same ones.
+    """The plan of kills; instants are counted in observations, so that a slow machine has the same ones.
 
     Attributes:
         victim: killed first, after ``wait`` observations.
         another: killed in the recovery, after ``pause`` more; ``None`` for nothing.
-        patient: the others have time to say what they miss, before it is brought back.
+        patient: whether the other parts have time to report the failure before the victim is restarted.
     """
 
     victim: str
@@ -50,7 +50,7 @@ class Plan:
 
     @classmethod
     def of(cls, victim: str, seed: int) -> Self:
-        """The plan of a seed: the first kills alone and waits, every third kills twice."""
+        """Return the plan of a seed: the first kills alone and waits, every third kills twice."""
         chance = random.Random(f"{victim} {seed}")  # noqa: S311  repeatable on purpose
         another = chance.choice(VICTIMS) if seed % 3 == 2 else None
         return cls(
@@ -63,14 +63,14 @@ class Plan:
 
 
 class Killer:
-    """Kills by SIGKILL, and brings back what no supervisor does: the broker and the agent.
+    """A killer of processes (by SIGKILL), which also restarts broker and agent, as no supervisor does.
 
     Args:
         observer: finds the processes.
-        witness: counts what is observed.
+        witness: counts the observations.
 
     Attributes:
-        kills: how many of each so far.
+        kills: the number of kills of each victim so far.
     """
 
     def __init__(self, observer: Observer, witness: Witness) -> None:
@@ -81,12 +81,12 @@ class Killer:
         self.kills = dict.fromkeys(VICTIMS, 0)
 
     async def kill(self, victim: str) -> None:
-        """Kill it, as soon as it is there."""
+        """Kill the victim as soon as it runs."""
         self.kills[victim] += 1
         await eventually(partial(self._killed, victim), f"{victim} is there to be killed")
 
     async def recover(self, plan: Plan) -> None:
-        """Bring back what the first kill of ``plan`` ended, and kill again in the middle of it."""
+        """Restart the victim of the first kill of ``plan``, and kill again in the middle of its recovery."""
         async with asyncio.TaskGroup() as parts:
             recovery = parts.create_task(self.bring_back())
             if plan.another is not None:
@@ -96,7 +96,7 @@ class Killer:
         await self.bring_back()
 
     async def bring_back(self) -> None:
-        """Start broker and agent where they do not run."""
+        """Start broker and agent if they do not run."""
         async with asyncio.TaskGroup() as parts:
             parts.create_task(self._bring_back_broker())
             parts.create_task(self._bring_back_agent())
@@ -137,7 +137,7 @@ class Killer:
 
 
 async def mend(observer: Observer, killer: Killer, ways: Ways) -> None:
-    """Bring back what a test that failed has left stopped, silent or dead; nothing happens to the rest."""
+    """Restart the parts that a failed test has left stopped, silent or dead; leave the rest alone."""
     observer.resume()
     for way in (ways.amqp, ways.http):
         await way.speak_again()
@@ -150,7 +150,7 @@ async def mend(observer: Observer, killer: Killer, ways: Ways) -> None:
 
 @contextlib.contextmanager
 def repeatable(request: pytest.FixtureRequest) -> Iterator[None]:
-    """A failure tells how to run this test only."""
+    """Add the command that runs only this test to the notes of a failure."""
     try:
         yield
     except Exception as error:

@@ -27,14 +27,14 @@ from tests.end_to_end.witness import Witness
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def ways() -> AsyncIterator[Ways]:
-    """How gateway and agent reach the broker, as soon as there is one."""
+    """Provide the ways by which gateway and agent reach the broker, as soon as there is one."""
     async with SilentWay() as amqp, SilentWay() as http:
         yield Ways(amqp, http)
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def demonstration(ways: Ways, rabbitmq_settings: BrokerSettings) -> AsyncIterator[Demonstration]:
-    """Everything running, with quick statistics, also in the event log."""
+    """Provide the whole demonstration, with frequent statistics, also in the event log."""
     # Each attempt to reach a broker that is down is an error there; a failing test would print them all.
     logging.getLogger("aiormq").setLevel(logging.CRITICAL)
     running = Demonstration(
@@ -57,13 +57,13 @@ async def demonstration(ways: Ways, rabbitmq_settings: BrokerSettings) -> AsyncI
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def observer(demonstration: Demonstration) -> Observer:
-    """Looks at the demonstration from outside."""
+    """Return the observer of the demonstration from outside."""
     return Observer(demonstration)
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def witness(observer: Observer) -> AsyncIterator[Witness]:
-    """Has looked at everything since the first test that asked for it."""
+    """Provide a witness that has observed everything since the first test that asked for it."""
     watching = Witness(observer)
     running = asyncio.create_task(watching.run())
     yield watching
@@ -74,7 +74,7 @@ async def witness(observer: Observer) -> AsyncIterator[Witness]:
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def rightness(observer: Observer, witness: Witness, killer: Killer, ways: Ways) -> Rightness:
-    """Knows what everything was called when all was right for the first time."""
+    """Return the conditions of rightness, with all names when all was right for the first time."""
     right = Rightness(observer, witness, partial(mend, observer, killer, ways))
     await right.learn()
     return right
@@ -82,14 +82,14 @@ async def rightness(observer: Observer, witness: Witness, killer: Killer, ways: 
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def story(observer: Observer, rightness: Rightness) -> Story:
-    """What is told from now on, when all is right."""
+    """Return the story of a fault, begun when all is right."""
     await rightness.at_first()
     return await Story.begin(observer, rightness)
 
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def rights(demonstration: Demonstration) -> AsyncIterator[Rights]:
-    """To be taken away; given back afterwards."""
+    """Provide rights that a test may revoke; they are granted again afterwards."""
     taken = Rights(demonstration)
     yield taken
     await taken.give()
@@ -97,5 +97,5 @@ async def rights(demonstration: Demonstration) -> AsyncIterator[Rights]:
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def killer(observer: Observer, witness: Witness) -> Killer:
-    """Kills, and brings back."""
+    """Return the killer of processes."""
     return Killer(observer, witness)

@@ -11,14 +11,14 @@ _CHUNK_OCTETS = 65_536
 
 
 class SilentWay:
-    """Forwards connections to a port, until it is told to fall silent.
+    """A forwarder of connections to a port, which can fall silent.
 
-    What falls silent never speaks again: when the way is open again, old connections are cut off and new ones
-    forwarded, as behind a firewall that was restarted. Used as an asynchronous context manager.
+    A connection that fell silent never speaks again: when the way is open again, old connections are cut off
+    and new ones forwarded, as behind a firewall that was restarted. Used as an asynchronous context manager.
 
     Attributes:
-        port: where it is entered, on 127.0.0.1.
-        target: tells the port where it leads to, asked at each connection.
+        port: its port on 127.0.0.1.
+        target: returns the port of the broker; called for each connection.
     """
 
     def __init__(self) -> None:
@@ -40,11 +40,11 @@ class SilentWay:
         await self._server.wait_closed()
 
     def fall_silent(self) -> None:
-        """From now on nothing passes, not even an end."""
+        """Forward nothing from now on, not even the end of a connection."""
         self._silent = True
 
     async def speak_again(self) -> None:
-        """Cut off what fell silent, and forward again; nothing happens where nothing is silent."""
+        """Cut off the silent connections, and forward new ones; do nothing if the way is not silent."""
         if self._silent:
             await self._cut_off()
             self._silent = False
@@ -89,7 +89,7 @@ class SilentWay:
 
 @dataclass(frozen=True, slots=True)
 class Ways:
-    """How gateway and agent reach the broker: AMQP and the management API."""
+    """The ways by which gateway and agent reach the broker: AMQP and the management API."""
 
     amqp: SilentWay
     http: SilentWay

@@ -1,4 +1,4 @@
-"""What may be shown as fresh, and for how long after it is true no more."""
+"""The judgement of values that are shown as fresh, and the time for which they may be after they changed."""
 
 from __future__ import annotations
 
@@ -9,34 +9,43 @@ from tests.end_to_end.shown import Shown
 from tests.end_to_end.truth import LOOK_SECONDS, MARKER, Timeline
 
 BROKER_SECONDS = 30.0
-"""So long after its end a thing, or a value, may be shown as fresh: here a reading is up to 6 s old when the
-next begins, and after 10 s without an answer nobody vouches; the rest is for a machine that is busy."""
+"""The maximum time for which a thing or a value may be shown as fresh after its end.
+
+Here a reading is up to 6 s old when the next begins, and after 10 s without an answer it is shown as stale;
+the rest is for a machine that is busy.
+"""
 
 AGENT_SECONDS = 20.0
-"""So long an agent that says nothing may be believed: three heartbeats of 2 s; the rest as above."""
+"""The maximum time for which a silent agent is trusted: three heartbeats of 2 s; the rest as above."""
 
 CORE_SECONDS = 10.0
-"""So long a core that is gone may be believed: the end of its feed is heard at once; the rest as above."""
+"""The maximum time for which a core that has ended is trusted.
+
+The end of its feed is noticed at once; the rest as above.
+"""
 
 SAMPLE_SECONDS = 5.0
-"""So often the broker's queues tell how long they are, and so often it collects that."""
+"""The interval in which the broker's queues report their lengths, and in which the broker collects these."""
 
 LISTING_SECONDS = 20.0
-"""So late an end may be noticed of which no event told: what was read again later must lack it."""
+"""The maximum time until an end without an event is noticed: a reading that begins later must lack it."""
 
 BELIEVED = frozenset({"synchronised", "degraded", "synchronising"})
-"""Of the states of a source: what is read again was believed before, or is stale for another reason."""
+"""The trusted states of a source.
+
+A source that is read again was trusted before, or is stale for another reason.
+"""
 
 AGENT, CORE = "process agent", "process core"
 
 
 class Judge:
-    """Holds what is shown against what was true.
+    """The judge of shown objects, by comparison with the true state of the broker.
 
     Args:
-        last_seen: when the broker was last seen to have a thing; 0 for never.
-        answered: when it last answered before a moment: its statistics stand still while it does.
-        back_since: when the broker was first seen since it was away; 0 while it is.
+        last_seen: returns when the broker was last seen to have a thing; 0 for never.
+        answered: returns when it last answered before a moment: its statistics stand still while it does.
+        back_since: returns when the broker was first seen since it was away; 0 while it is.
         lengths: of the marker queue.
     """
 
@@ -59,11 +68,11 @@ class Judge:
         self._rows: dict[tuple[str, str], str] = {}
 
     def is_alive(self, process: str, now: float) -> None:
-        """`AGENT` or `CORE` lives now."""
+        """Note that `AGENT` or `CORE` lives now."""
         self._alive[process] = now
 
     def source_is(self, source: str, state: str, since: float, now: float) -> None:
-        """What SNMP says of a source now, and since when it is so."""
+        """Note the state of a source in SNMP now, and the time since when it has that state."""
         if state in BELIEVED:
             self._doubted.pop(source, None)
         else:
@@ -72,7 +81,7 @@ class Judge:
             self._believed_since[source] = since
 
     def lies(self, shown: Shown, source: str) -> Iterator[str]:
-        """What is wrong with it, as far as the last look at the broker tells.
+        """Yield the errors of a shown object, by comparison with the last look at the broker.
 
         Args:
             shown: read before that look.
@@ -116,11 +125,11 @@ class Judge:
                 )
 
     def _seen(self, shown: Shown, first: float, *, again: bool) -> float:
-        """When the broker had it last, as far as anybody saw.
+        """Return when the broker had it last, as far as it was observed.
 
-        What came and went between two looks of ours was never seen: it counts from when it was shown first.
-        So does a connection that has the port, and so the name, of one long gone: its row is another one, or
-        it was made later.
+        A thing that came and went between two looks of ours was never seen: it counts from when it was shown
+        first. So does a connection that has the port, and so the name, of one long gone: its row is another
+        one, or it was made later.
         """
         last_seen = self._last_seen(shown.thing)
         if last_seen and shown.created is not None:
@@ -128,20 +137,20 @@ class Judge:
         return max(last_seen, first) if again else last_seen or first
 
     def _counted(self, sampled: float) -> float:
-        """When a queue may have counted at the earliest what the broker said of it at a moment.
+        """Return the earliest time at which a queue may have counted what the broker reported at a moment.
 
-        It tells what it counted at times, and what it told is collected at times.
+        A queue reports its counts at intervals, and the broker collects its reports at intervals.
         """
         return self._turn_before(self._turn_before(sampled))
 
     def _turn_before(self, moment: float) -> float:
-        """When the broker last did at the latest what it does at times; it does not while it stands still."""
+        """Return the latest time of the last turn before a moment; a broker that stands still has none."""
         latest = moment - SAMPLE_SECONDS
         answered = self._answered(latest)
         return answered if latest - answered <= LOOK_SECONDS else answered - SAMPLE_SECONDS
 
     def _incarnation(self, shown: Shown, source: str) -> tuple[float, bool]:
-        """When this row of the thing was shown first, and whether another row of it was shown before."""
+        """Return when this row was shown first, and whether another row of the thing was shown before."""
         place = (source, shown.thing)
         row, first, again = self._first.get(place, (shown.row, shown.reading[0], False))
         if row != shown.row:
@@ -150,7 +159,7 @@ class Judge:
         return first, again
 
     def _numbers(self, shown: Shown, source: str) -> Iterator[str]:
-        """Rows never become another object's; a durable object never gets another one."""
+        """Yield the rows that became another object's, and the durable objects that got another row."""
         prefix = shown.thing.split(" ", 1)[0]
         place = (source, prefix, shown.row)
         former = self._names.setdefault(place, shown.full_name)

@@ -1,4 +1,4 @@
-"""Looks at a running demonstration from outside: by SNMP, by the broker's tools, by the process table."""
+"""The observation of a running demonstration from outside: by SNMP, broker's tools and process table."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Found = TypeVar("Found")
 
 
 class Observer:
-    """Asks, and waits for conditions."""
+    """An observer that asks, and waits for conditions."""
 
     def __init__(self, demonstration: Demonstration) -> None:
         assert demonstration.snmp is not None
@@ -32,36 +32,36 @@ class Observer:
         self.broker = demonstration.broker
 
     async def walk(self, name: str) -> Table:
-        """``snmpbulkwalk`` by name."""
+        """Return the table that ``snmpbulkwalk`` prints for this name."""
         return await asyncio.to_thread(self.snmp.walk, name)
 
     async def sources(self) -> dict[str, dict[str, str]]:
-        """The sources table by source name."""
+        """Return the sources table by source name."""
         return {cells["agSourceName"]: cells for cells in (await self.walk("agSourceTable")).values()}
 
     async def epoch(self) -> int:
-        """How often the core was started, as the SNMP process knows."""
+        """Return the number of starts of the core, as the SNMP process knows it."""
         return int((await self.walk("agCoreEpoch"))["0"]["agCoreEpoch"])
 
     async def all_stale(self) -> bool:
-        """Whether every row of both sources is stale."""
+        """Return whether every row of both sources is stale."""
         return await self.stale(SOURCE) and await self.stale(AGENT_SOURCE)
 
     async def says(self, source: str, text: str) -> bool:
-        """Whether the detail of a source has this text in it."""
+        """Return whether the detail of a source contains this text."""
         return text in (await self.sources())[source]["agSourceDetail"]
 
     async def count(self, column: str, source: str) -> int:
-        """A number that the table of sources has of ``source``."""
+        """Return a number of ``source`` in the table of sources."""
         return int((await self.sources())[source][column])
 
     async def stale(self, source: str) -> bool:
-        """Whether every row of ``source`` is stale."""
+        """Return whether every row of ``source`` is stale."""
         cells = (await self.sources())[source]
         return int(cells["agSourceRows"]) > 0 and cells["agSourceStaleRows"] == cells["agSourceRows"]
 
     async def logged(self, sql: str, **parameters: object) -> list[tuple[object, ...]]:
-        """What the event log has on the disk, asked in SQL; ``$name`` stands for a parameter."""
+        """Return the rows of a query in SQL on the event log's files; ``$name`` stands for a parameter."""
 
         def asked() -> list[tuple[object, ...]]:
             with ask(self.demonstration.folder / "state" / "log", sql, parameters) as answer:
@@ -70,7 +70,7 @@ class Observer:
         return await asyncio.to_thread(asked)
 
     async def until_logged(self, holds: Callable[[str], bool], sql: str) -> str:
-        """The text of what ``sql`` finds, once ``holds`` says yes to it."""
+        """Wait until ``holds`` is true of the text that ``sql`` finds; return that text."""
         text = ""
 
         async def found() -> bool:
@@ -82,7 +82,7 @@ class Observer:
         return text
 
     def process(self, name: str) -> psutil.Process:
-        """The gateway's process ``core``, ``snmp``, ``jmx`` or ``compactor``.
+        """Return the gateway's process ``core``, ``snmp``, ``jmx`` or ``compactor``.
 
         Raises:
             AssertionError: there is none now.
@@ -94,14 +94,14 @@ class Observer:
         raise AssertionError(f"the gateway has no process {name}")
 
     def runs(self, name: str) -> bool:
-        """Whether the gateway has this process now."""
+        """Return whether the gateway has this process now."""
         try:
             return self.process(name).is_running()
         except (AssertionError, psutil.Error):
             return False
 
     def virtual_machine(self) -> psutil.Process:
-        """The virtual machine of the process ``jmx``.
+        """Return the virtual machine of the process ``jmx``.
 
         Raises:
             AssertionError: there is none now.
@@ -112,14 +112,14 @@ class Observer:
         raise AssertionError("the process jmx has no virtual machine")
 
     def is_alive(self, name: str) -> bool:
-        """Whether ``gateway`` or ``agent`` runs."""
+        """Return whether ``gateway`` or ``agent`` runs."""
         with contextlib.suppress(KeyError, psutil.Error):
             process = psutil.Process(self.demonstration.process_id(name))
             return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
         return False
 
     def resume(self) -> None:
-        """Let everything go on that was stopped: the broker's node, processes of gateway and agent."""
+        """Resume everything that was stopped: the broker's node, processes of gateway and agent."""
         node = self.broker.node_process()
         numbers = [
             self.demonstration.process_id(name) for name in ("gateway", "agent") if self.is_alive(name)

@@ -1,4 +1,4 @@
-"""What must be so again after every fault, and what must have been so all the time."""
+"""The conditions that must hold again after every fault, and those that must have held all the time."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ OWN_QUEUES = [
     "amqp-gateway.events",
     "amqp-gateway.manager.qpid",
 ]
-"""What gateway and agent have on the broker while they run, a queue for each purpose: most of its name."""
+"""The queues of gateway and agent on the broker while they run, one for each purpose: most of each name."""
 
 DETAILS = {SOURCE: ADMINISTRATORS_ONLY, AGENT_SOURCE: ""}
-"""What sources say when all is well: the gateway has the least rights here, and no account that writes."""
+"""The details of sources when all is right: the gateway has the least rights here, and no writing account."""
 
 CLASSES = {
     "rmqVhost": "rabbitmq:vhost",
@@ -42,7 +42,7 @@ CLASSES = {
     "rmqExchange": "rabbitmq:exchange",
     "rmqNode": "rabbitmq:node",
 }
-"""Those with durable objects."""
+"""The classes with durable objects, by the prefixes of their tables."""
 
 
 Row = tuple[str, str, str]
@@ -51,19 +51,19 @@ Row = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class Identities:
-    """What durable objects are called: by row numbers in SNMP, by ObjectNames in JMX."""
+    """The identities of durable objects: row numbers in SNMP, ObjectNames in JMX."""
 
     rows: dict[Row, str]
     object_names: frozenset[str]
 
 
 class Rightness:
-    """Waits until all is right, and tells what is not.
+    """The wait until all is right, and the report of what is not.
 
     Args:
         observer: asks SNMP.
-        witness: asks JMX and the broker, and has seen everything.
-        mend: brings back what a test that failed has left stopped or dead.
+        witness: asks JMX and the broker, and has observed everything.
+        mend: restarts the parts that a failed test has left stopped or dead.
     """
 
     def __init__(self, observer: Observer, witness: Witness, mend: Callable[[], Awaitable[None]]) -> None:
@@ -74,7 +74,7 @@ class Rightness:
         self._is_right = False
 
     async def learn(self) -> None:
-        """Wait until all is right for the first time; what is called how now, must be called so for ever."""
+        """Wait until all is right for the first time; note all names, which must never change."""
         await self._witness.marker.declared.wait()
         await self.again()
         self.identities = Identities(await self._rows(), await self._object_names())
@@ -89,7 +89,7 @@ class Rightness:
         self._is_right = False
 
     async def again(self) -> float:
-        """Wait until all is right; returns how many seconds that took."""
+        """Wait until all is right; return the number of seconds that took."""
         begun = time.monotonic()
         problems = ["not asked yet"]
         while problems:
@@ -107,7 +107,7 @@ class Rightness:
         return time.monotonic() - begun
 
     async def _problems(self) -> list[str]:
-        """What is not right now; cheap questions come first."""
+        """Return what is not right now; cheap questions come first."""
         parts: list[Callable[[], Coroutine[None, None, list[str]]]] = [
             self._processes,
             self._sources_of_snmp,
@@ -123,7 +123,7 @@ class Rightness:
         return []
 
     async def _processes(self) -> list[str]:
-        """Processes that were killed run again. Only here the compactor is missed, where a segment waits."""
+        """Return the error of a compactor that does not run although a segment waits, else nothing."""
         if not due(self._observer.demonstration.log_folder):
             return []
         try:
@@ -181,7 +181,7 @@ class Rightness:
         return [] if queues == OWN_QUEUES else [f"on the broker there are {queues}"]
 
     async def _alarms(self) -> list[str]:
-        """No alarm stands but those of deprecated features that something on the broker does use."""
+        """Return the alarms that stand, except those of deprecated features that are in use on the broker."""
         in_use = await self._witness.truth.deprecated_in_use()
         texts = [
             cells.get("agAlarmText", "") for cells in (await self._observer.walk("agAlarmTable")).values()
@@ -200,7 +200,7 @@ class Rightness:
         ]
 
     async def _existence(self) -> list[str]:
-        """Every queue of the broker has a row of each source, and each row a queue."""
+        """Return the queues of the broker without a row of each source, and the rows without a queue."""
         expected = await self._witness.truth.queues()
         shown: dict[str, set[str]] = {source: set() for source in await self._numbers()}
         for index, cells in (await self._observer.walk("rmqQueueTable")).items():
@@ -212,7 +212,7 @@ class Rightness:
         ]
 
     async def _names(self) -> list[str]:
-        """Durable objects are called as they always were; nothing to compare before that was learnt."""
+        """Return the durable objects whose names have changed; none before their names were noted."""
         if not self.identities.rows:
             return []
         rows, object_names = await self._rows(), await self._object_names()
@@ -240,12 +240,12 @@ class Rightness:
         return rows
 
     async def _numbers(self) -> dict[str, str]:
-        """Names of the sources by their numbers."""
+        """Return the names of the sources by their numbers."""
         table = await self._observer.walk("agSourceTable")
         return {number: cells["agSourceName"] for number, cells in table.items()}
 
     async def _object_names(self) -> frozenset[str]:
-        """A durable object's has no ``id``."""
+        """Return the ObjectNames of durable objects, which have no ``id``."""
         names: list[str] = []
         for class_name in CLASSES.values():
             names += await self._client.names(f"amqp.gateway:type={class_name.partition(':')[2]},*")
@@ -259,11 +259,11 @@ class Rightness:
 
     @property
     def notifications(self) -> list[dict[str, Any]]:
-        """All that Java clients were told."""
+        """All notifications that Java clients received."""
         return self._witness.notifications
 
     async def traps(self) -> list[PrintedNotification]:
-        """All that snmptrapd has printed."""
+        """Return all notifications that snmptrapd has printed."""
         receiver = self._observer.demonstration.traps
         assert receiver is not None
         return await asyncio.to_thread(receiver.notifications)
@@ -276,7 +276,7 @@ class Rightness:
 
 
 def standing(traps: list[PrintedNotification]) -> set[str]:
-    """Conditions that a receiver of these traps believes to last."""
+    """Return the conditions that last according to these traps."""
     believed: set[str] = set()
     for trap in traps:
         condition = f"{trap.values.get('agEventSource')}: {trap.values.get('agEventCondition')}"

@@ -1,4 +1,4 @@
-"""The rights of the demonstration's users, taken away and given back."""
+"""The rights of the demonstration's users, revoked and granted again."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from gateway.demo.demonstration import Demonstration
 
 
 class Rights:
-    """What users may do on the demonstration's broker.
+    """The rights of users on the demonstration's broker.
 
     Args:
         demonstration: running.
@@ -20,15 +20,15 @@ class Rights:
         self._broker = demonstration.broker
 
     async def give(self) -> None:
-        """All users have what they had when the demonstration began, and their virtual hosts are there."""
+        """Grant all users the rights of the demonstration's beginning, with their virtual hosts."""
         await self._demonstration.grant()
 
     async def change(self, method: str, path: str, body: object = None) -> None:
-        """An administrator's request to the management API."""
+        """Send an administrator's request to the management API."""
         await asyncio.to_thread(self._change, method, path, body)
 
     async def close_connections(self, user: str) -> None:
-        """Rights count from the next connection on."""
+        """Close the connections of a user: changed rights apply from the next connection on."""
         await asyncio.to_thread(
             self._broker.rabbitmqctl, "close_all_user_connections", user, "rights have changed"
         )

@@ -1,4 +1,4 @@
-"""What a north shows of an object, in one form for both."""
+"""The objects that a north shows, in one form for both."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.components.jmx_client import ReadAttribute
 from tests.demo_check.comparison import without_incarnation
 
 Reading = tuple[float, float]
-"""When a reading began and ended, in seconds since 1970."""
+"""The begin and end of a reading, in seconds since 1970."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +23,10 @@ class Shown:
         source: number of its source.
         thing: prefix of its table and its name, and of a node the process: ``rmqQueue shop|orders``.
         row: its number.
-        full_name: with what tells the incarnations of a transient object apart.
-        length: messages, of a queue.
-        sampled: when the statistics were, in seconds since 1970.
-        created: when the object came into being, in seconds since 1970; ``None`` where that is not known.
+        full_name: its name, with the part that distinguishes incarnations of a transient object.
+        length: number of messages, of a queue.
+        sampled: sample time of the statistics, in seconds since 1970.
+        created: time of the object's creation, in seconds since 1970; ``None`` where that is not known.
     """
 
     north: str
@@ -43,7 +43,7 @@ class Shown:
 
 
 def shown_by_snmp(prefix: str, table: Table, reading: Reading) -> Iterator[Shown]:
-    """The rows of a table; one that came or went while it was read is left out."""
+    """Return the rows of a table; one that came or went while it was read is left out."""
     wanted = {f"{prefix}Row{column}" for column in ("FullName", "Stale", "Lifetime")}
     for index, cells in table.items():
         if wanted <= cells.keys():
@@ -69,7 +69,7 @@ def shown_by_snmp(prefix: str, table: Table, reading: Reading) -> Iterator[Shown
 def shown_by_jmx(
     prefix: str, source: str, attributes: Mapping[str, ReadAttribute], reading: Reading
 ) -> Shown:
-    """An MBean whose attributes were read; ``source`` is the number of its source."""
+    """Return the object of an MBean whose attributes were read; ``source`` is the number of its source."""
     full_name, sampled = attributes["StableName"].value, attributes["SampleTime"].value
     process = attributes["osProcess"].value if "osProcess" in attributes else None
     return Shown(
@@ -87,13 +87,13 @@ def shown_by_jmx(
 
 
 def _thing(prefix: str, full_name: str, process: object) -> str:
-    """As the broker is asked for it: a node is another one in each process, where that is told."""
+    """Return the thing as `BrokerTruth` names it: a node with its process, where that is known."""
     name = without_incarnation(full_name)
     return f"{prefix} {name}" if process is None else f"{prefix} {name} {process}"
 
 
 def moment(date_and_time: str) -> float:
-    """Seconds since 1970 of a DateAndTime as net-snmp prints it: ``2026-11-20,12:19:26.1,+0:0``."""
+    """Return the seconds since 1970 of a DateAndTime of net-snmp's: ``2026-11-20,12:19:26.1,+0:0``."""
     day, clock, _ = date_and_time.split(",")
     moment = dt.datetime.strptime(f"{day} {clock}", "%Y-%m-%d %H:%M:%S.%f").replace(tzinfo=dt.UTC)
     return moment.timestamp()

@@ -1,4 +1,4 @@
-"""What receivers of traps and listeners of notifications were told of a fault, from before it to after it."""
+"""The traps and notifications about a fault, from before it to after it."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ STARTS = {"coldStart", "warmStart"}
 
 @dataclass(slots=True)
 class Story:
-    """What was told before a fault, for comparison with what was told afterwards.
+    """The traps and notifications before a fault, for comparison with those after it.
 
     Attributes:
-        traps: how many.
-        repeated: event ids that were told more than once by traps.
-        untrue: what was untrue of events by then (`untrue`): a test before this one has failed for that.
-        epoch: how often the core had been started.
+        traps: their number.
+        repeated: event ids that are in more than one trap.
+        untrue: keys of errors by then (`untrue`): a test before this one has failed for that.
+        epoch: number of starts of the core.
         epoch_of_snmp: the same when the SNMP process was started.
     """
 
@@ -36,13 +36,13 @@ class Story:
 
     @classmethod
     async def begin(cls, observer: Observer, rightness: Rightness) -> Self:
-        """All is right."""
+        """Begin the story when all is right."""
         traps = await rightness.traps()
         known = frozenset(untrue(traps, rightness.notifications))
         return cls(observer, rightness, len(traps), repeated(traps), known, await observer.epoch())
 
     async def tells(self, name: str, **facts: str) -> PrintedNotification:
-        """The first of the traps that `found` finds; there must be one."""
+        """Return the first of the traps that `found` finds; there must be one."""
         found = await self.found(name, **facts)
         if not found:
             named = "\n".join(str(trap.values) for trap in await self.found(name))
@@ -50,7 +50,7 @@ class Story:
         return found[0]
 
     async def found(self, name: str, **facts: str) -> list[PrintedNotification]:
-        """The traps of this name since the beginning whose varbinds have these texts in them."""
+        """Return the traps of this name since the beginning whose varbinds contain these texts."""
         return [
             trap
             for trap in (await self._rightness.traps())[self.traps :]
@@ -61,7 +61,7 @@ class Story:
         return await self._observer.epoch() != self.epoch
 
     async def end(self, killed: Collection[str | None] = ()) -> None:
-        """All is right again, after these were killed, some of them perhaps twice."""
+        """Check that all is right again, after these were killed, some of them perhaps twice."""
         traps = await self._rightness.traps()
         found = untrue(traps, self._rightness.notifications)
         news = [line for what, line in found.items() if what not in self.untrue]
@@ -96,7 +96,7 @@ class Story:
 
 
 def numbers(traps: list[PrintedNotification]) -> dict[str, list[int]]:
-    """Numbers of the gateway's events in the order of their traps, by boot."""
+    """Return the numbers of the gateway's events in the order of their traps, by boot."""
     found: dict[str, list[int]] = {}
     for trap in traps:
         boot, _, number = trap.values.get("agEventId", "").rpartition(".")
@@ -106,12 +106,12 @@ def numbers(traps: list[PrintedNotification]) -> dict[str, list[int]]:
 
 
 def untrue(traps: list[PrintedNotification], notifications: list[dict[str, Any]]) -> dict[str, str]:
-    """What is untrue of events, by its kind and the event's id: a line each."""
+    """Return the errors of traps and notifications, a line each, by their kind and the event's id."""
     return contradictions(traps, notifications) | holes(traps, notifications)
 
 
 def holes(traps: list[PrintedNotification], notifications: list[dict[str, Any]]) -> dict[str, str]:
-    """Events of which no trap told, although traps told of later ones; with what JMX told of them."""
+    """Return the events without a trap before events with one; with the text that JMX has for them."""
     texts = {one["data"]["eventId"]: one["message"] for one in notifications if one.get("data")}
     missing = [
         f"{boot}.{number}"
@@ -122,13 +122,13 @@ def holes(traps: list[PrintedNotification], notifications: list[dict[str, Any]])
 
 
 def repeated(traps: list[PrintedNotification]) -> frozenset[str]:
-    """Event ids that more than one trap told of."""
+    """Return the event ids that are in more than one trap."""
     counts = Counter(trap.values.get("agEventId", "") for trap in traps)
     return frozenset(event_id for event_id, count in counts.items() if count > 1)
 
 
 def contradictions(traps: list[PrintedNotification], notifications: list[dict[str, Any]]) -> dict[str, str]:
-    """Event ids that stand for more than one event; and those that a listener was told twice."""
+    """Return the event ids of more than one event, and those that a listener received twice."""
     told = [(trap.values.get("agEventId", ""), trap.values.get("agEventText", "")) for trap in traps]
     heard = [(str(one["data"]["eventId"]), str(one["message"])) for one in notifications if one.get("data")]
     texts: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""A memory alarm held: the broker takes nothing over AMQP, and events are told within seconds."""
+"""A memory alarm held: the broker accepts nothing over AMQP, and events are reported within seconds."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ Watermark: TypeAlias = Callable[[str], Awaitable[None]]
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def watermark(observer: Observer) -> AsyncIterator[Watermark]:
-    """Sets the share of memory beyond which the broker blocks publishers; afterwards it is the usual one."""
+    """Provide a function that sets the share of memory beyond which the broker blocks publishers.
+
+    Afterwards it is the usual one.
+    """
 
     async def set_to(share: str) -> None:
         await asyncio.to_thread(observer.broker.rabbitmqctl, "set_vm_memory_high_watermark", share)
@@ -49,7 +52,7 @@ async def test_events_are_reported_while_the_broker_blocks_publishers(
     record_property: Callable[[str, object], None],
 ) -> None:
     async def told(name: str, **facts: str) -> float:
-        """Seconds until traps of both sources tell an event that happens now."""
+        """Return the seconds until traps of both sources report an event that happens now."""
         begun = time.monotonic()
 
         async def by_both() -> bool:

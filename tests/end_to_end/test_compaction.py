@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.xdist_group
 
 SEEDS = 20 if PROVING else 2
 KILLS = 2
-"""Of each seed, one after the other, while the same records wait."""
+"""The number of kills of each seed, one after the other, while the same records wait."""
 
 FIRST_STEP, LONGEST_WORK = 0.005, 0.5
 """Seconds from the begin of a segment's compaction: the kill comes before, in or behind each step of it."""
@@ -36,11 +36,11 @@ _LOOK_SECONDS = 0.001
 
 
 class Work:
-    """What the compactor does, as its folder shows it.
+    """The work of the compactor, as its folder shows it.
 
     Args:
         log: folder of the event log.
-        copies: where segments are kept as they were before they became Parquet.
+        copies: folder in which segments are kept as they were before they became Parquet.
     """
 
     def __init__(self, log: Path, copies: Path) -> None:
@@ -49,7 +49,7 @@ class Work:
         self._left: set[Path] = set()  # by those that were killed
 
     def begun(self) -> None:
-        """Wait until a segment is being compacted; blocking, because it takes no longer than a moment."""
+        """Block until a segment is being compacted: the compaction takes a moment only."""
         deadline = time.monotonic() + DEADLINE_SECONDS
         while not self._drafts():
             assert time.monotonic() < deadline, "no segment is compacted"
@@ -58,13 +58,13 @@ class Work:
         self.keep()
 
     def was_killed(self) -> str:
-        """Remember what is left of the work; says how far it had come."""
+        """Remember the drafts that are left; return the stage of the work."""
         stage = self._stage()
         self._left |= self._drafts()
         return stage
 
     def keep(self) -> None:
-        """Have a second name for each complete segment: its octets outlive it."""
+        """Give each complete segment a second name: its octets outlive it."""
         for segment in self.complete():
             try:
                 os.link(segment.path, self.copies / segment.path.name)
@@ -72,7 +72,7 @@ class Work:
                 continue  # kept already, or in the lake since
 
     def complete(self) -> list[Segment]:
-        """The segments that are complete, and not deleted yet."""
+        """Return the segments that are complete, and not deleted yet."""
         return [segment for segment in list_segments(self.log) if not segment.is_open]
 
     def _stage(self) -> str:
@@ -85,7 +85,7 @@ class Work:
         return "done, draft left" if self._drafts() else "done"
 
     def differences(self) -> list[str]:
-        """Where the lake does not have the records of the kept segments, each once."""
+        """Return where the lake does not have the records of the kept segments, each once."""
         found = []
         for copy in sorted(self.copies.iterdir()):
             files = [
@@ -98,7 +98,7 @@ class Work:
         return found
 
     def problems(self) -> list[str]:
-        """What is wrong with the log as a whole: damage, seqs that are missing or there twice."""
+        """Return the errors of the log as a whole: damage, seqs that are missing or there twice."""
         return [str(problem) for problem in verify(self.log, Summary(), lambda *_: None)]
 
     def _drafts(self) -> set[Path]:
@@ -138,12 +138,12 @@ async def test_a_compactor_that_is_killed_loses_nothing_and_reports_nothing_twic
 
 
 async def compacts(observer: Observer) -> bool:
-    """Whether there is a compactor, which runs only where a segment waits or did until now."""
+    """Return whether there is a compactor, which runs only where a segment waits or did until now."""
     return observer.runs("compactor")
 
 
 async def runs_another(observer: Observer, killed: psutil.Process) -> bool:
-    """Whether the supervisor has a compactor that is not the killed one."""
+    """Return whether the supervisor has a compactor that is not the killed one."""
     try:
         return observer.process("compactor") != killed
     except (AssertionError, psutil.Error):
@@ -151,6 +151,6 @@ async def runs_another(observer: Observer, killed: psutil.Process) -> bool:
 
 
 async def is_done(work: Work) -> bool:
-    """Whether none of the kept segments is left."""
+    """Return whether none of the kept segments is left."""
     kept = {copy.name for copy in work.copies.iterdir()}
     return bool(kept) and not kept & {segment.path.name for segment in work.complete()}

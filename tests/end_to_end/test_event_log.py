@@ -1,4 +1,4 @@
-"""What a workload did by its own ledger, against what the event log, SNMP, JMX and traps tell of it."""
+"""The ledger of a workload agrees with the event log, SNMP, JMX and traps."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ KEPT, DELETED, CONNECTIONS = 4, 5, 3
 
 @dataclass
 class Ledger:
-    """What was done, written down by who did it.
+    """The actions of a workload, recorded by the workload itself.
 
     Attributes:
-        published: messages by queue, confirmed by the broker.
+        published: number of messages by queue, confirmed by the broker.
         deleted: queues.
         connections: names of those that were opened, all of which are closed.
     """
@@ -40,7 +40,7 @@ class Ledger:
 
     @property
     def kept(self) -> set[str]:
-        """Queues that are left."""
+        """The queues that are left."""
         return self.published.keys() - self.deleted
 
 
@@ -74,7 +74,7 @@ async def publish(channel: AbstractChannel, name: str, messages: int, ledger: Le
 
 
 async def queues_are(observer: Observer, names: set[str]) -> bool:
-    """Whether both sources show these queues of ours in SNMP, and no others."""
+    """Return whether both sources show these queues of ours in SNMP, and no others."""
     rows = (await observer.walk("rmqQueueRowName")).items()
     shown: dict[str, set[str]] = {number: set() for number in {index.split(".")[0] for index, _ in rows}}
     for index, cells in rows:
@@ -84,7 +84,7 @@ async def queues_are(observer: Observer, names: set[str]) -> bool:
 
 
 async def counted(observer: Observer, since: int) -> dict[tuple[str, str, str], int]:
-    """Creates and deletes of our queues and connections in the log, by source, class and kind."""
+    """Return the creates and deletes of our queues and connections in the log, by source, class and kind."""
     rows = await observer.logged(
         """
         SELECT source, class, kind, count(DISTINCT object_id) FROM log
@@ -102,7 +102,7 @@ async def counted(observer: Observer, since: int) -> dict[tuple[str, str, str], 
 
 
 async def last_seq(observer: Observer) -> int:
-    """Of what is on the disk."""
+    """Return the seq of the last record on the disk."""
     ((seq,),) = await observer.logged("SELECT max(seq) FROM log")
     return int(str(seq))
 
@@ -123,7 +123,7 @@ async def test_the_log_agrees_with_the_ledger_and_with_every_front_end(
 
 
 async def agrees(observer: Observer, since: int, ledger: Ledger) -> None:
-    """The log has what the ledger has: lives, and messages."""
+    """Wait until the log agrees with the ledger: in beginnings and ends, and in messages."""
     expected = {
         (source, of, kind): count
         for source in SOURCES
@@ -170,7 +170,7 @@ async def agrees(observer: Observer, since: int, ledger: Ledger) -> None:
 
 
 async def shown_elsewhere(observer: Observer, witness: Witness, ledger: Ledger) -> None:
-    """SNMP and JMX show what is left; SNMP has the ends that the log has, at the same time."""
+    """Wait until SNMP and JMX show the queues that are left; SNMP has each end of a queue once."""
     await observer.until("SNMP shows what is left", lambda: queues_are(observer, ledger.kept))
 
     async def in_jmx() -> bool:
@@ -191,7 +191,7 @@ async def shown_elsewhere(observer: Observer, witness: Witness, ledger: Ledger) 
 
 
 async def events_are_the_same(observer: Observer, story: Story, rightness: Rightness, since: int) -> None:
-    """Each event has one id: in the log, in the trap and in the notification."""
+    """Check that each event has one id: in the log, in the trap and in the notification."""
     (until,) = (await observer.logged("SELECT max(seq) FROM log WHERE kind = 'event'"))[0]
     rows = await observer.logged(
         "SELECT event_id, text FROM log WHERE kind = 'event' AND seq > $since AND seq <= $until",
@@ -218,7 +218,7 @@ async def events_are_the_same(observer: Observer, story: Story, rightness: Right
 
 
 async def tidy(observer: Observer, ledger: Ledger) -> None:
-    """Nothing is left of the work."""
+    """Delete the queues that are left."""
     async with await aio_pika.connect(observer.broker.amqp_url(vhost=VHOST)) as connection:
         channel = await connection.channel()
         for name in ledger.kept:
@@ -265,7 +265,7 @@ SELECT seq FROM log WHERE kind = 'start' AND seq > $seq AND ("values"->>'why') =
 
 
 async def told_whole(observer: Observer) -> set[str]:
-    """Queues of the workload's that stay, which were told whole since the last segment began."""
+    """Return the workload's durable queues with a whole record since the last segment began."""
     rows = await observer.logged(
         """
         SELECT object_name FROM log WHERE kind IN ('snapshot', 'create') AND class = 'queue'

@@ -1,4 +1,4 @@
-"""Faults in which nobody is killed: each is said, and all is right again without a hand on the gateway."""
+"""Faults without kills: each is reported, and all is right again without intervention at the gateway."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ async def test_the_management_exchange_is_deleted(
 
 
 async def test_the_broker_stands_still(observer: Observer, rightness: Rightness, story: Story) -> None:
-    """Longer than heartbeats and answers are waited for; nothing of it shows but that nobody answers."""
+    """The broker is silent for longer than all timeouts; the only sign is that no answer comes."""
     node = psutil.Process(observer.broker.node_process())
     node.suspend()
     try:

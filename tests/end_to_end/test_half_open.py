@@ -1,4 +1,4 @@
-"""Half-open TCP: the way to the broker falls silent, and no end of a connection tells of it."""
+"""Half-open TCP: the way to the broker falls silent, and no connection is closed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the judge of these tests calls a lie, and what not: a witness who sees nothing proves nothing."""
+"""The judge of these tests finds every error, and only errors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MARKED = replace(QUEUE, thing=f"rmqQueue {MARKER}", full_name=MARKER, row="8")
 def judge(
     last_seen: float = NOW, lengths: Timeline[int] | None = None, back_since: float = NOW - 900
 ) -> Judge:
-    """All processes live; the broker was last seen to have anything at ``last_seen``."""
+    """Return a judge; all processes live, and the broker was last seen to have anything at ``last_seen``."""
     new = Judge(lambda _: last_seen, lambda before: before, lambda: back_since, lengths or Timeline())
     new.is_alive(CORE, NOW)
     new.is_alive(AGENT, NOW)

@@ -1,4 +1,4 @@
-"""kill -9 of each part at random instants: the others say so, and all is right again without a hand."""
+"""kill -9 of each part at random instants: the others report it, and all is right again by itself."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ async def test_kill(
 
 
 async def stale_in_jmx(witness: Witness, source: str) -> bool:
-    """Whether objects of the source are stale in JMX."""
+    """Return whether objects of the source are stale in JMX."""
     return await witness.stale_objects(source) > 0
 
 
 async def broker_said(observer: Observer, witness: Witness) -> None:
-    """Both sources are down, and everything is stale, in both norths."""
+    """Wait until both sources are down, and everything is stale, in both norths."""
     await observer.until("every row of both sources is stale", observer.all_stale)
     sources = await observer.sources()
     assert sources[SOURCE]["agSourceState"] == "down"
@@ -63,31 +63,31 @@ async def broker_said(observer: Observer, witness: Witness) -> None:
 
 
 async def agent_said(observer: Observer, witness: Witness) -> None:
-    """The rows of its source are stale, and no others."""
+    """Wait until the rows of the agent's source are stale, and no others."""
     await observer.until("every row of the agent's source is stale", partial(observer.stale, AGENT_SOURCE))
     assert not await observer.stale(SOURCE)
     await observer.until("JMX says so too", partial(stale_in_jmx, witness, AGENT_SOURCE))
 
 
 async def core_said(observer: Observer, _: Witness) -> None:
-    """Everything is stale while no other core has read its sources."""
+    """Wait until everything is stale: no other core has read its sources yet."""
     await observer.until("SNMP goes on to answer, and calls every row stale", observer.all_stale)
 
 
 async def snmp_said(_: Observer, witness: Witness) -> None:
-    """JMX goes on as if nothing had happened."""
+    """Check that JMX goes on as if nothing had happened."""
     for source in (SOURCE, AGENT_SOURCE):
         assert await witness.stale_objects(source) == 0
 
 
 async def jmx_said(observer: Observer, _: Witness) -> None:
-    """SNMP goes on as if nothing had happened."""
+    """Check that SNMP goes on as if nothing had happened."""
     for source in (SOURCE, AGENT_SOURCE):
         assert not await observer.stale(source)
 
 
 async def compactor_said(observer: Observer, witness: Witness) -> None:
-    """Nobody else misses it."""
+    """Check that SNMP and JMX go on as if nothing had happened."""
     for source in (SOURCE, AGENT_SOURCE):
         assert not await observer.stale(source)
         assert await witness.stale_objects(source) == 0
@@ -102,7 +102,7 @@ SAID = {
     "jvm": jmx_said,
     "compactor": compactor_said,
 }
-"""What the others show while one is down, if they have the time."""
+"""The checks of the others while one is down, if they have the time."""
 
 
 async def test_the_supervisor(observer: Observer, demonstration: Demonstration, rightness: Rightness) -> None:

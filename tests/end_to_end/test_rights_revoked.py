@@ -1,4 +1,4 @@
-"""Rights taken away from gateway and agent: what is missing is said, all is right when it is back."""
+"""Revoked rights of gateway and agent are reported; all is right when they are granted again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Secrets planted where RabbitMQ lets anybody plant them: none leaves by AM2, feed, SNMP or any log."""
+"""Secrets planted in all places where RabbitMQ permits it: none leaves by AM2, feed, SNMP or any log."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MASKED = b"amqp://***@far.example/vhost"
 
 
 async def octets_of_feed(path: Path) -> bytes:
-    """All that a north is told, up to the end of its snapshot."""
+    """Return all octets that a north receives, up to the end of its snapshot."""
     reader, writer = await asyncio.open_unix_connection(path)
     octets = b""
     while b"\x93\xa3end" not in octets:  # the array ["end", epoch, sequence]

@@ -1,4 +1,4 @@
-"""SIGSTOP of a process of the gateway: its last word is believed no longer, and another takes its place."""
+"""SIGSTOP of a process of the gateway: its last values become stale, and another takes its place."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.xdist_group
 
 
 async def core_said(observer: Observer, witness: Witness) -> None:
-    """Everything is stale in both norths."""
+    """Wait until everything is stale in both norths."""
     await observer.until("SNMP calls every row stale", observer.all_stale)
     await observer.until("JMX says so too", partial(stale_in_jmx, witness, SOURCE))
 
 
 async def jmx_said(observer: Observer, witness: Witness) -> None:
-    """The virtual machine, which lives, doubts everything; SNMP goes on as if nothing had happened."""
+    """Wait until the virtual machine, which lives, shows all as stale; SNMP is not affected."""
 
     async def doubts() -> bool:
         if witness.client is None:

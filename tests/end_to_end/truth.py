@@ -1,4 +1,4 @@
-"""What the broker has, and had when, by its own word: the measure of what the gateway shows."""
+"""The state of the broker, now and before, by its own report: the reference for the gateway."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.demo_check.comparison import OWN_QUEUE_PREFIX
 
 MARKER_VHOST, MARKER_QUEUE = "/", "end-to-end.marker"
 MARKER = f"{MARKER_VHOST}|{MARKER_QUEUE}"
-"""Full name of the queue whose length is known at each moment."""
+"""The full name of the queue whose length is known at each moment."""
 
 PUBLISH_SECONDS = 0.2
 RECONNECT_SECONDS = 0.2
@@ -31,19 +31,19 @@ Value = TypeVar("Value")
 
 
 class Timeline(Generic[Value]):
-    """What a value may have been, and when; times are seconds since 1970."""
+    """The possible values of a quantity over time; times are seconds since 1970."""
 
     def __init__(self) -> None:
         self._periods: list[tuple[float, frozenset[Value]]] = []
 
     def note(self, possible: Iterable[Value], now: float) -> None:
-        """From ``now`` on it is one of these."""
+        """Note that the value is one of these from ``now`` on."""
         self._periods.append((now, frozenset(possible)))
         while len(self._periods) > 1 and self._periods[1][0] < now - _FORGET_SECONDS:
             del self._periods[0]
 
     def held(self, since: float, until: float) -> set[Value]:
-        """All that it may have been at some time between, both ends included."""
+        """Return all values that it may have had at some time between, both ends included."""
         values: set[Value] = set()
         for begun, possible in reversed(self._periods):
             if begun <= until:
@@ -57,8 +57,8 @@ class MarkerQueue:
     """A durable queue that grows by a message at a time, over everything that happens to the broker.
 
     Args:
-        broker: where it is.
-        progress: told of each confirmed message.
+        broker: on which the queue is.
+        progress: called for each confirmed message.
     """
 
     def __init__(self, broker: PrivateBroker, progress: Callable[[], None]) -> None:
@@ -68,7 +68,7 @@ class MarkerQueue:
         self._progress = progress
 
     async def run(self) -> None:
-        """Publish; ends by cancellation only."""
+        """Publish until cancelled."""
         # Asked in each round: until Python 3.12 ``asyncio.wait_for`` may swallow a cancellation.
         while not is_cancelled():
             try:
@@ -102,10 +102,10 @@ class MarkerQueue:
 
 
 class BrokerTruth:
-    """When the broker was last seen to have each thing.
+    """The times when the broker was last seen to have each thing.
 
     A thing is the prefix of its SNMP table and its name there: ``rmqQueue shop|orders``; a node is one with
-    its process too, which the broker does not tell until it has counted for the first time.
+    its process too, which the broker does not report until it has counted for the first time.
 
     Args:
         broker: asked over its management API, as an administrator and directly.
@@ -117,7 +117,7 @@ class BrokerTruth:
         self._answers: deque[float] = deque(maxlen=_REMEMBERED_LOOKS)
         self._stood_still = (0.0, 0.0)
         self.back_since = 0.0
-        """When it was first seen since it last was not there; to stand still is to be there."""
+        """The time when it was first seen since it last was away; a broker that stands still is not away."""
         who = broker.administrator
         self._client = httpx.AsyncClient(
             base_url=f"{broker.management_url}/api/",
@@ -127,11 +127,11 @@ class BrokerTruth:
         )
 
     async def close(self) -> None:
-        """Ask no more."""
+        """Close the connection to the broker."""
         await self._client.aclose()
 
     async def look(self) -> None:
-        """See what there is now; nothing, where the broker does not answer."""
+        """Note the things that exist now; do nothing if the broker does not answer."""
         try:
             things = [
                 *[thing for node in await self._listed("nodes") for thing in _things_of_node(node)],
@@ -152,20 +152,20 @@ class BrokerTruth:
         self._seen.update(dict.fromkeys(things, self._answers[-1]))
 
     def answered(self, before: float) -> float:
-        """When the broker last answered before a moment; that moment, where that is not remembered."""
+        """Return when the broker last answered before a moment; that moment, where that is not remembered."""
         return max((answer for answer in self._answers if answer <= before), default=before)
 
     def last_seen(self, thing: str) -> float:
-        """When the broker may last have had it, as far as looking tells; 0 for never.
+        """Return when the broker may last have had it, as far as it was observed; 0 for never.
 
-        What a broker that stands still has, ends, if at all, when it goes on.
+        A thing of a broker that stands still ends, if at all, when the broker goes on.
         """
         seen = self._seen.get(thing, 0.0)
         begun, ended = self._stood_still
         return ended if seen == begun else seen
 
     async def own_queues(self, vhost: str = "") -> set[str]:
-        """The gateway's and agent's queues of one virtual host, of all unless told.
+        """Return the gateway's and agent's queues of one virtual host, by default of all.
 
         Raises:
             httpx.HTTPError: the broker does not answer.
@@ -177,7 +177,7 @@ class BrokerTruth:
         }
 
     async def queues(self) -> set[str]:
-        """All queues but the gateway's own, by full name.
+        """Return the full names of all queues but the gateway's own.
 
         Raises:
             httpx.HTTPError: the broker does not answer.
@@ -186,7 +186,7 @@ class BrokerTruth:
         return {f"{vhost}|{name}" for vhost, name in names if not name.startswith(OWN_QUEUE_PREFIX)}
 
     async def deprecated_in_use(self) -> set[str]:
-        """The deprecated features that something uses; none before RabbitMQ 3.13, which does not know them.
+        """Return the deprecated features in use; none before RabbitMQ 3.13, which does not know them.
 
         Raises:
             httpx.HTTPError: the broker does not answer.

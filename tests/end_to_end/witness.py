@@ -1,4 +1,4 @@
-"""Looks at broker and norths all the time, and remembers what they showed and could not know."""
+"""The continuous observation of broker and norths, with all false values that the norths showed."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ TABLES = (
     "rmqQueue",
     "rmqExchange",
 )
-"""Walked one after the other, again and again."""
+"""The prefixes of the tables that are walked one after the other, again and again."""
 
 AFTER_SECONDS = 120.0
 GATEWAY_BEAN = "amqp.gateway:type=Gateway"
 
 
 class Witness:
-    """Sees everything while `run` runs.
+    """An observer of everything while `run` runs.
 
     Attributes:
-        lies: what was shown and could not be believed, one line each.
-        observations: how much was seen so far: the measure of progress.
+        lies: values that were shown and cannot have been true, one line each.
+        observations: number of observations so far: the measure of progress.
         client: the Java client, while there is one.
     """
 
@@ -61,11 +61,11 @@ class Witness:
 
     @property
     def notifications(self) -> list[dict[str, Any]]:
-        """Of the gateway's MBean, all that any client of ours has heard."""
+        """All notifications of the gateway's MBean that any client of ours has received."""
         return self._heard + (self.client.notifications if self.client else [])
 
     async def run(self) -> None:
-        """Look; ends by cancellation only."""
+        """Observe until cancelled."""
         try:
             async with asyncio.TaskGroup() as looking:
                 for part in (self._look_at_broker, self._look_at_snmp, self._look_at_jmx, self.marker.run):
@@ -75,17 +75,17 @@ class Witness:
             await self.truth.close()
 
     async def after(self, observations: int) -> None:
-        """Wait until so much more has been seen."""
+        """Wait for this number of further observations."""
         wanted = self.observations + observations
         async with asyncio.timeout(AFTER_SECONDS):
             while self.observations < wanted:
                 await self._news.wait()
 
     async def stale_objects(self, source: str) -> int:
-        """How many of a source's objects JMX calls stale.
+        """Return the number of a source's objects that are stale in JMX.
 
         Raises:
-            JmxClientError: nobody answers.
+            JmxClientError: there is no client, or no answer.
         """
         if self.client is None:
             raise JmxClientError("there is no client now")
@@ -98,7 +98,7 @@ class Witness:
         self._news = asyncio.Event()
 
     async def _look_at_broker(self) -> None:
-        """See what is true, and judge what was shown before."""
+        """Read the true state, and judge the values that were shown before."""
         while not is_cancelled():
             shown, self._shown = self._shown, []
             self._look_at_processes()
@@ -152,7 +152,7 @@ class Witness:
             await asyncio.sleep(LOOK_AGAIN_SECONDS)
 
     async def _read(self, client: JmxClient) -> None:
-        """The marker and the node as both sources show them."""
+        """Read the marker and the node as both sources show them."""
         for number, source in list(self._sources.items()):
             of = f"amqp.gateway:source={source},package=rabbitmq"
             names = [f'{of},type=queue,parent="{MARKER_VHOST}",name={MARKER_QUEUE}']
@@ -169,7 +169,7 @@ class Witness:
                     self._shown.append(shown_by_jmx(prefix, number, attributes, (begun, time.time())))
 
     async def _enter_jmx(self) -> None:
-        """Log in, once somebody answers at the port: each attempt costs a virtual machine."""
+        """Log in, once the port accepts connections: each attempt costs a virtual machine."""
         host, port = self.observer.demonstration.jmx_address.rsplit(":", 1)
         try:
             _, writer = await asyncio.open_connection(host, int(port))

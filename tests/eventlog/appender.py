@@ -1,4 +1,4 @@
-"""A process that writes a log until it is killed, and tells on its standard output what is on the disk.
+"""A process that writes a log until it is killed, and prints the records that are on the disk.
 
 ``python -m tests.eventlog.appender FOLDER SEED``; lines ``SEQ NUMBER``, each after the commit.
 """
@@ -21,7 +21,7 @@ SETTINGS = LogFileSettings(commit_interval=1_000_000, min_free=0, segment_size=5
 
 
 async def append(folder: Path, seed: int) -> None:
-    """Until killed; numbers begin with a million times the seed."""
+    """Append until killed; numbers begin with a million times the seed."""
     choice = random.Random(seed)  # noqa: S311  a test's choice
     clock = SystemClock()
     number = seed * 1_000_000

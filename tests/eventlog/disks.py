@@ -18,16 +18,16 @@ PAGE = 512
 
 
 class WatchedDisk(Disk):
-    """Tells of each call `before` it is made and `after` it; both may raise."""
+    """A disk that calls `before` and `after` around each of its calls; both may raise."""
 
     def __init__(self) -> None:
         self._paths: dict[int, Path] = {}
 
     def before(self, call: str, path: Path) -> None:
-        """A call will be made."""
+        """Act before the call."""
 
     def after(self, call: str, path: Path) -> None:
-        """A call was made."""
+        """Act after the call."""
 
     @contextmanager
     def _told(self, call: str, path: Path) -> Iterator[None]:
@@ -84,7 +84,7 @@ class WatchedDisk(Disk):
 
 
 class FailingDisk(WatchedDisk):
-    """Fails as long as ``fails`` says so of a call: before it is made (``sync``) or after (``sync done``)."""
+    """A disk that fails while ``fails`` is true of a call: before it (``sync``) or after (``sync done``)."""
 
     def __init__(self, fails: Callable[[str], bool], error: int = errno.EIO) -> None:
         super().__init__()
@@ -106,7 +106,7 @@ class FailingDisk(WatchedDisk):
 
 
 class HangingDisk(WatchedDisk):
-    """Answers no sync between `hang` and `answer`."""
+    """A disk that answers no sync between `hang` and `answer`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -126,11 +126,11 @@ class HangingDisk(WatchedDisk):
 
 @dataclass(frozen=True)
 class Image:
-    """What a disk had on it when its power was cut.
+    """The content of a disk when its power was cut.
 
     Attributes:
-        folder: with what was on it.
-        acknowledged: seq of the last record that somebody had been told of as being on the disk.
+        folder: a copy of that content.
+        acknowledged: seq of the last record that had been reported as being on the disk.
         instant: for messages.
     """
 
@@ -140,11 +140,11 @@ class Image:
 
 
 class PowerCutDisk(WatchedDisk):
-    """Makes images of what would be left if the power were cut at an instant.
+    """A disk that makes images of its content after a power cut at an instant.
 
-    What was synced is there. Of what was written since, any part: none, some, with holes of zeros, in
-    whatever order the disk took it. One sync in twenty fails, and what was to be synced is forgotten: no
-    later sync of the same file brings it to the disk.
+    Everything that was synced is there. Of everything that was written since, any part is there: none, some,
+    with holes of zeros, in whatever order the disk took it. One sync in twenty fails, and its octets are
+    forgotten: no later sync of the same file brings them to the disk.
     """
 
     def __init__(

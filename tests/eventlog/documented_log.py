@@ -26,7 +26,7 @@ def documented(language: str, heading: str) -> list[str]:
 
 
 async def written(folder: Path) -> Path:
-    """A log in ``folder``: one hour in the lake, then an event in a complete segment.
+    """Write a log in ``folder``: one hour in the lake, then an event in a complete segment.
 
     Returns:
         Its own folder.
@@ -48,7 +48,7 @@ async def written(folder: Path) -> Path:
 
 
 class Story:
-    """What happens in the log: two queues, one of them reset, a connection that comes and goes, an alarm."""
+    """The course of the log: two queues, one of them reset, a connection that comes and goes, an alarm."""
 
     def __init__(self, plant: Plant) -> None:
         self.plant = plant
@@ -104,7 +104,7 @@ class Story:
         )
 
     def end(self) -> LogRecord:
-        """Of the alarm."""
+        """Return the record of the alarm's end."""
         return LogRecord(
             kind=RecordKind.EVENT,
             ingest_ts=self.now,

@@ -1,4 +1,4 @@
-"""Feeds of a small shop, as the core would publish them, for what is recorded of them."""
+"""Feeds of a small shop, as the core would publish them, for tests of the records made of them."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ AGENT: Final = AgentRecord(1, "1.0", fresh=True, since=T0, confirmed=T0)
 
 
 def queue(row: int = 1, values: dict[int, FeedValue] | None = None, now: int = T0) -> ObjectRecord:
-    """A queue as it is told whole."""
+    """Return a whole record of a queue."""
     return ObjectRecord(
         source=1,
         class_number=QUEUE.number,
@@ -120,7 +120,7 @@ def deletion(row: int = 1, *, deleted: int = 0, inferred: bool = False) -> Delet
 
 
 def event(**changes: object) -> EventRecord:
-    """A queue that is full, says an agent."""
+    """Return the event of an agent that a queue is full."""
     record = EventRecord(
         event_id="gw.1.7",
         source=1,
@@ -140,7 +140,7 @@ def event(**changes: object) -> EventRecord:
 
 
 class Shop:
-    """A mirror that has been told of the shop, and the clock."""
+    """A mirror that knows the shop, and its clock."""
 
     def __init__(self, settings: RecorderSettings | None = None, source: SourceRecord = SHOP) -> None:
         self.mirror = LogRecorder(settings or RecorderSettings())
@@ -149,12 +149,12 @@ class Shop:
         self.began = self.tell(source, AGENT, QUEUE, ODDITY, FULL)
 
     def tell(self, *records: Record) -> list[LogRecord]:
-        """What one batch leads to."""
+        """Apply one batch; return its records."""
         self._sequence += 1
         return with_all_fields(self.mirror.apply(Batch(1, self._sequence, records), self.now))
 
     def wait(self, nanoseconds: int) -> list[LogRecord]:
-        """What becomes due within this time, as a loop would see it that sleeps until it is."""
+        """Let time pass, as a loop that sleeps until records are due; return the records that became due."""
         end = self.now + nanoseconds
         recorded: list[LogRecord] = []
         while (due := self.mirror.wake_at) is not None and due <= end:
@@ -164,5 +164,5 @@ class Shop:
         return recorded + with_all_fields(self.mirror.tick(self.now))
 
     def head(self) -> list[LogRecord]:
-        """The begin of a segment."""
+        """Return the head of a segment."""
         return with_all_fields(self.mirror.head(lambda: self.now))

@@ -1,4 +1,4 @@
-"""Segments of a log, written as the writer writes them, with records that tell what they are."""
+"""Segments of a log, written as the writer writes them, with records that can be identified."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def _as_line(row: Mapping[str, object]) -> dict[str, Any]:
 
 
 def everything(folder: Path) -> list[dict[str, Any]]:
-    """All records of segments and lake, in order; one that is in both is told twice."""
+    """Return all records of segments and lake, in order; one that is in both is there twice."""
     in_segments = [line for segment in list_segments(folder) for line in lines_of(segment.path)]
     files = sorted((folder / "lake").glob("*/*/*.parquet"))
     in_lake = [row for file in files for row in rows_of(file)]
@@ -124,16 +124,16 @@ def everything(folder: Path) -> list[dict[str, Any]]:
 
 
 def file_of(folder: Path, first_seq: int) -> Path:
-    """The Parquet file of the segment of `HOUR` that begins so."""
+    """Return the Parquet file of the segment of `HOUR` that begins with ``first_seq``."""
     return folder / HOUR_FOLDER / f"{LOG_ID}-{first_seq:020}.parquet"
 
 
 def entries(folder: Path) -> set[str]:
-    """Names of what is in a folder, which need not be there."""
+    """Return the names of a folder's entries; none where there is no folder."""
     return {entry.name for entry in folder.iterdir()} if folder.exists() else set()
 
 
 def has_right_checksum(file: Path) -> bool:
-    """Whether a Parquet file is as it was written."""
+    """Return whether a Parquet file is as it was written."""
     with duckdb.connect() as database:
         return check(database, file)

@@ -19,7 +19,7 @@ QUICK = LogFileSettings(commit_interval=1_000_000, min_free=0, retry_interval=10
 
 
 class Plant:
-    """What a log is made with."""
+    """The parts with which a log is made."""
 
     def __init__(self, folder: Path, settings: LogFileSettings = QUICK, disk: Disk | None = None) -> None:
         self.folder = folder / "log"
@@ -44,5 +44,5 @@ class Plant:
             )
 
     def update(self, number: int) -> LogRecord:
-        """One now."""
+        """Return an update with the present time."""
         return update(number, time_text(self.clock.now()))

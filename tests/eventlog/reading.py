@@ -1,4 +1,4 @@
-"""All that a log tells, read from its files as strictly as can be."""
+"""The records of a log, read from its files as strictly as possible."""
 
 from __future__ import annotations
 
@@ -44,15 +44,15 @@ def read_log(folder: Path) -> list[dict[str, Any]]:
 
 
 def of_kind(records: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
-    """Those of one kind."""
+    """Return the records of one kind."""
     return [record for record in records if record["kind"] == kind]
 
 
 def reasons(records: list[dict[str, Any]]) -> list[str]:
-    """Why the segments began, in order."""
+    """Return the reasons for which the segments began, in order."""
     return [record["values"]["why"] for record in of_kind(records, "start")]
 
 
 def numbers(records: list[dict[str, Any]]) -> list[int]:
-    """What `tests.eventlog.records.update` was given, in order."""
+    """Return the numbers that `tests.eventlog.records.update` was given, in order."""
     return [record["values"]["messagesReady"] for record in of_kind(records, "update")]

@@ -30,12 +30,12 @@ def update(number: int, ingest_ts: str = "2026-11-20T14:05:06.000000Z", padding:
 
 
 def kinds(records: Iterable[LogRecord]) -> list[str]:
-    """What each tells of."""
+    """Return the kinds of the records."""
     return [record.kind.value for record in records]
 
 
 def with_all_fields(records: Iterable[AnyRecord]) -> list[LogRecord]:
-    """The same records; none may stand otherwise on its line for having been told in the quick form."""
+    """Return the same records with all fields; check that the quick form of each has the same line."""
     whole = []
     for record in records:
         if isinstance(record, ObjectChange):
@@ -48,7 +48,7 @@ def with_all_fields(records: Iterable[AnyRecord]) -> list[LogRecord]:
 
 
 def block(records: Sequence[AnyRecord], first_seq: int = 1, log_id: str = LOG_ID) -> bytes:
-    """As the writer makes it."""
+    """Return the block of these records, as the writer makes it."""
     draft = BlockDraft(log_id, first_seq)
     for record in records:
         draft.add(record)
@@ -56,7 +56,7 @@ def block(records: Sequence[AnyRecord], first_seq: int = 1, log_id: str = LOG_ID
 
 
 def blocks(sizes: Iterable[int], first_seq: int = 1) -> list[bytes]:
-    """Blocks of so many updates each, one behind the other."""
+    """Return one block after the other, each with this number of updates."""
     made = []
     for size in sizes:
         made.append(block([update(first_seq + n) for n in range(size)], first_seq))
@@ -65,7 +65,7 @@ def blocks(sizes: Iterable[int], first_seq: int = 1) -> list[bytes]:
 
 
 def write_segment(folder: Path, first_seq: int, octets: bytes, *, is_open: bool = False) -> Path:
-    """A segment's file with this content."""
+    """Write a segment's file with this content."""
     path = segment_path(folder, first_seq, is_open=is_open)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(octets)

@@ -1,4 +1,4 @@
-"""Reads records as an analyst would who has nothing but the published form."""
+"""A reader of records that knows the published form only, as an analyst does."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from gateway.eventlog.record import LogRecord, RecordKind
 
 _WHOLE = (RecordKind.CREATE, RecordKind.SNAPSHOT)
 _HAPPENINGS = (RecordKind.EVENT, RecordKind.OPERATION)
-"""What is told of objects without telling their values."""
+"""The kinds of records that name an object but do not have its values."""
 
 
 @dataclass
 class Replayed:
-    """What some records, read in order, say of the objects that live after them, by ``object_id``."""
+    """The objects that live after some records were read in order, by ``object_id``."""
 
     values: dict[str, dict[str, object]] = field(default_factory=dict)
     parents: dict[str, str | None] = field(default_factory=dict)
@@ -22,7 +22,7 @@ class Replayed:
     deleted: int = 0
 
     def read(self, records: Iterable[LogRecord]) -> Replayed:
-        """Go on with these."""
+        """Read further records."""
         for record in records:
             self._read(record)
         return self
@@ -48,13 +48,13 @@ class Replayed:
 
 
 def assert_deltas_add_up(records: Iterable[LogRecord]) -> int:
-    """Each delta leads from the value told last to the one told now; returns how many there are.
+    """Check that each delta leads from the last recorded value to this one; return the number of deltas.
 
     A counter that is absent for a while goes on from what it had. One of an object that was created since its
-    source was read leads from zero. What is a counter is told by the schemas among the records.
+    source was read leads from zero. The schemas among the records define the counters.
 
     Raises:
-        AssertionError: one does not, is negative, or is missing.
+        AssertionError: a delta does not, is negative, or is missing.
     """
     reader = _CounterReader()
     return sum(map(reader.take, records))
@@ -106,7 +106,7 @@ def _counters(schema: LogRecord) -> Iterable[str]:
 
 
 def _leads_on(record: LogRecord, name: str, former: object, value: object) -> bool:
-    """Whether there is a delta, which is right, and not there only where there is none to tell."""
+    """Return whether there is a delta; check that it is right, or that there is none to record."""
     delta = (record.deltas or {}).get(name)
     if delta is not None:
         assert isinstance(value, int)
@@ -121,7 +121,7 @@ def _leads_on(record: LogRecord, name: str, former: object, value: object) -> bo
 
 
 def _leads_from_zero(record: LogRecord, name: str, value: object, *, must: bool) -> bool:
-    """The same of the first value of an object whose creation is known."""
+    """Return and check the same for the first value of an object whose creation is known."""
     delta = (record.deltas or {}).get(name)
     if delta is not None:
         assert (value, delta.interval_ns) == (delta.delta, None)

@@ -1,4 +1,4 @@
-"""Records to blocks and back; any octets are blocks or told as damage."""
+"""Records are encoded in blocks and decoded from them; any octets are blocks or reported as damage."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def damages(octets: bytes) -> list[Damage]:
 
 
 def commit(lines: bytes, seq: int, records: int, log_id: str = LOG_ID) -> bytes:
-    """A commit line by hand, as the documentation tells it."""
+    """Return a commit line made by hand, as the documentation describes it."""
     fields = {
         "log_id": log_id, "kind": "_commit", "seq": seq, "n": records, "len": len(lines),
         "crc": f"{zlib.crc32(lines):08x}",

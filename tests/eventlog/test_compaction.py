@@ -1,4 +1,4 @@
-"""A complete segment becomes a Parquet file with the same records, then goes."""
+"""A complete segment becomes a Parquet file with the same records, and is then deleted."""
 
 from __future__ import annotations
 

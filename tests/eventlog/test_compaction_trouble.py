@@ -1,4 +1,4 @@
-"""Compaction whatever is in the way: damage, full disks, others at work, and being killed."""
+"""Compaction despite every hindrance: damage, full disks, other processes at work, and kills."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_of_a_damaged_segment_what_is_whole_becomes_the_file_and_it_is_set_aside
 
 
 def forged(text: str) -> bytes:
-    """A block whose commit line fits and whose record is none."""
+    """Return a block whose commit line is right and whose record is none."""
     line = f'{{"log_id":"{LOG_ID}","seq":1,{text}\n'.encode()
     commit = f'","kind":"_commit","seq":1,"n":1,"len":{len(line)},"crc":"{zlib.crc32(line):08x}"}}\n'
     return line + f'{{"log_id":"{LOG_ID}{commit}'.encode()
@@ -233,7 +233,7 @@ KILLED = textwrap.dedent(
 
 @pytest.fixture(scope="module")
 def time_of_all(tmp_path_factory: pytest.TempPathFactory) -> float:
-    """Seconds that compacting takes when nothing comes in between."""
+    """Return the seconds that an uninterrupted compaction takes."""
     folder = tmp_path_factory.mktemp("unhurt")
     some_segments(folder, 4)
     started = time.monotonic()
@@ -242,7 +242,7 @@ def time_of_all(tmp_path_factory: pytest.TempPathFactory) -> float:
 
 
 def kill_after(folder: Path, seconds: float | None) -> None:
-    """Compact in another process, killed so long after its beginning, or not at all."""
+    """Compact in another process, killed ``seconds`` after its beginning, or not at all."""
     child = subprocess.Popen([sys.executable, "-c", KILLED, str(folder)], stdout=subprocess.PIPE)  # noqa: S603
     with child:
         assert child.stdout is not None

@@ -1,4 +1,4 @@
-"""What is written is all of it, however little the system takes at a time."""
+"""Everything is written, however little the system takes at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Disks that are full, read-only, broken or slow: what waits, what is lost and told, and how it goes on."""
+"""Disks that are full, read-only, broken or slow: records wait, losses are reported, and the log goes on."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def event(plant: Plant, number: int) -> LogRecord:
 
 
 def states(plant: Plant) -> list[EventLogState]:
-    """As they were told, one after the other."""
+    """Return the states of the log in the order in which they were reported."""
     told = [record.state for record in plant.states]
     return [state for n, state in enumerate(told) if n == 0 or state is not told[n - 1]]
 
@@ -81,7 +81,7 @@ async def test_what_could_not_be_committed_is_committed_when_the_disk_is_well_ag
 
 async def test_after_an_error_the_same_file_is_not_synced_again_in_hope(tmp_path: Path) -> None:
     class ForgetfulDisk(Disk):
-        """Has forgotten what it could not write, and says that all is well."""
+        """A disk that has forgotten what it could not write, and reports success."""
 
         def __init__(self) -> None:
             self.files: dict[int, int] = {}

@@ -1,4 +1,4 @@
-"""``docs/event-log.md`` tells every kind of record and every field, and nothing else."""
+"""``docs/event-log.md`` describes every kind of record and every field, and nothing else."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "event-log.md").read_text(encoding=
 
 
 def first_cells(heading: str) -> list[str]:
-    """What the first column of a section's table names, in order."""
+    """Return the names in the first column of a section's table, in order."""
     section = PAGE.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| (`[^|]*`) \|", section, re.MULTILINE)
     return [name for row in rows for name in re.findall(r"`([^`]+)`", row)]

@@ -1,4 +1,4 @@
-"""The last records, and those that come: over rotation, compaction, crashes and retention, each once."""
+"""The last records and the new ones: over rotation, compaction, crashes and retention, each once."""
 
 from __future__ import annotations
 

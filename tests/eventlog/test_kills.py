@@ -17,7 +17,7 @@ KILLS = 200 if PROVING else 20
 
 
 def acknowledged_until_killed(folder: Path, seed: int, lines: int) -> dict[int, int]:
-    """Run a writer, kill it once it has told so many lines; seq and number of all that it told."""
+    """Run a writer, kill it once it has printed so many lines; return seq and number of all printed lines."""
     command = [sys.executable, "-m", "tests.eventlog.appender", str(folder), str(seed)]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as writer:  # noqa: S603  our own
         assert writer.stdout is not None

@@ -25,7 +25,7 @@ def statements() -> list[str]:
 
 @pytest_asyncio.fixture
 async def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder, which is the one worked in."""
+    """Return the folder of a log, which is the working directory."""
     folder = await written(tmp_path)
     monkeypatch.chdir(folder)
     return folder

@@ -1,4 +1,4 @@
-"""Names in the lake: where a segment's file goes, and which files are ours."""
+"""The names of files in the lake: the path for a segment's file, and the recognition of our files."""
 
 from __future__ import annotations
 

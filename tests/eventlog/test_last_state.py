@@ -1,4 +1,4 @@
-"""Where a log ends: what a gateway knows of it when it starts again, and what it then tells."""
+"""The state at the end of a log: a gateway that starts again knows it, and reports it."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def batch(*records: Record) -> Batch:
 
 
 def recorded(*records: Record, now: int = T0, former: LastState | None = None) -> list[LogRecord]:
-    """What a mirror makes of these, at one time."""
+    """Return the records of a mirror to which these were applied at one time."""
     mirror = LogRecorder(RecorderSettings(), former)
     made = mirror.apply(batch(*records), now)
     while (wake_at := mirror.wake_at) is not None and wake_at <= now:
@@ -176,7 +176,7 @@ def test_what_was_under_way_in_an_agent_when_it_was_received_last_was_not_receiv
 
 
 def test_an_event_of_the_gateway_does_not_say_how_long_those_of_an_agent_take(tmp_path: Path) -> None:
-    """That the source is down is reported in the end, at once."""
+    """The event that the source is down is reported last, and at once."""
     mirror = LogRecorder(RecorderSettings())
     records = mirror.apply(batch(SHOP, FULL, event(time=T0 - SECOND)), T0)
     records += mirror.apply(batch(event(event_id="1.2", agent="", time=T0 + SECOND)), T0 + SECOND)
@@ -188,7 +188,7 @@ def test_an_event_of_the_gateway_does_not_say_how_long_those_of_an_agent_take(tm
 def test_a_process_that_stood_still_may_have_left_unread_what_happened_meanwhile(
     silent: int, before: int, tmp_path: Path
 ) -> None:
-    """The head of a segment may be the first that it recorded after that, and the last."""
+    """The head of a segment may be the first part that it recorded after that, and the last."""
     mirror = LogRecorder(RecorderSettings())
     source = msgspec.structs.replace(SHOP, kind="rabbitmq")
     records = mirror.apply(batch(source, FULL, event(time=T0)), T0)
@@ -198,7 +198,7 @@ def test_a_process_that_stood_still_may_have_left_unread_what_happened_meanwhile
 
 
 def test_events_that_ceased_before_the_source_was_down_ended_what_was_received(tmp_path: Path) -> None:
-    """Of a broker that is killed first a request fails; that its events are gone is found out after that."""
+    """If a broker is killed, a request fails first; the end of its events is noticed after that."""
     mirror = LogRecorder(RecorderSettings())
     away = msgspec.structs.replace(AWAY, kind="rabbitmq")
     without_events = msgspec.structs.replace(away, complete_until=away.since - SECOND)
@@ -254,7 +254,7 @@ def test_any_octets_give_a_state(tmp_path_factory: pytest.TempPathFactory, octet
 
 
 def kinds(records: list[LogRecord]) -> list[tuple[str, str | None]]:
-    """What happened to objects."""
+    """Return the kinds of the records about objects, with the names of the objects."""
     return [(record.kind.value, record.object_name) for record in records if record.object_id is not None]
 
 
@@ -474,7 +474,7 @@ def test_what_an_object_had_counted_when_it_was_created_is_not_counted_again(tmp
 
 
 def test_a_log_that_does_not_say_since_when_its_source_was_read_whole_counts_from_its_end() -> None:
-    """Earlier versions wrote only that it was."""
+    """Earlier versions recorded only the fact that it was."""
     now = T0 + MINUTE
     state = LastState({}, {"shop": T0}, {"shop": 0})
     before, since = (
@@ -569,7 +569,7 @@ def test_a_head_contains_what_lived_until_it_is_read_again() -> None:
 
 
 def test_it_goes_on_over_two_restarts(tmp_path: Path) -> None:
-    """The second gateway ends before the source has told anything: the third knows what the first told."""
+    """The second gateway ends before the source has reported anything; the third has the first's state."""
     first = recorded(SHOP, QUEUE, AGENT, queue(1))
     state = last_state(logged(tmp_path, first, first), ["shop"])
     second = list(LogRecorder(RecorderSettings(), state).head(lambda: T0 + MINUTE))

@@ -1,4 +1,4 @@
-"""Operations in the log: begun, ended, settled; told again at heads; found again when a core died."""
+"""Operations in the log: begun, ended, settled; repeated at heads; found again when a core died."""
 
 from __future__ import annotations
 
@@ -53,11 +53,11 @@ class Log:
         self.tell(SHOP, QUEUE, AGENT, queue(7))
 
     def tell(self, *records: object, now: int = T0) -> list[LogRecord]:
-        """One batch."""
+        """Apply one batch; return its records."""
         return with_all_fields(self.mirror.apply(Batch(1, 1, records), now))  # type: ignore[arg-type]  # of the feed
 
     def head(self, now: int) -> list[LogRecord]:
-        """The operations at a segment's head."""
+        """Return the operations at a segment's head."""
         records = with_all_fields(self.mirror.head(lambda: now))
         return [record for record in records if record.kind is RecordKind.OPERATION]
 

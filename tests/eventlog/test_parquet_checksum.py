@@ -1,4 +1,4 @@
-"""No octet of a file of the lake can change unseen, wherever it stands."""
+"""No octet of a file of the lake can change unnoticed, wherever it stands."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def database() -> Iterator[DuckDBPyConnection]:
 
 
 def checked(database: DuckDBPyConnection, path: Path) -> bool:
-    """As ``log verify`` does."""
+    """Return whether the checksum is right, as ``log verify`` does."""
     contents(database, path)
     return check(database, path)
 

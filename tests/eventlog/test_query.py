@@ -1,4 +1,4 @@
-"""The whole log as one table of SQL: each record once, wherever it lies, and nothing else to be reached."""
+"""The whole log as one table of SQL: each record once, wherever it lies; queries can reach nothing else."""
 
 from __future__ import annotations
 

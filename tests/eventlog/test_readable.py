@@ -1,4 +1,4 @@
-"""Records as lines for people: what they say of each kind, and that a terminal has nothing to obey."""
+"""Records as lines for people: the text of each kind, without control sequences for a terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The two forms of a record in memory, which stand alike on the line."""
+"""The two forms of a record in memory have the same line."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ CHANGE = ObjectChange(
     deltas={"published": Delta(3, SECOND)},
     delivery="shop 1f",
 )
-"""With all that such a record may have."""
+"""A change with all fields that such a record may have."""
 
 
 def mirrored(*records: Record) -> list[object]:

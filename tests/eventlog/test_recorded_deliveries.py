@@ -1,4 +1,4 @@
-"""Deliveries that may come again are told by each segment again, the last of each source."""
+"""Deliveries that may be repeated are recorded in each segment again, the last ones of each source."""
 
 from __future__ import annotations
 

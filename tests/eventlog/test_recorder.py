@@ -1,4 +1,4 @@
-"""What is recorded of a feed, and when."""
+"""The records that are made of a feed, and their times."""
 
 from __future__ import annotations
 
@@ -202,7 +202,7 @@ def test_a_new_object_that_began_again_before_it_was_read_has_counted_all_it_sho
 
 @pytest.mark.parametrize("created", [0, T0 - SECOND], ids=["no time", "before all was read"])
 def test_an_object_that_only_became_visible_has_no_delta_at_first(created: int) -> None:
-    """What it shows was counted before anybody read it."""
+    """Its value was counted before the gateway read it."""
     shop = Shop(EVERYTHING)
     (record,) = shop.tell(msgspec.structs.replace(queue(1, {PUBLISHED: 100}), created=created))
     assert (record.kind, record.deltas) == (RecordKind.CREATE, None)

@@ -1,4 +1,4 @@
-"""Whatever a feed tells: each segment, read alone, says how everything stands, and deltas add up."""
+"""Each segment, read alone, contains the whole state, and deltas add up, with any feed."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ STEPS = st.lists(
 
 
 class Ledger:
-    """What a shop was told, and what was recorded of it, in segments."""
+    """The expected state of a shop, and its records, in segments."""
 
     def __init__(self, interval: int) -> None:
         self.shop = Shop(RecorderSettings(interval))
@@ -67,16 +67,16 @@ class Ledger:
 
     @property
     def log(self) -> list[LogRecord]:
-        """All segments."""
+        """The records of all segments."""
         return [record for segment in self.segments for record in segment]
 
     def step(self, kind: str, *arguments: object) -> None:
-        """One thing happens."""
+        """Carry out one step."""
         self.shop.now += 1
         getattr(self, f"_{kind}")(*arguments)
 
     def settle(self) -> None:
-        """Until nothing waits any more."""
+        """Let time pass until no record waits any more."""
         self.shop.mirror.pressure = Pressure.NONE
         self.segments[-1] += self.shop.wait(120 * SECOND)
 
@@ -144,7 +144,7 @@ class Ledger:
         self.shop.mirror.pressure = pressure
 
     def _segment(self, interrupted: int) -> None:
-        """A segment begins; its head is interrupted by the end of one object, and a change of another."""
+        """Begin a segment whose head is interrupted by the end of one object, and a change of another."""
         head = self.shop.mirror.head(lambda: self.shop.now)
         self.segments.append([])
         for number, record in enumerate(head):
@@ -154,7 +154,7 @@ class Ledger:
                 self._updated(2, {PUBLISHED: 5, PAUSED: True}, set(), restarted=False)
 
     def standing(self) -> Replayed:
-        """How everything stands, as the feed told it."""
+        """Return the whole state as the feed reported it."""
         names = [element.name for element in QUEUE.schema.elements]
         return Replayed(
             {
@@ -187,7 +187,7 @@ def test_each_segment_alone_says_how_everything_stands(
 
 
 def assert_stands(ledger: Ledger) -> None:
-    """The last segment alone, and all of them, say what the feed told."""
+    """Check that the last segment alone, and all of them, contain the state that the feed reported."""
     expected = ledger.standing()
     for records in (ledger.segments[-1], ledger.log):
         found = Replayed().read(records)
@@ -214,7 +214,7 @@ def test_properties_are_never_behind(steps: list[tuple[str, object]]) -> None:
 def test_statistics_of_an_object_are_reported_once_in_an_interval(
     steps: list[tuple[str, object]], interval: int
 ) -> None:
-    """But for a head, an end, and a return, which tell what waited."""
+    """The exceptions are a head, an end, and a return, which report values that waited."""
     ledger = Ledger(interval)
     for step in steps:
         if step[0] in {"updated", "waited"} or (step[0] == "told" and step[1] not in ledger.values):

@@ -1,4 +1,4 @@
-"""What is recorded beside objects: events, gaps, sources, agents, heads of segments, trouble of the log."""
+"""Records about other things than objects: events, gaps, sources, agents, heads of segments, log failures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a writer leaves that did not end by itself, or that somebody spoilt since; where the log goes on."""
+"""The recovery of a log whose writer was killed or whose files were damaged since; its continuation."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.eventlog.records import LOG_ID, block, blocks, update, write_segment
 
 
 def made(folder: Path, **fields: object) -> Path:
-    """A log's folder with its identity."""
+    """Return a log's folder with its identity."""
     folder.mkdir(parents=True, exist_ok=True)
     identity = {"version": 1, "log_id": LOG_ID, "next_seq": 1, "last_ts": "", **fields}
     identity_path(folder).write_text(json.dumps(identity))
@@ -29,7 +29,7 @@ def made(folder: Path, **fields: object) -> Path:
 
 
 def mended(folder: Path) -> Recovery:
-    """What `look` finds, carried out."""
+    """Carry out the recovery that `look` finds; return it."""
     found = look(folder)
     assert found.identity is not None
     writer = SegmentWriter(folder, found.identity, Disk(), 0, found.unclosed)

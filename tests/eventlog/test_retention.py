@@ -1,4 +1,4 @@
-"""The log within its bounds: what goes, in which order, and how it is told."""
+"""The log within its bounds: the files that are deleted, their order, and the report."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def log_of(folder: Path, **ages: int) -> dict[str, Path]:
 
 
 def left(folder: Path, files: dict[str, Path], settings: LogFileSettings, now: int = BEGIN) -> list[str]:
-    """Which files there are when what is too much was deleted."""
+    """Delete the files beyond the bounds; return the names of the files that are left."""
     keep_within(folder, settings, now)
     return [name for name, path in files.items() if path.exists()]
 
@@ -301,7 +301,7 @@ async def test_what_a_log_has_is_not_too_old_because_the_clock_was_set_while_no_
 
 
 async def test_a_start_while_the_clock_is_ahead_makes_nothing_old(tmp_path: Path) -> None:
-    """The last records were made by that clock: that they are there does not make it right."""
+    """The last records were made by that clock: their presence does not make it right."""
     plant = Plant(tmp_path, LogFileSettings(commit_interval=0, min_free=0, max_age=DAY))
     async with plant.log() as log:
         await log.reached(log.append(plant.update(1)))

@@ -1,4 +1,4 @@
-"""When a segment ends."""
+"""The end of a segment."""
 
 from __future__ import annotations
 

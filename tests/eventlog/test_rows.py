@@ -1,4 +1,4 @@
-"""Rows as JSON: lines as they were, and whatever else SQL can answer."""
+"""Rows as JSON: lines as they were, and all other values that SQL can return."""
 
 from __future__ import annotations
 

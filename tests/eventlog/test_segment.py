@@ -1,4 +1,4 @@
-"""Segments: what there is, and what is in them."""
+"""The list of segments, and their contents."""
 
 from __future__ import annotations
 

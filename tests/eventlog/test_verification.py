@@ -1,4 +1,4 @@
-"""Whatever is not as it was written is told, with where; what is, is not."""
+"""Everything that is not as it was written is reported with its place; everything else is not."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def compact(folder: Path) -> list[Path]:
 
 @pytest.fixture
 def log(tmp_path: Path) -> Path:
-    """Two files in the lake, two complete segments, one that is open; of 25 records each."""
+    """A log of two files in the lake, two complete segments and one that is open, of 25 records each."""
     some_segments(tmp_path, 2)
     compact(tmp_path)
     for first in (51, 76, 101):

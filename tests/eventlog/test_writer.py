@@ -1,4 +1,4 @@
-"""The event log as the gateway uses it: appended, committed, in segments that each tell how all stands."""
+"""The event log as the gateway uses it: appended, committed, in segments that each have the whole state."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ async def test_the_identity_says_which_segments_say_how_all_stands(tmp_path: Pat
 
 
 async def whole_head(plant: Plant, log: EventLog) -> int:
-    """Seq of the first record behind the head of the first segment that this log writes."""
+    """Return the seq of the first record behind the head of the first segment that this log writes."""
     first = log.append(plant.update(0))
     await until(lambda: log.committed >= first + len(plant.standing), "the head")
     return log.append(plant.update(1))

@@ -1,4 +1,4 @@
-"""A north asks over the feed: answers behind what they led to, cores that end or hang, and nonsense."""
+"""A north asks over the feed: answers come behind their effects, cores end or hang, messages are invalid."""
 
 from __future__ import annotations
 

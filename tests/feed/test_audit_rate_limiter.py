@@ -1,4 +1,4 @@
-"""What refused attempts make anybody record: the first of a principal and minute in full, then how many."""
+"""The records of refused attempts: the first of a principal and minute in full, then their number."""
 
 from __future__ import annotations
 

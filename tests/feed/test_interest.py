@@ -1,4 +1,4 @@
-"""A subscriber that wants some objects only: snapshots pass over the others, and over nothing else."""
+"""A subscriber that wants some objects only: snapshots skip the others, and nothing else."""
 
 from __future__ import annotations
 

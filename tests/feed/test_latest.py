@@ -1,4 +1,4 @@
-"""What is kept of the past of each source."""
+"""The past items that are kept of each source."""
 
 from __future__ import annotations
 

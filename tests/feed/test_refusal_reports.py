@@ -1,4 +1,4 @@
-"""What a north refuses by itself reaches the core, boundedly; what the core does not take is told later."""
+"""Refusals of a north reach the core, within bounds; those that it does not accept are reported later."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ REPORT = refused_request(MALLORY, InvokeMethod("explode"), REFUSAL, (1, "shop:sa
 
 @dataclass
 class Core:
-    """Takes reports, unless it is down or does not answer yet."""
+    """A core that accepts reports, unless it is down or does not answer yet."""
 
     outcome: Outcome = Outcome.APPLIED
     answers: asyncio.Event = field(default_factory=asyncio.Event)

@@ -1,4 +1,4 @@
-"""The replica of the feed: which objects there are, and which of them are fresh, after any messages."""
+"""The replica of the feed: its objects, and their freshness, after any messages."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Shown(ShownObject[Group]):
 
 
 class View(FeedView[str, None, Shown, Group]):
-    """The least that a front end is: it shows every class but one."""
+    """A minimal front end, which shows every class but one."""
 
     def __init__(self) -> None:
         self.shown: dict[Row, Shown] = {}
@@ -99,7 +99,7 @@ class View(FeedView[str, None, Shown, Group]):
 
 @dataclass
 class Gateway(Feeding):
-    """A replica, and the core that talks to it."""
+    """A replica, and the core that sends to it."""
 
     view: View = field(default_factory=View)
 
@@ -118,7 +118,7 @@ class Gateway(Feeding):
         self.replica.work_off(self.now)
 
     def tills(self) -> dict[int, Freshness]:
-        """The rows of tills, and how fresh they are."""
+        """Return the rows of tills, and their freshness."""
         tills = (shown for shown in self.view.shown.values() if shown.key[1] == "shop:till")
         return {shown.key[2]: shown.group.freshness for shown in sorted(tills, key=lambda one: one.key)}
 

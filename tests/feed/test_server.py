@@ -19,7 +19,7 @@ from tests.feed.test_messages import OBJECT, RECORDS
 
 
 class Recorder:
-    """A north that writes down what it is told."""
+    """A north that records the messages that it receives."""
 
     def __init__(self) -> None:
         self.messages: list[FeedMessage | str] = []

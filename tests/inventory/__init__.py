@@ -1,1 +1,1 @@
-"""Identities, row numbers and what becomes of observations."""
+"""Tests of the inventory: identities, row numbers, and the processing of observations."""

@@ -1,4 +1,4 @@
-"""A plant of machines with alarms of every kind, as a mapping and its schemas, to be told in a playbook."""
+"""A plant of machines with alarms of every kind: a mapping and its schemas, for use in a playbook."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ MACHINE, VISITOR = CLASSES["machine"], CLASSES["visitor"]
 
 
 def plant(state: Path, *, boot: int = 1, slicing: BatchSettings | None = None) -> Playbook:
-    """A playbook of the plant; nothing is told yet."""
+    """Return a playbook of the plant, without observations so far."""
     return Playbook(state, boot=boot, mapping=PLANT, schemas=SCHEMAS, slicing=slicing)
 
 
@@ -104,40 +104,40 @@ def machine(
     state: Value | None = 1,
     deleted: int = 0,
 ) -> ObjectSeen:
-    """A machine told whole."""
+    """Return a complete observation of a machine."""
     return ObjectSeen(MACHINE.key, AGENT, native_id, NOW, 0, deleted, (name,), (hot, load, leaks, state))
 
 
 def visitor(badge: str, native_id: str, *, created: int = 0, deleted: int = 0) -> ObjectSeen:
-    """A visitor told whole."""
+    """Return a complete observation of a visitor."""
     return ObjectSeen(VISITOR.key, AGENT, native_id, NOW, created, deleted, (badge,), ())
 
 
 def event(name: str, *arguments: Value | None, severity: Severity = Severity.WARNING) -> EventSeen:
-    """An event with the severity that the wire says."""
+    """Return an event with this severity on the wire."""
     return EventSeen(EVENTS[name].key, AGENT, NOW + 1, severity, arguments)
 
 
 def about(name: str, native_id: str = "m1") -> EventSeen:
-    """An event whose only argument that is told is its subject."""
+    """Return an event whose only present argument is its subject."""
     return event(name, Reference(native_id))
 
 
 def link(name: str = "press", row: int = 1) -> ObjectLink:
-    """Where a reference to a machine leads."""
+    """Return the target of a reference to a machine."""
     return ObjectLink("plant:machine", row, name)
 
 
 def events(records: list[Record]) -> list[EventRecord]:
-    """The events among records."""
+    """Return the events among records."""
     return of(EventRecord, records)
 
 
 def alarms(records: list[Record]) -> list[AlarmRecord]:
-    """The alarms among records."""
+    """Return the alarms among records."""
     return of(AlarmRecord, records)
 
 
 def standing(playbook: Playbook) -> list[str]:
-    """The names of the active alarms, as a new subscriber would be told."""
+    """Return the names of the active alarms in a snapshot."""
     return [alarm.name for alarm in alarms(playbook.snapshot())]

@@ -1,4 +1,4 @@
-"""A source inventory with its surroundings, told in observations and read in feed records."""
+"""A source inventory with its surroundings: observations as input, feed records as output."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class Playbook:
         self.source = self.inventory.add_source("shop", "qmf", max_objects)
 
     def tell(self, *observations: Observation) -> list[Record]:
-        """Tell one body; the records it made."""
+        """Pass the observations of one body to the inventory; return the resulting records."""
         before = len(self.batches)
         self.inventory.observed(self.source, observations, self.now)
         return [record for batch in self.batches[before:] for record in batch.records]
@@ -108,7 +108,7 @@ class Playbook:
     def synchronise(
         self, *objects: ObjectSeen, complete: bool = True, restarted: bool = False
     ) -> list[Record]:
-        """A whole resync that tells ``objects``, each in a body of its own."""
+        """Run a whole resync that reports ``objects``, each in a body of its own; return the records."""
         records = self.tell(
             SourceStateSeen(SourceState.SYNCHRONISING),
             *(ClassLearned(s) if isinstance(s, ClassSchema) else EventLearned(s) for s in self.schemas),
@@ -120,39 +120,39 @@ class Playbook:
         return records + self.tell(ResyncEnded(complete), SourceStateSeen(state))
 
     def tick(self, seconds: float) -> list[Record]:
-        """Let time pass."""
+        """Let time pass; return the resulting records."""
         self.now += int(seconds * SECOND)
         before = len(self.batches)
         self.inventory.tick(self.now)
         return [record for batch in self.batches[before:] for record in batch.records]
 
     def remove_source(self) -> list[Record]:
-        """Take the source out of the inventory."""
+        """Remove the source from the inventory; return the resulting records."""
         before = len(self.batches)
         self.inventory.remove_source(self.source, self.now)
         return [record for batch in self.batches[before:] for record in batch.records]
 
     def snapshot(self) -> list[Record]:
-        """What a new subscriber would be told."""
+        """Return the snapshot for a new subscriber."""
         return list(self.inventory.snapshot()[0])
 
     def objects(self) -> dict[str, ObjectRecord]:
-        """What a new subscriber would be told, by stable name."""
+        """Return the objects in a snapshot, by stable name."""
         records, _ = self.inventory.snapshot()
         return {record.stable_name: record for record in records if isinstance(record, ObjectRecord)}
 
     def source_record(self) -> SourceRecord:
-        """The source as a new subscriber would be told of it."""
+        """Return the record of the source in a snapshot."""
         return of(SourceRecord, list(self.inventory.snapshot()[0]))[0]
 
 
 def of(kind: type[SomeRecord], records: Sequence[Record]) -> list[SomeRecord]:
-    """The records of one kind."""
+    """Return the records of one kind."""
     return [record for record in records if isinstance(record, kind)]
 
 
 def vhost(name: str, native_id: str) -> ObjectSeen:
-    """A virtual host told whole."""
+    """Return a complete observation of a virtual host."""
     return ObjectSeen(VHOST.key, AGENT, native_id, NOW, 0, 0, (name,), ())
 
 
@@ -167,18 +167,18 @@ def queue(
     depth: Value | None = 0,
     published: Value | None = None,
 ) -> ObjectSeen:
-    """A queue told whole."""
+    """Return a complete observation of a queue."""
     properties = (Reference(vhost_id), name, exclusive)
     return ObjectSeen(QUEUE.key, AGENT, native_id, NOW, created, deleted, properties, (depth, published))
 
 
 def connection(name: str, native_id: str, created: int = 0) -> ObjectSeen:
-    """A connection told whole."""
+    """Return a complete observation of a connection."""
     return ObjectSeen(CONNECTION.key, AGENT, native_id, NOW, created, 0, (name,), ())
 
 
 def consumer(tag: str, native_id: str, queue_id: str | None) -> ObjectSeen:
-    """A consumer told whole; it belongs to a queue, whose name is no part of its own."""
+    """Return a complete observation of a consumer; it belongs to a queue, which is not in its name."""
     target = None if queue_id is None else Reference(queue_id)
     return ObjectSeen(CONSUMER.key, AGENT, native_id, NOW, NOW, 0, (tag, target), ())
 
@@ -186,5 +186,5 @@ def consumer(tag: str, native_id: str, queue_id: str | None) -> ObjectSeen:
 def statistics(
     native_id: str, depth: Value | None, published: Value | None, sampled: int = NOW
 ) -> ObjectSeen:
-    """A queue's statistics alone."""
+    """Return an observation of a queue's statistics alone."""
     return ObjectSeen(QUEUE.key, AGENT, native_id, sampled, 0, 0, None, (depth, published))

@@ -1,4 +1,4 @@
-"""Several agents in one source: each is believed, left out of a reading, and gone, for itself."""
+"""Several agents in one source: each is fresh, left out of a resync, or gone, independently of others."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ def theirs(seen: ObjectSeen, agent: str = FARM) -> ObjectSeen:
 
 @pytest.fixture
 def playbook(tmp_path: Path) -> Playbook:
-    """A broker with a virtual host, and an agent beside it with another one."""
+    """Return a broker with a virtual host, and an agent beside it with another one."""
     playbook = Playbook(tmp_path)
     playbook.synchronise(vhost("/", "v1"), theirs(vhost("barn", "f1")))
     return playbook
 
 
 def agents(playbook: Playbook) -> dict[str, bool]:
-    """Whether each agent is fresh, as a new subscriber is told."""
+    """Return whether each agent is fresh, from a snapshot."""
     return {one.agent: one.fresh for one in of(AgentRecord, playbook.snapshot())}
 
 
 def read_without(playbook: Playbook, agent: str) -> list[Record]:
-    """A whole reading that tells of nothing, and leaves an agent out."""
+    """Run a whole resync that reports no objects, and leaves an agent out."""
     return playbook.tell(ResyncBegan(), ResyncEnded(complete=True, without=frozenset({agent})))
 
 

@@ -1,4 +1,4 @@
-"""Conditions that last: raised and cleared once, by what objects show and what events tell."""
+"""Lasting conditions are raised and cleared once, by values of objects and by events."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_a_clearing_event_clears_it_whatever_severity_its_rule_has(playbook: Pla
 
 
 def test_a_clearing_event_is_reported_as_one_also_where_nothing_stands(playbook: Playbook) -> None:
-    """The gateway may have started since: then a receiver knows of an alarm of which the gateway does not."""
+    """The gateway may have started since: a receiver may have an alarm that the gateway does not have."""
     records = playbook.tell(about("heatFell"))
     assert states(events(records)) == [(CLEARED, OVERHEATED)]
     assert not alarms(records)

@@ -1,4 +1,4 @@
-"""What an object's values say of a condition."""
+"""Evaluation of a condition from the values of an object."""
 
 from __future__ import annotations
 

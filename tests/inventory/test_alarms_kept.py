@@ -1,4 +1,4 @@
-"""Alarms over a restart of the gateway: known again, and ended by the first look if they are over."""
+"""Alarms across a restart of the gateway are known again; the first observation clears those that ended."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ ONE_SHOT, CLEARED = EventState.ONE_SHOT, EventState.CLEARED
 
 @pytest.fixture
 def before(tmp_path: Path) -> Playbook:
-    """A gateway that ran on the same state, and was killed: nothing is closed in order."""
+    """Return a gateway that ran on the same state, and was killed: nothing is closed in order."""
     playbook = plant(tmp_path)
     playbook.synchronise(machine())
     return playbook
 
 
 def restarted(tmp_path: Path) -> Playbook:
-    """Another one on the state, a minute later."""
+    """Return another gateway on the state, a minute later."""
     playbook = plant(tmp_path, boot=2)
     playbook.now += 60 * SECOND
     return playbook
 
 
 def told(playbook: Playbook, *objects: ObjectSeen) -> list[str]:
-    """What a resync tells of conditions."""
+    """Return the texts of the events of conditions that a resync causes."""
     return [e.text for e in events(playbook.synchronise(*objects)) if e.state is not ONE_SHOT]
 
 
@@ -147,7 +147,7 @@ def test_an_alarm_that_cannot_be_read_is_raised_again(tmp_path: Path, before: Pl
 
 
 def recalled(playbook: Playbook, *records: EventRecord) -> Playbook:
-    """The gateway with what the event log has of earlier events."""
+    """Return the gateway with the earlier events of the event log."""
     playbook.inventory.recall(records, {})
     return playbook
 

@@ -1,4 +1,4 @@
-"""What an AMI relay tells, in the inventory: classes that grow lose and double nothing."""
+"""Observations of an AMI relay in the inventory: classes that grow lose and duplicate nothing."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tests.inventory.playbook import NOW, SECOND, Playbook, of
 
 
 class Relay:
-    """A relay session before an inventory."""
+    """A relay session whose observations go to an inventory."""
 
     def __init__(
         self, state: Path, schemas: tuple[ClassSchema, ...] = (), limits: RelayLimits | None = None
@@ -67,7 +67,7 @@ class Relay:
         return self.take(self.session.handle(TimerExpired(), self.now))
 
     def values(self, name: str) -> dict[str, object]:
-        """What a new subscriber would be told of an object, by the names of its elements."""
+        """Return the values of an object in a snapshot, by the names of its elements."""
         record = self.inventory.objects()[name]
         classes = of(ClassRecord, self.inventory.snapshot())
         schema = next(one.schema for one in classes if one.number == record.class_number)
@@ -80,7 +80,7 @@ class Relay:
 
 @pytest.fixture
 def relay(tmp_path: Path) -> Relay:
-    """An application has logged in."""
+    """Return a relay to which an application has logged in."""
     relay = Relay(tmp_path)
     relay.connects()
     return relay

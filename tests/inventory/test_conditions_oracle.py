@@ -1,4 +1,4 @@
-"""Random lives of a plant against a model of a few lines: which alarms stand, and what was told of them."""
+"""Random histories of a plant compared with a small model: the active alarms, and their records."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ EVENTS = ("heatRose", "heatFell", "doorOpened", "doorClosed", "strikeBegan", "st
 WHOLE = ("resync", "restart", "resync that forgets one", "down", "a second", "a while")
 
 OFTEN = (SHOWN, SHOWN, "heatRose", "heatFell", "a while")
-"""What makes the most of contradictions."""
+"""The steps that cause most contradictions."""
 
 steps = st.lists(
     st.tuples(
@@ -37,7 +37,7 @@ steps = st.lists(
 
 
 class Machine:
-    """What the model knows of a machine that exists."""
+    """The model's state of a machine that exists."""
 
     def __init__(self, native_id: str, *, hot: bool | None) -> None:
         self.native_id = native_id
@@ -46,7 +46,7 @@ class Machine:
 
 
 class Model:
-    """The plant, told to a playbook step by step, and the conditions that should stand."""
+    """The plant, passed to a playbook step by step, and the conditions that should be active."""
 
     def __init__(self, playbook: Playbook) -> None:
         self.playbook = playbook
@@ -57,7 +57,7 @@ class Model:
         self._born = 0
 
     def take(self, step: Step) -> list[Record]:
-        """Let one thing happen."""
+        """Execute one step; return the resulting records."""
         what, name, hot = step
         one = self.machines.get(name)
         if what in EVENTS:
@@ -138,7 +138,7 @@ class Model:
 
 
 class Receiver:
-    """A subscriber that complains of anything that two records of the feed cannot both mean."""
+    """A subscriber that asserts that no two records of the feed contradict each other."""
 
     def __init__(self) -> None:
         self.active: dict[int, AlarmRecord] = {}
@@ -147,7 +147,7 @@ class Receiver:
         self._raised_by: dict[str, EventRecord] = {}
 
     def receive(self, records: Iterable[Record]) -> None:
-        """Take what one step told."""
+        """Apply the records of one step."""
         for record in records:
             if isinstance(record, EventRecord):
                 self._event(record)
@@ -155,7 +155,7 @@ class Receiver:
                 self._alarm(record)
 
     def conditions(self) -> list[str]:
-        """Of the active alarms, sorted."""
+        """Return the conditions of the active alarms, sorted."""
         return sorted(alarm.condition for alarm in self.active.values())
 
     def _event(self, told: EventRecord) -> None:

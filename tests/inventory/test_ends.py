@@ -1,4 +1,4 @@
-"""Ends of objects, and what a new subscriber is told of the past."""
+"""Ends of objects, and the past in a snapshot for a new subscriber."""
 
 from __future__ import annotations
 

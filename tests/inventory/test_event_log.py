@@ -1,4 +1,4 @@
-"""What the inventory tells of the event log: a record, and events when trouble begins and ends."""
+"""The record of the event log in the inventory, and the events when trouble begins and ends."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SLOW = EventLogRecord(EventLogState.SLOW, "a commit took 3 s")
 
 
 class Told:
-    """An inventory without sources, and what it published."""
+    """An inventory without sources, and its published batches."""
 
     def __init__(self, path: Path) -> None:
         self.index = opened_index(path)
@@ -36,19 +36,19 @@ class Told:
         self.inventory = Inventory("gw", 3, ClassRegistry({}), self.index, self.published.append)
 
     def stands(self, record: EventLogRecord, now: int) -> list[Record]:
-        """What follows from it."""
+        """Apply a record of the event log; return the resulting records."""
         self.published.clear()
         self.inventory.event_log_changed(record, now)
         return [record for batch in self.published for record in batch.records]
 
     def tick(self, now: int) -> list[Record]:
-        """What follows from a second that went by."""
+        """Let a second pass; return the resulting records."""
         self.published.clear()
         self.inventory.tick(now)
         return [record for batch in self.published for record in batch.records]
 
     def event_name(self, record: Record) -> str:
-        """Of an event, by its class in the snapshot."""
+        """Return the name of an event, by its class in the snapshot."""
         assert isinstance(record, EventRecord)
         classes = {c.number: c for c in self.inventory.snapshot()[0] if isinstance(c, EventClassRecord)}
         return str(classes[record.class_number].schema.key)

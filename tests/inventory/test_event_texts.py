@@ -1,4 +1,4 @@
-"""Lines for people: each kind of value, and that nothing hostile comes through."""
+"""Readable texts of events: each kind of value, and that hostile characters are removed."""
 
 from __future__ import annotations
 

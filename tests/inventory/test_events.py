@@ -1,4 +1,4 @@
-"""Events of agents: numbered, with subject, arguments and a line for people."""
+"""Events of agents: numbered, with subject, arguments and a readable text."""
 
 from __future__ import annotations
 

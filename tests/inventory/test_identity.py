@@ -1,4 +1,4 @@
-"""The tables of identity: a case reaches each row, and shows what its actions publish."""
+"""The tables of identity: a case reaches each row, and has the records that its actions publish."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ OTHER_NAME = replace(QUEUE, properties=(*QUEUE.properties, Element("node", Value
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What happens before a row applies, what applies it, and what that publishes."""
+    """A row of a table: the steps before it applies, the report to which it applies, and the result."""
 
     row: Hashable
     published: list[str]
@@ -50,27 +50,27 @@ class Case:
 
 
 def told(*seen: ObjectSeen) -> Callable[[Playbook], list[Record]]:
-    """One body with these reports."""
+    """Return a step that reports these observations in one body."""
     return lambda play: play.tell(*seen)
 
 
 def resynchronised(*seen: ObjectSeen, restarted: bool = False) -> Callable[[Playbook], list[Record]]:
-    """A resync that reported these, and has not ended."""
+    """Return a step that begins a resync and reports these, without its end."""
     return lambda play: play.tell(ResyncBegan(restarted=restarted), *seen)
 
 
 def lasting(seen: ObjectSeen) -> ObjectSeen:
-    """The same with a native id that outlives restarts of its agent."""
+    """Return the observation with a native id that remains over restarts of its agent."""
     return replace(seen, lasting_id=True)
 
 
 def version(schema: ClassSchema) -> Callable[[Playbook], list[Record]]:
-    """The class is learnt in another version."""
+    """Return a step that reports another version of the class."""
     return lambda play: play.tell(ClassLearned(schema))
 
 
 def after(*steps: Callable[[Playbook], object]) -> Callable[[Playbook], None]:
-    """One after the other."""
+    """Return a step that executes these steps in order."""
 
     def run(play: Playbook) -> None:
         for step in steps:
@@ -80,17 +80,17 @@ def after(*steps: Callable[[Playbook], object]) -> Callable[[Playbook], None]:
 
 
 def bare_end(native_id: str, created: int = 0) -> ObjectSeen:
-    """The end of a queue, without any value."""
+    """Return the observation of the end of a queue, without any value."""
     return ObjectSeen(QUEUE.key, "1.0", native_id, NOW, created, NOW + 1)
 
 
 def ended(name: str, native_id: str) -> ObjectSeen:
-    """A queue that ended."""
+    """Return the observation of a queue that ended."""
     return queue(name, native_id, deleted=NOW + 1)
 
 
 def in_other_version(seen: ObjectSeen, node: str = "n1") -> ObjectSeen:
-    """The report in the version of the class in which its name has one part more."""
+    """Return the observation in the version of the class whose names have one part more."""
     return replace(seen, properties=(*(seen.properties or ()), node))
 
 
@@ -233,7 +233,7 @@ CASES = (
 
 
 class Recording(dict[Hashable, tuple[Action, ...]]):
-    """A table that keeps which of its rows were looked up."""
+    """A table that records which of its rows were looked up."""
 
     def __init__(self, rows: Mapping[Hashable, tuple[Action, ...]]) -> None:
         super().__init__(rows)
@@ -246,7 +246,7 @@ class Recording(dict[Hashable, tuple[Action, ...]]):
 
 @pytest.fixture
 def tables(monkeypatch: pytest.MonkeyPatch) -> list[Recording]:
-    """The three tables, as the code follows them."""
+    """Provide the three tables, as used by the code."""
     recorded = []
     for name in ("BY_NATIVE_ID", "BY_NAME", "WITHOUT_REPORT"):
         table = Recording(getattr(identity, name))
@@ -256,7 +256,7 @@ def tables(monkeypatch: pytest.MonkeyPatch) -> list[Recording]:
 
 
 def published(records: list[Record]) -> Iterator[str]:
-    """What is published of objects."""
+    """Yield the published changes of objects as short texts."""
     for record in records:
         match record:
             case ObjectRecord():

@@ -1,4 +1,4 @@
-"""The index's file: old versions brought up to date, damage told and never begun again, copied in use."""
+"""The index's file: migration of old versions, damaged files that are never replaced, copies in use."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.hypothesis_profiles import PROVING
 
 VERSION_1 = Path(__file__).parent.parent / "data" / "state" / "version-1" / "instances.sqlite3"
 QUEUES = {"/|orders": 1, "/|invoices": 2, "/|return\\|s": 3, "amqp-gateway|\N{GREEK SMALL LETTER ALPHA}": 4}
-"""Rows that the gateway of version 1 gave to queues of its source 1."""
+"""Rows that the gateway of version 1 assigned to queues of its source 1."""
 
 
 def refusal(path: Path, *, must_exist: bool = True) -> str:
@@ -27,18 +27,18 @@ def refusal(path: Path, *, must_exist: bool = True) -> str:
 
 
 def no_progress(_done: int, _pages: int) -> None:
-    """Nobody watches."""
+    """Ignore the progress."""
 
 
 @pytest.fixture
 def old(tmp_path: Path) -> Path:
-    """A file of version 1, as a gateway left it."""
+    """Return a file of version 1, as a gateway left it."""
     return Path(shutil.copy(VERSION_1, tmp_path / "instances.sqlite3"))
 
 
 @pytest.fixture
 def used(tmp_path: Path) -> Path:
-    """A file with rows on several pages, closed in order."""
+    """Return a file with rows on several pages, closed in order."""
     path = tmp_path / "instances.sqlite3"
     with closing(InstanceIndex(path)) as index:
         index.start("gateway", 1)

@@ -1,4 +1,4 @@
-"""Blocks of numbers are reserved by another thread: whenever it comes, no number is given twice."""
+"""Blocks of numbers are reserved by another thread: at any timing, no number is assigned twice."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gateway.inventory.instances import BLOCK, MAX_UNSYNCED_CHANGES, InstanceInd
 
 
 class Asked:
-    """Counts how often an index asks for upkeep."""
+    """A counter of the requests of an index for upkeep."""
 
     def __init__(self) -> None:
         self.times = 0
@@ -30,7 +30,7 @@ def asked() -> Asked:
 
 @pytest.fixture
 def index(tmp_path: Path, asked: Asked) -> Iterator[InstanceIndex]:
-    """An index with one counter, which has given nothing since the start."""
+    """Provide an index with one counter, which has assigned no number since its start."""
     with closing(InstanceIndex(tmp_path / "i")) as first:
         first.transient_row(1, "c")
     with closing(InstanceIndex(tmp_path / "i", needs_upkeep=asked)) as index:
@@ -40,7 +40,7 @@ def index(tmp_path: Path, asked: Asked) -> Iterator[InstanceIndex]:
 
 
 def use(index: InstanceIndex, count: int) -> int:
-    """Give so many numbers to transient objects and publish them; the last."""
+    """Assign this many numbers to transient objects and publish them; return the last."""
     row = 0
     for _ in range(count):
         row = index.transient_row(1, "c")

@@ -1,4 +1,4 @@
-"""Row numbers: kept for durable names, never used twice, cheap for what is short-lived."""
+"""Row numbers: kept for durable names, never reused, cheap for short-lived objects."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DAY = 24 * 3600 * 10**9
 
 
 def statements(index: InstanceIndex) -> list[str]:
-    """What the index writes from now on, filled while it does."""
+    """Return a list that receives the statements that the index executes from now on, except reads."""
     written: list[str] = []
     index._database.set_trace_callback(  # noqa: SLF001  what the file sees is what is counted
         lambda statement: None if statement.startswith("SELECT") else written.append(statement)
@@ -205,10 +205,9 @@ steps = st.lists(
 
 
 class Life:
-    """An index that is used, killed and cut off; what it ever gave to anyone is remembered.
+    """An index that is used, killed and cut off; every assigned number is remembered.
 
-    The disk is a copy of the files as they were at the last sync: of what came after, a power cut leaves
-    nothing.
+    The disk is a copy of the files as they were at the last sync: a power cut loses everything after that.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -227,7 +226,7 @@ class Life:
         self.on_disk = dict(self.rows)
 
     def give(self, owner: str) -> None:
-        """Give a number and publish it."""
+        """Assign a number and publish it."""
         durable = not owner.startswith("transient")
         marks = self.index._owes_sync  # noqa: SLF001  a commit says nothing of its syncs
         row = self.index.durable_row(1, "c", owner) if durable else self.index.transient_row(1, "c")

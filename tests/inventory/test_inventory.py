@@ -1,4 +1,4 @@
-"""What concerns very many objects is applied in slices: what is seen, and what may come, in between."""
+"""Changes of very many objects are applied in slices: the state, and the input, between two slices."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ SYNCHRONISED = SourceStateSeen(SourceState.SYNCHRONISED)
 
 
 class Sliced:
-    """A source whose queues end in slices; ``left`` counts how often more was said to be left."""
+    """A source whose queues end in slices; ``left`` counts the reports of remaining slices."""
 
     def __init__(self, state: Path, size: int = SLICE) -> None:
         self.left = 0
@@ -52,27 +52,27 @@ class Sliced:
         self.left += 1
 
     def go_on(self, slices: int = 1_000_000) -> None:
-        """Apply so many more slices, or all."""
+        """Apply this many more slices, or all."""
         while self.left and slices:
             self.left = 0
             self.playbook.inventory.go_on()
             slices -= 1
 
     def synchronise(self, *objects: ObjectSeen) -> None:
-        """A whole resync, applied to its end."""
+        """Run a whole resync, applied to its end."""
         self.playbook.synchronise(*objects)
         self.go_on()
 
     def records(self) -> list[Record]:
-        """All that was told so far."""
+        """Return all records published so far."""
         return [record for batch in self.playbook.batches for record in batch.records]
 
     def is_fresh(self) -> bool:
-        """Whether the agent's objects are shown as current."""
+        """Return whether the agent's objects are shown as current."""
         return of(AgentRecord, self.playbook.snapshot())[0].fresh
 
     def state(self) -> SourceState:
-        """The source's."""
+        """Return the state of the source."""
         return self.playbook.source_record().state
 
 

@@ -1,4 +1,4 @@
-"""What becomes of objects: identity over restarts, transience, resync, references, discontinuity."""
+"""The lifecycle of objects: identity over restarts, transience, resync, references, discontinuity."""
 
 from __future__ import annotations
 

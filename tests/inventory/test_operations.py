@@ -1,4 +1,4 @@
-"""What operations need of the inventory: objects by row, what can be set, records told again."""
+"""The inventory as used by operations: objects by row, settable elements, repeated records."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def mapping(access: str = "read-write", argument: str = "value") -> Mapping:
 
 
 def silent() -> Mapping:
-    """A mapping that knows the element, and says nothing of setting it."""
+    """Return a mapping that has the element, without a method to set it."""
     told = mapping().model_dump()
     told["classes"]["till"] = {"properties": {"limit": {"type": "u32"}}}
     return Mapping.model_validate(told)

@@ -29,11 +29,11 @@ STARTED = "2026-11-20T06:52+00:00"
 QUEUE = "OpenAMQ 1.4c1|orders"
 BINDING = r"OpenAMQ 1.4c1\|orders|rk|amq.direct|"
 CONNECTION = f"OpenAMQ 1.4c1|0-2#{STARTED}/22"
-"""A connection never comes back: its name has the run of the broker and its number in it."""
+"""The name of a connection, which has the broker's run and its number in it, and is never reused."""
 
 
 class Polled:
-    """An inventory and the console that fills it."""
+    """An inventory and the console that provides its observations."""
 
     def __init__(self, state: Path) -> None:
         mappings = load_shipped_mappings()
@@ -51,7 +51,7 @@ class Polled:
         self.play.hears = self.observe
 
     def stock(self, first: int, started: str = STARTED) -> None:
-        """A broker's objects, numbered from ``first`` on."""
+        """Replace the broker's objects, numbered from ``first`` on."""
         self.broker.objects.clear()
         put = self.broker.put
         put(0, "broker", name="OpenAMQ 1.4c1", started=started, locked="0", messages="3")
@@ -75,7 +75,7 @@ class Polled:
         return agent.fresh
 
     def ended(self) -> list[str]:
-        """What ended since the last look, ``?`` where that was inferred."""
+        """Return the objects that ended since the last call, with ``?`` after inferred ends."""
         ends = [f"{one.stable_name}{'?' * one.inferred}" for one in of(DeleteRecord, self.records)]
         self.records.clear()
         return ends
@@ -120,7 +120,7 @@ def test_a_queue_that_is_declared_again_keeps_its_row(polled: Polled) -> None:
 
 @pytest.mark.parametrize("started", ["2026-11-21T10:00+00:00", STARTED])
 def test_a_restart_keeps_durable_rows_and_no_connection(polled: Polled, started: str) -> None:
-    """Also one within the minute: by the number of a connection that is below that of before."""
+    """A restart within the same minute shows in a connection's number below the former one."""
     before = polled.rows()
     connection = before.pop(CONNECTION)
     polled.play.disconnects()

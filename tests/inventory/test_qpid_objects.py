@@ -1,4 +1,4 @@
-"""What the mapping of a Qpid broker makes of its objects and events: what they are about, what lasts."""
+"""Objects and events of a Qpid broker by its mapping: their subjects, and lasting conditions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SCHEMAS = {each.key.name: each.schema for each in definitions(QPIDD) if each.key
 
 
 def seen(class_name: str, native_id: str, **properties: Value) -> ObjectSeen:
-    """An object told without statistics; what is not said of it is empty or false."""
+    """Return an observation of an object without statistics; missing properties are absent."""
     schema = SCHEMAS[class_name]
     assert isinstance(schema, ClassSchema)
     values = tuple(properties.get(each.name) for each in schema.properties)
@@ -65,7 +65,7 @@ def told(playbook: Playbook, seen: EventSeen) -> EventRecord:
 
 
 def alarms(playbook: Playbook) -> list[tuple[str, str]]:
-    """Alarms that stand, with the name of their object."""
+    """Return the active alarms, with the name of their object."""
     standing = of(AlarmRecord, playbook.snapshot())
     return [(one.name, one.subject.stable_name if one.subject else "") for one in standing]
 

@@ -1,4 +1,4 @@
-"""What the alarms of a RabbitMQ's queues say to people."""
+"""The texts of the alarms of a RabbitMQ's queues."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MINORITY = 'Queue orders of virtual host / lacks the majority of its replicas: o
 
 
 def seen(class_name: str, document: dict[str, Json]) -> ObjectSeen:
-    """An object as a listing shows it; the native id of what has no virtual host is its name."""
+    """Return the observation of an object in a listing, with the leaf of its name as native id."""
     reader = READERS[class_name]
     reading = reader.read(document)
     assert reading is not None
@@ -43,7 +43,7 @@ def seen(class_name: str, document: dict[str, Json]) -> ObjectSeen:
 
 
 def orders(**more: Json) -> ObjectSeen:
-    """A quorum queue on three nodes, as RabbitMQ's management API shows it."""
+    """Return a quorum queue on three nodes, as in RabbitMQ's management API."""
     document: dict[str, Json] = {
         "vhost": "/",
         "name": "orders",

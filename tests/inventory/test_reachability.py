@@ -1,4 +1,4 @@
-"""Events and the alarm of a source that is down, up again, or was not heard for a while."""
+"""Events and the alarm of a source that is down, up again, or was not received for a while."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ class Site:
         return {one.number: one for one in of(ClassRecord, self.snapshot())}
 
     def objects(self, class_name: str, source: int = 1) -> dict[str, ObjectRecord]:
-        """The objects of a class (``package:name``) that live, by stable name."""
+        """Return the living objects of a class (``package:name``), by stable name."""
         numbers = {number for number, one in self.classes().items() if str(one.schema.key) == class_name}
         return {
             one.stable_name: one
@@ -71,7 +71,7 @@ class Site:
         return [one.stable_name for one in self.records if isinstance(one, DeleteRecord)]
 
     def agents(self) -> dict[str, bool]:
-        """Whether what an agent told is fresh."""
+        """Return whether the objects of each agent are fresh."""
         return {one.agent: one.fresh for one in of(AgentRecord, self.snapshot())}
 
     def snapshot(self) -> list[Record]:
@@ -84,7 +84,7 @@ def site(tmp_path: Path) -> Site:
 
 
 def test_what_an_agent_of_0_6_created_is_shown_although_it_reports_properties_once(site: Site) -> None:
-    """Another console asked first, so that the agent published the statistics of its children only."""
+    """Another console asked first, so that the agent published only the statistics of its children."""
     replay, source = site.hears("farm", "console-and-agent-0.6")
     replay.plays(24)
     children = site.objects(f"{EXAMPLE}:child")

@@ -1,4 +1,4 @@
-"""What waited for a gateway tells of objects that only the gateway before it had seen whole."""
+"""Messages that waited for a gateway report objects that only the gateway before had observed whole."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.inventory.test_identity import lasting
 
 
 def returned(state: Path, *former: RestoredObject, by_native_id: bool = True) -> Playbook:
-    """A gateway that starts again; the classes are known from before, nothing is read yet."""
+    """Return a gateway that starts again; the classes are known from before, no object is read yet."""
     playbook = Playbook(state, boot=2)
     playbook.source.restore(former, by_native_id=by_native_id)
     classes = [schema for schema in playbook.schemas if isinstance(schema, ClassSchema)]
@@ -34,7 +34,7 @@ def returned(state: Path, *former: RestoredObject, by_native_id: bool = True) ->
 
 
 def remembered(playbook: Playbook) -> list[RestoredObject]:
-    """What a log says of the objects of a gateway that ends now."""
+    """Return the objects of a gateway that ends now, as an event log has them."""
     classes = {one.number: str(one.schema.key) for one in of(ClassRecord, playbook.snapshot())}
     objects = [
         RestoredObject(
@@ -64,7 +64,7 @@ def test_an_end_reported_before_anything_is_read_has_the_name_and_row_of_its_obj
 
 
 def lose_durable_rows(state: Path) -> None:
-    """The power fails before the index is synced: of its last rows only the block is on the disk."""
+    """Remove the durable rows, as a power failure before a sync of the index: only their block remains."""
     with closing(sqlite3.connect(state / "instances.sqlite3")) as database:
         database.execute("DELETE FROM durable")
         database.commit()
@@ -113,7 +113,7 @@ def test_a_transient_object_that_lives_on_keeps_its_row(tmp_path: Path) -> None:
 
 
 def test_a_row_is_never_given_twice(tmp_path: Path) -> None:
-    """Another incarnation has another name; and what was told again is told once."""
+    """Another incarnation has another name, and a former row does not return after a whole resync."""
     first = Playbook(tmp_path)
     first.synchronise(connection("a", "c1", NOW))
     (former,) = remembered(first)

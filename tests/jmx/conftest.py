@@ -33,7 +33,7 @@ def gateway() -> Gateway:
 
 
 class Core:
-    """Serves a feed, as a core does, of whatever the test puts into `records`.
+    """A core that serves a feed of the records in `records`, which the test sets.
 
     Attributes:
         operations: answers what norths ask.
@@ -57,13 +57,13 @@ class Core:
         await self._server.start()
 
     async def stop(self) -> None:
-        """Hang up."""
+        """Close the feed."""
         if self._server is not None:
             await self._server.close()
             self._server = None
 
     def publish(self, *records: Record) -> None:
-        """A batch for who listens; the snapshot stays as it is."""
+        """Publish a batch; the snapshot stays as it is."""
         assert self._server is not None
         self._sequence += 1
         self._server.publish(Batch(self.epoch, self._sequence, records))
@@ -80,12 +80,12 @@ class JmxSite:
 
     @property
     def log(self) -> Path:
-        """Of the process."""
+        """The log of the process."""
         return self.site.folder / "log"
 
     @property
     def password(self) -> str:
-        """Of the user that there is by default."""
+        """The password of the default user."""
         return self.site.state.secret("jmx-monitor")
 
     def configure(self, **jmx: object) -> None:
@@ -94,7 +94,7 @@ class JmxSite:
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[RunningCommand]:
-        """The process, once it is ready."""
+        """Run the process; provide it once it is ready."""
         command = ("process", "jmx", "--config", self.site.configuration)
         with running(*command, log=self.log) as process:
             await asyncio.to_thread(process.ready)
@@ -102,7 +102,7 @@ class JmxSite:
 
     @contextlib.asynccontextmanager
     async def client(self, password: str | None = None) -> AsyncIterator[Client]:
-        """A Java program that has logged in."""
+        """Provide a Java client that has logged in."""
         java = await asyncio.to_thread(
             self._java_client.connect, self.port, "monitor", password or self.password
         )
@@ -113,13 +113,13 @@ class JmxSite:
                 await asyncio.to_thread(java.close)
 
     async def refusal(self, user: str, password: str) -> str:
-        """What Java says to who tries to log in so; empty where nothing is wrong."""
+        """Return Java's message about a login as this user; an empty text where it succeeds."""
         credentials = self._java_client.strings([user, password])
         told: str = await asyncio.to_thread(self._java_client.tryConnectWith, self.port, credentials)
         return told
 
     async def shows(self, name: str, attribute: str, value: str) -> None:
-        """Wait until a new client reads this."""
+        """Wait until a new client reads this value."""
 
         async def read() -> bool:
             try:
@@ -132,27 +132,27 @@ class JmxSite:
 
 
 class Client:
-    """Calls Java on another thread."""
+    """A Java client, called on another thread."""
 
     def __init__(self, java: Any) -> None:  # noqa: ANN401  lives in Java
         self._java = java
 
     async def __call__(self, method: str, *arguments: object) -> Any:  # noqa: ANN401  what Java returns
-        """Any other method of the Java class."""
+        """Call any other method of the Java class."""
         result = await asyncio.to_thread(getattr(self._java, method), *arguments)
         return result if isinstance(result, str | int | None) else list(result)
 
     async def names(self) -> list[str]:
-        """Of all MBeans of ours, with their keys in alphabetical order."""
+        """Return the names of all MBeans of ours, with their keys in alphabetical order."""
         return list(await asyncio.to_thread(self._java.names, "amqp.gateway:*"))
 
     async def read(self, name: str, attribute: str) -> str:
-        """Java class and value of an attribute."""
+        """Return Java class and value of an attribute."""
         value: str = await asyncio.to_thread(self._java.attribute, name, attribute)
         return value
 
     async def reads(self, name: str, attribute: str, value: str) -> None:
-        """Wait until it is that."""
+        """Wait until the attribute has this value."""
 
         async def is_it() -> bool:
             return await self.read(name, attribute) == value
@@ -160,11 +160,11 @@ class Client:
         await eventually(is_it, f"{name} {attribute} is {value}")
 
     async def listen(self, name: str) -> None:
-        """To the notifications of an MBean."""
+        """Listen to the notifications of an MBean."""
         await asyncio.to_thread(self._java.listen, name)
 
     async def heard(self) -> str:
-        """The next notification."""
+        """Return the next notification."""
         told: str = await asyncio.to_thread(self._java.heard, 60_000)
         return told
 

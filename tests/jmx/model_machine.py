@@ -35,11 +35,11 @@ class Bean:
 
 @dataclass
 class ModelMachine:
-    """What clients would see.
+    """The MBeans as clients would see them.
 
     Attributes:
         emitted: notifications, with the names of the MBeans that emitted them.
-        history: what was registered and unregistered by name, in order.
+        history: registrations and unregistrations by name, in order.
     """
 
     definitions: dict[int, DefineClass] = field(default_factory=dict)
@@ -84,7 +84,7 @@ class ModelMachine:
         return {name: self.read(name) for name in sorted(self.names)}
 
     def attribute(self, name: str, attribute: str) -> Attribute:
-        """What is said of an attribute of an MBean."""
+        """Return the definition of an attribute of an MBean."""
         bean = self.beans[self.names[name]]
         return next(a for a in bean.definition.attributes if a.name == attribute)
 

@@ -1,4 +1,4 @@
-"""A small package, a core that tells of it, and a projection whose commands a model carries out."""
+"""A small package, a core that publishes it, and a projection whose commands a model carries out."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ SOURCE = source_name("shop1")
 
 @dataclass
 class Gateway(Feeding):
-    """A projection, and what clients see."""
+    """A projection, and the MBeans that clients see."""
 
     cursor: EventCursor = field(default_factory=EventCursor)
     operations: OperationCursor = field(default_factory=OperationCursor)
@@ -212,7 +212,7 @@ def safe(values: Mapping[int, FeedValue] | None = None) -> tuple[ClassRecord, Ob
 
 
 def safe_update(values: Mapping[int, FeedValue]) -> UpdateRecord:
-    """What the safe has now."""
+    """Return an update of the safe with these values."""
     return msgspec.structs.replace(shop.update(1, values), class_number=SAFE_CLASS)
 
 

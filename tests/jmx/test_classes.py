@@ -1,4 +1,4 @@
-"""What a class says of itself, and its versions."""
+"""The descriptions of classes, and their versions."""
 
 from __future__ import annotations
 

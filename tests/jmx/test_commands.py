@@ -1,4 +1,4 @@
-"""What ``check``, ``health`` and ``run`` do about JMX."""
+"""The parts of ``check``, ``health`` and ``run`` that concern JMX."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ REGISTER = 3
 
 @dataclass
 class SlowMachine:
-    """Takes a batch when it is let."""
+    """A machine that accepts a batch when the test permits it."""
 
     batches: list[list[list[object]]] = field(default_factory=list)
     let: asyncio.Event = field(default_factory=asyncio.Event)

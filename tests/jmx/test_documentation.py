@@ -1,4 +1,4 @@
-"""``docs/jmx.md`` tells what there is."""
+"""``docs/jmx.md`` describes the attributes, types, exceptions and items that there are."""
 
 from __future__ import annotations
 

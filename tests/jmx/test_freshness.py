@@ -1,4 +1,4 @@
-"""What can be believed, and what not any more."""
+"""Fresh and stale values."""
 
 from __future__ import annotations
 

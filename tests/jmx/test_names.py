@@ -1,4 +1,4 @@
-"""What objects are called: records in, ObjectNames out."""
+"""The ObjectNames of objects, made of records."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ objects = st.one_of(
 
 
 def identity(record: ObjectRecord) -> tuple[Lifetime, str | int]:
-    """What tells two objects of a class apart."""
+    """Return the key that distinguishes two objects of a class."""
     is_durable = record.lifetime is Lifetime.DURABLE
     return record.lifetime, record.stable_name if is_durable else record.row
 
@@ -232,7 +232,7 @@ def test_java_reads_every_name_as_it_was_meant(tmp_path: Path) -> None:
 
 
 def random_texts() -> list[str]:
-    """Hypothesis' own, collected: what it finds awkward."""
+    """Return Hypothesis' own texts, with the characters that it finds awkward."""
     found: list[str] = []
 
     @given(st.text(st.characters(exclude_categories=["Cs"]), max_size=20))

@@ -1,4 +1,4 @@
-"""MBeans of managed objects: their values, what they refer to, what does not fit."""
+"""MBeans of managed objects: their values, their references, and values that do not fit."""
 
 from __future__ import annotations
 

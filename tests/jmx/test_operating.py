@@ -62,7 +62,7 @@ INVOKES = SETS | {
 
 @pytest.fixture
 async def client(jmx: JmxSite) -> AsyncIterator[Client]:
-    """Logged in to a process that shows a safe, with a deadline of 2 s for operations."""
+    """Provide a client of a process that shows a safe, with a deadline of 2 s for operations."""
     jmx.core.records += safe()
     jmx.site.configure(
         jmx={"enabled": True, "listen": f"127.0.0.1:{jmx.port}", "heap": 64}, operations={"deadline": "2s"}
@@ -72,12 +72,12 @@ async def client(jmx: JmxSite) -> AsyncIterator[Client]:
 
 
 def told_always(answer: OperationAnswer, _: OperationRequest) -> OperationAnswer:
-    """Whatever is asked."""
+    """Return this answer to any request."""
     return answer
 
 
 def classes_of(failure: str) -> tuple[str, ...]:
-    """The exception and its causes."""
+    """Return the classes of the exception and its causes."""
     return tuple(line.partition(": ")[0] for line in failure.splitlines())
 
 

@@ -1,4 +1,4 @@
-"""Operations that have ended: notifications, and the attributes that tell of the last ones."""
+"""Operations that have ended: notifications, and the attributes about the last ones."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def gateway() -> Gateway:
 
 
 def told(gateway: Gateway) -> list[tuple[object, object]]:
-    """Number and outcome of each operation that clients were told of."""
+    """Return number and outcome of each operation of which clients were notified."""
     data = [{name: value for name, _, value in emit.data} for _, emit in gateway.machine.emitted]
     return [(str(item["operationId"]).rpartition("o")[2], item["outcome"]) for item in data]
 

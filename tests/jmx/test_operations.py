@@ -35,7 +35,7 @@ def ended(outcome: Outcome, **fields: object) -> OperationAnswer:
 
 @dataclass
 class Core:
-    """Answers, and remembers what was asked and done in which order."""
+    """A core that answers, and records requests and results in their order."""
 
     answer: OperationAnswer = field(default_factory=lambda: ended(Outcome.APPLIED))
     requests: list[OperationRequest] = field(default_factory=list)
@@ -53,12 +53,12 @@ class Core:
 
 @pytest.fixture
 def core() -> Core:
-    """Applies everything."""
+    """Return a core that applies everything."""
     return Core()
 
 
 def report(core: Core, operations: Operations, attempt: RefusedAttempt) -> OperationRequest:
-    """What the core is told of an attempt."""
+    """Report an attempt; return the request that the core received."""
     operations.refused(attempt)
     return core.reports[-1]
 
@@ -74,13 +74,13 @@ def gateway() -> Gateway:
 
 @pytest.fixture
 def operations(gateway: Gateway, core: Core) -> Operations:
-    """Over the gateway's objects."""
+    """Return the operations of the gateway's objects."""
     return Operations(gateway.projection.objects, core.ask, core.caught_up, TIMEOUT, core.reports.append)
 
 
 @pytest.fixture
 def number(gateway: Gateway) -> int:
-    """Of the safe in the virtual machine."""
+    """Return the number of the safe in the virtual machine."""
     return gateway.machine.names[SAFE_NAME]
 
 

@@ -1,4 +1,4 @@
-"""The gateway's own MBeans: what it tells of itself and of its sources."""
+"""The gateway's own MBeans: its state, and that of its sources."""
 
 from __future__ import annotations
 

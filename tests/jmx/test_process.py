@@ -105,7 +105,7 @@ async def test_a_virtual_machine_that_is_killed_while_it_starts_is_followed_by_a
 
 
 async def test_a_virtual_machine_that_hangs_is_no_reason_to_hang(jmx: JmxSite) -> None:
-    """One that does not even answer a signal is killed when the process is asked to end."""
+    """A machine that does not even answer a signal is killed when the process is asked to end."""
     async with jmx.running() as process:
         machine = java_process(process)
         machine.suspend()

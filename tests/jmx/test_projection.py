@@ -1,4 +1,4 @@
-"""Feed messages in, MBeans out: snapshots, what they do not tell, and in which portions that goes."""
+"""Feed messages in, MBeans out: snapshots, objects that they lack, and the portions of the commands."""
 
 from __future__ import annotations
 

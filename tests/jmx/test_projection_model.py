@@ -1,4 +1,4 @@
-"""Whatever happened, clients see what they would see had the final state only been told."""
+"""After any course of events, clients see the same as if only the final state had been published."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ from tests.jmx.shop import (
 
 @dataclass
 class Core(ToldCore[Gateway]):
-    """What a core knows, and how it tells of each change."""
+    """The state of a core, and its report of each change."""
 
     gateway: Gateway = field(default_factory=Gateway)
 
     def till(self, row: int, told: Mapping[int, FeedValue], agent_name: str) -> ObjectRecord:
-        """Odd rows are durable."""
+        """Return the record of a till; odd rows are durable."""
         made = till(row, told, agent_name=agent_name)
         if row % 2:
             made = msgspec.structs.replace(made, lifetime=Lifetime.DURABLE, stable_name=f"hall1|till{row}")
@@ -54,7 +54,7 @@ class Core(ToldCore[Gateway]):
         self.gateway.snapshot(*self.snapshot())
 
     def delete(self, row: int) -> None:
-        """As the inventory does: who referred to the object is told first that it has gone."""
+        """Delete an object; as in the inventory, references to it are removed right after that."""
         if self.objects.pop(row, None) is None:
             return
         self.gateway.tell(delete(row))

@@ -1,4 +1,4 @@
-"""What classes of recorded Qpid brokers and of a recorded OpenAMQ look like in JMX."""
+"""Classes of recorded Qpid brokers and of a recorded OpenAMQ in JMX."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.mapping.recorded_schemas import (
 
 
 def shown(schema: ClassSchema) -> ShownClass:
-    """The class as the core tells it, with its mapping laid over; only CML has a request to set."""
+    """Return the class as the core publishes it, with its mapping; only CML has a request to set."""
     natively = schema.key.package == OPENAMQ
     record = ClassRegistry(MAPPINGS).class_record(schema, sets_natively=natively)
     return shown_class(record, lambda _class_name, _element: "")

@@ -1,4 +1,4 @@
-"""What the shipped classes of RabbitMQ look like in JMX: published names and types, which stay."""
+"""The shipped classes of RabbitMQ in JMX: published names and types, which do not change."""
 
 from __future__ import annotations
 

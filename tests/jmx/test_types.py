@@ -1,4 +1,4 @@
-"""Which attribute each type of the model becomes, and its values."""
+"""The attribute for each type of the model, and its values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may come in."""
+"""The login of users."""
 
 from __future__ import annotations
 

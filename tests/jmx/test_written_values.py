@@ -1,4 +1,4 @@
-"""What clients write, as values of the model: what was read can be written back."""
+"""Values from clients as values of the model: a value that was read can be written back."""
 
 from __future__ import annotations
 

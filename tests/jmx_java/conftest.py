@@ -16,7 +16,7 @@ from tests.jmx_java.client_machine import client_machine
 USER, PASSWORD = "monitor", "correct horse"
 
 JavaObject: TypeAlias = Any
-"""Lives in the clients' virtual machine."""
+"""An object in the clients' virtual machine."""
 
 JavaStrings: TypeAlias = Callable[[Sequence[str | None]], JavaObject]
 
@@ -28,7 +28,7 @@ async def authenticate(user: str, password: str) -> bool:
 
 
 def settings(**changes: Any) -> MachineSettings:  # noqa: ANN401  fields of the settings
-    """Where nothing else is wanted, it may be told nothing for as long as a test takes."""
+    """Return settings with which, unless changed, no commands are needed for as long as a test takes."""
     return MachineSettings(**{"address": "127.0.0.1", "port": 0, "heap": 128, "silence": 900.0, **changes})
 
 
@@ -41,7 +41,7 @@ async def tell_well(machine: JavaMachine, *commands: Command) -> None:
 
 
 class AsyncClient:
-    """Calls a Java object on another thread, for the machine asks this loop who may come in."""
+    """A Java object, called on another thread, because the machine asks this loop about logins."""
 
     def __init__(self, java: JavaObject) -> None:
         self.java = java
@@ -90,7 +90,7 @@ async def client(machine: JavaMachine, connect: Connect) -> AsyncIterator[AsyncC
 
 @pytest.fixture
 def java_strings(java_client: JavaObject) -> JavaStrings:
-    """Makes a Java ``String[]``."""
+    """Return a function that makes a Java ``String[]``."""
     return lambda texts: java_client.strings(list(texts))
 
 

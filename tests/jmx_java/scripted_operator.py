@@ -1,4 +1,4 @@
-"""Stands behind a virtual machine where there is no core."""
+"""The operator behind a virtual machine where there is no core."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ async def at_once() -> None:
 
 @dataclass
 class ScriptedOperator:
-    """Answers as a test says, and remembers what it was asked."""
+    """An operator that answers as a test says, and records its requests."""
 
     reply: Reply = field(default_factory=lambda: Reply(Status.APPLIED))
     wait: Callable[[], Awaitable[object]] = at_once
@@ -34,7 +34,7 @@ class ScriptedOperator:
         self.attempts.append(attempt)
 
     def values(self) -> list[tuple[str, Written | None]]:
-        """Of the last set."""
+        """Return the values of the last set."""
         *_, values = self.asked[-1]
         assert isinstance(values, list)
         return values

@@ -1,4 +1,4 @@
-"""What Python answers to the virtual machine, and that nothing else crosses."""
+"""Python's answers to the virtual machine; nothing else crosses."""
 
 from __future__ import annotations
 

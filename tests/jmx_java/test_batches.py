@@ -1,4 +1,4 @@
-"""Batches with mistakes in them: each is told, and what is right is carried out all the same."""
+"""Batches with mistakes in them: each mistake is reported, and all other commands are carried out."""
 
 from __future__ import annotations
 

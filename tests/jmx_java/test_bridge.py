@@ -1,4 +1,4 @@
-"""Python's end of the bridge: it answers only who shows the token, and nothing costs it much."""
+"""Python's end of the bridge: it answers only with the right token, and no request costs it much."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def bridge() -> AsyncIterator[Bridge]:
 
 
 async def said(port: int, *parts: bytes) -> bytes:
-    """What comes back until the other side hangs up, when ``parts`` are sent."""
+    """Send ``parts``; return everything that is received until the other side closes the connection."""
     async with asyncio.timeout(DEADLINE):
         reader, writer = await asyncio.open_connection(LOOPBACK, port)
         with contextlib.suppress(ConnectionError):
@@ -81,7 +81,7 @@ async def test_only_so_many_are_connected_at_a_time(bridge: Bridge, monkeypatch:
 
 
 def connect(port: int, connections: contextlib.ExitStack) -> socket.socket | None:
-    """A connection, or nothing where the other side hung up before it was one."""
+    """Return a connection, or nothing where the other side closed it before it was one."""
     try:
         return connections.enter_context(socket.create_connection((LOOPBACK, port)))
     except ConnectionError:

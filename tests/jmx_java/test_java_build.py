@@ -1,4 +1,4 @@
-"""How the Java classes come into being: the same octets each time, with either compiler."""
+"""The build of the Java classes: the same octets each time, with either compiler."""
 
 from __future__ import annotations
 

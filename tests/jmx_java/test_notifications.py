@@ -1,4 +1,4 @@
-"""What a Java client is told: changes, events, and which objects come and go."""
+"""Notifications to a Java client: changes, events, and objects that come and go."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a Java client reads: names, classes of values, descriptions, and what is withheld."""
+"""The view of a Java client: names, classes of values, descriptions, and values that are withheld."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What strangers and clients cannot do, however they try."""
+"""Actions that strangers and clients cannot carry out."""
 
 from __future__ import annotations
 

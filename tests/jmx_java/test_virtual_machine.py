@@ -1,4 +1,4 @@
-"""The virtual machine as a process: how it starts and does not, and how everybody's death is seen."""
+"""The virtual machine as a process: its start and failures to start, and the death of either side."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What a gateway says of a broker over kills, held against a ledger that shares no code with it."""
+"""The output of a gateway for a broker over kills, compared with a ledger that shares no code with it."""

@@ -1,4 +1,4 @@
-"""Whether each gap of the log has a kill as its cause, is no longer than that explains, and is told once."""
+"""The check of the log's gaps: each has a kill as its cause, is no longer than that, and is recorded once."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from tests.ledger.times import told_time
 from tests.ledger.verdict import Gap, lost_by_agent, recorded_gaps
 
 RECORDED_SECONDS = 0.5
-"""A record is made so long at most before or after what it is about, on a busy machine."""
+"""The longest time between a record and its subject, before or after, on a busy machine."""
 
 DELAY_SECONDS = (1.0, 10.0)
-"""A gap begins before the last event by twice the time that this took, within these bounds."""
+"""The bounds of twice the delay of the last event, by which a gap may begin before that event."""
 
 AGENT_DELAY_SECONDS = 60.0
-"""The same at most, if an agent published the event."""
+"""The upper bound if an agent published the event."""
 
 TIMESTAMP_SECONDS = 1.0
-"""AMQP tells the time of a message in whole seconds; what came before its schema is told once in one."""
+"""The resolution of AMQP's timestamps; events before their schema are reported once per second."""
 
 RESTARTED_SECONDS = 0.5
-"""Nothing that was killed so shortly before has come back."""
+"""The time after a kill within which no killed process has come back."""
 
 _UNREADABLE = "came before their schema"
-"""The end of what a gap says that has a cause of its own: see docs/events.md. It may lie in another one."""
+"""The end of the text of a gap with a cause of its own: see docs/events.md. Another gap may contain it."""
 
 _STARTS = """
     SELECT epoch(ingest_ts) FROM log
@@ -49,12 +49,12 @@ _EVENTS = """
 
 @dataclass(frozen=True)
 class Absence:
-    """A time of which a source may have missed something; seconds since 1970.
+    """A time in which a source may have missed events; seconds since 1970.
 
     Attributes:
-        earliest: a gap may begin then.
-        killed: the first kill in it.
-        ended: everything had been read again.
+        earliest: the earliest begin of a gap.
+        killed: the time of the first kill in it.
+        ended: the time at which everything had been read again.
     """
 
     earliest: float
@@ -64,13 +64,13 @@ class Absence:
 
 @dataclass(frozen=True)
 class Reading:
-    """What reads a broker, and records it in a log.
+    """A reader of a broker that records it in a log.
 
     Attributes:
-        log: it.
-        source: its name there.
-        misses: the victims but the broker without which it misses something. They begin the log again.
-        of: what it reads, where that reads the broker itself.
+        log: the folder of the log.
+        source: the name of the source in the log.
+        misses: the victims other than the broker without which it misses events. They begin the log again.
+        of: the reading that it reads in turn, where that reads the broker itself.
     """
 
     log: Path
@@ -80,11 +80,11 @@ class Reading:
 
     @property
     def victims(self) -> frozenset[str]:
-        """All without which it misses something."""
+        """All victims without which it misses events."""
         return self.misses | {"broker"} | (frozenset() if self.of is None else self.of.misses)
 
     def absences(self, kills: Iterable[Kill]) -> list[Absence]:
-        """The times of which it may have missed something; a kill during one makes that longer."""
+        """Return the times in which it may have missed events; a kill during one of them extends it."""
         starts, whole = _times(self.log, _STARTS), _times(self.log, _WHOLE, self.source)
         before = [] if self.of is None else self.of.absences(kills)
         with ask(self.log, _EVENTS, {"source": self.source}) as answer:
@@ -105,12 +105,12 @@ class Reading:
 
 
 def _earliest(events: Iterable[tuple[float, float]], killed: float, longest: float) -> float:
-    """When a gap may begin: before the last event, by as long as others may have been under way then.
+    """Return the earliest begin of a gap: before the last event, by the delay that other events may have had.
 
     Args:
-        events: when each was recorded, and how long it had taken.
-        killed: when something ended so that the next ones were missed.
-        longest: how long the others may have been under way at most.
+        events: the time of the record of each event, and its delay.
+        killed: the time of the kill after which events were missed.
+        longest: the longest delay of other events.
     """
     heard = [(at, took) for at, took in events if at <= killed]
     last = max((at for at, _ in heard), default=killed)
@@ -119,7 +119,7 @@ def _earliest(events: Iterable[tuple[float, float]], killed: float, longest: flo
 
 
 def unexplained(reading: Reading, kills: Iterable[Kill]) -> Iterator[str]:
-    """Gaps of a source that no kill explains, or not all of them, or that are told twice; one line each."""
+    """Yield a line for each gap that kills do not explain in full, or that is recorded twice."""
     kills = [kill for kill in kills if kill.victim in reading.victims]
     slack = RECORDED_SECONDS + (0.0 if reading.of is None else TIMESTAMP_SECONDS)
     told = recorded_gaps(reading.log, reading.source)
@@ -163,5 +163,5 @@ def _times(log: Path, sql: str, source: str | None = None) -> list[float]:
 
 
 def _first(times: Iterable[float], since: float) -> float:
-    """The first of them that is not before; never, if there is none."""
+    """Return the first time that is not before ``since``; infinity, if there is none."""
     return next((time for time in times if time >= since), inf)

@@ -1,13 +1,13 @@
-"""Churns a RabbitMQ and writes down what it did: a program of its own, which shares no code with the gateway.
+"""Churns a RabbitMQ and records its acts: a program of its own, which shares no code with the gateway.
 
-Queues of each kind, exchanges, connections, channels, consumers, bindings and users come and go; some of them
-stay throughout; messages are counted.
-Each act is a line of JSON in the ledger, on the disk before the next one of the same worker begins. What was
-sent when the broker died may have been done or not: its line says ``unknown``.
+Queues of each kind, exchanges, connections, channels, consumers, bindings and users are created and deleted;
+some of them stay throughout; messages are counted.
+Each act is a line of JSON in the ledger, on the disk before the next one of the same worker begins. A request
+under way when the broker died may have been carried out or not: its line says ``unknown``.
 
-It needs the standard library and aio-pika only. It works slowly between SIGUSR1 and SIGUSR2: what reads the
-broker on a busy machine may need that to catch up. At SIGTERM nothing new begins any more, and the last line,
-``rest``, says that the ledger is whole. What stays throughout stays until the process is killed.
+It needs the standard library and aio-pika only. It works slowly between SIGUSR1 and SIGUSR2: the gateway on a
+busy machine may need that to catch up. At SIGTERM no further act begins, and the last line, ``rest``, marks
+the ledger as complete. The lasting objects stay until the process is killed.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ from yarl import URL
 
 PREFIX: Final = "led-"
 COUNTED: Final = tuple(f"counted-{number}" for number in range(3))
-"""Durable queues to which messages are published, and which stay."""
+"""Durable queues to which messages are published; they are not deleted."""
 LASTING: Final = {"lasting-transient": "transient", "lasting-exclusive": "exclusive"}
-"""Queues that stay throughout, as does the connection that made them, and of what kind they are."""
+"""Queues that stay throughout, as does the connection that made them, with their kinds."""
 EXCHANGE: Final = "amq.topic"
 USERS_AT_ONCE: Final = 3
 QUEUES_AT_ONCE: Final = 12
 EXCHANGES_AT_ONCE: Final = 6
 CHANNEL_NUMBERS: Final = range(1, 5)
-"""Of a connection whose channels come and go: a number that is closed is opened again."""
+"""The numbers of the channels of one connection; a closed number is opened again."""
 SLOWLY: Final = 10
-"""So many times the pause between two acts, between SIGUSR1 and SIGUSR2."""
+"""The factor of the pause between two acts, between SIGUSR1 and SIGUSR2."""
 _RETRY_SECONDS: Final = 0.3
 _REQUEST_SECONDS: Final = 5.0
 _FAILURES: Final = (
@@ -63,10 +63,10 @@ _FAILURES: Final = (
 
 
 class _Socket(TCPTransportFactory):
-    """Opens the socket of one connection.
+    """The factory of the socket of one connection.
 
     Attributes:
-        name: both its ends, as RabbitMQ names the connection.
+        name: the addresses of both ends, as RabbitMQ names the connection.
     """
 
     name = ""
@@ -83,12 +83,12 @@ class _Socket(TCPTransportFactory):
 
 
 class Connection(aio_pika.Connection):
-    """A connection that knows its names.
+    """A connection with its names in the ledger and in RabbitMQ.
 
     Attributes:
         called: its name in the ledger.
-        socket: knows what RabbitMQ calls it.
-        opened: its channels by name, and since when each is open; seconds since 1970.
+        socket: its socket, with its name in RabbitMQ.
+        opened: its channels by name, each with the time of its opening; seconds since 1970.
     """
 
     def __init__(self, url: URL, **kwargs: Any) -> None:  # noqa: ANN401  as in aio-pika
@@ -98,26 +98,26 @@ class Connection(aio_pika.Connection):
         self.opened: dict[str, tuple[AbstractChannel, float]] = {}
 
     def channel_name(self, number: int) -> str:
-        """What RabbitMQ calls the channel with this number."""
+        """Return RabbitMQ's name of the channel with this number."""
         return f"{self.socket.name} ({number})"
 
 
 @dataclass
 class Consuming:
-    """A channel that is open, and the queues of which it has a consumer."""
+    """An open channel, and the queues that have a consumer on it."""
 
     channel: AbstractChannel
     queues: set[str] = field(default_factory=set)
 
 
 class Ledger:
-    """Appends lines to a file; times are seconds since 1970."""
+    """The ledger, a file to which lines are appended; times are seconds since 1970."""
 
     def __init__(self, path: Path) -> None:
         self._file: TextIO = path.open("a", encoding="utf-8")
 
     def write(self, act: str, began: float, ended: float, outcome: str = "done", **facts: object) -> None:
-        """An act that began and ended then: ``done``, or ``unknown`` where nobody answered."""
+        """Append an act with its begin and end; the outcome is ``done``, or ``unknown`` without an answer."""
         line = {"act": act, "from": began, "to": ended, "outcome": outcome, **facts}
         self._file.write(json.dumps(line) + "\n")
         self._file.flush()
@@ -126,14 +126,14 @@ class Ledger:
 
 @dataclass
 class Churn:
-    """Everything that is done.
+    """All workers of the churn.
 
     Attributes:
         amqp: URL with user and password.
         management: URL of the management API.
         login: user and password there.
-        ledger: where it is written down.
-        chance: decides.
+        ledger: the ledger of the acts.
+        chance: the source of random choices.
         pace: seconds that a worker waits on average between two acts.
     """
 
@@ -170,7 +170,7 @@ class Churn:
         self.ledger.write("rest", now, now)
 
     async def _prepared(self) -> None:
-        """The counted queues, which stay."""
+        """Declare the counted queues, which stay."""
         for name in COUNTED:
             while True:
                 connection = await self._connected("prepare")
@@ -186,7 +186,7 @@ class Churn:
                     break
 
     def _fresh(self, what: str) -> str:
-        """A name that nothing has had; now and then one of something of that kind that has ended."""
+        """Return an unused name, or sometimes the name of an ended object of that kind."""
         ended = self._ended_names[what]
         if ended and self.chance.random() < 0.2:
             return ended.pop(self.chance.randrange(len(ended)))
@@ -203,7 +203,7 @@ class Churn:
     # Connections.
 
     async def _connected(self, purpose: str) -> Connection:
-        """A connection; while the broker is away it is tried again."""
+        """Return a new connection; retry while the broker is away."""
         while True:
             name = self._fresh("connection")
             began = time.time()
@@ -218,7 +218,7 @@ class Churn:
             return connection
 
     async def _closed(self, connection: Connection) -> None:
-        """Close it; where the broker killed it, it ended some time before."""
+        """Close a connection; the outcome is ``unknown`` where the broker ended it before."""
         began = time.time()
         for channel_name, (channel, since) in connection.opened.items():
             if channel.is_closed and not connection.is_closed:  # by aiormq, because an act took too long
@@ -238,7 +238,7 @@ class Churn:
         )
 
     async def _connections(self) -> None:
-        """Connections with channels, consumers and exclusive queues, for moments or seconds."""
+        """Open connections with channels, consumers and exclusive queues for moments or seconds."""
         while not self.ending.is_set():
             connection = await self._connected("visit")
             with contextlib.suppress(*_FAILURES):
@@ -251,7 +251,7 @@ class Churn:
             await self._pause()
 
     async def _consume_alone(self, connection: Connection, channel: AbstractChannel) -> None:
-        """An exclusive queue with a consumer, and now and then the end of that by one of the queue."""
+        """Declare an exclusive queue with a consumer, and sometimes delete the queue."""
         name = self._fresh("exclusive")
         declare = channel.declare_queue(name, exclusive=True)
         await self._act("queue-create", name, "exclusive", declare, connection=connection.called)
@@ -270,7 +270,7 @@ class Churn:
     async def _consume(
         self, connection: Connection, number: int, channel: AbstractChannel, queue: str
     ) -> None:
-        """Begin to consume; it acknowledges nothing, so that it is given one message at most."""
+        """Begin to consume; no message is acknowledged, so that at most one is delivered."""
         tag, of = _tag(connection, number, queue), await channel.get_queue(queue, ensure=False)
         await channel.set_qos(prefetch_count=1)
         await self._act(
@@ -284,7 +284,7 @@ class Churn:
         )
 
     async def _channels(self) -> None:
-        """Channels and consumers of a connection that stays while it can."""
+        """Open and close channels and consumers of a connection that is kept open."""
         while not self.ending.is_set():
             connection = await self._connected("channels")
             with contextlib.suppress(*_FAILURES):
@@ -295,7 +295,7 @@ class Churn:
             await self._closed(connection)
 
     async def _change_channels(self, connection: Connection, alive: dict[int, Consuming]) -> None:
-        """Open a channel, or close it, or begin or cease to consume; a number that ended begins again."""
+        """Open or close a channel, or begin or cancel a consumer; a number that ended begins again."""
         number = self.chance.choice(CHANNEL_NUMBERS)
         if number not in alive:
             alive[number] = Consuming(await self._opened(connection, number))
@@ -320,7 +320,7 @@ class Churn:
     async def _over_connections(
         self, purpose: str, act: Callable[[AbstractChannel], Awaitable[None]]
     ) -> None:
-        """Act again and again, over a connection that stays while it can."""
+        """Repeat an act over a connection that is kept open."""
         while not self.ending.is_set():
             connection = await self._connected(purpose)
             with contextlib.suppress(*_FAILURES):
@@ -331,7 +331,7 @@ class Churn:
             await self._closed(connection)
 
     async def _lasts(self) -> None:
-        """A connection with queues that stay; where the broker is killed, others take their place."""
+        """Keep a connection with lasting queues; where the broker is killed, others take their place."""
         while not self.ending.is_set():
             connection = self._lasting = await self._connected("lasts")
             with contextlib.suppress(*_FAILURES):
@@ -350,7 +350,7 @@ class Churn:
     # Queues and exchanges.
 
     async def _come_and_go(self, what: str, at_once: int) -> None:
-        """Durable and transient ones, made and deleted over a connection that stays while it can."""
+        """Create and delete durable and transient objects over a connection that is kept open."""
         alive: list[tuple[str, str]] = []
         await self._over_connections(what, lambda channel: self._change(channel, what, alive, at_once))
 
@@ -373,14 +373,14 @@ class Churn:
         await self._act(f"{what}-create", name, kind, declare(name, durable=kind == "durable"))
 
     async def _act(self, act: str, name: str, kind: str, does: Awaitable[object], **within: str) -> None:
-        """Do it, and write it down.
+        """Carry out an act, and record it.
 
         Args:
-            act: what.
-            name: of what.
-            kind: of that.
-            does: does it.
-            within: names of what that ends with, by class.
+            act: the name of the act.
+            name: the name of the object.
+            kind: the kind of the object.
+            does: carries out the act.
+            within: names of the owners with which the object ends, by class.
         """
         began = time.time()
         try:
@@ -394,7 +394,7 @@ class Churn:
     # Bindings and users.
 
     async def _bindings(self) -> None:
-        """Bindings of counted queues, each with a key of its own."""
+        """Create and delete bindings of counted queues, each with a key of its own."""
         alive: list[tuple[str, str]] = []
         await self._over_connections("bindings", lambda channel: self._change_bindings(channel, alive))
 
@@ -411,7 +411,7 @@ class Churn:
             await self._act("binding-create", key, "durable", queue.bind(EXCHANGE, key))
 
     async def _users(self) -> None:
-        """Users without a password, who come and go."""
+        """Create and delete users without a password."""
         alive: list[str] = []
         while not self.ending.is_set():
             name = alive.pop(0) if len(alive) >= USERS_AT_ONCE else ""
@@ -431,7 +431,7 @@ class Churn:
             await self._pause(4 * self.pace)
 
     def request(self, method: str, path: str, body: object = None) -> Any:  # noqa: ANN401  whatever JSON holds
-        """Ask the management API.
+        """Make a request to the management API.
 
         Raises:
             OSError: it did not answer, or with an error.
@@ -453,7 +453,7 @@ class Churn:
     # Messages.
 
     async def _publishes(self, name: str) -> None:
-        """Persistent messages with confirms: what was not confirmed may have been counted or not."""
+        """Publish persistent messages with confirms; unconfirmed messages may or may not be counted."""
         await self._over_connections(f"publish {name}", lambda channel: self._publish_some(channel, name))
 
     async def _publish_some(self, channel: AbstractChannel, name: str) -> None:
@@ -472,17 +472,17 @@ class Churn:
 
 
 def _tag(connection: Connection, number: int, queue: str) -> str:
-    """Of a consumer: the same whenever the channel with this number consumes this queue."""
+    """Return the tag of a consumer; all consumers of this queue on this channel number have the same."""
     return f"{connection.called}-{number}-{queue}"
 
 
 def _consumer(connection: Connection, number: int, queue: str) -> str:
-    """What tells a consumer from others: its queue, channel and tag."""
+    """Return the name of a consumer: its queue, channel and tag."""
     return "|".join((queue, connection.channel_name(number), _tag(connection, number, queue)))
 
 
 async def _dropped(_message: AbstractIncomingMessage) -> None:
-    """A consumer that is told of messages, and does nothing."""
+    """Ignore a message."""
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Whether each act of the ledger is an event of the log, once and with its time, or within a gap."""
+"""The check that each act of the ledger is an event of the log, once and with its time, or within a gap."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EVENTS = {
     "connection": ("connectionOpened", "connectionClosed", "clientName"),
     "user": ("userCreated", "userDeleted", "user"),
 }
-"""By class: the events of a beginning and an end, and the argument that names what they are about."""
+"""The events of begin and end by class, and the argument that names their object."""
 
 _RECORDS = """
     SELECT event, "values"->>'name', "values"->>'clientName', "values"->>'user', epoch(sample_ts), seq
@@ -26,11 +26,11 @@ _RECORDS = """
 """
 
 _Told: TypeAlias = tuple[float, int]
-"""When something happened, as an event tells it, and the seq of its record."""
+"""The time of an event, and the seq of its record."""
 
 
 def untold(log: Path, source: str, truth: Truth) -> Iterator[str]:
-    """What the log's events of ``source`` lack, or tell twice, or of what did not happen; one line each."""
+    """Yield a line for each missing, repeated or unfounded event of ``source`` in the log."""
     told = _told(log, source)
     missed = gaps(log, source)
     for (class_name, name), lives in truth.lives.items():
@@ -57,7 +57,7 @@ def _told(log: Path, source: str) -> dict[tuple[str, str], list[_Told]]:
 
 
 def _slack(life: Life) -> float:
-    """Seconds by which its beginning and its end may be told later than they were."""
+    """Return the seconds by which the begin and the end of a life may be reported late."""
     return CLOSING_SECONDS if life.kind in {"connection", "exclusive"} else MILLISECONDS
 
 

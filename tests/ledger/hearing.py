@@ -1,9 +1,10 @@
-"""What a source can know of a broker's lives: of what it was told, of what nobody told it, and why.
+"""The knowledge that a source can have of a broker's lives: from events, from listings, or not at all.
 
-RabbitMQ tells by an event when each life begins and ends. An event names a channel by its Erlang process. The
-event of its opening gives that a name, and no listing does. So of a channel that was open before the source
-began, or before it missed events, nobody tells the end: two listings lack it. A consumer that such a channel
-begins is first seen in a listing, which has no time. The end of the connection is told by name.
+RabbitMQ reports the begin and end of each life by an event. An event identifies a channel by its Erlang
+process. The event of its opening gives that a name, and no listing does. So for a channel that was open
+before the source began, or before it missed events, the end is not reported: two listings lack it. A consumer
+that such a channel begins is first seen in a listing, which has no time. The end of the connection is
+reported by name.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from tests.ledger.lives import Life, Span
 from tests.ledger.times import MILLISECONDS, UNDER_WAY_SECONDS, touches
 
 LISTED_SECONDS = {"connection": 10.0, "exclusive": 10.0, "channel": 10.0, "consumer": 10.0}
-"""So long after its beginning a listing shows a connection at the latest, and what belongs to it."""
+"""The longest time until a listing shows a connection, and objects that belong to it."""
 
 READ_SECONDS = 2.0
-"""The same of all else, which is listed every second."""
+"""The longest time until a listing shows any other object; these are listed every second."""
 
 _STARTS = """
     SELECT last_before, began FROM (
@@ -34,23 +35,23 @@ _READS_ITSELF = "SELECT count(*) FROM log WHERE kind = 'source' AND source = $so
 
 @dataclass(frozen=True)
 class Heard:
-    """When a source was not told of something; seconds since 1970.
+    """The times in which a source missed events; seconds since 1970.
 
     Attributes:
         missed: its gaps.
-        forgot: after one of these it knows no Erlang process from before its end.
+        forgot: times after each of which it knows no Erlang process from before its end.
     """
 
     missed: list[Span]
     forgot: list[Span]
 
     def begins_untold(self, life: Life) -> bool:
-        """Whether a listing alone may have told of its beginning."""
+        """Return whether the begin may have been known from a listing alone."""
         # A listing may have shown it before its event, which was on its way, arrived.
         return touches(life.created, self._early()) or self._is_unplaced(life)
 
     def ends_untold(self, life: Life) -> bool:
-        """Whether the lack of it in listings alone may have told of its end."""
+        """Return whether the end may have been known from listings alone."""
         if life.ended is None:
             return False
         if touches(life.ended, self._early()):
@@ -64,17 +65,17 @@ class Heard:
         return life.kind == "consumer" and self._is_unplaced(life) and self._is_short(life, life.created[1])
 
     def _ends_behind(self, ended: Span, channel: Life) -> bool:
-        """Whether the next channel's opening may have told of an end before the event of that end did.
+        """Return whether the next channel's opening may have been reported before the end of a consumer was.
 
-        Queues tell the ends of consumers, channels their openings: events of one moment come in any order.
-        The former channel, whose end nobody tells, has ended then with all its consumers.
+        Queues report the ends of consumers, channels their openings; events of one moment are unordered.
+        The former channel, whose end is not reported, has ended then with all its consumers.
         """
         if channel.kind != "channel" or channel.ended is None or not self.ends_untold(channel):
             return False
         return channel.ended[0] - UNDER_WAY_SECONDS <= ended[1]
 
     def may_lack(self, life: Life) -> bool:
-        """Whether nothing may have told of it, or as little as of no life at all."""
+        """Return whether the life may have been shown by neither an event nor a listing."""
         if life.ended is None:
             return False
         if self._is_unplaced(life) and self._is_short(life, life.created[1]):
@@ -87,10 +88,10 @@ class Heard:
         )
 
     def may_be_the_same(self, one: Life, next_one: Life) -> bool:
-        """Whether two lives in succession may be taken for one: nobody heard its end and the next beginning.
+        """Return whether two successive lives may be taken for one: an end and the next begin were missed.
 
-        A channel that only a listing has told of has no time of opening: the event of the next one's is taken
-        for its own, which is late.
+        A channel that is known only from a listing has no time of opening: the event of the next opening
+        is taken for its own, which is late.
         """
         if one.ended is None:
             return False
@@ -103,7 +104,7 @@ class Heard:
         return [(began - UNDER_WAY_SECONDS, ended) for began, ended in self.missed]
 
     def _is_unplaced(self, life: Life) -> bool:
-        """Whether the event of its beginning may be of what was not known: a source cannot place it."""
+        """Return whether the event of its begin may refer to an object that the source did not know."""
         if life.kind not in {"channel", "consumer"}:
             return False
         return any(self._is_unlisted(one, life.created) for one in life.within) or (
@@ -112,7 +113,7 @@ class Heard:
         )
 
     def _is_unlisted(self, life: Life, at: Span) -> bool:
-        """Whether an object that began in a gap may not have been in a listing yet."""
+        """Return whether an object that began in a gap may not have been in a listing yet."""
         lag = _lag(life)
         return any(
             touches(life.created, [gap]) and at[0] <= max(life.created[1], gap[1]) + lag
@@ -120,19 +121,19 @@ class Heard:
         )
 
     def _is_unnamed(self, channel: Life, at: Span) -> bool:
-        """Whether an event of this time may have come from a process of which the name is not known."""
+        """Return whether an event of this time may have come from a process whose name is not known."""
         return self._is_unplaced(channel) or any(
             began - UNDER_WAY_SECONDS <= at[1] and channel.created[0] <= ended + MILLISECONDS
             for began, ended in self.forgot
         )
 
     def _is_short(self, life: Life, since: float) -> bool:
-        """Whether it ended before a listing surely showed it."""
+        """Return whether the life ended before a listing surely showed it."""
         return life.ended is not None and life.ended[0] <= since + _lag(life)
 
 
 def forgotten(log: Path, source: str) -> Iterator[Span]:
-    """When the gateway was started again, if the source itself reads the broker: from its last record on."""
+    """Yield the restarts of the gateway, each from its last record on, if the source reads the broker."""
     with ask(log, _READS_ITSELF, {"source": source}) as answer:
         reads_itself = any(int(str(count)) for (count,) in answer.rows)
     if reads_itself:

@@ -1,4 +1,4 @@
-"""What the ledger says: which lives there were, when each began and ended, how many messages were taken."""
+"""The content of the ledger: lives with their begin and end, and the number of published messages."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from typing import Any, NamedTuple, TypeAlias
 
 Line: TypeAlias = Mapping[str, Any]
 Span: TypeAlias = tuple[float, float]
-"""From when at the earliest until when at the latest something happened; seconds since 1970."""
+"""The earliest and the latest time of an act; seconds since 1970."""
 
 
 class Kill(NamedTuple):
-    """When a victim was killed, and the broker started again; seconds since 1970.
+    """A kill of a victim, and the restart of the broker; seconds since 1970.
 
     Attributes:
         victim: see `Plant.process`, or ``broker``.
-        began: it was about to be killed.
-        died: it had been killed.
-        ended: the broker served again; of others it is `died`.
+        began: the time just before the kill.
+        died: the time just after the kill.
+        ended: the time at which the broker served again; of other victims it is `died`.
     """
 
     victim: str
@@ -33,16 +33,16 @@ class Kill(NamedTuple):
 
 
 OVERDUE_SECONDS = 10.0
-"""So much later than its client gave up waiting may the broker still do what nobody answered."""
+"""The longest time after a client's timeout at which the broker may still carry out its request."""
 
 UNDONE_SECONDS = 3.0
-"""What a broker did so shortly before it was killed may be undone: it is written later."""
+"""The time before a kill within which acts may be undone, because the broker writes them later."""
 
 _LASTING = frozenset({"durable", "user"})
 """Kinds of objects that outlive a broker that is killed."""
 
 _OWNERS = frozenset({"connection", "channel", "queue"})
-"""Classes of objects with which others end; a line names those of what begins."""
+"""Classes of objects with which others end; the line of a begin names its owners."""
 
 
 @dataclass
@@ -50,13 +50,13 @@ class Life:
     """One life of one object.
 
     Attributes:
-        created: when it began.
-        kind: ``durable``, ``transient`` or ``exclusive``; of what has no such kind its class.
-        ended: when it ended; ``None`` while it lives.
-        sure: whether it certainly was: nobody answered where it is not.
-        end_sure: the same of its end.
-        may_return: whether its end may be undone: then it was told, and what is there after that is told
-            as another life.
+        created: the span of its begin.
+        kind: ``durable``, ``transient`` or ``exclusive``; its class, if the object has no such kind.
+        ended: the span of its end; ``None`` while it lives.
+        sure: whether it certainly existed; not so if the request was not answered.
+        end_sure: whether it certainly ended.
+        may_return: whether its end may be undone: then its end was reported, and the object that exists after
+            that is reported as another life.
         within: lives with which it ends, if not before.
     """
 
@@ -69,24 +69,24 @@ class Life:
     within: list[Life] = field(default_factory=list)
 
     def end(self, span: Span, *, sure: bool) -> None:
-        """It ended then, unless it had ended before."""
+        """End the life, unless it has already ended."""
         if self.ended is None:
             self.ended, self.end_sure = span, sure
 
 
 @dataclass
 class Truth:
-    """Everything that the ledger says.
+    """The true state according to the ledger.
 
     Attributes:
-        lives: by class and name, in their order.
-        published: messages that were confirmed, by queue.
-        unconfirmed: messages beyond these that may have been taken, by queue.
-        counted: those of ``published`` that the broker has counted since it was started last, by queue.
-        doubtful: the same of ``unconfirmed``.
-        sent: from when until when each group of messages was sent, and how many had been confirmed after it,
-            by queue.
-        outages: when the broker was away.
+        lives: the lives of each object in order, by class and name.
+        published: confirmed messages, by queue.
+        unconfirmed: further messages that may have been taken, by queue.
+        counted: those of ``published`` that the broker has counted since its last start, by queue.
+        doubtful: those of ``unconfirmed`` that the broker may have counted since its last start, by queue.
+        sent: begin and end of each group of messages, and the number of messages confirmed after it, by
+            queue.
+        outages: the kills of the broker.
     """
 
     lives: dict[tuple[str, str], list[Life]] = field(default_factory=dict)
@@ -98,9 +98,9 @@ class Truth:
     outages: list[Kill] = field(default_factory=list)
 
     def published_to(self, name: tuple[str, str]) -> tuple[int, int] | None:
-        """How many messages the broker counts of an object, at least and at most; ``None`` if it does not.
+        """Return the least and the greatest number of messages of an object, or ``None`` if it has none.
 
-        It counts from its last start on.
+        The broker counts from its last start on.
 
         Args:
             name: class and name.
@@ -111,12 +111,12 @@ class Truth:
         return self.counted[queue], self.counted[queue] + self.doubtful[queue]
 
     def counted_by(self, queue: str, sampled: float, lag: float) -> int:
-        """How many messages of a queue a sample has at least, as the broker counts from its last start on.
+        """Return the least number of messages of a queue in a sample, counted from the broker's last start.
 
         Args:
             queue: its name.
-            sampled: when it was taken, seconds since 1970.
-            lag: it has what was confirmed so many seconds before.
+            sampled: the time of the sample, seconds since 1970.
+            lag: the sample has the messages that were confirmed so many seconds before.
         """
         before = [outage for outage in self.outages if outage.began <= sampled]
         if before and sampled <= before[-1].ended:
@@ -129,18 +129,18 @@ class Truth:
         return sent[last - 1][2] - (sent[first - 1][2] if first else 0)
 
     def gained(self, queue: str) -> tuple[int, int]:
-        """How many messages a queue took, at least and at most: some before a kill were never seen."""
+        """Return the least and the greatest number of messages taken by a queue; some may be unseen."""
         return self.counted[queue], self.published[queue] + self.unconfirmed[queue]
 
 
 def read_ledger(path: Path) -> list[Line]:
-    """The lines of a ledger; none before it is there, and not one that is being written."""
+    """Return the complete lines of a ledger; none if the file does not exist yet."""
     text = path.read_text(encoding="utf-8") if path.exists() else ""
     return [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
 
 
 def truth(lines: Iterable[Line], kills: Iterable[Kill]) -> Truth:
-    """What follows from the lines, and from when the broker was away."""
+    """Return the true state that follows from the lines and the kills of the broker."""
     reader = _Reader(sorted(kill for kill in kills if kill.victim == "broker"))
     for line in sorted(lines, key=lambda line: (line["to"], line["from"])):
         reader.read(line)
@@ -171,7 +171,7 @@ class _Reader:
                 self._published(name, line, sure=sure)
 
     def result(self) -> Truth:
-        """A broker that is killed takes along what does not last, whoever deletes it later."""
+        """Return the true state; transient objects end with a broker that is killed."""
         for lives in self._found.lives.values():
             for life in lives:
                 self._end_with_outage(life)
@@ -181,7 +181,7 @@ class _Reader:
         return self._found
 
     def _doubt(self, life: Life) -> None:
-        """What was done to something that lasts may be undone by a kill."""
+        """Mark acts on a lasting object as unsure where a kill may have undone them."""
         if life.kind in _LASTING:
             life.sure = life.sure and not self._may_be_undone(life.created)
             if life.ended is not None and self._may_be_undone(life.ended):
@@ -207,7 +207,7 @@ class _Reader:
         return self._found.lives.setdefault((what, name), [])
 
     def _begin(self, lives: list[Life], life: Life) -> None:
-        """A transient object that is made again ended with the broker, where nobody ended it."""
+        """Begin a life; a former life that was not ended has ended with the broker."""
         if lives and lives[-1].ended is None:
             self._end_with_outage(lives[-1], before=life.created[0])
         lives.append(life)

@@ -1,6 +1,6 @@
-"""What SNMP and JMX show of a churned broker, held against what the ledger says is alive.
+"""The objects of a churned broker in SNMP and JMX, compared with the living objects of the ledger.
 
-Asked by net-snmp's ``snmpbulkwalk`` and a plain Java client, as an operator would.
+They are read with net-snmp's ``snmpbulkwalk`` and a plain Java client, as by an operator.
 """
 
 from __future__ import annotations
@@ -31,29 +31,29 @@ CALLED_BY = {
     "consumer": ("queue", "channel", "tag"),
     "binding": ("routingKey",),
 }
-"""The classes that are looked at, and the properties by which the ledger knows objects of each."""
+"""The compared classes, and the properties that form the names of their objects in the ledger."""
 
 DATE_AND_TIME_SECONDS = 0.1
-"""How exactly SNMP tells times; JMX tells milliseconds."""
+"""The resolution of times in SNMP; that of JMX is a millisecond."""
 
 Name: TypeAlias = tuple[str, str]
-"""Class and what the ledger calls an object."""
+"""The class of an object and its name in the ledger."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """An object as a north shows it.
+    """An object as a front end shows it.
 
     Attributes:
         north: ``SNMP`` or ``JMX``.
-        source: its name.
-        name: class and what the ledger calls it; of others whatever they have there.
+        source: the name of its source.
+        name: its class and its name in the ledger; of objects outside the ledger, the same properties.
         identity: its row in SNMP, its ObjectName in JMX.
         row: its row in either.
-        full_name: what tells it from all others of its class and source.
-        stale: whether nobody vouches for it.
-        created: seconds since 1970; ``None`` where that is not told.
-        published: messages, of a queue, where that is told.
+        full_name: its unique name within its class and source.
+        stale: whether it is shown as stale.
+        created: seconds since 1970; ``None`` where no time is shown.
+        published: the number of messages of a queue, where it is shown.
     """
 
     north: str
@@ -68,12 +68,12 @@ class Shown:
 
 
 def by_snmp(snmp: SnmpCommands) -> list[Shown]:
-    """All objects of the classes that are looked at, but for rows that came or went during the walk.
+    """Return all objects of the compared classes in SNMP, except rows that began or ended during the walk.
 
     Channels of other users are left out: see `OTHER_USERS`.
 
     Raises:
-        SnmpCommandError: nobody answers.
+        SnmpCommandError: no answer arrived.
     """
     sources = {index: cells["agSourceName"] for index, cells in snmp.walk("agSourceTable").items()}
     shown = []
@@ -105,7 +105,7 @@ def by_snmp(snmp: SnmpCommands) -> list[Shown]:
 
 @dataclass(frozen=True, slots=True)
 class JmxAccess:
-    """How a Java client logs in: see `JmxClient.connect`."""
+    """The login of a Java client: see `JmxClient.connect`."""
 
     jar: Path
     address: str
@@ -114,12 +114,12 @@ class JmxAccess:
 
 
 def by_jmx(access: JmxAccess) -> list[Shown]:
-    """All MBeans of the classes that are looked at, but for those that went meanwhile.
+    """Return all MBeans of the compared classes, except those that ended meanwhile.
 
     Channels of other users are left out: see `OTHER_USERS`.
 
     Raises:
-        JmxClientError: nobody answers.
+        JmxClientError: no answer arrived.
     """
     return asyncio.run(_by_jmx(access))
 
@@ -159,12 +159,12 @@ def _bean(class_name: str, name: str, attributes: Mapping[str, ReadAttribute]) -
 
 
 def differences(shown: Iterable[Shown], truth: Truth, heard: Mapping[str, Heard]) -> Iterator[str]:
-    """What a north shows that the ledger contradicts, one line each.
+    """Yield the differences between a front end and the ledger, one line each.
 
     Args:
-        shown: by one north, everything.
-        truth: what the ledger says.
-        heard: by source, what it could know.
+        shown: all objects of one front end.
+        truth: the true state according to the ledger.
+        heard: the times in which each source missed events.
     """
     found: defaultdict[str, dict[Name, Shown]] = defaultdict(dict)
     for one in shown:
@@ -185,7 +185,7 @@ def differences(shown: Iterable[Shown], truth: Truth, heard: Mapping[str, Heard]
 def _wrongs(
     one: Shown | None, lives: list[Life], published: tuple[int, int] | None, heard: Heard
 ) -> Iterator[str]:
-    """What is wrong with the last of an object's lives as it is shown, or not shown."""
+    """Yield the differences between an object, shown or not, and the last of its lives."""
     life = lives[-1]
     if one is None:
         if life.ended is None and life.sure:
@@ -210,7 +210,7 @@ def _wrongs(
 
 
 def _last_lives(lives: list[Life], heard: Heard) -> Iterator[Life]:
-    """The last life, and those before it that may be taken for the same; the last one first."""
+    """Yield the last life, and those before it that may be taken for the same, latest first."""
     yield lives[-1]
     for one, next_one in reversed(list(pairwise(lives))):
         if not heard.may_be_the_same(one, next_one):
@@ -220,17 +220,17 @@ def _last_lives(lives: list[Life], heard: Heard) -> Iterator[Life]:
 
 @dataclass
 class Sightings:
-    """What was shown at several times: identities stay, and none is used for two things."""
+    """Objects shown at several times; their identities stay, and none is used for two objects."""
 
     _first: dict[tuple[str, str, Name], tuple[float, Shown]] = field(default_factory=dict)
     _rows: dict[tuple[str, str, int], str] = field(default_factory=dict)
 
     def note(self, shown: Iterable[Shown], truth: Truth) -> Iterator[str]:
-        """Compare with what was shown before.
+        """Yield the differences from the objects that were shown before.
 
         Args:
-            shown: by one north, now.
-            truth: what the ledger says now.
+            shown: the objects of one front end now.
+            truth: the true state now, according to the ledger.
         """
         now = time.time()
         for one in shown:
@@ -250,9 +250,9 @@ class Sightings:
 
 
 def _is_of_another_life(shown: Shown, life: Life) -> bool:
-    """Whether what is shown as stale is what lived before: a durable subscription catches up in order.
+    """Return whether an object shown as stale is a former life; a durable subscription catches up in order.
 
-    Of what began in a gap no time is known; while it is stale nothing says that it is what lives now.
+    The time of an object that began in a gap is unknown; while it is stale it may be a former life.
     """
     begun = (life.created[0] - DATE_AND_TIME_SECONDS, life.created[1])
     if shown.created is None:

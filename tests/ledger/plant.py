@@ -1,4 +1,4 @@
-"""A broker that is churned, an agent that publishes it, a gateway that reads both, and a killer of all."""
+"""A churned broker, an agent that publishes it, a gateway that reads both, and kills of all of them."""
 
 from __future__ import annotations
 
@@ -39,20 +39,20 @@ from tests.ledger.times import told_time
 from tests.ledger.traps import Receivers, receivers
 
 KEPT, PLAIN, RELAYED = "kept", "plain", "relayed"
-"""The sources: the broker with a durable subscription, and without, and what the agent publishes of it."""
+"""The sources: the broker with a durable subscription, without one, and as published by the agent."""
 
 SOURCES = (KEPT, PLAIN, RELAYED)
 
 AGENT = "relay"
-"""Name of the agent in the configuration."""
+"""The name of the agent in the configuration."""
 
 JMX_USER = "monitor"
 
 STARTED_SECONDS = 480.0
-"""Until all sources are synchronised again, on a busy machine."""
+"""The longest time until all sources are synchronised again, on a busy machine."""
 
 CATCHING_UP_SECONDS = 20.0
-"""A gateway that has not read everything again after that may have no time to: the churn slows down."""
+"""The time after which the churn is slowed down, if a gateway has not read everything again."""
 
 _LAST_LINES = 8
 
@@ -64,7 +64,7 @@ _STATES = """
 
 @dataclass
 class Plant:
-    """Everything; the broker is churned until `rest`."""
+    """The broker, gateway, agent and receivers; the broker is churned until `rest`."""
 
     broker: PrivateBroker
     site: Site
@@ -81,11 +81,11 @@ class Plant:
 
     @property
     def log(self) -> Path:
-        """The event log."""
+        """The folder of the event log."""
         return self.site.folder / "state" / "log"
 
     def reading(self, source: str) -> Reading:
-        """How a source reads the broker, and without what it misses something."""
+        """Return how a source reads the broker, and the victims without which it misses events."""
         gateway = frozenset({"core", "supervisor"})
         if source != RELAYED:
             # Its queue on the broker keeps what a durable subscription does not hear.
@@ -94,7 +94,7 @@ class Plant:
         return Reading(self.log, source, gateway, of)
 
     def process(self, name: str) -> psutil.Process | None:
-        """A process: ``supervisor``, ``core``, ``snmp``, ``jmx``, ``jvm``, ``compactor`` or ``agent``."""
+        """Return the ``supervisor``, ``core``, ``snmp``, ``jmx``, ``jvm``, ``compactor`` or ``agent``."""
         with contextlib.suppress(psutil.Error):
             if name == "agent":
                 return psutil.Process(self.agent.process.pid)
@@ -111,16 +111,16 @@ class Plant:
         return None
 
     def acts(self) -> int:
-        """How many acts the ledger has."""
+        """Return the number of acts in the ledger."""
         return self.ledger.read_bytes().count(b"\n") if self.ledger.exists() else 0
 
     def after(self, acts: int) -> None:
-        """Wait until the churn has done so many more: a slow machine has the same instants as a quick one."""
+        """Wait until the churn has done so many more acts, which makes instants independent of speed."""
         until = self.acts() + acts
         wait_until(lambda: self.acts() >= until, f"{acts} acts are done")
 
     def kill(self, victim: str, acts: int = 0) -> None:
-        """Kill it when it is there and the churn has done so many acts more; start what nobody starts."""
+        """Kill a victim when it runs and after so many more acts; restart it if no supervisor does."""
         if victim == "broker":
             began = time.time()
             self.broker.kill_node()
@@ -158,8 +158,8 @@ class Plant:
     def keep_running(self) -> None:
         """Start the gateway and the agent again where a start gave up, as a service manager would.
 
-        The gateway's does while processes of the one before, which was killed, need more than 10 s to notice
-        that.
+        The gateway's start gives up while processes of the former one, which was killed, need more than 10 s
+        to notice that.
         """
         if self.gateway.process.poll() is not None:
             self.start()
@@ -192,17 +192,17 @@ class Plant:
         self._churn.send_signal(signal.SIGUSR2)
 
     def truth(self) -> Truth:
-        """What the ledger says now."""
+        """Return the true state according to the ledger now."""
         return truth(read_ledger(self.ledger), self.kills)
 
     def rest(self) -> Truth:
-        """Let the churn come to rest; what the ledger says then. What lasts throughout goes on living."""
+        """Let the churn come to rest, and return the true state then; lasting objects stay."""
         self._churn.terminate()
         wait_until(lambda: read_ledger(self.ledger)[-1]["act"] == "rest", "the churn is at rest")
         return self.truth()
 
     def last_lines(self) -> str:
-        """What gateway and agent logged last, and what the log has of each source last."""
+        """Return the last log lines of gateway and agent, and the last state of each source in the log."""
         lines = []
         for command in ("run", "agent"):
             newest = max(self.site.folder.glob(f"{command}-*.log"), key=lambda path: path.stat().st_mtime)
@@ -211,7 +211,7 @@ class Plant:
         return "\n".join(line[:300] for line in lines)
 
     def end(self) -> None:
-        """End the gateway as an operator would, and make Parquet of all of its log."""
+        """End the gateway as an operator would, and compact all of its log to Parquet."""
         assert self.gateway.terminate().code is ExitCode.OK
         compacted = amqp_gateway("log", "compact", "--all", "--config", self.site.configuration)
         assert compacted.code is ExitCode.OK, compacted.errors
@@ -219,7 +219,7 @@ class Plant:
 
 @contextmanager
 def plant(broker: PrivateBroker, folder: Path, seed: int, pace: float = 0.1) -> Iterator[Plant]:
-    """A plant at work, all of whose sources know everything."""
+    """Provide a plant at work, all of whose sources are synchronised."""
     site = new_site(folder)
     community = site.state.secret("community")
     snmp = SnmpCommands.configured(folder / "snmp", f"127.0.0.1:{site.snmp_port}", community)
@@ -254,7 +254,7 @@ def plant(broker: PrivateBroker, folder: Path, seed: int, pace: float = 0.1) -> 
 
 @contextmanager
 def _running(site: Site, *command: str) -> Iterator[RunningCommand]:
-    """A process of this site, with a log of its own."""
+    """Run a process of this site, with a log file of its own."""
     number = len(list(site.folder.glob(f"{command[0]}-*.log")))
     log = site.folder / f"{command[0]}-{number}.log"
     with running(*command, "--config", site.configuration, log=log) as process:
@@ -262,7 +262,7 @@ def _running(site: Site, *command: str) -> Iterator[RunningCommand]:
 
 
 def _reading(broker: PrivateBroker, site: Site) -> dict[str, Any]:
-    """How gateway and agent read the broker, each as a user of its own, and the gateway the agent."""
+    """Return the configuration of sources and agent; each uses a broker user of its own."""
     gateway, agent = Credentials.generate("gateway"), Credentials.generate("agent")
     with broker.http() as client:
         rights = ((gateway, gateway_rights()), (agent, agent_rights()))
@@ -287,12 +287,12 @@ def _reading(broker: PrivateBroker, site: Site) -> dict[str, Any]:
 
 
 def _synchronised(log: Path, since: float = 0.0) -> set[str]:
-    """The sources of which the log says last that they are synchronised, and when: later than that."""
+    """Return the sources whose last state in the log is synchronised and was recorded since that time."""
     return {source for source, state, at in _states(log) if state == "synchronised" and at >= since}
 
 
 def _states(log: Path) -> list[tuple[str, str, float]]:
-    """Each source, its last state in the log, and when that was recorded."""
+    """Return each source, its last state in the log, and the time of that record."""
     with ask(log, _STATES) as answer:
         return [(str(source), str(state), float(str(at))) for source, state, at in answer.rows]
 

@@ -1,6 +1,6 @@
-"""What Spark makes of the log while its driver is killed, held against the ledger.
+"""The tables that Spark makes of the log while its driver is killed, compared with the ledger.
 
-Tables are read by DuckDB, as by whoever knows nothing of Spark.
+Tables are read with DuckDB, that is, without Spark.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tests.ledger.lives import Truth
 from tests.ledger.verdict import CLASSES
 
 FIRST_FILES = 20
-"""So many files of a build are there when the driver is killed: it is in the middle of its tables."""
+"""The number of files of a build after which the driver is killed, in the middle of its tables."""
 
 _SPARK = ("--master=local[1]", "--conf=spark.driver.memory=1g", "--conf=spark.sql.shuffle.partitions=1")
 _BUILD_SECONDS = 400.0
@@ -65,7 +65,7 @@ _LOGGED = """
 
 
 def build(log: Path, output: Path) -> None:
-    """Make tables of a whole log in ``output``: by a driver that is killed in the middle, and another."""
+    """Make tables of a whole log in ``output``, by a driver that is killed in the middle, and another one."""
     with _driver(log, output) as driver:
         wait_until(
             lambda: driver.poll() is not None or _files_below(output) >= FIRST_FILES,
@@ -103,13 +103,13 @@ def _files_below(folder: Path) -> int:
 
 
 def differences(log: Path, output: Path, truth: Truth, sources: tuple[str, ...]) -> Iterator[str]:
-    """What the tables say that the ledger contradicts, or of events the log, one line each.
+    """Yield the differences between the tables and the ledger, or for events the log, one line each.
 
     Args:
-        log: what they were made of, and what is right, as far as the ledger knows.
-        output: where they are.
-        truth: what the ledger says.
-        sources: names of those that read its broker.
+        log: the log of the tables, with the true number of events.
+        output: the folder of the tables.
+        truth: the true state according to the ledger.
+        sources: the names of the sources that read its broker.
     """
     yield from _objects(output, truth, sources)
     published = {
@@ -128,13 +128,13 @@ def differences(log: Path, output: Path, truth: Truth, sources: tuple[str, ...])
 
 
 def report_differences(log: Path, output: Path, truth: Truth, sources: tuple[str, ...]) -> Iterator[str]:
-    """What the report of a whole log says that the ledger, or of objects the tables, contradict.
+    """Yield the differences between the report of a whole log and the ledger, or for objects the tables.
 
     Args:
-        log: what it is made of.
-        output: where the tables of the same log are.
-        truth: what the ledger says.
-        sources: names of those that read its broker, which is one.
+        log: the log of the report.
+        output: the folder of the tables of the same log.
+        truth: the true state according to the ledger.
+        sources: the names of the sources that read its broker, which is one broker.
     """
     period = ("--from=2000-01-01", "--to=2100-01-01", "--top=100000")
     ended = amqp_gateway("analytics", "report", "--json", *_SPARK, f"--log={log}", *period)
@@ -165,7 +165,7 @@ def report_differences(log: Path, output: Path, truth: Truth, sources: tuple[str
 
 
 def _objects(output: Path, truth: Truth, sources: tuple[str, ...]) -> Iterator[str]:
-    """Created = deleted + alive, and what is alive is what the ledger says."""
+    """Yield a line unless created = deleted + alive, and the living objects are those of the ledger."""
     began = {(source, name): (created, deleted) for source, name, created, deleted in _rows(output, _OBJECTS)}
     old = {(source, name): count for source, name, count in _rows(output, _OLD)}
     alive: dict[tuple[str, str], set[str]] = {}

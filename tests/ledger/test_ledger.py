@@ -1,4 +1,4 @@
-"""What log, SNMP, JMX, receivers and tables say of a churned broker after kills, held against the ledger."""
+"""Log, SNMP, JMX, receivers and tables of a churned broker after kills agree with the ledger."""
 
 from __future__ import annotations
 
@@ -27,29 +27,35 @@ from tests.ledger.verdict import heard, violations
 
 VICTIMS = ("core", "supervisor", "snmp", "jmx", "jvm", "compactor", "agent", "broker")
 KILLS = {"3.10": 200, "4.0": 50} if PROVING else {"3.10": len(VICTIMS), "4.0": 2}
-"""By release of the broker."""
+"""The number of kills, by release of the broker."""
 KILLED_TWICE: Mapping[str, tuple[str, ...]] = {"3.10": ("core", "supervisor", "core"), "4.0": ()}
 """Victims that are killed once more, in the first seconds of their restart."""
 JUDGED = SOURCES if PROVING else (KEPT, PLAIN)
-"""Sources that are held against the ledger. What the agent publishes is not in every run yet: events that it
-had under way when broker and core end together may still be outside of a gap."""
+"""Sources that are compared with the ledger.
+
+The agent's source is not in every run yet: events that the agent had under way when broker and core end
+together may still be outside of a gap.
+"""
 SEED = 756
-"""With it the first kills end the agent while the broker recovers, the JVM while the SNMP process does, and
-the supervisor while the core does."""
+"""The seed of the churn and of the choice of victims.
+
+The first kills end the agent while the broker recovers, the JVM while the SNMP process does, and the
+supervisor while the core does.
+"""
 TABLES_OF = frozenset(KILLS) if PROVING else frozenset({"3.10"})
-"""Releases of the broker of which tables are built, by a driver that is killed and another one."""
+"""Releases of the broker for which tables are built, by a driver that is killed and another one."""
 TABLES_LOOKS = (tables.differences, tables.report_differences) if PROVING else (tables.differences,)
-"""The report reads the whole log once more, which takes as long as both drivers."""
+"""The checks of the tables; the report reads the whole log once more, which takes as long as both drivers."""
 SETTLED_SECONDS = 120.0
 LONGEST_WAIT = 200
-"""Acts between two kills: some seconds of a quiet machine."""
+"""The most acts between two kills: some seconds of a quiet machine."""
 CALM = 400
-"""Acts before the first kill, and when everything was read again after the last one: all must be told."""
+"""The acts before the first kill, and after everything was read again at the end; none may be missed."""
 LONGEST_START = 150
-"""The same from the first sign of a process that was started again to its second kill: it may be ready."""
+"""The most acts from the first sign of a restarted process to its second kill; it may be ready by then."""
 
 Look: TypeAlias = Callable[[], Iterable[str]]
-"""Tells what is wrong now, one line each."""
+"""A check that returns one line for each difference."""
 
 
 @pytest.mark.long
@@ -108,13 +114,13 @@ def test_log_and_front_ends_agree_with_the_ledger_over_kills(
 
 
 def _victims(chance: random.Random) -> Iterator[str]:
-    """All of them, in any order, again and again."""
+    """Yield all victims in random order, repeatedly."""
     while True:
         yield from chance.sample(VICTIMS, len(VICTIMS))
 
 
 def _shown(made: Plant, sightings: Sightings, at_rest: Truth | None = None) -> Iterator[str]:
-    """What is wrong with what SNMP and JMX show."""
+    """Yield the differences between SNMP and JMX and the ledger."""
     norths: tuple[Callable[[], list[Shown]], ...] = (lambda: by_snmp(made.snmp), lambda: by_jmx(made.jmx))
     for north in norths:
         shown = [one for one in north() if one.source in JUDGED]
@@ -126,7 +132,7 @@ def _shown(made: Plant, sightings: Sightings, at_rest: Truth | None = None) -> I
 def _until_right(
     made: Plant, looks: Mapping[str, Look], record_property: Callable[[str, object], None]
 ) -> None:
-    """Wait until each look has found nothing once that the ledger contradicts; record how much is left."""
+    """Wait until each check has once found no difference from the ledger; record how many are left."""
     found: dict[str, list[str]] = {what: [] for what in looks}
 
     def right() -> bool:

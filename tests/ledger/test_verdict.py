@@ -1,4 +1,4 @@
-"""The verdict finds what is wrong in a log or a ledger that is right but for one thing."""
+"""The verdict finds the difference in a log or a ledger that is right except for one thing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Records = list[Record]
 
 
 def ledger() -> list[Line]:
-    """A connection whose channel is opened again under its number, and consumes again under its tag."""
+    """Return the lines of a connection whose channel and consumer are opened again under number and tag."""
     connection = {"connection": "led-connection-1"}
     within = {**connection, "channel": CHANNEL, "queue": "counted-0"}
     return [
@@ -46,7 +46,7 @@ def ledger() -> list[Line]:
 
 
 def log() -> Records:
-    """What the log says of that."""
+    """Return the records of the log for that ledger."""
     return [
         *_life(1, "queue", 1, "/|counted-0", 1),
         *_life(2, "connection", 1, f"{CONNECTION}#a", 10, 40, {"providedName": "led-connection-1"}),
@@ -168,7 +168,7 @@ def test_a_ledger_that_was_tampered_with_is_found(what: str) -> None:
 
 
 def _inferred(*seqs: int) -> Records:
-    """A log in which these ends are inferred, 9 s later."""
+    """Return a log in which these ends are inferred, 9 s later."""
     records = log()
     for seq in seqs:
         deleted = next(record.deleted for record in records if record.seq == seq)
@@ -246,7 +246,7 @@ def _found(records: Iterable[Record], lines: list[Line], heard: Heard = EVERYTHI
 
 
 def _line(act: str, began: float, name: str, outcome: str = "done", **facts: str) -> Line:
-    """An act that took 0.1 s."""
+    """Return the line of an act that took 0.1 s."""
     return {"act": act, "from": began, "to": began + 0.1, "outcome": outcome, "name": name, **facts}
 
 
@@ -259,7 +259,7 @@ def _life(
     deleted: float | None = None,
     values: Mapping[str, str] | None = None,
 ) -> Records:
-    """The records of a life, each 0.05 s after the act began."""
+    """Return the records of a life, each 0.05 s after the act began."""
     lifetime = "durable" if class_name in {"queue", "binding"} else "transient"
     begin = Record(
         seq,
@@ -288,7 +288,7 @@ def _without(records: Iterable[Record], *seqs: int) -> Iterable[Record]:
 
 
 def _with(records: Iterable[Record], at: int, row: int | None = None, **changes: Any) -> Records:  # noqa: ANN401
-    """The same, but for the record with this seq."""
+    """Return the records, with changes to the one with this seq."""
     if row is not None:
         of = next(record for record in records if record.seq == at)
         changes["object_id"] = f"g/rabbitmq:{of.class_name}/{row}"

@@ -1,4 +1,4 @@
-"""Whether every event of the log was told to every receiver, once and by its id, or counted as lost to it."""
+"""The check that each receiver got every event of the log once and by its id, or counted as lost."""
 
 from __future__ import annotations
 
@@ -20,28 +20,30 @@ _EVENTS = """
     FROM log WHERE kind = 'event' ORDER BY seq
 """
 _OWN = re.compile(r".*\.s[0-9]+")
-"""Ids of what the SNMP agent tells of itself, which the log does not know."""
+"""The ids of the SNMP agent's own events, which are not in the log."""
 _COUNT = re.compile(r"Gauge32: ([0-9]+) notifications")
 
 
 WRITTEN_SECONDS = 3.0
-"""What the SNMP agent sent so shortly before it ended may be sent again: it keeps a note of it once a second,
-which a busy disk may delay."""
+"""The time before its end within which the SNMP agent's notifications may be sent again.
+
+The agent saves its place once a second, which a busy disk may delay.
+"""
 
 ORPHANED_SECONDS = 10.0
-"""Processes whose supervisor was killed may go on for so long."""
+"""The longest time for which processes may go on after their supervisor was killed."""
 
 PRINTED_SECONDS = 1.0
-"""The daemon prints times in whole seconds."""
+"""The resolution of the daemon's times."""
 
 
 class Receipt(NamedTuple):
     """A notification of one event.
 
     Attributes:
-        event_id: of the event.
-        at: when it was received, seconds since 1970.
-        made_at: the up time of the SNMP agent then.
+        event_id: the id of the event.
+        at: the time of receipt, seconds since 1970.
+        made_at: the up time of the SNMP agent in the notification.
         late: whether it could not be sent at once, or is sent again after a restart.
     """
 
@@ -53,7 +55,7 @@ class Receipt(NamedTuple):
 
 @dataclass(frozen=True)
 class Received:
-    """What a receiver got of events, and how many others it was told that it did not get."""
+    """The notifications of a receiver, and the number of those that were reported to it as suppressed."""
 
     receipts: tuple[Receipt, ...]
     suppressed: int
@@ -61,20 +63,20 @@ class Received:
 
 @dataclass(frozen=True)
 class Receivers:
-    """One of each kind: net-snmp's own daemon."""
+    """One receiver of each kind: net-snmp's own daemon."""
 
     traps: Snmptrapd
     informs: Snmptrapd
 
     def configured(self) -> dict[str, Any]:
-        """The section ``notifications`` of a gateway that tells them everything."""
+        """Return the section ``notifications`` of a gateway that sends them everything."""
         return {
             "traps": {"address": f"127.0.0.1:{self.traps.port}"},
             "informs": {"address": f"127.0.0.1:{self.informs.port}", "kind": "inform"},
         }
 
     def differences(self, log: Path, kills: Iterable[Kill]) -> Iterator[str]:
-        """What a receiver got too little, twice or of nothing that the log has; one line each."""
+        """Yield a line for each event that a receiver missed, got twice, or that is not in the log."""
         with ask(log, _EVENTS) as answer:
             events = [tuple(map(str, row)) for row in answer.rows]
         logged = _Logged(event[0] for event in events)
@@ -105,7 +107,7 @@ class _Logged:
             self._last[boot] = max(self._last.get(boot, 0), int(number))
 
     def unknown(self, ids: Iterable[str]) -> Iterator[str]:
-        """Those that the log lacks, unless a core was killed before their record was on the disk.
+        """Yield the ids that are missing in the log, unless a core was killed before it wrote their records.
 
         Such events are the last ones of a boot, and not of the last boot.
         """
@@ -119,7 +121,7 @@ class _Logged:
 
 
 def _boot(name: str) -> int:
-    """The number of a boot of which this is the begin of all ids."""
+    """Return the number of a boot from the common begin of its ids."""
     return int(name.rpartition(".")[2])
 
 
@@ -132,14 +134,14 @@ def _repeated(receipts: Iterable[Receipt]) -> Iterator[tuple[Receipt, Receipt]]:
 
 
 def _is_unanswered(one: Receipt, again: Receipt) -> bool:
-    """Whether an inform is sent again because the daemon was too slow to answer: it has not changed."""
+    """Return whether an inform is sent again unchanged because the daemon was too slow to answer."""
     return one.made_at == again.made_at and one.late == again.late
 
 
 def _may_repeat(one: Receipt, again: Receipt, kill: Kill) -> bool:
-    """Whether the SNMP agent ended by this kill so soon after it sent something that it is sent again.
+    """Return whether this kill ended the SNMP agent so soon after a notification that it is sent again.
 
-    That may be sent twice: see docs/snmp-notifications.md. Without a core alone nothing is.
+    A repetition is allowed then: see docs/snmp-notifications.md. A kill of the core alone causes none.
     """
     if kill.victim not in {"snmp", "supervisor"}:
         return False
@@ -149,14 +151,14 @@ def _may_repeat(one: Receipt, again: Receipt, kill: Kill) -> bool:
 
 
 def dropped_at(port: int) -> int:
-    """Datagrams that this machine's kernel had no room for, because the receiver was slow."""
+    """Return the number of datagrams that the kernel dropped because the receiver was slow."""
     local = f":{port:04X}"
     rows = [line.split() for line in Path("/proc/net/udp").read_text().splitlines()[1:]]
     return sum(int(row[-1]) for row in rows if row[1].endswith(local))
 
 
 def received_by(receiver: Snmptrapd) -> Received:
-    """What the daemon has written so far, but for what the SNMP agent tells of itself."""
+    """Return the notifications written by the daemon so far, except the SNMP agent's own events."""
     receipts, suppressed = [], 0
     for printed in receiver.printed():
         event_id = printed.values.get("agEventId.0", "").removeprefix("STRING: ")
@@ -173,7 +175,7 @@ def received_by(receiver: Snmptrapd) -> Received:
 
 @contextmanager
 def receivers(folder: Path, community: str) -> Iterator[Receivers]:
-    """Both receivers, which run throughout."""
+    """Provide both receivers, which run throughout."""
     with ExitStack() as stack:
         both = []
         for kind in ("traps", "informs"):

@@ -1,4 +1,4 @@
-"""What the event log says of lives and counters, held against what the ledger says."""
+"""The lives and counters in the event log, compared with the ledger."""
 
 from __future__ import annotations
 
@@ -18,25 +18,31 @@ from tests.ledger.lives import Life, Span, Truth
 from tests.ledger.times import MILLISECONDS, UNDER_WAY_SECONDS, begins_late, told_span, told_time, within
 
 CLOSING_SECONDS = 5.0
-"""The broker reports the end of a connection, and of what ends with it, when it has cleaned up: on a busy
-machine 2.1 s later."""
+"""The longest delay of the event of a connection's end, and of objects that end with it.
+
+The broker reports these after a cleanup, on a busy machine 2.1 s later.
+"""
 
 CLASSES = ("queue", "exchange", "connection", "channel", "consumer", "binding")
-"""Of whose lives the log tells all. No listing that the gateway may read shows users."""
+"""The classes of which the log has all lives; users are in no listing that the gateway may read."""
 
 COUNTED_SECONDS = 10.0
-"""A sample has all that was confirmed so long before: RabbitMQ counts for 5 s before it tells, and then
-gateway and agent ask every second."""
+"""The longest time until a sample has all confirmed messages.
+
+RabbitMQ counts for 5 s before it reports, and then gateway and agent ask every second.
+"""
 
 _CLOSING = frozenset({"connection", "exclusive", "channel", "consumer"})
-"""Kinds of what ends so: the broker answers a client before it has cleaned up."""
+"""Kinds of objects whose end is reported late: the broker answers a client before its cleanup."""
 
 OTHER_USERS = frozenset({"gateway", "agent"})
-"""Users of the broker who are not the churn: a channel of theirs may have the name of one of its channels, if
-it has the same port."""
+"""Users of the broker other than the churn.
+
+A channel of theirs may have the name of one of the churn's channels, if it has the same port.
+"""
 
 NOTICED_SECONDS = 20.0
-"""So long after a gap a listing at the latest shows that what it lacks has ended."""
+"""The longest time after a gap until a listing shows that an object has ended."""
 
 _RECORDS = f"""
     SELECT seq, source, dialect, kind, class, object_id, object_name, epoch(create_ts), epoch(delete_ts),
@@ -58,7 +64,7 @@ _LOST = """
     FROM log WHERE kind = 'event' AND event = 'eventsLost' AND source = $source AND dialect = 'qmf'
     ORDER BY seq
 """
-"""What an agent missed it says by this event: QMF has no other way to say it."""
+"""The query of an agent's gaps, which it reports by this event, because QMF has no gap of its own."""
 
 
 class Record(msgspec.Struct, frozen=True):
@@ -87,7 +93,7 @@ class Record(msgspec.Struct, frozen=True):
 
 
 class Gap(NamedTuple):
-    """A time of which something was missed, as a record tells it; times are seconds since 1970."""
+    """A recorded time in which events were missed; times are seconds since 1970."""
 
     seq: int
     text: str
@@ -97,11 +103,11 @@ class Gap(NamedTuple):
 
 @dataclass
 class Told:
-    """A life as the log tells it.
+    """A life in the log.
 
     Attributes:
         first: the first record of it.
-        created: when it began, as far as it is told.
+        created: the time of its begin, if it is recorded.
         last: the record of its end.
     """
 
@@ -111,18 +117,18 @@ class Told:
 
 
 def violations(log: Path, source: str, truth: Truth) -> list[str]:
-    """What the log says of ``source`` that the ledger contradicts, one line each."""
+    """Return the differences between the log of ``source`` and the ledger, one line each."""
     told = [record for record in _records(log) if record.source == source]
     return contradictions(told, truth, heard(log, source))
 
 
 def contradictions(told: Iterable[Record], truth: Truth, told_to: Heard) -> list[str]:
-    """What the records of one source say that the ledger contradicts, one line each.
+    """Return the differences between the records of one source and the ledger, one line each.
 
     Args:
         told: all records of objects, in their order.
-        truth: what the ledger says.
-        told_to: what the source could know.
+        truth: the true state according to the ledger.
+        told_to: the times in which the source missed events.
     """
     told = list(told)
     reader = _Lives(truth)
@@ -134,23 +140,23 @@ def contradictions(told: Iterable[Record], truth: Truth, told_to: Heard) -> list
 
 
 def heard(log: Path, source: str) -> Heard:
-    """What a source was not told."""
+    """Return the times in which a source missed events."""
     missed = gaps(log, source)
     return Heard(missed, [*missed, *forgotten(log, source)])
 
 
 def gaps(log: Path, source: str) -> list[Span]:
-    """When a source was not heard, as the log says, or its agent did not hear the broker, as that says."""
+    """Return the spans of the gaps of a source, including those of its agent."""
     return [(gap.began, gap.ended) for gap in (*recorded_gaps(log, source), *lost_by_agent(log, source))]
 
 
 def recorded_gaps(log: Path, source: str) -> list[Gap]:
-    """The gaps of a source that the log has, with those of the log itself that concern it."""
+    """Return the gaps of a source in the log, with those of the log itself that concern it."""
     return _gaps(log, source, _GAPS)
 
 
 def lost_by_agent(log: Path, source: str) -> list[Gap]:
-    """When its agent did not hear the broker, as that says."""
+    """Return the gaps that the agent of a source reported."""
     return _gaps(log, source, _LOST)
 
 
@@ -169,7 +175,7 @@ def _records(log: Path) -> list[Record]:
 
 
 class _Lives:
-    """Makes lives of records, and says where these contradict themselves."""
+    """The lives in the records, and the contradictions among the records."""
 
     def __init__(self, truth: Truth) -> None:
         self.told: dict[tuple[str, str], list[Told]] = {}
@@ -219,7 +225,7 @@ class _Lives:
             life.created = life.created if record.created is None else record.created
 
     def _is_of_another(self, record: Record) -> bool:
-        """Whether it is a channel of gateway or agent: its port may have been one of the churn's."""
+        """Return whether it is a channel of gateway or agent, whose port the churn may have used."""
         if record.class_name == "channel":
             user = json.loads(record.values or "{}").get("user")
             if user in OTHER_USERS:
@@ -227,14 +233,14 @@ class _Lives:
         return record.object_id in self._of_others
 
     def _is_of_churn(self, record: Record) -> bool:
-        """Whether only the churn can have made it. The broker has objects of others, too."""
+        """Return whether only the churn can have made the object; the broker has objects of others, too."""
         called = self._called(record)
         if record.class_name in {"channel", "consumer"}:
             return _connection(called) in self._connections
         return called.startswith(PREFIX)
 
     def _called(self, record: Record) -> str:
-        """What the ledger calls it: a connection by its client's name, which its end does not repeat."""
+        """Return the name in the ledger: of a connection its client's name, which its last record lacks."""
         if record.class_name != "connection":
             return record.leaf
         client = json.loads(record.values or "{}").get("providedName")
@@ -244,15 +250,15 @@ class _Lives:
 
 
 def _connection(name: str) -> str:
-    """What RabbitMQ calls the connection of a channel or consumer."""
+    """Return RabbitMQ's name of the connection of a channel or consumer."""
     return name.rpartition(" (")[0].rpartition("|")[2]
 
 
 def _takes_the_place(former: Record, record: Record) -> bool:
-    """Whether it is the first record of another object in the place of one whose end is yet to come.
+    """Return whether it is the first record of another object in place of one whose end follows later.
 
-    A console that reads everything again is shown what there is first, and finds out what has ended when it
-    has read everything: QMF does not say that two objects of one name cannot live at once.
+    A console that reads everything again first receives the existing objects, and detects ended ones when it
+    has read everything: QMF does not exclude that two objects of one name live at once.
     """
     return record.dialect == "qmf" and record.kind == "create" and record.name != former.name
 
@@ -273,7 +279,7 @@ def _compared(what: str, told: list[Told], real: list[Life], heard: Heard) -> It
 
 
 def _is_explained(told: list[Told], real: list[Life], heard: Heard) -> bool:
-    """Whether what is told may be the lives of the ledger but for those that nothing told of."""
+    """Return whether the recorded lives may be those of the ledger, except unrecorded ones."""
     if any(one.first.dialect == "qmf" for one in told):
         return _is_explained_in_any_order(told, real, heard)
 
@@ -296,10 +302,10 @@ def _is_explained(told: list[Told], real: list[Life], heard: Heard) -> bool:
 
 
 def _is_explained_in_any_order(told: list[Told], real: list[Life], heard: Heard) -> bool:
-    """The same where an agent tells lives: see `_takes_the_place`.
+    """Return the same for the lives of an agent, in any order: see `_takes_the_place`.
 
-    A transient object whose creation an agent did not see has the number of another one like that. Where the
-    console missed the end of that, too, both are one life, although it may have been told of one in between.
+    A transient object whose creation an agent did not see has the number of another such object. Where the
+    console missed the end of that, too, both are one life, although another one may be recorded in between.
     """
     explained = {number for number, life in enumerate(real) if not life.sure or heard.may_lack(life)}
     for one in told:
@@ -316,7 +322,7 @@ def _is_explained_in_any_order(told: list[Told], real: list[Life], heard: Heard)
 
 
 def _joined(lives: list[Life], heard: Heard) -> Iterator[list[Life]]:
-    """The first one, and as many after it as may be taken for the same."""
+    """Yield the first life, and with it as many of the next ones as may be taken for the same."""
     for last in range(1, len(lives) + 1):
         yield lives[:last]
         if last < len(lives) and not heard.may_be_the_same(lives[last - 1], lives[last]):
@@ -329,7 +335,7 @@ def _told_life(life: Life) -> str:
 
 
 def _wrongs(told: Told, lives: list[Life], heard: Heard) -> Iterator[str]:
-    """What is wrong with a told life, which is one of the ledger, or several that may be taken for one."""
+    """Yield the differences of a recorded life from one of the ledger, or from several taken for one."""
     creations = [list(wrong_creation(told.created, life, heard)) for life in lives]
     if all(creations):
         yield from creations[-1]
@@ -337,12 +343,12 @@ def _wrongs(told: Told, lives: list[Life], heard: Heard) -> Iterator[str]:
 
 
 def wrong_creation(created: float | None, life: Life, heard: Heard) -> Iterator[str]:
-    """What is wrong with the time of creation that is told, if anything.
+    """Yield the difference of the recorded time of creation from the ledger, if there is one.
 
     Args:
-        created: it, in seconds since 1970; ``None`` where none is told.
-        life: what the ledger says.
-        heard: what the source could know.
+        created: the recorded time, in seconds since 1970; ``None`` where there is none.
+        life: the life in the ledger.
+        heard: the times in which the source missed events.
     """
     if created is None:
         if not heard.begins_untold(life):
@@ -372,9 +378,9 @@ def _wrong_end(told: Told, life: Life, heard: Heard) -> Iterator[str]:
 
 
 def _is_noticed(end: Record, real: Span, missed: list[Span]) -> bool:
-    """Whether an agent may have noticed the end by a listing, after a time in which it could not.
+    """Return whether an agent may have detected the end by a listing, after a gap.
 
-    AM2 has no way to say so, and takes no time of an end for none: such an end has the time of the notice.
+    AM2 cannot mark such an end, and requires a time of each end: it has the time of its detection.
     """
     deleted = end.deleted
     return (
@@ -408,11 +414,11 @@ def _counters(told: Iterable[Record], truth: Truth) -> Iterator[str]:
 
 
 class _Counter:
-    """What the log says of the messages that were published to a queue.
+    """The messages published to a queue, according to the log.
 
     Attributes:
-        gained: all deltas, and the first value where that has none.
-        counted: what the broker had counted when it was seen last before it began again, each time.
+        gained: the sum of all deltas, and the first value where that has none.
+        counted: the sum of the last values before each reset of the broker's counter.
         last: the last value.
     """
 
@@ -421,7 +427,7 @@ class _Counter:
         self._known = False
 
     def read(self, record: Record) -> bool:
-        """Take a record; whether it has a value."""
+        """Read a record, and return whether it has a value."""
         value = json.loads(record.values or "{}").get("messagesPublished")
         delta = json.loads(record.deltas or "{}").get("messagesPublished")
         if value is not None:

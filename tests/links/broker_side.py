@@ -1,4 +1,4 @@
-"""What others do at the broker of a link."""
+"""Operations of other clients at the broker of a link."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from tests.components.rabbitmq import VirtualHost
 
 @asynccontextmanager
 async def client(vhost: VirtualHost) -> AsyncIterator[AbstractChannel]:
-    """Another client's channel."""
+    """Provide the channel of another client."""
     async with await aio_pika.connect(vhost.amqp_url()) as connection:
         yield await connection.channel()
 
 
 async def published(channel: AbstractChannel, send: Send, user_id: str | None = None) -> None:
-    """As an agent would, with a timestamp of one second."""
+    """Publish a message as an agent would, with a timestamp of one second."""
     exchange = await channel.get_exchange(send.exchange)
     timestamp = datetime.fromtimestamp(1, UTC)
     message = aio_pika.Message(
@@ -39,14 +39,14 @@ async def published(channel: AbstractChannel, send: Send, user_id: str | None = 
 
 
 def queues(vhost: VirtualHost) -> set[str]:
-    """Names of all queues there."""
+    """Return the names of all queues of the virtual host."""
     with vhost.http() as http:
         answer = http.get(f"queues/{vhost.path}", params={"columns": "name"}).raise_for_status()
         return {queue["name"] for queue in answer.json()}
 
 
 def close_connection(broker: PrivateBroker, vhost: str, name: str) -> int:
-    """As an operator would in the management pages; how many connections of that name were there."""
+    """Close all connections of a name, as an operator would in the management pages; return their number."""
     with broker.http() as http:
         closed = [
             connection["name"]

@@ -1,4 +1,4 @@
-"""A session that is captured, and what is done with captures in tests."""
+"""A captured session, and operations on captures for tests."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ REQUEST = Send("amq.system", "amq.console", b"<ask/>", "q", message_id="1", mand
 
 
 class AskingSession(ScriptedSession):
-    """Asks when it is connected, and again a second after each answer; repeats what was not sent."""
+    """A session that asks after connecting, and a second after each answer; it repeats unsent messages."""
 
     def __init__(self, question: bytes = b"<ask/>") -> None:
         self.question = question
@@ -79,7 +79,7 @@ class AskingSession(ScriptedSession):
 
 
 class Seen(Witness):
-    """Keeps what a replay tells."""
+    """A witness that keeps the results of a replay."""
 
     def __init__(self) -> None:
         self.observations: list[Observation] = []
@@ -110,7 +110,7 @@ def answer(number: int, body: bytes = b"<answer/>") -> Delivery:
 
 
 def converse(session: CapturedSession, answers: int = 3, body: bytes = b"<answer/>") -> None:
-    """A connection, some answers, each followed by the waking that it led to."""
+    """Let a session have a connection and some answers, each followed by the timer that it requested."""
     session.handle(LinkUp("q"), START)
     for number in range(1, answers + 1):
         session.handle(answer(number, body), START + 2 * number * SECOND)

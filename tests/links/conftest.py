@@ -1,4 +1,4 @@
-"""In every test of a link: no password in anything that it logs."""
+"""A check for every test of a link: no password is logged."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import structlog
 from gateway.demo.broker import PrivateBroker
 
 PASSWORD = "hunter2-hunter2"
-"""Of users that tests make."""
+"""The password of users that tests make."""
 
 
 @pytest.fixture
 def logged() -> Iterator[list[structlog.typing.EventDict | str]]:
-    """What our own loggers were told."""
+    """Provide the entries of our own loggers."""
     with structlog.testing.capture_logs() as entries:
         yield entries  # type: ignore[misc]
 
@@ -27,7 +27,7 @@ def no_password_is_logged(
     logged: list[structlog.typing.EventDict | str],
     caplog: pytest.LogCaptureFixture,
 ) -> Iterator[None]:
-    """The passwords of the test's brokers, and of users that it made, are in no line of any logger."""
+    """Check that no logger has a password of the test's brokers, or of users that the test made."""
     caplog.set_level(logging.INFO)
     passwords = {PASSWORD}
     for fixture in ("rabbitmq", "own_rabbitmq"):

@@ -1,4 +1,4 @@
-"""A ledger in memory, whose disk the test moves."""
+"""A ledger in memory; the test decides what is on the disk."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from contextlib import contextmanager
 
 
 class MemoryLedger:
-    """Everything told is one more position; lasting is what the test says.
+    """A ledger in which each recorded identity is one more position; the test decides which are lasting.
 
     Args:
-        prompt: everything is lasting at once.
-        told: identities told by a former process.
+        prompt: whether everything is lasting at once.
+        told: the identities that a former process recorded.
     """
 
     def __init__(self, *, prompt: bool = True, told: tuple[str, ...] = ()) -> None:
@@ -42,6 +42,6 @@ class MemoryLedger:
             await self._moved.wait()
 
     def sync(self) -> None:
-        """All that was told is on the disk."""
+        """Make all recorded identities lasting."""
         self._lasting_to = self.position
         self._moved.set()

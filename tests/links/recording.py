@@ -1,4 +1,4 @@
-"""A link at work for a test, and the session that writes down all it is told."""
+"""A running link for a test, and a session that records its events."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from tests.components.scripted_session import ScriptedSession
 from tests.components.waiting import eventually
 
 WATCH_SECONDS = 0.2
-"""Between two looks at queue and exchanges: a test should not wait as long as an operator may."""
+"""The seconds between two checks of queue and exchanges: tests should not wait as long as operators may."""
 
 
 class RecordingSession(ScriptedSession):
-    """Says nothing, and writes down what it is told."""
+    """A session that sends nothing, and records its events."""
 
     def __init__(self) -> None:
         self.up: list[str] = []
@@ -64,7 +64,7 @@ class RecordingSession(ScriptedSession):
 
 @dataclass(frozen=True, slots=True)
 class Linked:
-    """A link that runs, and its session."""
+    """A running link, and its session."""
 
     session: RecordingSession
     driver: MessageDriver
@@ -72,7 +72,7 @@ class Linked:
     running: asyncio.Task[None] = field(repr=False)
 
     async def up(self, times: int = 1) -> str:
-        """Wait until the link came up so often; returns the name of its queue then."""
+        """Wait until the link came up so often; return the name of its queue then."""
 
         async def is_up() -> bool:
             assert not self.running.done(), "the link ended"
@@ -82,7 +82,7 @@ class Linked:
         return self.session.up[times - 1]
 
     async def down(self, times: int = 1) -> str:
-        """Wait until the link went down so often; returns what it said then."""
+        """Wait until the link went down so often; return the reason then."""
 
         async def is_down() -> bool:
             assert not self.running.done(), "the link ended"
@@ -92,7 +92,7 @@ class Linked:
         return self.session.down[times - 1]
 
     async def received(self, count: int) -> list[Delivery]:
-        """Wait for so many deliveries."""
+        """Wait for so many deliveries; return all."""
 
         async def arrived() -> bool:
             return len(self.session.deliveries) >= count
@@ -101,7 +101,7 @@ class Linked:
         return self.session.deliveries
 
     def send(self, *sends: Send) -> None:
-        """As the session would."""
+        """Send messages as the session would."""
         self.driver.perform(sends)
 
 
@@ -109,7 +109,7 @@ class Linked:
 async def linked(
     endpoint: AmqpEndpoint, role: AmqpRole, session: RecordingSession | None = None
 ) -> AsyncIterator[Linked]:
-    """A link that runs as long as the context, and ends by cancellation only."""
+    """Provide a running link for the time of the context; it ends by cancellation only."""
     session = session or RecordingSession()
     counters: Counter[str] = Counter()
     clock = SystemClock()
@@ -127,7 +127,7 @@ async def linked(
 def role(
     *exchanges: str, declare: tuple[str, ...] = (), probed: str = "", max_queue_length: int = 20_000
 ) -> AmqpRole:
-    """Everything of ``exchanges``, and from ``amq.direct`` what is addressed to the link's queue."""
+    """Return a role that consumes all of ``exchanges``, and by ``amq.direct`` messages to the own queue."""
     return AmqpRole(
         "test",
         lambda queue: [Binding("amq.direct", queue), *(Binding(exchange, "#") for exchange in exchanges)],
@@ -140,7 +140,7 @@ def role(
 def endpoint_of(
     broker: PrivateBroker, vhost: str = "/", user: str = "", password: str = "", port: int = 0
 ) -> AmqpEndpoint:
-    """Where the administrator, or another user, reaches ``vhost``; ``port`` of what stands in between."""
+    """Return the endpoint of ``vhost`` for the administrator or another user; ``port`` may be a proxy's."""
     return AmqpEndpoint(
         f"amqp://127.0.0.1:{port or broker.ports.amqp}",
         vhost,

@@ -1,4 +1,4 @@
-"""A link at a real RabbitMQ: what it carries, what it leaves behind, what it tells people."""
+"""A link at a real RabbitMQ: the messages it carries, the traces it leaves, and its texts for people."""
 
 from __future__ import annotations
 

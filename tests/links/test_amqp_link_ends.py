@@ -1,4 +1,4 @@
-"""A link at a real RabbitMQ: how it comes back from all that may end it."""
+"""A link at a real RabbitMQ: its recovery from everything that may end it."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ async def test_it_comes_back_when_its_exchange_was_made_again_before_anyone_miss
 async def test_it_ends_in_the_middle_of_deliveries_without_an_error_in_the_brokers_log(
     virtual_host: VirtualHost,
 ) -> None:
-    """Behind the end of a channel nothing is acknowledged any more."""
+    """After the end of a channel nothing is acknowledged any more."""
     endpoint, name = endpoint_of(virtual_host.broker, virtual_host.name), "qpid.management"
     async with client(virtual_host) as channel:
         exchange = await channel.declare_exchange(name, aio_pika.ExchangeType.TOPIC, durable=True)
@@ -243,7 +243,7 @@ async def test_messages_of_a_connection_that_ended_are_not_sent_on_the_next(
 
 
 class FaultySession(RecordingSession):
-    """Fails at the first message that it gets."""
+    """A session that fails at its first message."""
 
     def receive(self, delivery: Delivery, now: int) -> list[Effect]:
         super().receive(delivery, now)
@@ -272,7 +272,7 @@ SLOW_SECONDS = 0.005
 
 
 class SlowSession(RecordingSession):
-    """Takes so long for each message that anybody publishes faster, and the broker's queue fills."""
+    """A session that takes so long for each message that the broker's queue fills."""
 
     def receive(self, delivery: Delivery, now: int) -> list[Effect]:
         time.sleep(SLOW_SECONDS)
@@ -280,7 +280,7 @@ class SlowSession(RecordingSession):
 
 
 async def flood(vhost: VirtualHost, count: int) -> None:
-    """Publish as fast as it goes, without waiting for the broker's word."""
+    """Publish as fast as possible, without waiting for confirms."""
     async with await aio_pika.connect(vhost.amqp_url()) as connection:
         channel = await connection.channel(publisher_confirms=False)
         exchange = await channel.get_exchange("amq.topic", ensure=False)

@@ -1,4 +1,4 @@
-"""The stand-in for OpenAMQ is as strict as the original: what a link does there is proved by that."""
+"""The stand-in for OpenAMQ is as strict as the original, so that it can prove the behaviour of a link."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from tests.links.recording import endpoint_of, linked, role
 
 @contextlib.asynccontextmanager
 async def tls_listener(vhost: VirtualHost, authority: Authority, name: str) -> AsyncIterator[int]:
-    """A port on which the broker speaks TLS, as long as the context, under a certificate for ``name``."""
+    """Provide a port on which the broker accepts TLS, with a certificate for ``name``."""
     port = free_tcp_port()
     own = authority.vouch(name)
     files = {"certfile": own.certificate, "keyfile": own.key, "cacertfile": authority.own.certificate}

@@ -1,4 +1,4 @@
-"""Probes of a binding at a real RabbitMQ, where nothing comes back."""
+"""Probes of a binding at a real RabbitMQ, where they do not come back."""
 
 from __future__ import annotations
 

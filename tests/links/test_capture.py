@@ -1,4 +1,4 @@
-"""What a session is told and says is written down, and can be played to it again."""
+"""The events and effects of a session are captured, and can be replayed to it."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ def test_losses_and_what_was_not_sent_are_replayed_too(tmp_path: Path) -> None:
 
 
 def test_a_session_is_woken_where_the_captured_one_was_not(tmp_path: Path) -> None:
-    """Its code may have changed, and what it says then is a difference."""
+    """The code of the session may have changed; different effects are reported as a difference."""
     path = tmp_path / "shop.jsonl"
     session = CapturedSession(AskingSession(), capture_file(path))
     session.handle(LinkUp("q"), START)
@@ -258,7 +258,7 @@ def test_a_console_of_qmf_says_the_same_again(tmp_path: Path) -> None:
 
 
 async def test_what_a_link_carried_is_replayed(tmp_path: Path) -> None:
-    """Against a broker on a real socket, with the clock of this machine."""
+    """The capture is made with a broker on a real socket, and the clock of this machine."""
     path = tmp_path / "shop.jsonl"
     file, clock = capture_file(path), SystemClock()
     session = AskingSession()
@@ -341,7 +341,7 @@ VALUES = JSON | st.sampled_from(
 @given(st.lists(st.dictionaries(FIELDS, VALUES).map(json.dumps) | st.text(), max_size=5))
 def test_any_lines_are_replayed_or_refused(told: list[str]) -> None:
     class Patient(AskingSession):
-        """Takes anything."""
+        """A session that accepts any event."""
 
         def loss_suspected(self, reason: str, since: int, now: int) -> list[Effect]:
             return self.ask(now + since + len(reason))

@@ -1,4 +1,4 @@
-"""A capture of several files: how they follow each other, and where a replay begins."""
+"""A capture of several files: their sequence, and the position at which a replay begins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A console of QMF, captured over a real RabbitMQ, says and observes the same when it is played alone."""
+"""A console of QMF, captured over a real RabbitMQ, sends and observes the same when it is replayed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What operators ask of a captured session stands in the capture, and is asked again by a replay."""
+"""Operations on a captured session are in the capture, and are repeated by a replay."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ MODIFY = ObjectModify(9, KEY, "a", "0-1", {"limit": 3, "tags": {"a": (1.5, True)
 
 
 class OperatedSession(AskingSession):
-    """Asks what it is asked to ask, and answers at once."""
+    """A session that sends a message for each operation, and answers calls at once."""
 
     def call(self, call: MethodCall, now: int) -> list[Effect]:
         body = repr((call.arguments, now)).encode()
@@ -63,14 +63,14 @@ class OperatedSession(AskingSession):
 
 
 class SettingSession(OperatedSession):
-    """Can set properties, too."""
+    """A session that can also set properties."""
 
     def modify(self, modify: ObjectModify, now: int) -> list[Effect]:
         return [Send("x", "modify", repr((modify.values, now)).encode())]
 
 
 class OperatedStreams(GreetingSession):
-    """The same over byte streams."""
+    """A session with the same operations over byte streams."""
 
     def restore(self, sightings: Iterable[ObjectSeen], now: int) -> list[Effect]:
         return [Write(1, repr((list(sightings), now)).encode())]
@@ -94,14 +94,14 @@ def operated(path: Path) -> None:
 
 
 class ForeseeingSession(SettingSession):
-    """Can say before what it would not send."""
+    """A session whose precheck refuses requests."""
 
     def precheck(self, request: MethodCall | ObjectModify, now: int) -> Answer | None:
         return Answer(request.token, Came.WRONG_VALUE, f"not sent at {now}")
 
 
 class ForeseeingStreams(OperatedStreams):
-    """Likewise."""
+    """A session over byte streams whose precheck refuses requests."""
 
     def precheck(self, request: MethodCall | ObjectModify, now: int) -> Answer | None:
         return Answer(request.token, Came.WRONG_VALUE, f"not sent at {now}")
@@ -163,7 +163,7 @@ def test_a_session_of_which_it_cannot_be_asked_passes_it_over(tmp_path: Path) ->
 
 def test_an_event_that_a_session_does_not_take_is_captured_and_refused(tmp_path: Path) -> None:
     class Deaf(ScriptedSession):
-        """Takes nothing."""
+        """A session that accepts no events."""
 
     session = CapturedSession(Deaf(), capture_file(tmp_path / "shop.jsonl"))
     for event in (NotSent([], "the link went down"), BacklogFollows("", 0), MODIFY):

@@ -1,4 +1,4 @@
-"""Objects that a session knew from before a restart stand in its capture, and a replay knows them, too."""
+"""Objects that a session knew from before a restart are in its capture, and are restored by a replay."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TOLD = (
 
 
 def known_before(*told: str) -> tuple[RelayConfig, list[ObjectSeen]]:
-    """What is known of an application that told this: the config that has its classes, and its objects."""
+    """Return the config with the classes of an application that sent these lines, and its known objects."""
     play = RelayPlay()
     play.logs_in()
     play.says(*told)
@@ -41,7 +41,7 @@ def known_before(*told: str) -> tuple[RelayConfig, list[ObjectSeen]]:
 
 
 def capture(path: Path, config: RelayConfig, known: list[ObjectSeen]) -> None:
-    """Capture a session that knows objects again, and a call for one of them when its application is back."""
+    """Capture a session with restored objects, and a call for one of them after its application is back."""
     session = CapturedSession(RelaySession(config), capture_file(path))
     session.handle(ObjectsRestored(known), START)
     session.handle(Listening(), START + 1)
@@ -70,7 +70,7 @@ def test_what_is_read_back_is_what_was_known(tmp_path: Path) -> None:
     capture(tmp_path / "plant.jsonl", config, known)
 
     class Remembering(GreetingSession):
-        """Keeps what it is to know."""
+        """A session that keeps the restored objects."""
 
         known: tuple[ObjectSeen, ...] = ()
 

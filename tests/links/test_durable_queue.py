@@ -1,4 +1,4 @@
-"""A durable subscription at a real RabbitMQ: what waits for a gateway, and what is told when it is back."""
+"""A durable subscription at a real RabbitMQ: the messages that wait, and the reports after a return."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ QUEUE = "amqp-gateway.console.test"
 
 
 class ResumingSession(RecordingSession):
-    """Writes down too what it is to catch up with, and how much it had heard when it was connected."""
+    """A session that also records its backlogs, and the number of deliveries before it was connected."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -72,7 +72,7 @@ async def subscribed(
     expires: int = 60 * SECOND,
     counts: DurableQueueCounts | None = None,
 ) -> AsyncIterator[tuple[ResumingSession, Linked]]:
-    """A link with a durable subscription that is up."""
+    """Provide a link with a durable subscription that is up."""
     session = ResumingSession()
     of = keeping(ledger, max_length=max_length, expires=expires, counts=counts)
     async with linked(endpoint_of(vhost.broker, vhost.name), of, session) as link:
@@ -81,7 +81,7 @@ async def subscribed(
 
 
 async def say(vhost: VirtualHost, *bodies: str) -> None:
-    """Publish, and wait until the broker has all of it."""
+    """Publish messages, and wait until the broker has confirmed them."""
     async with await aio_pika.connect(vhost.amqp_url()) as connection:
         channel = await connection.channel(publisher_confirms=True)
         exchange = await channel.get_exchange("amq.topic")
@@ -90,7 +90,7 @@ async def say(vhost: VirtualHost, *bodies: str) -> None:
 
 
 async def left(vhost: VirtualHost) -> int | None:
-    """Messages in the queue; ``None`` where there is none."""
+    """Return the number of messages in the queue; ``None`` if there is no queue."""
     async with await aio_pika.connect(vhost.amqp_url()) as connection:
         return await durable_queue(DurableSubscription(QUEUE, 1000, SECOND, MemoryLedger())).waiting(
             connection
@@ -139,7 +139,7 @@ async def test_what_was_sent_meanwhile_is_taken_before_the_session_is_connected(
 
 
 async def test_what_is_not_lasting_comes_again_and_is_reported_once(virtual_host: VirtualHost) -> None:
-    """As after the end of the process: the former connection's messages belong to the next one."""
+    """The end of a connection has the effect of the process's end: its messages belong to the next one."""
     ledger, counts = MemoryLedger(prompt=False), DurableQueueCounts()
     async with subscribed(virtual_host, ledger, counts=counts) as (_, link):
         await say(virtual_host, "lasting")
@@ -207,7 +207,7 @@ async def test_a_queue_that_expired_is_reported(virtual_host: VirtualHost) -> No
         pass
 
     def expired() -> bool:
-        """Asked by HTTP: by AMQP each question would keep it alive for another lease."""
+        """Return whether the queue has expired, by HTTP: requests by AMQP would renew its lease."""
         with virtual_host.http() as client:
             return client.get(f"queues/{virtual_host.path}/{QUEUE}").status_code == httpx.codes.NOT_FOUND
 
@@ -274,7 +274,7 @@ async def declared_before(virtual_host: VirtualHost, **more: str) -> None:
 
 
 async def test_a_classic_queue_that_names_no_type_is_used_as_it_is(virtual_host: VirtualHost) -> None:
-    """Declared by an earlier version of the gateway; RabbitMQ takes a type that is absent for classic."""
+    """An earlier version of the gateway declared it; RabbitMQ takes an absent type for classic."""
     await declared_before(virtual_host)
     counts = DurableQueueCounts()
     async with subscribed(virtual_host, MemoryLedger(), counts=counts) as (session, link):
@@ -359,7 +359,7 @@ async def test_a_queue_that_is_not_bound_any_more_is_reported(virtual_host: Virt
 
 
 async def declare_exchange(vhost: VirtualHost) -> None:
-    """The management exchange."""
+    """Declare the management exchange."""
     async with await aio_pika.connect(vhost.amqp_url()) as connection:
         channel = await connection.channel()
         await channel.declare_exchange("qpid.management", aio_pika.ExchangeType.TOPIC, durable=True)

@@ -1,4 +1,4 @@
-"""How the gateway introduces itself, as a RabbitMQ shows it to its operators."""
+"""The properties of the gateway's connections, as a RabbitMQ shows them to its operators."""
 
 from __future__ import annotations
 

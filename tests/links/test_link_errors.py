@@ -1,4 +1,4 @@
-"""What stands in the way of a link: the kind, and the one line that a person reads."""
+"""Errors of a link: their kind, and the one line for people."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ HEARTBEAT = marshal(Heartbeat(), 0)
 
 @pytest.fixture
 def user(virtual_host: VirtualHost) -> Iterator[MakeUser]:
-    """Makes a user with `PASSWORD` and these permissions in the test's virtual host."""
+    """Provide a function that makes a user with `PASSWORD` and permissions in the test's virtual host."""
     made: list[str] = []
 
     def make(**permissions: str) -> str:
@@ -58,7 +58,7 @@ def user(virtual_host: VirtualHost) -> Iterator[MakeUser]:
 
 
 async def trouble(endpoint: AmqpEndpoint) -> tuple[Trouble, str]:
-    """What opening a connection there leads to."""
+    """Return the kind and the text of the error when a connection is opened."""
     with pytest.raises(LinkError) as raised:
         await open_connection(endpoint, "test")
     text = str(raised.value)
@@ -73,7 +73,7 @@ def nowhere(url: str) -> AmqpEndpoint:
 
 @asynccontextmanager
 async def listener(says: bytes, *, hangs_up: bool = False) -> AsyncIterator[str]:
-    """A TCP server that is no broker; its AMQP URL."""
+    """Provide the AMQP URL of a TCP server that is no broker."""
 
     async def accepted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(says)
@@ -93,7 +93,7 @@ async def listener(says: bytes, *, hangs_up: bool = False) -> AsyncIterator[str]
 
 
 def right_named(virtual_host: VirtualHost, right: str) -> str:
-    """How an error names the missing ``right``: RabbitMQ does since 4.0."""
+    """Return the name of the missing ``right`` in an error: RabbitMQ names it since 4.0."""
     return f"{right} " if version_of(virtual_host.broker) >= (4, 0) else ""
 
 
@@ -144,7 +144,7 @@ async def test_a_limit_of_connections(virtual_host: VirtualHost) -> None:
 
 
 async def test_a_broker_that_is_locked() -> None:
-    """An OpenAMQ refuses whom it has logged in, so that this is no matter of the virtual host."""
+    """OpenAMQ refuses users after their login, so that this is not a matter of the virtual host."""
     async with AmqpPeer(refuses=(403, "Connections not allowed at present")) as peer:
         assert await trouble(nowhere(f"amqp://127.0.0.1:{peer.port}")) == (
             Trouble.FORBIDDEN,

@@ -1,4 +1,4 @@
-"""Which node of a cluster is used: the one that works, and after it the one that failed longest ago."""
+"""The choice of a cluster's node: the one that works, and after it the one that failed longest ago."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A link at a broker that has nothing but AMQP 0-9-1, as OpenAMQ's: one channel, no extensions."""
+"""A link at a broker that has only AMQP 0-9-1, as OpenAMQ: one channel, no extensions."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ CONSOLE = AmqpRole("cml", lambda queue: [Binding("amq.direct", queue), Binding("
 
 
 def endpoint_of(peer: AmqpPeer) -> AmqpEndpoint:
-    """With the heartbeat that such a broker offers."""
+    """Return an endpoint with the heartbeat that such a broker offers."""
     return AmqpEndpoint(f"amqp://127.0.0.1:{peer.port}", "/", "super", SecretStr(PASSWORD), heartbeat=2)
 
 
 def request(reply_to: str, body: bytes, number: int = 1) -> Send:
-    """As a console asks an OpenAMQ."""
+    """Return a request of a console to an OpenAMQ."""
     return Send(
         "amq.system",
         "amq.console",
@@ -104,7 +104,7 @@ async def test_a_request_that_leads_nowhere_comes_back_to_its_session() -> None:
 
 
 async def test_a_broker_that_insists_on_heartbeats_gets_them() -> None:
-    """Its patience is less than ours with it: silence of ours would end the connection first."""
+    """The broker is less patient than the link: without heartbeats it would end the connection first."""
     async with AmqpPeer(silent_seconds=3.0) as peer, linked(endpoint_of(peer), CONSOLE) as link:
         await link.up()
 
@@ -174,7 +174,7 @@ async def test_a_queue_that_was_long_for_a_while_may_have_lost_events() -> None:
 
 
 async def test_an_answer_that_waits_behind_a_flood_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Such a broker has no prefetch: all that it has sent stands before its answer."""
+    """Such a broker has no prefetch: everything that it has sent comes before its answer."""
     patience = 0.5
     monkeypatch.setattr(own_queue, "CONNECT_SECONDS", patience)
     async with AmqpPeer() as peer, linked(endpoint_of(peer), CONSOLE) as link:
@@ -224,7 +224,7 @@ async def test_a_broker_that_reads_no_more_is_given_up(monkeypatch: pytest.Monke
 
 
 async def test_a_durable_subscription_is_refused() -> None:
-    """It would not be bounded, and never expire."""
+    """The queue would have no limit of its length, and never expire."""
     subscription = DurableSubscription("amqp-gateway.console.test", 5000, 3600 * 10**9, MemoryLedger())
     role = replace(CONSOLE, durable=subscription)
     async with AmqpPeer() as peer, linked(endpoint_of(peer), role) as link:

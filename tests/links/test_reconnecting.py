@@ -1,4 +1,4 @@
-"""Trying again: how often, what is told, and that an end that was asked for is an end."""
+"""Reconnecting: its intervals, its reports, and its end on request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is sent once or never, at a real RabbitMQ: late, without a link, and while it takes no messages."""
+"""Messages that are sent once or never, at a real RabbitMQ: late, without a link, and during an alarm."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ async def test_a_broker_that_takes_no_messages_is_not_sent_any(own_rabbitmq: Pri
 
 
 async def test_nothing_is_stuck_in_a_broker_that_takes_no_messages(own_rabbitmq: PrivateBroker) -> None:
-    """A probe goes ahead: the first message after the alarm is refused, at once, and so are all others."""
+    """A probe goes ahead: the first message after the alarm is refused at once, and so are all others."""
 
     async def watermark(share: str) -> None:
         await asyncio.to_thread(own_rabbitmq.rabbitmqctl, "set_vm_memory_high_watermark", share)

@@ -1,4 +1,4 @@
-"""A driver carries out what its session wants, in order, and no more than that."""
+"""A driver carries out the effects of its session, in order, and nothing else."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DOWN = SourceStateSeen(SourceState.DOWN)
 
 @dataclass
 class HeldClock:
-    """Shows what it was set to."""
+    """A clock that shows the time that was set."""
 
     time: int = 0
 
@@ -37,7 +37,7 @@ class HeldClock:
 
 @dataclass
 class ConstantSession(ScriptedSession):
-    """Answers every delivery and every waking with the same effects."""
+    """A session that answers every delivery and every timer with the same effects."""
 
     on_receive: list[Effect] = field(default_factory=list)
     on_tick: list[Effect] = field(default_factory=list)
@@ -58,7 +58,7 @@ class ConstantSession(ScriptedSession):
 
 @dataclass
 class Talk:
-    """A driver with all that surrounds it."""
+    """A driver, and the objects around it."""
 
     session: ConstantSession = field(default_factory=ConstantSession)
     clock: HeldClock = field(default_factory=HeldClock)
@@ -117,7 +117,7 @@ def test_a_session_receives_what_of_it_was_not_sent_if_it_is_sent_once_only() ->
     told: list[object] = []
 
     class ForgivingSession(ScriptedSession):
-        """Answers what was not sent."""
+        """A session that answers unsent messages."""
 
         def not_sent(self, sends: Sequence[Send], reason: str, now: int) -> list[Effect]:
             told.append((list(sends), reason, now))
@@ -232,7 +232,7 @@ def test_a_minute_is_a_minute_of_the_machines_clock() -> None:
 
 
 class FaultySession(ConstantSession):
-    """Has a fault."""
+    """A session that fails at its timer."""
 
     def tick(self, now: int) -> list[Effect]:
         raise LookupError(f"at {now}")

@@ -1,4 +1,4 @@
-"""What sessions note: counted, logged seldom, and as a warning where somebody should look."""
+"""The notes of sessions: they are counted, logged seldom, and as warnings if an operator should act."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MINUTE = 60 * 10**9
 
 
 class HandClock:
-    """Stands until it is moved."""
+    """A clock that shows the time that was set."""
 
     def __init__(self) -> None:
         self.time = MINUTE

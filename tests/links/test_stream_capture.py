@@ -1,4 +1,4 @@
-"""What is said over the connections of a listener is written down, and can be replayed."""
+"""The traffic of a listener's connections is captured, and can be replayed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.links.captures import SECOND, START, AskingSession, capture_file, con
 
 
 class GreetingSession(ScriptedSession):
-    """Greets, repeats, and closes when it hears enough."""
+    """A session that greets, sends octets back, and closes the connection at ``bye``."""
 
     def __init__(self, greeting: bytes = b"hello") -> None:
         self.greeting = greeting

@@ -1,4 +1,4 @@
-"""A listener on real sockets: what it carries, and what strangers cannot do to it."""
+"""A listener on real sockets: its traffic, and its limits for unknown peers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LIMITS = StreamLimits(linger_seconds=1.0)
 
 
 class EchoSession(ScriptedSession):
-    """Says back what it hears, line by line; ``bye`` closes, ``fault`` is one of ours, ``all N`` is much."""
+    """A session that sends octets back; ``bye`` closes, ``fault`` raises an error, ``flood`` sends 10 MB."""
 
     def __init__(self) -> None:
         self.peers: dict[int, Peer] = {}
@@ -74,7 +74,7 @@ class EchoSession(ScriptedSession):
 
 @dataclass(frozen=True, slots=True)
 class Listening:
-    """A listener that runs, and its session."""
+    """A running listener, and its session."""
 
     session: EchoSession
     listener: TcpListener
@@ -85,7 +85,7 @@ class Listening:
     async def client(
         self, context: ssl.SSLContext | None = None
     ) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-        """Somebody who connects."""
+        """Provide the connection of a client."""
         reader, writer = await asyncio.open_connection(
             "127.0.0.1", self.listener.port, ssl=context, server_hostname="127.0.0.1" if context else None
         )
@@ -97,7 +97,7 @@ class Listening:
                 await writer.wait_closed()
 
     async def ended(self, count: int = 1) -> list[tuple[int, str]]:
-        """Wait until so many connections were told to be over."""
+        """Wait until the end of so many connections was reported; return the ends."""
 
         async def told() -> bool:
             return len(self.session.over) >= count
@@ -118,7 +118,7 @@ class Listening:
 async def listening(
     limits: StreamLimits = LIMITS, certificate: ServerCertificate | None = None
 ) -> AsyncIterator[Listening]:
-    """A listener that runs as long as the context."""
+    """Provide a running listener for the time of the context."""
     session = EchoSession()
     conversation = StreamDriver("ami", session, lambda _: None, SystemClock(), Counter())
     listener = TcpListener(conversation, limits=limits, certificate=certificate)
@@ -155,7 +155,7 @@ async def test_connections_are_distinguished() -> None:
 
 
 async def test_who_says_all_and_closes_is_answered() -> None:
-    """As ``printf ... | nc`` does."""
+    """The client behaves as ``printf ... | nc``."""
     async with listening() as here, here.client() as (reader, writer):
         writer.write(b"last words\n")
         writer.write_eof()
@@ -165,7 +165,7 @@ async def test_who_says_all_and_closes_is_answered() -> None:
 
 
 async def test_a_close_says_first_what_is_to_be_said() -> None:
-    """Also to a peer that goes on sending, and would lose it if its octets were refused."""
+    """A peer that goes on sending gets it, too; it would lose it if its octets were refused."""
     async with listening() as here, here.client() as (reader, writer):
         writer.write(b"bye\n" + b"more\n" * 100_000)
         assert (await reader.read()).endswith(b"goodbye\n")
@@ -248,7 +248,7 @@ async def test_what_waits_for_all_is_bounded_too() -> None:
 
 
 async def test_who_does_not_read_for_a_while_is_not_read_from() -> None:
-    """And misses nothing when it reads again."""
+    """The client receives everything when it reads again."""
     limits = replace(LIMITS, unread=1 << 30, unread_by_all=1 << 30)
     async with listening(limits) as here, here.client() as (reader, writer):
         await reader.readline()
@@ -269,7 +269,7 @@ async def test_a_peer_that_resets_is_over() -> None:
 
 
 async def test_a_fault_of_the_session_ends_the_listener() -> None:
-    """A source begins again then; one connection alone would hide it."""
+    """The source begins again then; the end of one connection would hide the fault."""
     async with listening() as here, here.client() as (reader, writer):
         writer.write(b"fault\n")
         assert await reader.read() == b"hello\n"
@@ -386,11 +386,11 @@ async def test_certificates_that_cannot_be_used_are_named(tmp_path: Path) -> Non
 
 
 def certificate_of(authority: Authority, *, clients: bool = False) -> ServerCertificate:
-    """Of a listener."""
+    """Return the certificate of a listener."""
     own = authority.vouch("listener")
     return ServerCertificate(own.certificate, own.key, authority.own.certificate if clients else None)
 
 
 def trusting(authority: Authority) -> ssl.SSLContext:
-    """A client's."""
+    """Return the TLS context of a client that trusts the authority."""
     return ssl.create_default_context(cafile=authority.own.certificate)

@@ -1,4 +1,4 @@
-"""A network between a link and its broker."""
+"""A network path between a link and its broker."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Self
 
 
 class Wire:
-    """A TCP proxy that can stop to forward without closing anything, as a firewall that forgot does."""
+    """A TCP proxy that can stop forwarding without closing anything, as a firewall that lost its state."""
 
     def __init__(self, target: int) -> None:
         self._target = target
@@ -30,7 +30,7 @@ class Wire:
         await self._server.wait_closed()
 
     def cut(self) -> None:
-        """Forward nothing any more."""
+        """Stop forwarding."""
         self._open.clear()
 
     async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

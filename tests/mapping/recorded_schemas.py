@@ -1,4 +1,4 @@
-"""What recorded Qpid brokers and a recorded OpenAMQ tell of their classes, and what mappings have of it."""
+"""The classes of recorded Qpid brokers and of a recorded OpenAMQ, and their elements in mappings."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def recorded(package: str) -> tuple[ClassSchema | EventSchema, ...]:
 
 
 def recorded_class(name: str, package: str, peer: str = QPIDD) -> ClassSchema:
-    """A class as a peer has it."""
+    """Return a class of a peer."""
     told = recorded(package) if package == OPENAMQ else [each.schema for each in definitions(peer)]
     (found,) = (
         each
@@ -55,7 +55,7 @@ def element(schema: ClassSchema, name: str) -> Element:
 
 
 def told_names(schema: ClassSchema | EventSchema) -> Iterator[tuple[str, ValueType]]:
-    """Where each element and argument stands, and its type."""
+    """Yield the place of each element and argument, and its type."""
     if isinstance(schema, EventSchema):
         yield from ((f"events.{schema.key.name}.{one.name}", one.type) for one in schema.arguments)
         return
@@ -70,7 +70,7 @@ def told_names(schema: ClassSchema | EventSchema) -> Iterator[tuple[str, ValueTy
 def mapped_names(
     mapping: Mapping,
 ) -> Iterator[tuple[str, ElementRule | ArgumentRule | MethodArgumentRule]]:
-    """The same of a mapping, with the rules."""
+    """Yield the same of a mapping, with the rules."""
     for class_name, rule in mapping.classes.items():
         place = f"classes.{class_name}"
         yield from ((f"{place}.properties.{name}", one) for name, one in rule.properties.items())
@@ -84,7 +84,7 @@ def mapped_names(
 
 
 def without_a_column(schema: ClassSchema | EventSchema, registry: OidRegistry) -> set[str]:
-    """What a shipped registry has no number for, of a class or event with its mapping laid over."""
+    """Return the names without a number in a shipped registry, of a class or event with its mapping."""
     mapping = MAPPINGS[schema.key.package]
     if isinstance(schema, EventSchema):
         event_entry = registry.find_event(schema.key)

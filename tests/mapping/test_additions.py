@@ -22,7 +22,7 @@ HEAD = "version: 1\npackage: ami-relay\nmodule: PLANT-MIB\nprefix: plant\n"
 
 
 def added(text: str) -> Mapping:
-    """The shipped mapping with this beside it."""
+    """Return the shipped mapping with these additions."""
     return with_additions(SHIPPED, parse_document(HEAD + text, Mapping, Path("plant.yaml")))
 
 

@@ -1,4 +1,4 @@
-"""Shipped mappings, and what a mapping makes of a schema."""
+"""Shipped mappings, and the schemas with mappings."""
 
 import re
 from pathlib import Path

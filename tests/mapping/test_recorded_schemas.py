@@ -1,4 +1,4 @@
-"""The shipped mappings of Qpid brokers and OpenAMQ fit what recorded brokers tell, with nothing left over."""
+"""The shipped mappings of Qpid brokers and OpenAMQ fit the recorded schemas, with nothing left over."""
 
 from __future__ import annotations
 

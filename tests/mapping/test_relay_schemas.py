@@ -1,4 +1,4 @@
-"""What is shipped of what a relay of AMI tells of applications is what its session tells, and no more."""
+"""The shipped mapping of a relay of AMI has exactly the application schemas of its session."""
 
 from __future__ import annotations
 

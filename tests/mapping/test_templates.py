@@ -1,4 +1,4 @@
-"""Templates: which names they ask for, and that nothing but a name is replaced."""
+"""Templates: the names that they need; nothing but a name is replaced."""
 
 from gateway.mapping.rules import filled, names_in
 

@@ -1,1 +1,1 @@
-"""The model: what stands for itself."""
+"""The protocol-neutral model."""

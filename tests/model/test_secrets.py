@@ -1,4 +1,4 @@
-"""What is masked inside texts."""
+"""Secrets inside texts are masked."""
 
 from __future__ import annotations
 

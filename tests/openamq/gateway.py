@@ -1,4 +1,4 @@
-"""A gateway with a source of kind cml, and what operators see of it."""
+"""A gateway with a source of kind cml, and the view of operators."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def gateway_at(
     vhost: str = "/",
     **settings: Any,  # noqa: ANN401  of a configuration
 ) -> Iterator[OpenAmqGateway]:
-    """A gateway that runs; ``settings`` are more of the source's."""
+    """Run a gateway; ``settings`` are further settings of the source."""
     site = new_site(folder)
     amqp = {"url": url, "vhost": vhost, "user": user, "password": site.secret(password)}
     source: Mapping[str, object] = {"kind": "cml", "amqp": amqp, **QUICK, **settings}

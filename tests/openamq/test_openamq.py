@@ -1,4 +1,4 @@
-"""A gateway at an OpenAMQ, as strict on the wire as the original: what is shown, set, called, and lost."""
+"""A gateway at an OpenAMQ, as strict on the wire as the original: its objects, sets, calls, and failures."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_setting_is_set_by_snmp_and_read_back(gateway: OpenAmqGateway, broker:
 
 
 def test_a_setting_that_has_no_effect_is_reported_as_that(gateway: OpenAmqGateway, broker: OpenAmq) -> None:
-    """OpenAMQ says ok whatever it makes of a value."""
+    """OpenAMQ answers ok even if the value has no effect."""
     broker.deaf.add("record_stats")
     ended = gateway.command("set", _SETTINGS, "record_stats=true")
     assert ended.code is ExitCode.NOT_APPLIED

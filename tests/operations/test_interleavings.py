@@ -1,7 +1,7 @@
-"""Whatever comes in whatever order: no call twice, one answer to each, and nothing reported that was not.
+"""The manager under any order of events: no call twice, one answer to each, and no false report.
 
 A boiler stands for the world: a call is carried out by it at any time after it was sent, or never, and may be
-answered before, after, truthfully or not at all; readings tell what it is when they are carried out.
+answered before, after, truthfully or not at all; readings have its state at the time of the reading.
 """
 
 from __future__ import annotations
@@ -203,16 +203,16 @@ class Interleaving(RuleBasedStateMachine):
 
     @property
     def open(self) -> list[MethodCall | ObjectModify | ObjectFetch]:
-        """What was sent and not answered yet."""
+        """The messages that were sent and not answered yet."""
         return [message for message in self.works.sent if message.token not in self.answered]
 
     @property
     def changes(self) -> list[MethodCall | ObjectModify]:
-        """What was sent that changes something."""
+        """The sent messages that change something."""
         return [*self.works.calls, *self.works.modifications]
 
     def carry_out(self, message: MethodCall | ObjectModify | ObjectFetch) -> None:
-        """Do what a call or modification says, once."""
+        """Carry out a call or modification, once."""
         if isinstance(message, ObjectFetch) or message.token in self.done:
             return
         self.done.add(message.token)
@@ -226,7 +226,7 @@ class Interleaving(RuleBasedStateMachine):
             self.limit = message.arguments[0]
 
     def answer(self, message: MethodCall | ObjectModify | ObjectFetch) -> None:
-        """Say what is true."""
+        """Answer truthfully."""
         if isinstance(message, ObjectFetch):
             self.answered[message.token] = Outcome.APPLIED
             self.works.answer(to=message, found=self.seen())
@@ -239,7 +239,7 @@ class Interleaving(RuleBasedStateMachine):
 
 
 def _code(outcome: Outcome) -> int | None:
-    """The status of an answer; an unknown outcome with one would be final."""
+    """Return the status of an answer; an unknown outcome with one would be final."""
     return None if outcome is Outcome.UNKNOWN else 0
 
 

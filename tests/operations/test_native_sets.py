@@ -1,4 +1,4 @@
-"""Sets by a request of the dialect's own: one request for all that it sets, read back like any other."""
+"""Sets by a request of the dialect's own: one request for all elements, read back like any other set."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def works(tmp_path: Path) -> Works:
 
 
 def steps(works: Works) -> list[object]:
-    """What was sent that changes something, in order."""
+    """Return the changes that were sent, in order."""
     return [
         dict(one.values) if isinstance(one, ObjectModify) else one.method
         for one in works.sent

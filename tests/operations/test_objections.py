@@ -1,4 +1,4 @@
-"""What a source would not send, as only its dialect knows, is refused before anything begins."""
+"""A request that a source would not send, as only its dialect knows, is refused before anything begins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may change what: nothing, unless a permission says so."""
+"""The permissions of principals: no change is allowed without one."""
 
 from __future__ import annotations
 

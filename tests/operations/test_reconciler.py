@@ -1,4 +1,4 @@
-"""An unknown outcome, until it is known: by a late answer, by reading, by what is told."""
+"""An unknown outcome, until it is known: by a late answer, by reading, by a report of the source."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_it_was_not_applied_only_when_that_was_seen_for_long(works: Works) -> No
 
 
 def waiting(works: Works, *, changes_wait: bool) -> None:
-    """Changes wait in the source, or do not any more."""
+    """Let changes wait in the source, or wait no more."""
     detail = "2 of 3 nodes do not run" if changes_wait else ""
     works.tell(SourceStateSeen(SourceState.SYNCHRONISED, detail, changes_wait))
 

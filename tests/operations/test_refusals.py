@@ -1,4 +1,4 @@
-"""What is known here and speaks against an operation: said at once, told once, and nothing is sent."""
+"""Reasons against an operation that are known here: reported once, at once, and nothing is sent."""
 
 from __future__ import annotations
 

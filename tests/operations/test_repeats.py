@@ -1,4 +1,4 @@
-"""A request that comes again under its reference is carried out once, and told the same."""
+"""A request that is repeated under its reference is carried out once, and gets the same answer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ELSEWHERE = Permission(frozenset({str(OTHER)}), invoke=("purge",))
 
 
 class Asker(Works):
-    """A manager, and a north that names what it asks for."""
+    """A manager, and a north that gives references to its requests."""
 
     def ask_as(
         self,
@@ -28,7 +28,7 @@ class Asker(Works):
         *,
         check_only: bool = False,
     ) -> int:
-        """Ask for a call; the number of the request."""
+        """Ask for a call; return the number of the request."""
         self._requests += 1
         number = self._requests
         action = InvokeMethod(method)
@@ -39,7 +39,7 @@ class Asker(Works):
         return number
 
     def id_of(self, request: int) -> str:
-        """Of the operation that a request was answered with."""
+        """Return the id of the operation in the answer to a request."""
         return self.answers[request].operation_id
 
 

@@ -1,4 +1,4 @@
-"""A set: read, compared, called, read back; what is found counts."""
+"""A set: read, compared, called, read back; the value that is read back counts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Boilers with everything that can be set or called, and a manager for them: told, asked and answered.
+"""Boilers with everything that can be set or called, and a manager for them: observed, asked and answered.
 
 Limit, label, mode and code are set by methods; speed, tag and seal by a request of the dialect's own,
 and only where the source has one.
@@ -129,13 +129,13 @@ def boiler(
     sampled: int = NOW,
     deleted: int = 0,
 ) -> ObjectSeen:
-    """A boiler told whole; its native id is made of its name."""
+    """Return a whole boiler; its native id is made of its name."""
     values = (name, limit, label, mode, None, None, speed, tag, None)
     return ObjectSeen(BOILER.key, AGENT, f"id-{name}", sampled, 0, deleted, values, (70,))
 
 
 class Works:
-    """A core's inventory and manager with one source, and everything that they wanted done."""
+    """A core's inventory and manager with one source, and all effects that they wanted."""
 
     def __init__(
         self,
@@ -173,11 +173,11 @@ class Works:
     # ---- what happens south ---------------------------------------------------------------------------
 
     def tell(self, *observations: Observation) -> None:
-        """One message body."""
+        """Observe the contents of one message body."""
         self.inventory.observed(self.source, observations, self.now)
 
     def synchronise(self, *objects: ObjectSeen, restarted: bool = False) -> None:
-        """A whole resync."""
+        """Observe a whole resync."""
         self.tell(
             SourceStateSeen(SourceState.SYNCHRONISING),
             ClassLearned(self._schema),
@@ -197,7 +197,7 @@ class Works:
         outputs: tuple[Value | None, ...] = (),
         found: ObjectSeen | None = None,
     ) -> None:
-        """An answer to what was sent last, behind what it led to being observed."""
+        """Answer the message that was sent last, behind the observations that it led to."""
         if found is not None:
             self.tell(found)
         message = to or self.sent[-1]
@@ -217,7 +217,7 @@ class Works:
         source: int = 1,
         refusal: FrontEndRefusal | None = None,
     ) -> int:
-        """A request; its number."""
+        """Submit a request; return its number."""
         self._requests += 1
         number = self._requests
         request = OperationRequest(
@@ -227,7 +227,7 @@ class Works:
         return number
 
     def ask_of_snmp(self, action: Action, principal: Principal = OPERATOR) -> int:
-        """A request of a front end that records itself what fails its check."""
+        """Submit a request of a front end that records itself the requests that fail its check."""
         self._requests += 1
         request = OperationRequest(
             self._requests, principal, 1, BOILER_CLASS, 1, action, DEADLINE, reports_failed_check=True
@@ -248,11 +248,11 @@ class Works:
         return self.ask(ReadFresh(), row=row)
 
     def check(self, action: Action, principal: Principal = OPERATOR) -> OperationAnswer:
-        """What can be known here of a request."""
+        """Return the answer to a request that is only checked."""
         return self.answers[self.ask(action, principal=principal, check_only=True)]
 
     def _objection(self, message: MethodCall | ObjectModify) -> Answer | None:
-        """What the source says that it would not send: a method by its name, an element by its value."""
+        """Return the source's objection to a message: a method by its name, an element by its value."""
         named = [message.method] if isinstance(message, MethodCall) else [*message.values.values()]
         self.examined.append(named[0] if isinstance(message, MethodCall) else dict(message.values))
         return next((self.objections[one] for one in named if one in self.objections), None)
@@ -260,7 +260,7 @@ class Works:
     # ---- time -----------------------------------------------------------------------------------------
 
     def wait(self, nanoseconds: int) -> None:
-        """Time passes, and whoever wanted to be woken is."""
+        """Let time pass; call the manager when it wants to be woken."""
         until = self.now + nanoseconds
         while (wake_at := self.manager.wake_at) is not None and wake_at <= until:
             self.now = max(self.now, wake_at)
@@ -285,7 +285,7 @@ class Works:
                     to(answer)
 
     def recorded(self, number: int, trouble: str = "") -> None:
-        """The log has the begin of an operation."""
+        """Note that the log has the begin of an operation."""
         self.perform(self.manager.recorded(number, self.now, trouble))
 
     @property
@@ -300,11 +300,11 @@ class Works:
 
     @property
     def record(self) -> OperationRecord:
-        """What was told last of an operation."""
+        """The last record of an operation."""
         return self.told[-1]
 
     def value(self, name: str, row: int = 1) -> FeedValue | None:
-        """As the inventory has it."""
+        """Return the value of an element in the inventory."""
         entry = self.source.by_row(BOILER_CLASS, row)
         assert entry is not None
         return entry.record.values.get(BOILER.positions[name])

@@ -1,1 +1,1 @@
-"""What becomes of operations on a real RabbitMQ, as SNMP, JMX, the command line and the log tell it."""
+"""Outcomes of operations on a real RabbitMQ, in SNMP, JMX, the command line and the log."""

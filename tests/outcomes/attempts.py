@@ -1,4 +1,4 @@
-"""One change tried by every way north, and what each of them was told of it."""
+"""Attempts of one change by every front end, with the result of each."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from tests.outcomes.targets import ORDERS, SHOP, Target
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What came of an attempt.
+    """The results of an attempt.
 
     Attributes:
-        code: of the command.
-        status: of the SET, by its name; empty for no error. Of a call, the command table's outcome.
+        code: the exit code of the command.
+        status: name of the SET's error status; empty for no error. Of a call, the command table's outcome.
         exceptions: the classes that the Java client got, the outermost first; empty where it got none.
         logged: outcomes of the attempts in the event log, in order.
     """
@@ -33,21 +33,21 @@ class Told:
 
 
 JavaClient: TypeAlias = Any
-"""Lives in Java (``tests/jmx_java/java/Client.java``)."""
+"""A client in Java (``tests/jmx_java/java/Client.java``)."""
 
 Around: TypeAlias = Callable[[], AbstractContextManager[object]]
-"""What goes on during an attempt by one of the ways."""
+"""A context in which an attempt by one of the front ends takes place."""
 
 Objects: TypeAlias = Target | tuple[Target, Target, Target]
-"""An object, or one for each way: at the command line, by SNMP, by JMX."""
+"""An object, or one for each front end: the command line, SNMP, JMX."""
 
 
 class Attempts:
-    """Tries the same thing at the command line, by SNMP and by JMX, one after the other.
+    """Attempts of the same change at the command line, by SNMP and by JMX, one after the other.
 
     Args:
-        there: everything running.
-        manager: sends SNMP.
+        there: the running scene.
+        manager: the SNMP manager.
         java: a client that has logged in (``tests/jmx_java/java/Client.java``).
     """
 
@@ -65,7 +65,7 @@ class Attempts:
         logged: int = 3,
         around: Around = nullcontext,
     ) -> Told:
-        """Set an element; so many of the attempts have a record with an outcome."""
+        """Set an element by each front end; ``logged`` is the number of attempts with a recorded outcome."""
         typed, shown, bean = of if isinstance(of, tuple) else (of,) * 3
         mark = self.mark()
         with around():
@@ -85,7 +85,7 @@ class Attempts:
         java: tuple[object, ...] | None = None,
         logged: int = 3,
     ) -> Told:
-        """Call a method with arguments by name; Java names all, in order, if other ones than these."""
+        """Call a method with arguments by name; ``java`` has all arguments for Java, if they differ."""
         typed, shown, bean = of if isinstance(of, tuple) else (of,) * 3
         given, row = dict(arguments or {}), self._manager.row_of(shown)
         mark = self.mark()
@@ -103,7 +103,7 @@ class Attempts:
         return Told(done.code, outcome, classes(failure), self.outcomes(mark, logged))
 
     def mark(self) -> int:
-        """The last record of the log, as soon as it has all operations that SNMP tells of."""
+        """Return the last seq of the log, as soon as it has all operations that SNMP shows."""
         (told,) = self._manager.values("agOperationsLast").values()
         found: list[dict[str, Any]] = []
         sql = (
@@ -119,11 +119,11 @@ class Attempts:
         return int(found[0]["seq"])
 
     def outcomes(self, mark: int, count: int) -> tuple[str, ...]:
-        """Of the operations that ended behind a mark, in order, as soon as there are so many."""
+        """Return the outcomes of operations that ended behind a mark, in order, once there are so many."""
         return tuple(str(record["outcome"]) for record in self.records(mark, count))
 
     def records(self, mark: int, count: int, state: str = "ended") -> list[dict[str, Any]]:
-        """Of operations, behind a mark and in that state, as soon as there are so many."""
+        """Return the records of operations in a state behind a mark, as soon as there are so many."""
         found: list[dict[str, Any]] = []
         sql = (
             "SELECT operation_id, principal, outcome, text, found FROM log "
@@ -139,5 +139,5 @@ class Attempts:
 
 
 def classes(failure: str) -> tuple[str, ...]:
-    """Of the exceptions that a Java client got."""
+    """Return the classes of the exceptions that a Java client got."""
     return tuple(line.partition(":")[0].rpartition(".")[2] for line in failure.splitlines() if line)

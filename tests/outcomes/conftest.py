@@ -1,4 +1,4 @@
-"""One scene for all tests of this folder, which share a worker; each leaves it as it found it."""
+"""One scene for all tests of this folder, which share a worker; each test restores its state."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from tests.outcomes.scene import Scene, scene
 
 @pytest.fixture(scope="session")
 def there(tmp_path_factory: pytest.TempPathFactory, rabbitmq_settings: BrokerSettings) -> Iterator[Scene]:
-    """See `tests.outcomes.scene`."""
+    """Provide the scene; see `tests.outcomes.scene`."""
     with scene(tmp_path_factory.mktemp("outcomes"), rabbitmq_settings) as running:
         yield running
 
 
 @pytest.fixture(scope="session")
 def java_machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JavaClient]:
-    """The Java class of clients (``tests/jmx_java/java/Client.java``)."""
+    """Provide the Java class of clients (``tests/jmx_java/java/Client.java``)."""
     with client_machine(tmp_path_factory.mktemp("outcomes-client")) as client:
         yield client
 
 
 @pytest.fixture(scope="session")
 def java(there: Scene, java_machine: JavaClient) -> Iterator[JavaClient]:
-    """A Java client that has logged in as the operator."""
+    """Provide a Java client that has logged in as the operator."""
     connected = java_machine.connect(there.jmx_port, OPERATOR, there.site.state.secret(f"jmx-{OPERATOR}"))
     yield connected
     connected.close()
@@ -39,11 +39,11 @@ def java(there: Scene, java_machine: JavaClient) -> Iterator[JavaClient]:
 
 @pytest.fixture
 def manager(there: Scene, tmp_path: Path) -> Manager:
-    """With net-snmp's commands."""
+    """Return a manager with net-snmp's commands."""
     return Manager(there, tmp_path)
 
 
 @pytest.fixture
 def attempts(there: Scene, manager: Manager, java: JavaClient) -> Attempts:
-    """By the operator."""
+    """Return the attempts of the operator."""
     return Attempts(there, manager, java)

@@ -1,4 +1,4 @@
-"""What happens to the broker while somebody changes it, each until a block ends."""
+"""Faults of the broker during a change, each until the end of a block."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.outcomes.scene import Scene
 
 @contextmanager
 def standing_still(there: Scene) -> Iterator[None]:
-    """The broker does nothing, and holds its connections."""
+    """Stop the broker; its connections stay open."""
     _stop(there)
     try:
         yield
@@ -24,7 +24,7 @@ def standing_still(there: Scene) -> Iterator[None]:
 
 @contextmanager
 def no_change_arriving(there: Scene) -> Iterator[None]:
-    """No change reaches the broker, which answers whoever reads it: its source is not called down."""
+    """Block all changes to the broker, which still answers readers, so that its source does not go down."""
     released = threading.Event()
     with there.relay.stepping_in(before=released.wait):
         try:
@@ -35,7 +35,7 @@ def no_change_arriving(there: Scene) -> Iterator[None]:
 
 @contextmanager
 def standing_still_at_the_change(there: Scene) -> Iterator[None]:
-    """The same, from when the distant source's change is on its way to it."""
+    """Stop the broker as soon as the distant source's change is on its way to it."""
     with there.relay.stepping_in(before=lambda: _stop(there)):
         try:
             yield
@@ -45,7 +45,7 @@ def standing_still_at_the_change(there: Scene) -> Iterator[None]:
 
 @contextmanager
 def without_rights(there: Scene) -> Iterator[None]:
-    """The writing account is no administrator."""
+    """Revoke the administrator's rights of the writing account."""
     there.tag_writer("")
     try:
         yield
@@ -55,7 +55,7 @@ def without_rights(there: Scene) -> Iterator[None]:
 
 @contextmanager
 def losing_rights_at_the_change(there: Scene) -> Iterator[None]:
-    """The same, from when the distant source's change is on its way to the broker."""
+    """Revoke the writing account's rights once the distant source's change is on its way to the broker."""
     with there.relay.stepping_in(before=lambda: there.tag_writer("")):
         try:
             yield
@@ -64,7 +64,7 @@ def losing_rights_at_the_change(there: Scene) -> Iterator[None]:
 
 
 def go_on(there: Scene) -> None:
-    """The end of a standstill, which may have ended before."""
+    """Resume the broker, if it is stopped."""
     os.kill(_process(there), signal.SIGCONT)
 
 

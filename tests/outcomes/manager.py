@@ -16,13 +16,13 @@ MODULES: Final = ("AMQP-GATEWAY-MIB", "AMQP-GATEWAY-RABBITMQ-MIB")
 
 
 class Manager:
-    """See the module; net-snmp keeps its files in ``folder``.
+    """A manager with net-snmp's commands and the community of a writer.
 
     Args:
-        there: everything running.
-        folder: of its own.
-        writer: whose community it has.
-        version: of SNMP, as net-snmp writes it.
+        there: the running scene.
+        folder: a folder of its own for net-snmp's files.
+        writer: the writer whose community it has.
+        version: the version of SNMP in net-snmp's notation.
     """
 
     def __init__(self, there: Scene, folder: Path, writer: str = OPERATOR, version: str = "2c") -> None:
@@ -32,7 +32,7 @@ class Manager:
         self._version = version
 
     def run(self, command: str, *words: str, form: str = "-OS") -> list[str]:
-        """The lines that it prints, names and values in that form."""
+        """Return the lines that a command prints, with names and values in that form."""
         words = (
             *(f"-v{self._version}", "-c", self._community, "-t", "20", "-r", "3"),
             *(form, "-Ir", f"127.0.0.1:{self._port}", *words),
@@ -40,18 +40,18 @@ class Manager:
         return self.net_snmp(command, *words)
 
     def net_snmp(self, command: str, *words: str) -> list[str]:
-        """The lines that a command with our MIB modules prints."""
+        """Return the lines that a command with our MIB modules prints."""
         done = printed(self._folder, command, *with_modules(MODULES), *words)
         return [*done.stdout.splitlines(), *done.stderr.splitlines()]
 
     def values(self, name: str) -> dict[str, str]:
-        """What is below a name: values by name, without modules."""
+        """Return the values below a name, by name without modules."""
         lines = self.run("snmpwalk", name)
         pairs = (line.split("::", 1)[-1].split(" = ", 1) for line in lines)
         return {pair[0]: pair[1].split(": ", 1)[-1] for pair in pairs if len(pair) == 2}
 
     def index_of(self, target: Target) -> str:
-        """Source and row of an object, by its leaf name."""
+        """Return the source and row of an object, found by its leaf name."""
         (source,) = [
             name.partition(".")[2]
             for name, value in self.values("agSourceName").items()
@@ -62,26 +62,26 @@ class Manager:
         return instance.partition(".")[2]
 
     def row_of(self, target: Target) -> str:
-        """The instance that stands for an object."""
+        """Return the instance that represents an object."""
         return f"AMQP-GATEWAY-RABBITMQ-MIB::{target.column('rowName')}.{self.index_of(target)}"
 
     def set(self, target: Target, element: str, value: int | str) -> str:
-        """Set a column of an object, also to impossible values; the error status, empty for none."""
+        """Set a column of an object, also to invalid values, and return the error status, empty for none."""
         return self.set_instance(f"{target.column(element)}.{self.index_of(target)}", value)
 
     def set_instance(self, name: str, value: int | str) -> str:
-        """Set a variable to a number or text; the error status, empty for none."""
+        """Set a variable to a number or text, and return the error status, empty for none."""
         return self.status(name, "i" if isinstance(value, int) else "s", str(value))
 
     def status(self, *words: str) -> str:
-        """The error status of a SET of these names, types and values; empty for none."""
+        """Return the error status of a SET of these names, types and values; empty for none."""
         told = self.run("snmpset", *words)
         reasons = [line.partition(": ")[2] for line in told if line.startswith("Reason: ")]
         assert reasons or any(" = " in line for line in told), told
         return reasons[0].partition(" ")[0].strip("()") if reasons else ""
 
     def submit(self, name: str, target: str, method: str, arguments: Mapping[str, str] | None = None) -> None:
-        """Have a method called, and do not wait for its end."""
+        """Submit the call of a method, and do not wait for its end."""
         command = f'"{OPERATOR}"."{name}"'
         words = [
             *(f"agCommandTarget.{command}", "o", target),
@@ -93,20 +93,20 @@ class Manager:
         assert self.status(*words) == ""
 
     def command(self, name: str) -> dict[str, str]:
-        """The columns of a command."""
+        """Return the columns of a command."""
         told = self.values("agCommandEntry").items()
         return {n.split(".")[0]: value for n, value in told if n.endswith(f'"{OPERATOR}"."{name}"')}
 
     def call(
         self, name: str, target: str, method: str, arguments: Mapping[str, str] | None = None
     ) -> dict[str, str]:
-        """Call a method in one SET; the command's columns when it has ended."""
+        """Call a method in one SET, and return the command's columns when it has ended."""
         self.submit(name, target, method, arguments)
         wait_until(lambda: self.command(name)["agCommandState"] == "ended(3)", "the end of the command")
         return self.command(name)
 
     def operation(self, operation_id: str) -> dict[str, str]:
-        """The row of an operation in the table of the last ones, by column."""
+        """Return the row of an operation in the table of the last ones, by column."""
         ids = self.values("agOperationId")
         (index,) = [name.partition(".")[2] for name, value in ids.items() if value == operation_id]
         wanted = ("agOperationState", "agOperationOutcome", "agOperationText", "agOperationPrincipal")

@@ -1,4 +1,4 @@
-"""A way to a management API on which a test can step in between the steps of an operation."""
+"""A relay to a management API in which a test can intervene between the steps of an operation."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ _CHANGES: Final = (b"PUT", b"POST", b"DELETE")
 
 
 class Relay:
-    """Carries connections to a port on loopback; used as a context manager.
+    """A relay of connections to a port on loopback; used as a context manager.
 
-    The gateway makes each change on a connection of its own, so the first octets of a connection say whether
+    The gateway makes each change on a connection of its own, so the first octets of a connection show whether
     it carries one.
 
     Args:
-        target: the port that it leads to.
+        target: the port that it connects to.
 
     Attributes:
-        port: where it is entered, on 127.0.0.1.
+        port: the port on 127.0.0.1 at which it accepts connections.
     """
 
     def __init__(self, target: int) -> None:
@@ -44,7 +44,7 @@ class Relay:
     def stepping_in(
         self, before: Callable[[], object] | None = None, behind: Callable[[], object] | None = None
     ) -> Iterator[None]:
-        """Until the block ends: do something before each change is passed on, or before its answer is."""
+        """Within the block, call ``before`` before each change is forwarded, ``behind`` before its answer."""
         self._before, self._behind = before or _nothing, behind or _nothing
         try:
             yield

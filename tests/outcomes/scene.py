@@ -22,7 +22,7 @@ from tests.outcomes.targets import DISTANT, ORDERS, QUEUE, SOURCE, VHOST, doomed
 
 READER, WRITER = "gateway", "gateway-writer"
 TRAINEE: Final = "trainee"
-"""Who may send SET, and whom no rule allows anything."""
+"""A user who may send SET, and whom no rule permits any change."""
 POLICY: Final = "limits"
 SHOVEL: Final = "moves"
 _SHOVEL: Final = {
@@ -37,15 +37,15 @@ _PLUGINS: Final = ("rabbitmq_shovel", "rabbitmq_shovel_management")
 
 @dataclass(frozen=True, slots=True)
 class Scene(OperatedGateway):
-    """Everything running.
+    """The running broker, relay and gateway.
 
     Attributes:
-        broker: with the virtual host `VHOST` and the queue `QUEUE` in it.
-        passwords: of `READER` and `WRITER`.
-        relay: the way of the source `DISTANT` to the broker.
+        broker: the broker, with the virtual host `VHOST` and the queue `QUEUE` in it.
+        passwords: the passwords of `READER` and `WRITER`.
+        relay: the relay from the source `DISTANT` to the broker.
         site: the gateway's folder.
         gateway: the running command.
-        jmx_port: of the loopback.
+        jmx_port: the port of JMX on loopback.
     """
 
     broker: PrivateBroker
@@ -56,7 +56,7 @@ class Scene(OperatedGateway):
     jmx_port: int
 
     def logged(self, operation_id: str, *, state: str = "ended") -> dict[str, Any]:
-        """The record of an operation in the event log that has an outcome, as soon as there is one."""
+        """Return the record of an operation with an outcome in the event log, as soon as there is one."""
         found: list[dict[str, Any]] = []
 
         def is_told() -> bool:
@@ -71,30 +71,30 @@ class Scene(OperatedGateway):
         return found[-1]
 
     def limits(self) -> dict[str, int]:
-        """Of the virtual host, as RabbitMQ's own command tells them."""
+        """Return the limits of the virtual host according to RabbitMQ's own command."""
         told = json.loads(self.broker.rabbitmqctl("list_vhost_limits", "-p", VHOST, "--formatter", "json"))
         return dict(json.loads(told["value"])) if told else {}  # a list where there are none
 
     def limit_behind_its_back(self, connections: int | None) -> None:
-        """Limit the connections of the virtual host, or do not any more, as somebody else would."""
+        """Set or clear the limit of connections of the virtual host, as another user would."""
         with self.broker.http() as http:
             path = f"vhost-limits/{VHOST}/max-connections"
             answer = http.delete(path) if connections is None else http.put(path, json={"value": connections})
             answer.raise_for_status()
 
     def tag_writer(self, tags: str) -> None:
-        """Give the writing account these tags instead of those that it has."""
+        """Replace the tags of the writing account."""
         with self.broker.http() as http:
             changed = {"password": self.passwords[WRITER], "tags": tags}
             http.put(f"users/{WRITER}", json=changed).raise_for_status()
 
     def depth(self) -> int:
-        """Messages in the queue, as RabbitMQ's own command tells them."""
+        """Return the number of messages in the queue according to RabbitMQ's own command."""
         told = self.broker.rabbitmqctl("list_queues", "-p", VHOST, "name", "messages", "--formatter", "json")
         return {row["name"]: int(row["messages"]) for row in json.loads(told)}[QUEUE]
 
     def fill(self, messages: int) -> None:
-        """Have so many messages in the queue, whatever a test before has left there."""
+        """Replace the messages in the queue by so many new ones."""
         self.broker.rabbitmqctl("purge_queue", "-p", VHOST, QUEUE)
         with self.broker.http() as http:
             for _ in range(messages):
@@ -103,13 +103,13 @@ class Scene(OperatedGateway):
         wait_until(lambda: self.depth() == messages, "all messages are in the queue")
 
     def well_again(self) -> None:
-        """Wait until all sources are synchronised, as behind a start or standstill they are not at once."""
+        """Wait until all sources are synchronised, as is necessary after a start or standstill."""
         self.are_all("synchronised")
 
 
 @contextmanager
 def scene(folder: Path, settings: BrokerSettings) -> Iterator[Scene]:
-    """A gateway in which the operator may do everything that the tests try; all ends with the block."""
+    """Provide a gateway whose operator may carry out all operations of the tests, until the block ends."""
     with PrivateBroker(settings=replace(settings, plugins=_PLUGINS)) as broker:
         broker.start()
         passwords = _prepare(broker)
@@ -129,9 +129,9 @@ def scene(folder: Path, settings: BrokerSettings) -> Iterator[Scene]:
 
 @contextmanager
 def crowded_scene(there: Scene, folder: Path, max_running: int) -> Iterator[Scene]:
-    """Another gateway at the same broker, in which few operations are under way at once, and may take long.
+    """Provide another gateway at the same broker, with few and possibly long concurrent operations.
 
-    Its requests go through a relay of its own, as the distant source's of ``there``.
+    Its requests go through a relay of its own, like those of the distant source of ``there``.
     """
     site, jmx_port = new_site(folder), free_tcp_port()
     with Relay(there.broker.ports.management) as relay:
@@ -147,14 +147,14 @@ def crowded_scene(there: Scene, folder: Path, max_running: int) -> Iterator[Scen
 
 @contextmanager
 def running_gateway(site: Site) -> Iterator[RunningCommand]:
-    """The gateway of a folder, as soon as it does its work."""
+    """Provide the gateway of a folder, as soon as it is ready."""
     with running("run", "--config", site.configuration, log=site.folder / "gateway.log") as gateway:
         gateway.ready()
         yield gateway
 
 
 def source(site: Site, broker: PrivateBroker, passwords: Mapping[str, str]) -> dict[str, Any]:
-    """The configuration of a source that looks at the broker once an hour, and may change it."""
+    """Return the configuration of a source that reads the broker once an hour, and may change it."""
     return {
         "kind": "rabbitmq",
         "management": broker.management_url,
@@ -167,7 +167,7 @@ def source(site: Site, broker: PrivateBroker, passwords: Mapping[str, str]) -> d
 
 
 def configure(site: Site, sources: Mapping[str, Any], jmx_port: int, **operations: object) -> None:
-    """Write the gateway's configuration; ``operations`` is more of that section."""
+    """Write the gateway's configuration; ``operations`` are further settings of that section."""
     site.configure(
         sources=sources,
         snmp={"listen": [f"127.0.0.1:{site.snmp_port}"], "writers": {OPERATOR: {}, TRAINEE: {}}},
@@ -187,7 +187,7 @@ def configure(site: Site, sources: Mapping[str, Any], jmx_port: int, **operation
 
 
 def _prepare(broker: PrivateBroker) -> dict[str, str]:
-    """Make what the broker has; the passwords of the gateway's users."""
+    """Create the broker's objects and users, and return the passwords of the gateway's users."""
     everything = {"configure": ".*", "write": ".*", "read": ".*"}
     with broker.http() as http:
 

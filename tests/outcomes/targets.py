@@ -1,4 +1,4 @@
-"""Managed objects of the scene, as each way north names them."""
+"""Managed objects of the scene, with their names in each front end."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ from dataclasses import dataclass
 from typing import Final
 
 SOURCE: Final = "rabbitmq"
-"""Looks every second and hears the broker's events."""
+"""The source that is read every second and receives the broker's events."""
 
 DISTANT: Final = "distant"
-"""The same broker, looked at once an hour through a relay in which a test can step in; hears no events."""
+"""The source that reads the same broker once an hour through a relay; it receives no events.
+
+A test can intervene in the relay.
+"""
 
 VHOST: Final = "shop"
 QUEUE: Final = "orders"
@@ -20,9 +23,9 @@ class Target:
     """An object of the package ``rabbitmq``.
 
     Attributes:
-        class_name: without the package.
-        names: of what it is in, then its own; without characters that any way would quote.
-        source: name of the source that tells of it.
+        class_name: its class without the package.
+        names: the names of its parents, then its own; without characters that any front end would quote.
+        source: the name of its source.
     """
 
     class_name: str
@@ -31,18 +34,18 @@ class Target:
 
     @property
     def path(self) -> str:
-        """At the command line."""
+        """The path at the command line."""
         return f"{self.source}/{self.class_name}/{'|'.join(self.names)}"
 
     @property
     def object_name(self) -> str:
-        """Of the MBean."""
+        """The ObjectName of the MBean."""
         parent = "".join(f",parent={name}" for name in self.names[:-1])
         kind = f"source={self.source},package=rabbitmq,type={self.class_name}"
         return f"amqp.gateway:{kind}{parent},name={self.names[-1]}"
 
     def column(self, element: str) -> str:
-        """The MIB's descriptor of an element."""
+        """Return the MIB's descriptor of an element."""
         return f"rmq{_capitalised(self.class_name)}{_capitalised(element)}"
 
 
@@ -53,7 +56,7 @@ DISTANT_ORDERS: Final = Target("queue", (VHOST, QUEUE), DISTANT)
 
 
 def doomed(class_name: str) -> tuple[Target, Target, Target]:
-    """Three objects of the distant source, for a test to delete: one for each way north."""
+    """Return three objects of the distant source for a test to delete, one for each front end."""
     first, second, third = (Target(class_name, (VHOST, f"doomed-{number}"), DISTANT) for number in range(3))
     return first, second, third
 

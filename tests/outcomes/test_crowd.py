@@ -1,4 +1,4 @@
-"""As much as can be asked for at once, where no change reaches the broker."""
+"""The greatest number of concurrent requests, while no change reaches the broker."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from tests.outcomes.targets import ORDERS, SHOP
 pytestmark = pytest.mark.xdist_group("outcomes")
 
 AT_ONCE = 64
-"""Invocations that the virtual machine takes."""
+"""The number of invocations that the virtual machine accepts."""
 
 
 @pytest.fixture(scope="module")
 def crowded(there: Scene, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
-    """Half as many are under way; the others wait."""
+    """Provide a scene in which half as many operations run; the others wait."""
     with crowded_scene(there, tmp_path_factory.mktemp("crowded"), AT_ONCE // 2) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
 def user(crowded: Scene, java_machine: JavaClient) -> Iterator[JavaClient]:
-    """A Java client."""
+    """Provide a Java client of the crowded scene."""
     connected = java_machine.connect(crowded.jmx_port, OPERATOR, crowded.site.state.secret(f"jmx-{OPERATOR}"))
     yield connected
     connected.close()
@@ -41,7 +41,7 @@ def user(crowded: Scene, java_machine: JavaClient) -> Iterator[JavaClient]:
 
 @pytest.fixture
 def crowd(crowded: Scene, tmp_path: Path, user: JavaClient) -> Attempts:
-    """By its operator."""
+    """Return the attempts of the operator of the crowded scene."""
     return Attempts(crowded, Manager(crowded, tmp_path), user)
 
 

@@ -1,4 +1,4 @@
-"""What comes of setting an OpenAMQ's settings, as SNMP, command line and event log tell it side by side."""
+"""Outcomes of setting an OpenAMQ's settings, compared in SNMP, the command line and the event log."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ LARGEST_BATCH: Final = 2_097_152
 
 
 class WillfulOpenAmq(OpenAmq):
-    """One that says "ok" to all that it is told, as the original does.
+    """A broker that answers "ok" to every request, as the original does.
 
     Attributes:
-        requests: to set something, each as one.
-        is_mute: does what it is told, and does not answer.
+        requests: the values of each request to set something.
+        is_mute: whether it carries requests out and does not answer.
     """
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class WillfulOpenAmq(OpenAmq):
         self.is_mute = False
 
     def receive(self, delivery: Delivery, now: int) -> list[Effect]:
-        """Answer, and do at once what is asked for."""
+        """Answer a delivery, and carry out its request at once."""
         effects: list[Effect] = []
         for effect in self.session.handle(delivery, now):
             effects += self._modify(effect, now) if isinstance(effect, ModifyAsked) else [effect]
@@ -77,11 +77,11 @@ class Scene(OperatedGateway):
     broker: WillfulOpenAmq
 
     def settings(self, *settings: str) -> Ended:
-        """Set elements of its settings at the command line."""
+        """Set elements of the broker's settings at the command line."""
         return self.command("set", f"openamq/{SETTINGS}", *settings)
 
     def logged(self, text: str, state: str = "ended") -> dict[str, Any]:
-        """The last record of an operation that this says of, as soon as there is one."""
+        """Return the last record of the operation whose id is in ``text``, as soon as there is one."""
         (operation_id,) = re.findall(r"[0-9a-f-]{36}\.\d+\.o\d+", text)
         found: list[dict[str, Any]] = []
 
@@ -95,7 +95,7 @@ class Scene(OperatedGateway):
 
 
 def at(column: str, kind: str, value: str) -> tuple[str, str, str]:
-    """A variable of the only settings, with a value in net-snmp's words."""
+    """Return a variable of the only settings, with a value in net-snmp's notation."""
     return f"{column}.1.1", kind, value
 
 
@@ -194,7 +194,7 @@ def test_what_only_cml_cannot_carry_is_refused_in_the_test_phase(
 
 
 def test_what_was_read_is_written_back_and_nothing_is_sent(scene: Scene) -> None:
-    """Also an empty text, which OpenAMQ could not be told."""
+    """An unchanged empty text, which CML cannot carry, is not sent either."""
     scene.broker.change(CONFIG, listen="", port="5672")
     wait_until(
         lambda: scene.command("get", "--fresh", f"openamq/{SETTINGS}").code is ExitCode.OK, "it is read"

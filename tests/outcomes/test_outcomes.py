@@ -1,4 +1,4 @@
-"""Each outcome that a RabbitMQ can lead to is provoked there; every way north and the log agree on it."""
+"""Each possible outcome of a RabbitMQ is provoked; every front end and the log agree on it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What SNMP and JMX refuse by themselves is found in the event log: who tried what, and from where."""
+"""Requests that SNMP and JMX refuse by themselves are in the event log, with principal and origin."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LOCATION = "1.3.6.1.2.1.1.6.0"
 
 
 def logged(there: Scene, principal: str, text: str) -> dict[str, Any]:
-    """The last record of an attempt of that principal about that, as soon as there is one."""
+    """Return the last record of an attempt of that principal with that text, as soon as there is one."""
     found: list[dict[str, Any]] = []
 
     def is_told() -> bool:

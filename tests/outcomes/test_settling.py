@@ -1,4 +1,4 @@
-"""Nobody knows what came of an operation until the broker goes on: then all say the same, and the truth."""
+"""The outcome of an operation is unknown until the broker is resumed; then all front ends agree on it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ OUTCOMES = {"applied": "applied(1)", "remote-failure": "remoteFailure(12)"}
 
 
 class Listener:
-    """A Java client that hears what comes of operations."""
+    """A Java client that receives notifications of operations."""
 
     def __init__(self, client: JavaClient) -> None:
         self._client = client
@@ -36,7 +36,7 @@ class Listener:
             client.listenFor(GATEWAY, f"amqp.gateway.operation.{kind}")
 
     def settled(self, operation_id: str) -> str:
-        """The notification that an operation was settled, as soon as it comes; there is one."""
+        """Return the only notification that an operation was settled, as soon as it arrives."""
         found: list[str] = []
 
         def is_heard() -> bool:
@@ -52,7 +52,7 @@ class Listener:
 
 @pytest.fixture
 def listener(there: Scene, java_machine: JavaClient) -> Iterator[Listener]:
-    """The operator's."""
+    """Provide a listener of the operator."""
     client = java_machine.connect(there.jmx_port, OPERATOR, there.site.state.secret(f"jmx-{OPERATOR}"))
     yield Listener(client)
     client.close()
@@ -61,7 +61,7 @@ def listener(there: Scene, java_machine: JavaClient) -> Iterator[Listener]:
 def assert_settled_everywhere(
     there: Scene, manager: Manager, listener: Listener, operation_id: str, outcome: str
 ) -> None:
-    """Each way north says that an operation was settled, with that outcome."""
+    """Check that each front end shows an operation as settled with that outcome."""
     assert f"outcome=java.lang.String {outcome}" in listener.settled(operation_id)
     row = manager.operation(operation_id)
     assert (row["agOperationState"], row["agOperationOutcome"]) == ("settled(3)", OUTCOMES[outcome])
@@ -120,7 +120,7 @@ def test_a_limit_whose_change_the_broker_had_when_it_stood_still(
 
     @contextmanager
     def stopped() -> Iterator[None]:
-        """Behind each attempt the broker goes on, and it is made good for the next one."""
+        """Resume the broker after each attempt, and remove the limit for the next one."""
         with standing_still_at_the_change(there):
             yield
             go_on(there)

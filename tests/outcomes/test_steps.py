@@ -1,4 +1,4 @@
-"""What happens to the broker between the steps of a set, and what everybody is told of it then."""
+"""Faults of the broker between the steps of a set, and the results in every front end."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FOUND_ANOTHER = ("InvalidAttributeValueException",)
 
 @pytest.fixture(autouse=True)
 def no_limit_remains(there: Scene) -> Iterator[None]:
-    """The virtual host has no limits afterwards."""
+    """Remove the limits of the virtual host after each test."""
     yield
     there.limit_behind_its_back(None)
 

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.xdist_group("outcomes")
 
 @pytest.fixture
 def manager(there: Scene, tmp_path: Path) -> Manager:
-    """Of the operator."""
+    """Return the manager of the operator."""
     return Manager(there, tmp_path, version="1")
 
 

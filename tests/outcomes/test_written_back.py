@@ -1,4 +1,4 @@
-"""Tools that write back what they read change nothing, and ask the broker for no change."""
+"""Tools that write back the values that they read change nothing, and send the broker no change."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ ONE_OF_EACH: Final = (
     Target("parameter", (VHOST, "shovel", SHOVEL)),
 )
 SOURCE_NUMBER: Final = 1
-"""Of `SOURCE`, which stands first in the configuration."""
+"""The number of `SOURCE`, which is the first in the configuration."""
 _TYPES: Final = {"INTEGER": "i", "Gauge32": "u", "OID": "o", "Hex-STRING": "x", "STRING": "s", '""': "s"}
 
 
 def definitions(there: Scene) -> dict[str, list[str]]:
-    """All that the broker exports, its lists in one order."""
+    """Return all definitions that the broker exports, with sorted lists."""
     with there.broker.http() as http:
         told = http.get("definitions").raise_for_status().json()
     return {
@@ -41,13 +41,13 @@ def definitions(there: Scene) -> dict[str, list[str]]:
 
 
 def requested(there: Scene) -> list[str]:
-    """What the gateway asked the broker to change, as its own log tells."""
+    """Return the changes that the gateway requested from the broker, according to the gateway's own log."""
     return [line["request"] for line in there.gateway.log if line["event"] == "broker-change"]
 
 
 @pytest.fixture(autouse=True)
 def nothing_changes(there: Scene) -> Iterator[None]:
-    """Neither the broker, nor is it asked to."""
+    """Check that the broker is not changed, and that the gateway requests no change."""
     before, changes = definitions(there), requested(there)
     yield
     assert definitions(there) == before
@@ -55,13 +55,13 @@ def nothing_changes(there: Scene) -> Iterator[None]:
 
 
 def writable_columns(manager: Manager) -> list[str]:
-    """Of the module of RabbitMQ's classes, as net-snmp's compiler reads it."""
+    """Return the writable columns of the module of RabbitMQ's classes, according to net-snmp's compiler."""
     tree = manager.net_snmp("snmptranslate", "-Tp", "-OS", "AMQP-GATEWAY-RABBITMQ-MIB::rmqMIB")
     return [match[1] for line in tree if (match := re.search(r"-RW-.* (\w+)\(\d+\)", line))]
 
 
 def walked(manager: Manager, column: str) -> dict[str, tuple[str, str, str]]:
-    """Name, type and value of each cell of a column, for ``snmpset``, by index."""
+    """Return the name, type and value of each cell of a column, for ``snmpset``, by index."""
     lines = manager.run("snmpwalk", f"{column}.{SOURCE_NUMBER}", form="-OnexU")
     found: dict[str, tuple[str, str, str]] = {}
     for line in re.split(r"\n(?=\.1\.3\.6)", "\n".join(lines)):

@@ -1,12 +1,11 @@
 """The agent session before AM2: serves managed objects to consoles, in any revision.
 
-For peers that have no agent, and for tests. It does what the agents of 2008 did, but for this: it carries out
-nothing that it has not understood whole, and answers calls of objects and methods that it does not have
-without ending anybody's session. Sources: Apache Qpid management design notes; agents of November 2007 to
-March 2008.
+It is for peers that have no agent, and for tests. It behaves as the agents of 2008 did, except that it
+carries out no request that it has not understood whole, and answers calls of unknown objects and methods
+without ending a session. Sources: Apache Qpid management design notes; agents of November 2007 to March 2008.
 
-The program behind it tells objects (`Am01AgentSession.put`, `delete`), calls `tick` when told to wake, and
-`console_bound` when it learns that a queue was bound, and sends what is returned.
+The program behind it adds and removes objects (`Am01AgentSession.put`, `delete`), passes requests and timers
+to `handle`, calls `console_bound` when it learns that a queue was bound, and sends the returned messages.
 """
 
 from __future__ import annotations
@@ -80,17 +79,17 @@ from gateway.model.values import Value, Values
 __all__ = ["Am01AgentConfig", "Am01AgentSession", "ManagedObject"]
 
 IDENTITY = "Broker ID"
-"""What every agent of February 2008 says of itself."""
+"""The identity of every agent of February 2008."""
 
 _MAX_TEXT = 200
-"""Characters of a status text: its length has one octet."""
+"""The maximum length of a status text in characters: its length has one octet."""
 
 
 class Am01AgentSession:
     """An agent before AM2, without I/O.
 
     Args:
-        config: see `Am01AgentConfig`.
+        config: the settings, see `Am01AgentConfig`.
         classes: the classes served; their hashes are computed.
         events: the events that may be raised, named ``<class>.<event>``.
 
@@ -111,7 +110,7 @@ class Am01AgentSession:
         self._republish_at = 0
 
     def bindings(self) -> tuple[Binding, ...]:
-        """What the agent's queue must be bound to before `start`."""
+        """Return the bindings that the agent's queue must have before `start`."""
         asked = self._revision in ASKED
         keys = (COMMAND_KEY, "agent.method.#") if asked else ("method.#",)
         return tuple(Binding(self._config.management_exchange, key) for key in keys)
@@ -119,7 +118,7 @@ class Am01AgentSession:
     # The program's side.
 
     def put(self, managed: ManagedObject) -> None:
-        """Add an object, or tell the values of a known one again; consoles get it with the timer.
+        """Add an object, or update the values of a known one; consoles get it with the timer.
 
         Raises:
             LocalProtocolError: the class is not served, or a value does not fit: nothing has changed then.
@@ -132,12 +131,12 @@ class Am01AgentSession:
 
     @property
     def objects(self) -> ServedObjects:
-        """What is known: supports ``number in``, ``len`` and iteration over numbers."""
+        """The known objects: supports ``number in``, ``len`` and iteration over numbers."""
         return self._objects
 
     @property
     def definitions(self) -> Definitions:
-        """The classes and events served, as consoles are told of them."""
+        """The served classes and events, as they are sent to consoles."""
         return self._objects.definitions
 
     def raise_event(self, key: ClassKey, time: int, severity: Severity, arguments: Values) -> list[Effect]:
@@ -145,7 +144,7 @@ class Am01AgentSession:
 
         Args:
             key: package and ``<class>.<event>``; the hash is not looked at.
-            time: when it happened, nanoseconds since 1970-01-01 UTC.
+            time: the time of the event, nanoseconds since 1970-01-01 UTC.
             severity: travels as one of four words.
             arguments: in schema order.
 
@@ -165,7 +164,7 @@ class Am01AgentSession:
     # The link's side.
 
     def start(self, now: int) -> list[Effect]:
-        """The link is up and the objects are known: announce the packages, publish from now on."""
+        """Announce the packages and publish from now on: the link is up and the objects are known."""
         self._started = self._republish = True
         self._publish_at = now + self._config.publish_interval
         self._republish_at = now
@@ -177,16 +176,16 @@ class Am01AgentSession:
             yield self._publication(key, write(PackageIndication(0, package), self._revision))
 
     def suspend(self) -> None:
-        """The link is down: say nothing until `start`. What changes meanwhile is kept, and told then."""
+        """Send nothing until `start`, because the link is down. Changes are kept until then."""
         self._started = False
 
     def console_bound(self, now: int) -> list[Effect]:
-        """A queue was bound: until February 2008, tell everything again at the next interval."""
+        """Publish everything again at the next interval, until February 2008: a queue was bound."""
         self._republish |= self._revision not in ASKED
         return [WakeAt(max(now, self._publish_at))] if self._started else []
 
     def handle(self, event: Event, now: int) -> list[Effect]:
-        """Take in what happened; as `Session.handle`, for requests and the timer, which publishes."""
+        """Handle an event as `Session.handle`: a request, or the timer, which publishes."""
         match event:
             case Delivery():
                 return self._receive(event, now)
@@ -206,7 +205,7 @@ class Am01AgentSession:
         return [*self.flush(now), WakeAt(self._publish_at)]
 
     def flush(self, now: int) -> list[Effect]:
-        """Publish now what consoles do not know yet."""
+        """Publish all changes that consoles have not received."""
         if not self._started:
             return []
         if self._republish:
@@ -294,12 +293,12 @@ class Am01AgentSession:
     # Calls.
 
     def method_done(self, handle: int, status: int, text: str, outputs: Values = ()) -> list[Effect]:
-        """Tell what came of a call or a set; nothing where nobody waits for it.
+        """Send the result of a call or a set, if a console waits for it.
 
         Args:
-            handle: of the `Called` or `ModifyAsked`.
+            handle: the handle of the `Called` or `ModifyAsked`.
             status: `Status`, or 0x10000 and up for one of the program's own; November 2007 has 0 to 3 only,
-                and is told 3 for all others.
+                and gets 3 for all others.
             text: one line for people.
             outputs: the ``OUT`` and ``INOUT`` arguments in schema order; may be left out after a failure.
 
@@ -313,7 +312,7 @@ class Am01AgentSession:
         return [self._reply(waiting.reply_to, self._carried(answer))]
 
     def _carried(self, answer: MethodResponse) -> MethodResponse:
-        """An answer as the revision can tell it."""
+        """Return an answer in the form that the revision can carry."""
         status = answer.status
         if self._revision is Revision.NOVEMBER_2007 and status > Status.NOT_IMPLEMENTED:
             status = int(Status.NOT_IMPLEMENTED)
@@ -332,7 +331,7 @@ class Am01AgentSession:
         return self._carried(done) if isinstance(done, MethodResponse) else done
 
     def _class_told(self, request: MethodRequest) -> ClassKey:
-        """The class that the routing key names, without the hash, which keys do not tell."""
+        """Return the class that the routing key names, without the hash, which keys do not have."""
         package, name = request.key.package, request.key.name
         unnamed = self._revision in BROADCASTING and package == self._config.package
         return ClassKey("" if unnamed else package, name, NO_HASH)
@@ -357,7 +356,7 @@ class Am01AgentSession:
 
 
 def _settable(target: ServedObject, arguments: bytes) -> dict[str, Value]:
-    """The values of a set as the schema allows them; `ProtocolError` where it does not."""
+    """Return the values of a set request; raise `ProtocolError` if the schema does not allow them."""
     elements = {element.name: element for element in target.definition.schema.properties}
     values: dict[str, Value] = {}
     for name, wire in read_changes(target.definition, arguments).items():
@@ -373,19 +372,19 @@ def _settable(target: ServedObject, arguments: bytes) -> dict[str, Value]:
 
 @dataclass(frozen=True, slots=True)
 class Am01AgentConfig:
-    """How an agent session before AM2 behaves. Durations are nanoseconds.
+    """The settings of an agent session before AM2. Durations are nanoseconds.
 
     Attributes:
-        revision: what it speaks.
+        revision: the protocol revision of the agent.
         allowed_users: the users whose requests are served, as the broker checked them.
-        broker: names this incarnation, to consoles of March 2008; a new one at each start.
-        package: in keys of calls until January 2008, whose classes have none.
-        publish_interval: between two publications of what changed.
-        republish_interval: between two publications of everything, for consoles whose binding of a queue
-            nobody notices; ``None``: only after `Am01AgentSession.console_bound`, or an answered S.
-        get_and_set: serve get and set as we lay them out (`get_and_set`).
-        events: send events as we lay them out (`records`).
-        call_deadline: a call must be begun so soon after its arrival, if it names no time of its own.
+        broker: the id of this incarnation for consoles of March 2008; a new one at each start.
+        package: the package in keys of calls until January 2008, whose classes have none.
+        publish_interval: the interval of publications of changes.
+        republish_interval: the interval of publications of everything, for consoles whose queue bindings
+            are not noticed; ``None``: only after `Am01AgentSession.console_bound`, or an answered S.
+        get_and_set: whether get and set are served, in our layout (`get_and_set`).
+        events: whether events are sent, in our layout (`records`).
+        call_deadline: the time from a call's arrival to its latest start, if it names no time of its own.
         deletion_limit: deletions kept until they are published; beyond it the oldest are lost.
     """
 
@@ -404,11 +403,11 @@ class Am01AgentConfig:
 
 
 News: TypeAlias = ClassDescription | PropertyContent | StatisticContent
-"""What an agent says by itself."""
+"""The messages that an agent sends without a request."""
 
 
 class ServedClass:
-    """A class as a revision has it, and whether consoles have to hear of its schema."""
+    """A class in the form of a revision; ``untold`` while its schema is still to be sent to consoles."""
 
     def __init__(self, schema: ClassSchema, events: Iterable[EventSchema], revision: Revision) -> None:
         definition, described = described_class(schema, tuple(events))
@@ -426,12 +425,12 @@ class ServedClass:
 
     @property
     def description(self) -> ClassDescription:
-        """Its schema."""
+        """The schema message of the class."""
         return ClassDescription(0, self.definition, self.events)
 
 
 class ServedObject:
-    """One object; ``properties_changed`` and ``statistics_changed`` since consoles were last told."""
+    """One object; ``properties_changed`` and ``statistics_changed`` are since the last publication."""
 
     def __init__(self, served: ServedClass, managed: ManagedObject) -> None:
         self.served = served
@@ -444,23 +443,23 @@ class ServedObject:
 
     @property
     def definition(self) -> ClassDefinition:
-        """Of its class."""
+        """The definition of the object's class."""
         return self.served.definition
 
     def is_of(self, key: ClassKey) -> bool:
-        """Whether its class has this package and name, as calls tell them."""
+        """Return whether its class has this package and name, which calls name."""
         own = self.definition.key
         return (own.package, own.name) == (key.package, key.name)
 
     def take(self, managed: ManagedObject) -> None:
-        """Know the values as they are now."""
+        """Set the present values."""
         properties, statistics = wire_values(managed.properties), wire_values(managed.statistics)
         self.properties_changed |= properties != self.properties
         self.statistics_changed |= statistics != self.statistics
         self.properties, self.statistics, self.sampled = properties, statistics, managed.sampled
 
     def records(self, deleted: int = 0) -> Iterator[PropertyContent | StatisticContent]:
-        """Return what consoles have to hear, and be done with it."""
+        """Yield the records of unpublished changes, and mark them as published."""
         key = self.definition.key
         head = (key, self.sampled, self.created, deleted, self.object_id)
         if self.properties_changed or deleted:
@@ -476,12 +475,12 @@ class ServedObject:
 
 
 class ServedObjects:
-    """The store behind an agent session before AM2.
+    """The objects of an agent session before AM2.
 
     Args:
-        revision: what is spoken.
-        classes: what is served; names are unique within a package, until January 2008 over all.
-        events: named ``<class>.<event>``, of classes among these.
+        revision: the protocol revision.
+        classes: the served classes; names are unique within a package, until January 2008 over all.
+        events: the events, named ``<class>.<event>``, of classes among these.
         deletion_limit: deletions kept while they cannot be published.
 
     Raises:
@@ -526,11 +525,11 @@ class ServedObjects:
         return None if object_id.prefix else self._objects.get(object_id.number)
 
     def of_class(self, name: str) -> Iterator[ServedObject]:
-        """Return the objects of a class of this name, in any package."""
+        """Return the objects of all classes of this name, in any package."""
         return (one for one in self._objects.values() if one.definition.key.name == name)
 
     def put(self, managed: ManagedObject) -> None:
-        """Add an object or tell its values again.
+        """Add an object, or update its values.
 
         Raises:
             LocalProtocolError: its class is not served, or its values do not fit it or a message; nothing
@@ -561,14 +560,14 @@ class ServedObjects:
         return True
 
     def tell_everything(self) -> None:
-        """Consoles know nothing: neither schemas nor objects."""
+        """Mark all schemas and objects as unpublished."""
         for served in self.classes.values():
             served.untold = True
         for one in self._objects.values():
             one.properties_changed = one.statistics_changed = True
 
     def take_news(self, *, schemas: bool) -> Iterator[News]:
-        """Return what consoles have to hear, and be done with it; ``schemas`` of classes, too."""
+        """Yield all unpublished records, with ``schemas`` those of classes, too; mark them as published."""
         deleted = list(self._deleted)
         self._deleted.clear()
         for gone, when in deleted:

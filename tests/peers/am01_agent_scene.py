@@ -1,4 +1,4 @@
-"""An agent session before AM2, and the consoles that speak with it."""
+"""An agent session before AM2, and the consoles that communicate with it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ARGUMENTS = b"\0\0\0\x07" + b"\0\0\0\x02ab"
 
 
 class Scene:
-    """An agent session; consoles' messages are written here."""
+    """An agent session, and functions that write the messages of consoles."""
 
     def __init__(self, revision: Revision, settings: Mapping[str, object] | None = None) -> None:
         config = Am01AgentConfig(
@@ -43,7 +43,7 @@ class Scene:
         return self.session.start(self.now)
 
     def published(self, seconds: float = 10) -> list[tuple[str, Received]]:
-        """Time passes; what is published at the end of it."""
+        """Let time pass; return the messages that are published at the end of it."""
         self.now += int(seconds * SECOND)
         return self.messages(self.session.handle(TimerExpired(), self.now))
 

@@ -1,4 +1,4 @@
-"""The other role: a session of an application, for who wants to tell a relay something.
+"""The application role: a session of an application that sends instructions to a relay.
 
 Every instruction has a number, by which replies (M) are matched: a relay may answer some at once and others
 later, so that replies come in any order.
@@ -26,15 +26,15 @@ _DATES: Final = DateRules()
 
 @dataclass(frozen=True, slots=True)
 class ApplicationConfig:
-    """How an application logs in.
+    """The settings of an application's login.
 
     Attributes:
-        name: the same after a restart (I of L).
-        options: of the session; with QUIET nothing is ever acknowledged.
-        plugin: a Java class for a relay that loads such.
-        metrics: told with the login.
-        timed: whether each instruction tells its time.
-        waiting: instructions that may wait for a reply, and calls for ours; of more, the oldest are lost.
+        name: the name, which is the same after a restart (I of L).
+        options: the options of the session; with QUIET nothing is ever acknowledged.
+        plugin: a Java class for a relay that loads plugins.
+        metrics: the metrics in the login.
+        timed: whether each instruction has its time.
+        waiting: maximum of instructions that wait for a reply, and of open calls; the oldest are lost.
     """
 
     name: str
@@ -62,14 +62,14 @@ class Acknowledged:
 
 @dataclass(frozen=True, slots=True)
 class Unacknowledged:
-    """The relay has not answered this, and nobody knows whether it took it."""
+    """The relay has not answered this instruction, so that it is unknown whether it was taken."""
 
     instruction: Outbound
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Somebody calls a command: answer it by `ApplicationSession.respond`."""
+    """A call of a command: answer it by `ApplicationSession.respond`."""
 
     execute: Execute
 
@@ -78,16 +78,16 @@ ApplicationEffect: TypeAlias = Sent | Acknowledged | Unacknowledged | Asked | No
 
 
 class State(enum.Enum):
-    """Where the session stands."""
+    """The state of the session."""
 
     DISCONNECTED = "disconnected"
     LOGGING_IN = "logging in"
     READY = "ready"
-    """Logged in, or with QUIET not told otherwise."""
+    """Logged in; with QUIET the relay does not confirm the login."""
     REFUSED = "refused"
-    """The relay did not let us in: nothing is sent any more."""
+    """The relay refused the login: nothing is sent any more."""
     OVER = "over"
-    """We said that it ends."""
+    """The application announced the end of the session."""
 
 
 class ApplicationSession:
@@ -102,10 +102,10 @@ class ApplicationSession:
         self.state = State.DISCONNECTED
 
     def connected(self, now: int) -> list[ApplicationEffect]:
-        """The relay is reached: log in.
+        """Log in: the relay is connected.
 
         Raises:
-            LocalProtocolError: it was already, or the configuration cannot be said.
+            LocalProtocolError: it is connected already, or the configuration cannot be encoded.
         """
         if self.state is not State.DISCONNECTED:
             raise LocalProtocolError("the application is connected already")
@@ -116,10 +116,10 @@ class ApplicationSession:
         return effects
 
     def send(self, instruction: Outbound, now: int) -> list[ApplicationEffect]:
-        """Tell the relay something; what waits for the login's reply may follow it at once.
+        """Send an instruction to the relay. It may follow the login at once, before the reply.
 
         Raises:
-            LocalProtocolError: it cannot be said, or not now.
+            LocalProtocolError: it cannot be encoded, or not be sent now.
         """
         if self.state not in (State.LOGGING_IN, State.READY):
             raise LocalProtocolError(f"nothing can be sent: the session is {self.state.value}")
@@ -134,7 +134,7 @@ class ApplicationSession:
         """Answer a call, once.
 
         Raises:
-            LocalProtocolError: nobody asks for it (any more), or it cannot be said.
+            LocalProtocolError: there is no such open call, or it cannot be encoded.
         """
         if response.request_id not in self._asked:
             raise LocalProtocolError("no call of this id is open")
@@ -143,7 +143,7 @@ class ApplicationSession:
         return effects
 
     def received(self, octets: bytes) -> list[ApplicationEffect]:
-        """The relay said something."""
+        """Handle octets from the relay."""
         effects: list[ApplicationEffect] = []
         for piece in self._lines.feed(octets):
             try:
@@ -165,7 +165,7 @@ class ApplicationSession:
         return effects
 
     def ended(self) -> list[ApplicationEffect]:
-        """The connection is over: what was not answered may have been taken or not."""
+        """Handle the end of the connection: instructions without an answer may have been taken or not."""
         effects: list[ApplicationEffect] = [Unacknowledged(one) for one in self._waiting.values()]
         self._lines = Lines()
         self._number = 0

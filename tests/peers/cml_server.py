@@ -1,12 +1,13 @@
-"""The CML server session: shows objects to consoles, and asks its program for what they want changed.
+"""The CML server session: shows objects to consoles, and asks its program for the changes they want.
 
 Its replies suit a client that follows the specification and OpenAMQ's own shell alike: class and object stand
-in all that are ok, objects in a list are text and ``id``, and what ends the shell is left out of what is told
-to who may be it (it sends no message-id). Sources: "AMQP Console Interface", the wiki's "3-CML",
-OpenAMQ 1.4c1.
+in all that are ok, objects in a list are text and ``id``, and all texts that would end the shell are left out
+of messages to a client that may be the shell (it sends no message-id). Sources: "AMQP Console Interface", the
+wiki's "3-CML", OpenAMQ 1.4c1.
 
-The program behind it tells objects (`ServerSession.put`, `delete`), calls `start` when all are told, does
-what `Called` and `ModifyAsked` say and tells what came of it (`done`), and sends what is returned.
+The program behind it adds and removes objects (`ServerSession.put`, `delete`), calls `start` when all are
+known, carries out each `Called` and `ModifyAsked` and reports its result (`done`), and sends the returned
+messages.
 """
 
 from __future__ import annotations
@@ -75,18 +76,18 @@ SECOND: Final = 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class ServerConfig:
-    """How a server session behaves. Durations are nanoseconds.
+    """The settings of a server session. Durations are nanoseconds.
 
     Attributes:
-        spelling: of replies; requests are read in either.
-        system_exchange: requests are published to it, with `routing_key`.
-        reply_exchange: replies are, with the request's reply-to as the key.
-        notify_exchange: notifications are.
+        spelling: the spelling of replies; requests are read in either.
+        system_exchange: the exchange for requests, with `routing_key`.
+        reply_exchange: the exchange for replies, with the request's reply-to as the key.
+        notify_exchange: the exchange for notifications.
         readers: users, as the broker checked them, who may ask for schema and objects; ``None`` for anybody,
-            also senders that nothing was checked of.
+            also senders whose user was not checked.
         writers: users who may set fields and call methods; ``None`` for anybody who may read.
-        call_deadline: what changes something must be begun so soon after its arrival, if it names no time of
-            its own, and ended in as much again, else it is not answered. OpenAMQ's shell waits 10 s.
+        call_deadline: the time from the arrival of a change to its latest start, if it names no time of
+            its own; it must end in as much again, or is not answered. OpenAMQ's shell waits 10 s.
     """
 
     spelling: Spelling = Spelling.SPECIFICATION
@@ -99,11 +100,11 @@ class ServerConfig:
     call_deadline: int = 4 * SECOND
 
     def may_read(self, user: str) -> bool:
-        """Whether ``user`` may ask for anything at all."""
+        """Return whether ``user`` may send any request."""
         return self.readers is None or user in self.readers
 
     def may_write(self, user: str) -> bool:
-        """Whether ``user`` may change anything."""
+        """Return whether ``user`` may change anything."""
         return self.may_read(user) and (self.writers is None or user in self.writers)
 
 
@@ -133,8 +134,8 @@ class ServerSession:
     """A CML server, without I/O.
 
     Args:
-        config: see `ServerConfig`.
-        schema: what is served, whole; `schema.write_classes` makes it of classes of the model.
+        config: the settings, see `ServerConfig`.
+        schema: the whole served schema; `schema.write_classes` makes it of classes of the model.
 
     Raises:
         ProtocolError: as `schema.read_classes`.
@@ -150,18 +151,18 @@ class ServerSession:
         self._started = False
 
     def bindings(self, reply_to: str) -> tuple[Binding, ...]:  # noqa: ARG002  a server asks nobody
-        """What the server's queue must be bound to."""
+        """Return the bindings of the server's queue."""
         return (Binding(self._config.system_exchange, self._config.routing_key),)
 
     # The program's side.
 
     @property
     def objects(self) -> ServerObjects:
-        """What is known: supports ``number in``, ``len`` and `ServerObjects.find`."""
+        """The known objects: supports ``number in``, ``len`` and `ServerObjects.find`."""
         return self._objects
 
     def put(self, served: ServedObject) -> None:
-        """Add an object, or tell the values of a known one again; raises as `ServerObjects.put`."""
+        """Add an object, or update the values of a known one; raises as `ServerObjects.put`."""
         self._objects.put(served)
 
     def delete(self, number: int) -> bool:
@@ -169,19 +170,19 @@ class ServerSession:
         return self._objects.delete(number)
 
     def start(self) -> None:
-        """All objects are told: answer from now on. A console takes for gone what is not listed."""
+        """Answer from now on: all objects are known. Consoles take unlisted objects for deleted."""
         self._started = True
 
     def suspend(self) -> None:
-        """What is managed cannot be read: answer nothing until `start`."""
+        """Answer nothing until `start`, because the managed system cannot be read."""
         self._started = False
 
     def done(self, handle: int, status: Status, now: int, notice: str = "") -> list[Effect]:
-        """Tell what came of a change, after the values that it led to; nothing where nobody waits for it.
+        """Send the result of a change, after the values that it led to; nothing if no request waits for it.
 
         Args:
-            handle: of the `Called` or `ModifyAsked`.
-            status: ``ok``, or why it was not done.
+            handle: the handle of the `Called` or `ModifyAsked`.
+            status: ``ok``, or the reason for a failure.
             now: nanoseconds.
             notice: one line for people.
         """
@@ -192,7 +193,7 @@ class ServerSession:
         return [*self._answer(asked_for, status, notice), *self._go_on(behind, now)]
 
     def notify(self, severity: Severity, text: str) -> list[Effect]:
-        """Tell consoles of something. The routing keys are ours, such as the example ``amq.*`` matches."""
+        """Send a notification to consoles. The routing keys are ours; the example ``amq.*`` matches them."""
         letter, routing_key = _NOTIFICATIONS.get(severity, _OTHER_NOTIFICATION)
         notify = Notify(f"{letter}: {carried(text, self._config.spelling)}")
         return [self._send(self._config.notify_exchange, routing_key, notify, "")]
@@ -200,9 +201,9 @@ class ServerSession:
     # The link's side.
 
     def handle(self, event: Event, now: int) -> list[Effect]:
-        """Take in what happened; as `Session.handle`, for all events of a link to a broker.
+        """Handle an event as `Session.handle`, for all events of a link to a broker.
 
-        What is under way when the link goes down goes on, and is answered if it can be by then. A console
+        Changes that are under way when the link goes down continue, and are answered if possible. A console
         whose request was lost on the way sends it again.
         """
         match event:
@@ -216,9 +217,9 @@ class ServerSession:
                 raise EventNotTakenError(self, event)
 
     def _pass_time(self, now: int) -> list[Effect]:
-        """Give up waiting for what should have ended by now.
+        """Give up waiting for changes that are overdue.
 
-        It is not answered: whether it was carried out is not known, and CML has no status that says so.
+        They are not answered: it is unknown whether they were carried out, and CML has no status for that.
         """
         effects: list[Effect] = []
         for handle in self._calls.overdue(now):
@@ -230,7 +231,7 @@ class ServerSession:
         return [*effects, *self._wake()]
 
     def _receive(self, delivery: Delivery, now: int) -> list[Effect]:
-        """Answer a request, or ask the program. Whatever arrives, nothing is raised."""
+        """Answer a request, or ask the program. Raise nothing, whatever the request is."""
         if not self._started:
             return [Note("not-ready", "a request came before the objects are known")]
         notes: list[Effect] = []
@@ -248,7 +249,7 @@ class ServerSession:
         return [*notes, *self._reply(delivery, Invalid())]
 
     def _go_on(self, behind: Iterable[AskedFor], now: int) -> list[Effect]:
-        """What waited for the end of a change has its turn."""
+        """Handle the requests that waited for the end of a change."""
         return [effect for each in behind for effect in self._about_object(each, now)]
 
     def _deadline(self, delivery: Delivery, now: int) -> int:
@@ -282,7 +283,10 @@ class ServerSession:
             raise RefusedError(f"not carried out: {MAX_WAITING} requests are under way already")
 
     def _refuse_strangers(self, number: int, asked_for: AskedFor) -> None:
-        """As OpenAMQ does: an object that is not there is not found by those either who may not ask."""
+        """Raise `RefusedError` if the object is unknown or the user has no access.
+
+        As in OpenAMQ, users without access also get "not found" for an unknown object.
+        """
         if number not in self._objects:
             raise RefusedError("", Status.NOT_FOUND)
         reads = isinstance(asked_for.request, InspectRequest)
@@ -296,7 +300,7 @@ class ServerSession:
         """Ask the program for a change.
 
         Raises:
-            RefusedError: it is none that the schema has, or it is too late, or there are too many.
+            RefusedError: the schema does not have it, or it is too late, or there are too many.
         """
         served_class = self._objects.class_of(number)
         key, user_id, deadline = served_class.schema.key, asked_for.delivery.user_id, asked_for.deadline
@@ -369,7 +373,7 @@ class ServerSession:
 
 
 def _for_shell(reply: InspectReply, spelling: Spelling) -> InspectReply:
-    """``reply`` as OpenAMQ's shell can show it; other clients learn from the notice what is not whole."""
+    """Return ``reply`` as OpenAMQ's shell can show it, with a notice of the changed fields for others."""
     if not shell_would_end(reply, spelling):
         return reply
     shown = tuple(_shell_field(field, spelling) for field in reply.fields)

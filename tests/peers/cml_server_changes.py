@@ -1,4 +1,4 @@
-"""Changes that consoles ask a CML server for: whether the schema has them, and which are under way."""
+"""Changes that consoles request of a CML server: their check against the schema, and those under way."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _SHOWN: Final = 40
 
 
 class RefusedError(Exception):
-    """A request is not carried out: the status says why, the text in words for people, in ASCII."""
+    """A request is refused: the status is the reason, the text describes it for people, in ASCII."""
 
     def __init__(self, text: str, status: Status = Status.INVALID) -> None:
         self.status = status
@@ -37,7 +37,7 @@ class RefusedError(Exception):
 
 
 def settings(settable: Mapping[str, Element], fields: Iterable[Field]) -> dict[str, Value]:
-    """Return the values that a modify asks for, by the elements' names.
+    """Return the values of a modify request, by the elements' names.
 
     Raises:
         RefusedError: a field cannot be set, is there twice, or has a value that does not fit.
@@ -102,11 +102,11 @@ MAX_WAITING: Final = 256
 
 @dataclass(frozen=True, slots=True)
 class AskedFor:
-    """A request about an object, and the message that it came in.
+    """A request about an object, and its message.
 
     Attributes:
-        deadline: nanoseconds; a change must not be begun later.
-        class_name: of the object of a change that was begun, which may be the object's end.
+        deadline: the latest start of a change in nanoseconds.
+        class_name: the class of the object of a change that was begun; the change may end the object.
     """
 
     request: InspectRequest | ModifyRequest | MethodRequest
@@ -124,7 +124,7 @@ class _UnderWay:
 
 
 class ServerCalls:
-    """Which changes are under way: one of an object at a time.
+    """The changes under way: one of each object at a time.
 
     Args:
         patience: nanoseconds that a change may take from the last moment at which it may be begun.
@@ -139,20 +139,20 @@ class ServerCalls:
 
     @property
     def is_full(self) -> bool:
-        """Nothing more can be begun, or wait."""
+        """Whether nothing more can be begun, or wait."""
         return self._waiting >= MAX_WAITING
 
     @property
     def next_end(self) -> int:
-        """When the first one of those under way is given up; 0 where none is."""
+        """The time at which the first change under way is given up; 0 if there is none."""
         return min((each.until for each in self._by_object.values()), default=0)
 
     def is_busy(self, number: int) -> bool:
-        """Whether a change of the object is under way."""
+        """Return whether a change of the object is under way."""
         return number in self._by_object
 
     def begin(self, number: int, asked_for: AskedFor) -> int:
-        """A change of an object that is not busy is the program's now; returns its handle."""
+        """Begin a change of an object that is not busy; return its handle."""
         self._handles += 1
         self._objects[self._handles] = number
         self._by_object[number] = _UnderWay(self._handles, asked_for, asked_for.deadline + self._patience)
@@ -160,12 +160,12 @@ class ServerCalls:
         return self._handles
 
     def wait(self, number: int, asked_for: AskedFor) -> None:
-        """A request waits behind what is under way."""
+        """Let a request wait behind the change that is under way."""
         self._by_object[number].behind.append(asked_for)
         self._waiting += 1
 
     def ended(self, handle: int) -> tuple[AskedFor, deque[AskedFor]] | None:
-        """What ended, and what waited behind it; ``None`` where nobody waits for it."""
+        """Return the change that ended and the requests behind it; ``None`` if the handle is unknown."""
         number = self._objects.pop(handle, None)
         if number is None:
             return None
@@ -174,5 +174,5 @@ class ServerCalls:
         return under_way.asked_for, under_way.behind
 
     def overdue(self, now: int) -> list[int]:
-        """The handles of what should have been ended by now."""
+        """Return the handles of changes that should have ended by now."""
         return [each.handle for each in self._by_object.values() if each.until <= now]

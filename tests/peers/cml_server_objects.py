@@ -24,17 +24,17 @@ from gateway.model.schema import Element, Method
 from gateway.model.values import Reference, Value, Values, ValueType
 
 LIMITS: Final = {Spelling.OPENAMQ: OPENAMQ_LIMIT, Spelling.SPECIFICATION: SPECIFICATION_LIMIT}
-"""What numbers of objects are less than."""
+"""The exclusive upper bounds of object numbers."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServedObject:
-    """An object as the program behind a server tells it.
+    """An object as the program behind a server describes it.
 
     Attributes:
-        number: no other object's, and not given again to another while the server runs; 0 is the root.
-        class_name: of the schema.
-        values: of the class's elements in the model (`schema.read_classes`), in their order. That of
+        number: the object's number, not reused for another while the server runs; 0 is the root.
+        class_name: the name of its class in the schema.
+        values: the values of the class's elements (`schema.read_classes`), in their order. That of
             ``parentRef`` is a reference to the number of the object that lists this one; ``None`` is absent,
             which travels as empty text.
     """
@@ -49,8 +49,8 @@ class _Shown:
     """A field of a class, as the schema has it.
 
     Attributes:
-        position: among the values; ``None`` of a field that only lists objects.
-        item: what one value of it is; of a list, what one of its items is.
+        position: the position among the values; ``None`` for a field that only lists objects.
+        item: the element of a value; for a list, the element of an item.
     """
 
     name: str
@@ -60,11 +60,11 @@ class _Shown:
 
 
 class ServedClass:
-    """A class of the schema: what is shown of its objects, and what can be changed.
+    """A class of the schema: the fields and lists of its objects, and the possible changes.
 
     Attributes:
         settable: the elements that can be set, by each name that a request may use.
-        methods: by name.
+        methods: the methods by name.
     """
 
     def __init__(self, description: ClassDescription, shown: tuple[_Shown, ...]) -> None:
@@ -78,10 +78,10 @@ class ServedClass:
         self._parent = self.schema.positions.get(PARENT)
 
     def parent(self, values: Values) -> int | None:
-        """The number of the object that lists one with these values.
+        """Return the number of the object that lists one with these values.
 
         Raises:
-            LocalProtocolError: it is no number.
+            LocalProtocolError: the reference is no number.
         """
         value = None if self._parent is None else values[self._parent]
         if value is None:
@@ -92,7 +92,7 @@ class ServedClass:
         return number
 
     def parts(self, values: Values, spelling: Spelling) -> tuple[Field | str, ...]:
-        """The fields in the schema's order; for objects that are listed, the name of their class.
+        """Return the fields in the schema's order; for listed objects, the name of their class.
 
         Raises:
             LocalProtocolError: a value does not fit.
@@ -125,7 +125,7 @@ def _field(name: str, value: Value | None, item: Element, spelling: Spelling) ->
 
 
 def carried(text: str, spelling: Spelling) -> str:
-    """``text`` with U+FFFD in place of each character that documents of the spelling cannot carry."""
+    """Return ``text`` with U+FFFD in place of each character that the spelling cannot carry."""
     return carried_by_openamq(text) if spelling is Spelling.OPENAMQ else carried_by_xml(text)
 
 
@@ -138,11 +138,11 @@ class _Known:
 
 
 class ServerObjects:
-    """What is known.
+    """The objects that a server knows.
 
     Args:
-        schema: what is served, whole.
-        spelling: that the fields will be written in.
+        schema: the whole served schema.
+        spelling: the spelling in which fields are written.
 
     Raises:
         ProtocolError: as `schema.read_classes`.
@@ -168,7 +168,7 @@ class ServerObjects:
         return len(self._known)
 
     def put(self, served: ServedObject) -> None:
-        """Add an object, or tell the values of a known one again.
+        """Add an object, or update the values of a known one.
 
         Raises:
             LocalProtocolError: the class is not of the schema, the number is out of range or another class's
@@ -203,7 +203,7 @@ class ServerObjects:
         return known is not None
 
     def _leave(self, known: _Known | None) -> None:
-        """An object is listed by its parent no longer."""
+        """Remove an object from the list of its parent."""
         if known is None or known.parent is None:
             return
         self._replies.pop(known.parent, None)
@@ -216,16 +216,16 @@ class ServerObjects:
             del self._children[known.parent]
 
     def find(self, number: int) -> ServedObject | None:
-        """The object as it was put last; ``None`` if there is none."""
+        """Return the object as it was put last; ``None`` if there is none."""
         known = self._known.get(number)
         return None if known is None else known.served
 
     def class_of(self, number: int) -> ServedClass:
-        """The class of an object that is known."""
+        """Return the class of a known object."""
         return self._known[number].served_class
 
     def reply(self, number: int, write: Callable[[InspectReply], bytes]) -> bytes:
-        """The whole reply about an object that is known, as ``write`` wrote it last or writes it now."""
+        """Return the whole reply about a known object: the last one that ``write`` wrote, or a new one."""
         body = self._replies.get(number)
         if body is None:
             class_name = self.class_of(number).schema.key.name
@@ -235,7 +235,7 @@ class ServerObjects:
         return body
 
     def fields(self, number: int) -> tuple[Field, ...]:
-        """The fields of an object that is known, as a reply has them; objects in the order they came."""
+        """Return the fields of a known object as in a reply; objects in the order of their arrival."""
         fields: list[Field] = []
         children = self._children.get(number, {})
         for part in self._known[number].parts:

@@ -1,4 +1,4 @@
-"""Conversations with a CML server: what consoles ask, what its program does, and what must leave."""
+"""Conversations with a CML server: the requests of consoles, the program's work, and the messages sent."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ SHOP = SchemaReply(
 def shop(
     *, is_open: bool | None = True, opened: int | None = None, tags: Value | None = None
 ) -> ServedObject:
-    """The root: name, open, opened, tags, and its office, which is object 2."""
+    """Return the root: name, open, opened, tags, and its office, which is object 2."""
     return ServedObject(0, "shop", ("corner", is_open, opened, tags, Reference("2")))
 
 
@@ -81,7 +81,7 @@ def tank(
 
 
 class ServerPlay:
-    """A server session; what consoles ask is written here. It has a shop with two tanks and an office."""
+    """A server session with a shop, two tanks and an office, and functions that write consoles' requests."""
 
     def __init__(self, config: ServerConfig | None = None) -> None:
         self.now = START
@@ -109,7 +109,7 @@ class ServerPlay:
         sent: int = 0,
         expiration: int = 0,
     ) -> None:
-        """A console asks, each request in a message of its own, in the specification's spelling."""
+        """Send requests of a console, each in a message of its own, in the specification's spelling."""
         for request in requests:
             body = write_message(request, Spelling.SPECIFICATION)
             self.asks_octets(
@@ -138,7 +138,7 @@ class ServerPlay:
         self.take(self.session.handle(delivery, self.now))
 
     def does(self, handle: int, status: Status = Status.OK, notice: str = "") -> None:
-        """The program has done what it was asked for."""
+        """Report the result of a change by the program."""
         self.take(self.session.done(handle, status, self.now, notice))
 
     def time_passes(self, seconds: float) -> None:
@@ -149,12 +149,12 @@ class ServerPlay:
         self.now = until
 
     def left(self) -> list[Effect]:
-        """Return all that left since the last time."""
+        """Return all effects since the last time."""
         steps, self._steps = self._steps, []
         return steps
 
     def asked(self) -> list[Called | ModifyAsked]:
-        """What the program was asked for since the last time; nothing else left."""
+        """Return the changes that the program was asked for since the last time; fail at any other effect."""
         asked = []
         for step in self.left():
             assert isinstance(step, Called | ModifyAsked)
@@ -162,7 +162,7 @@ class ServerPlay:
         return asked
 
     def replies(self) -> list[Received]:
-        """The messages that left since the last time; nothing else did but notes."""
+        """Return the messages since the last time; fail at any other effect but notes."""
         replies = []
         for step in self.left():
             assert isinstance(step, Send | Note)
@@ -173,5 +173,5 @@ class ServerPlay:
 
 
 def fields(**values: str) -> tuple[Field, ...]:
-    """Fields of a request."""
+    """Return the fields of a request."""
     return tuple(Field(name, text) for name, text in values.items())

@@ -1,4 +1,4 @@
-"""What an agent before AM2 tells by itself, and what it refuses."""
+"""The messages that an agent before AM2 sends without a request, and its refusals."""
 
 from __future__ import annotations
 

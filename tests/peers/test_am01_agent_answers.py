@@ -1,4 +1,4 @@
-"""What consoles of an agent before AM2 are answered."""
+"""The answers of an agent before AM2 to consoles."""
 
 from __future__ import annotations
 

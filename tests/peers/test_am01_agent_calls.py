@@ -1,4 +1,4 @@
-"""Calls that an agent before AM2 carries out, and those that it does not."""
+"""Calls that an agent before AM2 carries out, and calls that it refuses."""
 
 from __future__ import annotations
 

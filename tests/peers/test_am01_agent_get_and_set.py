@@ -1,4 +1,4 @@
-"""Get and set as an agent before AM2 serves them where that is wanted."""
+"""Get and set of an agent before AM2 whose configuration allows them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_get_and_set_are_served_where_that_is_wanted(revision: Revision) -> None
 def test_who_may_ask_about_another_class_does_not_get_at_this_one(
     revision: Revision, key: ClassKey, method: str, arguments: bytes
 ) -> None:
-    """Brokers give rights by routing keys, which tell the class: it must be the object's."""
+    """Brokers grant rights by routing keys, which name the class: it must be that of the object."""
     scene = started(revision, {"get_and_set": True})
     ((_, answer),) = scene.messages(scene.calls(method, arguments, key=key))
     assert isinstance(answer, MethodResponse)

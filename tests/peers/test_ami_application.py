@@ -1,4 +1,4 @@
-"""The session of an application, by itself and against a relay of ours."""
+"""The session of an application, by itself and with a relay of ours."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def application(config: ApplicationConfig = NAMED) -> ApplicationSession:
 
 
 class Conversation:
-    """An application and a relay, and what the application was told."""
+    """An application and a relay, and the effects that the application reported."""
 
     def __init__(self, session: ApplicationSession) -> None:
         self.session = session

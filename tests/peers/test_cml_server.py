@@ -1,4 +1,4 @@
-"""A CML server's answers, to clients of the specification and to OpenAMQ's shell."""
+"""The answers of a CML server to clients of the specification and to OpenAMQ's shell."""
 
 from __future__ import annotations
 
@@ -230,7 +230,7 @@ _REQUESTS = st.tuples(
 
 @given(st.lists(_REQUESTS | st.sampled_from(_CHANGES), max_size=12), st.sampled_from(Spelling))
 def test_whatever_is_asked_is_answered_once(requests: list[_Asked], spelling: Spelling) -> None:
-    """What the program never does (here in OpenAMQ's spelling) leaves a note in place of an answer."""
+    """A change that the program never ends (here in OpenAMQ's spelling) leaves a note and no answer."""
     play = ServerPlay(ServerConfig(spelling, writers=None))
     replies = 0
     for kind, number, name, given_ in requests:

@@ -1,4 +1,4 @@
-"""Settings and methods that consoles ask a CML server for."""
+"""Property changes and method calls that consoles request of a CML server."""
 
 from __future__ import annotations
 
@@ -224,7 +224,7 @@ def test_so_much_waits_and_no_more() -> None:
 
 
 def test_a_change_that_ended_the_object_names_it_all_the_same() -> None:
-    """OpenAMQ's shell ends itself where a reply that is ok does not."""
+    """OpenAMQ's shell ends if a reply with status ok does not name the object."""
     play = ServerPlay(ServerConfig(Spelling.SPECIFICATION, writers=None))
     play.asks(ModifyRequest(7, fields(state="1")), user="")
     play.left()

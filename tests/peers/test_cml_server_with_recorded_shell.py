@@ -1,4 +1,4 @@
-"""What OpenAMQ's shell asked OpenAMQ is asked a server of ours, which has the same objects: same octets."""
+"""Recorded requests of OpenAMQ's shell get the same octets from our server, if it has the same objects."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _QUEUE = "amq.gen-1"
 
 
 class _Broker:
-    """A server of the recorded schema, told what each recorded reply shows before it is asked."""
+    """A server of the recorded schema that takes the objects of each recorded reply before its request."""
 
     def __init__(self, spelling: Spelling) -> None:
         schema = next(read_message(each.replies[0]) for each in exchanges() if b"schema-req" in each.request)
@@ -39,7 +39,7 @@ class _Broker:
         self.session.start()
 
     def becomes(self, reply: InspectReply) -> None:
-        """The object and its list of others are as this reply has them."""
+        """Set the object and its list of others as in this reply."""
         assert reply.object_id is not None
         number, described = reply.object_id, self._classes[reply.class_name]
         self.session.delete(number)
@@ -63,7 +63,7 @@ class _Broker:
             self.session.put(ServedObject(number, class_name, (None,) * len(elements)))
 
     def answers(self, exchange: Exchange, message_id: str = "") -> list[Effect]:
-        """What a request of the shell led to; the program does what it is asked, as OpenAMQ did."""
+        """Return the effects of a request of the shell; the program carries out changes as OpenAMQ did."""
         # The last one was asked by a guest of a broker that gave guests the rights of all.
         user = "super" if exchange.id == "shell-0325" else exchange.user
         delivery = Delivery(

@@ -1,4 +1,4 @@
-"""The shop's classes as Prometheus sees them, and a core that tells of them."""
+"""The shop's classes as Prometheus sees them, and a core that publishes them."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ Series = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
 @dataclass
 class Gateway(Feeding):
-    """The front end, and what Prometheus reads from it."""
+    """The front end, and its metrics."""
 
     classes: Mapping[str, Sequence[str]] = field(default_factory=lambda: EVERYTHING)
 
@@ -64,13 +64,13 @@ class Gateway(Feeding):
         self.objects.disconnected("the core ended")
 
     def settle(self) -> None:
-        """Nothing is left for later."""
+        """Do nothing: no work is deferred."""
 
     def text(self, max_series: int = 1000, accept: str = "") -> str:
         return encode(metrics_of(self.objects, max_series), accept)[0].decode()
 
     def series(self, prefix: str = "amqp_shop_", max_series: int = 1000) -> Series:
-        """What is told of objects: by name and labels, sorted."""
+        """Return the values of samples by name and sorted labels."""
         return {
             (sample.name, tuple(sorted(sample.labels.items()))): sample.value
             for family in text_string_to_metric_families(self.text(max_series))
@@ -79,7 +79,7 @@ class Gateway(Feeding):
         }
 
     def value(self, name: str, /, **labels: str) -> float | None:
-        """Of the one sample of this name with at least these labels; ``None`` where there is none."""
+        """Return the value of the sample of this name with at least these labels; ``None`` without one."""
         found = [
             value
             for (found_name, found_labels), value in self.series("").items()

@@ -1,4 +1,4 @@
-"""The table of `docs/prometheus.md`: what is shown where nothing else is configured.
+"""The table of `docs/prometheus.md`: the metrics that are shown by default.
 
 ``python -m tests.prometheus.table`` prints it.
 """

@@ -1,4 +1,4 @@
-"""What elements are called as metrics, and in which unit."""
+"""The names and units of elements as metrics."""
 
 from __future__ import annotations
 

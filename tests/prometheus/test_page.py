@@ -1,4 +1,4 @@
-"""Objects are shown while somebody vouches for them, as Prometheus reads them."""
+"""Objects are shown as long as they are fresh, in the form that Prometheus reads."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_nothing_is_shown_without_the_core_or_before_it_has_reported_everything(
 
 
 def test_what_a_second_snapshot_does_not_report_is_gone() -> None:
-    """The core tells everything again to whoever reads too slowly; meanwhile what is known stays."""
+    """The core sends a new snapshot to a subscriber that reads too slowly; known objects stay meanwhile."""
     shown = gateway(till(2))
     shown.begin_snapshot(source(), agent(fresh=True), HALL, TILL)
     assert shown.value("amqp_shop_till_coins", name="till2") == 7

@@ -1,4 +1,4 @@
-"""A gateway with two sources of kind am01, the agents that they hear, and what operators see of it."""
+"""A gateway with two sources of kind am01, their agents, and the view of operators."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from tests.components.rabbitmq import new_virtual_host
 ASKED = "february"
 """A source whose agent speaks as of February 2008; the gateway finds that out."""
 WRITTEN = "written"
-"""One whose agent speaks as the design notes have it, with get, set and events as we lay them out."""
+"""A source whose agent speaks as the design notes have it, with get, set and events in our layout."""
 
 
 @dataclass(frozen=True, slots=True)
 class Agents:
-    """Who is managed, and who hears the gateway's notifications, on one event loop."""
+    """The managed agents, and the receiver of the gateway's notifications, on one event loop."""
 
     asked: Am01Agent
     written: Am01Agent
@@ -68,7 +68,7 @@ class Cellar(OperatedGateway):
 
 @contextmanager
 def cellar(broker: PrivateBroker, folder: Path) -> Iterator[Cellar]:
-    """Agents and gateway, as soon as the gateway knows all that they tell."""
+    """Provide agents and gateway, as soon as the gateway knows all their objects."""
     with ExitStack() as stack:
         vhost = stack.enter_context(new_virtual_host(broker)).name
         agents = stack.enter_context(background(lambda: _agents(broker, vhost, folder)))

@@ -1,4 +1,4 @@
-"""Agents before AM2 on a live RabbitMQ, in one gateway: walked, set, called, heard, tried."""
+"""Agents before AM2 on a live RabbitMQ, in one gateway: walks, sets, calls, events, `source test`."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_property_is_set_by_snmp_where_the_agent_has_a_set(there: Cellar) -> N
 
 
 def vat(there: Cellar, column: str, number: int = 1) -> str:
-    """A variable of a vat of the agent that has a set."""
+    """Return a variable of a vat of the agent that has a set."""
     (source,) = (key for key, name in there.walk("agSourceName").items() if name == WRITTEN)
     return f"siteCellarVat{column}.{source.rpartition('.')[2]}.{number}"
 

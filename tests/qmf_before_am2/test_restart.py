@@ -1,4 +1,4 @@
-"""What the event log says of an agent's objects when the gateway was away."""
+"""The objects of an agent in the event log after an absence of the gateway."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def _speaking(agent: Am01Agent) -> AsyncIterator[Am01Agent]:
 
 @contextmanager
 def _core(site: Site) -> Iterator[None]:
-    """A core that has read everything."""
+    """Run a core until the end of the block, which begins when it has read everything."""
     starts = _starts(site)
     with running("process", "core", "--config", site.configuration, log=site.folder / "core.log") as core:
         core.ready()

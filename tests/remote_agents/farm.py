@@ -1,4 +1,4 @@
-"""A broker's own agent and two beside it on a live RabbitMQ, and a gateway that hears all of them."""
+"""A broker's own agent and two beside it on a live RabbitMQ, and a gateway that reads all of them."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ class RemoteAgent:
     """An agent beside the broker's own: a heartbeat each second, and one shed, named after its bank.
 
     Attributes:
-        bank: its own.
-        hangs: it answers nothing.
-        is_stopped: it says nothing at all.
+        bank: the number of its agent bank.
+        hangs: whether it answers no requests.
+        is_stopped: whether it sends nothing at all.
     """
 
     def __init__(self, bank: int, shed: ClassKey, definitions: Definitions) -> None:
@@ -65,18 +65,18 @@ class RemoteAgent:
         self._definitions = definitions
 
     def start(self, now: int) -> list[Effect]:
-        """Speak, and go on speaking."""
+        """Send the first heartbeat, and start the timer."""
         return self._tick(now)
 
     def suspend(self) -> None:
-        """The link is down."""
+        """Handle the end of the link."""
 
     def bindings(self) -> Sequence[Binding]:
-        """Where it is asked."""
+        """Return the binding for its requests."""
         return [Binding(MANAGEMENT_EXCHANGE, f"agent.1.{self.bank}")]
 
     def handle(self, event: Event, now: int) -> list[Effect]:
-        """As of a session."""
+        """Handle an event as `Session.handle`."""
         match event:
             case Delivery():
                 return self._receive(event, now)
@@ -85,12 +85,12 @@ class RemoteAgent:
         raise EventNotTakenError(self, event)
 
     def _tick(self, now: int) -> list[Effect]:
-        """A second has passed."""
+        """Send the heartbeat of this second."""
         beat = self._send(MANAGEMENT_EXCHANGE, f"console.heartbeat.1.{self.bank}", Heartbeat(0, now))
         return [*([] if self.is_stopped else [beat]), WakeAt(now + SECOND)]
 
     def _receive(self, delivery: Delivery, now: int) -> list[Effect]:
-        """It is asked for the objects of a class."""
+        """Answer a request for the objects of a class."""
         if self.hangs or self.is_stopped:
             return []
         told: list[Message] = []
@@ -108,7 +108,7 @@ class RemoteAgent:
 
 
 class Agents:
-    """Who is managed, on one event loop.
+    """The agents, on one event loop.
 
     Attributes:
         farm, mill: the agents beside the broker's own.
@@ -127,12 +127,12 @@ class Agents:
             self._broker.put(ManagedObject(key, agent.bank, now, described, (), now))
 
     def leaves(self, agent: RemoteAgent) -> None:
-        """The broker says that an agent has left it."""
+        """Stop an agent, and delete its object at the broker's own agent."""
         agent.is_stopped = True
         self._broker.delete(agent.bank, SystemClock().now())
 
     async def speak(self, broker: PrivateBroker, vhost: str) -> None:
-        """Be there until cancelled."""
+        """Run the links of all agents until cancelled."""
         async with asyncio.TaskGroup() as group:
             for link in (self._own, AgentOnLink(self.farm), AgentOnLink(self.mill)):
                 group.create_task(link.speak(broker, vhost))
@@ -151,11 +151,11 @@ async def _speaking(broker: PrivateBroker, vhost: str) -> AsyncIterator[Agents]:
 
 @dataclass(frozen=True, slots=True)
 class Farm(OperatedGateway):
-    """Agents and a gateway that run.
+    """Running agents and a gateway.
 
     Attributes:
-        site: the gateway's.
-        agents: on an event loop of their own.
+        site: the gateway's folder.
+        agents: the agents, on an event loop of their own.
     """
 
     modules: ClassVar = ("AMQP-GATEWAY-SITE-MIB",)
@@ -163,11 +163,11 @@ class Farm(OperatedGateway):
     agents: Background[Agents]
 
     def detail(self) -> str:
-        """What the source says of itself beside its state."""
+        """Return the detail of the source beside its state."""
         return str(self.sources()[SOURCE]["detail"])
 
     def stale(self) -> dict[str, str]:
-        """Of each shed by its name, whether SNMP tells that it is stale."""
+        """Return the staleness of each shed that SNMP shows, by the shed's name."""
         names = self.walk("siteFarmShedName")
         stale = self.walk("siteFarmShedRowStale")
         rows = {key.partition(".")[2]: value for key, value in stale.items()}
@@ -176,7 +176,7 @@ class Farm(OperatedGateway):
 
 @contextmanager
 def farm(broker: PrivateBroker, folder: Path) -> Iterator[Farm]:
-    """Agents and gateway, as soon as the source is synchronised."""
+    """Provide agents and gateway, as soon as the source is synchronised."""
     user = broker.administrator
     with ExitStack() as stack:
         vhost = stack.enter_context(new_virtual_host(broker)).name

@@ -18,18 +18,18 @@ OPENED_AND_CLOSED = (
     *("queue_created", "queue_deleted"),
 )
 REST_MILLISECONDS = 17_000
-"""Each watch and probe of the gateway comes round three times."""
+"""The time in which each watch and probe of the gateway comes round three times."""
 
 
 class Figures:
-    """What the broker says of its connections, channels and queues, by its own clock."""
+    """The broker's figures about its connections, channels and queues, by its own clock."""
 
     def __init__(self, client: httpx.Client) -> None:
         self._client = client
         self._uptime, self._counted = self._read()
 
     def rest(self) -> bool:
-        """Whether nothing was opened or closed for `REST_MILLISECONDS`."""
+        """Return whether nothing was opened or closed for `REST_MILLISECONDS`."""
         uptime, counted = self._read()
         if counted != self._counted:
             self._uptime, self._counted = uptime, counted
@@ -46,7 +46,7 @@ class Figures:
 async def test_at_rest_the_gateway_opens_and_closes_nothing(
     own_rabbitmq: PrivateBroker, tmp_path: Path
 ) -> None:
-    """Sources of kind rabbitmq and qmf, and an agent in a process of its own."""
+    """The gateway has sources of kind rabbitmq and qmf, and an agent in a process of its own."""
     with own_rabbitmq.http() as client, reading_user(own_rabbitmq, ["/"]) as user:
 
         async def rests() -> None:

@@ -48,12 +48,12 @@ from tests.components.waiting import until
 
 SECOND = 10**9
 TAKEOVER_SECONDS = 30.0
-"""On a busy machine; on a quiet one it is one or two."""
+"""The limit for a busy machine; on a quiet one a takeover takes one or two seconds."""
 
 
 @dataclass
 class Gateway:
-    """A source of the gateway, and what it told."""
+    """A source of the gateway, and the events and answers that it reported."""
 
     inventory: Inventory = field(init=False)
     port: SourcePort | None = None
@@ -76,7 +76,7 @@ class Gateway:
         return source.state
 
     def objects(self, class_name: str) -> dict[str, list[ObjectRecord]]:
-        """The objects of a class that there are now, by leaf name."""
+        """Return the present objects of a class, by leaf name."""
         records, _ = self.inventory.snapshot()
         numbers = {
             record.number
@@ -90,7 +90,7 @@ class Gateway:
         return found
 
     def told(self, event: str) -> Counter[str]:
-        """How often an event was told, by its text."""
+        """Return the number of times that an event was reported, by its text."""
         records, _ = self.inventory.snapshot()
         numbers = {
             record.number
@@ -102,7 +102,7 @@ class Gateway:
     def ask(
         self, token: int, class_name: str, leaf: str, method: str, *arguments: int, seconds: float = 60
     ) -> None:
-        """Call a method, once; what comes of it is among the answers."""
+        """Call a method, once; its answer is added to the answers."""
         assert self.port is not None
         (target,) = self.objects(class_name)[leaf]
         (key,) = (
@@ -114,12 +114,12 @@ class Gateway:
         self.port.call(MethodCall(token, key, target.agent, target.native_id, method, arguments, deadline))
 
     async def answer(self, token: int, count: int = 1) -> Answer:
-        """Wait for the answer to a call; for the second one, if there is another."""
+        """Wait for the answer to a call, or for the second one with ``count`` 2."""
         await until(lambda: len(self.answers.get(token, ())) >= count, f"answer {count} to {token}")
         return self.answers[token][count - 1]
 
     async def call(self, token: int, class_name: str, leaf: str, method: str, *arguments: int) -> Answer:
-        """Call a method, once; what came of it."""
+        """Call a method, once; return its answer."""
         self.ask(token, class_name, leaf, method, *arguments)
         return await self.answer(token)
 
@@ -131,13 +131,13 @@ async def another_second() -> None:
 
 
 def hears_all(agent: RunningCommand) -> bool:
-    """Whether an agent has read everything, and hears events."""
+    """Return whether an agent has read everything, and receives events."""
     told = [line for line in agent.log if line["event"] == "agent-status"]
     return bool(told) and told[-1]["state"] == "synchronised" and "cannot be seen" not in told[-1]["detail"]
 
 
 def configuration(broker: PrivateBroker, folder: Path, agent: Credentials, obeyed: str) -> Path:
-    """Two agents of the same settings, each also allowed to change the broker."""
+    """Write the configuration of two agents of the same settings, each also allowed to change the broker."""
     for user in (agent, broker.administrator):
         (folder / user.name).write_text(user.password)
         (folder / user.name).chmod(0o600)
@@ -165,16 +165,16 @@ def configuration(broker: PrivateBroker, folder: Path, agent: Credentials, obeye
 
 @dataclass
 class Site:
-    """A broker, two agents, and a gateway that hears whichever serves."""
+    """A broker, two agents, and a gateway that receives from the one that serves."""
 
     broker: PrivateBroker
     agents: dict[str, RunningCommand]
     gateway: Gateway
     ids: list[str]
-    """Message ids of the events on the wire."""
+    """The message ids of the events on the wire."""
 
     def serving(self) -> list[str]:
-        """The agents that were elected and have not ended."""
+        """Return the agents that were elected and have not ended."""
         return [
             name
             for name, agent in self.agents.items()
@@ -182,7 +182,7 @@ class Site:
         ]
 
     async def declare(self, name: str) -> None:
-        """A durable queue."""
+        """Declare a durable queue."""
 
         def request() -> None:
             with self.broker.http() as client:
@@ -191,7 +191,7 @@ class Site:
         await asyncio.to_thread(request)
 
     def kill(self) -> str:
-        """Kill the one that serves; which it was."""
+        """Kill the agent that serves; return its name."""
         (serving,) = self.serving()
         process = self.agents[serving].process
         os.kill(process.pid, signal.SIGKILL)
@@ -265,7 +265,7 @@ async def site(broker: PrivateBroker, folder: Path) -> AsyncIterator[Site]:
 
 
 def each_once(gateway: Gateway, names: list[str]) -> bool:
-    """Whether each of these queues is there, and none twice."""
+    """Return whether each of these queues is there, and none twice."""
     queues = gateway.objects("queue")
     assert not [name for name, objects in queues.items() if len(objects) > 1], "an object is there twice"
     return set(names) <= queues.keys()

@@ -36,7 +36,7 @@ async def test_it_is_not_sent_and_nothing_is_carried_out_later(
         await watermark(USUAL_WATERMARK)
 
         async def purged() -> bool:
-            """Whether the broker takes messages again; whatever was stuck in it comes before this purge."""
+            """Purge; return whether the broker accepts messages again. Stuck ones precede this purge."""
             token = len(gateway.answers) + 1
             gateway.ask(token, "queue", "orders", "purge")
             answer = await gateway.answer(token)

@@ -1,4 +1,4 @@
-"""Whom an agent on a shared broker obeys: its gateway, and nobody else who can reach the exchange."""
+"""An agent on a shared broker accepts methods of its gateway only, not of others at the exchange."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ EVERYTHING = {"configure": ".*", "write": ".*", "read": ".*"}
 
 
 def application(broker: PrivateBroker) -> Credentials:
-    """A plain user, whom somebody has given every permission where the agent listens."""
+    """Return a plain user that has every permission on the virtual host where the agent listens."""
     user = Credentials.generate("application")
     with broker.http() as client:
         client.put(f"users/{user.name}", json={"password": user.password, "tags": ""}).raise_for_status()
@@ -34,7 +34,7 @@ def application(broker: PrivateBroker) -> Credentials:
 
 
 async def filled_queue(shop: Site) -> bytes:
-    """A queue with three messages; the request that purges it."""
+    """Fill a queue with three messages; return the request that purges it."""
     await shop.declare("orders")
     async with await aio_pika.connect(shop.broker.amqp_url()) as client:
         channel = await client.channel()
@@ -47,7 +47,7 @@ async def filled_queue(shop: Site) -> bytes:
 
 
 async def messages(broker: PrivateBroker) -> int:
-    """How many are in the queue, as `rabbitmqctl` counts them."""
+    """Return the number of messages in the queue, as `rabbitmqctl` counts them."""
     told = await asyncio.to_thread(
         broker.rabbitmqctl, "list_queues", "--silent", "--formatter", "json", "name", "messages"
     )

@@ -1,4 +1,4 @@
-"""Who writes by SNMP, by their communities."""
+"""The communities of managers that write by SNMP."""
 
 from __future__ import annotations
 

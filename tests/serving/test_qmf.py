@@ -95,9 +95,9 @@ class Plant:
     """A source of an invented dialect, served by the role, and a console of AM2.
 
     Attributes:
-        seen: what the console observed.
+        seen: observations of the console.
         requests: operations that the role submitted.
-        answers: what the console was told of its own calls and reads.
+        answers: answers to the console's own calls and reads.
     """
 
     def __init__(self, folder: Path, *, numbered_by_facts: bool = False, missed_since: int = 0) -> None:
@@ -123,12 +123,12 @@ class Plant:
         self.do(self.role.handle(LinkUp(""), self.now))
 
     def observed(self, *observations: Observation) -> None:
-        """The source observes something, and time passes until consoles have been told."""
+        """Observe something at the source, and let time pass until consoles have received it."""
         self.inventory.observed(self.source, observations, self.now)
         self.pass_time()
 
     def is_read(self, *observations: Observation) -> None:
-        """The source has read everything: these objects."""
+        """Complete the reading of the source, with these objects."""
         learned = (ClassLearned(PUMP), EventLearned(BURST))
         synchronised = SourceStateSeen(SourceState.SYNCHRONISED)
         heartbeat = HeartbeatSeen("a1", self.now)
@@ -151,11 +151,11 @@ class Plant:
                     self.requests.append(request)
 
     def objects(self, class_name: str = "pump") -> list[ObjectSeen]:
-        """What the console was told of objects."""
+        """Return the objects that the console observed."""
         return [one for one in self.seen if isinstance(one, ObjectSeen) and one.key.name == class_name]
 
     def call(self, *arguments: Value) -> None:
-        """The console calls ``measure`` of the only pump."""
+        """Call ``measure`` of the only pump, as the console."""
         target = self.objects()[-1]
         self._calls += 1
         call = MethodCall(
@@ -166,7 +166,7 @@ class Plant:
     def answered(
         self, outcome: Outcome, text: str = "", operation_id: str = "gw.1.o1", **values: int
     ) -> None:
-        """The operation that was submitted last has this outcome."""
+        """Report this outcome of the operation that was submitted last."""
         request = self.requests[-1].request
         answer = OperationAnswer(request, operation_id, outcome, text, values=values)
         self.do(self.role.operation_answered(answer, self.now))
@@ -190,7 +190,7 @@ class Plant:
 
 @pytest.fixture
 def make_plant(tmp_path: Path) -> Callable[[], Plant]:
-    """Return what starts a gateway on one state folder, again and again."""
+    """Return a function that starts a gateway on one state folder, again and again."""
     return lambda: Plant(tmp_path)
 
 

@@ -10,7 +10,7 @@ from tests.simulation.violations import ViolationError
 
 
 def main() -> int:
-    """Run it; exit code 1 if something that must hold did not."""
+    """Run the simulation; return exit code 1 if an invariant was violated."""
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
     parser.add_argument("seed", type=int)
     parser.add_argument("--trace", action="store_true", help="print every step")

@@ -32,11 +32,11 @@ BOILER = replace(
     ),
     methods=tuple(method for method in _DEFINED.methods if method.name == "setLimit"),
 )
-"""As it is told: what the mapping adds is not on this wire, and nothing on it is optional."""
+"""The class as it is on the wire: without the additions of the mapping, and with no optional element."""
 
 
 def am01_console(revision: Revision) -> Callable[[int], Am01ConsoleSession]:
-    """Make the session of one run of the core."""
+    """Return a function that makes the console session of one run of the core."""
 
     def console(_epoch: int) -> Am01ConsoleSession:
         return Am01ConsoleSession(
@@ -55,12 +55,12 @@ def am01_console(revision: Revision) -> Callable[[int], Am01ConsoleSession]:
 
 
 def am01_agent(revision: Revision) -> Callable[[Scheduler, AmqpBroker, Boiler, int], Am01BoilerAgent]:
-    """Make one run of the agent's process."""
+    """Return a function that makes one run of the agent's process."""
     return lambda scheduler, broker, boiler, boot: Am01BoilerAgent(revision, scheduler, broker, boiler, boot)
 
 
 class Am01BoilerAgent(BoilerProcess):
-    """One run of the agent's process: its objects are numbered from the time of its start."""
+    """One run of the agent's process; its objects are numbered from the time of its start."""
 
     def __init__(
         self, revision: Revision, scheduler: Scheduler, broker: AmqpBroker, boiler: Boiler, boot: int

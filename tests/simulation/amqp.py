@@ -19,14 +19,14 @@ from tests.simulation.scheduler import MILLISECOND, SECOND, Clock, Scheduler, Ti
 from tests.simulation.session_driver import SimulatedDriver, binding_matches
 
 WATCH = 5 * SECOND
-"""As `gateway.links.own_queue` looks at a queue."""
+"""The interval at which a queue is checked, as in `gateway.links.own_queue`."""
 
 
 class AmqpBroker:
-    """Routes messages between clients while it is up.
+    """A broker that routes messages between clients while it is up.
 
     Attributes:
-        queue_names: what tells the names of all queues apart that there ever are.
+        queue_names: the numbers that make all queue names unique.
     """
 
     def __init__(self, scheduler: Scheduler) -> None:
@@ -37,7 +37,7 @@ class AmqpBroker:
         self._scheduler = scheduler
 
     def route(self, send: Send, user: str, timestamp: int) -> bool:
-        """A message arrived at an exchange; returns whether it went into a queue."""
+        """Put a message into the queues that want it, and return whether there was one."""
         seconds = timestamp // SECOND * SECOND
         lifetime = send.lifetime(seconds)
         delivery = Delivery(
@@ -59,13 +59,13 @@ class AmqpBroker:
         return bool(taken)
 
     def stop(self) -> None:
-        """The broker ends, and with it every connection."""
+        """Stop the broker and end every connection."""
         self.up = False
         for client in tuple(self.clients):
             client.lose("the broker was stopped")
 
     def start(self) -> None:
-        """It can be connected to again."""
+        """Start the broker; clients can connect to it again."""
         self.up = True
 
 
@@ -74,13 +74,13 @@ class AmqpClient:
 
     Args:
         scheduler: time and chance.
-        broker: connected to again and again.
-        conversation: of the session that speaks through it.
-        user: whom the broker knows it as.
-        clock: of the process.
-        bindings: of its queue, whose name they are given.
-        limit: messages that its queue holds.
-        unsent: given what had not left when the connection ended.
+        broker: the broker; the client reconnects after each loss.
+        conversation: the driver of the session that uses the connection.
+        user: the user name at the broker.
+        clock: the clock of the process.
+        bindings: returns the bindings of the queue with the given name.
+        limit: the number of messages that its queue holds.
+        unsent: called with the messages that had not been sent when the connection ended.
     """
 
     def __init__(
@@ -115,22 +115,22 @@ class AmqpClient:
 
     @property
     def up(self) -> bool:
-        """Whether it is connected, as far as it knows."""
+        """Whether the client is connected, as far as it knows."""
         return self._up
 
     def wants(self, exchange: str, key: str) -> bool:
-        """Whether a message so routed goes to its queue."""
+        """Return whether a message with this exchange and key is routed to the client's queue."""
         return self._up and self._wants(exchange, key)
 
     def lose(self, detail: str) -> None:
-        """The connection ends: queue and messages on their way are gone. It is opened again later."""
+        """End the connection and discard the queue and messages in transit; it is opened again later."""
         if self._up:
             unsent = self.outgoing.items
             self._hang_up()
             self._process.run(lambda: self._lost(unsent, detail))
 
     def fall_silent(self, silence: Silence) -> None:
-        """Half-open: nothing passes, in one direction or both, until it heals or is found out."""
+        """Make the connection half-open until it heals or the loss is detected."""
         if self._up:
             self._scheduler.tell(self.conversation.name, str(silence))
             queue = self.queue
@@ -147,11 +147,11 @@ class AmqpClient:
         self._later(self._scheduler.between(500 * MILLISECOND, 8 * SECOND), self._connect)
 
     def slow_down(self, delay: tuple[int, int]) -> None:
-        """From now on each message takes so long to be consumed."""
+        """Set the time that each message takes to be consumed."""
         self.queue.delay = delay
 
     def close(self) -> None:
-        """The process is gone; the broker notices at once."""
+        """Close the connection at the end of the process; the broker notices at once."""
         self._closed = True
         self._hang_up()
         self.conversation.stop()
@@ -197,7 +197,7 @@ class AmqpClient:
         self._timers.clear()
 
     def _watch(self) -> None:
-        """As `OwnQueue.watch`: a queue that was too full is doubted once it has been emptied."""
+        """Suspect loss once a queue that was too full has been emptied, as in `OwnQueue.watch`."""
         doubtful = self._limit // 2
         if self.queue.longest >= doubtful and len(self.queue) < doubtful:
             self.queue.longest = 0

@@ -1,4 +1,4 @@
-"""How a north asks the core, by the real link over a simulated socket; what every north is started with."""
+"""Requests of front ends to the core over a simulated socket, and the surroundings of every front end."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from tests.simulation.scheduler import Clock, Scheduler
 
 
 class NorthLink(FeedLink):
-    """A link that is told what its socket would bring.
+    """A link that receives messages from the simulation instead of a socket.
 
     Args:
-        subscriber: what is done with the messages.
+        subscriber: the subscriber that processes the messages.
     """
 
     def __init__(self, subscriber: Subscriber) -> None:
         super().__init__(Path("feed.sock"), subscriber)
 
     def heard(self, message: FeedMessage, feed: Feed) -> None:
-        """A message arrived."""
+        """Process a message that arrived."""
         self._received(message, cast("StreamWriter", feed))
 
     def lost(self, reason: str) -> None:
-        """The connection has ended."""
+        """Process the end of the connection."""
         self._writer = None
         self._is_dropped = False
         self._give_up()
@@ -39,14 +39,14 @@ class NorthLink(FeedLink):
 
 @dataclass(frozen=True, slots=True)
 class NorthSurroundings:
-    """What every north is started with.
+    """The surroundings that every front end is started with.
 
     Attributes:
         scheduler: time and chance.
-        loop: what awaits runs on it.
-        clock: the gateway's.
-        core: the core that runs now, or ``None``.
-        link: how norths are connected with it.
+        loop: the event loop for asynchronous code.
+        clock: the gateway's clock.
+        core: returns the core that runs now, or ``None``.
+        link: the type of link between front ends and the core.
     """
 
     scheduler: Scheduler

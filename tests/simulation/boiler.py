@@ -39,7 +39,7 @@ _SLOW = (1 * SECOND, 30 * SECOND)
 
 
 class Boiler:
-    """What is managed: it has a limit and a speed, and remembers every value that was set."""
+    """The managed boiler; it has a limit and a speed, and remembers every value that was set."""
 
     def __init__(self) -> None:
         self.limit = 1
@@ -47,12 +47,12 @@ class Boiler:
         self.done: list[int] = []
 
     def set(self, limit: int) -> None:
-        """Somebody sets it."""
+        """Set the limit."""
         self.limit = limit
         self.done.append(limit)
 
     def modify(self, speed: int, whim: Whim) -> None:
-        """Somebody sets its speed by a request that is answered as done, whatever becomes of it."""
+        """Set the speed, ignore the request, or round the value, as ``whim`` says."""
         if whim is Whim.DONE:
             self.speed = speed
             self.done.append(speed)
@@ -61,15 +61,15 @@ class Boiler:
 
 
 class BoilerProcess:
-    """One run of a process that manages the boiler, whatever it speaks.
+    """One run of a process that manages the boiler, in any dialect.
 
     Args:
         scheduler: time and chance.
-        broker: that it is connected to.
-        boiler: that it manages.
-        name: for the trace.
-        session: that speaks.
-        bindings: of its queue.
+        broker: the broker that the process connects to.
+        boiler: the boiler that it manages.
+        name: the name of the process in the trace.
+        session: the session of the dialect.
+        bindings: returns the bindings of its queue.
     """
 
     def __init__(
@@ -92,16 +92,16 @@ class BoilerProcess:
         )
 
     def die(self) -> None:
-        """The process is killed."""
+        """Kill the process."""
         self._is_alive = False
         self.client.close()
 
     def _asked(self, asked: Called | ModifyAsked | ReadAsked) -> None:
-        """A console wants something; `_after` a while it may have it."""
+        """Process a request of a console; it may be carried out `_after` a while."""
         raise NotImplementedError
 
     def _after(self, action: Callable[[], None]) -> None:
-        """Soon, sometimes late, and never once the process is dead."""
+        """Call ``action`` soon, sometimes late, and never once the process is dead."""
         delay = _SLOW if self._scheduler.random.random() < 0.1 else _QUICK
         self._scheduler.after(self._scheduler.between(*delay), lambda: action() if self._is_alive else None)
 
@@ -109,12 +109,12 @@ class BoilerProcess:
         self._conversation.perform(effects)
 
     def _is_refused(self, deadline: int) -> bool:
-        """Whether what is asked for is not done: it is late, or chance will have it so."""
+        """Return whether a request is refused, because it is late or by chance."""
         return self._clock.now() > deadline or self._scheduler.random.random() < 0.1
 
 
 class BoilerAgent(BoilerProcess):
-    """One that speaks AM2."""
+    """One run of an agent that uses AM2."""
 
     def __init__(self, scheduler: Scheduler, broker: AmqpBroker, boiler: Boiler, boot: int) -> None:
         broker_id = UUID(int=scheduler.random.getrandbits(128))
@@ -165,7 +165,7 @@ class BoilerAgent(BoilerProcess):
 
 
 def am2_console(_epoch: int) -> NativeConsole:
-    """The session of one run of the core."""
+    """Return the console session of one run of the core."""
     return NativeConsole(
         ConsoleSession(
             ConsoleConfig(
@@ -178,19 +178,19 @@ def am2_console(_epoch: int) -> NativeConsole:
 
 
 class Served(Protocol):
-    """An agent's session, of whatever generation."""
+    """The session of an agent, of any generation of QMF."""
 
     def start(self, now: int) -> list[Effect]:
-        """The link is up."""
+        """Process the start of the link."""
 
     def suspend(self) -> None:
-        """It is down."""
+        """Process the loss of the link."""
 
     def console_bound(self, now: int) -> list[Effect]:
-        """A console may want to hear everything."""
+        """Publish everything, because a console may have bound its queue."""
 
     def handle(self, event: Event, now: int) -> list[Effect]:
-        """A request arrived, or the time has come that it asked for."""
+        """Process a request, or the time that the session asked to be woken at."""
 
 
 class AgentLink:
@@ -200,7 +200,7 @@ class AgentLink:
         self._session = session
 
     def handle(self, event: Event, now: int) -> list[Effect]:
-        """As of a session; where requests may have been lost, everything is published again."""
+        """Process an event; where requests may have been lost, publish everything again."""
         match event:
             case LinkUp():
                 return self._session.start(now)

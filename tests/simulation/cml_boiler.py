@@ -31,14 +31,14 @@ BOILER = replace(
     statistics=(),
     methods=tuple(method for method in _DEFINED.methods if method.name == "setLimit"),
 )
-"""As it is told: what the mapping adds is not on this wire."""
+"""The class as it is on the wire, without the additions of the mapping."""
 
 SCHEMA = write_classes([BOILER], "works", "1.0")
 _ROOT = 0
 
 
 def cml_console(epoch: int) -> ConsoleSession:
-    """The session of one run of the core."""
+    """Return the console session of one run of the core."""
     return ConsoleSession(
         ConsoleConfig(
             message_id_prefix=f"core-{epoch}.",

@@ -47,7 +47,7 @@ from tests.simulation.violations import demand
 GATEWAY = "7b0c5b3e"
 INDEX = "instances.sqlite3"
 _IN_SOCKET = 4
-"""Messages that the socket between core and north takes before the writer must wait."""
+"""The number of messages that the socket between core and front end holds before the writer must wait."""
 
 _END = b""
 
@@ -55,25 +55,25 @@ _ALIVE = int(ALIVE_SECONDS * SECOND)
 _SILENCE = int(SILENCE_SECONDS * SECOND)
 
 DEADLINE = 10 * SECOND
-"""Of operations."""
+"""The deadline of operations."""
 
 _SLICES = (1, 3, 1000)
-"""Objects that a core applies in one go, by its epoch: few, so that much comes between two slices."""
+"""The number of objects that a core applies in one go, by its epoch; few, so that slices interleave."""
 
 _AT_ONCE = 4
-"""Operations of one source under way: few, so that some wait."""
+"""The number of concurrent operations of one source; few, so that some wait."""
 
 
 class SourceRun(Protocol):
     """One source's part of a core: sessions and connections."""
 
     def stop(self) -> None:
-        """The core is killed."""
+        """Stop because the core is killed."""
 
 
 @dataclass(frozen=True)
 class Parts:
-    """The real parts that a simulation is made of; tests replace one to see that it is caught."""
+    """The real parts that a simulation is made of; tests replace one to check that the fault is detected."""
 
     index: Callable[[Path], InstanceIndex] = opened_index
     inventory: type[Inventory] = Inventory
@@ -85,24 +85,24 @@ class Parts:
 
 @dataclass(slots=True)
 class Surroundings:
-    """What a core is started with.
+    """The surroundings that a core is started with.
 
     Attributes:
-        published: told every batch that leaves the inventory, before anybody else.
-        last_state: how sources of these names stood when the log ended.
-        begins: told of a core's inventory, when its sources are known and before anything is observed, and
-            what each segment is to begin with; the log of that core.
-        last_events: what the log says of events of earlier cores.
-        unfinished: what the log says of operations that were begun and have no end.
-        permissions: who may change what.
-        loop: what awaits runs on it.
+        published: called with every batch that leaves the inventory, before all other receivers.
+        last_state: returns the state of the sources of these names at the end of the log.
+        begins: called with a core's inventory when its sources are known and before anything is observed,
+            and with a function that returns the first values of each segment; returns the log of that core.
+        last_events: returns the events of earlier cores in the log.
+        unfinished: returns the records of operations that were begun and have no end in the log.
+        permissions: the permissions of users.
+        loop: the event loop for asynchronous code.
         sources: starts each source's part, by name.
-        kinds: of the sources, by name.
-        index_disk: of the folder, as far as the instance index is concerned.
+        kinds: the kinds of the sources, by name.
+        index_disk: the disk of the folder, for the files of the instance index.
         natively: names of the sources whose dialect has a request of its own to set properties.
         durable: names of the sources with a durable subscription.
-        acks: which deliveries the log of the core has that began last.
-        feed_limit: records that may wait for a subscriber.
+        acks: returns the deliveries that the log has, for the core that began last.
+        feed_limit: the number of records that may wait for a subscriber.
     """
 
     scheduler: Scheduler
@@ -129,13 +129,13 @@ class Core:
     """One run of the core.
 
     Args:
-        around: what it is started with.
-        epoch: its boot.
-        parts: what it is made of.
+        around: its surroundings.
+        epoch: its epoch.
+        parts: the parts that it is made of.
 
     Attributes:
-        last: how sources stood when the log ended.
-        parts: what it is made of.
+        last: the state of sources at the end of the log.
+        parts: the parts that it is made of.
     """
 
     def __init__(self, around: Surroundings, epoch: int, parts: Parts) -> None:
@@ -188,24 +188,24 @@ class Core:
         self._every(15 * SECOND, self._keep_index)
 
     def observed(self, source: SourceInventory, observations: tuple[Observation, ...]) -> None:
-        """What one message body told."""
+        """Process the observations of one message body."""
         self.inventory.observed(source, observations, self.clock.now())
 
     def answered(self, source: SourceInventory) -> Callable[[Answer], None]:
-        """Where answers to operations on a source go (`gateway.service.sources.source_context`)."""
+        """Return the handler of answers for a source (`gateway.service.sources.source_context`)."""
         return lambda answer: self.inventory.afterwards(source, lambda: self.operations.answered(answer))
 
     def ledger(self, source: str) -> Deliveries:
-        """Which deliveries of a source the log has."""
+        """Return the record of the deliveries of a source that the log has."""
         assert self._around.acks is not None
         return self.parts.ledger(self._around.acks().of(source))
 
     def subscribe(self, north: North) -> Feed:
-        """A north connects: the socket takes it, also while the core is stopped."""
+        """Connect a front end; the socket accepts the connection even while the core is stopped."""
         return Feed(self._around.scheduler, self, north)
 
     def kill(self) -> None:
-        """As kill -9 does it: what was not committed is lost, what stands in sockets still arrives."""
+        """Kill the core as with kill -9: uncommitted data is lost, and data in sockets still arrives."""
         self._is_alive = False
         self._around.loop.spawn(self._end_operations())
         for timer in self._timers.values():
@@ -219,12 +219,12 @@ class Core:
         self._index._database.close()  # noqa: SLF001  nothing but a kill ends like this
 
     async def _end_operations(self) -> None:
-        """What awaits ends; what that would tell nobody hears any more."""
+        """End the tasks of operations; their results are discarded."""
         with contextlib.suppress(sqlite3.ProgrammingError):
             await self.operations.__aexit__(None, None, None)
 
     def _facts(self, made: Mapping[int, int]) -> dict[str, object]:
-        """As `gateway.service.processes.core` has them at the begin of each segment."""
+        """Return the values at the begin of each segment, as `gateway.service.processes.core` does."""
         events = events_value({**made, self.epoch: self.inventory.events_made})
         return {"gateway": GATEWAY, "boot": self.epoch, EVENTS: events}
 
@@ -241,7 +241,7 @@ class Core:
         self.operations.noticed(batch)
 
     def _apply_soon(self) -> None:
-        """Something is left to be applied; whatever else is due may come first."""
+        """Schedule the application of remaining objects; other actions that are due may come first."""
         action = self.inventory.go_on
         if action not in self._timers:
             self._timers[action] = self._around.scheduler.after(MILLISECOND, self._apply)
@@ -259,19 +259,19 @@ class Core:
 
 
 class North(Protocol):
-    """What a north does with its feed (`gateway.feed.client.Subscriber`)."""
+    """The handler of a front end's feed (`gateway.feed.client.Subscriber`)."""
 
     def received(self, message: FeedMessage) -> None:
-        """A message arrived."""
+        """Process a message of the feed."""
 
     def ended(self) -> None:
-        """The feed has ended."""
+        """Process the end of the feed."""
 
 
 class Feed:
     """One subscriber's connection, as `gateway.feed.server` serves it and `gateway.feed.client` reads it.
 
-    Also the stream that the subscriber writes its requests to (`asyncio.StreamWriter`).
+    It is also the stream to which the subscriber writes its requests (`asyncio.StreamWriter`).
     """
 
     def __init__(self, scheduler: Scheduler, core: Core, north: North) -> None:
@@ -299,14 +299,14 @@ class Feed:
             self._live()
 
     def _live(self) -> None:
-        """A north that is told nothing is told that the core lives."""
+        """Send a sign of life at intervals in which no other message was sent."""
         if self._open:
             if self._scheduler.now - self._told_at >= _ALIVE and len(self._socket) < _IN_SOCKET:
                 self._tell(encode(Alive()))
             self._scheduler.after(_ALIVE, self._live)
 
     def _listen(self) -> None:
-        """The north takes a core that has said nothing for long for gone."""
+        """End the connection when the core has been silent for too long."""
         left = self._heard_at + _SILENCE - self._scheduler.now
         if not self._open:
             return
@@ -317,17 +317,17 @@ class Feed:
             self._north.ended()
 
     def offer(self, batch: Batch) -> None:
-        """A batch for every subscriber."""
+        """Offer a batch to the subscription."""
         if self._open:
             self.subscription.offer(batch)
             self._write()
 
     def slow_down(self, delay: tuple[int, int]) -> None:
-        """From now on the north takes so long for each message."""
+        """Set the time that the front end takes for each message."""
         self._socket.delay = delay
 
     def core_died(self) -> None:
-        """What stands in the socket is read still, the last message perhaps in part."""
+        """Close the feed after the core's end; the socket is still read, the last message perhaps in part."""
         self._open = False
         self._from_north.cut()
         if self._scheduler.random.random() < 0.5:
@@ -338,27 +338,27 @@ class Feed:
         self._socket.put(_END)
 
     def hang_up(self) -> None:
-        """The north died, or has had enough; what it has written is read still."""
+        """Close the feed from the front end's side; requests that were written are still read."""
         self._open = False
         self._socket.cut()
         if self in self._core.feeds:
             self._core.feeds.remove(self)
 
     def abort(self) -> None:
-        """The north wants no more of it."""
+        """Close the feed, and report its end to the front end."""
         self.hang_up()
         self._scheduler.after(0, self._north.ended)
 
     def is_closing(self) -> bool:
-        """Whether nothing can be written any more."""
+        """Return whether the feed is closed for writing."""
         return not self._open
 
     def get_write_buffer_size(self) -> int:
-        """Octets that wait to be written: the socket takes them all."""
+        """Return 0: the socket accepts all octets at once."""
         return 0
 
     def write(self, octets: bytes) -> None:
-        """The north asks."""
+        """Send octets of a request to the core."""
         self._from_north.put(octets)
 
     def _hear(self, octets: bytes) -> None:

@@ -1,4 +1,4 @@
-"""What becomes of each event on its way to a receiver that loses nothing: told, or counted as not told."""
+"""The account of the events for a receiver that loses nothing: each is either notified or counted as lost."""
 
 from __future__ import annotations
 
@@ -7,21 +7,22 @@ from collections.abc import Iterable, Iterator
 from tests.simulation.violations import demand
 
 Place = tuple[int, int]
-"""Of an event: epoch of the core that made it, and its number."""
+"""The position of an event: the epoch of the core that made it, and its number."""
 
 
 def place_of(event_id: str) -> Place | None:
-    """Read it from an event id; ``None`` where no core made the event."""
+    """Return the place in an event id, or ``None`` if the event was not made by a core."""
     made_by, _, number = event_id.rpartition(".")
     epoch = made_by.rpartition(".")[2]
     return (int(epoch), int(number)) if epoch.isdecimal() and number.isdecimal() else None
 
 
 class EventAccount:
-    """Keeps account of one receiver's events over all runs of the SNMP process.
+    """The account of one receiver's events over all runs of the SNMP process.
 
     Attributes:
-        begun: the last event that was handled when a process first saved that; nobody counts those before.
+        begun: the last event that was handled when a process first saved its place; earlier events are not
+            counted.
     """
 
     def __init__(self) -> None:
@@ -31,16 +32,16 @@ class EventAccount:
         self._saved: Place = (0, 0)
 
     def process_begins(self, saved: Place) -> None:
-        """An SNMP process begins; the last one had saved that it had handled events up to this one."""
+        """Record the start of an SNMP process, and the place up to which the former one handled events."""
         self._saved = saved
 
     def saved(self, place: Place) -> None:
-        """The SNMP process saves how far it has come."""
+        """Record the place that the SNMP process saves."""
         if self.begun is None and place[0]:
             self.begun = place
 
     def told(self, event_id: str, *, is_alarm: bool) -> None:
-        """A notification arrives; that of an alarm that lasts is told to whoever may not know of it."""
+        """Record a notification; the notification of a lasting alarm may be repeated."""
         place = place_of(event_id)
         if place is None:
             return
@@ -50,11 +51,11 @@ class EventAccount:
         self._told.add(place)
 
     def counted(self, events: Iterable[Place]) -> None:
-        """The receiver is told of so many that it was not told."""
+        """Record events that were reported to the receiver as lost."""
         self._counted.update(events)
 
     def differences(self, made: Iterable[str]) -> Iterator[str]:
-        """Which events nobody was told of, and no count has, of those that the event log has."""
+        """Yield the events of the event log that were neither notified nor counted as lost."""
         if self.begun is None:
             return
         for event_id in made:

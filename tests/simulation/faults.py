@@ -1,4 +1,4 @@
-"""What goes wrong, when and how often: each seed chooses its own few kinds and its own rate."""
+"""The choice of faults: each seed chooses a few kinds and a rate."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import Callable, Mapping
 from tests.simulation.scheduler import SECOND, Scheduler
 
 MEAN_PAUSE = (1 * SECOND, 30 * SECOND)
-"""Between two faults, on average: a seed chooses between these."""
+"""The range of the mean time between two faults, from which a seed chooses."""
 
 
 class FaultPlan:
-    """Chooses faults until it is told to cease.
+    """The faults of one simulation, injected until `cease` is called.
 
     Args:
         scheduler: time and chance.
-        kinds: what can go wrong, by name.
-        only: how the names of those end that do; any where it is empty.
+        kinds: the functions that inject each kind of fault, by name.
+        only: suffixes of the names of the kinds to use; any kind if it is empty.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class FaultPlan:
         self._later()
 
     def cease(self) -> None:
-        """Nothing goes wrong any more."""
+        """Inject no further faults."""
         self._ceased = True
 
     def _later(self) -> None:

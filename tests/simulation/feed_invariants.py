@@ -1,7 +1,7 @@
-"""What must hold of all that the core tells, whatever happens.
+"""The invariants of the feed of the core.
 
-Checked with each batch that leaves the inventory, and at the end. Each check says above it what it means for
-whoever relies on the gateway. What norths show is checked in `north_invariants`.
+They are checked with each batch that leaves the inventory, and at the end. Above each check stands its
+meaning for a user of the gateway. The invariants of front ends are in `north_invariants`.
 """
 
 from __future__ import annotations
@@ -30,16 +30,18 @@ from tests.simulation.truth import Thing, Truth, mark_of
 from tests.simulation.violations import demand
 
 GAP_SLACK = 5 * SECOND
-"""A gap is told by the gateway's clock, which may have been set, and by what was still on its way."""
+"""The tolerance of gaps: the gateway's clock may have been set, and messages may have been in transit."""
 
 WATCHED_AGAIN = 25 * SECOND
-"""So long it may take after a core goes on until it looks whether its queues have dropped something, and
-until it knows that an agent has ended of which it received what waited."""
+"""The longest time after a core is resumed until it detects losses of the time before.
+
+These are messages that its queues have dropped, and the end of an agent whose waiting messages it received.
+"""
 
 
 @dataclass(slots=True)
 class _Told:
-    """An object as the feed told it last."""
+    """The last state of an object in the feed."""
 
     identity: object
     reset: int
@@ -47,19 +49,19 @@ class _Told:
 
 
 class FeedInvariants:
-    """Watches the core of one simulation.
+    """The invariants of the core of one simulation.
 
     Args:
-        scheduler: for the time.
-        truth: what is true.
+        scheduler: the source of time.
+        truth: the true state.
 
     Attributes:
-        sources: their names, by number.
-        contact: when somebody of a source was heard last.
-        stopped_at: since when, and ``stopped_until`` when, the core was last stopped.
-        no_core_since: since when no core runs, or the one that does is stopped; 0 while one runs.
-        owners: whom a row (source, class and row number) belongs to, for ever.
-        replaced: former and later owner, where nobody could know that they are two.
+        sources: the names of the sources, by number.
+        contact: the time of the last message of each source.
+        stopped_at: the begin of the last stop of the core; ``stopped_until`` is its end.
+        no_core_since: the time since which no core runs, or it is stopped; 0 while one runs.
+        owners: the owner of each row (source, class and row number) over all time.
+        replaced: pairs of former and later owner which the core could not distinguish.
     """
 
     def __init__(self, scheduler: Scheduler, truth: Truth) -> None:
@@ -87,21 +89,21 @@ class FeedInvariants:
     # ---- what the gateway cannot know -----------------------------------------------------------------
 
     def watches(self, number: int, source: str) -> None:
-        """A core begins to watch a source; what was before, nobody can tell."""
+        """Record that a core begins to watch a source; earlier events may be unknown to it."""
         self.sources[number] = source
         if source not in self._truth.kept or self._epoch == 0:
             self._unwatched.setdefault(source, self.contact.get(source, 0))
 
     def core_stopped(self) -> None:
-        """The core stands still; where it went on for a moment only, it has not heard all of meanwhile."""
+        """Record that the core is stopped; after a short resumption it may not have received all messages."""
         if self.stopped_until < self._scheduler.now - WATCHED_AGAIN:
             self.stopped_at = self._scheduler.now
         self.stopped_until = 2**63
 
     def core_killed(self) -> None:
-        """What was on its way to the core, and what happens until the next has heard all, is lost.
+        """Record that the core was killed: messages until the next core has read everything are lost.
 
-        A subscriber knows that by the new epoch, and by the state in which the former left the source.
+        A subscriber recognises that by the new epoch, and by the source's state at the former core's end.
         """
         recently = self.stopped_until > self._scheduler.now - WATCHED_AGAIN
         for source in self.sources.values():
@@ -119,7 +121,7 @@ class FeedInvariants:
             self._unwatched.setdefault(source, heard)
 
     def power_failed(self, kept: Collection[DurableName]) -> None:
-        """Only the rows of these names are on the disk: others may get new ones, which nobody had before."""
+        """Keep only the rows of these names, which are on the disk; others may get new, unused rows."""
         self._durable_rows = {name: row for name, row in self._durable_rows.items() if name in kept}
 
     def _state(self, source: str, state: SourceState, complete_until: int) -> None:
@@ -138,7 +140,7 @@ class FeedInvariants:
     # ---- the feed -------------------------------------------------------------------------------------
 
     def published(self, batch: Batch) -> None:
-        """A batch left the inventory."""
+        """Check a batch that left the inventory."""
         if batch.epoch != self._epoch:
             demand(batch.epoch > self._epoch, f"epoch {batch.epoch} comes after {self._epoch}")
             self._epoch, self._sequence = batch.epoch, 0
@@ -211,9 +213,9 @@ class FeedInvariants:
         self._living[key] = _Told(identity, record.reset, counters)
 
     def _is_alike(self, record: ObjectRecord, owner: object) -> bool:
-        """Whether a core that begins cannot know that what had this name before has ended meanwhile.
+        """Return whether a new core cannot know that the former object of this name has ended.
 
-        RabbitMQ lists queues without their creation, and the end was told to nobody.
+        RabbitMQ lists queues without their creation, and the end was not reported.
         """
         former = self._truth.things.get(owner) if isinstance(owner, int) else None
         unknown = record.lifetime is Lifetime.TRANSIENT and not record.created
@@ -266,7 +268,7 @@ class FeedInvariants:
     # ---- the end --------------------------------------------------------------------------------------
 
     def account(self) -> None:
-        """Every object that ever was has been told, or falls into a time that is told as a gap."""
+        """Check that every object that ever existed was published, or lies within a published gap."""
         for thing in self._truth.things.values():
             if thing.serial in self._seen or not thing.announced or not thing.ended:
                 continue

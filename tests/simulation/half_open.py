@@ -1,4 +1,4 @@
-"""Half-open connections: what falls silent in one direction or both, without an end that tells of it."""
+"""Half-open connections: no data passes in one direction or both, and no end is reported."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LONGEST = 120 * SECOND
 
 
 class Direction(enum.Enum):
-    """What does not pass."""
+    """The blocked direction of a half-open connection."""
 
     BOTH = "both directions"
     THERE = "what is sent"
@@ -23,13 +23,13 @@ class Direction(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """One time in which a connection is half-open.
+    """One period in which a connection is half-open.
 
     Attributes:
         scheduler: time and chance.
-        duration: nanoseconds.
-        direction: what does not pass.
-        heals: what waited arrives then, late, as TCP sends it again; otherwise it is lost.
+        duration: its length in nanoseconds.
+        direction: the blocked direction.
+        heals: whether blocked data arrives afterwards, as TCP retransmits it; otherwise it is lost.
     """
 
     scheduler: Scheduler
@@ -39,7 +39,7 @@ class Silence:
 
     @classmethod
     def chosen(cls, scheduler: Scheduler, longest: int = LONGEST) -> Silence:
-        """Any."""
+        """Return a random period."""
         random = scheduler.random
         duration = scheduler.between(SECOND, longest)
         return cls(scheduler, duration, random.choice(tuple(Direction)), heals=random.random() < 0.5)
@@ -48,7 +48,7 @@ class Silence:
         return f"half-open for {self.duration / SECOND:.1f} s: {self.direction.value}"
 
     def falls(self, there: Iterable[Pipe[Any]], back: Iterable[Pipe[Any]], cut: Callable[[], None]) -> None:
-        """Let these pipes fall silent; ``cut`` ends the connection where it does not heal."""
+        """Stall these pipes; ``cut`` ends the connection where it does not heal."""
         pipes = [
             *(there if self.direction is not Direction.BACK else ()),
             *(back if self.direction is not Direction.THERE else ()),

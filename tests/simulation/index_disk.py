@@ -1,4 +1,4 @@
-"""The files of the instance index as a power failure leaves them: as they were at the last sync."""
+"""The files of the instance index after a power failure: as they were at the last sync."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from gateway.inventory import instances
 from gateway.inventory.instance_file import sync
 
 _PARTS = ("", "-wal")
-"""Of the file's name; what stands in ``-shm`` is on no disk."""
+"""The suffixes of the files that are on the disk; ``-shm`` never is."""
 
 DurableName = tuple[int, str, str]
-"""Number of a source, class and stable name."""
+"""The number of a source, a class and a stable name."""
 
 
 class IndexDisk:
-    """Copies the files whenever they are synced.
+    """A disk that copies the files whenever they are synced.
 
     Args:
-        path: of the index.
+        path: the path of the index.
         disk: a folder for the copies.
     """
 
@@ -32,18 +32,18 @@ class IndexDisk:
         disk.mkdir()
 
     def watched(self) -> AbstractContextManager[object]:
-        """Meanwhile each sync of an index is noticed."""
+        """Return a context manager that intercepts each sync of an index."""
         return patch.object(instances, "sync", self._sync)
 
     def synced(self) -> None:
-        """All that stands in the files is on the disk."""
+        """Copy the files to the disk."""
         for part in _PARTS:
             source = Path(f"{self._path}{part}")
             if source.exists():
                 shutil.copyfile(source, self._disk / source.name)
 
     def lose_power(self) -> frozenset[DurableName]:
-        """Whatever was not synced is lost; returns the names whose rows are kept."""
+        """Restore the files of the last sync, and return the names whose rows are kept."""
         for part in (*_PARTS, "-shm"):
             Path(f"{self._path}{part}").unlink(missing_ok=True)
         for copy in self._disk.iterdir():

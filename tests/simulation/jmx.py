@@ -28,15 +28,15 @@ _PUSH = (MILLISECOND, 50 * MILLISECOND)
 _BATCH = 50
 _ANSWERING = 2 * SECOND
 _SIGNS = 5 * SECOND
-"""As `SignsOfLife.java` has it."""
+"""The longest time without a sign of life, as in `SignsOfLife.java`."""
 
 
 class JmxProcess:
     """One run of the JMX process, with one virtual machine after the other.
 
     Args:
-        around: what it is started with.
-        projection: what it is made of.
+        around: its surroundings.
+        projection: the type of its projection.
     """
 
     def __init__(self, around: NorthSurroundings, projection: type[Projection]) -> None:
@@ -59,17 +59,17 @@ class JmxProcess:
 
     @property
     def is_silent(self) -> bool:
-        """Whether the virtual machine has had no sign of life for so long that it shows all as stale."""
+        """Whether the virtual machine has had no sign of life for too long, and shows all values as stale."""
         return self._life is not None and self._scheduler.now - self._life.signed_at > _SIGNS
 
     def ask(self, request: bytes, answer: Callable[[bytes], None]) -> None:
-        """A client's request arrives in the virtual machine; it may never be answered."""
+        """Deliver a client's request to the virtual machine; it may never be answered."""
         if self._life is not None:
             life = self._life
             self.process.run(lambda: life.ask(request, answer))
 
     def kill_machine(self) -> None:
-        """The virtual machine dies; another takes its place."""
+        """Kill the virtual machine; another one is started later."""
         if self._life is not None:
             self._scheduler.tell("jmx", "virtual machine killed")
             self._life.end()
@@ -78,7 +78,7 @@ class JmxProcess:
             self._next = self._scheduler.after_in(self.process, delay, self._begin)
 
     def kill(self) -> None:
-        """The process dies, and the virtual machine with it."""
+        """Kill the process and its virtual machine."""
         if self._life is not None:
             self._life.end()
         if self._next is not None:
@@ -124,13 +124,13 @@ class _Life:
         self._tick()
 
     def received(self, message: FeedMessage) -> None:
-        """A message of the feed."""
+        """Process a message of the feed."""
         if self._feed is not None:
             self._link.heard(message, self._feed)
         self._push()
 
     def ask(self, request: bytes, answer: Callable[[bytes], None]) -> None:
-        """A client asks."""
+        """Process a client's request."""
 
         async def answered() -> None:
             answer(await self._backend.answer(request))
@@ -138,7 +138,7 @@ class _Life:
         self._answering.append(self._loop.spawn(answered()))
 
     async def _caught_up(self) -> None:
-        """As `gateway.jmx.delivery.Delivery`."""
+        """Wait until all commands so far are carried out, as in `gateway.jmx.delivery.Delivery`."""
         told = self._taken + self._projection.waiting
         while self._pushed < told:
             waiter = asyncio.get_running_loop().create_future()
@@ -146,14 +146,14 @@ class _Life:
             await waiter
 
     def ended(self) -> None:
-        """The core is gone."""
+        """Process the end of the core's feed."""
         self._feed = None
         self._link.lost("the core closed the feed")
         self._push()
         self._later(RETRY, self._connect)
 
     def end(self) -> None:
-        """It is over."""
+        """End this life of the virtual machine."""
         if self._feed is not None:
             self._feed.hang_up()
         for timer in self._timers:
@@ -177,7 +177,7 @@ class _Life:
         self._later(_BUSY_TICK if busy else SECOND, self._tick)
 
     def _push(self) -> None:
-        """One batch at a time is on its way; what comes meanwhile collects."""
+        """Send one batch of commands at a time; later commands are collected for the next one."""
         if self._pushing or not self._projection.waiting:
             return
         self._link.judge()
@@ -206,12 +206,12 @@ class _Life:
 def shown_rows(
     machine: ModelMachine, sources: Mapping[str, int], elements: Mapping[str, frozenset[str]]
 ) -> dict[str, ShownRow]:
-    """The managed objects as a client reads them, in the form in which SNMP's are compared, by name.
+    """Return the managed objects as a client reads them, by name, in the form of SNMP rows for comparison.
 
     Args:
-        machine: what clients see.
-        sources: their numbers, by name.
-        elements: those that are read, by class (``package:class``).
+        machine: the virtual machine that clients read.
+        sources: the numbers of the sources, by name.
+        elements: the elements that are read, by class (``package:class``).
     """
     rows = {}
     for bean in machine.beans.values():

@@ -1,7 +1,7 @@
 """A durable subscription that is killed anywhere between delivery, commit and acknowledgement.
 
 Under test are the real `UnacknowledgedDeliveries` and `AckTracker`, with the log's real naming of deliveries,
-its blocks, and what a new core reads of its end. Broker, connections, disk and time are simulated; one seed
+its blocks, and the real recovery of a new core. Broker, connections, disk and time are simulated; one seed
 makes every choice.
 """
 
@@ -28,19 +28,19 @@ from tests.simulation.scheduler import MILLISECOND, SECOND, Scheduler
 from tests.simulation.violations import demand
 
 MESSAGES = 150
-"""Published in each simulation."""
+"""The number of messages that are published in each simulation."""
 
 CALM = 120 * SECOND
-"""How long it may take, after the last kill, until nothing waits any more."""
+"""The longest time after the last kill until no message waits any more."""
 
 _MEMORY_FOLDER = Path("/dev/shm")  # noqa: S108  a folder of a random name is made in it
 _LED_TO = ("e", "e", "u", "ue", "ee", "eu", "uee", "")
 _TURNS = 6
-"""Of an event loop: more than a wake-up takes to become an acknowledgement."""
+"""Turns of an event loop: more than a wake-up takes to become an acknowledgement."""
 
 
 class Instant(enum.StrEnum):
-    """When a core is killed."""
+    """The instant at which a core is killed."""
 
     ARRIVED = "a delivery has arrived, and nobody is told"
     TOLD = "its records wait for the disk"
@@ -51,7 +51,7 @@ class Instant(enum.StrEnum):
 
 @dataclass(frozen=True)
 class KeptParts:
-    """What is under test; tests replace a part to see that it is noticed."""
+    """The parts under test; tests replace a part to check that the fault is detected."""
 
     ledger: Callable[[Ledger], Ledger] = lambda ledger: ledger
     deliveries: type[UnacknowledgedDeliveries] = UnacknowledgedDeliveries
@@ -59,7 +59,7 @@ class KeptParts:
 
 
 class Judge:
-    """Knows what was published, what is on the disk and what was acknowledged, and says what must hold."""
+    """The invariants over published messages, records on the disk, and acknowledgements."""
 
     def __init__(self) -> None:
         self.messages: dict[int, Message] = {}
@@ -68,29 +68,29 @@ class Judge:
         self._dropped: set[int] = set()
 
     def dropped(self, message: Message) -> None:
-        """The broker has lost it: it need not be told."""
+        """Record that the broker has dropped a message; it need not be in the log."""
         self._dropped.add(message.serial)
 
     def acknowledged(self, message: Message) -> None:
-        """The broker forgets it: all of it is on the disk, or the kill of the machine would lose it."""
+        """Check that all events of an acknowledged message are on the disk."""
         missing = [part for part in self._parts(message) if not self.stored[message.serial, part]]
         demand(
             not missing, f"message {message.serial} is acknowledged, and its records {missing} are not there"
         )
 
     def on_disk(self, records: Iterable[Stored]) -> None:
-        """Records came to the disk."""
+        """Record that records came to the disk."""
         self.stored.update(records)
 
     def killed(self) -> None:
-        """What stands there in part is told again by the next core: that much is promised, and no more."""
+        """Count the messages that are on the disk in part; the next core may record only these again."""
         for message in self.messages.values():
             there = [self.stored[message.serial, part] for part in range(len(message.records))]
             if there and min(there) != max(there):
                 self.cut[message.serial] += 1
 
     def conclude(self, log: list[Stored]) -> None:
-        """All is calm: each delivery was told, events once, in order."""
+        """Check, when all is calm, that each delivery was recorded, events once, and in order."""
         demand(Counter(log) == self.stored, "the log has other records than came to the disk")
         for message in self.messages.values():
             told = [self.stored[message.serial, part] for part in range(len(message.records))]
@@ -104,7 +104,7 @@ class Judge:
 
     @staticmethod
     def _parts(message: Message) -> list[int]:
-        """Which of its records must be there: an update that is missing is told by how all stands later."""
+        """Return the indices of the events; an update may be missing, because the later state replaces it."""
         return [part for part, letter in enumerate(message.records) if letter == "e"]
 
 
@@ -151,19 +151,19 @@ class Life:
         self._run()
 
     def lose_connection(self) -> None:
-        """It ends; it is opened again later."""
+        """End the connection; it is opened again later."""
         if self._link is not None and not self.is_dead:
             self._disconnect()
             demand(self.counts.unacknowledged == 0, "what is not acknowledged is the broker's again")
             self._scheduler.after(self._scheduler.between(50 * MILLISECOND, 5 * SECOND), self.connect)
 
     def stop_listening(self) -> None:
-        """For a while there is nobody to tell."""
+        """Stop accepting deliveries for a while."""
         self._listens = False
         self._scheduler.after(self._scheduler.between(MILLISECOND, 5 * SECOND), self._listen)
 
     def kill(self) -> None:
-        """By SIGKILL: nothing that this run does from now on has an effect."""
+        """Kill the core as with SIGKILL: this run has no further effect."""
         if not self.is_dead:
             self.is_dead = True
             self._log.kill()
@@ -209,7 +209,7 @@ class Life:
             self._simulation.perhaps(Instant.WRITTEN)
 
     def _settle(self) -> None:
-        """Whoever waits goes on; then perhaps comes the end."""
+        """Resume waiting tasks, and then perhaps kill the core."""
         if self.is_dead:
             return
         before = self.counts.acknowledged
@@ -228,14 +228,14 @@ class Life:
 
 
 class KeptSimulation:
-    """One run.
+    """One run of the simulation.
 
     Args:
-        seed: of every choice.
-        parts: under test.
+        seed: the seed of every choice.
+        parts: the parts under test.
 
     Attributes:
-        kills: how many at each instant.
+        kills: the number of kills at each instant.
     """
 
     def __init__(self, seed: int, parts: KeptParts | None = None) -> None:
@@ -265,7 +265,7 @@ class KeptSimulation:
         self._life: Life | None = None
 
     def run(self) -> None:
-        """From the start to the end.
+        """Run the simulation from the start to the end.
 
         Raises:
             ViolationError: something that must hold did not.
@@ -285,7 +285,7 @@ class KeptSimulation:
                     self.scheduler.run_until(self.scheduler.now)
 
     def perhaps(self, instant: Instant) -> None:
-        """The core is at this instant: it may be its last."""
+        """Kill the core at this instant, by chance."""
         if self._faults and instant in self._instants and self.scheduler.random.random() < self._chance:
             self._kill(instant)
 

@@ -1,4 +1,4 @@
-"""A kept queue as a RabbitMQ has it: bounded, with an expiry and one consumer; it delivers again."""
+"""A durable queue as in RabbitMQ: bounded, with an expiry and one consumer; it redelivers messages."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ WAY = (50_000, 5 * MILLISECOND)
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What somebody publishes.
+    """A published message.
 
     Attributes:
-        serial: of this message and no other.
-        records: what it leads to in the log, a letter each: ``e`` an event, ``u`` an update.
+        serial: the unique number of the message.
+        records: the records that it leads to in the log, one letter each: ``e`` an event, ``u`` an update.
     """
 
     serial: int
@@ -28,18 +28,18 @@ class Message:
 
 
 class Watcher(Protocol):
-    """Who is told what the broker does with messages."""
+    """The observer of the broker's messages."""
 
     def dropped(self, message: Message) -> None:
-        """It is gone: the queue was not there, or full, or has expired."""
+        """Record that the broker dropped a message: the queue did not exist, was full, or has expired."""
 
     def acknowledged(self, message: Message) -> None:
-        """It is gone, because its consumer wants it no more."""
+        """Record that a message was acknowledged by its consumer."""
 
 
 @dataclass(eq=False, slots=True)
 class Incoming:
-    """A delivery, as far as `gateway.links.durable_queue` looks at one."""
+    """A delivery, with the attributes that `gateway.links.durable_queue` reads."""
 
     message: Message
     redelivered: bool
@@ -52,21 +52,21 @@ class Incoming:
 
     @property
     def routing_key(self) -> str:
-        """Where it was published."""
+        """The routing key of the message."""
         return f"console.obj.{self.message.serial % 3}"
 
     @property
     def message_id(self) -> str:
-        """None: the body tells messages apart."""
+        """The empty string; messages are distinguished by the body."""
         return ""
 
     @property
     def body(self) -> bytes:
-        """What it says."""
+        """The body of the message."""
         return b"%d" % self.message.serial
 
     async def ack(self, multiple: bool = False) -> None:  # noqa: FBT001, FBT002  as aio-pika has it
-        """Tell the broker that it, and all before it, may be forgotten."""
+        """Acknowledge this delivery and all before it."""
         assert multiple
         self.link.acknowledge(self.tag)
 
@@ -81,25 +81,25 @@ class Link:
         self.tags = 0
 
     def acknowledge(self, tag: int) -> None:
-        """Send an acknowledgement on its way."""
+        """Send an acknowledgement to the broker."""
         self.acknowledgements.put(tag)
 
     def cut(self) -> None:
-        """What is on its way in either direction is lost."""
+        """Discard all that is in transit in either direction."""
         self.deliveries.cut()
         self.acknowledgements.cut()
 
 
 class KeptBroker:
-    """One queue, and who consumes it.
+    """One queue and its consumer.
 
     Args:
         scheduler: time and chance.
-        watcher: told what becomes of messages.
-        max_length: messages beyond which the oldest is dropped.
+        watcher: the observer of dropped and acknowledged messages.
+        max_length: the number of messages beyond which the oldest is dropped.
         expires: nanoseconds without a consumer after which the queue is deleted.
-        prefetch: messages that one consumer may have.
-        incoming: makes deliveries.
+        prefetch: the number of unacknowledged messages of one consumer.
+        incoming: the type of deliveries.
     """
 
     def __init__(
@@ -124,16 +124,16 @@ class KeptBroker:
 
     @property
     def waiting(self) -> int | None:
-        """How many messages wait, without those that were delivered; ``None`` where there is no queue."""
+        """The number of messages that wait to be delivered; ``None`` where there is no queue."""
         return len(self._ready) if self.exists else None
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing waits, and all that was delivered is acknowledged."""
+        """Whether no message waits, and all deliveries are acknowledged."""
         return not self._ready and (self.link is None or not self.link.unacknowledged)
 
     def publish(self, message: Message) -> None:
-        """A message comes, if the queue is there."""
+        """Publish a message; it is dropped if the queue does not exist."""
         if not self.exists:
             self._watcher.dropped(message)
             return
@@ -142,7 +142,7 @@ class KeptBroker:
         self._keep_within()
 
     def consume(self, arrived: Callable[[Incoming], None]) -> Link:
-        """Declare the queue, where it is missing, and consume it."""
+        """Declare the queue if it is missing, and consume it."""
         assert self.link is None, "it has one consumer"
         if self._expiry is not None:
             self._expiry.cancel()
@@ -152,7 +152,7 @@ class KeptBroker:
         return self.link
 
     def lose(self) -> None:
-        """The connection has ended: what was not acknowledged comes again, in its order."""
+        """End the connection; unacknowledged messages are delivered again, in order."""
         if self.link is not None:
             self.link.cut()
             again = [(message, True) for message in self.link.unacknowledged.values()]
@@ -162,19 +162,19 @@ class KeptBroker:
             self.started()
 
     def started(self) -> None:
-        """Its broker runs; the time without a consumer begins again."""
+        """Restart the expiry time, because the broker was started or the consumer is gone."""
         if self._expiry is not None:
             self._expiry.cancel()
         self._expiry = self._scheduler.after_in(None, self._expires, self._expire)
 
     def stopped(self) -> None:
-        """Its broker has stopped: what it has is kept, and does not expire."""
+        """Stop the broker; the messages are kept, and the queue does not expire."""
         self.lose()
         if self._expiry is not None:
             self._expiry.cancel()
 
     def acknowledged(self, link: Link, tag: int) -> None:
-        """An acknowledgement of all up to ``tag`` arrived."""
+        """Process an acknowledgement of all deliveries up to ``tag``."""
         for earlier in [one for one in link.unacknowledged if one <= tag]:
             self._watcher.acknowledged(link.unacknowledged.pop(earlier))
         self._deliver()

@@ -1,4 +1,4 @@
-"""A RabbitMQ's events in a queue that is kept for the core's return, and the core's connection to it."""
+"""The durable queue of a RabbitMQ's events, and the core's connection to it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.simulation.scheduler import MILLISECOND, SECOND
 from tests.simulation.site import Stage
 
 _AGAIN = (500 * MILLISECOND, 8 * SECOND)
-"""From the end of a connection to the next attempt."""
+"""The range of the time from the end of a connection to the next attempt."""
 _LENGTHS = (20, 10_000, 10_000)
 _EXPIRES = (20 * SECOND, 3600 * SECOND, 3600 * SECOND)
 _DRAIN_SECONDS = 0.05
@@ -33,7 +33,7 @@ _DRAIN_SECONDS = 0.05
 
 @dataclass(frozen=True, slots=True)
 class EventMessage(Message):
-    """An event of the broker."""
+    """A message with an event of the broker."""
 
     key: str = ""
     told: Mapping[str, object] = field(default_factory=dict)
@@ -41,7 +41,7 @@ class EventMessage(Message):
 
 
 class EventDelivery(Incoming):
-    """Its delivery: the body is empty, as with RabbitMQ."""
+    """The delivery of an event message; the body is empty, as with RabbitMQ."""
 
     def __init__(self, message: Message, redelivered: bool, tag: int, link: Link) -> None:  # noqa: FBT001
         assert isinstance(message, EventMessage)
@@ -50,12 +50,12 @@ class EventDelivery(Incoming):
 
     @property
     def routing_key(self) -> str:
-        """Which event it is."""
+        """The routing key, which names the event."""
         return cast(EventMessage, self.message).key
 
     @property
     def body(self) -> bytes:
-        """Nothing."""
+        """The empty body."""
         return b""
 
 
@@ -66,11 +66,11 @@ class KeptEventQueue:
 
     Args:
         stage: time and chance.
-        source: of the gateway.
+        source: the name of the source in the gateway.
 
     Attributes:
-        max_length: messages; beyond it the oldest is dropped.
-        truth: told what the broker does not keep.
+        max_length: the number of messages beyond which the oldest is dropped.
+        truth: the record of the times at which the broker does not keep events.
     """
 
     def __init__(self, stage: Stage, source: str) -> None:
@@ -91,41 +91,41 @@ class KeptEventQueue:
 
     @property
     def waiting(self) -> int | None:
-        """Messages that wait; ``None`` where it does not exist."""
+        """The number of messages that wait; ``None`` where the queue does not exist."""
         return self._broker.waiting
 
     @property
     def is_consumed(self) -> bool:
-        """Whether somebody consumes it."""
+        """Whether the queue has a consumer."""
         return self._broker.link is not None
 
     def consume(self, arrived: Callable[[Incoming], None]) -> Link:
-        """Declare it, where it is missing, and consume it."""
+        """Declare the queue if it is missing, and consume it."""
         self.truth.begins(self._scheduler.now)
         return self._broker.consume(arrived)
 
     def lose(self) -> None:
-        """Its consumer's connection has ended."""
+        """Process the end of the consumer's connection."""
         self._broker.lose()
 
     def event(self, key: str, headers: Mapping[str, object]) -> None:
-        """The broker publishes an event."""
+        """Publish an event of the broker."""
         self._serial += 1
         self._broker.publish(EventMessage(self._serial, "", key, headers, self._scheduler.now))
 
     def broker_stopped(self) -> None:
-        """What it has is persistent."""
+        """Stop the queue with its broker; its messages are persistent."""
         self.truth.stops(self._scheduler.now)
         self._broker.stopped()
 
     def broker_started(self) -> None:
-        """It is there again."""
+        """Start the queue with its broker, if it exists."""
         if self._broker.exists:
             self.truth.begins(self._scheduler.now)
             self._broker.started()
 
     def dropped(self, message: Message) -> None:
-        """It was not there, or full, or has expired."""
+        """Record a message that was dropped: the queue did not exist, was full, or has expired."""
         assert isinstance(message, EventMessage)
         if self._broker.exists:
             self.truth.lost(message.published)
@@ -133,21 +133,21 @@ class KeptEventQueue:
             self.truth.stops(message.published)
 
     def acknowledged(self, message: Message) -> None:
-        """The broker forgets it."""
+        """Ignore the acknowledgement of a message."""
 
 
 class KeptEventLink:
     """The core's connection to that queue, as `gateway.sources.rabbitmq.event_consumer` keeps it.
 
-    The queue is not looked at now and then: with this prefetch nothing waits in it while it is consumed.
+    The length of the queue is not polled: with this prefetch no message waits in it while it is consumed.
 
     Args:
         stage: time and chance.
-        rabbitmq: whose events they are.
-        queue: has them.
-        ledger: under test: says what is recorded.
-        run: takes the events.
-        received_until: as `gateway.sources.rabbitmq.runner.SourceRunner` has it.
+        rabbitmq: the broker of the events.
+        queue: the queue of the events.
+        ledger: the part under test that reports which deliveries are recorded.
+        run: the source that takes the events.
+        received_until: the time as in `gateway.sources.rabbitmq.runner.SourceRunner`.
     """
 
     def __init__(
@@ -175,20 +175,20 @@ class KeptEventLink:
         self._task: asyncio.Task[None] | None = None
 
     def connect(self) -> None:
-        """Connect, and again after each end."""
+        """Connect, and reconnect after each end."""
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._reconnecting())
             self._task.add_done_callback(_raise_failure)
 
     def lose(self, reason: str) -> None:
-        """The connection ends; what was not acknowledged is the broker's again."""
+        """End the connection; unacknowledged messages return to the broker."""
         if self._link is not None:
             self._cut()
             self._why = reason
             self._ended.set()
 
     def fall_silent(self, silence: Silence) -> None:
-        """Nothing arrives, and no end, until it heals or heartbeats are missed."""
+        """Make the connection half-open until it heals or heartbeats are missed."""
         link = self._link
         if link is not None:
             self._scheduler.tell("rabbitmq-events", f"events {silence}")
@@ -199,18 +199,18 @@ class KeptEventLink:
             )
 
     def close(self) -> None:
-        """The process is gone."""
+        """Close the connection at the end of the process."""
         self._cut()
         if self._task is not None:
             self._task.cancel()
 
     def hurry(self) -> None:
-        """Events are taken quickly again."""
+        """Take events quickly again."""
         self._delay = WAY
         self._set_pace()
 
     def slow_down(self, delay: tuple[int, int]) -> None:
-        """Each takes so long from now on."""
+        """Set the time that each event takes."""
         self._delay = delay
         self._set_pace()
 
@@ -235,7 +235,7 @@ class KeptEventLink:
             await asyncio.sleep(self._scheduler.between(*_AGAIN) / SECOND)
 
     async def _consume(self) -> None:
-        """One connection (`EventConsumer._consume_kept`)."""
+        """Run one connection (`EventConsumer._consume_kept`)."""
         waiting = self._queue.waiting
         missed = ""
         if waiting is None:

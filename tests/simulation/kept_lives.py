@@ -1,4 +1,4 @@
-"""What the log tells of sources with a durable subscription: it misses nothing because no core ran."""
+"""The invariants of the log of sources with a durable subscription: it has no gap while no core runs."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from tests.simulation.scheduler import FURTHEST_OFF
 from tests.simulation.truth import Thing, Truth, mark_of
 
 _NOTICED = 2 * FURTHEST_OFF
-"""Two clocks may be off, each in its own direction."""
+"""The tolerance of times, because two clocks may be off in opposite directions."""
 
 _UNREAD = "the management API did not answer"
 """The reason of a gap in values, whether or not events arrived."""
 
 _UNNAMED = frozenset({"rabbitmq:channel", "rabbitmq:consumer"})
-"""Events name a channel by its Erlang process: a new core does not know which one that is."""
+"""The classes whose events name a channel by its Erlang process, which a new core cannot resolve."""
 
 _Gap = tuple[int, int]
 
 
 class KeptLives:
-    """Holds the log against what the broker kept.
+    """The comparison of the log with the events that the broker kept.
 
     Args:
-        truth: what there was.
+        truth: the true state.
         told_again: records of deliveries that a killed core had recorded in part, which the next one repeats.
     """
 
@@ -40,7 +40,7 @@ class KeptLives:
         self._events: Counter[bytes] = Counter()
 
     def differences(self, log: Iterable[LogRecord]) -> Iterator[str]:
-        """What a log says otherwise than it must."""
+        """Yield the differences between the log and the true state."""
         for record in log:
             if record.source not in self._truth.kept:
                 continue
@@ -56,7 +56,7 @@ class KeptLives:
                 yield f"the log tells an event {times} times: {event.decode()}"
 
     def _gap(self, source: str, record: LogRecord) -> Iterator[str]:
-        """Nothing is missed but what the broker itself lost."""
+        """Yield a difference if a gap has no loss of the broker as its cause."""
         since, until = nanoseconds_of(record.from_ts), nanoseconds_of(record.to_ts)
         self._gaps.setdefault(source, []).append((since, until))
         unkept = self._truth.kept[source].unkept()
@@ -78,7 +78,7 @@ class KeptLives:
             self._inferred.append(self._things[record.object_id])
 
     def _ends(self) -> Iterator[str]:
-        """What ended while no core ran, and was reported, did not end by inference."""
+        """Yield the ends that the log infers although the broker reported them while no core ran."""
         for thing in self._inferred:
             kept = self._truth.kept[thing.source]
             is_told = thing.serial in kept.reported and thing.class_name not in _UNNAMED
@@ -91,7 +91,7 @@ class KeptLives:
 
 
 def _event_of(record: LogRecord) -> bytes:
-    """What an event says, and when it happened: not which core told it."""
+    """Return the content and the time of an event, independent of the core that recorded it."""
     return msgspec.json.encode(
         (record.event, record.object_name, record.values, record.state, record.sample_ns)
     )

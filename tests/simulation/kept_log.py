@@ -20,18 +20,18 @@ LOG_ID = "0b0e6c2e-1111-4222-8333-444455556666"
 SOURCE = "plant"
 
 _BEFORE = (100_000, 60 * MILLISECOND)
-"""From a record to the begin of the write that has it."""
+"""The range of the time from a record to the begin of the write that contains it."""
 _WRITE = (50_000, 30 * MILLISECOND)
 _TIME = "2026-11-20T08:00:00.000000Z"
-"""Of every record: nothing under test looks at it."""
+"""The time of every record; no part under test reads it."""
 _KINDS = {"e": RecordKind.EVENT, "u": RecordKind.UPDATE}
 
 Stored = tuple[int, int]
-"""A record on the disk: serial of its message, and which of the message's records it is."""
+"""A record on the disk: the serial of its message, and the index of the record within the message."""
 
 
 def records_of(message: Message) -> list[LogRecord]:
-    """What a message leads to."""
+    """Return the records that a message leads to."""
     return [
         LogRecord(
             kind=_KINDS[letter],
@@ -44,7 +44,7 @@ def records_of(message: Message) -> list[LogRecord]:
 
 
 def stored_in(blocks: Iterable[Block]) -> Iterator[Stored]:
-    """The records of blocks, in order."""
+    """Yield the records of blocks, in order."""
     for block in blocks:
         for line in block.split():
             values = json.loads(line)["values"]
@@ -53,7 +53,7 @@ def stored_in(blocks: Iterable[Block]) -> Iterator[Stored]:
 
 
 class LogFolder:
-    """What outlives processes: the files of the log."""
+    """The files of the log, which outlive processes."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -61,7 +61,7 @@ class LogFolder:
         segment_path(folder, 1, is_open=True).parent.mkdir(parents=True)
 
     def recovered(self) -> tuple[int, LastState]:
-        """Cut off what is torn, as a new core does; the next seq, and how things stood."""
+        """Truncate torn blocks, as a new core does, and return the next seq and the last state."""
         next_seq = 1
         for segment in list_segments(self._folder):
             blocks = _blocks(segment.path)
@@ -74,20 +74,20 @@ class LogFolder:
         return next_seq, last_state(self._folder, [SOURCE])
 
     def open(self, first_seq: int) -> Path:
-        """A new segment."""
+        """Create a new segment and return its path."""
         path = segment_path(self._folder, first_seq, is_open=True)
         path.touch()
         return path
 
     def compact(self) -> None:
-        """Complete segments but the newest go to the lake, where no core looks at its start."""
+        """Move complete segments but the newest to the lake, which no core reads at its start."""
         for segment in [one for one in list_segments(self._folder) if _blocks(one.path)][:-1]:
             if not segment.is_open:
                 self._compacted += stored_in(_blocks(segment.path))
                 segment.path.unlink()
 
     def stored(self) -> list[Stored]:
-        """Everything that the log has, in order."""
+        """Return all records of the log, in order."""
         return [
             *self._compacted,
             *(one for segment in list_segments(self._folder) for one in stored_in(_blocks(segment.path))),
@@ -95,7 +95,7 @@ class LogFolder:
 
 
 def _blocks(path: Path) -> list[Block]:
-    """Those that are whole."""
+    """Return the whole blocks of a segment."""
     return [block for block in scan_segment(path) if isinstance(block, Block)]
 
 
@@ -104,12 +104,12 @@ class SimulatedEventLog:
 
     Args:
         scheduler: time and chance.
-        files: where it is.
-        first_seq: of its first record.
+        files: the files of the log.
+        first_seq: the seq of its first record.
         late: deliveries that the log has from before.
-        block_records: the most records of one block: blocks end within what came of a delivery.
-        on_disk: told which records have come to the disk, before anybody here learns it.
-        settle: lets those go on who waited for the disk.
+        block_records: the most records of one block; a block may end within the records of a delivery.
+        on_disk: called with the records that have come to the disk, before tasks that wait are resumed.
+        settle: resumes the tasks that waited for the disk.
     """
 
     def __init__(
@@ -141,7 +141,7 @@ class SimulatedEventLog:
 
     @contextlib.contextmanager
     def delivering(self, delivery: str) -> Iterator[None]:
-        """As `gateway.service.processes.event_log.CoreEventLog.delivering`."""
+        """Name records as `gateway.service.processes.event_log.CoreEventLog.delivering` does."""
         gathered: list[AnyRecord] = []
         self._gathered = gathered
         yield
@@ -151,23 +151,23 @@ class SimulatedEventLog:
             self._late.add(delivery, self._scheduler.now)
 
     def delivered_again(self, delivery: str) -> None:
-        """As `gateway.service.processes.event_log.CoreEventLog.delivered_again`."""
+        """Do as `gateway.service.processes.event_log.CoreEventLog.delivered_again`."""
         self._late.add(delivery, self._scheduler.now)
 
     def record(self, records: list[LogRecord]) -> None:
-        """Records that came of the delivery under way."""
+        """Add records of the delivery under way."""
         assert self._gathered is not None
         self._gathered += records
 
     async def reached(self, seq: int) -> None:
-        """Until that seq is on the disk."""
+        """Wait until that seq is on the disk."""
         if seq > self._committed:
             future = asyncio.get_running_loop().create_future()
             self._reached.append((seq, future))
             await future
 
     def kill(self) -> None:
-        """The process is gone: of what was being written, any part is on the disk."""
+        """Kill the process; of a write under way, any part is on the disk."""
         self.is_open = False
         if self._timer is not None:
             self._timer.cancel()

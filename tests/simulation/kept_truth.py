@@ -1,4 +1,4 @@
-"""What is true of a durable subscription: what its broker did not keep, and what it kept."""
+"""The true state of a durable subscription: the times at which its broker kept events, and did not."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ _FOR_EVER = 2**63
 
 @dataclass
 class KeptTruth:
-    """Of one source. All times are nanoseconds by the clock that nobody can set.
+    """The true state of one source's durable subscription.
+
+    All times are nanoseconds by the clock that is never set.
 
     Attributes:
-        reported: serials of things whose end an event told.
-        absences: from when to when no core ran that then caught up before it could list anything.
+        reported: serials of things whose end was reported by an event.
+        absences: begin and end of times without a core, if the next core caught up before it listed anything.
     """
 
     reported: set[int] = field(default_factory=set)
@@ -27,36 +29,36 @@ class KeptTruth:
     _began_at: int = 0
 
     def lost(self, time: int) -> None:
-        """An event of this time was not kept."""
+        """Record that an event of this time was not kept."""
         self._lost.append((time, time))
 
     def stops(self, time: int) -> None:
-        """From now on nothing is kept: there is no queue, or the broker ends."""
+        """Record that events are not kept from now on: there is no queue, or the broker ends."""
         self._since = self._since or time
 
     def begins(self, time: int) -> None:
-        """Events are kept from now on."""
+        """Record that events are kept from now on."""
         if self._since:
             self._lost.append((self._since, time))
             self._since = 0
 
     def unkept(self) -> Iterator[tuple[int, int]]:
-        """From when to when events were not kept."""
+        """Yield the begin and end of each time in which events were not kept."""
         yield from self._lost
         if self._since:
             yield self._since, _FOR_EVER
 
     def core_killed(self, time: int) -> None:
-        """No core runs."""
+        """Record that no core runs from now on."""
         if not self._killed_at or time - self._began_at > RESUMING_LIMIT:
             self._killed_at = time
 
     def core_begins(self, time: int) -> None:
-        """A core runs, and has not received what waits."""
+        """Record that a core runs, which has not received the waiting events."""
         self._began_at = time
 
     def caught_up(self, time: int) -> None:
-        """It has. If that took long it has listed things meanwhile."""
+        """Record that the core has received the waiting events; by then it may have listed things."""
         if self._killed_at and time - self._began_at <= RESUMING_LIMIT:
             self.absences.append((self._killed_at, self._began_at))
         self._killed_at = 0

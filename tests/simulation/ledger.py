@@ -1,7 +1,7 @@
-"""What users wanted done, what was really done, and what they were told of it.
+"""Operations that users requested, their effects, and the outcomes that users received.
 
-Each operation has a mark of its own where there is a place for one; what has none, such as the purge of a
-queue, is counted by object and method.
+Each operation has a mark of its own where there is a place for one. An operation without one, such as the
+purge of a queue, is counted by object and method.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ MARKED = "operation "
 SECRET = "opensesame"
 
 Key: TypeAlias = "int | str"
-"""What tells operations apart: the mark, else object and method."""
+"""The key of an operation: the mark, else object and method."""
 
 _ORDER = [state.value for state in OperationState]
 
 UNCERTAIN = frozenset({Outcome.UNKNOWN, Outcome.APPLIED_DIFFERENTLY})
-"""Outcomes after which it may have been done, or not."""
+"""Outcomes after which the operation may or may not have been carried out."""
 
 
 class Told(enum.Enum):
-    """What a user was told."""
+    """The outcome that a user received."""
 
     DONE = "done"
     NOT_DONE = "not done"
@@ -43,14 +43,14 @@ class Told(enum.Enum):
 
     @classmethod
     def of(cls, outcome: Outcome) -> Told:
-        """What an outcome says."""
+        """Return the member for an outcome."""
         if outcome is Outcome.APPLIED:
             return cls.DONE
         return cls.UNCERTAIN if outcome in UNCERTAIN else cls.NOT_DONE
 
 
 def mark_in(values: Mapping[str, object]) -> int | None:
-    """The mark among arguments or values, if there is one."""
+    """Return the mark among arguments or values, or ``None``."""
     for value in values.values():
         if isinstance(value, int) and value >= FIRST_MARK:
             return value
@@ -60,25 +60,27 @@ def mark_in(values: Mapping[str, object]) -> int | None:
 
 
 def key_of(class_name: str, name: str, method: str, values: Mapping[str, object]) -> Key:
-    """What tells an operation on the object ``name`` apart."""
+    """Return the key of an operation on the object ``name``."""
     mark = mark_in(values)
     return mark if mark is not None else f"{class_name} {name.partition('#')[0]} {method}"
 
 
 @dataclass
 class Ledger:
-    """Keeps account of operations.
+    """The account of operations.
 
     Attributes:
-        done: how often each was carried out.
-        done_at: when last.
-        answers: what users were told, in words too.
-        final: how each operation stands, by its id, as the core told it.
-        begun: how many of each were begun.
-        repeated: how many requests for each reached one SNMP process more. What it refuses by itself, which
-            has not been told of everything yet, may have been done before.
-        forgotten: how many of these came over one core more, which cannot tell a retransmission either.
-        at: told when an operation comes to a point at which something may well die.
+        done: the number of times that each was carried out.
+        done_at: the time at which each was last carried out.
+        answers: the outcomes that users received, with their texts.
+        final: the last record of each operation from the core, by its id.
+        begun: the number of operations begun with each key.
+        repeated: the number of requests for each that reached a further SNMP process. A request that this
+            process refuses by itself, because it has not received everything yet, may have been carried out
+            before.
+        forgotten: the number of these that came over a further core, which cannot recognise a retransmission
+            either.
+        at: called when an operation comes to a point at which a process may be killed.
     """
 
     scheduler: Scheduler
@@ -95,7 +97,7 @@ class Ledger:
     _told_by: dict[str, int] = field(default_factory=dict)
 
     def carried_out(self, key: Key, element: Timeline | None = None) -> None:
-        """It was really done, now; ``element`` is what was set."""
+        """Record that an operation was carried out now; ``element`` is the element that was set."""
         self.at("done")
         if element is not None:
             self._elements[key] = element
@@ -114,7 +116,7 @@ class Ledger:
         )
 
     def told(self, key: Key, told: Told, text: str) -> None:
-        """A user has an answer."""
+        """Record the answer to a user."""
         self.scheduler.tell("user", f"{key}: {told.value}: {text}")
         self.answers.append((key, told, text))
         if told is Told.DONE:
@@ -122,20 +124,20 @@ class Ledger:
             demand(self.done[key] > 0, f"{key} is told as done and was not: {text}")
 
     def shown(self, key: Key, value: Plain) -> None:
-        """What a north shows of an element as it tells that it was set."""
+        """Check the value that a front end shows of an element when it reports that it was set."""
         # Who reads after the answer reads what was set, or what came after it.
         element = self._elements[key]
         is_newer = value is None or element.held(value, self.done_at[key], self.scheduler.now)
         demand(is_newer, f"{key} is told as done, and {value!r} is shown: it is {element.now!r}")
 
     def published(self, batch: Batch) -> None:
-        """The core told something."""
+        """Record the operations of a batch of the core."""
         for record in batch.records:
             if isinstance(record, OperationRecord):
                 self._operation(record, batch.epoch)
 
     def check(self) -> None:
-        """All has come to its end."""
+        """Check all operations after their end."""
         applied: Counter[Key] = Counter()
         uncertain: Counter[Key] = Counter()
         for record in self.final.values():
@@ -200,7 +202,7 @@ class Ledger:
         self._told_by[record.operation_id] = epoch
 
     def _is_given_up(self, record: OperationRecord, former: OperationRecord) -> bool:
-        """Whether a core ended what one before it had ended, whose end did not reach the disk."""
+        """Return whether a core gave up an operation whose end by a former core did not reach the disk."""
         if former.outcome is None or record.state is not OperationState.ENDED:
             return False
         known = [one.state for one in self.disk.records if one.operation_id == record.operation_id]
@@ -209,7 +211,7 @@ class Ledger:
 
 
 def _is_reported(record: OperationRecord) -> bool:
-    """Whether it was reported as done, and nothing of it is there."""
+    """Return whether an operation was reported as done and had no effect."""
     is_gone = record.outcome is Outcome.OBJECT_GONE and record.text.startswith("reported as done")
     return is_gone or record.outcome is Outcome.APPLIED_DIFFERENTLY
 

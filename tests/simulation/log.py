@@ -1,9 +1,9 @@
-"""The event log's mirror of each core, what of it reaches the disk, and what must hold of its records.
+"""The event log's mirror of each core, the records that reach the disk, and the invariants of its records.
 
-The disk outlives the cores: of each it has what was recorded up to a moment shortly before its end, in
-segments whose heads may be cut off; the next core reads how everything stood from there.
+The disk outlives the cores. Of each core it has the records up to a moment shortly before its end, in
+segments whose heads may be cut off; the next core reads the last state from there.
 
-It takes nothing of the simulation's choices: it is moved by the batches alone, and its own chances come from
+It makes none of the simulation's choices: it is driven by the batches alone, and its own chances come from
 the seed. So the same seed makes the same faults with and without it.
 """
 
@@ -38,18 +38,18 @@ INTERVAL = 10 * SECOND
 _NEW_SEGMENT = 0.03
 _AT_A_TIME = 5
 _UNCOMMITTED = SECOND
-"""What was recorded so shortly before a kill may not have reached the disk."""
+"""The time before a kill within which records may not have reached the disk."""
 
 _COMPACTED = 0.5
 _LOOKS = 5 * SECOND
-"""Between two looks at the bounds of the log, at least."""
+"""The shortest time between two checks of the bounds of the log."""
 
 _ABSENCE = absence_record("", "").text
 
 
 @dataclass
 class _Segment:
-    """One segment: its records, and how many of them there were when its head was whole; 0 for not yet."""
+    """One segment: its records, and their number when its head was complete; 0 if it is not yet."""
 
     records: list[LogRecord] = field(default_factory=list)
     head_ends_at: int = 0
@@ -57,7 +57,7 @@ class _Segment:
 
 @dataclass
 class _Life:
-    """What one core told, and what was recorded of it."""
+    """The records of one core, and its events and gaps."""
 
     mirror: LogRecorder
     head: Iterator[AnyRecord]
@@ -68,17 +68,17 @@ class _Life:
     recording: Recording | None = None
     deliveries: DeliveriesLog | None = None
     recorded: list[tuple[int, int]] = field(default_factory=list)
-    """When there were how many records, of the last moments."""
+    """Pairs of time and number of records, of the last moments."""
     times: list[int] = field(default_factory=list)
-    """When each was recorded, by the time that nobody can set."""
+    """The time at which each record was made, by the clock that is never set."""
 
     @property
     def records(self) -> list[LogRecord]:
-        """All of them."""
+        """All records of the core."""
         return [record for segment in self.segments for record in segment.records]
 
     def record(self, records: list[AnyRecord]) -> None:
-        """Records come to stand in the segment that is open."""
+        """Add records to the open segment."""
         whole = with_all_fields(records)
         self.segments[-1].records += whole
         for record in whole:
@@ -86,7 +86,7 @@ class _Life:
                 self.recording.append(record)
 
     def tell_head(self, most: int | None = None) -> None:
-        """Go on with the head of the open segment."""
+        """Add further records to the head of the open segment."""
         told = list(islice(self.head, most))
         self.record(told)
         if most is None or len(told) < most:
@@ -94,41 +94,41 @@ class _Life:
             open_segment.head_ends_at = open_segment.head_ends_at or len(open_segment.records)
 
     def note(self, time: int) -> None:
-        """Of what is recorded by now, all will soon have reached the disk."""
+        """Note the number of records at a time; they will all reach the disk soon."""
         self.recorded.append((time, sum(len(segment.records) for segment in self.segments)))
         self.times += [time] * (self.recorded[-1][1] - len(self.times))
         while len(self.recorded) > 1 and self.recorded[1][0] < time - _UNCOMMITTED:
             del self.recorded[0]
 
     def are_on_disk(self, records: int, time: int) -> bool:
-        """Whether so many are there for certain, also after a kill now."""
+        """Return whether so many records are certainly on the disk, even after a kill now."""
         return self.committed(time - _UNCOMMITTED) >= records
 
     def committed(self, time: int) -> int:
-        """How many records had been recorded by a time of the last moments."""
+        """Return how many records had been recorded by a time of the last moments."""
         return max((count for noted, count in self.recorded if noted <= time), default=0)
 
     def tick(self, now: int) -> None:
-        """All that is due."""
+        """Record all statistics that are due."""
         while (due := self.mirror.wake_at) is not None and due <= now:
             self.record(self.mirror.tick(now))
 
 
 class SimulatedLog:
-    """Records what each core tells.
+    """The event log, which records the feed of each core.
 
     Args:
-        seed: of when segments begin, what reaches the disk, and what is compacted.
-        clock: the gateway's.
+        seed: the seed for the begin of segments, the loss of records, and compaction.
+        clock: the gateway's clock.
         mirror: the part under test.
-        disk: takes what is told of operations.
-        folder: of the log.
-        bounds: keeps the log within them.
+        disk: takes the records of operations.
+        folder: the folder of the log.
+        bounds: keeps the log within its bounds.
         durable: names of the sources with a durable subscription.
 
     Attributes:
-        acks: which deliveries the log has, for the present core.
-        told_again: records of deliveries that are on the disk in part, when a core was killed.
+        acks: the deliveries that the log has, for the present core.
+        told_again: records of deliveries that were on the disk in part when a core was killed.
     """
 
     def __init__(
@@ -159,12 +159,12 @@ class SimulatedLog:
         self._write_identity()
 
     def last_state(self, sources: Collection[str]) -> LastState:
-        """A core starts, and reads how these sources stood."""
+        """Return the last state of these sources, as a core reads it at its start."""
         self._last = last_state(self._folder, sources)
         return self._last
 
     def last_events(self) -> LastEvents:
-        """A core starts, and reads what earlier ones told."""
+        """Return the events of earlier cores, as a core reads them at its start."""
         return last_events(self._folder, HistoryLimits().events, GATEWAY)
 
     @property
@@ -175,7 +175,7 @@ class SimulatedLog:
         return [record.event_id for record in records if record.kind is RecordKind.EVENT and record.event_id]
 
     def begins(self, inventory: Inventory, facts: Callable[[], dict[str, object]]) -> Recording:
-        """A core was started, and its sources are known."""
+        """Begin the log of a core whose sources are known."""
         records, sequence = inventory.snapshot()
         recording = Recording(self.disk)
         self._bounds.core_begins()
@@ -187,7 +187,7 @@ class SimulatedLog:
         return recording
 
     def ends(self) -> None:
-        """The core was killed."""
+        """End the log of a core that was killed."""
         life = self._life
         if life is None or life.recording is None:
             return
@@ -199,7 +199,7 @@ class SimulatedLog:
                 self._bounds.compacted(segment)  # no core looks there
 
     def published(self, batch: Batch) -> None:
-        """A batch leaves the inventory."""
+        """Record a batch that leaves the inventory."""
         life = self._life
         assert life is not None, "a core that told something before its log was open"
         now = self._clock.now()
@@ -229,7 +229,7 @@ class SimulatedLog:
         self.acks = AckTracker(life.deliveries, self._last.deliveries)
 
     def _recorded(self, life: _Life) -> None:
-        """Something was recorded: a new segment may begin."""
+        """Begin a new segment, by chance, after something was recorded."""
         if self._random.random() < _NEW_SEGMENT:
             life.tell_head()
             life.segments.append(_Segment())
@@ -242,7 +242,7 @@ class SimulatedLog:
         self._keep_within_bounds(life)
 
     def _keep_within_bounds(self, life: _Life) -> None:
-        """What the next core needs is there before anything of former ones is deleted."""
+        """Delete old records, once the records that the next core needs are on the disk."""
         head = life.segments[0].head_ends_at
         if (
             head
@@ -253,11 +253,11 @@ class SimulatedLog:
             self._bounds.keep()
 
     def check(self, inventory: Inventory, *, is_calm: bool) -> Iterator[str]:
-        """What the log of a core that ends now says otherwise than the core knows.
+        """Yield the differences between the log of a core that ends now and its inventory.
 
         Args:
-            inventory: of the core.
-            is_calm: everything was read since the core was started.
+            inventory: the inventory of the core.
+            is_calm: whether everything was read since the core was started.
         """
         life = self._life
         assert life is not None
@@ -276,7 +276,7 @@ class SimulatedLog:
 
     @property
     def records(self) -> list[LogRecord]:
-        """The log from its begin; of sources that were not asked for their last state, the present life."""
+        """The log from its begin; of sources whose last state was not read, that of the present core."""
         assert self._life is not None
         remembered = {None, *self._last.complete_until}
         return [*(record for record in self._past if record.source in remembered), *self._life.records]
@@ -311,7 +311,7 @@ class SimulatedLog:
         life.record([start_record(time_text(self._clock.now()), why, {**life.facts(), **late})])
 
     def _write(self, life: _Life) -> None:
-        """What has reached the disk of the records of a core that was killed just now."""
+        """Write the records that have reached the disk, of a core that was killed just now."""
         left = life.committed(self._clock.scheduler.now - self._random.randrange(_UNCOMMITTED))
         if life.deliveries is not None:
             left = max(left, life.deliveries.committed)
@@ -341,7 +341,7 @@ class SimulatedLog:
 
 
 def _standing(inventory: Inventory) -> Iterator[tuple[str, dict[str, object]]]:
-    """The objects that a core knows, with their values in the log's form."""
+    """Yield the objects of an inventory, with their values in the log's form."""
     records, _ = inventory.snapshot()
     classes = {record.number: record.schema for record in records if isinstance(record, ClassRecord)}
     sources = {record.number: record.name for record in records if isinstance(record, SourceRecord)}

@@ -1,6 +1,6 @@
-"""The bounds of the simulated log: what goes for its age or size, while its clock is set by hours and days.
+"""The bounds of the simulated log in age and size, while its clock is set by hours and days.
 
-Only the times of files follow that clock: gateways' timers do not, nor do the times of records.
+Only the times of files follow that clock; the gateway's timers and the times of records do not.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ _HOUR = 3600 * SECOND
 _YEAR = 365 * 24 * _HOUR
 _STEPS = (_HOUR, 5 * _HOUR, 24 * _HOUR, 40 * 24 * _HOUR)
 _STEPPED = 0.3
-"""So often the clock is set between two looks."""
+"""The probability that the clock is set between two checks."""
 
 
 class LogBounds:
-    """Deletes what is too much, and holds that to the true times.
+    """The deletion of old files, checked against the true times.
 
     Args:
-        random: its own chances.
-        scheduler: for the true time.
-        folder: of the log.
+        random: its own source of chance.
+        scheduler: the source of the true time.
+        folder: the folder of the log.
 
     Attributes:
-        deleted: files so far.
+        deleted: the number of files deleted so far.
     """
 
     def __init__(self, random: Random, scheduler: Scheduler, folder: Path) -> None:
@@ -50,31 +50,31 @@ class LogBounds:
         self._ages = AgeClock(self._shown(scheduler.now), scheduler.now)
 
     def core_begins(self) -> None:
-        """A core opens the log: the last record that it finds says how far the clock was at least."""
+        """Open the log with a core; the time of the last record is a lower bound of the clock."""
         now = self._scheduler.now
         last = max(self._written, default=0)
         until = self._shown(self._written[last]) if last else self._shown(now)
         self._ages = AgeClock(self.trusted(until, self._trusted), now)
 
     def trusted(self, last: int, trusted: int) -> int:
-        """As `gateway.eventlog.retention.Upkeep.ends_at`."""
+        """Return the trusted time, as `gateway.eventlog.retention.Upkeep.ends_at` does."""
         return min(last, trusted or last)
 
     def written(self, path: Path, first_seq: int, time: int) -> None:
-        """A segment is complete; its last record was made at a time."""
+        """Record that a segment is complete, with the time of its last record."""
         self._written[first_seq] = time
         shown = self._shown(time)
         os.utime(path, ns=(shown, shown))
 
     def compacted(self, segment: Segment) -> None:
-        """A segment goes to the lake."""
+        """Move a segment to the lake."""
         shown = dt.datetime.fromtimestamp(self._shown(self._written[segment.first_seq]) // SECOND, dt.UTC)
         target = lake_file(self._folder, LOG_ID, segment.first_seq, shown).path
         target.parent.mkdir(parents=True, exist_ok=True)
         segment.path.replace(target)
 
     def keep(self) -> None:
-        """Look at all files, as a core does now and then."""
+        """Delete the files beyond the bounds, as a core does at intervals, and check them."""
         if self._steps and self._random.random() < _STEPPED:
             self._offsets.append((self._scheduler.now, self._some_offset()))
         now = self._scheduler.now
@@ -100,14 +100,14 @@ class LogBounds:
         )
 
     def _shown(self, time: int) -> int:
-        """What the clock showed at a true time."""
+        """Return the time that the clock showed at a true time."""
         return next(time + offset for since, offset in reversed(self._offsets) if since <= time)
 
     def _was_behind(self, time: int) -> bool:
-        """Whether the clock was behind, and nothing says so: of 1970 the gateway knows that it is wrong."""
+        """Return whether the clock was behind without a sign of it; a time of 1970 is known to be wrong."""
         return _YEAR < self._shown(time) < time
 
     def _some_offset(self) -> int:
-        """Right, hours or days ahead or behind, or as after a start without a clock: of 1970."""
+        """Return an offset: none, hours or days ahead or behind, or to 1970 as of a missing clock."""
         step = self._random.choice(_STEPS)
         return self._random.choice((0, 0, step, -step, -self._scheduler.now))

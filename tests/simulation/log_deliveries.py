@@ -1,4 +1,4 @@
-"""The event log of one core, as far as durable subscriptions wait for it (`AckTracker`)."""
+"""The event log of one core, with the parts that durable subscriptions wait for (`AckTracker`)."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ from tests.simulation.recording import OperationDisk
 from tests.simulation.scheduler import MILLISECOND, SECOND, Clock
 
 _BEFORE = (1, 60 * MILLISECOND)
-"""From the first record that somebody waits for to the begin of its commit."""
+"""The range of the time from the first record that a task waits for to the begin of its commit."""
 _COMMIT = (MILLISECOND, 300 * MILLISECOND)
 _SLOW_COMMIT = (500 * MILLISECOND, 10 * SECOND)
 _TRIES = 100 * MILLISECOND
 
 
 class DeliveriesLog:
-    """Records what deliveries lead to, and says when that is on the disk.
+    """The records that deliveries lead to, and the commits that write them to the disk.
 
-    A commit is begun when somebody waits for it: what nobody waits for may reach the disk or not, which
+    A commit is begun when a task waits for it. Other records may or may not reach the disk, which
     `tests.simulation.log` decides.
 
     Args:
-        disk: may be slow, or full.
-        random: chances of its own.
-        clock: the gateway's.
+        disk: the disk, which may be slow or full.
+        random: its own source of chance.
+        clock: the gateway's clock.
         known: deliveries that the log has from before.
-        count: how many records there are.
+        count: returns the number of records.
         record: takes records.
-        begins: told before a delivery is taken.
-        ends: told after all that it led to was recorded.
+        begins: called before a delivery is taken.
+        ends: called after all records of a delivery were made.
 
     Attributes:
-        committed: so many records are on the disk.
-        spans: of each delivery, how many records there were before it and after it.
-        gathered: what the delivery that is being taken led to; ``None`` where none is.
+        committed: the number of records on the disk.
+        spans: the number of records before and after each delivery.
+        gathered: the records of the delivery that is being taken; ``None`` where none is.
     """
 
     is_open = True
@@ -71,17 +71,17 @@ class DeliveriesLog:
 
     @property
     def facts(self) -> dict[str, object]:
-        """What each segment begins with."""
+        """The values at the begin of each segment."""
         return self._late.values()
 
     @property
     def last_seq(self) -> int:
-        """Of the record that was appended last."""
+        """The seq of the record that was appended last."""
         return self._count()
 
     @contextmanager
     def delivering(self, delivery: str) -> Iterator[None]:
-        """What is recorded in the block came of one delivery."""
+        """Name the records made within the block after one delivery."""
         self._begins()
         gathered: list[AnyRecord] = []
         self.gathered = gathered
@@ -97,11 +97,11 @@ class DeliveriesLog:
             self._ends()
 
     def delivered_again(self, delivery: str) -> None:
-        """It may come once more."""
+        """Record a delivery that may come once more."""
         self._late.add(delivery, self._clock.now())
 
     async def reached(self, seq: int) -> None:
-        """Until so many records are on the disk."""
+        """Wait until so many records are on the disk."""
         if seq > self.committed:
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiters.append((seq, waiter))

@@ -1,4 +1,4 @@
-"""The lives that the log tells, over all cores, held against the things that there really were."""
+"""The lives of objects in the log, over all cores, compared with the things that really existed."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from tests.simulation.truth import Thing, Truth, mark_of
 
 _TOLD = (RecordKind.CREATE, RecordKind.SNAPSHOT)
 _NOTICED = 2 * FURTHEST_OFF
-"""Two clocks may be off, each in its own direction."""
+"""The tolerance of times, because two clocks may be off in opposite directions."""
 
 
 class LogLives:
-    """Reads the log of sources that keep the identity of their objects over every restart.
+    """The log of sources that keep the identity of their objects over every restart.
 
     Args:
-        truth: what there was.
-        sources: names of those sources.
+        truth: the true state.
+        sources: the names of those sources.
     """
 
     def __init__(self, truth: Truth, sources: Iterable[str]) -> None:
@@ -40,7 +40,7 @@ class LogLives:
         self._gaps: dict[str, list[tuple[int, int]]] = {}
 
     def differences(self, log: Iterable[LogRecord]) -> Iterator[str]:
-        """What a log says otherwise than it was."""
+        """Yield the differences between a log and the true state."""
         for record in log:
             self._take(record)
             if record.event == EVENTS_LOST and record.source in self._sources:
@@ -58,7 +58,7 @@ class LogLives:
         yield from self._missed()
 
     def _take(self, record: LogRecord) -> None:
-        """What is told of the gateway and of sources."""
+        """Process a record of the gateway or of a source."""
         if record.kind is RecordKind.START:
             self._core = (record.values or {}).get("boot")
         elif record.kind is RecordKind.SOURCE and record.source in self._sources:
@@ -69,15 +69,15 @@ class LogLives:
                 self._gaps.setdefault(source, []).append(gap)
 
     def _agent_missed(self, source: str, values: Mapping[str, object]) -> None:
-        """Events are lost that an agent did not receive: QMF has no gap, so the agent says so by an event."""
+        """Record a gap that an agent reports by an event, because QMF has no gap of its own."""
         since, until = (nanoseconds_of(text) for text in (values.get("since"), values.get("until")))
         if until:
             self._gaps.setdefault(source, []).append((since or BEGINNING, until))
 
     def _source_told(self, source: str, record: LogRecord) -> None:
-        """Before everything was read for the first time, nobody claims to know what there is.
+        """Record the state of a source; its objects are unknown until everything was read once.
 
-        Of what can be neither listed nor heard of for long, an end is told as inferred after a while.
+        If objects can be neither listed nor observed for long, their end is recorded as inferred.
         """
         self._unlistable[source] = "cannot list" in (record.text or "")
         if (record.values or {}).get(READ_WHOLE) is True and source not in self._read_whole:
@@ -124,23 +124,23 @@ class LogLives:
             self._late.append((thing, text))
 
     def _is_shown_early(self, thing: Thing) -> bool:
-        """Whether it is taken for a former one of its name whose events wait in a durable subscription.
+        """Return whether a thing is taken for a former one whose events wait in a durable subscription.
 
-        Nothing but events tells two virtual hosts of a name apart, and while a connection is half open nobody
-        knows that they wait.
+        Two virtual hosts of a name differ only in their events. While a connection is half-open, the
+        gateway does not know that events wait.
         """
         is_host = thing.source in self._truth.kept and thing.class_name == "rabbitmq:vhost"
         return is_host and len(list(self._called(thing))) > 1
 
     def _is_uncertain(self, thing: Thing) -> bool:
-        """It was hidden, or made so soon after its node started that clocks cannot tell which came first."""
+        """Return whether a thing was hidden, or created within the clocks' error of its node's start."""
         if thing.hidden or thing.hidden_until:
             return True
         starts = self._truth.starts.get(thing.source, ())
         return not thing.durable and any(0 <= thing.created - start < FURTHEST_OFF for start in starts)
 
     def _called(self, thing: Thing) -> Iterator[Thing]:
-        """Those of its name: a listing may show the next one before the former one's end is told."""
+        """Yield the things of its name; a listing may show the next one before the end of the former one."""
         return (
             one
             for one in self._truth.things.values()
@@ -171,12 +171,12 @@ class LogLives:
 
 
 def _is_provisional(record: LogRecord) -> bool:
-    """Whether a record is of an object that has no final identity yet, or never gets one.
+    """Return whether a record is of an object that has no final identity yet, or never gets one.
 
-    A listing of a RabbitMQ showed it before its virtual host was listed. Or, of a QMF source: what it
-    belongs to had ended before the gateway saw it, and its last report came from a boot of its agent whose
-    ids say nothing of any other; or an agent without memory started again, and its new reports arrived before
-    the gateway could notice that.
+    Either a listing of a RabbitMQ showed it before its virtual host was listed. Or it is of a QMF source: the
+    object that it belongs to had ended before the gateway saw it, and its last report came from a boot of its
+    agent whose ids are unrelated to any other; or an agent without memory started again, and its new reports
+    arrived before the gateway could notice that.
     """
     name = record.object_name or ""
     is_duplicate = record.create_ts is not None and name.endswith(f"#{record.native_id}")

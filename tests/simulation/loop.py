@@ -1,4 +1,4 @@
-"""An event loop on virtual time, for those parts of the gateway that await."""
+"""An event loop on virtual time, for the asynchronous parts of the gateway."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ Ts = TypeVarTuple("Ts")
 
 
 class VirtualLoop(asyncio.AbstractEventLoop):
-    """Calls, timers, futures and tasks; sockets are simulated elsewhere, and threads there are none.
+    """Calls, timers, futures and tasks; sockets are simulated elsewhere, and there are no threads.
 
-    Callbacks keep their order, as in any event loop; when they come is the scheduler's choice.
+    Callbacks keep their order, as in any event loop; their times are the scheduler's choice.
 
     Args:
         scheduler: time and chance.
@@ -35,7 +35,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """While this lasts, it is the loop that runs."""
+        """Make this the running loop within the block."""
         asyncio._set_running_loop(self)  # noqa: SLF001  for whoever implements an event loop
         try:
             yield
@@ -43,25 +43,25 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             asyncio._set_running_loop(None)  # noqa: SLF001  likewise
 
     def is_running(self) -> bool:
-        """As long as anybody can ask."""
+        """Return ``True``."""
         return True
 
     def is_closed(self) -> bool:
-        """Never."""
+        """Return ``False``."""
         return False
 
     def get_debug(self) -> bool:
-        """No."""
+        """Return ``False``."""
         return False
 
     def time(self) -> float:
-        """Seconds since the simulation began."""
+        """Return the seconds since the simulation began."""
         return (self._scheduler.now - BEGINNING) / SECOND
 
     def call_soon(
         self, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.Handle:
-        """Call back behind whatever was to be called before."""
+        """Schedule a callback after all that are already scheduled."""
         handle = asyncio.Handle(callback, args, self, context)
         self._soon(handle)
         return handle
@@ -69,13 +69,13 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     def call_later(
         self, delay: float, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.TimerHandle:
-        """Call back in so many seconds."""
+        """Schedule a callback in so many seconds."""
         return self.call_at(self.time() + delay, callback, *args, context=context)
 
     def call_at(
         self, when: float, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.TimerHandle:
-        """Call back at this time."""
+        """Schedule a callback at this time."""
         handle = asyncio.TimerHandle(when, callback, args, self, context)
 
         def due() -> None:
@@ -86,27 +86,27 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         return handle
 
     def create_future(self) -> asyncio.Future[Any]:
-        """A future of this loop."""
+        """Return a new future of this loop."""
         return asyncio.Future(loop=self)
 
     def create_task(  # type: ignore[override]  # nothing else is ever given here
         self, coro: Coroutine[Any, Any, T], *, name: str | None = None, context: Context | None = None
     ) -> asyncio.Task[T]:
-        """Let a coroutine run."""
+        """Return a new task that runs a coroutine."""
         return asyncio.Task(coro, loop=self, name=name, context=context)
 
     def spawn(self, coro: Coroutine[Any, Any, object]) -> asyncio.Task[object]:
-        """Let a coroutine run that nobody waits for; its failure fails the simulation."""
+        """Run a coroutine whose result is not awaited; its failure fails the simulation."""
         task = self.create_task(coro)
         task.add_done_callback(_raise_failure)
         return task
 
     def settle(self) -> None:
-        """Call back whoever is to be called by now: what was cancelled comes to its end."""
+        """Run all callbacks that are due, so that cancelled tasks end."""
         self._run_ready()
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        """Whatever fails where nobody looks fails the simulation."""
+        """Record a failure that no task handles; it fails the simulation."""
         self._failures.append(context.get("exception") or context["message"])
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:

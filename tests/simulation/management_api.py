@@ -1,4 +1,4 @@
-"""What the management API of a simulated RabbitMQ says: late, in pages, and not always."""
+"""The management API of a simulated RabbitMQ: its answers are late, in pages, and sometimes missing."""
 
 from __future__ import annotations
 
@@ -27,26 +27,26 @@ from tests.simulation.scheduler import MILLISECOND, SECOND, Scheduler
 from tests.simulation.truth import Thing
 
 CONNECTION_LAG = 4_500 * MILLISECOND
-"""So long after its opening a connection is in no listing."""
+"""The time after its opening for which a connection is in no listing."""
 
 _REQUEST = (MILLISECOND, 100 * MILLISECOND)
-"""What a request, and its answer, take on their way."""
+"""The range of the transit time of a request and of its answer."""
 _DEADLINE = 20 * SECOND
-"""As `gateway.sources.rabbitmq.http_reader.ManagementEndpoint` has it."""
+"""The deadline of a request, as in `gateway.sources.rabbitmq.http_reader.ManagementEndpoint`."""
 
 _CACHED = frozenset({"queue", "exchange", "connection", "channel"})
-"""Of which RabbitMQ keeps what it answered; all else is read for each answer."""
+"""The classes of which RabbitMQ caches its answers; all others are read for each answer."""
 
 
 class ManagementApi:
-    """Answers requests.
+    """The management API, which answers requests.
 
     Args:
         scheduler: time and chance.
-        rabbitmq: what it tells of.
+        rabbitmq: the broker that it describes.
 
     Attributes:
-        failing: what it answers to everything while it is in trouble.
+        failing: returns the answer to every request while the API is in trouble.
     """
 
     def __init__(self, scheduler: Scheduler, rabbitmq: RabbitMq) -> None:
@@ -58,7 +58,7 @@ class ManagementApi:
         self._cache: dict[str, tuple[int, int, list[dict[str, Json]]]] = {}
 
     def answer(self, request: ManagementRequest) -> Answer:
-        """What comes of ``request`` now."""
+        """Return the answer to ``request`` now."""
         if not self._rabbitmq.up:
             return Unavailable("connection refused")
         return self.failing() or self._answer(request)
@@ -102,7 +102,7 @@ class ManagementApi:
         return items
 
     def present(self, class_name: str) -> list[dict[str, Json]]:
-        """All that may be read of a class, as it is now."""
+        """Return all readable documents of a class, with their present values."""
         now = self._scheduler.now
         return [
             self._document(class_name, thing)
@@ -139,7 +139,7 @@ class ManagementLink:
 
     Args:
         scheduler: time and chance.
-        management: answers requests when they arrive there.
+        management: answers the requests that arrive.
     """
 
     def __init__(self, scheduler: Scheduler, management: ManagementApi) -> None:
@@ -152,7 +152,7 @@ class ManagementLink:
         self._take: Callable[[Answer], None] | None = None
 
     def ask(self, request: ManagementRequest, take: Callable[[Answer], None]) -> None:
-        """Make ``request``; ``take`` is given the answer, once. What goes wrong is an answer too."""
+        """Make ``request``; ``take`` is called with the answer, once. A failure is an answer, too."""
         self._number += 1
         number, self._take = self._number, take
         seconds = LISTING_SECONDS if isinstance(request, ListingRequest) else _DEADLINE / SECOND
@@ -161,7 +161,7 @@ class ManagementLink:
         self._scheduler.after(int(seconds * SECOND), lambda: self._answered((number, none)))
 
     def fall_silent(self, silence: Silence) -> None:
-        """Half-open for a while."""
+        """Make the connection half-open for a while."""
         silence.falls([self._requests], [self._answers], self._cut)
 
     def _asked(self, asked: tuple[int, ManagementRequest]) -> None:
@@ -175,17 +175,17 @@ class ManagementLink:
             take(answer)
 
     def _cut(self) -> None:
-        """What was on its way is lost; the next connection is a new one."""
+        """Discard all that is in transit; the next connection is a new one."""
         for pipe in (self._requests, self._answers):
             pipe.cut()
             pipe.resume()
 
 
 def broken() -> Answer:
-    """What a broker in trouble answers."""
+    """Return the answer of a broker in trouble."""
     return Broken("status 500: internal error")
 
 
 def unavailable() -> Answer:
-    """What a proxy before it answers."""
+    """Return the answer of a proxy in front of the broker."""
     return Unavailable("status 503")

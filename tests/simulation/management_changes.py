@@ -1,4 +1,4 @@
-"""How a simulated RabbitMQ is changed through its management API: late, not at all, or without an answer."""
+"""Changes of a simulated RabbitMQ through its management API: late, not at all, or without an answer."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tests.simulation.truth import Thing
 _QUICK = (1 * MILLISECOND, 200 * MILLISECOND)
 _SLOW = (1 * SECOND, 30 * SECOND)
 _PATIENCE = 10 * SECOND
-"""As `HttpWriter` has it: beyond that there is no answer."""
+"""The longest time to wait for an answer, as in `HttpWriter`."""
 
 WRITER = "operator"
 """The user who changes the broker for the gateway."""
@@ -49,17 +49,17 @@ Answered = Callable[[BrokerAnswer], None]
 
 
 class ManagementChanges:
-    """Makes the requests of calls, each once.
+    """The requests of calls; each is made once.
 
     Args:
-        stage: time and chance, and who is told what was done.
-        rabbitmq: what is changed.
-        management: what is read.
+        stage: time and chance, and the ledger of operations.
+        rabbitmq: the broker that is changed.
+        management: the API that is read.
 
     Attributes:
-        slow: requests take long.
-        mute: what is done is not answered.
-        management: what is read.
+        slow: whether requests take long.
+        mute: whether some requests are carried out and not answered.
+        management: the API that is read.
     """
 
     def __init__(self, stage: Stage, rabbitmq: RabbitMq, management: ManagementApi) -> None:
@@ -71,7 +71,7 @@ class ManagementChanges:
         self.management = management
 
     def make(self, request: BrokerRequest, answered: Answered) -> None:
-        """Make a request; whatever goes wrong is an answer too. Whoever asked may be gone by then."""
+        """Make a request; a failure is an answer, too. The process that asked may be gone by then."""
         is_open = True
         asking = RUNNING.get()
 
@@ -104,7 +104,7 @@ class ManagementChanges:
         self._scheduler.after(_PATIENCE, lambda: answer(none))
 
     def _broken_off(self, request: BrokerRequest, process: int, what: BrokerAnswer) -> BrokerAnswer:
-        """The answer, unless the broker ended meanwhile."""
+        """Return the answer, or a failure if the broker ended meanwhile."""
         if self._rabbitmq.up and self._rabbitmq.process == process:
             return what
         reason = "the connection was reset"
@@ -114,7 +114,7 @@ class ManagementChanges:
         return self._scheduler.between(*(_SLOW if self.slow else _QUICK))
 
     def _arrived(self, request: BrokerRequest) -> BrokerAnswer:
-        """What the broker makes of a request."""
+        """Carry out a request and return the broker's answer."""
         if not self._rabbitmq.up:
             return Unavailable("connection reset")
         trouble = self.management.failing()
@@ -198,7 +198,7 @@ class ManagementChanges:
         return Changed()
 
     def _purge(self, thing: Thing | None, messages: int) -> PurgeAnswer:
-        """Purge a queue; ``messages`` is how many were in it, less than 0 if the broker does not say."""
+        """Purge a queue; ``messages`` is the number that the broker reports, less than 0 for none."""
         if thing is None:
             return NotFound()
         if str(thing.name).split("|")[0] in self._rabbitmq.forbidden:

@@ -1,7 +1,7 @@
 """A dialect with a request of its own to set properties, made of AM2: a hidden method carries it.
 
-So everything that can happen to a call can happen to it; and who carries it out is no more reliable than
-brokers are that say "ok" to whatever they are told.
+So every fault of a call can occur to it. The agent is no more reliable than brokers that answer "ok" to any
+request.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from gateway.model.schema import Argument, ClassSchema, Method
 from gateway.model.values import Value, ValueType
 
 MODIFY = Method("modify", (Argument("values", ValueType.MAP),))
-"""Takes values by the names of the properties that they are for."""
+"""The method that takes values by the names of their properties."""
 
 ROUNDED = 50_000_000
-"""By so much a value that was rounded is another one, which nobody ever asked for."""
+"""The difference between a requested and a rounded value; the sum is never requested."""
 
 
 class Whim(enum.Enum):
-    """What becomes of a request that is answered as done."""
+    """The effect of a request that is answered as done."""
 
     DONE = "done"
     IGNORED = "ignored"
@@ -39,7 +39,7 @@ class Whim(enum.Enum):
 
     @classmethod
     def of(cls, random: Random) -> Whim:
-        """The next one: mostly it is done."""
+        """Return a random effect, mostly ``DONE``."""
         return random.choices(tuple(cls), (8, 1, 1))[0]
 
 
@@ -47,23 +47,23 @@ class NativeConsole:
     """A console session of that dialect.
 
     Args:
-        session: that carries it.
+        session: the AM2 session that carries it.
     """
 
     def __init__(self, session: ConsoleSession) -> None:
         self._session = session
 
     def bindings(self, queue: str) -> Sequence[Binding]:
-        """What its queue hears."""
+        """Return the bindings of its queue."""
         return self._session.bindings(queue)
 
     def handle(self, event: Event, now: int) -> list[Effect]:
-        """As of the session that carries it."""
+        """Process an event as the session that carries it does."""
         carried_by = _carried(event) if isinstance(event, ObjectModify) else event
         return _shown(self._session.handle(carried_by, now))
 
     def precheck(self, request: MethodCall | ObjectModify, now: int) -> Answer | None:
-        """Likewise."""
+        """Check a request as the session that carries it does."""
         call = _carried(request) if isinstance(request, ObjectModify) else request
         return self._session.precheck(call, now)
 
@@ -75,7 +75,7 @@ def _carried(modify: ObjectModify) -> MethodCall:
 
 
 def with_request(schema: ClassSchema) -> ClassSchema:
-    """A class as it is told on the wire, with the method that carries the request."""
+    """Return a class as it is on the wire, with the method that carries the request."""
     return replace(schema, methods=(*schema.methods, MODIFY))
 
 
@@ -96,7 +96,7 @@ def _without_request(observation: Observation) -> Observation:
 
 
 def carried(arguments: Sequence[Value | None]) -> dict[str, int]:
-    """The numbers that a request carries, by the names of the properties that they are for."""
+    """Return the numbers that a request carries, by the names of their properties."""
     (values,) = arguments
     assert isinstance(values, Mapping)
     return {name: value for name, value in values.items() if isinstance(value, int)}

@@ -1,7 +1,7 @@
-"""What must hold of all that norths show, whatever happens.
+"""The invariants of all that front ends show.
 
-Checked with each reading of the SNMP store and of the MBeans, and at the end, when all faults have ceased.
-Each check says above it what it means for whoever relies on the gateway. What the core tells is checked in
+They are checked with each reading of the SNMP store and of the MBeans, and at the end, when all faults have
+ceased. Above each check stands its meaning for a user of the gateway. The invariants of the feed are in
 `feed_invariants`.
 """
 
@@ -33,23 +33,25 @@ from tests.simulation.truth import Plain, Thing, Truth, plain
 from tests.simulation.violations import demand
 
 ALLOWED_LAG = 60 * SECOND
-"""What is shown as fresh was true so long ago at most: three heartbeats missed, and ways through queues."""
+"""The maximum age of a value shown as fresh: three missed heartbeats, and the delays in queues."""
 
 STALE_AFTER = 45 * SECOND
-"""Of a source that nobody heard for so long nothing is shown as fresh."""
+"""The time without a message of a source after which none of its values is shown as fresh."""
 
 CORE_SILENT = 15 * SECOND
-"""A core that is gone or stands still is not believed for longer: 5 s of silence, after what a slow feed
-still had."""
+"""The time without a running core after which no value is shown as fresh.
+
+It is 5 s of silence, after the data that a slow feed still had.
+"""
 
 
 class NorthInvariants:
-    """Looks at the norths of one simulation.
+    """The invariants of the front ends of one simulation.
 
     Args:
-        scheduler: for the time.
-        truth: what is true.
-        feed: what the core has told them.
+        scheduler: the source of time.
+        truth: the true state.
+        feed: the invariants of the feed, with its sources and owners of rows.
         reader: reads the tables of classes.
     """
 
@@ -65,7 +67,7 @@ class NorthInvariants:
     # ---- what SNMP shows ------------------------------------------------------------------------------
 
     def read(self, store: Store) -> None:
-        """A management station reads everything."""
+        """Read and check the whole SNMP store."""
         rows = {class_name: self._reader.rows(store, class_name) for class_name in self._reader.class_names}
         for of_class in rows.values():
             for row in of_class:
@@ -75,7 +77,7 @@ class NorthInvariants:
         self._summaries(store, rows)
 
     def read_beans(self, beans: Mapping[str, ShownRow]) -> None:
-        """A Java client reads everything; ``beans`` by ObjectName."""
+        """Read and check all MBeans; ``beans`` are the rows by ObjectName."""
         for name, row in beans.items():
             self._row(row)
             # An ObjectName never means two objects, and a durable object keeps its own.
@@ -206,7 +208,7 @@ class NorthInvariants:
                 )
 
     def told(self, receivers: Receivers) -> None:
-        """Receivers of notifications are looked at."""
+        """Check that no receiver was notified of an event twice."""
         for receiver in receivers.all.values():
             # While the SNMP process lives, it tells an event to a receiver once.
             twice = [event_id for event_id in receiver.twice if event_id]
@@ -215,7 +217,7 @@ class NorthInvariants:
     # ---- the end --------------------------------------------------------------------------------------
 
     def differences(self, store: Store) -> Iterator[str]:
-        """What SNMP shows otherwise than it is; nothing, once all faults have ceased for long enough."""
+        """Yield the differences between SNMP and the true state; none, long enough after the last fault."""
         numbers = {name: number for number, name in self._feed.sources.items()}
         for source, number in numbers.items():
             state = store.get((*ROOT, *SOURCE_ENTRY, SourceColumn.STATE, number))
@@ -229,7 +231,7 @@ class NorthInvariants:
                     yield f"{_where(row)}.{element} points to no row"
 
     def object_differences(self, north: str, rows: Iterable[ShownRow]) -> Iterator[str]:
-        """Which objects a north shows otherwise than they are."""
+        """Yield the differences between the objects of a front end and the true state."""
         shown: dict[int, ShownRow] = {}
         for row in rows:
             thing = self._shown_thing(row)
@@ -262,7 +264,7 @@ class NorthInvariants:
     def alarm_differences(
         self, store: Store, expected: set[tuple[str, str]], receivers: Receivers
     ) -> Iterator[str]:
-        """What people are told to last otherwise than it does: no alarm without cause, and none missing."""
+        """Yield the differences of the shown and notified alarms: alarms without cause, and missing ones."""
         cells: dict[Oid, dict[int, Plain]] = {}
         for (column, *index), tlv in walk(store, (*ROOT, *ALARM_ENTRY)):
             cells.setdefault(tuple(index), {})[column] = decoded(tlv)

@@ -1,7 +1,7 @@
 """A boiler that is operated through a gateway, while links, broker, agent and core die at any point.
 
-The real manager, inventory, console session and agent session talk on virtual time. The boiler writes down
-what was done to it; the event log keeps what was committed, over all cores.
+The real manager, inventory, console session and agent session run on virtual time. The boiler records every
+change; the event log keeps the committed records over all cores.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Console(ConsoleSession, Protocol):
     """A console session of a dialect that sets by a request of its own."""
 
     def bindings(self, queue: str) -> Sequence[Binding]:
-        """What its queue hears."""
+        """Return the bindings of its queue."""
 
 
 class Agent(Protocol):
@@ -60,16 +60,16 @@ class Agent(Protocol):
     client: AmqpClient
 
     def die(self) -> None:
-        """It is killed."""
+        """Kill the process."""
 
 
 @dataclass(frozen=True)
 class Dialect:
-    """What gateway and boiler speak.
+    """The dialect between gateway and boiler.
 
     Attributes:
-        console: makes the session of a core, by its boot.
-        agent: makes what manages the boiler, by its boot.
+        console: makes the session of a core, by its epoch.
+        agent: makes the process that manages the boiler, by its boot.
     """
 
     console: Callable[[int], Console]
@@ -86,10 +86,10 @@ class OperatedCore:
 
     Args:
         scheduler: time and chance.
-        broker: where the agent is.
-        folder: of the instance index.
-        disk: what the log has, of all cores.
-        epoch: its boot.
+        broker: the broker of the agent.
+        folder: the folder of the instance index.
+        disk: the records in the log, of all cores.
+        epoch: its epoch.
         console: makes its session.
     """
 
@@ -141,18 +141,18 @@ class OperatedCore:
         )
 
     def ask(self, action: Action, reply: Callable[[OperationAnswer], None]) -> None:
-        """A north asks."""
+        """Submit an operation of a front end."""
         request = OperationRequest(
             1, OPERATOR, self._source.identity.number, BOILER_CLASS, 1, action, DEADLINE
         )
         self._perform(self.manager.submit(request, reply, self._clock.now()))
 
     def slow_disk(self, *, is_slow: bool) -> None:
-        """Commits take long from now on, or not any more."""
+        """Set whether commits take long."""
         self._is_slow = is_slow
 
     def kill(self) -> None:
-        """As kill -9 does it: what was not committed is lost."""
+        """Kill the core as with kill -9: uncommitted records are lost."""
         self._is_alive = False
         self.client.close()
         self._index._database.close()  # noqa: SLF001  nothing but a kill ends like this
@@ -170,7 +170,7 @@ class OperatedCore:
         self._set_timer()
 
     def _commit(self, record: OperationRecord, *, lasting: bool) -> None:
-        """In order, after a while."""
+        """Commit a record after a while, in order."""
         delay = self._scheduler.between(*(_SLOW if self._is_slow else _QUICK))
         self._committed_at = max(self._committed_at, self._scheduler.now + delay)
 
@@ -206,7 +206,7 @@ class OperatedCore:
 
 
 def unfinished(disk: Iterable[OperationRecord]) -> list[OperationRecord]:
-    """What the log saw begin and not end."""
+    """Return the operations that have a begin and no end in the log."""
     begun: dict[str, OperationRecord] = {}
     for record in disk:
         if record.state is OperationState.BEGUN:
@@ -220,13 +220,13 @@ class OperatedBoiler:
     """A whole run from one seed: some minutes of operations and faults, then quiet.
 
     Args:
-        seed: of all chance.
-        folder: of the instance index.
-        dialect: what gateway and boiler speak.
+        seed: the seed of all chance.
+        folder: the folder of the instance index.
+        dialect: the dialect between gateway and boiler.
 
     Attributes:
-        disk: what the log has in the end.
-        asked: what was asked for, each with a value of its own; ``None`` while it is not answered.
+        disk: the records in the log at the end.
+        asked: the answer to each requested value; ``None`` while it is not answered.
     """
 
     def __init__(self, seed: int, folder: Path, dialect: Dialect = AM2) -> None:
@@ -246,10 +246,10 @@ class OperatedBoiler:
         self._start_core()
 
     def run(self, make: Callable[[int], Action]) -> None:
-        """Go through it.
+        """Run the simulation.
 
         Args:
-            make: a request that gives the boiler this value.
+            make: makes a request that sets the boiler to the given value.
         """
         self._make = make
         self._again(200 * MILLISECOND, 3 * SECOND, self._ask)
@@ -265,7 +265,7 @@ class OperatedBoiler:
         self.close()
 
     def close(self) -> None:
-        """Nothing goes on."""
+        """Kill the core, so that nothing goes on."""
         if self._core is not None:
             self._core.kill()
             self._core = None

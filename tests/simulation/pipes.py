@@ -1,4 +1,4 @@
-"""One direction of a connection: in order, delayed, perhaps stalled or slow, in the end cut."""
+"""One direction of a connection: ordered, delayed, perhaps stalled or slow, and finally cut."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from tests.simulation.scheduler import MILLISECOND, Scheduler, Timer
 Item = TypeVar("Item")
 
 QUICK = (20_000, 5 * MILLISECOND)
-"""Shortest and longest time from one arrival to the next."""
+"""The shortest and longest time from one arrival to the next."""
 
 
 class Pipe(Generic[Item]):
-    """Carries items one after the other; each arrives some time after the one before it.
+    """A queue of items; each arrives some time after the one before it.
 
     Args:
         scheduler: time and chance.
-        arrive: told each item at its arrival.
+        arrive: called with each item at its arrival.
         delay: shortest and longest time that one item takes, nanoseconds.
         limit: items that may wait; beyond it the oldest is dropped, as from a length-limited queue. 0: none.
 
-    Whatever arrives does so in the process that made the pipe, unless `owner` is set otherwise.
+    Items arrive in the process that made the pipe, unless `owner` is set otherwise.
     """
 
     def __init__(
@@ -50,11 +50,11 @@ class Pipe(Generic[Item]):
 
     @property
     def items(self) -> list[Item]:
-        """What is on its way, in order."""
+        """The items in transit, in order."""
         return list(self._waiting)
 
     def put(self, item: Item) -> None:
-        """Send an item on its way."""
+        """Send an item."""
         self._waiting.append(item)
         if self._limit and len(self._waiting) > self._limit:
             self._waiting.popleft()
@@ -63,19 +63,19 @@ class Pipe(Generic[Item]):
         self._go_on()
 
     def stall(self) -> None:
-        """Nothing arrives until `resume`; nothing is lost."""
+        """Stop all arrivals until `resume`; no item is lost."""
         self._stalled = True
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
     def resume(self) -> None:
-        """What waited arrives, late."""
+        """Resume arrivals; waiting items arrive late."""
         self._stalled = False
         self._go_on()
 
     def cut(self) -> None:
-        """Whatever is on its way is lost."""
+        """Discard all items in transit."""
         self.stall()
         self._waiting.clear()
 

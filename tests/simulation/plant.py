@@ -1,4 +1,4 @@
-"""A managed application with scripted objects: what they are, what happens to them, what is done to them."""
+"""A managed application with scripted objects: their classes, their changes, and operations on them."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ JOB = ClassSchema(
 )
 SCHEMAS = (HALL, MACHINE, JOB)
 TOLD = (HALL, with_request(MACHINE), JOB)
-"""As they are on the wire."""
+"""The classes as they are on the wire."""
 
 MAPPING = MappingFile.model_validate(
     {
@@ -131,24 +131,24 @@ _JOBS = tuple(f"job-{number}" for number in range(5))
 
 
 class PlantListener(Protocol):
-    """Who is told of the plant's things."""
+    """The listener for changes of the plant's things."""
 
     def put(self, thing: Thing, *, new: bool) -> None:
-        """A thing is new, or has changed."""
+        """Process a new or changed thing."""
 
     def delete(self, thing: Thing) -> None:
-        """A thing has ended."""
+        """Process the end of a thing."""
 
 
 class Plant:
-    """Halls, machines in halls, jobs on machines: they come, change and go as the seed will have it.
+    """Halls, machines in halls, and jobs on machines; the seed determines when they begin, change and end.
 
     Args:
         scheduler: time and chance.
-        truth: told all of it.
+        truth: the record of the true state.
         source: the name of the source in the gateway.
-        clock: of the plant's machine.
-        ledger: told what users had done.
+        clock: the clock of the plant's machine.
+        ledger: the account of operations that were carried out.
     """
 
     def __init__(self, scheduler: Scheduler, truth: Truth, source: str, clock: Clock, ledger: Ledger) -> None:
@@ -168,18 +168,18 @@ class Plant:
             self.live()
 
     def live(self) -> None:
-        """Something happens."""
+        """Make one random change."""
         random = self._scheduler.random
         actions: list[Callable[[], None]] = [self._create, self._end, self._restart_counter]
         random.choices([*actions, self._change], weights=(3, 2, 1, 6))[0]()
 
     def set_limit(self, thing: Thing, limit: int) -> None:
-        """A user has a machine's limit set."""
+        """Set a machine's limit."""
         self._ledger.carried_out(limit, thing.values["limit"])
         self._changed(thing, {"limit": limit})
 
     def modify(self, thing: Thing, speed: int) -> None:
-        """A user has a machine's speed set by a request that is answered as done, whatever becomes of it."""
+        """Set the speed, ignore the request, or round the value, by chance; each is answered as done."""
         whim = Whim.of(self._scheduler.random)
         if whim is Whim.DONE:
             self._ledger.carried_out(speed, thing.values["speed"])
@@ -188,7 +188,7 @@ class Plant:
             self._changed(thing, {"speed": speed + ROUNDED})
 
     def polish(self, thing: Thing, grade: int) -> int:
-        """A user has a machine polished; how often it was by now."""
+        """Polish a machine, and return how often it has been polished."""
         self._ledger.carried_out(grade)
         self._polished[thing.serial] = self._polished.get(thing.serial, 0) + 1
         return self._polished[thing.serial]

@@ -38,13 +38,13 @@ _REFUSED = 0.1
 
 
 class PlantAgent:
-    """One run of the agent's process: it manages a plant from its start to its death.
+    """One run of the agent's process, which manages a plant from its start to its death.
 
     Args:
         scheduler: time and chance.
-        broker: where consoles are.
-        plant: what it manages.
-        boot: how often it was started, as it says itself; one without memory always says the same.
+        broker: the broker of the consoles.
+        plant: the plant that it manages.
+        boot: its number of starts as it reports it; an agent without memory always reports the same.
     """
 
     def __init__(self, scheduler: Scheduler, broker: AmqpBroker, plant: Plant, boot: int) -> None:
@@ -80,7 +80,7 @@ class PlantAgent:
         )
 
     def put(self, thing: Thing, *, new: bool) -> None:
-        """The plant tells of a thing, new or changed."""
+        """Process a new or changed thing of the plant."""
         class_name = thing.class_name.partition(":")[2]
         schema = next(schema for schema in SCHEMAS if schema.key.name == class_name)
         values: dict[str, Value | None] = {
@@ -105,12 +105,12 @@ class PlantAgent:
             self._flush_soon()
 
     def delete(self, thing: Thing) -> None:
-        """The plant tells that a thing has ended."""
+        """Process the end of a thing of the plant."""
         self.session.delete(self._number_of(thing), self._clock.now())
         self._flush_soon()
 
     def die(self) -> None:
-        """The process is killed."""
+        """Kill the process."""
         self._is_alive = False
         self.client.close()
         if self._flush is not None:
@@ -119,7 +119,7 @@ class PlantAgent:
     # The session that the link sees.
 
     def handle(self, event: Event, now: int) -> list[Effect]:
-        """As of a session; where requests may have been lost, everything is published again."""
+        """Process an event; where requests may have been lost, publish everything again."""
         match event:
             case LinkUp():
                 return self.session.start(now)
@@ -158,7 +158,7 @@ class PlantAgent:
         self._later(lambda: self._done(call, Status.OK, "OK", outputs))
 
     def _change(self, thing: Thing, call: Called) -> tuple[int, ...]:
-        """Do what a call says; its outputs."""
+        """Carry out a call, and return its outputs."""
         if call.method == MODIFY.name:
             self._plant.modify(thing, carried(call.arguments)["speed"])
             return ()
@@ -173,7 +173,7 @@ class PlantAgent:
         self.conversation.perform(self.session.method_done(call.handle, status, text, outputs))
 
     def _later(self, action: Callable[[], None]) -> None:
-        """Soon, sometimes late, and never once the process is dead."""
+        """Call ``action`` soon, sometimes late, and never once the process is dead."""
         delay = _SLOW if self._scheduler.random.random() < _LATE else _QUICK
         self._scheduler.after(self._scheduler.between(*delay), lambda: action() if self._is_alive else None)
 

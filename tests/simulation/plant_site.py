@@ -1,4 +1,4 @@
-"""A plant as a source: its agent is a process of its own, and speaks with the gateway over AMQP."""
+"""A plant as a source; its agent is a separate process and is connected with the gateway over AMQP."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.simulation.site import (
 
 
 class PlantSite:
-    """See `tests.simulation.site.Site`."""
+    """The site of a plant; see `tests.simulation.site.Site`."""
 
     name = "plant"
     mapping = plants.MAPPING
@@ -71,15 +71,15 @@ class PlantSite:
         self._plant.listener = self._agent
 
     def source(self, core: Core, source: SourceInventory) -> SourceRun:
-        """A core begins to watch it."""
+        """Begin to watch the source with a core."""
         return self._console.source(core, source)
 
     def live(self) -> None:
-        """Something happens in the plant."""
+        """Make one random change in the plant."""
         self._plant.live()
 
     def faults(self) -> dict[str, Fault]:
-        """What can go wrong, by name."""
+        """Return the faults of the site, by name."""
         return {
             **self._console.faults(),
             "agent killed": self._kill_agent,
@@ -90,7 +90,7 @@ class PlantSite:
         }
 
     def alarms(self) -> set[str]:
-        """Machines that are busy."""
+        """Return the conditions of the machines that are busy."""
         return {
             f'busy plant:machine "{thing.name}"'
             for thing in self._stage.truth.living(self.name)
@@ -98,10 +98,10 @@ class PlantSite:
         }
 
     def end(self) -> None:
-        """Nothing of it awaits anything."""
+        """End the simulation; no task of the site waits for anything."""
 
     def heal(self) -> None:
-        """Everything comes right by itself."""
+        """Do nothing; every fault of the site heals by itself."""
 
     @property
     def _link(self) -> AmqpClient | None:

@@ -1,4 +1,4 @@
-"""Processes that can be stopped for a while, as by SIGSTOP: nothing of theirs runs, and time goes on."""
+"""Processes that can be stopped for a while, as by SIGSTOP: none of their code runs, and time goes on."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ Action = Callable[[], None]
 class Process:
     """One process of the gateway, from its start to its end.
 
-    Whatever it arranges for later is its own: timers, callbacks and arrivals of a process that is stopped
-    wait until it goes on.
+    All that it schedules belongs to it: timers, callbacks and arrivals of a stopped process wait until
+    it is resumed.
 
     Attributes:
-        is_stopped: nothing of it runs.
+        is_stopped: whether the process is stopped.
     """
 
     def __init__(self) -> None:
@@ -25,7 +25,7 @@ class Process:
         self._callbacks: list[Action] = []
 
     def run(self, action: Action) -> None:
-        """Do something in this process: now, or when it goes on."""
+        """Call ``action`` in this process: now, or when it it is resumed."""
         if self._has_ended:
             return
         if self.is_stopped:
@@ -38,22 +38,22 @@ class Process:
             RUNNING.reset(former)
 
     def hold(self, callback: Action) -> None:
-        """Keep a callback of its event loop until it goes on: their order is the loop's own."""
+        """Hold a callback of the event loop until the process is resumed; the loop determines the order."""
         self._callbacks.append(callback)
 
     def stop(self) -> None:
-        """It stands still from now on."""
+        """Stop the process."""
         self.is_stopped = True
 
     def go_on(self) -> list[Action]:
-        """It goes on; returns what was due meanwhile, in that order."""
+        """Resume the process, and return the actions that were due meanwhile, in order."""
         self.is_stopped = False
         held, self._held = self._held, []
         self._release()
         return held
 
     def end(self) -> None:
-        """It is killed: what it arranged for does not happen any more, but for the end of its tasks."""
+        """Kill the process: its scheduled actions are discarded, except the end of its tasks."""
         self.is_stopped = False
         self._has_ended = True
         self._held.clear()
@@ -66,4 +66,4 @@ class Process:
 
 
 RUNNING: ContextVar[Process | None] = ContextVar("RUNNING", default=None)
-"""The process that does something now; ``None``: something outside the gateway's processes."""
+"""The process that runs now; ``None`` outside the gateway's processes."""

@@ -1,4 +1,4 @@
-"""A simulated RabbitMQ: what it holds, what happens to that, and the events that it tells."""
+"""A simulated RabbitMQ: its objects, their changes, and its events."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from tests.simulation.scheduler import MILLISECOND, SECOND, Clock, Scheduler
 from tests.simulation.truth import Thing, Truth
 
 STATISTICS_INTERVAL = 5 * SECOND
-"""RabbitMQ's own: until then the management API shows the values of before."""
+"""The interval of RabbitMQ's statistics; until then the management API shows the former values."""
 KNOWN_AFTER = 180 * SECOND
-"""So long the gateway may take to learn that it may read a virtual host again, whatever goes wrong."""
+"""The longest time until the gateway detects that it may read a virtual host again, under any faults."""
 
 _HOSTS = ("/", "shop", "stock")
 _QUEUES = ("orders", "bills", "mail", "jobs")
@@ -24,19 +24,19 @@ NO_LIMIT = -1
 _CARRIERS = {"queue": "arguments", "exchange": "arguments", "policy": "definition", "parameter": "value"}
 """The element of a class that carries the serial."""
 _FILTERED = frozenset({"queue", "exchange", "binding", "consumer"})
-"""What nobody shows of a virtual host that may not be read."""
+"""The classes that are not shown for a virtual host that may not be read."""
 _OPEN = frozenset({"connection", "channel", "consumer"})
-"""What ends with the broker's process."""
+"""The classes whose objects end with the broker's process."""
 
 
 class EventListener(Protocol):
-    """Who is bound to the event exchange."""
+    """A listener that is bound to the event exchange."""
 
     def event(self, key: str, headers: Mapping[str, object]) -> None:
-        """An event was published."""
+        """Process a published event."""
 
     def broker_stopped(self) -> None:
-        """The broker is gone."""
+        """Process the end of the broker."""
 
 
 class RabbitMq:
@@ -44,17 +44,17 @@ class RabbitMq:
 
     Args:
         scheduler: time and chance.
-        truth: told all of it.
+        truth: the record of the true state.
         source: the name of the source in the gateway.
-        clock: of the broker's machine.
+        clock: the clock of the broker's machine.
 
     Attributes:
-        things: all that exists, by class and index.
-        documents: what listings show of each thing, by its serial, without what changes.
+        things: all existing things, by class and index.
+        documents: the constant part of the document of each thing in listings, by its serial.
         forbidden: virtual hosts that the gateway may not read.
-        limits: of connections, by virtual host.
-        process: of the operating system, another one after each start.
-        started: when.
+        limits: the limits of connections, by virtual host.
+        process: the id of the operating system's process; it differs after each start.
+        started: the time of the last start.
     """
 
     def __init__(self, scheduler: Scheduler, truth: Truth, source: str, clock: Clock) -> None:
@@ -88,13 +88,13 @@ class RabbitMq:
 
     @property
     def next_serial(self) -> int:
-        """What the next thing will be marked by."""
+        """The mark of the next thing."""
         return self._truth.next_serial
 
     # ---- what happens ---------------------------------------------------------------------------------
 
     def live(self) -> None:
-        """Something happens."""
+        """Make one random change."""
         if not self.up:
             return
         actions: tuple[Callable[[], object], ...] = (
@@ -109,7 +109,7 @@ class RabbitMq:
         self._scheduler.random.choices(actions, weights=(1, 4, 2, 4, 4, 6, 6))[0]()
 
     def set_alarm(self, *, raised: bool) -> None:
-        """The node has too little memory, or enough again."""
+        """Raise or clear the memory alarm of the node."""
         if self.up and raised is not self.alarm:
             self.alarm = raised
             node = self.things["node", NODE]
@@ -117,7 +117,7 @@ class RabbitMq:
             self.emit("alarm.set" if raised else "alarm.cleared", node=NODE, source="memory")
 
     def forbid(self) -> None:
-        """The gateway's user loses its permission in a virtual host."""
+        """Revoke the permission of the gateway's user in a random virtual host."""
         hosts = [parts[0] for kind, *parts in self.things if kind == "vhost"]
         host = self._scheduler.random.choice(hosts)
         self._scheduler.tell(self.source, f"forbids {host}")
@@ -125,14 +125,14 @@ class RabbitMq:
         self._hide(host, hidden=True)
 
     def permit(self) -> None:
-        """The gateway's user may read everything again."""
+        """Restore all permissions of the gateway's user."""
         for host in self.forbidden:
             self._permitted_at[host] = self._scheduler.now
             self._hide(host, hidden=False)
         self.forbidden.clear()
 
     def stop(self) -> None:
-        """The broker ends; what is not durable is gone, and nobody says so."""
+        """Stop the broker; transient objects are lost without an event."""
         self._scheduler.tell(self.source, "stops")
         self.up = False
         for listener in tuple(self.listeners):
@@ -146,7 +146,7 @@ class RabbitMq:
         self._published.clear()
 
     def start(self) -> None:
-        """The broker runs again, in another process."""
+        """Start the broker again, in another process."""
         self._scheduler.tell(self.source, "starts")
         self.up = True
         self.process += 1
@@ -173,7 +173,7 @@ class RabbitMq:
                 )
 
     def _tell_statistics(self) -> None:
-        """Queues and exchanges tell their numbers to the management database."""
+        """Report the statistics of queues and exchanges to the management database."""
         if self.up:
             for (kind, *_), thing in self.things.items():
                 published = self._published.get(thing.serial)
@@ -319,7 +319,7 @@ class RabbitMq:
     # ---- what is done by whoever may ------------------------------------------------------------------
 
     def set_limit(self, host: str, connections: int) -> bool:
-        """Limit the connections of a virtual host; whether there is one."""
+        """Limit the connections of a virtual host, and return whether the virtual host exists."""
         thing = self.things.get(("vhost", host))
         if thing is not None:
             self.limits[host] = connections
@@ -328,18 +328,18 @@ class RabbitMq:
         return thing is not None
 
     def set_priority(self, policy: Thing, priority: int) -> None:
-        """Give a policy another priority."""
+        """Set the priority of a policy."""
         self._truth.change(policy, self._scheduler.now, {"priority": priority})
         self.belongings.tell_policy(policy)
 
     def purge(self, queue: Thing) -> None:
-        """Throw away what is in it."""
+        """Remove all messages of a queue."""
         self._purged.add(queue.serial)
 
     # ---- the parts of it ------------------------------------------------------------------------------
 
     def some_host(self) -> str:
-        """One of its virtual hosts."""
+        """Return a random virtual host."""
         hosts = [parts[0] for kind, *parts in self.things if kind == "vhost"]
         return self._scheduler.random.choice(hosts)
 
@@ -352,7 +352,7 @@ class RabbitMq:
         durable: bool,
         announced: bool = True,
     ) -> Thing:
-        """Something is there now; ``announced``: an event tells all of it."""
+        """Add a thing; ``announced`` says whether an event describes it in full."""
         serial = self._truth.next_serial
         if class_name in _CARRIERS:
             values[_CARRIERS[class_name]] = f'{{"x-serial":{serial}}}'
@@ -371,7 +371,7 @@ class RabbitMq:
         return thing
 
     def end(self, thing: Thing, by: str = "somebody") -> None:
-        """It is ended by a user, and whoever listens is told so; nothing where it has ended already."""
+        """End a thing on behalf of a user, and emit the event; do nothing if it has already ended."""
         if not thing.exists or not self.up:
             return
         user = {"user_who_performed_action": by}
@@ -413,7 +413,7 @@ class RabbitMq:
                 thing.hidden_until = self._scheduler.now
 
     def emit(self, key: str, /, **headers: object) -> None:
-        """An event is published."""
+        """Publish an event."""
         told = {"timestamp_in_ms": self._clock.now() // MILLISECOND, **headers}
         for listener in self.listeners:
             listener.event(key, told)

@@ -47,19 +47,19 @@ class Events(Protocol):
         """Open the connection, now or later."""
 
     def lose(self, reason: str) -> None:
-        """The connection ends."""
+        """End the connection."""
 
     def fall_silent(self, silence: Silence) -> None:
-        """No event arrives, and no end, until it heals or heartbeats are missed."""
+        """Make the connection half-open until it heals or heartbeats are missed."""
 
     def close(self) -> None:
-        """The process is gone."""
+        """Close the connection at the end of the process."""
 
     def slow_down(self, delay: tuple[int, int]) -> None:
-        """Each event takes so long from now on."""
+        """Set the time that each event takes."""
 
     def hurry(self) -> None:
-        """Events are taken quickly again."""
+        """Take events quickly again."""
 
 
 class SourceRunInProcess:
@@ -67,12 +67,12 @@ class SourceRunInProcess:
 
     Args:
         stage: time and chance.
-        changes: what it reads and changes the broker through.
-        clock: of its process.
-        config: of the source.
+        changes: the API through which it reads and changes the broker.
+        clock: the clock of its process.
+        config: the configuration of the source.
         link: makes its connection to the event exchange.
-        on_status: called with each change of what the source can see of the broker.
-        source: under test.
+        on_status: called with each change of the source's status.
+        source: the type of the source under test.
 
     Attributes:
         source: the source.
@@ -104,13 +104,13 @@ class SourceRunInProcess:
         self._stopped = False
 
     def begin(self) -> None:
-        """Ask and listen from now on."""
+        """Begin to make requests and to receive events."""
         self.events.connect()
         self._ask()
         self._call()
 
     def stop(self) -> None:
-        """The process is killed."""
+        """Kill the process."""
         self._stopped = True
         self.events.close()
         self.conversation.stop()
@@ -119,7 +119,7 @@ class SourceRunInProcess:
                 timer.cancel()
 
     def perform(self, effects: Iterable[Effect], *, sooner: bool = False) -> None:
-        """Carry out what the agent wants; ``sooner``: a request may be due at once."""
+        """Carry out effects of the source; ``sooner``: a request may be due at once."""
         self.carry_out(effects)
         if self._next_call is not None and self.source.call_at <= self._clock.now():
             self._next_call.cancel()
@@ -142,19 +142,19 @@ class SourceRunInProcess:
                 self._seldom["rabbitmq", class_name] = max(longest, int(minutes) * 60 * SECOND)
 
     def carry_out(self, effects: Iterable[Effect]) -> None:
-        """What becomes of the source's effects."""
+        """Carry out effects of the source."""
         self.conversation.perform(effects)
 
     def event(self, key: str, headers: Mapping[str, object]) -> None:
-        """An event of the broker arrived."""
+        """Process an event of the broker."""
         self.handle(BrokerEventReceived.of_message(key, headers))
 
     def handle(self, event: SourceEvent, *, sooner: bool = False) -> None:
-        """Hand an event to the source; ``sooner``: a request may be due at once."""
+        """Pass an event to the source; ``sooner``: a request may be due at once."""
         self.perform(self.source.handle(event, self._clock.now()), sooner=sooner)
 
     def now(self) -> int:
-        """The process's clock."""
+        """Return the time of the process's clock."""
         return self._clock.now()
 
     def _ask(self) -> None:
@@ -209,12 +209,12 @@ class SourceRunInProcess:
 
 
 class AgentRun(SourceRunInProcess):
-    """As `SourceRunInProcess`, in a process of its own, whose agent publishes what is observed.
+    """A `SourceRunInProcess` in a process of its own, whose agent publishes the observations.
 
     Args:
         stage, changes, clock, config: as there.
-        rabbitmq: whose events it receives.
-        event_limit: events that its queue holds.
+        rabbitmq: the broker whose events it receives.
+        event_limit: the number of events that its queue holds.
         session: configuration of the agent's session.
     """
 
@@ -237,11 +237,11 @@ class AgentRun(SourceRunInProcess):
         )
 
     def carry_out(self, effects: Iterable[Effect]) -> None:
-        """Publish what the source observed and answered."""
+        """Publish the observations and answers of the source."""
         self.conversation.perform(self.agent.publish(effects, self.now()))
 
     def event(self, key: str, headers: Mapping[str, object]) -> None:
-        """An event of the broker arrived."""
+        """Process an event of the broker."""
         super().event(key, headers)
         self.conversation.perform(self.agent.event(key, headers, self.now()))
 
@@ -276,13 +276,13 @@ class EventLink:
         self._later(_WATCH, self._watch)
 
     def lose(self, reason: str) -> None:
-        """The connection ends; what waited in the queue is gone."""
+        """End the connection, and discard the events in the queue."""
         if self in self._rabbitmq.listeners:
             self.close()
             self._process.run(lambda: self._lost(reason))
 
     def fall_silent(self, silence: Silence) -> None:
-        """No event arrives, and no end, until it heals or heartbeats are missed."""
+        """Make the connection half-open until it heals or heartbeats are missed."""
         if self in self._rabbitmq.listeners:
             self._scheduler.tell("rabbitmq-agent", f"events {silence}")
             silence.falls([], [self._pipe], lambda: self.lose("no heartbeat of the peer"))
@@ -292,7 +292,7 @@ class EventLink:
         self._later(self._scheduler.between(500 * MILLISECOND, 8 * SECOND), self.connect)
 
     def close(self) -> None:
-        """The process is gone, or the connection."""
+        """Close the connection."""
         if self in self._rabbitmq.listeners:
             self._rabbitmq.listeners.remove(self)
         self._pipe.cut()
@@ -301,20 +301,20 @@ class EventLink:
         self._timers.clear()
 
     def slow_down(self, delay: tuple[int, int]) -> None:
-        """Each event takes so long from now on."""
+        """Set the time that each event takes."""
         self.delay = delay
 
     def hurry(self) -> None:
-        """Events are taken quickly again."""
+        """Take events quickly again."""
         self.delay = self._pipe.delay = self._normal
 
     def event(self, key: str, headers: Mapping[str, object]) -> None:
-        """The broker publishes an event."""
+        """Put an event of the broker into the queue."""
         self._pipe.delay = self.delay
         self._pipe.put((key, headers))
 
     def broker_stopped(self) -> None:
-        """The broker is gone."""
+        """Process the end of the broker."""
         self.lose("the broker was stopped")
 
     def _arrived(self, event: tuple[str, Mapping[str, object]]) -> None:

@@ -1,4 +1,4 @@
-"""What hangs on connections, queues, exchanges and virtual hosts of a simulated RabbitMQ; and users."""
+"""Dependents of connections, queues, exchanges and virtual hosts of a simulated RabbitMQ; and users."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _NAMES = ("one", "two")
 _COMPONENT = "shovel"
 
 Told = tuple[str, dict[str, object]]
-"""Routing key and headers of an event."""
+"""The routing key and the headers of an event."""
 
 
 class Broker(Protocol):
-    """What they belong to (`tests.simulation.rabbitmq.RabbitMq`)."""
+    """The broker of these objects (`tests.simulation.rabbitmq.RabbitMq`)."""
 
     things: dict[tuple[str, ...], Thing]
 
@@ -30,28 +30,28 @@ class Broker(Protocol):
         durable: bool,
         announced: bool = True,
     ) -> Thing:
-        """Something is there now."""
+        """Add a thing."""
 
     def end(self, thing: Thing, by: str = "somebody") -> None:
-        """It is ended by a user."""
+        """End a thing on behalf of a user."""
 
     def emit(self, key: str, /, **headers: object) -> None:
-        """An event is published."""
+        """Publish an event."""
 
     def some_host(self) -> str:
-        """One of its virtual hosts."""
+        """Return a random virtual host."""
 
     @property
     def next_serial(self) -> int:
-        """What the next thing will be marked by."""
+        """The mark of the next thing."""
 
 
 class Belongings:
-    """They come as the seed will have it, and end with what they hang on.
+    """The dependent objects of a broker; the seed creates them, and they end with the object they depend on.
 
     Args:
         scheduler: time and chance.
-        broker: that has them.
+        broker: the broker of the objects.
     """
 
     def __init__(self, scheduler: Scheduler, broker: Broker) -> None:
@@ -59,7 +59,7 @@ class Belongings:
         self._broker = broker
 
     def live(self) -> None:
-        """Something comes."""
+        """Create a random object."""
         actions = (
             self._channel,
             self._consumer,
@@ -71,7 +71,7 @@ class Belongings:
         self._scheduler.random.choices(actions, weights=(4, 4, 4, 2, 1, 1))[0]()
 
     def of(self, thing: Thing) -> Iterator[Thing]:
-        """What ends before a thing does, as far as events tell."""
+        """Yield the things that end before a thing does, where events report these ends."""
         kind = thing.class_name.partition(":")[2]
         name = thing.name.rpartition("|")[2].encode()
         host = thing.now("vhost") if kind in {"queue", "exchange"} else None
@@ -93,7 +93,7 @@ class Belongings:
                 yield other
 
     def tell_policy(self, policy: Thing) -> None:
-        """It was set."""
+        """Publish the event that a policy was set."""
         host, name = policy.name.split("|")
         self._broker.emit("policy.set", vhost=host, name=name)
 
@@ -249,4 +249,4 @@ ENDS: Final[Mapping[str, Callable[[list[str], int], Told]]] = {
     ),
     "user": lambda parts, _: ("user.deleted", {"name": parts[0]}),
 }
-"""The event of each end."""
+"""The event of each end, by class."""

@@ -1,4 +1,4 @@
-"""What a simulated RabbitMQ shows of its things: which values are compared, and how listings tell them."""
+"""The documents of a simulated RabbitMQ: the values that are compared, and their form in listings."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ _LATER: Final[Mapping[str, Callable[[Mapping[str, object], int], dict[str, Json]
 
 
 def document_of(class_name: str, values: Mapping[str, object], serial: int) -> dict[str, Json]:
-    """What listings show of it, without what changes."""
+    """Return the constant part of the document of a thing in listings."""
     if class_name in _LATER:
         return _LATER[class_name](values, serial)
     name = str(values["name"])

@@ -41,15 +41,15 @@ from tests.simulation.site import (
 REGISTRY = next(registry for registry in load_shipped_registries() if registry.package == "rabbitmq")
 MANAGEMENT_HOST = "amqp-gateway"
 DURABLE = 0.5
-"""So often a source inside the core has a durable subscription."""
+"""The probability that a source inside the core has a durable subscription."""
 _STARTS = 2 * SECOND
-"""So long a node is down at least: how long its clients were silent tells what it recovers from the rest."""
+"""The shortest downtime of a node; the silence of clients distinguishes recovered events from others."""
 HEARTBEATS_MISSED = 30 * SECOND
-"""A connection for events that has been half-open for so long is given up: three of its heartbeats."""
+"""The time after which a half-open connection for events is given up: three of its heartbeats."""
 
 
 class RabbitMqSite:
-    """See `tests.simulation.site.Site`."""
+    """The site of a RabbitMQ; see `tests.simulation.site.Site`."""
 
     name = "rabbitmq"
     mapping = MAPPING
@@ -125,15 +125,15 @@ class RabbitMqSite:
         run.begin()
 
     def source(self, core: Core, source: SourceInventory) -> SourceRun:
-        """A core begins to watch it."""
+        """Begin to watch the source with a core."""
         return self._console.source(core, source) if self._over_amqp else self._in_core(core, source)
 
     def live(self) -> None:
-        """Something happens in the broker."""
+        """Make one random change in the broker."""
         self._rabbitmq.live()
 
     def faults(self) -> dict[str, Fault]:
-        """What can go wrong, by name."""
+        """Return the faults of the site, by name."""
         faults: dict[str, Fault] = {
             "restarted": self._restart,
             "events' link lost": self._lose_events,
@@ -156,22 +156,22 @@ class RabbitMqSite:
         return faults
 
     def alarms(self) -> set[str]:
-        """The node's."""
+        """Return the alarm of the node, if it is raised."""
         return {f'memoryAlarm rabbitmq:node "{NODE}"'} if self._rabbitmq.alarm else set()
 
     def end(self) -> None:
-        """Its core's connection for events may wait for something."""
+        """Close the connection for events, which may wait for something."""
         if self._run is not None:
             self._run.events.close()
 
     def heal(self) -> None:
-        """Rights do not come back by themselves."""
+        """Restore all permissions, which do not heal by themselves."""
         self._rabbitmq.permit()
 
     # ---- the source inside the core -------------------------------------------------------------------
 
     def _in_core(self, core: Core, source: SourceInventory) -> SourceRun:
-        """As `gateway.service.sources.rabbitmq` puts it together."""
+        """Start the source inside the core, as `gateway.service.sources.rabbitmq` does."""
         stage = self._stage
 
         def observed(observations: Iterable[Observation]) -> None:
@@ -256,7 +256,7 @@ class RabbitMqSite:
             self._stage.scheduler.after(silence.duration, self._sees)
 
     def _silence_both(self) -> None:
-        """As where a firewall forgets: every way to the broker at once."""
+        """Make every connection to the broker half-open at once, as a firewall that loses its state does."""
         self._silence_events()
         self._silence_management()
         if self._over_amqp:
@@ -296,7 +296,7 @@ class RabbitMqSite:
         self._sees()
 
     def _blind(self) -> None:
-        """Readings fail from now on."""
+        """Record that readings fail from now on."""
         now = self._stage.scheduler.now
         since, until = self._stage.truth.blind.get(self.name, (0, 1))
         still = not until or until > now - 60 * SECOND

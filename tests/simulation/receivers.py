@@ -1,4 +1,4 @@
-"""Receivers of SNMP notifications and the way to them: one of traps, one of informs that may get lost."""
+"""Receivers of SNMP notifications and the network to them: one of traps, one of informs with losses."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ from tests.simulation.table_reader import ROOT, decoded
 
 _SAVE = SECOND
 FORGOTTEN = 2 * SECOND
-"""What was sent so shortly before a power failure may be unknown after it: neither saved nor committed."""
+"""The time before a power failure within which notifications may be neither saved nor committed."""
 _WAY = (50_000, 20 * MILLISECOND)
 
 
 @dataclass(slots=True)
 class Receiver:
-    """What one receiver has been told.
+    """The notifications of one receiver.
 
     Attributes:
-        target: as the gateway knows it.
-        loss: share of datagrams that are lost, on either way.
-        believed: conditions that it was told began and not that they ended, by source.
-        heard: ids of the events that the present run of the SNMP process has told.
-        twice: ids of those that it told twice.
-        deaf: whether nothing reaches it.
-        account: of its events, where it loses none of them.
-        lately: when it was last told of what it believes.
-        unsure: what it was told of just before a power failure, which nobody may remember.
+        target: its configuration in the gateway.
+        loss: share of datagrams that are lost, in either direction.
+        believed: conditions of which it received the begin and not the end, with their source.
+        heard: ids of the events that it received from the present run of the SNMP process.
+        twice: ids of those that it received twice.
+        deaf: whether no datagram reaches it.
+        account: the account of its events, if it loses none of them.
+        lately: the time of the last notification of each condition.
+        unsure: conditions notified just before a power failure, whose state may be lost.
     """
 
     target: Target
@@ -59,7 +59,7 @@ class Receiver:
     _answered: dict[int, None] = field(default_factory=dict)
 
     def receive(self, datagram: bytes, now: int) -> bytes | None:
-        """Take a notification; the answer, if it wants one."""
+        """Process a notification, and return the response to an inform."""
         request_id, values = _content(datagram)
         is_inform = self.target.kind is TargetKindNumber.INFORM_V2C
         if not (is_inform and request_id in self._answered):  # sent again because the answer was lost
@@ -68,7 +68,7 @@ class Receiver:
         return _answer(datagram) if is_inform else None
 
     def power_failed(self, now: int) -> None:
-        """What came just before was perhaps neither saved nor committed: that it is over is not told."""
+        """Mark the latest conditions as unsure; they may be unsaved, so that their end is not notified."""
         self.unsure |= {key for key, time in self.lately.items() if time > now - FORGOTTEN}
 
     def _take(self, values: dict[NotificationObject, str], now: int) -> None:
@@ -90,7 +90,7 @@ class Receiver:
 
 
 class Receivers:
-    """All receivers, and what the SNMP process keeps for them over its death."""
+    """All receivers, and the state that the SNMP process keeps for them over its death."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         random = scheduler.random
@@ -105,13 +105,13 @@ class Receivers:
 
     @property
     def account(self) -> EventAccount:
-        """Of the events of the receiver that loses none."""
+        """The account of the receiver that loses no event."""
         (account,) = (receiver.account for receiver in self.all.values() if receiver.account is not None)
         return account
 
     @property
     def targets(self) -> tuple[Target, ...]:
-        """As they are configured."""
+        """The targets as they are configured."""
         return tuple(receiver.target for receiver in self.all.values())
 
 
@@ -120,10 +120,10 @@ class Sending:
 
     Args:
         scheduler: time and chance.
-        clock: the gateway's.
-        receivers: who is sent what.
-        boot: of the core when the process began.
-        projection: knows which alarms last.
+        clock: the gateway's clock.
+        receivers: the receivers of notifications.
+        boot: the epoch of the core when the process began.
+        projection: the source of the lasting alarms.
     """
 
     def __init__(
@@ -163,7 +163,7 @@ class Sending:
         self._sender.start()
 
     def notify(self, notification: Notification) -> None:
-        """The projection tells an event."""
+        """Send the notification of an event."""
         suppressed, lost = self._counts()
         self._sender.notify(notification)
         suppressed_now, lost_now = self._counts()
@@ -172,14 +172,14 @@ class Sending:
         self._account.counted(_before(place, lost_now - lost))
 
     def events_made(self, epoch: int, number: int) -> None:
-        """The projection tells how many events a former core made."""
+        """Process the number of events that a former core made."""
         _, lost = self._counts()
         self._sender.events_made(epoch, number)
         _, lost_now = self._counts()
         self._account.counted(_before((epoch, number + 1), lost_now - lost))
 
     def stop(self) -> None:
-        """The process is killed."""
+        """Stop because the process is killed."""
         self._stopped = True
         for timer in (self._working, self._saving):
             if timer is not None:
@@ -197,7 +197,7 @@ class Sending:
         self._receivers.kept = to_text(saved)
 
     def _counts(self) -> tuple[int, int]:
-        """What was suppressed of those for the receiver whose account is kept, and what is lost."""
+        """Return how many events were suppressed and lost for the receiver whose account is kept."""
         (health,) = (
             self._sender.health[receiver.target.name]
             for receiver in self._receivers.all.values()
@@ -250,13 +250,13 @@ class Sending:
 
 
 def _before(place: Place, events: int) -> list[Place]:
-    """So many events of the same core before one."""
+    """Return the places of so many events of the same core before one."""
     epoch, number = place
     return [(epoch, number - distance) for distance in range(1, events + 1)]
 
 
 def _content(datagram: bytes) -> tuple[int, dict[NotificationObject, str]]:
-    """The request id, and the gateway's own objects as text."""
+    """Return the request id, and the gateway's own objects as text."""
     _, start, stop = ber.read_header(datagram, 0, len(datagram))
     *_, (_, pdu_start, pdu_stop, _) = _parts(datagram, start, stop)
     request, _, _, varbinds = _parts(datagram, pdu_start, pdu_stop)
@@ -274,7 +274,7 @@ def _content(datagram: bytes) -> tuple[int, dict[NotificationObject, str]]:
 
 
 def _parts(datagram: bytes, start: int, stop: int) -> Iterator[tuple[int, int, int, int]]:
-    """Tag, where the content begins and ends, and where the tag stands, of each part."""
+    """Yield the tag, the begin and end of the content, and the position of the tag, of each part."""
     while start < stop:
         tag, content, end = ber.read_header(datagram, start, stop)
         yield tag, content, end, start
@@ -282,7 +282,7 @@ def _parts(datagram: bytes, start: int, stop: int) -> Iterator[tuple[int, int, i
 
 
 def _answer(datagram: bytes) -> bytes:
-    """The response to an inform: the same, but for the type of the PDU."""
+    """Return the response to an inform: the same octets except for the type of the PDU."""
     _, start, stop = ber.read_header(datagram, 0, len(datagram))
     *_, pdu = _parts(datagram, start, stop)
     return datagram[: pdu[3]] + bytes((message.RESPONSE,)) + datagram[pdu[3] + 1 :]

@@ -1,6 +1,6 @@
-"""What of operations reaches the event log's disk, and when: late, or not while the disk is full.
+"""The records of operations on the event log's disk; commits are late, or wait while the disk is full.
 
-A commit takes all that waits; what was not committed is lost with its core. The disk lasts.
+A commit takes all records that wait; uncommitted records are lost with their core. The disk outlives cores.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ _QUICK = (1 * MILLISECOND, 100 * MILLISECOND)
 _SLOW = (500 * MILLISECOND, 10 * SECOND)
 _NOTICED_AFTER = SECOND
 _SEGMENTS_READ = 2
-"""As `gateway.eventlog.last_state` reads them."""
+"""The number of segments that are read at the start, as in `gateway.eventlog.last_state`."""
 
 
 class OperationDisk:
     """The records of operations on the disk, over all cores.
 
     Attributes:
-        segments: what each holds, in order.
-        full: nothing is committed while it is.
-        slow: each commit takes long while it is.
-        trouble_at: when a core last had to wait long for it.
+        segments: the records of each segment, in order.
+        full: whether the disk is full, so that nothing is committed.
+        slow: whether each commit takes long.
+        trouble_at: the last time at which a core had to wait long for the disk.
     """
 
     def __init__(self, scheduler: Scheduler) -> None:
@@ -39,11 +39,11 @@ class OperationDisk:
 
     @property
     def records(self) -> list[LogRecord]:
-        """All of them, with those that a segment's head tells again."""
+        """All records, including those that a segment's head repeats."""
         return [record for segment in self.segments for record in segment]
 
     def unfinished(self) -> list[LogRecord]:
-        """What was begun and has no end, as a core finds it at its start."""
+        """Return the operations that have a begin and no end, as a core reads them at its start."""
         begun: dict[str, LogRecord] = {}
         for segment in self.segments[-_SEGMENTS_READ:]:
             for record in segment:
@@ -55,16 +55,16 @@ class OperationDisk:
         return list(begun.values())
 
     def fill(self) -> None:
-        """No room is left."""
+        """Make the disk full."""
         self.full, self.full_since = True, self.scheduler.now
 
     def clear(self) -> None:
-        """There is room again."""
+        """Make room on the disk."""
         self.full = False
 
 
 class Recording:
-    """The event log of one core, as far as operations wait for it (`RecordingLog`)."""
+    """The event log of one core, with the parts that operations wait for (`RecordingLog`)."""
 
     def __init__(self, disk: OperationDisk) -> None:
         self.last_seq = 0
@@ -79,7 +79,7 @@ class Recording:
 
     @property
     def record(self) -> EventLogRecord:
-        """How it is."""
+        """The state of the event log."""
         disk = self._disk
         noticed = disk.full and disk.scheduler.now - disk.full_since > _NOTICED_AFTER
         if noticed:
@@ -87,18 +87,18 @@ class Recording:
         return EventLogRecord(EventLogState.DISK_FULL if noticed else EventLogState.WRITING)
 
     def append(self, record: LogRecord) -> None:
-        """A record is to be written."""
+        """Append a record."""
         self.last_seq += 1
         self._waiting.append(record)
         self._commit_soon()
 
     def new_segment(self) -> None:
-        """What follows stands in another one."""
+        """Begin a new segment."""
         self._waiting.append(None)
         self._commit_soon()
 
     async def reached(self, seq: int) -> None:
-        """Until that seq is on the disk."""
+        """Wait until that seq is on the disk."""
         if seq <= self._committed:
             return
         began = self._disk.scheduler.now
@@ -111,10 +111,10 @@ class Recording:
                 self._disk.trouble_at = self._disk.scheduler.now
 
     def hurry(self, seq: int) -> None:
-        """Somebody waits for that seq; a commit is always under way here."""
+        """Do nothing, because a commit is always under way here."""
 
     def die(self) -> None:
-        """What was not committed is lost."""
+        """Discard all uncommitted records."""
         self._is_alive = False
 
     def _commit_soon(self) -> None:

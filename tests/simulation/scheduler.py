@@ -1,4 +1,4 @@
-"""Virtual time: what happens next, in an order that the seed chooses; and a trace of it."""
+"""Virtual time: the order of actions, which the seed determines; and a trace of them."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from tests.simulation.processes import RUNNING, Process
 MILLISECOND = 1_000_000
 SECOND = 1_000 * MILLISECOND
 BEGINNING = 1_795_000_000 * SECOND
-"""When every simulation begins, nanoseconds since 1970-01-01 UTC."""
+"""The begin of every simulation, nanoseconds since 1970-01-01 UTC."""
 
 
 FURTHEST_OFF = 10 * SECOND
-"""A clock that is set again and again is never further from the truth."""
+"""The greatest error of a clock that is set repeatedly."""
 
 
 @dataclass(slots=True)
 class Timer:
-    """Something that is going to happen, unless it is cancelled."""
+    """An action that is due at a time, unless it is cancelled."""
 
     time: int
     action: Callable[[], None]
@@ -30,17 +30,17 @@ class Timer:
     cancelled: bool = False
 
     def fire(self) -> None:
-        """The time has come."""
+        """Call the action, unless the timer is cancelled."""
         if not self.cancelled:
             self.action()
 
     def cancel(self) -> None:
-        """It does not happen any more."""
+        """Cancel the timer."""
         self.cancelled = True
 
 
 class Trace:
-    """What happened, in readable lines; the digest of all lines tells two runs apart.
+    """The steps of a run in readable lines, with a digest that identifies the run.
 
     Args:
         keep: whether the lines are kept, or only their digest.
@@ -52,7 +52,7 @@ class Trace:
         self._digest = hashlib.blake2b(digest_size=16)
 
     def add(self, time: int, who: str, what: str) -> None:
-        """``who`` did ``what`` at ``time``."""
+        """Add the line "``who`` did ``what``" at ``time``."""
         line = f"{(time - BEGINNING) / SECOND:11.6f} {who:<14} {what}"
         self._digest.update(line.encode("utf-8", "surrogatepass") + b"\n")
         if self._keep:
@@ -60,18 +60,18 @@ class Trace:
 
     @property
     def digest(self) -> str:
-        """Of every line so far."""
+        """The digest of all lines so far."""
         return self._digest.hexdigest()
 
 
 class Scheduler:
     """Virtual time and the one source of chance.
 
-    What is due at the same instant happens in an order that the seed chooses.
+    Actions that are due at the same instant are run in an order that the seed determines.
 
     Attributes:
-        now: nanoseconds since 1970-01-01 UTC, by the clock that nobody can set.
-        random: every choice of a simulation comes from here.
+        now: nanoseconds since 1970-01-01 UTC, by the clock that is never set.
+        random: the source of every choice of a simulation.
     """
 
     def __init__(self, seed: int, *, keep_trace: bool = False) -> None:
@@ -84,7 +84,7 @@ class Scheduler:
 
     @property
     def trace(self) -> Trace:
-        """What happened so far."""
+        """The trace so far."""
         return self._trace
 
     def tell(self, who: str, what: str) -> None:
@@ -92,23 +92,23 @@ class Scheduler:
         self._trace.add(self.now, who, what)
 
     def after(self, delay: int, action: Callable[[], None]) -> Timer:
-        """Call ``action`` when ``delay`` nanoseconds have passed, in the process that arranges it."""
+        """Call ``action`` when ``delay`` nanoseconds have passed, in the process that runs now."""
         return self.after_in(RUNNING.get(), delay, action)
 
     def after_in(self, owner: Process | None, delay: int, action: Callable[[], None]) -> Timer:
-        """As `after`, in another process; ``None``: outside all of them."""
+        """Call ``action`` as `after` does, in the process ``owner``; ``None``: outside all processes."""
         timer = Timer(self.now + max(0, delay), action, owner)
         self._serial += 1
         heapq.heappush(self._queue, (timer.time, self.random.random(), self._serial, timer))
         return timer
 
     def between(self, shortest: int, longest: int) -> int:
-        """A duration that is as likely short as long: evenly spread over orders of magnitude."""
+        """Return a random duration, evenly spread over orders of magnitude."""
         ratio = longest / shortest
         return int(shortest * ratio ** self.random.random())
 
     def run_until(self, time: int) -> None:
-        """Let everything happen that is due until ``time``, and stand there."""
+        """Run all actions that are due until ``time``, and set the time to it."""
         queue = self._queue
         while queue and queue[0][0] <= time:
             timer = heapq.heappop(queue)[3]
@@ -130,11 +130,11 @@ class Clock:
     offset: int = field(default=0)
 
     def set(self, step: int) -> None:
-        """Somebody sets it forward or back by up to ``step`` nanoseconds; it stays within ten seconds."""
+        """Set the clock forward or back by up to ``step`` nanoseconds, within ten seconds of the truth."""
         by = self.scheduler.random.randrange(-step, step)
         if abs(self.offset + by) < FURTHEST_OFF:
             self.offset += by
 
     def now(self) -> int:
-        """Nanoseconds since 1970-01-01 UTC, as this clock has it."""
+        """Return the nanoseconds since 1970-01-01 UTC by this clock."""
         return self.scheduler.now + self.offset

@@ -1,4 +1,4 @@
-"""Runs a session on virtual time, as `gateway.links.session_driver` does on an event loop."""
+"""A driver of a session on virtual time, like `gateway.links.session_driver` on an event loop."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ class SimulatedDriver:
 
     Args:
         scheduler: time and chance.
-        clock: of the process that the session lives in.
-        name: for the trace.
-        session: told what arrives.
-        observe: given the observations of one message body, whole.
-        heard: told of each message that arrives, before anything else.
-        answered: told what came of calls and fetches.
+        clock: the clock of the session's process.
+        name: the name in the trace.
+        session: the session, which handles the events.
+        observe: called with all observations of one message body.
+        heard: called for each message that arrives, before anything else.
+        answered: called with the answers to calls and fetches.
 
     Attributes:
-        asked: given what consoles want of an agent.
-        send: carries messages away; ``None`` while there is no link, and what is sent then is lost.
+        asked: called with the requests of consoles to an agent.
+        send: sends messages; ``None`` while there is no link, and messages sent then are lost.
     """
 
     def __init__(
@@ -74,30 +74,30 @@ class SimulatedDriver:
         self._stopped = False
 
     def connected(self, reply_to: str) -> None:
-        """The link is up; replies to ``reply_to`` arrive."""
+        """Process the start of the link; replies to ``reply_to`` arrive."""
         self._scheduler.tell(self.name, f"connected {reply_to}")
         self.handle(LinkUp(reply_to))
 
     def disconnected(self, detail: str) -> None:
-        """The link is down."""
+        """Process the loss of the link."""
         self._scheduler.tell(self.name, f"disconnected: {detail}")
         self.send = None
         self.handle(LinkDown(detail))
 
     def unsent(self, sends: Iterable[Send], reason: str) -> None:
-        """These certainly were not sent: told of those sent once only, or as mandatory."""
+        """Report messages as certainly not sent, if they are sent once only or are mandatory."""
         once = [send for send in sends if send.not_after or send.mandatory]
         if once:
             self._scheduler.tell(self.name, f"{len(once)} unsent: {reason}")
             self.handle(NotSent(once, reason))
 
     def doubted(self, reason: str, lasted: int) -> None:
-        """Messages of the last ``lasted`` nanoseconds may have been lost on the way."""
+        """Report that messages of the last ``lasted`` nanoseconds may have been lost."""
         self._scheduler.tell(self.name, f"doubts: {reason}")
         self.handle(LossSuspected(reason, self._clock.now() - lasted))
 
     def deliver(self, delivery: Delivery) -> None:
-        """A message arrived."""
+        """Process a message that arrived."""
         if self._stopped:
             return
         self._heard()
@@ -107,17 +107,17 @@ class SimulatedDriver:
         self.handle(delivery)
 
     def handle(self, event: Event) -> None:
-        """Hand an event to the session, and carry out what it wants."""
+        """Pass an event to the session, and carry out its effects."""
         self.perform(self.session.handle(event, self._clock.now()))
 
     def perform(self, effects: Iterable[Effect]) -> None:
-        """Carry out what the session wants."""
+        """Carry out effects of the session."""
         if not self._stopped:
             for effect in effects:
                 self._carry_out(effect)
 
     def stop(self) -> None:
-        """The process is gone: nothing happens here any more."""
+        """Stop at the end of the process; no further effect is carried out."""
         self._stopped = True
         self.send = None
         if self._timer is not None:
@@ -156,7 +156,7 @@ class SimulatedDriver:
 
 
 def _short(observation: Observation) -> str:
-    """In a few words: most lines of a trace are observations."""
+    """Return a short text, because most lines of a trace are observations."""
     match observation:
         case ObjectSeen():
             what = "gone" if observation.deleted else "seen"
@@ -170,7 +170,7 @@ def _short(observation: Observation) -> str:
 
 
 def binding_matches(binding: Binding, exchange: str, key: str) -> bool:
-    """Whether a message published to ``exchange`` with ``key`` goes where ``binding`` leads (a topic)."""
+    """Return whether a message published to ``exchange`` with ``key`` matches ``binding`` (a topic)."""
     return binding.exchange == exchange and _matches(binding.routing_key.split("."), key.split("."))
 
 

@@ -1,4 +1,4 @@
-"""What must hold of what norths show of operations, once all is quiet."""
+"""The invariants of operations in front ends, once all is quiet."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ _LINE = re.compile(r"^(?P<outcome>[a-z-]+): .*\[(?P<id>[^]]+)\]")
 def check_snmp(
     told: Mapping[str, OperationRecord], final: Mapping[str, OperationRecord], snmp: SnmpProcess
 ) -> None:
-    """SNMP's tables say what the core says.
+    """Check that SNMP's tables agree with the core.
 
     Args:
-        told: the last operations, by id, as the core that runs now tells them.
-        final: how every operation stands.
-        snmp: the process.
+        told: the last operations of the core that runs now, by id.
+        final: the last record of every operation, by id.
+        snmp: the SNMP process.
     """
     shown = _outcomes(snmp.store, (*ROOT, *OPERATION_ENTRY), OperationColumn.ID, OperationColumn.OUTCOME)
     expected = {one: record.outcome for one, record in told.items()}
@@ -57,7 +57,7 @@ def check_snmp(
 
 
 def check_jmx(told: Mapping[str, OperationRecord], machine: ModelMachine) -> None:
-    """The MBeans say what the core says, and clients were told of each outcome once."""
+    """Check that the MBeans agree with the core, and that clients were notified of each outcome once."""
     for name, attributes in machine.everything().items():
         demand(SECRET not in repr(attributes), f"{name} shows a secret")
         several, single = attributes.get("LastOperations"), attributes.get("LastOperation")

@@ -1,4 +1,4 @@
-"""One simulation: everything put together, run through a time of faults and a time of calm."""
+"""One simulation of the whole system, run through a time of faults and a time of calm."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ from tests.simulation.users import Gateway, Users
 from tests.simulation.violations import ViolationError
 
 STORM = 120 * SECOND
-"""How long things go wrong."""
+"""The duration of the time of faults."""
 
 CALM = 400 * SECOND
-"""How long it may take until all is well again: a console tries again after 300 s at the latest."""
+"""The longest time until all is well again; a console tries again after 300 s at the latest."""
 
 STEADY = 20 * SECOND
-"""How long it must stay well."""
+"""The time for which all must stay well."""
 
 _SITES: tuple[tuple[type[PlantSite | RabbitMqSite], ...], ...] = (
     (PlantSite,),
@@ -71,24 +71,24 @@ _SITES: tuple[tuple[type[PlantSite | RabbitMqSite], ...], ...] = (
 )
 _MEMORY_FOLDER = Path("/dev/shm")  # noqa: S108  a folder of a random name is made in it
 LOOK = 4 * SECOND
-"""Between two looks whether all is well."""
+"""The time between two checks whether all is well."""
 
 _SLOW = (100 * MILLISECOND, 2 * SECOND)
 
 _STANDS_STILL = (SECOND, 80 * SECOND)
-"""So long a process is stopped."""
+"""The range of the time for which a process is stopped."""
 
 _HANGS = 30 * SECOND
-"""One process that stands still for so long is killed by the supervisor."""
+"""The time after which the supervisor kills a process that is stopped alone."""
 
 _LOST_WITH_THE_POWER = 0.7
-"""So often what was not synced is lost."""
+"""The probability that unsynced data is lost in a power failure."""
 
 _OPERATES = (SECOND, 8 * SECOND)
-"""Between two operations, on average: a seed chooses between these."""
+"""The range of the mean time between two operations, from which a seed chooses."""
 
 _POINTS = ("asked", "begun", "done", "ended")
-"""Of an operation, at which something may die."""
+"""The points of an operation at which a fault may be injected."""
 
 _DEATHS = (
     "killed",
@@ -100,20 +100,20 @@ _DEATHS = (
     "management fails",
     "stands still",
 )
-"""What kinds of fault that may be."""
+"""The suffixes of the names of these faults."""
 
 
 _PRINCIPALS = frozenset({"snmp:operator", "jmx:operator", "cli:operator"})
 ANYTHING = Permission(_PRINCIPALS, set=("*",), invoke=("*", "polish", "close", "purge", "delete"), read=True)
-"""Users may do everything here."""
+"""The permission of users to do everything."""
 
 
 @dataclass(frozen=True)
 class Made:
-    """What a simulation is made of: the real parts, unless a test replaces one.
+    """The parts of a simulation: the real ones, unless a test replaces one.
 
     Attributes:
-        faults: how the names of the kinds of fault end that strike; empty where the seed chooses.
+        faults: suffixes of the names of the faults to use; empty where the seed chooses.
     """
 
     core: Parts = field(default_factory=Parts)
@@ -127,12 +127,12 @@ class Made:
 
 
 class Simulation:
-    """One run.
+    """One run of the simulation.
 
     Args:
-        seed: of every choice.
+        seed: the seed of every choice.
         made: the parts under test.
-        keep_trace: whether every step is kept in words.
+        keep_trace: whether the lines of the trace are kept.
     """
 
     def __init__(self, seed: int, made: Made | None = None, *, keep_trace: bool = False) -> None:
@@ -216,10 +216,10 @@ class Simulation:
         )
 
     def run(self) -> None:
-        """From the start to the end.
+        """Run the simulation from the start to the end.
 
         Raises:
-            ViolationError: something that must hold did not.
+            ViolationError: an invariant was violated.
         """
         with self._resources, self._index_disk.watched(), self._loop.running(), self._ending():
             self._start_core()
@@ -244,7 +244,7 @@ class Simulation:
 
     @contextmanager
     def _ending(self) -> Iterator[None]:
-        """Whatever awaits something ends in the end."""
+        """End all tasks after the block."""
         try:
             yield
         finally:
@@ -255,7 +255,7 @@ class Simulation:
             self._loop.settle()
 
     def _come_right(self) -> None:
-        """All faults have ceased: before long everything is shown as it is, and stays so."""
+        """Check that everything is shown correctly soon after the last fault, and stays so."""
         deadline = self.scheduler.now + CALM
         well_since = 0
         while True:
@@ -286,7 +286,7 @@ class Simulation:
             raise ViolationError("; ".join(differences[:5]))
 
     def _check_operations(self) -> None:
-        """Norths show of operations what the core knows."""
+        """Check that front ends show the operations that the core knows."""
         assert self._core is not None
         assert self._snmp is not None
         told = self._last_operations(self._core)
@@ -353,7 +353,7 @@ class Simulation:
         self._log.published(batch)
 
     def _check_log(self, *, is_calm: bool) -> None:
-        """The log says what its core knows, whenever that ends."""
+        """Check that the log agrees with its core, whenever that ends."""
         if self._core is None:
             return
         if differences := list(self._log.check(self._core.inventory, is_calm=is_calm)):
@@ -400,7 +400,7 @@ class Simulation:
             self._jmx.kill_machine()
 
     def _lose_power(self) -> None:
-        """All end at one instant, with the machine; what was not synced is lost, or happens to be there."""
+        """End all processes at one instant, with the machine; unsynced data is lost, by chance."""
         self.scheduler.tell("simulation", "power failure")
         self._kill_jmx()
         self._kill_snmp()
@@ -411,7 +411,7 @@ class Simulation:
             self.told.power_failed(self._index_disk.lose_power())
 
     def _stand_still(self, name: str) -> None:
-        """One process is stopped; the supervisor kills it if that lasts."""
+        """Stop one process; the supervisor kills it if that lasts."""
         running = self._running()
         if name not in running:
             return
@@ -421,11 +421,11 @@ class Simulation:
             self.scheduler.after(_HANGS, lambda: kill() if process.is_stopped else None)
 
     def _all_stand_still(self) -> None:
-        """All are stopped at once, with the supervisor, as where the machine is suspended."""
+        """Stop all processes at once, with the supervisor, as where the machine is suspended."""
         self._stop({name: process for name, (process, _) in self._running().items()})
 
     def _running(self) -> dict[str, tuple[Process, Fault]]:
-        """The processes that run, and how to kill each."""
+        """Return the running processes by name, each with the function that kills it."""
         running: dict[str, tuple[Process, Fault]] = {}
         if self._core is not None:
             running["core"] = self._core.process, self._kill_core
@@ -484,7 +484,7 @@ class Simulation:
             self.scheduler.after(self.scheduler.between(*self._operates), self._operate)
 
     def _at(self, point: str) -> None:
-        """An operation is at a point; perhaps something is to die there."""
+        """Inject the armed fault, if an operation is at its point."""
         if self._armed is not None and self._armed[0] == point:
             _, fault = self._armed
             self._armed = None
@@ -500,7 +500,7 @@ class Simulation:
         self.told.no_core_since = 0 if runs else self.told.no_core_since or self.scheduler.now
 
     def _look(self) -> None:
-        """Whoever can answers a management station and a Java client."""
+        """Read and check the front ends that can answer a management station or a Java client."""
         if self._snmp is not None and not self._snmp.process.is_stopped:
             self._snmp.process.run(self._snmp.judge)
             self.shown.read(self._snmp.store)

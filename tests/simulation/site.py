@@ -1,4 +1,4 @@
-"""What a source of the gateway is in a simulation: a managed world, its agent, what can go wrong there."""
+"""A source of the gateway in a simulation: its managed objects, its agent, and its faults."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ from tests.simulation.truth import Truth
 AGENT_USER, CONSOLE_USER = "agent", "gateway"
 
 OUTAGE = 120 * SECOND
-"""The longest time for which something is away."""
+"""The longest time of an outage."""
 
 _SLOW = (50 * MILLISECOND, 500 * MILLISECOND)
 
 Fault = Callable[[], None]
 
 Wish = Callable[[int], Action]
-"""Something to be done to an object, with a mark that no other has, where there is a place for one."""
+"""Makes an operation on an object from a unique mark, which it contains where there is a place for one."""
 
 
 @dataclass(slots=True)
 class Stage:
-    """What all sites of a simulation share.
+    """The objects that all sites of a simulation share.
 
     Attributes:
-        gateway_clock: of the machine that the gateway runs on.
-        console: the console session under test.
-        heard: told the name of a source whenever its console hears something.
-        ledger: told what was carried out.
+        gateway_clock: the clock of the gateway's machine.
+        console: the type of the console session under test.
+        heard: called with the name of a source for each message that its console receives.
+        ledger: the account of operations that were carried out.
         kept: chances of durable subscriptions, apart from all others: seeds without one keep their steps.
     """
 
@@ -59,23 +59,23 @@ class Stage:
     kept: Random
 
     def soon(self, action: Fault, longest: int = 10 * SECOND) -> None:
-        """Do it after a while."""
+        """Call ``action`` after a while."""
         self.scheduler.after_in(None, self.scheduler.between(50 * MILLISECOND, longest), action)
 
 
 class Site(Protocol):
-    """One source and what is behind it.
+    """One source and its surroundings.
 
     Attributes:
-        name: of the source.
-        mapping: of its package.
-        registry: of its package.
+        name: the name of the source.
+        mapping: the mapping of its package.
+        registry: the OID registry of its package.
         shown: the elements of each class (``package:class``) whose values are compared.
-        wishes: what users want done to the objects of each class.
+        wishes: the operations of users on the objects of each class.
         sets_natively: whether its dialect has a request of its own to set properties.
-        kind: of the source, as it is configured.
-        keeps_identities: whether its reports say which object is which over restarts of its agent. An agent
-            without memory gives the ids of before to other objects, which cannot be known at once.
+        kind: the configured kind of the source.
+        keeps_identities: whether its reports identify objects over restarts of its agent. An agent without
+            memory gives former ids to other objects, which cannot be known at once.
         durable: whether it has a durable subscription.
     """
 
@@ -90,25 +90,25 @@ class Site(Protocol):
     durable: bool
 
     def begin(self) -> None:
-        """Start what is not the gateway's own."""
+        """Start the parts outside the gateway."""
 
     def source(self, core: Core, source: SourceInventory) -> SourceRun:
-        """A core begins to watch it."""
+        """Begin to watch the source with a core."""
 
     def live(self) -> None:
-        """Something happens in the world that is managed."""
+        """Make one random change in the managed world."""
 
     def faults(self) -> dict[str, Fault]:
-        """What can go wrong, by name."""
+        """Return the faults of the site, by name."""
 
     def alarms(self) -> set[str]:
-        """The conditions that last now, as the gateway calls them."""
+        """Return the conditions that last now, by their names in the gateway."""
 
     def end(self) -> None:
-        """The simulation is over."""
+        """End the simulation."""
 
     def heal(self) -> None:
-        """The time of faults is over: what does not come right by itself is put right."""
+        """End the time of faults, and repair the faults that do not heal by themselves."""
 
 
 @dataclass(slots=True)
@@ -116,8 +116,8 @@ class ConsoleOverAmqp:
     """The console's part of a source that is watched over AMQP, while a core runs.
 
     Args:
-        limit: messages that its queue holds.
-        sets_natively: its dialect has a request of its own to set properties.
+        limit: the number of messages that its queue holds.
+        sets_natively: whether its dialect has a request of its own to set properties.
     """
 
     stage: Stage
@@ -127,7 +127,7 @@ class ConsoleOverAmqp:
     client: AmqpClient | None = field(default=None)
 
     def source(self, core: Core, source: SourceInventory) -> SourceRun:
-        """A core begins to watch the source."""
+        """Begin to watch the source with a core."""
         stage = self.stage
         config = ConsoleConfig(
             trusted_users=frozenset({AGENT_USER}),
@@ -161,13 +161,13 @@ class ConsoleOverAmqp:
         return self
 
     def stop(self) -> None:
-        """The core is killed."""
+        """Close the connection, because the core is killed."""
         if self.client is not None:
             self.client.close()
             self.client = None
 
     def faults(self) -> dict[str, Fault]:
-        """What can go wrong on the console's side."""
+        """Return the faults on the console's side, by name."""
         return {
             "console's link lost": lambda: lose(self.client),
             "console's link half-open": lambda: fall_silent(self.stage, self.client),
@@ -182,19 +182,19 @@ class ConsoleOverAmqp:
 
 
 def lose(client: AmqpClient | None) -> None:
-    """A connection is reset."""
+    """Reset a connection."""
     if client is not None:
         client.lose("the connection was reset")
 
 
 def fall_silent(stage: Stage, client: AmqpClient | None) -> None:
-    """A connection is half-open for a while, and heals or ends."""
+    """Make a connection half-open for a while; it heals or ends."""
     if client is not None:
         client.fall_silent(Silence.chosen(stage.scheduler))
 
 
 def stop_for_a_while(stage: Stage, broker: AmqpBroker) -> None:
-    """A broker is stopped, and started again."""
+    """Stop a broker, and start it again after a while."""
     if broker.up:
         broker.stop()
         stage.soon(broker.start, longest=OUTAGE)

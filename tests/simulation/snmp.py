@@ -36,13 +36,13 @@ class SnmpProcess:
     """One run of the SNMP process.
 
     Args:
-        around: what it is started with.
-        registries: the shipped locks.
-        provisional: the site's own, as it was kept.
-        save: keeps it.
-        projection: what it is made of.
-        receivers: of notifications.
-        mappings: say which arguments hold secrets.
+        around: its surroundings.
+        registries: the shipped OID registries.
+        provisional: the provisional registry of the site, as it was saved.
+        save: saves the provisional registry.
+        projection: the type of its projection.
+        receivers: the receivers of notifications.
+        mappings: define which arguments hold secrets.
     """
 
     def __init__(
@@ -99,18 +99,18 @@ class SnmpProcess:
         self._tick()
 
     def received(self, message: FeedMessage) -> None:
-        """A message of the feed."""
+        """Process a message of the feed."""
         self._scheduler.tell("snmp", f"<- {type(message).__name__} {len(getattr(message, 'records', ()))}")
         if self.feed is not None:
             self.link.heard(message, self.feed)
 
     def ask(self, datagram: bytes, sender: Sender, answer: Callable[[bytes], None]) -> None:
-        """A datagram arrives; ``answer`` is given what leaves for it."""
+        """Process a datagram; ``answer`` is called with the response."""
         self.process.run(self.judge)
         self.process.run(lambda: self._answer(datagram, sender, answer))
 
     def judge(self) -> None:
-        """As `gateway.service.processes.snmp` does before it answers."""
+        """Update the freshness before an answer, as `gateway.service.processes.snmp` does."""
         if self.link.judge():
             while self.projection.tick():
                 pass
@@ -129,14 +129,14 @@ class SnmpProcess:
             self._answering.append(self._loop.spawn(later(response)))
 
     def ended(self) -> None:
-        """The core is gone."""
+        """Process the end of the core's feed."""
         self.feed = None
         self._scheduler.tell("snmp", "feed down")
         self.link.lost("the core closed the feed")
         self._later(RETRY, self._connect)
 
     def kill(self) -> None:
-        """Everything that it showed is gone."""
+        """Kill the process; its store is lost."""
         if self.feed is not None:
             self.feed.hang_up()
         for timer in self._timers:

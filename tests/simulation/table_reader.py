@@ -1,4 +1,4 @@
-"""Reads the SNMP store as a management station does: tables by walking, values out of their octets."""
+"""A reader of the SNMP store that acts as a management station: it walks tables and decodes values."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class ShownRow:
 
 @dataclass(slots=True)
 class _Table:
-    """Where a class is shown: its entry, the element of each column, labels of enumerations by number."""
+    """The table of a class: its entry, the element of each column, labels of enumerations by number."""
 
     entry: Oid
     elements: dict[int, str] = field(default_factory=dict)
@@ -58,11 +58,11 @@ class _Table:
 
 
 class TableReader:
-    """Knows the tables of classes.
+    """The tables of classes.
 
     Args:
-        registries: which columns the elements of each class have.
-        elements: those that are read, by class (``package:class``).
+        registries: define the columns of the elements of each class.
+        elements: the elements that are read, by class (``package:class``).
     """
 
     def __init__(self, registries: tuple[OidRegistry, ...], elements: Mapping[str, frozenset[str]]) -> None:
@@ -76,23 +76,23 @@ class TableReader:
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """The classes that it reads."""
+        """The names of the classes that it reads."""
         return tuple(self._tables)
 
     def entry(self, class_name: str) -> Oid:
-        """The conceptual row of a class."""
+        """Return the OID of the conceptual row of a class."""
         return self._tables[class_name].entry
 
     def columns(self, class_name: str) -> Mapping[int, str]:
-        """The element whose values each column shows."""
+        """Return the element of each column, by the column's number."""
         return self._tables[class_name].elements
 
     def is_pointer(self, class_name: str, element: str) -> bool:
-        """Whether an element is a reference."""
+        """Return whether an element is a reference."""
         return element in self._tables[class_name].pointers.values()
 
     def rows(self, store: Store, class_name: str) -> list[ShownRow]:
-        """All rows of a class, in order."""
+        """Return all rows of a class, in order."""
         table = self._tables[class_name]
         cells: dict[Oid, dict[int, bytes]] = {}
         for (column, *index), tlv in walk(store, table.entry):
@@ -101,7 +101,7 @@ class TableReader:
 
 
 def walk(store: MibView, under: Oid) -> Iterator[tuple[Oid, bytes]]:
-    """Every instance below ``under``: the rest of its name, and its value TLV; as GETBULK reads them."""
+    """Yield the rest of the name and the value TLV of every instance below ``under``, as by GETBULK."""
     prefix = ber.encode_name(under)
     here = prefix
     while True:
@@ -118,11 +118,11 @@ def walk(store: MibView, under: Oid) -> Iterator[tuple[Oid, bytes]]:
 
 
 _sub_identifiers = lru_cache(maxsize=1 << 16)(ber.decode_sub_identifiers)
-"""The same rows are read many times over."""
+"""A cached decoder, because the same rows are read many times."""
 
 
 def decoded(tlv: bytes) -> Plain:
-    """The value in a TLV: octets or an integer."""
+    """Return the value in a TLV: octets or an integer."""
     tag, start, stop = ber.read_header(tlv, 0, len(tlv))
     if tag == ber.INTEGER:
         return int.from_bytes(tlv[start:stop], "big", signed=True)

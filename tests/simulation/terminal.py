@@ -1,4 +1,4 @@
-"""A command at a terminal: a process that asks for one thing, and ends."""
+"""A command at a terminal: a process that submits one operation and ends."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from tests.simulation.loop import VirtualLoop
 
 
 class Terminal:
-    """A command that reads what there is, asks for one operation, and ends with its answer.
+    """A command that reads the snapshot, submits one operation, and ends with its answer.
 
     Args:
-        core: that it connects to.
-        loop: what awaits runs on it.
-        request: what it asks for.
-        answered: given the answer.
+        core: the core that it connects to.
+        loop: the event loop for asynchronous code.
+        request: the request for the operation.
+        answered: called with the answer.
     """
 
     def __init__(
@@ -37,26 +37,26 @@ class Terminal:
         self._feed: Feed | None = core.subscribe(_Arriving(self))
 
     def heard(self, told: FeedMessage) -> None:
-        """Octets of the feed arrived."""
+        """Process a message that arrived from the feed."""
         if self._feed is not None:
             self._link.heard(told, self._feed)
 
     def received(self, told: FeedMessage) -> None:
-        """A message of the feed."""
+        """Process a message of the feed; submit the request after the snapshot."""
         if isinstance(told, SnapshotEnded) and not self._has_asked:
             self._has_asked = True
             self._loop.spawn(self._ask())
 
     def disconnected(self, reason: str) -> None:
-        """The core is gone."""
+        """Ignore the end of the core."""
 
     def ended(self) -> None:
-        """The feed has ended."""
+        """Process the end of the feed."""
         self._link.lost("the core closed the feed")
         self._feed = None
 
     def close(self) -> None:
-        """It is over."""
+        """Close the feed."""
         if self._feed is not None:
             self._feed.hang_up()
             self._feed = None
@@ -69,7 +69,7 @@ class Terminal:
 
 
 class _Arriving:
-    """What the feed calls a north."""
+    """The handler of the feed, which forwards to a terminal."""
 
     def __init__(self, terminal: Terminal) -> None:
         self.received = terminal.heard

@@ -51,7 +51,7 @@ def test_the_same_seed_makes_the_same_steps() -> None:
 
 
 class Passing:
-    """A ledger that does what another one does."""
+    """A ledger that delegates to another one."""
 
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
@@ -74,28 +74,28 @@ class Passing:
 
 
 class Hasty(Passing):
-    """Takes what waits for the disk for what is on it."""
+    """A ledger that does not wait for the disk."""
 
     async def lasting(self, position: int) -> None:
         pass
 
 
 class Late(Passing):
-    """Waits for what was told before, not for the last."""
+    """A ledger that waits for all records but the last."""
 
     async def lasting(self, position: int) -> None:
         await self.ledger.lasting(position - 1)
 
 
 class Forgetful(Passing):
-    """Knows no delivery again."""
+    """A ledger that recognises no delivery."""
 
     def is_recorded(self, identity: str) -> bool:  # noqa: ARG002  forgets it
         return False
 
 
 class Nameless(Passing):
-    """Tells all deliveries under one name."""
+    """A ledger that records all deliveries under one name."""
 
     def recording(self, identity: str) -> AbstractContextManager[None]:  # noqa: ARG002  forgets it
         return self._telling()
@@ -107,7 +107,7 @@ class Nameless(Passing):
 
 
 class Suspicious(UnacknowledgedDeliveries):
-    """Passes over everything that was delivered before, whether or not it was told."""
+    """A receiver of deliveries that skips every redelivery, whether or not it was recorded."""
 
     def proceed(self) -> None:
         with contextlib.suppress(IndexError):

@@ -1,4 +1,4 @@
-"""Parts that are broken on purpose: the invariants notice each of them, or they would be no use."""
+"""Parts that are broken on purpose: the invariants detect each of them."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ from tests.simulation.test_kept import Forgetful, Hasty
 from tests.simulation.violations import ViolationError
 
 SEEDS = 60
-"""A broken part must be noticed within so many simulations."""
+"""The number of simulations within which a broken part must be detected."""
 
 
 class NeverStale(Projection):
-    """Believes everything for ever."""
+    """A projection that takes all sources and agents for fresh."""
 
     def received(self, message: FeedMessage) -> None:
         if isinstance(message, Batch):
@@ -72,7 +72,7 @@ class NeverStale(Projection):
 
 
 class NeverSweeps(Projection):
-    """Keeps rows that a whole snapshot did not tell."""
+    """A projection that keeps rows which are missing in a snapshot."""
 
     def received(self, message: FeedMessage) -> None:
         if not isinstance(message, SnapshotEnded):
@@ -80,14 +80,14 @@ class NeverSweeps(Projection):
 
 
 def forgetful_index(path: Path) -> InstanceIndex:
-    """Begins again each time it is opened."""
+    """Return an empty index each time it is opened."""
     for old in path.parent.glob("instances*"):
         old.unlink()
     return opened_index(path)
 
 
 class TransientIndex(InstanceIndex):
-    """Knows no object that comes back."""
+    """An index that recognises no returning object."""
 
     def durable_row(
         self,
@@ -101,7 +101,7 @@ class TransientIndex(InstanceIndex):
 
 
 class LateBlocks(InstanceIndex):
-    """Gives numbers of blocks that are not on the disk."""
+    """An index that gives numbers of blocks which are not on the disk."""
 
     def transient_row(
         self, source: int, class_name: str, in_use: Callable[[int], bool] = lambda _: False
@@ -113,7 +113,7 @@ class LateBlocks(InstanceIndex):
 
 
 class TrustsItself(InstanceIndex):
-    """Does not believe the event log what numbers it gave."""
+    """An index that ignores the row numbers in the event log."""
 
     def durable_row(
         self,
@@ -127,7 +127,7 @@ class TrustsItself(InstanceIndex):
 
 
 class ChangingInventory(Inventory):
-    """Passes on what `changed` makes of each record."""
+    """An inventory that publishes the result of `changed` for each record."""
 
     def _out(self, records: list[Record]) -> None:
         super()._out([kept for record in records if (kept := self.changed(record)) is not None])
@@ -137,7 +137,7 @@ class ChangingInventory(Inventory):
 
 
 class KeepsBeans(jmx.Projection):
-    """Keeps MBeans of what has ended."""
+    """A projection that keeps MBeans of ended objects."""
 
     def received(self, message: FeedMessage) -> None:
         if isinstance(message, Batch):
@@ -147,7 +147,7 @@ class KeepsBeans(jmx.Projection):
 
 
 class TellsNoEnd(Projection):
-    """Tells receivers what begins, and never that it is over."""
+    """A projection that notifies receivers of the begin of alarms, and never of their end."""
 
     def standing_alarms(self) -> None:
         return None
@@ -164,14 +164,14 @@ class TellsNoEnd(Projection):
 
 
 class RaisesOnly(ChangingInventory):
-    """Never takes an alarm back."""
+    """An inventory that never clears an alarm."""
 
     def changed(self, record: Record) -> Record | None:
         return None if isinstance(record, AlarmRecord) and record.cleared else record
 
 
 class ForgetfulSubscription(Subscription):
-    """Drops what is too much without a word."""
+    """A subscription that drops excess records without a new snapshot."""
 
     def offer(self, batch: Batch) -> None:
         super().offer(batch)
@@ -181,7 +181,7 @@ class ForgetfulSubscription(Subscription):
 
 
 class LosesDeletes(ChangingInventory):
-    """Drops every third end."""
+    """An inventory that drops every third end."""
 
     ends = 0
 
@@ -193,21 +193,21 @@ class LosesDeletes(ChangingInventory):
 
 
 class LosesGaps(ChangingInventory):
-    """Keeps quiet about what it missed."""
+    """An inventory that publishes no gaps."""
 
     def changed(self, record: Record) -> Record | None:
         return None if isinstance(record, GapRecord) else record
 
 
 class ForgetsEvents(Inventory):
-    """Tells nobody of the events of earlier cores."""
+    """An inventory that does not publish the events of earlier cores."""
 
     def recall(self, events: Iterable[EventRecord], made: Mapping[int, int]) -> None:
         pass
 
 
 class HidesDiscontinuities(ChangingInventory):
-    """Never says that a counter began again."""
+    """An inventory that never publishes the discontinuity of a counter."""
 
     def changed(self, record: Record) -> Record | None:
         return (
@@ -218,7 +218,7 @@ class HidesDiscontinuities(ChangingInventory):
 
 
 class NumbersAnew(Inventory):
-    """Gives every object one row number more than the index says in each odd epoch."""
+    """An inventory that adds one to every row number of the index in each even epoch."""
 
     def _out(self, records: list[Record]) -> None:
         if self._epoch % 2:
@@ -235,7 +235,7 @@ class NumbersAnew(Inventory):
 
 
 class TrustingConsole(ConsoleSession):
-    """Never begins again when an agent announces itself."""
+    """A console that does not synchronise again when an agent announces itself."""
 
     def handle(self, event: Event, now: int) -> list[Effect]:
         if isinstance(event, Delivery) and event.routing_key == "schema.package":
@@ -244,35 +244,35 @@ class TrustingConsole(ConsoleSession):
 
 
 class SleepyConsole(ConsoleSession):
-    """Never wakes up by itself: misses no heartbeat, asks nothing twice."""
+    """A console that ignores timers: it detects no missed heartbeat, and repeats no request."""
 
     def handle(self, event: Event, now: int) -> list[Effect]:
         return [] if isinstance(event, TimerExpired) else super().handle(event, now)
 
 
 class NeverJudges(NorthLink):
-    """Does not notice that its process stood still."""
+    """A link that does not detect that its process was stopped."""
 
     def judge(self) -> bool:
         return False
 
 
 class LogsNoEnds(LogRecorder):
-    """Tells nobody that an object has ended."""
+    """A recorder that omits the ends of objects."""
 
     def apply(self, batch: Batch, now: int) -> list[AnyRecord]:
         return [record for record in super().apply(batch, now) if record.kind is not RecordKind.DELETE]
 
 
 class LosesStatistics(LogRecorder):
-    """Forgets what it was to record later."""
+    """A recorder that drops statistics which were to be recorded later."""
 
     def tick(self, now: int) -> list[AnyRecord]:
         return super().tick(now)[1:]
 
 
 class TellsHalfAHead(LogRecorder):
-    """Leaves out every other object at the head of a segment."""
+    """A recorder that omits every other object at the head of a segment."""
 
     def head(self, clock: Callable[[], int]) -> Iterator[AnyRecord]:
         return (
@@ -284,7 +284,7 @@ class TellsHalfAHead(LogRecorder):
 
 
 class HidesResets(LogRecorder):
-    """Takes a counter that began again for one that went on."""
+    """A recorder that ignores resets of counters."""
 
     def apply(self, batch: Batch, now: int) -> list[AnyRecord]:
         return [_without_resets(record) for record in super().apply(batch, now)]
@@ -294,14 +294,14 @@ class HidesResets(LogRecorder):
 
 
 class TrustsLastRecords(LogBounds):
-    """Takes the clock of the last records for right."""
+    """A log that trusts the times of its last records."""
 
     def trusted(self, last: int, trusted: int) -> int:
         return super().trusted(last, 0 * trusted)
 
 
 class RemembersNothing(LogRecorder):
-    """Begins again with each start."""
+    """A recorder that ignores the last state at each start."""
 
     def __init__(
         self, settings: RecorderSettings, former: LastState | None = None, heard_all: Collection[str] = ()
@@ -311,7 +311,7 @@ class RemembersNothing(LogRecorder):
 
 
 class RemembersNoCounters(LogRecorder):
-    """Takes the counters of before the start for new ones."""
+    """A recorder that takes the counters from before the start for new ones."""
 
     def __init__(
         self, settings: RecorderSettings, former: LastState | None = None, heard_all: Collection[str] = ()
@@ -320,7 +320,7 @@ class RemembersNoCounters(LogRecorder):
 
 
 class Impatient(RabbitMqSource):
-    """Lists everything before it has taken the events that waited."""
+    """A source that lists everything before it has taken the events that waited."""
 
     def handle(self, event: SourceEvent, now: int) -> list[Effect]:
         effects = super().handle(event, now)

@@ -1,4 +1,4 @@
-"""Operations that are broken on purpose: the invariants notice each of them, or they would be no use."""
+"""Operations that are broken on purpose: the invariants detect each of them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Break = Callable[[pytest.MonkeyPatch], None]
 
 
 class SendsAgain(OperationManager):
-    """Sends a call once more when no answer came."""
+    """A manager that repeats a call when no answer arrived."""
 
     sent: Mapping[int, Send] = {}
 
@@ -46,14 +46,14 @@ class SendsAgain(OperationManager):
 
 
 class MixesAnswers(OperationManager):
-    """Takes an answer for that to the call which waits longest."""
+    """A manager that takes an answer for the one to the call that waits longest."""
 
     def answered(self, answer: Answer, now: int) -> list[Effect]:
         return super().answered(replace(answer, token=min(self._waiting_for, default=answer.token)), now)
 
 
 class Hopeful(OperationManager):
-    """Takes it for done when no answer came."""
+    """A manager that takes a call without an answer for done."""
 
     def answered(self, answer: Answer, now: int) -> list[Effect]:
         hoped = Outcome.APPLIED if answer.outcome is Outcome.UNKNOWN else answer.outcome
@@ -61,7 +61,7 @@ class Hopeful(OperationManager):
 
 
 class Disheartened(OperationManager):
-    """Takes it for not sent when no answer came."""
+    """A manager that takes a call without an answer for not sent."""
 
     def answered(self, answer: Answer, now: int) -> list[Effect]:
         feared = Outcome.SOURCE_DOWN if answer.outcome is Outcome.UNKNOWN else answer.outcome
@@ -69,14 +69,14 @@ class Disheartened(OperationManager):
 
 
 class GivesNothingUp(OperationManager):
-    """Forgets what a core before it had begun."""
+    """A manager that ignores operations which a former core had begun."""
 
     def recover(self, begun: Iterable[OperationRecord], now: int) -> list[Effect]:
         return super().recover([record for record in begun if not record.number], now)[:0]
 
 
 class AsksNoLog(OperationManager):
-    """Sends before the log has the begin."""
+    """A manager that sends before the begin is in the log."""
 
     def submit(self, request: OperationRequest, reply: ReplyTo, now: int) -> list[Effect]:
         effects = super().submit(request, reply, now)
@@ -85,7 +85,7 @@ class AsksNoLog(OperationManager):
 
 
 class SettlesUnread(Reconciler):
-    """Says of an unknown outcome that nothing was done, without reading."""
+    """A reconciler that settles an unknown outcome as not applied, without reading."""
 
     def tick(self, now: int) -> list[Effect]:
         ended = Ended(Outcome.NOT_APPLIED, "nothing was heard of it")
@@ -93,7 +93,7 @@ class SettlesUnread(Reconciler):
 
 
 class LogsNoEnd(LogRecorder):
-    """Tells nobody that an operation has ended."""
+    """A recorder that omits the ends of operations."""
 
     def apply(self, batch: Batch, now: int) -> list[AnyRecord]:
         return [record for record in super().apply(batch, now) if not _is_end(record)]
@@ -106,7 +106,7 @@ def _is_end(record: AnyRecord) -> bool:
 
 
 def asks_twice(patch: pytest.MonkeyPatch) -> None:
-    """A link that asks once more where the core has ended."""
+    """Make the link repeat a request whose outcome is unknown, such as after the core's end."""
     ask = FeedLink.ask
 
     async def twice(link: FeedLink, request: OperationRequest) -> OperationAnswer:
@@ -117,7 +117,7 @@ def asks_twice(patch: pytest.MonkeyPatch) -> None:
 
 
 def knows_no_retransmission(patch: pytest.MonkeyPatch) -> None:
-    """An SNMP process that carries out whatever arrives, and a core that does, too."""
+    """Make the SNMP process and the core carry out retransmissions as new requests."""
     patch.setattr(Repeats, "running", lambda *_: None)
     patch.setattr(Repeats, "ended", lambda *_: None)
     patch.setattr(Retransmissions, "is_running", lambda *_: False)
@@ -126,7 +126,7 @@ def knows_no_retransmission(patch: pytest.MonkeyPatch) -> None:
 
 
 def never_reads_back(patch: pytest.MonkeyPatch) -> None:
-    """A set that is answered as done is done, whatever the object shows."""
+    """Take a set that was answered as done for done, without reading the object back."""
     answered = Operation.answered
 
     def at_once(operation: Operation, answer: Answer, now: int) -> Next:
@@ -139,18 +139,18 @@ def never_reads_back(patch: pytest.MonkeyPatch) -> None:
 
 
 def believes_reports(patch: pytest.MonkeyPatch) -> None:
-    """A set that is reported as done is done, whatever was read back."""
+    """Take a set that was reported as done for done, whatever was read back."""
     verdict = Operation.verdict
     patch.setattr(Operation, "verdict", lambda *args: replace(verdict(*args), outcome=Outcome.APPLIED))
 
 
 def settles_unread(patch: pytest.MonkeyPatch) -> None:
-    """See `SettlesUnread`."""
+    """Replace the reconciler by `SettlesUnread`."""
     patch.setattr("gateway.operations.manager.Reconciler", SettlesUnread)
 
 
 def tells_secrets(patch: pytest.MonkeyPatch) -> None:
-    """Values are told as they are."""
+    """Publish secret values unmasked."""
 
     def masked(
         _: Redaction, values: Mapping[str, FeedValue | None], __: frozenset[str] = frozenset()

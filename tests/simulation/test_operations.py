@@ -1,4 +1,4 @@
-"""Operations while everything dies: nothing is done twice, and nothing is told that was not."""
+"""Operations under faults: nothing is done twice, and nothing is reported as done that was not."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ NOT_DONE = frozenset(Outcome) - {Outcome.APPLIED, Outcome.APPLIED_DIFFERENTLY, O
 
 
 def set_limit(value: int) -> Action:
-    """Set the element."""
+    """Return a request that sets the element ``limit``."""
     return SetElements({"limit": value})
 
 
 def set_speed(value: int) -> Action:
-    """Set the element that a request of the dialect's own sets."""
+    """Return a request that sets the element ``speed``, for which the dialect has a request of its own."""
     return SetElements({"speed": value})
 
 
 def call_set_limit(value: int) -> Action:
-    """Call the method that sets it."""
+    """Return a call of the method that sets the element ``limit``."""
     return InvokeMethod("setLimit", {"value": value})
 
 
 def check(run: OperatedBoiler, name: str) -> Counter[str]:
-    """Everything that must hold; returns what came of the operations, by outcome in the log's words."""
+    """Check all invariants, and return the number of operations by state and outcome as in the log."""
     done = run.boiler.done
     assert len(done) == len(set(done)), f"done twice: {[v for v, n in Counter(done).items() if n > 1]}"
     begun = {r.values[name] for r in run.disk if r.state is OperationState.BEGUN}

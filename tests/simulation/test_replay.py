@@ -1,4 +1,4 @@
-"""A seed says all: run again, also in another process, it makes the same steps."""
+"""A seed determines the whole run: repeated, also in another process, it makes the same steps."""
 
 from __future__ import annotations
 

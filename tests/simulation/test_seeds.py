@@ -1,4 +1,4 @@
-"""Hundreds of simulations, each from another seed: in every one of them everything holds."""
+"""Hundreds of simulations, each from another seed; all invariants hold in every one."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What is true: every managed object that ever was, with all values it ever had.
+"""The true state: every managed object that ever existed, with all values it ever had.
 
-Values are kept as SNMP tells them (octets, integers), so that what a store shows can be looked up here.
+Values are kept in the form of SNMP (octets, integers), so that values in a store can be looked up here.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import TypeAlias
 from tests.simulation.kept_truth import KeptTruth
 
 Plain: TypeAlias = "int | bytes | None"
-"""A value as an SNMP cell tells it; ``None`` is a hole."""
+"""A value as in an SNMP cell; ``None`` is a hole."""
 
 
 def plain(value: object) -> Plain:
-    """``value`` as a cell without enumeration tells it: TruthValue, integer or octets."""
+    """Return ``value`` as in a cell without enumeration: TruthValue, integer or octets."""
     if value is None:
         return None
     if isinstance(value, bool):
@@ -26,7 +26,7 @@ def plain(value: object) -> Plain:
 
 
 def mark_of(value: object) -> Plain:
-    """The mark of an incarnation in the value that bears it: a number, a text, or a RabbitMQ's arguments."""
+    """Return the mark of an incarnation in a value: a number, a text, or a RabbitMQ's arguments."""
     if isinstance(value, dict):
         return next((f'{{"{k}":{v}}}'.encode() for k, v in value.items() if k == "x-serial"), None)
     return value.encode() if isinstance(value, str) else value if isinstance(value, int) else None
@@ -45,13 +45,13 @@ class Timeline:
         return self._values[-1]
 
     def change(self, time: int, value: Plain) -> None:
-        """From ``time`` on it is ``value``."""
+        """Set the value from ``time`` on."""
         if value != self._values[-1]:
             self._times.append(time)
             self._values.append(value)
 
     def held(self, value: Plain, since: int, until: int) -> bool:
-        """Whether it was ``value`` at any moment from ``since`` to ``until``."""
+        """Return whether the value was ``value`` at any moment from ``since`` to ``until``."""
         first = max(bisect_right(self._times, since) - 1, 0)
         last = bisect_right(self._times, until)
         return value in self._values[first:last]
@@ -59,17 +59,18 @@ class Timeline:
 
 @dataclass(slots=True, eq=False)
 class Thing:
-    """One incarnation of a managed object: created again after its end, it is another thing.
+    """One incarnation of a managed object; an object that is created again after its end is another thing.
 
     Attributes:
-        serial: tells incarnations apart. Each object carries it in one of its values, its mark.
+        serial: the unique number of the incarnation. Each object carries it in one of its values, its mark.
         class_name: ``package:class``.
         name: its stable name, as the gateway must make it of a durable object.
         durable: whether an object of this name keeps its row for ever.
-        ended: 0 while it exists.
-        hidden: nobody lets the gateway look at it: it may be shown or not; so it was until ``hidden_until``.
-        values: by element.
-        announced: whether its creation and end are told apart from any listing, however short it lives.
+        ended: the time of its end; 0 while it exists.
+        hidden: whether the gateway may not read it, so that it may be shown or not; it was last hidden at
+            ``hidden_until``.
+        values: the values over time, by element.
+        announced: whether events report its creation and end, however short it lives.
     """
 
     serial: int
@@ -89,15 +90,15 @@ class Thing:
 
     @property
     def exists(self) -> bool:
-        """Whether it has not ended."""
+        """Whether the thing has not ended."""
         return not self.ended
 
     def existed(self, since: int, until: int) -> bool:
-        """Whether it existed at any moment from ``since`` to ``until``."""
+        """Return whether the thing existed at any moment from ``since`` to ``until``."""
         return self.created <= until and (not self.ended or self.ended >= since)
 
     def now(self, element: str) -> Plain:
-        """The latest value of an element."""
+        """Return the latest value of an element."""
         return self.values[element].now
 
 
@@ -105,15 +106,17 @@ class Truth:
     """All things of all sources.
 
     Attributes:
-        marks: the element of each class that tells its incarnations apart.
-        parents: the reference of each class that says what its objects belong to.
-        statistics: elements of which an agent says nothing rather than something old.
-        apart: elements that are read apart from the others, so that they may be absent at first.
-        blind: from when to when (0: still) the agent of a source was last kept from reading, which it says.
-        starts: when the broker of a source was started.
-        unheard: from when to when the events of a source last did not pass, which nobody can know at once.
-        kept: of the sources with a durable subscription.
-        seldom: how far apart (ns) the listings of a source and class are at most, as its agent ever said.
+        marks: the element of each class that identifies its incarnations.
+        parents: the reference of each class to the parent of its objects.
+        statistics: elements that an agent leaves out rather than reports with an old value.
+        apart: elements that are read separately from the others, so that they may be absent at first.
+        blind: begin and end (0: still lasting) of the last time in which the agent of a source could not
+            read; it reports that.
+        starts: the times at which the broker of a source was started.
+        unheard: begin and end of the last time in which the events of a source did not pass; it cannot be
+            known at once.
+        kept: the durable subscriptions of sources.
+        seldom: the longest interval (ns) of listings of a source and class that its agent ever reported.
     """
 
     def __init__(self) -> None:
@@ -142,7 +145,7 @@ class Truth:
         durable: bool,
         announced: bool = True,
     ) -> Thing:
-        """A thing comes into being; where it has no value for the mark of its class, that is its serial."""
+        """Create a thing; where it has no value for the mark of its class, that is its serial."""
         serial = self.next_serial
         thing = Thing(serial, source, class_name, name, durable, time, announced=announced)
         thing.values = {
@@ -157,28 +160,28 @@ class Truth:
 
     @property
     def next_serial(self) -> int:
-        """What the next thing will be marked by."""
+        """The mark of the next thing."""
         return len(self.things) + 1
 
     def marked(self, source: str, class_name: str, mark: Plain, name: str = "") -> Thing | None:
-        """The thing that has this value for the mark of its class; without one, the last of this name.
+        """Return the thing with this mark, or ``None``; without a mark, the last thing of this name.
 
-        A virtual host may be known by the event of something in it, which has its name and no mark.
+        An event of an object within a virtual host contains the name of the virtual host and no mark.
         """
         if mark is None:
             return self._named.get((source, class_name, name))
         return self._marked.get((source, class_name, mark))
 
     def change(self, thing: Thing, time: int, values: Mapping[str, object]) -> None:
-        """Some values of a thing change."""
+        """Change some values of a thing."""
         for element, value in values.items():
             thing.values[element].change(time, plain(value))
 
     def end(self, thing: Thing, time: int) -> None:
-        """A thing comes to its end."""
+        """End a thing."""
         thing.ended = time
         del self._living[thing.source][thing.serial]
 
     def living(self, source: str) -> Iterable[Thing]:
-        """All that exists in a source, in the order of creation."""
+        """Return all existing things of a source, in the order of creation."""
         return tuple(self._living.get(source, {}).values())

@@ -1,4 +1,4 @@
-"""Users who want something done: by SET with retransmissions, by commands, over JMX, at a terminal."""
+"""Users who request operations: by SET with retransmissions, by commands, over JMX, at a terminal."""
 
 from __future__ import annotations
 
@@ -40,19 +40,19 @@ from tests.snmp.set.shop import set_request
 
 _NETWORK = (MILLISECOND, 300 * MILLISECOND)
 _LOST = 0.1
-"""Datagrams of which each is lost."""
+"""The probability that a datagram is lost."""
 _RETRY = 2 * SECOND
 _ATTEMPTS = 7
-"""Together longer than an operation may take."""
+"""The number of attempts; together they last longer than an operation may take."""
 _POLL = 2 * SECOND
 _POLLS = 20
 _TWICE = 0.1
-"""Requests of the virtual machine that arrive again because a connection broke."""
+"""The probability that a request of the virtual machine arrives twice because a connection broke."""
 _GIVES_UP = 0.1
-"""Terminals that are closed before they have an answer."""
+"""The probability that a terminal is closed before it has an answer."""
 
 _STATUSES: Mapping[int, Told] = {message.NO_ERROR: Told.DONE, message.UNDO_FAILED: Told.UNCERTAIN}
-"""What error statuses say; every other one: nothing has changed."""
+"""The outcomes of error statuses; every other one means that nothing has changed."""
 
 _JMX_STATUSES: Mapping[int, Told] = {
     Status.APPLIED: Told.DONE,
@@ -63,14 +63,14 @@ _JMX_STATUSES: Mapping[int, Told] = {
 
 @dataclass(frozen=True)
 class Gateway:
-    """What users find.
+    """The gateway as users see it.
 
     Attributes:
-        snmp: the process that runs now, if one does.
-        jmx: likewise.
-        core: likewise.
-        reader: of SNMP's tables.
-        beans: the managed objects that JMX shows, by their MBeans' numbers.
+        snmp: returns the SNMP process that runs now, if one does.
+        jmx: returns the JMX process that runs now, if one does.
+        core: returns the core that runs now, if one does.
+        reader: the reader of SNMP's tables.
+        beans: returns the managed objects that JMX shows, by their MBeans' numbers.
     """
 
     snmp: Callable[[], SnmpProcess | None]
@@ -81,14 +81,14 @@ class Gateway:
 
 
 class Users:
-    """Everybody who asks for something.
+    """All users of the gateway.
 
     Args:
         scheduler: time and chance.
-        loop: what awaits runs on it.
-        ledger: told what users are told.
-        gateway: what they find.
-        wishes: what they want done to the objects of each class.
+        loop: the event loop for asynchronous code.
+        ledger: the account of the answers to users.
+        gateway: the gateway as users see it.
+        wishes: the operations of users on the objects of each class.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class Users:
         self._ports = itertools.count(20_000)
 
     def act(self) -> None:
-        """Somebody wants something."""
+        """Request a random operation."""
         self._scheduler.random.choice((self._by_snmp, self._by_snmp, self._by_jmx, self._at_terminal))()
 
     def _wish(self, row: ShownRow) -> tuple[Action, Key]:
@@ -123,7 +123,7 @@ class Users:
         return action, key
 
     def _rows(self, snmp: SnmpProcess, class_names: Sequence[str]) -> list[ShownRow]:
-        """The objects that a user finds, but for those whose names are not known whole yet."""
+        """Return the objects that a user sees, except those with incomplete names."""
         rows = [row for name in class_names for row in self._gateway.reader.rows(snmp.store, name)]
         return [row for row in rows if b"?" not in _name(row)]
 
@@ -174,7 +174,7 @@ class Users:
         answered: Callable[[int | None], None],
         leaves: Callable[[int, SnmpProcess], None] = lambda _status, _process: None,
     ) -> None:
-        """Send a SET, again and again until it is answered with an error status, or ``None``."""
+        """Send a SET repeatedly until it is answered with an error status; ``None`` means no answer."""
         port = next(self._ports)
         datagram = set_request(bindings, community=COMMUNITY, request_id=port)
         is_open = True
@@ -213,12 +213,12 @@ class Users:
         attempt(0)
 
     def _carry(self, action: Callable[[], None]) -> None:
-        """A datagram is on its way."""
+        """Call ``action`` when a datagram arrives; it may be lost."""
         if self._scheduler.random.random() >= _LOST:
             self._scheduler.after(self._scheduler.between(*_NETWORK), action)
 
     def _command(self, row: ShownRow, action: InvokeMethod, key: Key, process: SnmpProcess) -> None:
-        """Submit a command, and look until it has ended."""
+        """Submit a command, and poll its state until it has ended."""
         index = index_of(CommandKey(WRITER, f"c{next(self._ports)}"))
         target = (*self._gateway.reader.entry(row.class_name), RowColumn.NAME, row.source, row.row)
         base = (*ROOT, *COMMAND_ENTRY)

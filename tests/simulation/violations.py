@@ -1,13 +1,13 @@
-"""That something does not hold, and how it is said."""
+"""Violations of invariants."""
 
 from __future__ import annotations
 
 
 class ViolationError(AssertionError):
-    """Something that must hold did not."""
+    """An invariant was violated."""
 
 
 def demand(holds: bool, otherwise: str) -> None:  # noqa: FBT001  as assert
-    """Say ``otherwise`` by a `ViolationError` unless it ``holds``."""
+    """Raise a `ViolationError` with the text ``otherwise`` unless ``holds`` is true."""
     if not holds:
         raise ViolationError(otherwise)

@@ -14,12 +14,12 @@ from gateway.snmp.store import Store
 from tests.snmp.datagrams import COMMUNITY
 
 Serve = Callable[[Store], int]
-"""Serves a store in the running loop until the end of the test, and tells the port."""
+"""A function that serves a store in the running loop until the end of the test, and returns the port."""
 
 
 @pytest.fixture
 def failures() -> Iterator[list[Exception]]:
-    """What the agent told of its own errors: none may be left at the end."""
+    """Provide the list of the agent's own errors; assert that it is empty at the end."""
     told: list[Exception] = []
     yield told
     assert told == []
@@ -27,7 +27,7 @@ def failures() -> Iterator[list[Exception]]:
 
 @pytest.fixture
 def serve(failures: list[Exception]) -> Iterator[Serve]:
-    """See `Serve`."""
+    """Provide the function `Serve`."""
     with ExitStack() as servers:
 
         def start(store: Store) -> int:

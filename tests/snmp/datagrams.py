@@ -1,4 +1,4 @@
-"""Requests made and answers read, octet by octet, with every field free to be wrong."""
+"""Writing of requests and reading of answers, octet by octet, in which every field may be wrong."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ COMMUNITY = b"monitoring"
 
 @dataclass(frozen=True)
 class Answer:
-    """A response, all of it."""
+    """All fields of a response."""
 
     version: int
     community: bytes
@@ -35,7 +35,7 @@ def request(
     second: int = 0,
     value: bytes = ber.NULL,
 ) -> bytes:
-    """A request; ``first`` and ``second`` are non-repeaters and max-repetitions of a GETBULK."""
+    """Return a request; ``first`` and ``second`` are non-repeaters and max-repetitions of a GETBULK."""
     varbinds = b"".join(ber.encode_varbind(ber.encode_name(oid), value) for oid in oids)
     numbers = b"".join(ber.encode_integer(number) for number in (request_id, first, second))
     pdu = ber.encode_tlv(pdu_type, numbers + ber.encode_tlv(ber.SEQUENCE, varbinds))
@@ -43,13 +43,13 @@ def request(
 
 
 def envelope(pdu: bytes, *, version: int = message.VERSION_2C, community: bytes = COMMUNITY) -> bytes:
-    """A message around any PDU."""
+    """Return a message around any PDU."""
     content = ber.encode_integer(version) + ber.encode_octets(community) + pdu
     return ber.encode_tlv(ber.SEQUENCE, content)
 
 
 def read_answer(datagram: Response) -> Answer:
-    """What an answer says that comes at once; it must be a response with no octet too many."""
+    """Return the fields of an immediate answer; it must be a response without excess octets."""
     assert isinstance(datagram, bytes)
     outer = message.read_message(datagram)
     assert (outer.pdu_type, outer.stop) == (message.RESPONSE, len(datagram))

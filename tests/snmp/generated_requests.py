@@ -1,4 +1,4 @@
-"""Random requests about an oracle's data: what a manager may ask, and near misses."""
+"""Random requests about an oracle's data: valid ones of a manager, and near misses."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.snmp.sorted_oracle import SortedOracle
 
 
 def random_request(oracle: SortedOracle, chance: random.Random, *, least_count: int = -5) -> bytes:
-    """A GET, GETNEXT or GETBULK of one to six names, in v1 or v2c; no repetitions below ``least_count``."""
+    """Return a GET, GETNEXT or GETBULK of 1 to 6 names, v1 or v2c, ``least_count`` repetitions or more."""
     version, pdu_type = chance.choice(
         (
             (VERSION_1, GET),

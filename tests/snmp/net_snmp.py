@@ -39,12 +39,12 @@ _PASS_TYPES = {
 
 
 def dotted(oid: Oid) -> str:
-    """``.1.3.6``, the form that names no MIB."""
+    """Return ``.1.3.6``, the form that names no MIB."""
     return "." + ".".join(map(str, oid))
 
 
 def plain(value: bytes) -> str:
-    """A value TLV as a number, an address, a dotted name, or octets in hexadecimal."""
+    """Return a value TLV as a number, an address, a dotted name, or octets in hexadecimal."""
     tag, start, stop = ber.read_header(value, 0, len(value))
     content = value[start:stop]
     if tag in _NUMBERS:
@@ -55,7 +55,7 @@ def plain(value: bytes) -> str:
 
 
 def printed(oid: Oid, value: bytes) -> str:
-    """The line that net-snmp's commands print with `run`'s options."""
+    """Return the line that net-snmp's commands print with `run`'s options."""
     prefix = _NUMBERS.get(value[0])
     if prefix is None:
         prefix = {ber.OBJECT_IDENTIFIER: "OID: ", ber.IP_ADDRESS: "IpAddress: "}.get(value[0], "Hex-STRING: ")
@@ -71,7 +71,7 @@ async def run(
     version: str = "2c",
     options: Sequence[str] = (),
 ) -> list[str]:
-    """The lines that a net-snmp command prints: numeric names, plain numbers, strings in hexadecimal."""
+    """Return the lines of a net-snmp command: numeric names, plain numbers, strings in hexadecimal."""
     process = await asyncio.create_subprocess_exec(
         command,
         *("-v", version, "-c", COMMUNITY.decode(), "-On", "-Ox", "-Ot", "-Oe", "-t", "20", "-r", "0"),
@@ -88,9 +88,9 @@ async def run(
 
 @contextlib.contextmanager
 def snmpd(folder: Path, root: Oid, instances: Mapping[Oid, bytes], access: str = "") -> Iterator[int]:
-    """net-snmp's daemon on a loopback port of its own, serving ``instances``, all under ``root``.
+    """Run net-snmp's daemon on a loopback port of its own, serving ``instances``, all under ``root``.
 
-    ``access`` is a line of its configuration that says what `COMMUNITY` may do; without it, everything.
+    ``access`` is a line of its configuration with the rights of `COMMUNITY`; without it, all rights.
     """
     data = folder / "instances.json"
     rows = [(dotted(oid), _PASS_TYPES[value[0]], plain(value)) for oid, value in sorted(instances.items())]
@@ -123,7 +123,7 @@ def snmpd(folder: Path, root: Oid, instances: Mapping[Oid, bytes], access: str =
 
 
 def exchange(port: int, datagram: bytes, seconds: float = 20.0) -> bytes:
-    """The answer of the agent on this port. Raises ``TimeoutError``."""
+    """Return the answer of the agent on this port. Raises ``TimeoutError``."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as manager:
         manager.settimeout(seconds)
         manager.connect(("127.0.0.1", port))
@@ -132,7 +132,7 @@ def exchange(port: int, datagram: bytes, seconds: float = 20.0) -> bytes:
 
 
 def answers(port: int) -> bool:
-    """Whether an agent on this port answers."""
+    """Return whether an agent on this port answers."""
     try:
         return bool(exchange(port, request(GET_NEXT, [(1, 3)]), seconds=0.5))
     except OSError:
@@ -140,5 +140,5 @@ def answers(port: int) -> bool:
 
 
 def _without_modules(folder: Path) -> dict[str, str]:
-    """No MIBs, and no configuration or state but those in ``folder``."""
+    """Return an environment without MIBs, whose configuration and state are in ``folder``."""
     return {**own_environment(folder), "MIBS": ""}

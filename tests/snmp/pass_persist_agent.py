@@ -1,4 +1,4 @@
-"""Serves the instances of a file to snmpd in the language of its ``pass_persist`` (snmpd.conf(5))."""
+"""Serve the instances of a file to snmpd by its protocol ``pass_persist`` (snmpd.conf(5))."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""pysnmp as the agent over an oracle's data, and as a manager: a second reading of the same RFCs."""
+"""pysnmp as the agent over an oracle's data, and as a manager: another implementation of the same RFCs."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ _TYPES = {
 
 
 def as_pysnmp(value: bytes) -> Any:  # noqa: ANN401  pysnmp has no types
-    """A value TLV as pysnmp's object of its type."""
+    """Return a value TLV as pysnmp's object of its type."""
     decoded, rest = decoder.decode(value, asn1Spec=_TYPES[value[0]]())
     assert not rest
     return decoded
 
 
 class _Instances(instrum.AbstractMibInstrumController):  # type: ignore[misc]  # pysnmp has no types
-    """Reads answered from an oracle, with its two kinds of absence."""
+    """A controller that answers reads from an oracle, with its two kinds of absence."""
 
     def __init__(self, oracle: SortedOracle) -> None:
         self._oracle = oracle
@@ -74,7 +74,7 @@ class _WholeBulks(cmdrsp.BulkCommandResponder):  # type: ignore[misc]  # pysnmp 
 
 @contextlib.asynccontextmanager
 async def pysnmp_agent(oracle: SortedOracle) -> AsyncIterator[int]:
-    """A pysnmp agent in the running loop, on a loopback port of its own."""
+    """Run a pysnmp agent in the running loop, on a loopback port of its own."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -97,7 +97,7 @@ async def pysnmp_agent(oracle: SortedOracle) -> AsyncIterator[int]:
 
 
 class PysnmpManager:
-    """pysnmp's command generators, asking one agent on loopback in the running loop."""
+    """pysnmp's command generators, which send requests to one agent on loopback in the running loop."""
 
     def __init__(self, port: int, version: int) -> None:
         self._engine = engine.SnmpEngine()
@@ -110,7 +110,7 @@ class PysnmpManager:
         )
 
     async def ask(self, generator: Any, names: list[Any], *counts: int) -> tuple[int, int, list[Any]]:  # noqa: ANN401
-        """Error-status, error-index and varbinds of the answer to what a command generator sends."""
+        """Return error-status, error-index and varbinds of the answer to a command generator's request."""
         answered: asyncio.Future[tuple[int, int, list[Any]]] = asyncio.get_running_loop().create_future()
 
         def receive(*answer: Any) -> None:  # noqa: ANN401
@@ -122,5 +122,5 @@ class PysnmpManager:
         return await answered
 
     def close(self) -> None:
-        """Close its socket."""
+        """Close the socket."""
         self._engine.close_dispatcher()

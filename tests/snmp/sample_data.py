@@ -1,4 +1,4 @@
-"""Made-up tables with every type, holes, empty columns and rows that sort otherwise as octets."""
+"""Made-up tables with every type, holes, empty columns and rows whose order differs from that of octets."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _TYPES: dict[int, Callable[[random.Random], bytes]] = {
 
 
 def sample(seed: int, rows: int = 40) -> SortedOracle:
-    """Two tables of ``rows`` rows and some scalars, all under `ROOT`."""
+    """Return two tables of ``rows`` rows and some scalars, all under `ROOT`."""
     chance = random.Random(seed)  # noqa: S311  repeatable
     oracle = SortedOracle()
     oracle.scalar((*ROOT, 1, 1, 0), ber.encode_integer(5))

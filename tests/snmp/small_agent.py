@@ -1,4 +1,4 @@
-"""A responder over a store that fits on a screen."""
+"""A responder over a small store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a store must say, computed the plain way: a dictionary of instances and its keys, sorted."""
+"""The correct contents of a store, computed plainly: a dictionary of instances and its sorted keys."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ class SortedOracle:
             self._set((*table.entry, column, *index), value)
 
     def after(self, oid: Oid, count: int) -> list[tuple[Oid, bytes]]:
-        """Up to ``count`` instances after ``oid``, by the plain way."""
+        """Return up to ``count`` instances after ``oid``, from the dictionary."""
         order = sorted(self.instances)
         start = bisect_right(order, oid)
         return [(name, self.instances[name]) for name in order[start : start + count]]
 
     def somewhere(self, chance: random.Random) -> Oid:
-        """An instance, or a name near one."""
+        """Return an instance, or a name near one."""
         if not self.instances or chance.random() < 0.1:
             return (1, 3, chance.randrange(8))
         oid = chance.choice(list(self.instances))
@@ -74,7 +74,7 @@ class SortedOracle:
 
 
 def change_at_random(oracle: SortedOracle, chance: random.Random, rows: int) -> None:
-    """One change of one table: a new or patched row, a deleted one, or a column of many."""
+    """Make one change of one table: a new or patched row, a deleted one, or a column of many."""
     table, columns = chance.choice(oracle.tables)
     index = (chance.choice((1, 2, 300)), chance.randrange(rows) * chance.choice((1, 70_000)))
     action = chance.random()
@@ -90,7 +90,7 @@ def change_at_random(oracle: SortedOracle, chance: random.Random, rows: int) -> 
 
 
 def value(chance: random.Random) -> bytes | None:
-    """An integer of one to four octets, or a hole."""
+    """Return an integer of one to four octets, or a hole."""
     return (
         None if chance.random() < 0.4 else ber.encode_integer(chance.choice((1, 1_000, -70_000, 2**31 - 1)))
     )

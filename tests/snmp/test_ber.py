@@ -1,4 +1,4 @@
-"""BER by example, round trips, and bytes that nobody should send."""
+"""BER by example, round trips, and invalid octets."""
 
 from __future__ import annotations
 

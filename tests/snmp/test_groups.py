@@ -14,7 +14,7 @@ SECOND = 1_000_000_000
 
 
 class Clock:
-    """Nanoseconds that only a test moves."""
+    """A clock in nanoseconds that only a test moves."""
 
     def __init__(self) -> None:
         self.now = 12_345 * SECOND

@@ -24,7 +24,7 @@ _VALID = [
 
 
 def answer_or_silence(agent: SmallAgent, datagram: bytes) -> None:
-    """Fails on an exception, on an answer that is none, and on silence that nothing counts."""
+    """Assert that no exception is raised, an answer is a valid response, and silence is counted."""
     before = _silences(agent)
     answer = agent.responder.answer(datagram)
     assert agent.failures == []

@@ -1,4 +1,4 @@
-"""The quick reader of usual reads, beside the one that reads everything."""
+"""The fast reader of usual reads, compared with the complete reader."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_what_is_unusual_is_left_to_the_other_reader(unusual: bytes) -> None:
 
 
 def _agree(datagram: bytes) -> None:
-    """What the quick reader takes as a read of a known community is what the other one finds."""
+    """Assert that the fast reader, if it accepts a read of a known community, agrees with the other one."""
     usual = message.read_usual(datagram)
     if usual is None or usual[0] != PREAMBLE:
         return

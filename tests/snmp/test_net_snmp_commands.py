@@ -1,4 +1,4 @@
-"""net-snmp's own commands against the agent: what they print is what a sorted dictionary says."""
+"""net-snmp's own commands with the agent: their output is that of a sorted dictionary."""
 
 from __future__ import annotations
 

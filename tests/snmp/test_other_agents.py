@@ -50,7 +50,7 @@ def our_answer(data: SortedOracle, datagram: bytes, writer: str = "operator") ->
 
 
 def ends_beside_others(data: SortedOracle, datagram: bytes) -> bool:
-    """Whether one of several names of a GETBULK meets the end.
+    """Return whether one of several names of a GETBULK meets the end.
 
     snmpd 5.9 then repeats the others too little, or under wrong names.
     """
@@ -63,10 +63,10 @@ def ends_beside_others(data: SortedOracle, datagram: bytes) -> bool:
 
 
 def comparable(answer: Answer, data: SortedOracle) -> Answer:
-    """An answer without what snmpd cannot tell or may choose.
+    """Return an answer without the fields in which snmpd may differ.
 
-    A pass_persist program cannot say noSuchObject. Where several names of a v1 request are missing, snmpd
-    blames any of them: the index then stands for whether it points at one.
+    A pass_persist program cannot return noSuchObject. If several names of a v1 request are missing, snmpd
+    names any of them: the index then stands for whether it names a missing one.
     """
     varbinds = [
         (oid, ber.NO_SUCH_INSTANCE if value == ber.NO_SUCH_OBJECT else value)
@@ -118,7 +118,7 @@ def test_snmpd_refuses_a_set_of_who_only_reads_in_the_same_way(
 
 
 def well_formed_oddities() -> list[bytes]:
-    """Requests in forms that are allowed or tolerated, and not the usual ones."""
+    """Return requests in forms that are allowed or tolerated, but unusual."""
     usual = request(GET, [(*ROOT, 1, 1, 0)], request_id=5)
     outer = message.read_message(usual)
     content = usual[outer.start : outer.stop]

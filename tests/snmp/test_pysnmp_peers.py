@@ -1,4 +1,4 @@
-"""pysnmp as a manager of the agent, and as another agent asked the same."""
+"""pysnmp as a manager of the agent, and as another agent with the same requests."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def data() -> SortedOracle:
 
 
 def comparable(answer: Answer, asked: bytes) -> Answer:
-    """An answer without what pysnmp does in a way of its own.
+    """Return an answer without the fields in which pysnmp differs.
 
-    It repeats the end of all names as often as asked, and its v1 errors do not tell the right index.
+    It repeats the end of all names as often as asked, and its v1 errors have a wrong index.
     """
     outer = message.read_message(asked)
     request = message.read_request(asked, outer.start, outer.stop)
@@ -67,7 +67,7 @@ async def test_a_pysnmp_agent_answers_the_same(
 
 
 async def walked_by_pysnmp(port: int, version: int) -> list[tuple[ber.Oid, Any]]:
-    """All instances, by GETNEXT in v1 and by GETBULK in v2c."""
+    """Return all instances, by GETNEXT in v1 and by GETBULK in v2c."""
     manager = PysnmpManager(port, version)
     found: list[tuple[ber.Oid, Any]] = []
     try:

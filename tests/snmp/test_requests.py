@@ -1,4 +1,4 @@
-"""Requests and their answers, by example: what RFC 3416 and RFC 3584 say, and where agents go wrong."""
+"""Requests and their answers, by example: RFC 3416 and RFC 3584, and common errors of agents."""
 
 from __future__ import annotations
 

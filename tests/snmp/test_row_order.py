@@ -1,4 +1,4 @@
-"""The blocked order of rows and sets of them, against a plain sorted list."""
+"""The blocked order of rows and sets of them, compared with a plain sorted list."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.hypothesis_profiles import PROVING
 
 
 def _members(order: RowOrder, rows: RowSet) -> list[int]:
-    """The slots of all members, found as a walk finds them."""
+    """Return the slots of all members, in the order of a walk."""
     found = []
     place = rows.first_from(0, 0)
     while place is not None:
@@ -22,7 +22,7 @@ def _members(order: RowOrder, rows: RowSet) -> list[int]:
 
 
 def _chain(order: RowOrder) -> list[int]:
-    """All slots, each found from the one before."""
+    """Return all slots, each found from the one before."""
     found = [order.slots[0][0]] if order.slots else []
     while found and order.following[found[-1]] != LAST:
         found.append(order.following[found[-1]])

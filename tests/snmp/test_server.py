@@ -1,4 +1,4 @@
-"""The UDP sockets: who is answered from where, and that nothing silences them."""
+"""The UDP sockets: the source addresses of answers, and continued service after any error."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.components.waiting import DEADLINE
 
 
 def has_ipv6() -> bool:
-    """Whether this host has the IPv6 loopback: containers often do not."""
+    """Return whether this host has the IPv6 loopback: containers often do not."""
     with contextlib.suppress(OSError), socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as probe:
         probe.bind(("::1", 0))
         return True
@@ -42,7 +42,7 @@ class Echo:
 
 @pytest.fixture
 def managers() -> Iterator[list[socket.socket]]:
-    """Sockets that are closed at the end."""
+    """Provide a list of sockets, which are closed at the end."""
     opened: list[socket.socket] = []
     yield opened
     for manager in opened:
@@ -50,7 +50,7 @@ def managers() -> Iterator[list[socket.socket]]:
 
 
 def manager_of(address: ListenAddress, managers: list[socket.socket]) -> socket.socket:
-    """A socket that takes datagrams from this address only, as a manager does."""
+    """Return a socket that takes datagrams from this address only, as a manager does."""
     family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
     manager = socket.socket(family, socket.SOCK_DGRAM)
     managers.append(manager)

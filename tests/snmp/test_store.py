@@ -1,4 +1,4 @@
-"""The store by example, and against a sorted dictionary under random changes."""
+"""The store by example, and compared with a sorted dictionary under random changes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MISSING = (ber.NO_SUCH_OBJECT, ber.NO_SUCH_INSTANCE)
 
 
 def walked(store: Store) -> list[tuple[Oid, bytes]]:
-    """All instances, by GETNEXT after GETNEXT."""
+    """Return all instances, by repeated GETNEXT."""
     found = []
     step = store.next((0, 0))
     while step is not None:

@@ -22,7 +22,7 @@ from tests.snmp.mib.shop import Gateway, alarm, classes, end, link, till
 
 @pytest.fixture
 def gateway() -> Gateway:
-    """A source with two tills: one is robbed, one has gone."""
+    """Return a gateway with two tills: one is robbed, one has ended."""
     gateway = Gateway(root=DEFAULT_ROOT)
     gateway.hello()
     tills: list[ObjectRecord] = [till(1), till(2)]
@@ -32,7 +32,7 @@ def gateway() -> Gateway:
 
 
 async def walk(folder: Path, port: int, name: str) -> dict[str, str]:
-    """What snmpwalk prints below ``name``: values by name and index."""
+    """Return the output of snmpwalk below ``name``: values by name and index."""
     process = await asyncio.create_subprocess_exec(
         "snmpwalk",
         *("-v", "2c", "-c", COMMUNITY.decode(), "-t", "20", "-r", "0"),

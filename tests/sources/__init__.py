@@ -1,1 +1,1 @@
-"""Sources that give observations themselves."""
+"""Sources that report observations themselves."""

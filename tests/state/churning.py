@@ -1,4 +1,4 @@
-"""A core that only churns: objects come and go at random, and each record is said on standard output at once.
+"""A core whose objects come and go at random; each record is printed on standard output at once.
 
 Run as ``python -m tests.state.churning FOLDER SEED``; it ends when it is killed.
 """
@@ -25,18 +25,18 @@ from gateway.tasks import until_one_ends
 from tests.inventory.playbook import AGENT, CONNECTION, MAPPING, QUEUE, VHOST, queue, vhost
 
 SMALL_BLOCK = 64
-"""So that blocks are reserved all the time."""
+"""The size of blocks, so small that blocks are reserved all the time."""
 
 QUEUES = 40
 
 
 def say(line: str) -> None:
-    """Whoever reads it has seen what is published."""
+    """Write a line at once: its reader knows that the record is published."""
     os.write(1, f"{line}\n".encode())
 
 
 def publish(batch: Batch) -> None:
-    """Each record in a line: what, class, row or number, name."""
+    """Write each record as a line: kind, class, row or number, name."""
     for record in batch.records:
         if isinstance(record, ObjectRecord):
             say(f"object {record.class_number} {record.row} {record.lifetime.value} {record.stable_name}")
@@ -45,7 +45,7 @@ def publish(batch: Batch) -> None:
 
 
 async def churn(inventory: Inventory, clock: SystemClock, chance: random.Random) -> None:
-    """Never ends."""
+    """Create and delete objects at random, for ever."""
     source = inventory.add_source("shop", "qmf")
 
     def tell(*observations: Observation) -> None:
@@ -78,7 +78,7 @@ async def churn(inventory: Inventory, clock: SystemClock, chance: random.Random)
 
 
 async def main(folder: Path, seed: int) -> None:
-    """As the core starts, with other sources."""
+    """Start as the core does, with other sources."""
     instances.BLOCK = SMALL_BLOCK
     clock, needed = SystemClock(), asyncio.Event()
     state = StateFolder(folder)

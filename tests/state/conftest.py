@@ -14,7 +14,7 @@ from tests.state.started_state import NOW, started
 
 @pytest.fixture
 def state(tmp_path: Path) -> StateFolder:
-    """Of a gateway that was started three times, met objects, and has a secret and files of its norths."""
+    """Return the state of a gateway that was started three times: objects, a secret and norths' files."""
     state = StateFolder.create(tmp_path / "state")
     state.secret("community")
     for _ in range(3):
@@ -29,6 +29,6 @@ def state(tmp_path: Path) -> StateFolder:
 
 @pytest.fixture
 def backup(state: StateFolder, tmp_path: Path) -> Path:
-    """Of it."""
+    """Return a backup of that state."""
     back_up(state, tmp_path / "backup.tar", NOW)
     return tmp_path / "backup.tar"

@@ -1,4 +1,4 @@
-"""Backup: what is in it, what is not, and what stands in its way."""
+"""Backup: its contents, the files that it lacks, and the conditions that prevent it."""
 
 from __future__ import annotations
 

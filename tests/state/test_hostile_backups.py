@@ -1,4 +1,4 @@
-"""Whatever a backup may have become on its way: nothing hostile gets in."""
+"""A backup that was changed on its way: no hostile content is restored."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def forged(path: Path, backup: Path, change: Change, *extra: tuple[tarfile.TarIn
 
 
 def nothing(_contents: dict[str, bytes], _manifest: dict[str, Any]) -> None:
-    """Only what is extra."""
+    """Change nothing; only extra members are added."""
 
 
 def member(name: str, kind: bytes = tarfile.REGTYPE, link: str = "") -> tarfile.TarInfo:
@@ -53,7 +53,7 @@ def member(name: str, kind: bytes = tarfile.REGTYPE, link: str = "") -> tarfile.
 
 
 def refused(backup: Path, folder: Path) -> str:
-    """Why it is not restored; nothing of it is left."""
+    """Return the reason why it is not restored; check that nothing of it is left."""
     outside = sorted(path.name for path in folder.parent.iterdir())
     with pytest.raises((StateError, InstanceIndexError)) as raised:
         restore(backup, folder, NOW)

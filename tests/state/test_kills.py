@@ -19,7 +19,7 @@ LIVES = 8 if PROVING else 4
 
 
 class Witness:
-    """Remembers what anyone ever saw of one gateway, through all its lives."""
+    """The record of everything that was observed of one gateway, through all its lives."""
 
     def __init__(self) -> None:
         self.owners: dict[tuple[str, int], str] = {}
@@ -53,7 +53,7 @@ class Witness:
 
 
 def a_life(folder: Path, seed: int, lines: int) -> Iterator[str]:
-    """What a core said until it was killed, after about so many lines."""
+    """Yield the output of a core that is killed after about so many lines."""
     command = [sys.executable, "-m", "tests.state.churning", str(folder), str(seed)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603  our own
         assert process.stdout is not None

@@ -1,4 +1,4 @@
-"""What comes and goes costs neither disk nor memory, and the last object of a million costs as the first."""
+"""Short-lived objects cost neither disk nor memory; the last of a million costs as much as the first."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from tests.inventory.playbook import AGENT, CONNECTION, MAPPING, NOW, QUEUE, SEC
 OBJECTS = 1_000_000 if PROVING else 50_000
 TENTH = OBJECTS // 10
 BEFORE = 11_000
-"""Objects after which every bounded list of what was lately is full."""
+"""The number of objects after which every bounded list of recent objects is full."""
 
 
 class Core:
-    """An inventory whose index is kept as the core keeps it, and whose records nobody keeps."""
+    """An inventory whose index is kept as the core keeps it, and whose records are dropped."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -48,7 +48,7 @@ class Core:
         self.tell(ResyncEnded(complete=True))
 
     def tell(self, *observations: ClassLearned | ResyncBegan | ResyncEnded | ObjectSeen) -> None:
-        """One message; the upkeep that it makes due comes after it."""
+        """Observe one message; the upkeep that it makes due comes after it."""
         self.now += SECOND // 1000
         self.inventory.observed(self.source, observations, self.now)
         if self.asked:
@@ -125,7 +125,7 @@ def memory_grown(folder: Path) -> int:
 
 
 def test_memory_does_not_remember_them(tmp_path: Path) -> None:
-    """In a process of its own: threads of other tests' peers would count here."""
+    """The test has a process of its own: threads of other tests' peers would count here."""
     with ProcessPoolExecutor(1, get_context("spawn")) as pool:
         assert pool.submit(memory_grown, tmp_path).result() < 64 * 1024
 

@@ -1,4 +1,4 @@
-"""How much code, comment and import there is, and how many modules only one other uses."""
+"""The amount of code, comments and imports, and the modules that only one other module uses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happens in Python between a body of a peer and what a manager reads: calls, and files they are in."""
+"""The calls in Python between a body of a peer and a manager's reading, and the files that they are in."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Trace:
 
     @property
     def changes(self) -> int:
-        """How often a call is in another file than the one before it."""
+        """The number of calls in another file than that of the call before."""
         return sum(one != other for (one, _), (other, _) in zip(self.calls, self.calls[1:], strict=False))
 
 
@@ -166,7 +166,7 @@ def traces() -> dict[str, Trace]:
 
 
 class SetChain(Chain):
-    """A `Chain` whose tank can be labelled by SNMP, with the operations of the core and a peer that obeys.
+    """A `Chain` whose tank can be labelled by SNMP, with the core's operations and a peer that applies them.
 
     Args:
         index: of the inventory.

@@ -1,1 +1,1 @@
-"""The north at a terminal, told by a core of these tests."""
+"""The north at a terminal, with a core of these tests."""

@@ -1,4 +1,4 @@
-"""What `--json` prints, as `docs/cli.md` tells it."""
+"""The output of `--json`, as `docs/cli.md` describes it."""
 
 from __future__ import annotations
 

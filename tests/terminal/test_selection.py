@@ -1,4 +1,4 @@
-"""Which objects a text means."""
+"""The objects that a text selects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known, and what happens in it."""
+"""The known state, and its changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A core that tells a picture of a shop with two halls and their tills."""
+"""A core that publishes a shop with two halls and their tills."""
 
 from __future__ import annotations
 
@@ -105,23 +105,23 @@ def rang(number: int, row: int = 1, text: str = "it rang") -> EventRecord:
 
 
 def till_link(row: int) -> ObjectLink:
-    """To a till."""
+    """Return a reference to a till."""
     return msgspec.structs.replace(
         hall_link(), class_name="shop:till", row=row, stable_name=f"hall1|till{row}"
     )
 
 
 KNOWN: tuple[Record, ...] = (source(), agent(fresh=True), HALL, TILL, RANG, hall())
-"""What every snapshot begins with."""
+"""The records that every snapshot begins with."""
 
 
 def tell(view: TerminalView, *records: Record, epoch: int = 1) -> list[FeedChange]:
-    """Tell something, in one batch."""
+    """Send records in one batch; return the changes."""
     return view.received(Batch(epoch, 1, records))
 
 
 def snapshot(view: TerminalView, *records: Record, epoch: int = 1) -> list[FeedChange]:
-    """Tell everything; what came of it all together."""
+    """Send a whole snapshot; return all its changes."""
     happened = view.received(Hello(VERSION, epoch, GATEWAY_ID, START))
     happened += view.received(SnapshotBegan(epoch, 1))
     happened += tell(view, *records, epoch=epoch)
@@ -129,7 +129,7 @@ def snapshot(view: TerminalView, *records: Record, epoch: int = 1) -> list[FeedC
 
 
 def known_shop(*records: Record) -> TerminalView:
-    """A picture of the shop with its first hall, and these."""
+    """Return a view of the shop with its first hall, and these records."""
     view = TerminalView(lambda: START)
     snapshot(view, *KNOWN, *records)
     return view

@@ -1,1 +1,1 @@
-"""Pages and tables of the documentation that are written from what the code follows."""
+"""Pages and tables of the documentation that are written from tables of the code."""

@@ -1,4 +1,4 @@
-"""The table of ``docs/operations.md``, written from `families`: a test holds the page against it."""
+"""The table of ``docs/operations.md``, written from `families`; a test compares the page with it."""
 
 from __future__ import annotations
 

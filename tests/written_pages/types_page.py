@@ -124,7 +124,7 @@ def _argument_rows() -> Iterator[tuple[str, str, str]]:
 
 
 def _variants(type_: ValueType) -> Iterator[tuple[str, Element, str]]:
-    """What decides between forms of one type, with an element and ``snmp_unit`` that show it."""
+    """Yield the variants of one type, with an element and ``snmp_unit`` that show each."""
     number = bool(type_.integer_bits) or type_ is ValueType.DURATION
     yield ("gauge" if number else ""), Element("x", type_), ""
     if number:

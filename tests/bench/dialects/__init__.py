@@ -1,4 +1,4 @@
-"""The codecs of the console protocols beside what any program would need for the same octets.
+"""The codecs of the console protocols beside the minimum that any program needs for the same octets.
 
-Each dialect is a module of its own, with a class as `benchmark.Part` has it.
+Each dialect is a module of its own, with a class that implements `benchmark.Part`.
 """

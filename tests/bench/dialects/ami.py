@@ -1,4 +1,4 @@
-"""Lines as applications send them; the yardstick splits them and makes numbers, knowing what stands where."""
+"""Lines as applications send them; the yardstick splits them at known places and converts the numbers."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tests.bench.run import Run
 
 _DECODE: Final = Case("ami-decode", "lines/s", Reading.RATE)
 _PIECE: Final = 65_536
-"""Octets that a socket gives at once."""
+"""The octets that a socket returns at once."""
 
 
 class AmiPart:
-    """What a relay receives: nine updates of objects with eight columns, then a status of four metrics."""
+    """The input of a relay: nine updates of objects with eight columns, then a status of four metrics."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
@@ -26,13 +26,13 @@ class AmiPart:
         self._octets = b"".join(_line(number) for number in range(self._count))
 
     def measure(self) -> None:
-        """Both sides, which must find the same numbers."""
+        """Measure both sides, which must find the same numbers."""
         assert _ours(self._octets) == _by_splitting(self._octets)
         for side, do in ((OURS, _read), ("yardstick", _split)):
             self._run.record(_DECODE, side, self._rate(do))
 
     def _rate(self, do: Callable[[bytes], object]) -> float:
-        """How many lines a second of processor time."""
+        """Return the number of lines per second of processor time."""
         start = process_time()
         do(self._octets)
         return self._count / (process_time() - start)
@@ -49,7 +49,7 @@ def _line(number: int) -> bytes:
 
 
 def _read(octets: bytes) -> int:
-    """Read all as a session does, piece by piece; return how many instructions there were."""
+    """Read all as a session does, piece by piece; return the number of instructions."""
     lines, count = Lines(), 0
     for place in range(0, len(octets), _PIECE):
         for line in lines.feed(octets[place : place + _PIECE]):
@@ -60,7 +60,7 @@ def _read(octets: bytes) -> int:
 
 
 def _split(octets: bytes) -> int:
-    """Split lines and fields, and make numbers of those that are."""
+    """Split lines into fields, and convert the numeric fields; return the number of lines."""
     count = 0
     for line in octets.decode("ascii").split("\n"):
         fields = line.split("|")
@@ -77,7 +77,7 @@ def _split(octets: bytes) -> int:
 
 
 def _ours(octets: bytes) -> float:
-    """The sum of all numbers that are found."""
+    """Return the sum of all numbers that are found."""
     total = 0.0
     for line in octets.splitlines():
         found = read_line(line).instruction

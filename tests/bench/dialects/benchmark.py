@@ -16,20 +16,20 @@ class Part(Protocol):
     """The rows of one dialect."""
 
     def measure(self) -> None:
-        """Give each side of each row its turn, once."""
+        """Measure each side of each row once."""
 
 
 PARTS: Final[Sequence[Callable[[Run], Part]]] = (QmfPart, CmlPart, CmlPollPart, AmiPart)
 
 
 class DialectsBenchmark:
-    """See the package."""
+    """The benchmark of the dialects; see the package."""
 
     name = "dialects"
     title = "Dialects"
 
     def measure(self, run: Run) -> None:
-        """As `tests.bench.run.Benchmark` has it."""
+        """Measure, as `tests.bench.run.Benchmark` requires."""
         parts = [part(run) for part in PARTS]
         for _ in run.rounds():
             for part in parts:

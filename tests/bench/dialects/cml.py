@@ -1,4 +1,4 @@
-"""Inspect-replies as OpenAMQ was recorded to send them; the yardstick is a bare XML parser."""
+"""Inspect-replies as recorded from OpenAMQ; the yardstick is a bare XML parser."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _Item = TypeVar("_Item")
 
 
 class CmlPart:
-    """What a poller receives and a server sends: the objects of a broker, 20 to 50 fields each."""
+    """The input of a poller and output of a server: the objects of a broker, 20 to 50 fields each."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
@@ -38,7 +38,7 @@ class CmlPart:
         assert len(self._bodies) > 400
 
     def measure(self) -> None:
-        """Both rows beside the same parser, which has its turn for each."""
+        """Measure both rows beside the same parser, which is measured for each."""
         for case, ours in ((_DECODE, self._decode), (_ENCODE, self._encode)):
             self._run.record(case, OURS, ours())
             self._run.record(case, _YARDSTICK, self._rate(_parse, self._xml))
@@ -50,7 +50,7 @@ class CmlPart:
         return self._rate(_write, self._messages)
 
     def _rate(self, do: Callable[[_Item], object], items: Sequence[_Item]) -> float:
-        """How many a second of processor time."""
+        """Return the number of items per second of processor time."""
         start = process_time()
         for _ in range(self._times):
             for item in items:
@@ -67,7 +67,7 @@ def _write(message: InspectReply) -> bytes:
 
 
 def _agrees(body: bytes, message: InspectReply) -> bool:
-    """Whether it is XML to a parser, which then must find what we do, and is written again to the octet."""
+    """Return whether it is XML to a parser; assert equal fields, and that it is written to the octet."""
     try:
         root = ET.fromstring(body.removesuffix(b"\0"))  # noqa: S314  recorded
     except ET.ParseError:

@@ -1,6 +1,6 @@
 """A console that polls a broker over the loopback; the yardstick sends the same and only parses the XML.
 
-The broker is scripted: each request has its reply ready, a queue as OpenAMQ was recorded to show one.
+The broker is scripted: each request has its reply ready, with queues like one recorded from OpenAMQ.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _QUEUE: Final = "console"
 
 
 class CmlPollPart:
-    """A broker with a thousand queues, inspected one after the other as fast as it goes."""
+    """A broker with a thousand queues, inspected one after the other as fast as possible."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
@@ -49,7 +49,7 @@ class CmlPollPart:
         self._script = _script(run.count(_QUEUES, 20))
 
     def measure(self) -> None:
-        """Both sides, in processor time of both ends and the loopback between them."""
+        """Measure both sides, in processor time of both ends and the loopback between them."""
         for side, make in ((OURS, _OurConsole), (_YARDSTICK, _Yardstick)):
             asyncio.run(self._polled(side, make))
 
@@ -80,16 +80,16 @@ async def _until(event: asyncio.Event) -> None:
 
 
 class _Polling:
-    """Who asks: its session, and how it begins."""
+    """A polling client: its session, and its first requests."""
 
     session: Session
 
     def begin(self, now: int) -> list[Effect]:
-        """The first requests."""
+        """Return the effects that send the first requests."""
         raise NotImplementedError
 
     def observed(self, observations: tuple[Observation, ...]) -> None:
-        """What the session tells."""
+        """Receive the observations of the session."""
 
 
 class _OurConsole(_Polling):
@@ -112,7 +112,7 @@ class _OurConsole(_Polling):
 
 
 class _Yardstick(_Polling):
-    """Parses each reply, and asks for the next."""
+    """A client that parses each reply, and asks for the next."""
 
     def __init__(self, count: Callable[[], None]) -> None:
         self.session = self
@@ -134,7 +134,7 @@ class _Yardstick(_Polling):
 
 
 class _Broker:
-    """Answers each body with the one that the script has for it."""
+    """A broker that answers each body with the reply of the script."""
 
     def __init__(self, script: dict[bytes, bytes]) -> None:
         self._script = script
@@ -147,7 +147,7 @@ class _Broker:
 
 
 def _script(queues: int) -> dict[bytes, bytes]:
-    """Replies by requests: the recorded schema, a broker, and queues like a recorded one."""
+    """Return replies by requests: the recorded schema, a broker, and queues like a recorded one."""
     recorded = read_message(exchange("inspect-queue-00").replies[0])
     assert isinstance(recorded, InspectReply)
     fields = tuple(field for field in recorded.fields if field.name != "queue_binding")

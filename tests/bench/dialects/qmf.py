@@ -1,7 +1,7 @@
-"""Content of the class queue, as qpidd 0.34 and an agent of February 2008 were recorded to send it.
+"""Content of the class queue, as recorded from qpidd 0.34 and an agent of February 2008.
 
-The yardstick knows this one class and nothing else: where each field stands is written here by hand. It
-unpacks and packs the same fields with ``struct``, takes maps as octets, and checks nothing.
+The yardstick is written by hand for this one class, with the place of each field. It unpacks and packs the
+same fields with ``struct``, takes maps as octets, and checks nothing.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _Queue: TypeAlias = PropertyContent | StatisticContent | ObjectContent
 
 
 class QmfPart:
-    """What a console receives most of, and an agent sends most of."""
+    """The most frequent messages that a console receives and an agent sends."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
@@ -54,7 +54,7 @@ class QmfPart:
         self._values_a_record = values / self._records_in_all
 
     def measure(self) -> None:
-        """Each row beside its pass of ``struct``."""
+        """Measure each row beside its pass of ``struct``."""
         decoded = self._rate(self._records_in_all, self._decode)
         self._run.record(_AM2_DECODE, OURS, decoded)
         self._run.record(_AM2_DECODE, _YARDSTICK, self._rate(self._records_in_all, self._pass_am2))
@@ -67,7 +67,7 @@ class QmfPart:
             self._run.figure("values in a record of `am2-decode`, mean", f"{self._values_a_record:.1f}")
 
     def _queues(self) -> tuple[list[bytes], list[list[_Queue]]]:
-        """The bodies that hold content of queues only, and what they say."""
+        """Return the bodies that hold only content of queues, and their messages."""
         bodies, messages = [], []
         for one in recordings.recorded(_PEER):
             try:
@@ -117,7 +117,7 @@ class QmfPart:
             _am01_pass(body)
 
     def _rate(self, count: int, do: Callable[[], None]) -> float:
-        """How many a second of processor time."""
+        """Return the number of records per second of processor time."""
         start = process_time()
         for _ in range(self._times):
             do()
@@ -129,7 +129,7 @@ def _values(message: Content) -> Sequence[object]:
 
 
 def _fields(message: Content) -> _Fields:
-    """A message as the yardstick has it, but for maps."""
+    """Return the fields of a message as the yardstick has them, without maps."""
     flat: list[object] = [message.opcode, message.sampled, message.created, message.deleted]
     for value in (message.object_id, *_values(message)):
         if isinstance(value, ObjectId):
@@ -148,7 +148,7 @@ _SIZE: Final = struct.Struct(">I")
 
 
 def _am2_pass(body: bytes) -> Iterator[_Fields]:
-    """One pass over the records of a body."""
+    """Yield the fields of the records of a body, in one pass."""
     position, end = 0, len(body)
     while position < end:
         head = _HEAD.unpack_from(body, position)
@@ -185,7 +185,7 @@ def _am2_pass(body: bytes) -> Iterator[_Fields]:
 
 
 def _pack(record: _Fields) -> bytes:
-    """What `_am2_pass` found, back again."""
+    """Return the octets of the fields that `_am2_pass` found."""
     head, properties, statistics = record
     octets = _HEAD.pack(*head)
     if properties:
@@ -222,7 +222,7 @@ _INSTRUMENTATION: Final = struct.Struct(">6Q3I6Q3I3Q3I3Q12I4Q")
 
 
 def _am01_pass(body: bytes) -> _Fields:
-    """One pass over a body."""
+    """Return the fields of a body, in one pass."""
     head = _HEAD_2008.unpack_from(body)
     position = _HEAD_2008.size
     if head[2] == b"I":

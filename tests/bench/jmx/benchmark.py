@@ -31,19 +31,19 @@ _PUSH: Final = Case("push", "objects/s", Reading.RATE)
 _REGISTER: Final = Case("register", "MBeans/s", Reading.RATE)
 
 _TURNS: Final = 40
-"""Of each side in a round: short ones, so that both meet the same disturbances."""
+"""The number of turns of each side in a round: short ones, so that both meet the same disturbances."""
 
 _HEAP_MIB: Final = 512
 
 
 class JmxBenchmark:
-    """See the module."""
+    """The benchmark of JMX; see the module."""
 
     name = "jmx"
     title = "JMX"
 
     def measure(self, run: Run) -> None:
-        """As `tests.bench.run.Benchmark` has it."""
+        """Measure, as `tests.bench.run.Benchmark` requires."""
         with _scene(run) as scene:
             scene.compare()
             scene.warm_up()
@@ -60,14 +60,14 @@ class JmxBenchmark:
 
 
 class _Scene:
-    """The process with its queues, who feeds it, and the client.
+    """The process with its queues, its feed, and the client.
 
     Args:
-        run: what is measured with.
-        feed: the process's, which has been told of the queues.
-        load: a client of it.
-        process: its Python.
-        count: how many queues there are.
+        run: receives the readings.
+        feed: the feed of the process, which has sent the queues.
+        load: a client of the process.
+        process: the Python process.
+        count: the number of queues.
     """
 
     def __init__(self, run: Run, feed: FeedPlayer, load: Load, process: psutil.Process, count: int) -> None:
@@ -81,7 +81,7 @@ class _Scene:
         self._next_row = count
 
     def compare(self) -> None:
-        """Both sides answer alike, to all that is asked for below."""
+        """Assert that both sides give the same answers to the requests below."""
         self._load.ask("invoke", _NATIVE_WORK, "set", 1)
         expected = ",".join(str(number) for number in range(len(STATISTICS)))
         for name in (queue_name(0), _NATIVE_QUEUE):
@@ -92,7 +92,7 @@ class _Scene:
             assert found == self._count, f"{found} MBeans match {pattern}"
 
     def warm_up(self) -> None:
-        """Until the compilers of both virtual machines have done what they will do."""
+        """Call everything until the compilers of both virtual machines are done."""
         for _ in range(3 * _TURNS):
             for side in SIDES:
                 self._get(_GET, side)
@@ -102,7 +102,7 @@ class _Scene:
                 once()
 
     def get(self, case: Case) -> None:
-        """One reading of each side."""
+        """Record one reading of each side."""
         took = dict.fromkeys(SIDES, 0)
         for _ in range(_TURNS):
             for side in SIDES:
@@ -111,7 +111,7 @@ class _Scene:
             self._run.record(case, side, nanoseconds / 1000 / self._calls / _TURNS)
 
     def get_while_busy(self) -> float:
-        """The same while Python has more to apply than it can; the part of a core that it takes then."""
+        """Record the same while Python is saturated with updates; return the part of a core that it uses."""
         octets = b"".join(frames(updates(range(self._count), value)) for value in (1, 2))
         began, enough = threading.Event(), threading.Event()
 
@@ -133,23 +133,23 @@ class _Scene:
             self._settle()
 
     def push(self) -> None:
-        """One reading of each side."""
+        """Record one reading of each side."""
         self._run.record(_PUSH, OURS, self._push())
         self._run.record(_PUSH, NATIVE, self._push_native())
 
     def register(self) -> None:
-        """One reading of each side."""
+        """Record one reading of each side."""
         self._run.record(_REGISTER, OURS, self._register())
         self._run.record(_REGISTER, NATIVE, self._register_native())
 
     def _get(self, case: Case, side: str) -> int:
-        """Nanoseconds of as many calls as a turn has."""
+        """Return the nanoseconds of the calls of one turn."""
         if case is _GET_12:
             return self._load.time("getAll", side, ",".join(STATISTICS), self._calls)
         return self._load.time("get", side, STATISTICS[0], self._calls)
 
     def _push(self) -> float:
-        """Queues a second whose twelve statistics were told by the feed, until a client saw the last."""
+        """Return the queues per second of updates of twelve statistics, until a client saw the last."""
         times = self._run.count(3, 1)
         rows = range(self._count)
         octets = b"".join(frames(updates(rows, 1000 + time_)) for time_ in range(times))
@@ -161,7 +161,7 @@ class _Scene:
         return times * self._count / took * 1e9
 
     def _register(self) -> float:
-        """Queues a second that were new in the feed, until a client saw the last."""
+        """Return the queues per second that were new in the feed, until a client saw the last."""
         rows = range(self._next_row, self._next_row + self._count)
         self._next_row += self._count
         seconds = self._seconds_of(frames(queues(rows, 0)))
@@ -176,13 +176,13 @@ class _Scene:
         return self._count / took * 1e9
 
     def _seconds_of(self, octets: bytes) -> float:
-        """From the first octet sent until a client sees what was told after the last."""
+        """Return the seconds from the first octet sent until a client sees an update sent after the last."""
         start = time.monotonic_ns()
         self._feed.send(octets)
         return (self._settle() - start) / 1e9
 
     def _settle(self) -> int:
-        """Wait until everything that was sent is shown; when that was (``time.monotonic_ns``)."""
+        """Wait until everything that was sent is shown; return the time of that (``time.monotonic_ns``)."""
         self._value += 1_000_000
         self._feed.send(frames(updates([0], self._value)))
         return self._load.time("await", queue_name(0), STATISTICS[0], self._value)
@@ -194,7 +194,7 @@ class _Scene:
 
 @contextmanager
 def _scene(run: Run) -> Iterator[_Scene]:
-    """The process ``jmx`` with a feed of ours, and a client that is logged in."""
+    """Provide the process ``jmx`` with a feed of ours, and a client that is logged in."""
     count = run.count(10_000, 50)
     jar = compile_java(run.folder)
     java = runtime_with_agent(run.folder / "java", jar, str(count))

@@ -1,4 +1,4 @@
-"""The benchmark's Java: compiled, the launcher that brings the native MXBeans along, and the client."""
+"""The benchmark's Java: the compiler, the launcher that loads the native MXBeans, and the client."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from tests.components.waiting import DEADLINE
 
 SOURCES: Final = Path(__file__).with_name("java")
 _ANSWER_SECONDS: Final = 150.0
-"""More than the client's own deadline."""
+"""The limit of an answer; it is above the client's own deadline."""
 
 
 def compile_java(folder: Path) -> Path:
-    """The jar of all programs, in ``folder``.
+    """Return the jar of all programs, compiled in ``folder``.
 
     Raises:
-        OSError: there is no JDK (`subprocess.CalledProcessError`: it refuses them).
+        OSError: there is no JDK.
+        subprocess.CalledProcessError: the JDK refuses the programs.
     """
     classes, manifest, jar = folder / "classes", folder / "manifest", folder / "bench.jar"
     manifest.write_text("Premain-Class: NativeQueues\n", encoding="utf-8")
@@ -36,7 +37,7 @@ def compile_java(folder: Path) -> Path:
 
 
 def runtime_with_agent(folder: Path, jar: Path, argument: str) -> Path:
-    """A folder to be named under ``jmx.java``: this machine's Java, with the Java agent of ``jar`` loaded."""
+    """Return a folder for ``jmx.java``: this machine's Java, with the Java agent of ``jar`` loaded."""
     launcher = folder / "bin" / "java"
     launcher.parent.mkdir(parents=True)
     java, agent = shlex.quote(str(find_java(None))), shlex.quote(f"-javaagent:{jar}={argument}")
@@ -46,10 +47,10 @@ def runtime_with_agent(folder: Path, jar: Path, argument: str) -> Path:
 
 
 class Load:
-    """A connected client (``java/Load.java`` tells what can be asked).
+    """A connected client (``java/Load.java`` lists the requests).
 
     Attributes:
-        notifications: those that arrive, with the time of their arrival (``time.monotonic_ns``) and message.
+        notifications: the received ones, as time of arrival (``time.monotonic_ns``) and message.
     """
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
@@ -59,7 +60,7 @@ class Load:
         threading.Thread(target=self._read, daemon=True).start()
 
     def ask(self, *request: object) -> str:
-        """The answer to a request.
+        """Return the answer to a request.
 
         Raises:
             RuntimeError: the client failed; the text is Java's.
@@ -67,11 +68,11 @@ class Load:
         return self.tell("\t".join(map(str, request)))
 
     def time(self, *request: object) -> int:
-        """The answer to a request that is answered by a number of nanoseconds."""
+        """Return the answer to a request whose answer is a number of nanoseconds."""
         return int(self.ask(*request))
 
     def tell(self, line: str) -> str:
-        """Send a line, and wait for the answer."""
+        """Send a line, and return the answer."""
         assert self._process.stdin is not None
         self._process.stdin.write(f"{line}\n")
         self._process.stdin.flush()
@@ -97,7 +98,7 @@ class Load:
 
 @contextmanager
 def load_client(jar: Path, port: int, user: str, password: str) -> Iterator[Load]:
-    """A client that is logged in at this port of the loopback."""
+    """Provide a client that is logged in at this port of the loopback."""
     with subprocess.Popen(  # noqa: S603  the Java that the gateway would take too
         (find_java(None), "-XX:+UseSerialGC", "-cp", jar, "Load", f"127.0.0.1:{port}", user),
         stdin=subprocess.PIPE,

@@ -1,4 +1,4 @@
-"""Queues with twelve statistics each, as a core tells of them; `java/NativeQueue.java` is their like."""
+"""Queues with twelve statistics each, as records of a core; `java/NativeQueue.java` is the equivalent."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from gateway.model.values import ValueType
 
 SOURCE: Final = "source"
 STATISTICS: Final = tuple(f"Statistic{number}" for number in range(12))
-"""As long as the native ones': names travel with each request."""
+"""The names of the statistics, as long as the native ones, as they travel with each request."""
 
 _SCHEMA = ClassSchema(
     ClassKey("bench", "queue", bytes(16)),
@@ -34,7 +34,7 @@ _CLASS_NUMBER: Final = 1
 
 
 def preface() -> tuple[Record, ...]:
-    """What is told before the first queue: source, agent, class."""
+    """Return the records before the first queue: source, agent, class."""
     return (
         SourceRecord(1, SOURCE, "qmf", SourceState.SYNCHRONISED, "", _TIME, _TIME),
         AgentRecord(1, "1.0", fresh=True, since=_TIME, confirmed=_TIME),
@@ -43,7 +43,7 @@ def preface() -> tuple[Record, ...]:
 
 
 def queues(rows: Iterable[int], value: int) -> list[Record]:
-    """These queues, new, whose statistics count on from ``value``."""
+    """Return new queues, whose statistics count on from ``value``."""
     return [
         ObjectRecord(
             source=1,
@@ -67,23 +67,23 @@ def queues(rows: Iterable[int], value: int) -> list[Record]:
 
 
 def updates(rows: Iterable[int], value: int) -> list[Record]:
-    """All twelve statistics of these queues again, counting on from ``value``."""
+    """Return updates of all twelve statistics of these queues, counting on from ``value``."""
     return [
         UpdateRecord(1, _CLASS_NUMBER, row, _TIME, _TIME + value, 0, _TIME, _values(value)) for row in rows
     ]
 
 
 def deletions(rows: Iterable[int]) -> list[Record]:
-    """The ends of these queues."""
+    """Return the ends of these queues."""
     return [DeleteRecord(1, _CLASS_NUMBER, row, _name(row), _TIME, inferred=False) for row in rows]
 
 
 ALL_QUEUES: Final = f"amqp.gateway:source={SOURCE},package=bench,type=queue,*"
-"""The pattern that all of them match."""
+"""The pattern that all queues match."""
 
 
 def queue_name(row: int) -> str:
-    """The ObjectName of a queue."""
+    """Return the ObjectName of a queue."""
     return object_name([("source", SOURCE), ("package", "bench"), ("type", "queue"), ("name", _name(row))])
 
 

@@ -1,4 +1,4 @@
-"""An agent with one object, whose value counts, and one event, which tells the same number."""
+"""An agent with one object, whose value counts, and one event with the same number."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from gateway.model.values import ValueType
 
 GATEWAY_USER, AGENT_USER = "gateway", "agent"
 FIRST_READING: Final = 4_020_161_718
-"""What the object shows at first, and nothing else shows."""
+"""The first value of the object, which no other object has."""
 
 COUNTED: Final = rb"counted=(\d+), meter="
-"""How the event's number stands in its text, wherever that stands."""
+"""The form of the event's number in its text, everywhere the text is shown."""
 
 _METER = ClassSchema(
     ClassKey("bench", "meter"),
@@ -43,11 +43,11 @@ class LinkedAgent:
     """An agent as the driver of a link runs it.
 
     Args:
-        classes: that it serves.
-        events: that it may raise.
+        classes: the classes that it serves.
+        events: the events that it may raise.
 
     Attributes:
-        session: what it says.
+        session: the session of the agent.
     """
 
     def __init__(self, classes: Sequence[ClassSchema], events: Sequence[EventSchema] = ()) -> None:
@@ -55,11 +55,11 @@ class LinkedAgent:
         self.session = AgentSession(config, tuple(classes), tuple(events))
 
     def bindings(self, _queue: str) -> tuple[Binding, ...]:
-        """Of the agent's queue."""
+        """Return the bindings of the agent's queue."""
         return self.session.bindings()
 
     def handle(self, event: Event, now: int) -> list[Effect]:
-        """As of a session: it speaks while the link is up; a console whose request was lost asks again."""
+        """Handle an event: the agent is active while the link is up; a console repeats a lost request."""
         match event:
             case LinkUp():
                 return self.session.start(now)
@@ -73,14 +73,14 @@ class LinkedAgent:
 
 
 class MeterAgent(LinkedAgent):
-    """The agent whose object and event tell the same number."""
+    """The agent whose object and event have the same number."""
 
     def __init__(self) -> None:
         super().__init__((_METER,), (_READ,))
         self._put(FIRST_READING)
 
     def sample(self, number: int) -> Send:
-        """The message that tells ``number`` as the object's value and by the event."""
+        """Return the message with ``number`` as the object's value and in the event."""
         self._put(number)
         contents = b"".join(body for _, body in self.session.objects.take_changes())
         event = self.session.event_message(_READ.key, time.time_ns(), Severity.INFO, (number, "meter"))

@@ -1,4 +1,4 @@
-"""AMQP to SNMP, JMX, log and trap: how long each takes, beside publishing and consuming alone."""
+"""AMQP to SNMP, JMX, log and trap: the latency of each, beside publishing and consuming alone."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from tests.snmp.datagrams import read_answer, request
 
 YARDSTICK: Final = "yardstick"
 ALL, SNMP, JMX, LOG, TRAP = "latency", "latency-snmp", "latency-jmx", "latency-log", "latency-trap"
-"""The rows; the first is of when all others have seen a sample."""
+"""The rows; the first is of the time when all others have seen a sample."""
 
 _PROVISIONAL: Final[Oid] = (1, 3, 6, 1, 4, 1, 8072, 9999, 9999, 3)
-"""Where classes stand that no lock knows, below the default root."""
+"""The OID of classes that no lock knows, below the default root."""
 
 _LONGEST_GAP_SECONDS: Final = 0.05
 _FIRST_SECONDS: Final = 1.0
@@ -37,13 +37,13 @@ _MILLISECOND: Final = 1e6
 
 
 class LatencyBenchmark:
-    """See the package."""
+    """The benchmark of latency; see the package."""
 
     name = "latency"
     title = "Latency"
 
     def measure(self, run: Run) -> None:
-        """As `tests.bench.run.Benchmark` has it."""
+        """Measure, as `tests.bench.run.Benchmark` requires."""
         asyncio.run(_measure(run))
 
 
@@ -68,11 +68,11 @@ async def _measure(run: Run) -> None:
 
 
 class _Samples:
-    """Says something, and sees where it arrives.
+    """A publisher of samples, with the observers of their arrival.
 
     Args:
-        publishing: who says it.
-        observers: by the rows' names.
+        publishing: the publisher.
+        observers: the observers, by the rows' names.
     """
 
     def __init__(self, publishing: Publishing, observers: Mapping[str, Sightings]) -> None:
@@ -82,10 +82,10 @@ class _Samples:
         self._random = random.Random(1)  # noqa: S311  gaps, not secrets
 
     async def until_all_see_one(self) -> None:
-        """Publish until every observer sees what is published.
+        """Publish until every observer sees a sample.
 
         Raises:
-            AssertionError: one never does.
+            AssertionError: an observer never does.
         """
 
         async def seen() -> bool:
@@ -97,7 +97,7 @@ class _Samples:
         await eventually(seen, f"a sample is seen at {', '.join(self._observers)}")
 
     async def take(self, count: int) -> dict[str, list[float]]:
-        """Milliseconds of so many samples, by the rows' names, and of as many yardsticks, in turns."""
+        """Return milliseconds of so many samples, by the rows' names, and of as many yardsticks, in turns."""
         taken: dict[str, list[float]] = {name: [] for name in (*self._observers, ALL, YARDSTICK)}
         for _ in range(count):
             number = next(self._numbers)
@@ -118,7 +118,7 @@ class _Samples:
 
 @asynccontextmanager
 async def _observers(run: Run, there: Scene) -> AsyncIterator[Mapping[str, Sightings]]:
-    """Everybody who looks, by the rows' names."""
+    """Provide all observers, by the rows' names."""
     loop = asyncio.get_running_loop()
     jar = await asyncio.to_thread(compile_java, run.folder)
     community = there.site.state.secret("community").encode()
@@ -137,10 +137,10 @@ async def _observers(run: Run, there: Scene) -> AsyncIterator[Mapping[str, Sight
 
 
 async def _instance_of_the_meter(port: int, community: bytes) -> Oid:
-    """Where SNMP shows the object's value, as soon as it does.
+    """Return the instance with the object's value in SNMP, as soon as it is shown.
 
     Raises:
-        AssertionError: it never does.
+        AssertionError: it is never shown.
     """
     found: list[Oid] = []
 
@@ -153,7 +153,7 @@ async def _instance_of_the_meter(port: int, community: bytes) -> Oid:
 
 
 def _instances_with(number: int, port: int, community: bytes) -> list[Oid]:
-    """The instances with this value among those of classes that no lock knows."""
+    """Return the instances with this value among those of classes that no lock knows."""
     found: list[Oid] = []
     here = _PROVISIONAL
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as agent:
@@ -170,5 +170,5 @@ def _instances_with(number: int, port: int, community: bytes) -> list[Oid]:
 
 
 def percentile(values: Sequence[float], hundredth: int) -> float:
-    """The smallest value that so many of a hundred are not above (nearest rank)."""
+    """Return the percentile ``hundredth`` of the values, by the nearest-rank method."""
     return sorted(values)[-(-len(values) * hundredth // 100) - 1]

@@ -1,4 +1,4 @@
-"""Asks an SNMP agent for the same thing all the time, and prints each new answer and when it came.
+"""Send one request to an SNMP agent repeatedly, and print each new answer and its time.
 
 ``poller.py HOST PORT REQUEST``, the request in hexadecimal. A process of its own, with the standard library
 alone, so that it looks often and disturbs little: twice a millisecond. Lines are ``MONOTONIC_NS ANSWER``.

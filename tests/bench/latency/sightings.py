@@ -1,4 +1,4 @@
-"""Where a sample's number is looked for, and when it was first seen there (``time.monotonic_ns``)."""
+"""Observers of a sample's number, with the time of its first appearance (``time.monotonic_ns``)."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _POLLER: Final = Path(__file__).with_name("poller.py")
 _MAX_DATAGRAM: Final = 65_535
 _LOOK_AGAIN_SECONDS: Final = 0.000_5
 _BREATH_SECONDS: Final = 0.2
-"""After so long at most an observer sees that it is to end."""
+"""The longest time in which an observer notices that it is to end."""
 
 
 class Sightings:
-    """What one observer saw; told from any thread.
+    """The sightings of one observer, which may report them from any thread.
 
     Args:
-        loop: where somebody waits for it.
+        loop: the event loop that waits for them.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -44,16 +44,16 @@ class Sightings:
         self._news = asyncio.Event()
 
     def saw(self, number: int, moment: int) -> None:
-        """A sample's number was seen."""
+        """Add the sighting of a sample's number."""
         self._loop.call_soon_threadsafe(self._note, number, moment)
 
     def saw_in(self, text: bytes, moment: int) -> None:
-        """The text of a sample's event was seen, if that is in ``text``."""
+        """Add the sightings of samples whose event's text is in ``text``."""
         for number in re.findall(COUNTED, text):
             self.saw(int(number), moment)
 
     async def of(self, number: int, seconds: float = DEADLINE) -> int | None:
-        """When it was seen first; ``None`` where that did not happen in time."""
+        """Return the time of the first sighting; ``None`` if there was none in time."""
         try:
             async with asyncio.timeout(seconds):
                 while number not in self._moments:
@@ -70,7 +70,7 @@ class Sightings:
 
 @contextmanager
 def traps(receiver: socket.socket, seen: Sightings) -> Iterator[None]:
-    """Watch a UDP socket that traps are sent to."""
+    """Watch a UDP socket that receives traps."""
     receiver.settimeout(_BREATH_SECONDS)
 
     def look() -> None:
@@ -86,7 +86,7 @@ def traps(receiver: socket.socket, seen: Sightings) -> Iterator[None]:
 
 @contextmanager
 def values(request: bytes, port: int, seen: Sightings) -> Iterator[None]:
-    """Watch an instance that an SNMP agent shows at this port of the loopback, by a process that polls it."""
+    """Watch an instance of an SNMP agent at this port of the loopback, by a process that polls it."""
     command = (sys.executable, "-I", _POLLER, "127.0.0.1", str(port), request.hex())
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as poller:  # noqa: S603  our own
         assert poller.stdout is not None
@@ -109,7 +109,7 @@ def values(request: bytes, port: int, seen: Sightings) -> Iterator[None]:
 
 @contextmanager
 def notifications(load: Load, seen: Sightings) -> Iterator[None]:
-    """Watch what arrives at a Java client that listens."""
+    """Watch the notifications that arrive at a Java client."""
 
     def look() -> None:
         with contextlib.suppress(queue.Empty):
@@ -136,13 +136,13 @@ def commits(log: Path, seen: Sightings) -> Iterator[None]:
 
 
 def number_in(datagram: bytes) -> int:
-    """The number that the one varbind of a response has; 0 where there is none."""
+    """Return the number in the only varbind of a response; 0 if it has none."""
     (_, value), *_ = read_answer(datagram).varbinds
     return int.from_bytes(value[2:], "big")
 
 
 class _LogTail:
-    """The end of a log, whichever segment is being written."""
+    """The end of a log, including its next segments."""
 
     def __init__(self, log: Path) -> None:
         self._log = log
@@ -151,7 +151,7 @@ class _LogTail:
         self._segment: BinaryIO | None = None
 
     def committed(self) -> list[bytes]:
-        """The record lines of the blocks that were committed since the last call."""
+        """Return the record lines of the blocks that were committed since the last call."""
         octets = self._segment.read() if self._segment is not None else b""
         if self._segment is None or not octets:
             self._look_for_the_next()
@@ -163,7 +163,7 @@ class _LogTail:
         return [b"\n".join(block.split()) for block in blocks]
 
     def close(self) -> None:
-        """Nothing more is read."""
+        """Close the segment."""
         if self._segment is not None:
             self._segment.close()
 
@@ -179,7 +179,7 @@ class _LogTail:
 
 @contextmanager
 def _repeating(look: Callable[[], None]) -> Iterator[None]:
-    """Call ``look``, which returns soon, again and again on a thread until the context is left."""
+    """Call ``look``, which returns soon, repeatedly on a thread until the context is left."""
     ending = threading.Event()
 
     def repeat() -> None:

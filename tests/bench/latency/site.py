@@ -1,4 +1,4 @@
-"""The whole gateway on a broker of the benchmark's own, with the agent, and who publishes and consumes."""
+"""The whole gateway on a broker of the benchmark's own, with the agent, publisher and consumer."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ _YARDSTICK = "yardstick"
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """What there is to look at.
+    """The running gateway and its surroundings.
 
     Attributes:
         site: the gateway's folder, with its secrets.
-        snmp_port: of the loopback.
-        jmx_port: of the loopback.
-        traps: the socket that they are sent to.
-        publishing: who says something.
+        snmp_port: the port of SNMP on the loopback.
+        jmx_port: the port of JMX on the loopback.
+        traps: the socket that receives the traps.
+        publishing: the publisher of samples.
     """
 
     site: Site
@@ -60,12 +60,12 @@ class Scene:
 
 
 class Publishing:
-    """Publishes samples as the agent's user, and the same octets for a plain consumer.
+    """A publisher of samples as the agent's user, and of the same octets for a plain consumer.
 
     Args:
-        exchange: where agents publish.
+        exchange: the exchange of the agents' publications.
         agent: makes the samples.
-        consumer: sees what is published for it.
+        consumer: the sightings of the plain consumer.
     """
 
     def __init__(self, exchange: AbstractExchange, agent: MeterAgent, consumer: Sightings) -> None:
@@ -74,11 +74,11 @@ class Publishing:
         self._consumer = consumer
 
     async def sample(self, number: int) -> int:
-        """Tell the gateway ``number``; when that began (``time.monotonic_ns``)."""
+        """Publish ``number`` for the gateway; return the time of the beginning (``time.monotonic_ns``)."""
         return await self._publish(self._agent.sample(number), number)
 
     async def yardstick(self, number: int) -> int:
-        """Nanoseconds from publishing the octets of such a sample until the plain consumer has them."""
+        """Return the nanoseconds from publishing the octets of a sample until the plain consumer has them."""
         sample = self._agent.sample(number)
         start = await self._publish(replace(sample, routing_key=_YARDSTICK), number)
         seen = await self._consumer.of(number)
@@ -94,7 +94,7 @@ class Publishing:
 
 @asynccontextmanager
 async def scene(folder: Path) -> AsyncIterator[Scene]:
-    """Everything running; the gateway may not have heard of the agent yet."""
+    """Provide everything running; the gateway may not have received anything of the agent yet."""
     agent = MeterAgent()
     with PrivateBroker(settings=TEST_SETTINGS) as broker, new_trap_socket() as traps:
         await asyncio.to_thread(broker.start)
@@ -110,14 +110,14 @@ async def scene(folder: Path) -> AsyncIterator[Scene]:
 
 
 def new_trap_socket() -> socket.socket:
-    """A UDP socket of the loopback."""
+    """Return a UDP socket of the loopback."""
     receiver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     receiver.bind(("127.0.0.1", 0))
     return receiver
 
 
 def grant(broker: PrivateBroker) -> dict[str, str]:
-    """Make the virtual host, the exchange and both users with the least rights; their passwords by name."""
+    """Create the virtual host, exchange and both users with the least rights; return passwords by name."""
     rights = {GATEWAY_USER: gateway_rights(), AGENT_USER: agent_rights()}
     users = tuple(
         ProvisionedUser(name, Credentials.generate(name).password, each) for name, each in rights.items()
@@ -141,18 +141,18 @@ def _configure(site: Site, broker: PrivateBroker, password: str, jmx: int, traps
 
 
 def url_of(broker: PrivateBroker) -> str:
-    """Of AMQP on the loopback."""
+    """Return the URL of AMQP on the loopback."""
     return f"amqp://127.0.0.1:{broker.ports.amqp}"
 
 
 def endpoint_of(broker: PrivateBroker, user: str, password: str) -> AmqpEndpoint:
-    """The virtual host of management, as one of the users of `grant`."""
+    """Return the endpoint of the management virtual host for one of the users of `grant`."""
     return AmqpEndpoint(url_of(broker), MANAGEMENT_VHOST, user, SecretStr(password))
 
 
 @asynccontextmanager
 async def linked(agent: LinkedAgent, endpoint: AmqpEndpoint) -> AsyncIterator[None]:
-    """The agent, on the broker's management exchange."""
+    """Run the agent on the broker's management exchange."""
     conversation = MessageDriver("bench", agent, lambda _: None, SystemClock(), Counter())
     role = AmqpRole("agent", agent.bindings, declare=[MANAGEMENT_EXCHANGE])
     running_link = asyncio.create_task(AmqpLink(endpoint, role, conversation, SystemClock()).run())
@@ -167,7 +167,7 @@ async def linked(agent: LinkedAgent, endpoint: AmqpEndpoint) -> AsyncIterator[No
 
 @asynccontextmanager
 async def _publishing(agent: MeterAgent, endpoint: AmqpEndpoint) -> AsyncIterator[Publishing]:
-    """A connection that publishes, and another that consumes the yardstick."""
+    """Provide a connection that publishes, and another that consumes the yardstick."""
     seen = Sightings(asyncio.get_running_loop())
 
     async def arrived(message: AbstractIncomingMessage) -> None:

@@ -1,4 +1,4 @@
-"""Records brought to the disk: by our writer, as the same octets by hand, and as rows of SQLite."""
+"""Records written to the disk: by our writer, as the same octets by hand, and as rows of SQLite."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ from tests.bench.log.workload import Workload
 from tests.eventlog.reading import HeldClock
 
 Groups: TypeAlias = Iterable[Sequence[AnyRecord]]
-"""Records in order; between two groups others have their turn."""
+"""Records in order; other tasks run between two groups."""
 
 _Record = TypeVar("_Record", bound=AnyRecord)
 
 _GROUP_RECORDS: Final = 500
-"""About a millisecond's worth."""
+"""The number of records of a group, about a millisecond's worth."""
 
 _MOST_WAITING: Final = 30_000
-"""Records that wait for the disk before more are appended: enough for it never to be idle."""
+"""The limit of records waiting for the disk before more are appended: the disk is never idle below it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """What was brought to the disk, and how.
+    """The records written to the disk, and their cost.
 
     Attributes:
-        records: how many.
+        records: the number of records.
         seconds: from before the first record until the last one was on the disk.
-        processor_seconds: of the whole process meanwhile.
+        processor_seconds: of the whole process in that time.
         commits: sizes in octets of the writes before each sync.
     """
 
@@ -51,19 +51,19 @@ class Appended:
 
 
 def over_and_over(pool: Sequence[_Record], times: int) -> Iterator[Sequence[_Record]]:
-    """All records of ``pool``, so many times."""
+    """Yield all records of ``pool``, in groups, this many times."""
     for _ in range(times):
         for start in range(0, len(pool), _GROUP_RECORDS):
             yield pool[start : start + _GROUP_RECORDS]
 
 
 def by_us(folder: Path, workload: Workload, groups: Groups) -> Appended:
-    """Append all of it to a new log, as fast as it can be taken; nothing may be lost."""
+    """Append all groups to a new log, as fast as it accepts them; nothing may be lost."""
     return asyncio.run(_by_us(folder, workload, groups))
 
 
 def by_hand(path: Path, octets: bytes, commits: Sequence[Sequence[int]]) -> float:
-    """Seconds to write ``octets`` in pieces of these sizes from a thread, and to sync where we did."""
+    """Return the seconds to write ``octets`` in pieces of these sizes from a thread, with the same syncs."""
 
     def write() -> None:
         begin = 0
@@ -88,18 +88,18 @@ def by_hand(path: Path, octets: bytes, commits: Sequence[Sequence[int]]) -> floa
 
 
 def by_sqlite(path: Path, groups: Iterable[Sequence[LogRecord]]) -> float:
-    """Seconds to insert all of it into a new database."""
+    """Return the seconds to insert all groups into a new database."""
     with closing(sqlite_log.create(path)) as database:
         return sqlite_log.fill(database, groups)
 
 
 def written(folder: Path) -> bytes:
-    """All octets of a log's segments, in order."""
+    """Return all octets of a log's segments, in order."""
     return b"".join(segment.path.read_bytes() for segment in list_segments(folder))
 
 
 class _NotingDisk(Disk):
-    """Notes the sizes of the writes before each sync."""
+    """A disk that records the sizes of the writes before each sync."""
 
     def __init__(self) -> None:
         self.commits: list[list[int]] = [[]]

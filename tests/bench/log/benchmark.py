@@ -1,4 +1,4 @@
-"""Append, recover, compact: see the package."""
+"""The benchmark of append, recovery and compaction; see the package."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _MEGABYTE: Final = 1e6
 
 
 class LogBenchmark:
-    """See the package."""
+    """The benchmark of the event log; see the package."""
 
     name = "log"
     title = "Event log"
 
     def measure(self, run: Run) -> None:
-        """As `tests.bench.run.Benchmark` has it."""
+        """Measure, as `tests.bench.run.Benchmark` requires."""
         parts = (_Append(run), _Recover(run), _Compact(run))
         for _ in run.rounds():
             for part in parts:
@@ -42,7 +42,7 @@ class LogBenchmark:
 
 
 class _Append:
-    """The same records, which were made before, over and over."""
+    """The append of the same records, which were made before, repeatedly."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
@@ -93,7 +93,7 @@ class _Append:
 
 
 class _Recover:
-    """A segment as large as segments become."""
+    """The recovery of a segment of the largest usual size."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
@@ -127,7 +127,7 @@ class _Recover:
 
 
 class _Compact:
-    """A segment as large as segments become, with half an hour of queues at work."""
+    """The compaction of a segment of the largest usual size, with half an hour of queues at work."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
@@ -159,5 +159,5 @@ class _Compact:
 
 
 def _microseconds(appended: Appended) -> float:
-    """Of the processor, for each record."""
+    """Return the microseconds of processor time per record."""
     return appended.processor_seconds / appended.records * 1e6

@@ -1,4 +1,4 @@
-"""A segment made into a file of the lake: by our compactor, and by one statement of DuckDB."""
+"""The conversion of a segment into a file of the lake: by our compactor, and by one statement of DuckDB."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gateway.eventlog.segment import Segment
 
 
 def by_us(segment: Segment, scratch: Path, records: int) -> tuple[float, int]:
-    """Seconds until the file is in its place and the segment gone; and the size of the file.
+    """Return the seconds until the file is in its place and the segment gone; and the size of the file.
 
     The segment is checked, and the file read back, before it takes its place.
     """
@@ -33,7 +33,7 @@ def by_us(segment: Segment, scratch: Path, records: int) -> tuple[float, int]:
 
 
 def by_duckdb(segment: Segment, scratch: Path, records: int, threads: int) -> float:
-    """Seconds of plain DuckDB with as much memory as ours; commit lines become rows like any other."""
+    """Return the seconds of plain DuckDB with as much memory as ours; commit lines become ordinary rows."""
     scratch.mkdir()
     target = scratch / "plain.parquet"
     start = time.perf_counter()
@@ -52,5 +52,5 @@ def by_duckdb(segment: Segment, scratch: Path, records: int, threads: int) -> fl
 
 
 def all_processors() -> int:
-    """How many threads DuckDB takes by default."""
+    """Return the number of threads that DuckDB uses by default."""
     return os.cpu_count() or 1

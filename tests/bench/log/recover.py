@@ -1,4 +1,4 @@
-"""What a killed writer left: how long until it is known, beside reading it with a CRC, and beside SQLite."""
+"""The recovery after a killed writer, beside reading the segment with a CRC, and beside SQLite."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ _PIECE: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Crashed:
-    """The same records in a log and in a database that were both being written.
+    """The same records in a log and in databases, left as by a killed writer.
 
     Attributes:
         log: folder of the log.
-        segment: the only one.
-        database: file of the database, nothing of whose WAL was checkpointed.
-        checkpointed: another one, that has checkpointed as SQLite does by itself.
-        records: how many were acknowledged.
-        octets: of the segment.
+        segment: the only segment of the log.
+        database: file of a database, nothing of whose WAL was checkpointed.
+        checkpointed: file of a database that has checkpointed as SQLite does by itself.
+        records: the number of acknowledged records.
+        octets: the size of the segment.
     """
 
     log: Path
@@ -45,7 +45,7 @@ class Crashed:
 
 
 def crash(folder: Path, workload: Workload, turns: int) -> Crashed:
-    """A segment that ends within a block, and databases with their WALs."""
+    """Return a segment that ends within a block, and databases with their WALs."""
     records = list(workload.updates(turns))
     log = folder / "crashed"
     there = segment(log, 1, records, is_open=True, of_a_block=MAX_BLOCK_RECORDS)
@@ -63,7 +63,7 @@ def crash(folder: Path, workload: Workload, turns: int) -> Crashed:
 
 
 def by_us(crashed: Crashed) -> float:
-    """Seconds until it is known where the log goes on, and what is to be cut off."""
+    """Return the seconds until the next seq and the incomplete tail of the log are known."""
     start = time.perf_counter()
     found = look(crashed.log)
     seconds = time.perf_counter() - start
@@ -73,7 +73,7 @@ def by_us(crashed: Crashed) -> float:
 
 
 def by_reading(crashed: Crashed) -> float:
-    """Seconds to read the segment and to calculate a CRC over it."""
+    """Return the seconds to read the segment and to calculate a CRC over it."""
     start = time.perf_counter()
     crc = octets = 0
     with crashed.segment.open("rb", buffering=0) as file:
@@ -86,7 +86,7 @@ def by_reading(crashed: Crashed) -> float:
 
 
 def by_sqlite(database: Path, scratch: Path, records: int) -> float:
-    """Seconds until a copy of a database, opened as it was left, tells its last record."""
+    """Return the seconds until a copy of a database, opened as it was left, returns its last record."""
     scratch.mkdir()
     copy = scratch / database.name
     sqlite_log.copy_open(database, copy)

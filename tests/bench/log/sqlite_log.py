@@ -23,7 +23,7 @@ _INSERT: Final = f"INSERT INTO records ({_COLUMNS}) VALUES ({', '.join('?' * len
 
 
 def create(path: Path, *, checkpoints: bool = True) -> sqlite3.Connection:
-    """A new database; to be closed. Without checkpoints its WAL holds all that was ever committed."""
+    """Return a new database, to be closed. Without checkpoints its WAL keeps everything committed."""
     database = sqlite3.connect(path)
     database.execute("PRAGMA journal_mode = WAL")
     if not checkpoints:
@@ -34,7 +34,7 @@ def create(path: Path, *, checkpoints: bool = True) -> sqlite3.Connection:
 
 
 def fill(database: sqlite3.Connection, groups: Iterable[Sequence[LogRecord]]) -> float:
-    """Seconds to insert all of it, with transactions as long as our records wait for others."""
+    """Return the seconds to insert all groups, with transactions as long as our commit interval."""
     interval = LogFileSettings().commit_interval / 10**9
     records = 0
     start = time.perf_counter()
@@ -53,13 +53,13 @@ def fill(database: sqlite3.Connection, groups: Iterable[Sequence[LogRecord]]) ->
 
 
 def copy_open(path: Path, target: Path) -> None:
-    """Copy the files of a database that is not closed: what a writer leaves that is killed."""
+    """Copy the files of a database that is not closed, as a killed writer leaves them."""
     for suffix in ("", "-wal"):
         shutil.copy(f"{path}{suffix}", f"{target}{suffix}")
 
 
 def reopen(path: Path) -> tuple[float, int]:
-    """Seconds until a database tells its last seq; and that."""
+    """Return the seconds until a database returns its last seq; and that seq."""
     start = time.perf_counter()
     with closing(sqlite3.connect(path)) as database:
         last_seq = int(database.execute("SELECT max(seq) FROM records").fetchone()[0])

@@ -1,7 +1,7 @@
-"""A broker's queues at work: what a core tells of them, and what the log records of that.
+"""A broker's queues at work: the records of a core, and the resulting records of the log.
 
-Each update tells two gauges and three counters of one queue, all of them changed. Nothing is random: the
-same arguments make the same records.
+Each update changes two gauges and three counters of one queue. Nothing is random: the same arguments make the
+same records.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from gateway.model.schema import Access, ClassKey, ClassSchema, Element, Kind
 from gateway.model.values import ValueType
 
 BATCH_RECORDS: Final = 50
-"""In one batch: as many objects as a body of QMF tells at most."""
+"""The number of records in one batch: as many objects as a body of QMF has at most."""
 
 COUNTERS: Final = ("messagesPublished", "messagesDeliveredOrGot", "messagesAcknowledged")
 GAUGES: Final = ("messages", "messagesReady")
@@ -54,16 +54,16 @@ _VHOST: Final = ObjectLink("rabbitmq:vhost", 1, "/")
 
 
 class Workload:
-    """Queues, and the mirror that is told of them.
+    """Queues, and the mirror that receives their records.
 
     Args:
-        queues: how many.
-        step: nanoseconds between two batches, by the clock of agent and gateway; 0: that stands still for
-            the gateway.
+        queues: the number of queues.
+        step: nanoseconds between two batches, by the clock of agent and gateway; 0: the clock stands still
+            for the gateway.
 
     Attributes:
         now: nanoseconds since 1970.
-        mirror: which tells the log every change.
+        mirror: the mirror, which passes every change to the log.
     """
 
     def __init__(self, queues: int, step: int = 0) -> None:
@@ -75,7 +75,7 @@ class Workload:
         self._batch = 0
 
     def begin(self) -> list[AnyRecord]:
-        """Source, agent, class, and all queues."""
+        """Apply the source, agent, class, and all queues; return the records of the log."""
         preface: tuple[Record, ...] = (
             SourceRecord(_SOURCE, "rabbitmq", "rabbitmq", SourceState.SYNCHRONISED, "", self.now, self.now),
             AgentRecord(_SOURCE, _AGENT, fresh=True, since=self.now, confirmed=self.now),
@@ -85,7 +85,7 @@ class Workload:
         return self.mirror.apply(Batch(1, 1, (*preface, *(self._queue(row) for row in rows))), self.now)
 
     def batches(self, turns: int) -> Iterator[Batch]:
-        """So many updates of each queue."""
+        """Yield batches with this many updates of each queue."""
         for _ in range(turns):
             self._turn += 1
             rows = range(1, self._queues + 1)
@@ -96,7 +96,7 @@ class Workload:
                 yield Batch(1, self._batch, told)
 
     def updates(self, turns: int) -> Iterator[AnyRecord]:
-        """What the log records of so many updates of each queue."""
+        """Yield the log's records of this many updates of each queue."""
         for batch in self.batches(turns):
             yield from self.mirror.apply(batch, self.now)
 
@@ -125,7 +125,7 @@ class Workload:
         return UpdateRecord(_SOURCE, _CLASS, row, BEGIN, sampled, BEGIN, sampled, self._statistics(row))
 
     def _statistics(self, row: int) -> dict[int, int | str | bool | ObjectLink]:
-        """Long counters, as those of a broker that has run for months, and numbers of messages that move."""
+        """Return long counters, as of a broker that has run for months, and changing numbers of messages."""
         turn = self._turn
         published = row * 1_000_003 + turn * (row % 977 + 1)
         ready, unacknowledged = (row * 7 + turn * 13) % 5_000, (row + turn) % 250

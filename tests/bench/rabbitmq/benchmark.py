@@ -1,4 +1,4 @@
-"""Processor time and memory of brokers that are watched, beside what else watches brokers."""
+"""Processor time and memory of brokers that are watched, by the gateway and by other programs."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ UNWATCHED, LISTING, SCRAPE, PAGE = "unwatched", "paged-listing", "prometheus", "
 
 _MEGABYTE: Final = 2**20
 _LEAST: Final = 0.01
-"""Seconds of processor time that the kernel can tell from none."""
+"""The lowest number of seconds of processor time that the kernel distinguishes from none."""
 _SETTLING_SECONDS: Final = 180.0
 _TURN_SECONDS: Final = 40
 _BEGINNING_SECONDS: Final = 75
-"""After all was read once: a long listing comes again soon, and then at the pace that the budget allows."""
+"""Seconds after the first reading: a long listing is soon repeated, then at the pace of the budget."""
 _LOOKS_SECONDS: Final = 1.0
-"""Between two looks at how old values are."""
+"""Seconds between two checks of the age of the values."""
 _ROUNDS_SECONDS: Final = 630.0
-"""For all rounds: what is read every half minute has to be read often enough to be seen in a side's cost."""
+"""Seconds for all rounds: long enough for the cost of reads that are made every half minute to show."""
 _CHANNELS: Final = 4
-"""Over which queues are declared side by side."""
+"""The number of channels on which queues are declared in parallel."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Turn:
-    """What a side's turn cost the broker, as a share of a processor, and how old the oldest value got (s)."""
+    """The cost of a side's turn for the broker, as a share of a processor; the highest age of a value (s)."""
 
     share: float
     oldest: float
@@ -49,7 +49,7 @@ class _Turn:
 
 @dataclass(slots=True)
 class Watched:
-    """A broker, how many queues it has, who may watch it, and its memory (bytes) at the end of each turn."""
+    """A broker, its number of queues, its watchers, and its memory (bytes) at the end of each turn."""
 
     broker: PrivateBroker
     queues: int
@@ -57,12 +57,12 @@ class Watched:
     memory_with: dict[str, float] = field(default_factory=dict)
 
     def processor_time(self) -> float:
-        """Seconds that its node has used so far."""
+        """Return the seconds of processor time that its node has used so far."""
         times = self._node().cpu_times()
         return float(times.user + times.system)
 
     def memory(self) -> float:
-        """Octets of its node."""
+        """Return the octets of memory of its node."""
         return float(self._node().memory_info().rss)
 
     def _node(self) -> psutil.Process:
@@ -73,13 +73,13 @@ class Watched:
 
 
 class RabbitMqBenchmark:
-    """See the package."""
+    """The benchmark of watching RabbitMQ; see the package."""
 
     name = "rabbitmq"
     title = "RabbitMQ: what watching costs the broker"
 
     def measure(self, run: Run) -> None:
-        """As `tests.bench.run.Benchmark` has it."""
+        """Measure, as `tests.bench.run.Benchmark` requires."""
         with ExitStack() as stack:
             release = _release(run)
             counts = (0, run.count(5_000, 10), *(() if run.quick else (20_000,)))
@@ -88,7 +88,7 @@ class RabbitMqBenchmark:
 
 
 def _release(run: Run) -> str:
-    """The Debian release whose RabbitMQ counts by queue, else what is installed."""
+    """Return the Debian release whose RabbitMQ counts by queue, or "" for the installed one."""
     debian = debian_release(RELEASE)
     if not debian:
         return ""
@@ -141,7 +141,7 @@ async def _measure(run: Run, brokers: list[Watched]) -> None:
 
 
 async def _first_reading(run: Run, watched: Watched, side: str) -> None:
-    """Let one of our sides begin, and go on until what is read again soon after the first time was."""
+    """Let one of our sides begin, and continue until soon after the first reading."""
     watcher = watched.sides[side]
     if not isinstance(watcher, Source):
         raise TypeError(f"{side} reads nothing first")
@@ -161,7 +161,7 @@ def _record(run: Run, watched: Watched, side: str, turn: _Turn) -> None:
 
 
 async def _turn(watched: Watched, side: str, seconds: float) -> _Turn:
-    """Let a side watch until it has read everything once, and then for so long."""
+    """Let a side watch until it has read everything once, and then for this many seconds."""
     watcher = watched.sides[side]
     watching = asyncio.create_task(watcher.watch())
     settling = asyncio.create_task(watcher.settled())
@@ -183,7 +183,7 @@ async def _turn(watched: Watched, side: str, seconds: float) -> _Turn:
 async def _measured(
     watched: Watched, watcher: Watcher, watching: asyncio.Task[None], seconds: float
 ) -> _Turn:
-    """What the broker uses meanwhile, and how old the oldest value gets."""
+    """Return the broker's processor share in this time, and the highest age of a value."""
     began, used, oldest = time.monotonic(), watched.processor_time(), 0.0
     while (left := began + seconds - time.monotonic()) > 0:
         done, _ = await asyncio.wait({watching}, timeout=min(left, _LOOKS_SECONDS))
@@ -196,7 +196,7 @@ async def _measured(
 
 
 async def _declare(watched: Watched) -> None:
-    """Declare the broker's queues, and have a message in each."""
+    """Declare the broker's queues, and publish a message to each."""
     async with await aio_pika.connect(watched.broker.amqp_url()) as client:
         channels = [await client.channel(publisher_confirms=False) for _ in range(_CHANNELS)]
 

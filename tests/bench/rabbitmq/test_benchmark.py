@@ -1,4 +1,4 @@
-"""The whole way with small counts: every row is there; what anything costs matters elsewhere."""
+"""The whole benchmark with small counts: every row is present; no cost is asserted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sides of the benchmark: each watches one broker for as long as it is let."""
+"""The sides of the benchmark: each watches one broker until it is cancelled."""
 
 from __future__ import annotations
 
@@ -21,35 +21,35 @@ from gateway.sources.rabbitmq.source import RabbitMqSource
 from gateway.sources.rabbitmq.source_config import RabbitMqSourceConfig, StatisticsConfig
 
 _SCRAPE_SECONDS: Final = 15.0
-"""Prometheus' usual interval in RabbitMQ's own examples."""
+"""The usual interval of Prometheus in RabbitMQ's own examples."""
 _PAGE_SECONDS: Final = 5.0
-"""The management page's own interval."""
+"""The interval of the management page."""
 _PAGE: Final = (
     "overview",
     "queues?page=1&page_size=100&name=&use_regex=false&pagination=true",
     "vhosts",
     "nodes",
 )
-"""What the page with the list of queues asks for each time."""
+"""The requests that the page with the list of queues sends each time."""
 
 
 class Watcher(Protocol):
-    """Watches a broker."""
+    """A watcher of a broker."""
 
     async def watch(self) -> None:
-        """Until it is cancelled; goes on where it was when called again."""
+        """Watch until cancelled; continue when called again."""
         ...
 
     async def settled(self) -> None:
-        """Wait until it has read everything once; it has to `watch` meanwhile."""
+        """Wait until it has read everything once; `watch` must run in that time."""
         ...
 
 
 class Unwatched:
-    """Leaves the broker alone."""
+    """A watcher that leaves the broker alone."""
 
     async def settled(self) -> None:
-        """At once."""
+        """Return at once."""
 
     async def watch(self) -> None:
         """Wait."""
@@ -57,11 +57,11 @@ class Unwatched:
 
 
 class Polling:
-    """Asks for the same every some seconds, as a program that keeps nothing.
+    """A watcher that repeats its requests at an interval, as a program without state does.
 
     Args:
-        urls: what it asks for.
-        seconds: between the beginnings of two times.
+        urls: the URLs that it requests.
+        seconds: the interval between the beginnings of two rounds.
         login: user and password; ``None`` to send none.
     """
 
@@ -71,7 +71,7 @@ class Polling:
         self._login = login
 
     async def settled(self) -> None:
-        """At once."""
+        """Return at once."""
 
     async def watch(self) -> None:
         """Ask until cancelled."""
@@ -91,19 +91,19 @@ class Polling:
 
 
 class TurnClock:
-    """A clock that stands while it is not a side's turn: what is due meanwhile does not heap up."""
+    """A clock that stands while it is not a side's turn, so that no due work accumulates."""
 
     def __init__(self) -> None:
         self._behind = 0
         self._stopped_at = time.time_ns()
 
     def now(self) -> int:
-        """Nanoseconds since 1970-01-01 UTC, less those of all pauses."""
+        """Return the nanoseconds since 1970-01-01 UTC, less those of all pauses."""
         return (self._stopped_at or time.time_ns()) - self._behind
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
-        """Let it go on for as long as the context lasts."""
+        """Run the clock for as long as the context lasts."""
         self._behind += time.time_ns() - self._stopped_at
         self._stopped_at = 0
         try:
@@ -113,15 +113,15 @@ class TurnClock:
 
 
 class Source:
-    """The gateway's source, without what comes behind it.
+    """The gateway's source, without the later stages.
 
     Args:
-        broker: that it reads.
-        queues: how many queues the broker has.
+        broker: the broker that it reads.
+        queues: the number of queues of the broker.
         metrics: whether it may read Prometheus' metrics.
 
     Attributes:
-        milestones: seconds from the first request until something was so, by what it is.
+        milestones: seconds from the first request to each milestone, by its name.
     """
 
     def __init__(self, broker: PrivateBroker, queues: int, *, metrics: bool) -> None:
@@ -148,17 +148,17 @@ class Source:
                 await runner.run()
 
     async def settled(self) -> None:
-        """Wait until everything was read once, and the metrics too."""
+        """Wait until everything was read once, including the metrics."""
         await self._settled.wait()
 
     def ages(self) -> tuple[float, float]:
-        """How old the values of queues are: seconds, the median and the most; 0 where there are none."""
+        """Return the median and highest age of the values of queues in seconds; 0 if there are none."""
         now = self._clock.now()
         ages = [(now - known.sampled) / 1e9 for known in self._source.known("queue")] or [0.0]
         return statistics.median(ages), max(ages)
 
     def _performed(self, _effects: Iterable[Effect]) -> None:
-        """Unwatched is behind the source; how far it is, is noted."""
+        """Ignore the effects, and note the milestones that the source has reached."""
         if self._settled.is_set():
             return
         known = sum(1 for _ in self._source.known("queue"))
@@ -170,7 +170,7 @@ class Source:
             self._settled.set()
 
     def _has_metrics(self) -> bool:
-        """Whether metrics were read, where they may be."""
+        """Return whether metrics were read, or need not be."""
         metrics = self._source.statistics
         return not self._metrics or metrics is None or bool(metrics.trouble) or metrics.applied > 0
 
@@ -180,13 +180,13 @@ class Source:
 
 
 def scrape(broker: PrivateBroker) -> Polling:
-    """Prometheus, which scrapes the metrics of every object."""
+    """Return a watcher like Prometheus, which scrapes the metrics of every object."""
     url = f"http://127.0.0.1:{broker.ports.prometheus}/metrics/per-object"
     return Polling([url], _SCRAPE_SECONDS)
 
 
 def management_page(broker: PrivateBroker) -> Polling:
-    """A browser that shows the list of queues, which its user does not touch."""
+    """Return a watcher like a browser that shows the list of queues, without input by its user."""
     login = broker.administrator
     urls = (f"{broker.management_url}/api/{path}" for path in _PAGE)
     return Polling(urls, _PAGE_SECONDS, (login.name, login.password))

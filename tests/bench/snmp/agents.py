@@ -41,25 +41,25 @@ class Agent:
     process: int
 
     def processor_seconds(self) -> float:
-        """Processor time of all its threads so far, to the nanosecond."""
+        """Return the processor time of all its threads so far, to the nanosecond."""
         return time.clock_gettime((~self.process << 3) | _CPU_CLOCK)
 
     def resident_megabytes(self) -> float:
-        """What it has in memory."""
+        """Return its resident memory in megabytes."""
         return float(psutil.Process(self.process).memory_info().rss) / 1e6
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Sends requests to an agent: ``program`` is `native/load.c`, compiled."""
+    """A sender of requests to an agent: ``program`` is `native/load.c`, compiled."""
 
     program: Path
 
     def processor_seconds(self, agent: Agent, requests: Path, window: int, count: int) -> float:
-        """What it costs ``agent`` to answer ``count`` requests of a file, ``window`` at a time.
+        """Return the processor time of ``agent`` for ``count`` requests of a file, ``window`` at a time.
 
         Raises:
-            subprocess.CalledProcessError: it left one without an answer.
+            subprocess.CalledProcessError: a request had no answer.
         """
         words = (self.program, str(agent.port), str(window), str(count), requests)
         before = agent.processor_seconds()
@@ -71,7 +71,7 @@ def compile_native(folder: Path) -> None:
     """Compile the programs in C into ``folder``.
 
     Raises:
-        subprocess.CalledProcessError: that fails; the compiler has said why.
+        subprocess.CalledProcessError: the compiler failed, and has printed its errors.
     """
     options = ["-O2", "-Wall", "-Wextra", "-Werror"]
     _compile(*options, "-o", folder / "load", _NATIVE / "load.c")
@@ -90,7 +90,7 @@ def compile_native(folder: Path) -> None:
 
 @contextlib.contextmanager
 def our_agent(folder: Path, rows: int) -> Iterator[tuple[Agent, Oid]]:
-    """The process ``snmp`` as it is deployed, filled through the feed; and the OID of the table's entry."""
+    """Provide the process ``snmp`` as deployed, filled through the feed; and the OID of the table's entry."""
     folder.mkdir()
     site = new_site(folder)
     community = site.secret(COMMUNITY.decode())
@@ -113,7 +113,7 @@ def our_agent(folder: Path, rows: int) -> Iterator[tuple[Agent, Oid]]:
 
 @contextlib.contextmanager
 def net_snmp_agent(program: Path, folder: Path, entry: Oid, data: Path, rows: int) -> Iterator[Agent]:
-    """net-snmp's agent library with its own container table, and its own access control."""
+    """Provide net-snmp's agent library with its own container table, and its own access control."""
     folder.mkdir()
     (folder / "cert_indexes").mkdir()
     (folder / "container_agent.conf").write_text(f"rocommunity {COMMUNITY.decode()}\n")
@@ -127,7 +127,7 @@ def net_snmp_agent(program: Path, folder: Path, entry: Oid, data: Path, rows: in
 
 @contextlib.contextmanager
 def pysnmp_agent(folder: Path, entry: Oid, data: Path, rows: int) -> Iterator[Agent]:
-    """The engine and the command responders of pysnmp over a sorted list of rows."""
+    """Provide the engine and the command responders of pysnmp over a sorted list of rows."""
     folder.mkdir()
     command = (sys.executable, "-m", "tests.bench.snmp.pysnmp_responder")
     with _started("pysnmp", command, (dotted(entry), str(data)), folder / "log") as agent:
@@ -137,7 +137,7 @@ def pysnmp_agent(folder: Path, entry: Oid, data: Path, rows: int) -> Iterator[Ag
 
 @contextlib.contextmanager
 def udp_echo(folder: Path) -> Iterator[Agent]:
-    """A blocking socket that sends everything back."""
+    """Provide a blocking socket that sends everything back."""
     folder.mkdir()
     command = (sys.executable, "-m", "tests.bench.snmp.udp_echo")
     with _started("udp-echo", command, (), folder / "log") as agent:
@@ -173,7 +173,7 @@ def _started(
 
 
 def answers_with(port: int, after: Oid, name: Oid, community: bytes = COMMUNITY) -> bool:
-    """Whether the agent on this port of the loopback says that ``name`` is next after ``after``."""
+    """Return whether the agent on this port of the loopback answers ``name`` as next after ``after``."""
     question = request(GET_NEXT, [after], community=community)
     answer = _answer(port, question)
     # While the port is free, the client may be given it, and receive its own requests.
@@ -181,7 +181,7 @@ def answers_with(port: int, after: Oid, name: Oid, community: bytes = COMMUNITY)
 
 
 def _wait_for_last_row(port: int, entry: Oid, rows: int) -> None:
-    """Until the last cell of all is the answer."""
+    """Wait until the last cell of all is the answer."""
     column = (*entry, COLUMNS[-1])
     last = (*column, *index(rows))
     wait_until(lambda: answers_with(port, (*column, *index(rows - 1)), last), "the last row")

@@ -1,4 +1,4 @@
-"""``BENCH=snmp``: what a request costs each agent, in processor time."""
+"""``BENCH=snmp``: the cost of a request for each agent, in processor time."""
 
 from __future__ import annotations
 
@@ -29,28 +29,28 @@ from tests.snmp.net_snmp import exchange
 _ROWS: Final = 100_000
 _QUICK_ROWS: Final = 500
 _FEW_OBJECTS: Final = 25
-"""Of a small gateway, most of whose memory is that of its programs."""
+"""The objects of a small gateway, most of whose memory is that of its programs."""
 _TURNS: Final = 5
 _TURN: Final = {GET_ONE: 8_000, NEXT_ONE: 8_000, BULK_25: 5_000, BULK_12_4: 3_000, WALK: 2_000}
-"""Requests in one turn of an agent."""
+"""The number of requests in one turn of an agent."""
 
 _SLOW: Final = 50
-"""How many times fewer requests pysnmp gets."""
+"""The factor by which pysnmp receives fewer requests."""
 
 _WHOLE_SECONDS: Final = 150.0
 _SAMPLE: Final = 200
-"""So many answers of each case are compared."""
+"""The number of answers of each case that are compared."""
 
 
 @dataclass(frozen=True, slots=True)
 class SnmpBenchmark:
-    """Reads of a table of 100,000 rows beside net-snmp, pysnmp and an echo."""
+    """The benchmark of SNMP: reads of a table of 100,000 rows beside net-snmp, pysnmp and an echo."""
 
     name: str = "snmp"
     title: str = "SNMP: processor time of requests"
 
     def measure(self, run: Run) -> None:
-        """As `tests.bench.run.Benchmark` has it."""
+        """Measure, as `tests.bench.run.Benchmark` requires."""
         rows = run.count(_ROWS, _QUICK_ROWS)
         compile_native(run.folder)
         load = Load(run.folder / "load")
@@ -72,10 +72,10 @@ class SnmpBenchmark:
 
 
 def compare(agents: Sequence[Agent], questions: Sequence[Questions]) -> None:
-    """Ask all agents a sample of all questions; their answers must say the same.
+    """Assert that all agents give the same answers to a sample of all questions.
 
     Raises:
-        AssertionError: they do not.
+        AssertionError: the answers differ.
     """
     agents = [agent for agent in agents if agent.side != "udp-echo"]
     for each in questions:
@@ -86,7 +86,7 @@ def compare(agents: Sequence[Agent], questions: Sequence[Questions]) -> None:
 
 
 def _measure(run: Run, load: Load, agents: Sequence[Agent], questions: Questions, file: Path) -> None:
-    """One round of a case: in several short turns of each agent, so that all meet the same disturbances."""
+    """Measure one round of a case in short turns of each agent, so that all meet the same disturbances."""
     case = questions.case
     seconds = dict.fromkeys(agents, 0.0)
     counts = {
@@ -102,7 +102,7 @@ def _measure(run: Run, load: Load, agents: Sequence[Agent], questions: Questions
 
 @contextlib.contextmanager
 def _all_agents(folder: Path, rows: int) -> Iterator[tuple[list[Agent], Oid]]:
-    """Ours first, then its peers; and the OID of the entry that all of them serve."""
+    """Provide our agent first, then its peers; and the OID of the entry that all of them serve."""
     data = folder / "rows"
     pack(rows, data)
     with contextlib.ExitStack() as stack:

@@ -27,7 +27,7 @@ _TYPES = (
 
 
 class _Rows(instrum.AbstractMibInstrumController):  # type: ignore[misc]  # pysnmp has no types
-    """Reads of one table: a look-up, or a bisection of the rows' numbers."""
+    """The rows of one table: reads are look-ups, or a bisection of the rows' numbers."""
 
     def __init__(self, entry: Oid, rows: dict[int, tuple[bytes | int, ...]]) -> None:
         self._entry = entry

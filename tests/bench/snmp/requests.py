@@ -1,4 +1,4 @@
-"""What every agent is asked: cases of requests, made beforehand and packed for `native/load.c`."""
+"""The requests to every agent, by case: made beforehand and packed for `native/load.c`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WALK: Final = Case("walk100k", "ms of CPU per walk", Reading.COST)
 _LONGEST: Final = 25
 _WALK_REPETITIONS: Final = 50
 _DIFFERENT: Final = 10_000
-"""Different requests of a case: more than any cache of names would keep."""
+"""The number of different requests of a case: more than any cache of names would keep."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +33,9 @@ class Questions:
     """The requests of one case.
 
     Attributes:
-        case: what they measure.
-        requests: as they travel.
-        window: how many wait for an answer at a time.
+        case: the case that they measure.
+        requests: their octets.
+        window: the number that wait for an answer at a time.
     """
 
     case: Case
@@ -43,15 +43,15 @@ class Questions:
     window: int
 
     def write(self, path: Path) -> None:
-        """Pack them, each after its length."""
+        """Write the requests, each after its length."""
         packed = (struct.pack("=H", len(octets)) + octets for octets in self.requests)
         path.write_bytes(b"".join(packed))
 
 
 def all_questions(entry: Oid, rows: int) -> list[Questions]:
-    """Single reads and bulks at random places, from many managers; and one manager's walk of a column.
+    """Return single reads and bulks at random places, from many managers; and one manager's walk of a column.
 
-    No answer reaches beyond the rows: what else an agent serves differs.
+    No answer reaches beyond the rows, as agents differ in their other objects.
     """
     chance = random.Random(1)  # noqa: S311  repeatable
     places = [(chance.choice(COLUMNS), chance.randint(1, rows - _LONGEST)) for _ in range(_DIFFERENT)]
@@ -68,14 +68,14 @@ def all_questions(entry: Oid, rows: int) -> list[Questions]:
 
 
 def _walk(entry: Oid, rows: int) -> list[bytes]:
-    """A walk of the first counter: each request begins where the answer to the one before ended."""
+    """Return a walk of the first counter: each request begins at the end of the answer before."""
     column = (*entry, COLUMNS[2])
     names = [column, *((*column, *index(row)) for row in range(_WALK_REPETITIONS, rows, _WALK_REPETITIONS))]
     return _numbered(GET_BULK, [[name] for name in names], _WALK_REPETITIONS)
 
 
 def _numbered(pdu_type: int, names: Sequence[Sequence[Oid]], repetitions: int = 0) -> list[bytes]:
-    """Requests with ids as managers have them: random ones of 31 bits."""
+    """Return requests with ids as managers have them: random ones of 31 bits."""
     chance = random.Random(2)  # noqa: S311  repeatable
     return [
         request(pdu_type, each, request_id=chance.randrange(1 << 24, 1 << 31), second=repetitions)

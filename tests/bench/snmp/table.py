@@ -1,4 +1,4 @@
-"""The table that everybody serves: 100,000 rows of 12 columns, as feed records, as octets, as values."""
+"""The table that all agents serve: 100,000 rows of 12 columns, as feed records, as octets, as values."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SOURCE: Final = 1
 NUMBERS: Final = tuple(f"count{number}" for number in range(6)) + tuple(
     f"depth{number}" for number in range(4)
 )
-"""What the columns after name and flag are called: six counters of 64 bits, four gauges of 32."""
+"""The names of the columns after name and flag: six counters of 64 bits, four gauges of 32."""
 
 COLUMNS: Final = range(FIRST_ELEMENT_COLUMN, FIRST_ELEMENT_COLUMN + 2 + len(NUMBERS))
 
@@ -39,18 +39,18 @@ SCHEMA: Final = ClassSchema(
 
 _PACKED: Final = struct.Struct("=Q16s11Q")
 TIME: Final = 1_800_000_000 * 10**9
-"""When all of it was created and read."""
+"""The time at which all objects were created and read."""
 
 
 def cells(row: int) -> tuple[str | bool | int, ...]:
-    """The values of a row, by column. Counters are long, as those of a broker that has run for months."""
+    """Return the values of a row, by column. Counters are long, as of a broker that has run for months."""
     counters = (row * 1_000_003 * (number + 1) % (1 << 40) for number in range(6))
     gauges = (row * 101 * (number + 1) % 100_000 for number in range(4))
     return (f"queue-{row:06d}", row % 2 == 0, *counters, *gauges)
 
 
 def records(rows: int) -> Iterator[Record]:
-    """A source with one agent and all rows, as a core tells of them."""
+    """Yield a source with one agent and all rows, as records of a core."""
     yield SourceRecord(SOURCE, "bench", "qmf", SourceState.SYNCHRONISED, "", TIME, TIME)
     yield AgentRecord(SOURCE, "1.0", fresh=True, since=TIME, confirmed=TIME)
     yield ClassRecord(1, SCHEMA, "name", "")
@@ -85,7 +85,7 @@ def pack(rows: int, path: Path) -> None:
 
 
 def unpack(path: Path) -> dict[int, tuple[bytes | int, ...]]:
-    """The values of packed rows by column, by row."""
+    """Return the values of packed rows by column, by row."""
     return {
         number: (name.rstrip(b"\0"), *numbers)
         for number, name, *numbers in _PACKED.iter_unpack(path.read_bytes())
@@ -93,5 +93,5 @@ def unpack(path: Path) -> dict[int, tuple[bytes | int, ...]]:
 
 
 def index(row: int) -> Oid:
-    """The index of a row."""
+    """Return the index of a row."""
     return (SOURCE, row)

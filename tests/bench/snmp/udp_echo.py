@@ -1,4 +1,4 @@
-"""``python -m tests.bench.snmp.udp_echo PORT``: sends each datagram back. What no Python agent can beat."""
+"""``python -m tests.bench.snmp.udp_echo PORT``: send each datagram back, the limit of a Python agent."""
 
 from __future__ import annotations
 

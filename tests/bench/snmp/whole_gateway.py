@@ -1,4 +1,4 @@
-"""The whole gateway with a crowd of objects: how long until it shows them all, and what it has in memory."""
+"""The whole gateway with many objects: the time until all are shown, and its memory."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ from tests.components.waiting import wait_until
 
 _DEADLINE: Final = 180.0
 _MANY: Final = 10_000
-"""Objects from which on what the core does for each of them is most of what it does."""
+"""The number of objects from which on the work of the core is mostly per object."""
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a process has used until now.
+    """The resources that a process has used until now.
 
     Attributes:
         resident: bytes in memory.
-        proportional: the same with shared pages divided by how many processes share them (PSS).
+        proportional: the same with shared pages divided by the number of processes that share them (PSS).
         processor: seconds of processor time.
     """
 
@@ -66,7 +66,7 @@ class Start:
 
 
 def measure(run: Run, objects: int) -> None:
-    """Start it with nothing known and, if there is time, again with all numbers given; leave figures."""
+    """Start the gateway without state and, if there is time, again with all numbers given; add figures."""
     folder = run.folder / f"whole-{objects}"
     folder.mkdir()
     asyncio.run(_measure(run, folder, objects))
@@ -149,7 +149,7 @@ def _is_there(client: Load, name: str) -> bool:
 
 
 def _shows_last(site: Site, community: bytes, objects: int) -> bool:
-    """Whether SNMP shows the last row of as many as there are objects."""
+    """Return whether SNMP shows the last row of this many objects."""
     path = site.state.path / "provisional.oids.yaml"
     if not path.exists():
         return False

@@ -1,5 +1,5 @@
-"""Spark's batches over a lake beside the same questions in SQL to DuckDB, over the same files.
+"""Spark's batches over a lake beside the same queries in SQL to DuckDB, over the same files.
 
-Spark runs in a process of its own (`tests.bench.spark.program`), DuckDB in the benchmark's. Both write what
-they find as Parquet, and what they wrote is compared.
+Spark runs in a process of its own (`tests.bench.spark.program`), DuckDB in the benchmark's. Both write their
+results as Parquet, and these are compared.
 """

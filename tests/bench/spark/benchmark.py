@@ -1,4 +1,4 @@
-"""Silver and gold in batch, the stream, the report: see the package."""
+"""The benchmark of silver and gold in batch, the stream, and the report; see the package."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ CASES: Final = {job: Case(f"{job}-batch", "records/s", Reading.RATE) for job in 
 
 
 class SparkBenchmark:
-    """See the package."""
+    """The benchmark of Spark; see the package."""
 
     name = "spark"
     title = "Spark"
 
     def measure(self, run: Run) -> None:
-        """As `tests.bench.run.Benchmark` has it."""
+        """Measure, as `tests.bench.run.Benchmark` requires."""
         queues, minutes = run.count(1000, 50), run.count(300, 70)
         lake = make_lake(run.folder / "log", queues, minutes)
         size = f"{lake.files} files, {lake.octets / 1e6:.1f} MB"
@@ -42,7 +42,7 @@ class SparkBenchmark:
 
 
 class _Spark:
-    """The program, warm or cold."""
+    """The Spark program in a process of its own."""
 
     def __init__(self, folder: Path, orders: IO[str], answers: IO[str]) -> None:
         self._folder = folder
@@ -50,19 +50,19 @@ class _Spark:
         self._answers = answers
 
     def answer(self) -> float:
-        """Seconds that the last order took."""
+        """Return the seconds that the last order took."""
         line = self._answers.readline()
         assert line, "Spark's process has ended"
         return float(line)
 
     def ask(self, job: str) -> float:
-        """Seconds that it took; what was found is left in the folder."""
+        """Run a job and return the seconds that it took; its results are left in the folder."""
         self._orders.write(f"{job} {self._folder}\n")
         self._orders.flush()
         return self.answer()
 
     def take(self, job: str) -> float:
-        """Seconds that it took; nothing is left of it."""
+        """Run a job and return the seconds that it took; its results are removed."""
         seconds = self.ask(job)
         shutil.rmtree(self._folder, ignore_errors=True)  # a report leaves none
         return seconds
@@ -70,7 +70,7 @@ class _Spark:
 
 @contextmanager
 def _spark(run: Run, lake: Lake) -> Iterator[_Spark]:
-    """The program on a lake; what it complains of is shown where it fails."""
+    """Provide the program on a lake; print its errors if it fails."""
     log = run.folder / "spark.log"
     size = ("--small",) if run.quick else ()
     command = (sys.executable, "-m", "tests.bench.spark.program", str(lake.log), *size)
@@ -96,7 +96,7 @@ def _spark(run: Run, lake: Lake) -> Iterator[_Spark]:
 
 
 def _compare(run: Run, lake: Lake, spark: _Spark) -> None:
-    """Both find the same."""
+    """Assert that Spark and DuckDB find the same."""
     for job in CASES:
         spark.ask(job)
         ours = duckdb_jobs.found(job, run.folder / "found")
@@ -109,7 +109,7 @@ def _compare(run: Run, lake: Lake, spark: _Spark) -> None:
 
 
 def _tell_stream_and_report(run: Run, lake: Lake, spark: _Spark) -> None:
-    """Both warm Spark up for the rounds, too."""
+    """Record the figures of the stream and the report, which also warm Spark up for the rounds."""
     streamed = spark.take("stream")
     run.figure(
         "stream into the eight tables, each record once",

@@ -1,4 +1,4 @@
-"""What `gateway.analytics.silver.samples` and `gateway.analytics.gold.counters_by_hour` find, in SQL."""
+"""The results of `gateway.analytics.silver.samples` and `gateway.analytics.gold.counters_by_hour` in SQL."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ CHECKS: Final = {
     "sum(interval_ns), count(*) FILTER (reset), round(sum(rate))",
     "gold": "count(*), sum(delta), sum(interval_ns), sum(samples), sum(resets), round(sum(peak))",
 }
-"""What is compared of what was found."""
+"""The expressions by which results are compared."""
 
 
 def answer(job: str, log: Path, target: Path) -> float:
-    """Seconds to write what is asked for into a new file, with all processors."""
+    """Return the seconds to write the result of a job into a new file, with all processors."""
     target.parent.mkdir()
     query = JOBS[job].replace("{lake}", str(log / "lake"))
     start = time.perf_counter()
@@ -66,7 +66,7 @@ def answer(job: str, log: Path, target: Path) -> float:
 
 
 def found(job: str, folder: Path) -> tuple[object, ...]:
-    """What is in the Parquet files of a folder."""
+    """Return the values to compare from the Parquet files of a folder."""
     with duckdb.connect() as database:
         row = database.execute(f"SELECT {CHECKS[job]} FROM '{folder}/*.parquet'").fetchone()  # noqa: S608  ours
     assert row is not None

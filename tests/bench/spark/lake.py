@@ -1,4 +1,4 @@
-"""A lake of hours in which queues were at work, made as a gateway makes it: segments, then compaction."""
+"""A lake of hours in which queues were at work, made as by a gateway: segments, then compaction."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _HOUR: Final = len("2026-11-20T14")
 
 @dataclass(frozen=True, slots=True)
 class Lake:
-    """What there is.
+    """A lake and its size.
 
     Attributes:
         log: folder of the log.
-        records: how many.
-        files: likewise.
+        records: the number of records.
+        files: the number of files.
         octets: of all files.
     """
 
@@ -36,7 +36,7 @@ class Lake:
 
 
 def make_lake(log: Path, queues: int, minutes: int) -> Lake:
-    """Each queue's statistics change once a minute; there is a file for each hour."""
+    """Make a lake with a file for each hour, in which each queue's statistics change once a minute."""
     workload = Workload(queues, step=_MINUTE * BATCH_RECORDS // queues)
     told = chain(workload.begin(), workload.updates(minutes))
     next_seq = 1

@@ -1,8 +1,8 @@
-"""Spark, asked on standard input: ``python -m tests.bench.spark.program LOG [--small]``.
+"""Spark, with orders on standard input: ``python -m tests.bench.spark.program LOG [--small]``.
 
 A line ``silver FOLDER``, ``gold FOLDER``, ``stream FOLDER`` or ``report`` is answered by the seconds it took;
-what was found is in FOLDER then, a new one. The first answer, unasked, is how long Spark took to start. With
-``--small`` it is set up for few rows, as in tests; else as for users.
+its results are then in FOLDER, a new one. The first answer, unasked, is the time that Spark took to start.
+With ``--small`` it is set up for few rows, as in tests; else as for users.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from tests.analytics.conftest import SMALL
 from tests.bench.log.workload import BEGIN
 
 Job: TypeAlias = Callable[[SparkSession, str, str], None]
-"""Takes the session, the log's folder, and where to write to."""
+"""A function of the session, the log's folder, and the target folder."""
 
 _BEGIN: Final = dt.datetime.fromtimestamp(BEGIN / 10**9, dt.UTC)
 PERIOD: Final = Period(_BEGIN - dt.timedelta(hours=1), _BEGIN + dt.timedelta(days=1))
-"""All of the lake."""
+"""A period that includes the whole lake."""
 
 
 def main(log: str, settings: SparkSettings) -> None:
-    """Until standard input ends."""
+    """Execute orders until standard input ends."""
     start = time.perf_counter()
     with session(settings) as spark:
         _answer(time.perf_counter() - start)
@@ -48,7 +48,7 @@ def _answer(seconds: float) -> None:
 
 
 def _written(make: Callable[[DataFrame], DataFrame]) -> Job:
-    """What is made of all records of the lake, as Parquet."""
+    """Return a job that writes the result for all records of the lake as Parquet."""
 
     def job(spark: SparkSession, log: str, target: str) -> None:
         with bronze.bronze(spark, log, PERIOD) as found:

@@ -1,1 +1,1 @@
-"""AMI: lines to instructions and back."""
+"""Tests of AMI: the codec between lines and instructions, and the relay session."""

@@ -1,4 +1,4 @@
-"""An application that has defined commands, and the methods that they became."""
+"""Helpers for tests of commands: an application that has defined commands, and the resulting methods."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ALONE = 'C|I="stop"|N="Stop"|M="0"'
 
 
 def command(form: object, rest: str = "") -> str:
-    """A definition of the command ``halt``."""
+    """Return a definition of the command ``halt``."""
     text = json.dumps(form).replace("\\", "\\\\").replace('"', '\\"')
     return f'C|I="halt"|N="Trading.Halt"|A="{text}"{rest}'
 
@@ -25,7 +25,7 @@ def why(**more: object) -> dict[str, object]:
 
 
 def ready(*lines: str, config: RelayConfig | None = None) -> RelayPlay:
-    """An application has logged in and said these lines, and its class has settled."""
+    """Return a play whose application has logged in and sent these lines, and whose class has settled."""
     play = RelayPlay(config)
     play.logs_in()
     play.says(*lines)
@@ -35,6 +35,6 @@ def ready(*lines: str, config: RelayConfig | None = None) -> RelayPlay:
 
 
 def methods(play: RelayPlay) -> dict[str, Method]:
-    """The methods in the version of the application's class that was told last."""
+    """Return the methods in the version of the application's class that was reported last."""
     learned = [step.schema for step in play.left() if isinstance(step, ClassLearned)]
     return {method.name: method for method in learned[-1].methods}

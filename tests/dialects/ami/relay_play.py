@@ -1,7 +1,7 @@
-"""Relay sessions told as plays: lines arrive, and what must leave is told in short words, in order.
+"""Relay sessions as plays: lines arrive, and the expected steps are given as short texts, in order.
 
 A step that leaves is an observation, an answer, or a text: ``1< M|Q=0|S=0`` for a line written to connection
-1, ``1 closed`` for its end, and the name of a note. Wishes to be woken are kept apart, in ``wake_at``.
+1, ``1 closed`` for its end, and the name of a note. Requests to be woken are kept apart, in ``wake_at``.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Step: TypeAlias = Observation | Answer | str
 
 
 class RelayPlay:
-    """A relay session, and what it said; ``known`` was known before the gateway was restarted."""
+    """A relay session and its output; ``known`` are the objects known before the gateway restarted."""
 
     def __init__(self, config: RelayConfig | None = None, known: Iterable[ObjectSeen] = ()) -> None:
         self.session = RelaySession(config or RelayConfig())
@@ -80,7 +80,7 @@ class RelayPlay:
         self.take(self.session.handle(PeerConnected(number, peer), self.now))
 
     def says(self, *lines: str, number: int = 1) -> None:
-        """Whole lines arrive in one piece."""
+        """Pass whole lines to the session in one piece."""
         self.take(
             self.session.handle(
                 BytesReceived(number, "".join(f"{line}\n" for line in lines).encode()), self.now
@@ -91,7 +91,7 @@ class RelayPlay:
         self.take(self.session.handle(BytesReceived(number, octets), self.now))
 
     def logs_in(self, name: str = "pump-7", number: int = 1) -> None:
-        """An application connects and logs in; that is not among what left."""
+        """Connect an application and log it in; discard the resulting steps."""
         self.connects(number)
         self.says(f'L|I="{name}"', number=number)
         self.left()
@@ -112,7 +112,7 @@ class RelayPlay:
         self.take(self.session.handle(ObjectFetch(7, key, agent, native_id, self.now + SECOND), self.now))
 
     def time_passes(self, seconds: float) -> None:
-        """Time passes, and the session is woken whenever it asked to be."""
+        """Advance the clock, and wake the session whenever it asked to be woken."""
         until = self.now + int(seconds * SECOND)
         while 0 < self.wake_at <= until:
             self.now = max(self.now, self.wake_at)
@@ -132,16 +132,16 @@ class RelayPlay:
         return [step for step in self.left() if isinstance(step, str)]
 
     def answers(self) -> list[Answer]:
-        """Return what came of calls since the last time."""
+        """Return the answers to calls since the last time."""
         return [step for step in self.left() if isinstance(step, Answer)]
 
     def told(self, kind: str = "") -> list[str]:
-        """Return what was observed since the last time, in short words; of one type only if it is named."""
+        """Return the observations since the last time as short texts that contain ``kind``."""
         shown = [self.shown(step) for step in self.left() if not isinstance(step, str | Answer)]
         return [one for one in shown if kind in one]
 
     def shown(self, one: Step) -> str:
-        """An observation in short words: ``Tank t1 level=3``, ``-Tank t1`` for an end."""
+        """Return an observation as a short text: ``Tank t1 level=3``, ``-Tank t1`` for an end."""
         match one:
             case ClassLearned(schema):
                 return f"class {schema.key.name}"
@@ -157,7 +157,7 @@ class RelayPlay:
                 return type(one).__name__
 
     def values(self, seen: ObjectSeen) -> dict[str, Value | None]:
-        """What an object tells under the keys that its application chose."""
+        """Return the values of an object by the keys that its application chose."""
         schema = self.schemas[seen.key]
         told: dict[str, Value | None] = {}
         for elements, values in ((schema.properties, seen.properties), (schema.statistics, seen.statistics)):
@@ -171,7 +171,7 @@ class RelayPlay:
         return told
 
     def objects(self, kind: str = "Tank") -> list[ObjectSeen]:
-        """Return what was told of objects of a type since the last time."""
+        """Return the observations of objects of a type since the last time."""
         return [step for step in self.left() if isinstance(step, ObjectSeen) and step.key.name == kind]
 
 
@@ -186,6 +186,6 @@ def _in_words(effect: Write | Close | Note) -> list[str]:
 
 
 def fixed(seen: ObjectSeen) -> Values:
-    """The values of an object that the relay itself knows."""
+    """Return the values of an object that the relay itself provides."""
     assert seen.properties is not None
     return seen.properties[:3]

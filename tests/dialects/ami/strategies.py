@@ -1,4 +1,4 @@
-"""Values and instructions for properties."""
+"""Hypothesis strategies for values and instructions."""
 
 from __future__ import annotations
 

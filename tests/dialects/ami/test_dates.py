@@ -1,4 +1,4 @@
-"""Dates: what Java's own `SimpleDateFormat` made of them, and what is refused here."""
+"""Dates: results recorded from Java's `SimpleDateFormat`, and the texts that are refused here."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gateway.dialects.errors import LocalProtocolError, ProtocolError
 DATA = Path(__file__).parents[2] / "data" / "ami" / "simple-date-format.tsv.xz"
 
 FIRST, LAST = -12_212_553_600_000, 253_402_300_799_999
-"""1583 to 9999, in milliseconds since 1970."""
+"""The first time of 1583 and the last of 9999, in milliseconds since 1970."""
 
 
 @cache
@@ -38,7 +38,7 @@ def _read(text: str, pattern: str, rules: DateRules, leniency: Leniency) -> int 
 
 
 def _refused_on_purpose(text: str, found: int | None) -> bool:
-    """What Java reads and we do not: exponents, ambiguous names of zones, dates that are far away."""
+    """Return whether the text is read by Java only: exponents, ambiguous zone names, dates far away."""
     return "IST" in text or re.search("[0-9]E[0-9]", text) is not None or not FIRST <= (found or 0) <= LAST
 
 

@@ -1,6 +1,6 @@
-"""Lines as applications send them, with what each means: valid and invalid ones, each for one reason.
+"""Lines as applications send them, with the meaning of each: valid and invalid ones, each for one reason.
 
-What only a session can know (logged in or not, which commands are open) is not refused here: those lines are
+Errors that depend on the session (logged in or not, the open commands) are not detected here: those lines are
 good instructions.
 """
 

@@ -1,4 +1,4 @@
-"""Forms of commands: read, written, and as arguments of methods."""
+"""Forms of commands: reading, writing, and conversion to arguments of methods."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever octets arrive, they are instructions or the one error, in time linear to their length."""
+"""Any octets are read as instructions or raise the one error, in time linear in their length."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ _PIECES = st.sampled_from(
 
 
 def _read(octets: bytes) -> list[Received | None]:
-    """Read each line both ways, and write again what can be; return what the lenient way found."""
+    """Read each line in both modes, and write the valid ones again; return the results of lenient reading."""
     found: list[Received | None] = []
     for piece in Lines().feed(octets + b"\n"):
         assert isinstance(piece, bytes)
@@ -129,7 +129,7 @@ def test_every_instruction_may_have_a_number(instruction: Instruction, sequence:
 
 @given(st.lists(_PIECES, max_size=20))
 def test_both_ways_to_read_parameters_agree(pieces: list[bytes]) -> None:
-    """The short way for what most parameters are, and the way for all."""
+    """The fast path for plain parameters and the general path give the same result."""
     octets = b'O|T="Tank"|a=1|b="x"' + b"".join(pieces)
     found = _read(octets)
     with mock.patch.object(parameters, "_read_plain", lambda _, position, *__: position):

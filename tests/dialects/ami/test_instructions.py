@@ -1,4 +1,4 @@
-"""Each instruction in both directions, and what each of them demands."""
+"""Each instruction in both directions, and the requirements of each of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The examples of the interface document, with the slips in them."""
+"""The examples of the interface document, including its errors."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_the_column_of_values(text: bytes, value: AmiValue) -> None:
 
 @pytest.mark.parametrize("text", [b"Null", rb'"{this:\"that\"}J', rb'"{this:\"that\"}"J'])
 def test_its_slips_are_no_values(text: bytes) -> None:
-    """A null in upper case; a JSON value without its closing quote, and with a key that has none."""
+    """A null in upper case, JSON without its closing quote, and a JSON key without quotes are refused."""
     for reading in Reading:
         with pytest.raises(ProtocolError):
             read_line(b"X|value=" + text, reading)

@@ -1,4 +1,4 @@
-"""Octets to lines, in whatever pieces they come."""
+"""Splitting octets into lines, for pieces of any size."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gateway.dialects.errors import ProtocolError
 
 
 def _lines(octets: bytes, longest: int = 100) -> list[bytes | str]:
-    """The lines of ``octets``, an error as its text."""
+    """Return the lines of ``octets``, an error as its text."""
     return [_shown(piece) for piece in Lines(longest).feed(octets)]
 
 

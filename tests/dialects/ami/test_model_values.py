@@ -1,4 +1,4 @@
-"""Values between lines and the model."""
+"""Conversion of values between lines and the model."""
 
 from __future__ import annotations
 

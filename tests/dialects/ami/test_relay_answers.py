@@ -1,4 +1,4 @@
-"""What R and its absence say of a call; nothing can be read again."""
+"""The outcome of a call by R or by its absence; objects cannot be read again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What applications may take of a relay: no more, and what is refused changes nothing."""
+"""The limits of applications at a relay: a line beyond a limit is refused and changes nothing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.dialects.ami.relay_play import RelayPlay
 
 
 def statuses(play: RelayPlay) -> list[str]:
-    """What was answered to each line since the last time: 0 or 1."""
+    """Return the status that answered each line since the last time: 0 or 1."""
     return [line.split("|S=")[1][0] for line in play.lines() if "<" in line]
 
 

@@ -1,4 +1,4 @@
-"""Calls of commands: E goes out to who is there, with what was asked."""
+"""Calls of commands: E is sent to the connected application, with the arguments of the call."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_what_is_typed_unseen_is_sent_and_not_logged() -> None:
 
 
 def called_with_a_pin() -> RelayPlay:
-    """A session that is logged, whose command was called with two things typed unseen: 1234 and no."""
+    """Return a logged session whose command was called with two secret inputs: 1234 and no."""
     inputs = [
         {"var": "pin", "type": "password"},
         {"var": "secret"},

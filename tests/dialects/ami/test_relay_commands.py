@@ -1,4 +1,4 @@
-"""Commands of applications as methods: what C defines, and what becomes of it."""
+"""Commands of applications as methods: their definition by C, and their changes."""
 
 from __future__ import annotations
 

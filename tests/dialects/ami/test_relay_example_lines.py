@@ -1,4 +1,4 @@
-"""The example lines, said to a relay: each one is taken or refused, and the connection goes on."""
+"""The example lines as input of a relay: each one is accepted or refused, and the connection stays open."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from tests.dialects.ami.relay_play import RelayPlay
 from tests.dialects.ami.test_example_lines import INVALID, VALID
 
 REFUSED_HERE = {6, 7, 37}
-"""The second login, what stands before a login, an answer to nobody: good lines at a bad time."""
+"""The second login, a line before a login, an unrequested answer: valid lines that the session refuses."""
 
 
 def said(number: int, line: bytes, instruction: Instruction | None) -> list[str]:
-    """What a relay answers to a line."""
+    """Return the lines with which a relay answers a line."""
     play = RelayPlay()
     if isinstance(instruction, Login) or number == 7:
         play.connects()

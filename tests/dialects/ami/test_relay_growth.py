@@ -1,4 +1,4 @@
-"""Classes of a relay grow with the keys that are told, and widen with their values."""
+"""Classes of a relay grow with the keys that are received, and widen with their values."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.dialects.ami.relay_play import RelayPlay
 
 @pytest.fixture
 def play() -> RelayPlay:
-    """An application has logged in and told a tank."""
+    """Return a play whose application has logged in and reported a tank."""
     play = RelayPlay()
     play.logs_in()
     play.says('O|T="Tank"|I="t1"|level=3')
@@ -25,7 +25,7 @@ def play() -> RelayPlay:
 
 
 def element_type(play: RelayPlay, key: str) -> ValueType:
-    """The type that a key of tanks has in the version of the class that was told last."""
+    """Return the type of a key of tanks in the version of the class that was reported last."""
     schema = [one for one in play.schemas.values() if one.key.name == "Tank"][-1]
     return next(element.type for element in schema.elements if element.label == key)
 
@@ -215,12 +215,12 @@ def test_a_time_before_all_calendars_is_its_number() -> None:
 
 
 def play_with_versions(number: int) -> RelayPlay:
-    """A play with ``pump-7``, which changes classes until it is refused; three are the relay's own."""
+    """Return a play that is limited to ``number`` versions of classes; three are the relay's own."""
     return RelayPlay(RelayConfig(limits=RelayLimits(versions=number)))
 
 
 def greedy(play: RelayPlay, number: int = 1, most: int = 100) -> int:
-    """Tell a new key each minute on a connection until that is refused; returns how often it was not."""
+    """Report a new key each minute on a connection until one is refused; return the number accepted."""
     for key in range(most):
         play.left()
         play.says(f'O|T="Tank{number}"|I="t1"|key{number}_{key}=1', number=number)
@@ -294,13 +294,13 @@ def test_commands_that_change_all_the_time_leave_room_for_keys() -> None:
 
 
 def offered(play: RelayPlay) -> list[str]:
-    """The ids of the commands that ``pump-7`` was shown with when it was told last."""
+    """Return the names of the commands in the class of ``pump-7`` as reported last."""
     told = [step for step in play.left() if isinstance(step, ObjectSeen) and step.native_id == "pump-7"]
     return [method.name for method in play.schemas[told[-1].key].methods]
 
 
 def two_commands_and_no_change_left() -> RelayPlay:
-    """A play with ``pump-7``; a command that is withdrawn at once takes nothing."""
+    """Return a play with ``pump-7``; a command that is withdrawn at once consumes no version."""
     play = play_with_versions(8)
     play.logs_in()
     for commands in (['C|I="a"|N="A"'], ['C|I="c"|N="C"', 'C|I="c"|N="C"|L=0'], ['C|I="b"|N="B"']):

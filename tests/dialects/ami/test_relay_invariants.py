@@ -1,4 +1,4 @@
-"""Any lines of any applications: what holds whatever they say."""
+"""Invariants of a relay that hold for any lines of any applications."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ _STEPS = st.one_of(
 
 
 class Mirror:
-    """What somebody knows who applies all observations, and demands that they make sense."""
+    """A model that applies all observations and asserts that they are consistent."""
 
     def __init__(self) -> None:
         self.classes: dict[ClassKey, ClassSchema] = {}

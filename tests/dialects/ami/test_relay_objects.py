@@ -15,7 +15,7 @@ from tests.dialects.ami.relay_play import START, RelayPlay, fixed
 
 @pytest.fixture
 def play() -> RelayPlay:
-    """An application has logged in."""
+    """Return a play whose application has logged in."""
     play = RelayPlay()
     play.logs_in()
     return play

@@ -1,4 +1,4 @@
-"""What a relay tells of objects, held against the plainest account of what was said."""
+"""Objects observed by a relay, compared with a plain model of the received lines."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _STEPS = st.tuples(st.sampled_from(["one", "two"]), _UPDATES | _DELETES, st.samp
 
 
 class Account:
-    """Who said what of which object, and until when that holds."""
+    """The values of each object by application, with their expiry."""
 
     def __init__(self) -> None:
         self.values: dict[tuple[str, str, str], dict[str, AmiValue]] = {}
@@ -59,7 +59,7 @@ class Account:
                 del self.values[key], self.expires[key]
 
     def told(self) -> dict[tuple[str, str, str], dict[str, Value]]:
-        """All objects, as they should be told."""
+        """Return all objects with the values that a relay should report."""
         return {
             key: {
                 column: _as_type(value, type_of(self.sorts[key[1], column]))

@@ -1,4 +1,4 @@
-"""What a relay knew before it was restarted: shown again, as nobody's word yet."""
+"""Objects known before a restart are shown again, but not yet as confirmed by an application."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TANKS = (
 
 
 def before(*lines: str) -> tuple[list[ObjectSeen], tuple[ClassSchema, ...]]:
-    """What an application told a relay of before, as the event log has it: objects, and their classes."""
+    """Return the objects and classes of a former relay, as the event log has them, after these lines."""
     play = RelayPlay()
     play.connects()
     play.says('L|I="pump-7"|O="UNIX"|PL="com.example.Plugin"|rpm=900', *lines)
@@ -36,7 +36,7 @@ def before(*lines: str) -> tuple[list[ObjectSeen], tuple[ClassSchema, ...]]:
 
 
 def after(*lines: str, limits: RelayLimits | None = None) -> RelayPlay:
-    """The relay that is started after it."""
+    """Return a play of the relay that is started after the restart."""
     known, schemas = before(*lines)
     return RelayPlay(RelayConfig(schemas=schemas, limits=limits or RelayLimits()), known)
 
@@ -125,7 +125,7 @@ def test_they_expire_as_before() -> None:
 
 
 def objects_and_notes(play: RelayPlay) -> list[Step]:
-    """What was told of objects before it began, and what was remarked."""
+    """Return the observations of objects, and the notes, from before the relay listened."""
     return [step for step in play.restored if not isinstance(step, ClassLearned)]
 
 

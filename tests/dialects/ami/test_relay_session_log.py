@@ -1,4 +1,4 @@
-"""The log of a session, where its application wants one: without secrets."""
+"""The log of a session, if its application requests one, contains no secrets."""
 
 from __future__ import annotations
 

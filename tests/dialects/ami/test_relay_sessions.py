@@ -1,4 +1,4 @@
-"""What a relay does with connections: who may log in, what is answered, how it ends."""
+"""Connections of a relay: permission to log in, answers, and the end of a connection."""
 
 from __future__ import annotations
 

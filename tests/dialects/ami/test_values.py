@@ -1,4 +1,4 @@
-"""Values in both directions."""
+"""Reading and writing of values."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The codec of CML, held against what its documents say and what OpenAMQ was recorded to send."""
+"""Tests of CML, compared with its documents and with recordings of OpenAMQ."""

@@ -1,4 +1,4 @@
-"""What the plays of the console session of CML begin with, and how what they observe is written."""
+"""Helpers for plays of the CML console session: initial states, and the notation of observations."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CONFIG = ConsoleConfig(message_id_prefix="c-", intervals=Intervals({"broker": 5 
 
 
 def native(number: int, run: str = STARTED) -> str:
-    """What the object of a number is called."""
+    """Return the native id of the object of a number."""
     return f"{run}/{number}" if run else str(number)
 
 
@@ -31,24 +31,24 @@ def key(class_name: str) -> ClassKey:
 def seen(
     number: int, class_name: str, *values: Value | None, parent: int | None = 0, run: str = STARTED
 ) -> ObjectSeen:
-    """An object is observed."""
+    """Return the observation of an object."""
     own = values if parent is None else (Reference(native(parent, run)), *values)
     return ObjectSeen(key(class_name), "broker", native(number, run), 0, 0, 0, own)
 
 
 def gone(number: int, class_name: str, now: int, run: str = STARTED) -> ObjectSeen:
-    """The end of an object is observed."""
+    """Return the observation of the end of an object."""
     return ObjectSeen(key(class_name), "broker", native(number, run), 0, 0, now)
 
 
 def the_broker(run: str = STARTED, started: str = STARTED, name: str = "shop") -> ObjectSeen:
-    """The shop's broker is observed."""
+    """Return the observation of the shop's broker."""
     config = Reference(native(1, run))
     return ObjectSeen(key("broker"), "broker", native(0, run), 0, 0, 0, (name, started, config))
 
 
 def synchronised(config: ConsoleConfig = CONFIG, broker: Shop | None = None) -> ConsolePlay:
-    """A console that has walked down the shop's tree."""
+    """Return a console that has walked the shop's tree."""
     play = ConsolePlay(config, broker or shop())
     play.connects()
     play.time_passes(2)
@@ -58,7 +58,7 @@ def synchronised(config: ConsoleConfig = CONFIG, broker: Shop | None = None) -> 
 
 
 def told(steps: list[Step]) -> list[str]:
-    """The numbers of the objects that were observed, ``-`` before those that ended, in order."""
+    """Return the numbers of the objects that were observed, ``-`` before those that ended, in order."""
     return [
         f"{'-' if one.deleted else ''}{one.native_id.rpartition('/')[2]}"
         for one in steps
@@ -67,12 +67,12 @@ def told(steps: list[Step]) -> list[str]:
 
 
 def states(steps: list[Step]) -> list[SourceStateSeen]:
-    """What was told of the source."""
+    """Return the observed states of the source."""
     return [one for one in steps if isinstance(one, SourceStateSeen)]
 
 
 def fetch(play: ConsolePlay, number: int, class_name: str, token: int = 1, seconds: float = 5) -> ObjectFetch:
-    """A wish to read an object again."""
+    """Return a request to read an object again."""
     return ObjectFetch(token, key(class_name), "broker", native(number), play.now + int(seconds * SECOND))
 
 
@@ -84,7 +84,7 @@ def modify(
     seconds: float = 5,
     **values: Value | None,
 ) -> ObjectModify:
-    """A wish to set fields."""
+    """Return a request to set fields."""
     deadline = play.now + int(seconds * SECOND)
     return ObjectModify(token, key(class_name), "broker", native(number), values, deadline)
 
@@ -92,12 +92,12 @@ def modify(
 def call(
     play: ConsolePlay, number: int, class_name: str, method: str, *arguments: Value | None, token: int = 1
 ) -> MethodCall:
-    """A wish to call a method."""
+    """Return a request to call a method."""
     deadline = play.now + 5 * SECOND
     return MethodCall(token, key(class_name), "broker", native(number), method, arguments, deadline)
 
 
 def answer(play: ConsolePlay) -> Answer:
-    """The one answer that left since the last time."""
+    """Return the only answer that left since the last time."""
     (one,) = [step for step in play.left() if isinstance(step, Answer)]
     return one

@@ -1,4 +1,4 @@
-"""A console among a broker that changes and a world that fails, drawn by hypothesis; and who believes it."""
+"""A console, a changing broker and failures, drawn by hypothesis; and an inventory of the observations."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ REPLIES: st.SearchStrategy[Reply] = st.one_of(
 
 @dataclass
 class Inventory:
-    """What somebody believes who goes by the observations."""
+    """An inventory that applies the observations."""
 
     living: dict[str, int] = field(default_factory=dict)
     generation: int = 0
@@ -80,7 +80,7 @@ class Inventory:
 
 
 class Trial:
-    """A console among a broker that changes and a world that fails."""
+    """A console with a changing broker and failures in between."""
 
     def __init__(self, data: st.DataObject, matching: Matching, short_lived: ShortLived) -> None:
         self.data = data
@@ -177,7 +177,7 @@ class Trial:
             self.play.take(self.play.session.handle(LossSuspected("doubt"), self.play.now))
 
     def ends_well(self) -> None:
-        """Everything works again: what is believed is what there is."""
+        """Restore normal operation, and assert that the inventory equals the broker's objects."""
         play = self.play
         if play.session.state is State.DISCONNECTED:
             play.connects()

@@ -1,4 +1,4 @@
-"""Console sessions told as plays: what arrives and what must leave, in order, with a clock that tests move.
+"""Console sessions as plays: steps that arrive and must leave, in order, with a clock that tests move.
 
 A step that leaves is a request, an observation, an answer, or the name of a note. `Shop` is a broker that
 answers by itself where a test is not about that.
@@ -139,7 +139,7 @@ class Shop:
             self.objects[parent][2].append((class_name, number))
 
     def remove(self, number: int) -> None:
-        """End an object and what is in it; its parent lists it no more."""
+        """End an object and the objects in it; remove it from the listing of its parent."""
         class_name, _, children = self.objects.pop(number)
         for _, child in children:
             self.remove(child)
@@ -148,7 +148,7 @@ class Shop:
                 listed.remove((class_name, number))
 
     def reply(self, request: Request) -> Reply:
-        """What it answers to a request: ok to all that would change something, as OpenAMQ does."""
+        """Return the reply to a request: ok to every request for a change, as OpenAMQ does."""
         if not isinstance(request, InspectRequest | ModifyRequest | MethodRequest):
             return self.schema
         assert isinstance(request.object_id, int)
@@ -165,7 +165,7 @@ class Shop:
 
 
 def shop() -> Shop:
-    """A broker with settings, one queue with a binding, and one connection."""
+    """Return a broker with settings, one queue with a binding, and one connection."""
     stocked = Shop()
     stocked.put(0, "broker", name="shop", started=STARTED)
     stocked.put(1, "config", 0, name="shop.cfg", port="5672")
@@ -176,11 +176,11 @@ def shop() -> Shop:
 
 
 class ConsolePlay:
-    """A console session, its clock, and what waits on the way to its broker.
+    """A console session, its clock, and the messages on the way to its broker.
 
     Attributes:
-        spoils: what the broker answers in place of what is right, by request; ``None`` for nothing.
-        hears: given what is observed.
+        spoils: replies that replace the correct ones, by request; ``None`` for no reply.
+        hears: a function that receives the observations.
     """
 
     def __init__(self, config: ConsoleConfig | None = None, broker: Shop | None = None) -> None:
@@ -195,7 +195,7 @@ class ConsolePlay:
         self._steps: list[Step] = []
 
     def take(self, effects: Sequence[Effect]) -> None:
-        """Keep what the session wants."""
+        """Store the effects of the session."""
         for effect in effects:
             if isinstance(effect, WakeAt):
                 self.wake_at = effect.time
@@ -213,14 +213,14 @@ class ConsolePlay:
 
     @staticmethod
     def read(send: Send) -> Request:
-        """The request that a message carries."""
+        """Return the request in a message."""
         message = read_message(send.body)
         assert isinstance(message, Request)
         return message
 
     @staticmethod
     def written(reply: Reply, spelling: Spelling = Spelling.OPENAMQ) -> bytes:
-        """The body of a reply."""
+        """Return the body of a reply."""
         return write_message(reply, spelling)
 
     def connects(self) -> None:
@@ -233,7 +233,7 @@ class ConsolePlay:
     def answers(
         self, reply: Reply | None = None, *, to: Send | None = None, message_id: str | None = None
     ) -> None:
-        """The broker answers the oldest request, or ``to``; with ``reply``, or what is right."""
+        """Answer the oldest request, or ``to``, with ``reply`` or the correct reply."""
         send = to or self.waiting.popleft()
         if send in self.waiting:
             self.waiting.remove(send)
@@ -245,12 +245,12 @@ class ConsolePlay:
     def arrives(
         self, body: bytes, message_id: str = "", exchange: str = "amq.direct", user: str = ""
     ) -> None:
-        """A message arrives."""
+        """Pass a message to the session."""
         delivery = Delivery(exchange, QUEUE, body, user_id=user, message_id=message_id)
         self.take(self.session.handle(delivery, self.now))
 
     def answers_all(self) -> None:
-        """The broker answers all that waits, and what is asked then."""
+        """Answer all waiting requests, and those that result from the answers."""
         while self.waiting:
             request = self.read(self.waiting[0])
             if request not in self.spoils:
@@ -261,7 +261,7 @@ class ConsolePlay:
                 self.waiting.popleft()
 
     def time_passes(self, seconds: float, *, answering: bool = True) -> None:
-        """Time passes, the session is woken whenever it asked to be, and its broker answers at once."""
+        """Advance the clock, wake the session when it asked to be woken, and answer its requests at once."""
         until = self.now + int(seconds * SECOND)
         while True:
             if answering:
@@ -273,11 +273,11 @@ class ConsolePlay:
         self.now = until
 
     def stands(self, state: State) -> None:
-        """The session stands there."""
+        """Assert that the session is in this state."""
         assert self.session.state is state
 
     def leaves(self, *expected: Step) -> None:
-        """All that left since the last time is this."""
+        """Assert that these steps are all that left since the last time."""
         assert self.left() == list(expected)
 
     def left(self) -> list[Step]:

@@ -1,4 +1,4 @@
-"""The recorded OpenAMQ as a peer: it answers with the octets that it was recorded to send."""
+"""The recorded OpenAMQ as a peer, which answers with the recorded octets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NOT_FOUND = 'inspect-reply status="notfound"'
 
 @cache
 def inspected() -> dict[int, list[tuple[InspectReply, bytes]]]:
-    """All that was told of each object, by its number, in the order of recording."""
+    """Return all recorded inspections of each object, by its number, in the order of recording."""
     found: dict[int, list[tuple[InspectReply, bytes]]] = defaultdict(list)
     for body in (reply for each in exchanges() for reply in each.replies):
         message = read_message(body)
@@ -28,7 +28,7 @@ def inspected() -> dict[int, list[tuple[InspectReply, bytes]]]:
 
 
 def answer(request: Request) -> bytes:
-    """What the broker was recorded to answer first, for an object of that class; else that there is none."""
+    """Return the first recorded answer for an object of that class, or else the one for a missing object."""
     if isinstance(request, SchemaRequest):
         return exchange("schema-002").replies[0]
     assert isinstance(request, InspectRequest)
@@ -41,5 +41,5 @@ def answer(request: Request) -> bytes:
 
 @cache
 def not_found() -> bytes:
-    """The recorded answer about what is not there."""
+    """Return the recorded answer about a missing object."""
     return next(reply for each in exchanges() for reply in each.replies if _NOT_FOUND.encode() in reply)

@@ -1,4 +1,4 @@
-"""Reads the recorded exchanges of ``tests/data/cml``."""
+"""Reader of the recorded exchanges of ``tests/data/cml``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ INVALID = HEAD + b"<invalid/>" + TAIL + b"\0"
 
 @dataclass(frozen=True)
 class Exchange:
-    """A request and what came back; ``ended_the_broker`` marks those that must never be sent.
+    """A request and its replies; ``ended_the_broker`` marks those that must never be sent.
 
     ``user`` is ``guest``, who reads, or ``super``.
     """

@@ -1,4 +1,4 @@
-"""Console and server of CML talking to each other: what one tells the other observes, in either spelling."""
+"""Console and server of CML with each other: the server's objects are observed, in either spelling."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ USER = "gateway"
 
 
 class Pair:
-    """A server with the shop's objects, its console, and whatever carries their messages."""
+    """A server with the shop's objects, its console, and the transport of their messages."""
 
     def __init__(self, spelling: Spelling, name: str = "orders", pending: int = 3) -> None:
         self.now = START
@@ -55,7 +55,7 @@ class Pair:
         self.server.put(ServedObject(number, class_name, values))
 
     def carry(self, effects: list[Effect]) -> None:
-        """Do what either wants, until nothing is under way."""
+        """Execute effects of both sessions until no message is under way."""
         under_way = deque(effects)
         while under_way:
             effect = under_way.popleft()
@@ -89,7 +89,7 @@ class Pair:
         assert self.console.state is State.SYNCHRONISED
 
     def values(self, number: int) -> Values | None:
-        """What was observed of an object last."""
+        """Return the properties of an object as observed last."""
         seen = [one for one in self.observed if isinstance(one, ObjectSeen)]
         return next((one.properties for one in reversed(seen) if one.native_id == native(number)), None)
 
@@ -134,7 +134,7 @@ def test_a_setting_is_carried_out_once_and_read_back(pair: Pair) -> None:
 
 
 def test_a_method_that_fails_says_why() -> None:
-    """In the specification's spelling: OpenAMQ's replies have no notice beside a failure."""
+    """The reason needs the specification's spelling: OpenAMQ's replies have no notice beside a failure."""
     pair = Pair(Spelling.SPECIFICATION)
     pair.walks()
     call = MethodCall(1, key("broker"), "broker", native(0), "lock", (True,), pair.now + 5 * SECOND)

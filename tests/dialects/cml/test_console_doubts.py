@@ -1,4 +1,4 @@
-"""The console of CML in doubt: of a broker that falls silent or was restarted, of objects without answers."""
+"""The CML console when its broker falls silent or restarts, or objects do not answer."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_a_broker_that_takes_no_requests_for_a_while_counts_as_not_listened_to()
 
 
 def test_an_object_that_does_not_answer_makes_all_stale_until_it_does() -> None:
-    """The model knows one freshness for all that a broker shows."""
+    """The model has one freshness for all objects of a broker."""
     play = synchronised()
     play.spoils = {InspectRequest(7, "queue"): None}
     play.time_passes(75)

@@ -1,4 +1,4 @@
-"""Whatever happens: nothing is raised, nothing grows, each wish is answered, and all comes right again."""
+"""Under any input and failure a console raises nothing, stays bounded, answers each request, and recovers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_whatever_happens_all_comes_right_again(
 
 
 def test_a_broker_that_lists_what_is_never_there_fills_no_memory() -> None:
-    """New numbers with each listing: only those of the last one are kept."""
+    """Each listing has new numbers: only those of the last one are kept."""
     play = synchronised(replace(CONFIG, object_limit=50), shop())
     for turn in range(100):
         for number in range(40):

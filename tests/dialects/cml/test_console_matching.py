@@ -1,4 +1,4 @@
-"""Whose answer a message is: out of order, twice, late, of the wrong kind, without a message id."""
+"""Matching of replies to requests: out of order, repeated, late, of the wrong kind, without message id."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ONE_AT_A_TIME = replace(CONFIG, matching=Matching.ONE_AT_A_TIME)
 
 
 def outstanding(play: ConsolePlay) -> dict[int | str | None, Send]:
-    """The inspections that wait for an answer, once many are under way."""
+    """Return the inspections that wait for an answer, once many are under way."""
     play.time_passes(19.9)
     play.left()
     play.time_passes(0.1, answering=False)
@@ -158,7 +158,7 @@ def test_it_is_found_out_with_each_connection() -> None:
 
 
 def test_a_late_answer_is_not_taken_for_the_next_one() -> None:
-    """As long as the first may still come: what does not say what it is about is not believed."""
+    """While the first may still come, a reply that does not name its object is ignored."""
     play = ConsolePlay(ONE_AT_A_TIME)
     walked_one_by_one(play)
     play.time_passes(5, answering=False)

@@ -1,4 +1,4 @@
-"""What users want done at a broker that speaks CML: what is sent, what never is, and what came of it."""
+"""Operations at a CML broker: the requests that are sent, those that never are, and their outcomes."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_call_is_sent_once_and_its_notice_reported() -> None:
 
 
 def test_what_a_call_may_just_be_ending_is_let_alone() -> None:
-    """OpenAMQ dies of an inspection in that instant."""
+    """OpenAMQ dies of an inspection of an object that is just ending."""
     play = synchronised()
     play.take(called(play.session, call(play, 9, "connection", "kill"), play.now))
     play.answers(MethodReply(Status.OK, 9, "connection"))
@@ -156,7 +156,7 @@ def test_an_answer_to_another_request_has_no_meaning(reply: Reply, text: str) ->
 def test_what_the_schema_does_not_have_is_not_sent(
     method: str, arguments: tuple[Value | None, ...], outcome: Outcome, text: str
 ) -> None:
-    """OpenAMQ would say ok to all of them; a missing argument of lock would unlock it."""
+    """OpenAMQ would answer ok to all of them; a missing argument of lock would unlock it."""
     play = synchronised()
     play.take(called(play.session, call(play, 0, "broker", method, *arguments), play.now))
     given = answer(play)

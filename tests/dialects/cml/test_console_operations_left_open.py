@@ -1,4 +1,4 @@
-"""Operations at a broker that speaks CML: their turn, answers that come late or never, what was not sent."""
+"""Operations at a CML broker: their order, late or missing answers, and operations that were not sent."""
 
 from __future__ import annotations
 

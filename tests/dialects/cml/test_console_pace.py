@@ -1,4 +1,4 @@
-"""The budget of a console, and whose turn it is: in simulated time, with brokers of any speed."""
+"""The budget of a console and the order of its requests: in simulated time, with brokers of any speed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def polled(budget: Budget, latency: int, seconds: int, busy_after: int = 1 << 62
     """Ask as fast as the budget allows a broker that does one request after the other.
 
     Returns:
-        how many were answered, and how many were under way at once at most.
+        the number of answers, and the highest number of requests under way at once.
     """
     pace, now = Pace(budget), START
     answers: list[tuple[int, int, int]] = []  # when, asked, alongside
@@ -61,7 +61,7 @@ def test_answers_that_become_slower_make_requests_rare() -> None:
 
 
 class Asking:
-    """Asks one after the other, and tells how many might be asked at once."""
+    """A client that asks one after the other; `room` returns how many more requests the pace allows."""
 
     def __init__(self, share: float) -> None:
         self.pace, self.now = Pace(Budget(rate=10_000, in_flight=8, share=share)), START

@@ -1,4 +1,4 @@
-"""The console of CML at its daily work: what is inspected when, what comes and goes, what is not seen."""
+"""The CML console while it polls: the inspections, new and ended objects, unseen objects."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from tests.dialects.cml.playbook import SECOND, ConsolePlay, Shop, Step, shop
 
 
 def asked(steps: list[Step]) -> Counter[int | str | None]:
-    """How often each object was inspected."""
+    """Return the number of inspections of each object."""
     return Counter(one.object_id for one in steps if isinstance(one, InspectRequest))
 
 
@@ -287,7 +287,7 @@ def test_a_broker_that_does_not_show_itself_is_in_doubt() -> None:
 
 
 def test_a_broker_that_shows_itself_after_all_is_walked() -> None:
-    """Before it was read nothing is known of what it has, and of which run."""
+    """Before the broker is read, its objects and its run are unknown."""
     play = ConsolePlay(replace(CONFIG, retry_interval=60 * SECOND, request_attempts=1))
     play.connects()
     play.spoils = {InspectRequest(0): InspectReply(Status.NO_ACCESS)}

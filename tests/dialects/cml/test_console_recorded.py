@@ -1,4 +1,4 @@
-"""The console beside the recorded OpenAMQ: what it learns, and what each recorded reply means to it."""
+"""The console with the recorded OpenAMQ: its observations, and the meaning of each recorded reply."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CONFIG = ConsoleConfig(message_id_prefix="c-", budget=Budget(1_000, 8, 1))
 
 
 def walked(config: ConsoleConfig = CONFIG) -> ConsolePlay:
-    """A console that has walked the recorded broker."""
+    """Return a console that has walked the recorded broker."""
     play = ConsolePlay(config)
     play.connects()
     for _ in range(20):
@@ -79,7 +79,7 @@ def test_what_was_not_recorded_is_not_there() -> None:
 
 
 def outcome_of(message: Received, own: type, number: int) -> Outcome:
-    """What a recorded reply means to who asked for another thing, about another object, or for just this."""
+    """Return the outcome of a request for ``own`` about object ``number``, given a recorded reply."""
     if not isinstance(message, own) or not isinstance(message, InspectReply | ModifyReply | MethodReply):
         return Outcome.UNKNOWN
     if message.object_id not in (None, number):
@@ -133,12 +133,12 @@ def test_every_recorded_reply_says_what_became_of_an_operation(
 
 
 def read_class(body: bytes) -> str:
-    """Of the object that a request is about."""
+    """Return the class of the object that a request is about."""
     return getattr(read_message(body), "class_name", "")
 
 
 def test_requests_are_as_the_recorded_shell_sends_them() -> None:
-    """But for the message id, which it does not send."""
+    """Requests have the octets of the recorded shell, which sends no message id."""
     recorded = {each.request for each in exchanges() if each.by_shell}
     sent = {send.body for send in walked().sent}
     assert len(sent & recorded) > 10

@@ -1,4 +1,4 @@
-"""The console of CML from its connection until all that can be seen is known."""
+"""The CML console from its connection until all visible objects are known."""
 
 from __future__ import annotations
 
@@ -376,7 +376,7 @@ def test_doubts_of_others_begin_a_walk_and_say_what_may_be_lost() -> None:
 
 
 def test_class_and_object_may_be_missing_from_replies() -> None:
-    """As examples of 2006 have it; what was asked for says what it is."""
+    """Examples of 2006 omit them; the request then identifies the object."""
     play = ConsolePlay(CONFIG, Shop())
     play.connects()
     play.answers()

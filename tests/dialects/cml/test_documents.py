@@ -1,4 +1,4 @@
-"""Documents in every form that somebody writes, and forms that nobody may."""
+"""Documents in every valid form, and invalid forms."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gateway.dialects.errors import ProtocolError
 
 
 def _outline(element: Element) -> object:
-    """Name, attributes, own text, elements in it."""
+    """Return the name, attributes, own text and child elements of an element."""
     return element.name, element.attributes, element.text, [_outline(child) for child in element.children]
 
 

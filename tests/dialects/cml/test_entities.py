@@ -1,4 +1,4 @@
-"""Octets, entities and text."""
+"""Conversion between octets, entities and text."""
 
 from __future__ import annotations
 

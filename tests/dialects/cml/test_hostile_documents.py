@@ -1,4 +1,4 @@
-"""Whatever octets arrive, they are a message or the one error, in time linear to their length."""
+"""Any octets are read as a message or raise the one error, in time linear in their length."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _PIECES = st.sampled_from(
 
 
 def _read(body: bytes) -> None:
-    """Read ``body``, and write again what can be."""
+    """Read ``body``, and write it again if that is possible."""
     with suppress(ProtocolError, LocalProtocolError):
         message = read_message(body)
         if isinstance(message, SchemaReply):
@@ -72,7 +72,7 @@ def test_good_bodies_with_other_octets_in_them(body: bytes, data: st.DataObject)
 
 @given(st.lists(_PIECES, max_size=12))
 def test_both_ways_to_read_a_reply_agree(pieces: list[bytes]) -> None:
-    """The short way for what OpenAMQ generates, and the way for everything."""
+    """The fast path for the form that OpenAMQ generates and the general path give the same result."""
     begin = b'<inspect-reply class="c" object="7" status="ok"><field name="a">'
     body = HEAD + begin + b"".join(pieces) + b"</field></inspect-reply></cml>\0"
     try:
@@ -132,7 +132,7 @@ def test_time_is_linear_in_the_length(piece: bytes, head: bytes) -> None:
 @pytest.mark.parametrize("piece", [b"< ", b"<&", b"&", b'" "', b"<?x?>t", b" a='1'", b" a", b" 'a'"])
 @pytest.mark.parametrize("head", [b"<a>", b"<a ", b"<!DOCTYPE a", b"<a><b ", b"<a b='"])
 def test_memory_is_bounded_by_the_length(head: bytes, piece: bytes) -> None:
-    """Also what a regular expression keeps while it matches, once 120 octets for each ``<`` of a text."""
+    """The bound includes the state of a regular expression, once 120 octets for each ``<`` of a text."""
     body = head + piece * ((1 << 20) // len(piece))
     tracemalloc.start()
     try:

@@ -1,4 +1,4 @@
-"""Messages and their documents, both ways."""
+"""Reading and writing of messages as documents."""
 
 from __future__ import annotations
 

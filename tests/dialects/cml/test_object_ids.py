@@ -1,4 +1,4 @@
-"""Numbers of objects, and what OpenAMQ makes of other text."""
+"""Numbers of objects, and OpenAMQ's interpretation of other text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All that was recorded of OpenAMQ and its shell means what it meant, and is written again to the octet."""
+"""All recorded messages of OpenAMQ and its shell are read correctly and written again to the octet."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _REPLIES: dict[type[Received], type[Received]] = {
 
 
 def _read(body: bytes) -> Received | None:
-    """Return the message; ``None`` of what is no document."""
+    """Return the message; ``None`` for octets that are no document."""
     try:
         return read_message(body)
     except ProtocolError:
@@ -68,7 +68,7 @@ def test_every_request_of_the_shell_is_written_again_to_the_octet() -> None:
 
 
 def test_requests_by_hand_are_written_again_to_the_octet_where_they_have_that_form() -> None:
-    """There they end without the NUL that the shell sends, and tags of what is empty come in pairs."""
+    """Requests by hand lack the NUL that the shell sends, and have pairs of tags for empty elements."""
     same = 0
     for each in exchanges():
         message = _read(each.request)
@@ -109,7 +109,7 @@ def test_each_request_means_what_its_reply_answers() -> None:
 
 
 def test_fields_are_those_that_an_xml_parser_finds() -> None:
-    """Another way to the same: entities declared for a parser, and its characters taken for octets."""
+    """The comparison is an XML parser that has the entities declared and reads octets as characters."""
     beyond = 0
     for body in replies():
         message = read_message(body)

@@ -1,4 +1,4 @@
-"""Any message comes back, in either spelling; and changes are seen, for messages keep no octets."""
+"""Any message is read back as written, in either spelling; changes are seen, as messages keep no octets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is never sent, as recorded from brokers that ended of it, and what is refused instead of cut."""
+"""Requests that are never sent, as they ended recorded brokers; values are refused instead of cut."""
 
 from __future__ import annotations
 

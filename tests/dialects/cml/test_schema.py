@@ -1,4 +1,4 @@
-"""Schemas: from documents to the model's classes, and back."""
+"""Conversion of schemas from documents to the model's classes, and back."""
 
 from __future__ import annotations
 

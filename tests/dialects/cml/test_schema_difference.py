@@ -1,4 +1,4 @@
-"""In what a saved schema and the one that a broker tells differ, for people."""
+"""The readable differences between a saved schema and the one that a broker reports."""
 
 from __future__ import annotations
 

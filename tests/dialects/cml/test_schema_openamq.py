@@ -1,4 +1,4 @@
-"""OpenAMQ's classes in the model, as its broker tells them."""
+"""OpenAMQ's classes in the model, as its broker reports them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text and values, by type."""
+"""Conversion between text and values, by type."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Any body as values: by hand, and all that was recorded."""
+"""Tests of the decoding of bodies into values: bodies by hand, and all recorded ones."""

@@ -1,4 +1,4 @@
-"""Whoever changes one octet of what was recorded sees it: nothing of a body is left out silently."""
+"""A change of one octet of a recorded body is visible: nothing of a body is omitted silently."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ BODIES: dict[Callable[[], Decoder], Callable[[], list[Body]]] = {
 
 @cache
 def learnt(kind: Callable[[], Decoder]) -> tuple[Decoder, list[Body]]:
-    """A decoder that heard all there is, and what it can write again of it, as it was."""
+    """Return a decoder that has read all bodies, and the bodies that it can re-encode to the same octets."""
     decoder = kind()
     bodies = BODIES[kind]()
     for body in bodies:

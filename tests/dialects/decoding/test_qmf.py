@@ -1,4 +1,4 @@
-"""QMF as values, with what was heard before."""
+"""Decoding of QMF into values, with the state from earlier messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CML and AMI as values."""
+"""Decoding of CML and AMI into values."""
 
 from __future__ import annotations
 

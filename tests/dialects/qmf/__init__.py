@@ -1,4 +1,4 @@
-"""QMF AM2: codec and sessions."""
+"""Tests of QMF: the codec and the sessions of AM2, and those of its earlier revisions."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What the plays of the agent session begin with: an agent of one class that runs."""
+"""Helpers for plays of the agent session: a running agent of one class."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ POND = ClassSchema(ClassKey("shop", "pond"), (Element("name", ValueType.STRING),
 
 
 def started(*objects: ManagedObject, classes: tuple[ClassSchema, ...] = (TANK,)) -> AgentPlay:
-    """An agent that runs, and has told everything once."""
+    """Return a running agent that has published everything once."""
     play = AgentPlay(classes)
     for managed in objects:
         play.session.put(managed)

@@ -1,4 +1,4 @@
-"""An agent and a console of ours talk over an exchange in memory, as they would over a broker."""
+"""An agent and a console of ours connected by an exchange in memory, as they would be by a broker."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ Picture: TypeAlias = "dict[str, tuple[Values | None, Values | None]]"
 
 
 class Session(Protocol):
-    """What both are."""
+    """The common interface of console and agent sessions."""
 
     def handle(self, event: Event, now: int) -> list[Effect]: ...
 
 
 class Console(Session, Protocol):
-    """Of any generation of QMF."""
+    """The interface of a console session of any generation of QMF."""
 
     def bindings(self, queue: str) -> Sequence[Binding]: ...
 
 
 class Agent(Session, Protocol):
-    """Likewise."""
+    """The interface of an agent session of any generation of QMF."""
 
     def bindings(self) -> Sequence[Binding]: ...
 
@@ -38,13 +38,13 @@ AgentT = TypeVar("AgentT", bound=Agent)
 
 
 class Between(Generic[ConsoleT, AgentT]):
-    """One console, one agent, and the exchange between them; what the console observes is drawn.
+    """One console, one agent, and the exchange between them; the console's observations are applied.
 
     Attributes:
-        console: hears what is published under its bindings.
-        agent: likewise; whoever takes its place is heard from then on.
-        observed: by the console, in order.
-        picture: what an inventory would make of it: properties and statistics by native id.
+        console: receives messages under its bindings.
+        agent: receives messages under its bindings; a replacement receives them from then on.
+        observed: the observations of the console, in order.
+        picture: the objects as an inventory would have them: properties and statistics by native id.
     """
 
     agent: AgentT
@@ -58,7 +58,7 @@ class Between(Generic[ConsoleT, AgentT]):
         self._messages: deque[tuple[Send, str]] = deque()
 
     def told(self, *kinds: type[Observation]) -> list[Observation]:
-        """What was observed since the last time, of these kinds; of all, where none is named."""
+        """Return the observations of these types since the last time; all of them, if no type is given."""
         found = [one for one in self.observed if not kinds or isinstance(one, kinds)]
         self.observed.clear()
         return found
@@ -78,7 +78,7 @@ class Between(Generic[ConsoleT, AgentT]):
             self.console_does(self.console.handle(TimerExpired(), self.now))
 
     def deliver(self) -> None:
-        """All that was published, and all that this leads to."""
+        """Deliver all published messages, and those that result from them."""
         while self._messages:
             send, user = self._messages.popleft()
             delivery = Delivery(
@@ -90,7 +90,7 @@ class Between(Generic[ConsoleT, AgentT]):
                 self.take(self.agent.handle(delivery, self.now), AGENT_USER)
 
     def take(self, effects: Sequence[Effect], user: str) -> None:
-        """What somebody wants done; messages of a third party, too."""
+        """Execute effects; their messages, also those of a third party, are queued for delivery."""
         for effect in effects:
             if isinstance(effect, Send):
                 self._messages.append((effect, user))
@@ -101,7 +101,7 @@ class Between(Generic[ConsoleT, AgentT]):
                 self.noticed(effect)
 
     def noticed(self, effect: Effect) -> None:
-        """Something that is neither a message nor an observation."""
+        """Handle an effect that is neither a message nor an observation."""
 
     def _draw(self, observation: Observation) -> None:
         self.observed.append(observation)

@@ -1,4 +1,4 @@
-"""What the plays of the console session begin with: one class, one object, a first resync."""
+"""Helpers for plays of the console session: one class, one object, a first resync."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def listed(play: ConsolePlay, schema: ClassSchema = TANK) -> None:
 
 
 def synchronised(config: ConsoleConfig | None = None) -> ConsolePlay:
-    """A console that knows the one tank there is; six requests were sent so far."""
+    """Return a console that knows the only tank; it has sent six requests so far."""
     play = ConsolePlay(config)
     listed(play)
     play.arrives(got(5))

@@ -1,4 +1,4 @@
-"""A class and an event as small as they can be with everything in them, and their values."""
+"""A minimal class and a minimal event that use every feature, and their values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the plays of calls and fetches have in common."""
+"""Helpers for plays of calls and fetches."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from tests.dialects.qmf.examples import OBJECT_ID, TANK, shop
 from tests.dialects.qmf.playbook import BROKER, SECOND, ConsolePlay
 
 FIRST = (1 << 31) + 1
-"""Sequence number of a console's first operation."""
+"""The sequence number of a console's first operation."""
 AGENT_KEY = "agent.1.0"
 ARGUMENTS = b"\0\0\0\x07\x02ab"
-"""``drain(7, "ab")``."""
+"""The arguments of ``drain(7, "ab")``."""
 OUTPUTS = struct.pack(">d", 2.5) + b"\x02cd"
 UNANSWERED = "no answer came in time: it may have been carried out, or may still be"
 
@@ -58,7 +58,7 @@ def unanswered(token: int = 1, text: str = UNANSWERED) -> Answer:
 
 
 def only_call(play: ConsolePlay) -> Send:
-    """What was sent once only."""
+    """Return the only message that was sent as a call."""
     (call,) = [one for one in play.sent if one.not_after]
     return call
 

@@ -1,7 +1,7 @@
-"""Sessions told as plays: what arrives, and what must leave, in order, with a clock that tests move.
+"""Sessions as plays: steps that arrive and must leave, in order, with a clock that tests move.
 
-A step that leaves is one of: ``(routing key, message)`` for what is sent, an observation, what an agent's
-program is asked, or the name of a note. Wishes to be woken are kept apart, in ``wake_at``.
+A step that leaves is one of: ``(routing key, message)`` for a message sent, an observation, a request to an
+agent's program, or the name of a note. Requests to be woken are kept apart, in ``wake_at``.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class _Play:
                 self._steps.append(effect)
 
     def leaves(self, *expected: Step) -> None:
-        """All that left since the last time is this."""
+        """Assert that these steps are all that left since the last time."""
         steps, self._steps = self._steps, []
         assert steps == list(expected)
 
@@ -91,7 +91,7 @@ class _Play:
 
 
 class ConsolePlay(_Play):
-    """A console session; its peer's messages are written here."""
+    """A console session; the messages of its peer are written here."""
 
     def __init__(self, config: ConsoleConfig | None = None, known: Definitions | None = None) -> None:
         super().__init__(known or shop())
@@ -104,7 +104,7 @@ class ConsolePlay(_Play):
         self.take(self.session.handle(LinkDown(detail), self.now))
 
     def arrives(self, *messages: Message, key: str = QUEUE, user: str = AGENT_USER, sent: int = 0) -> None:
-        """Messages arrive in one body, sent at time ``sent`` (0: it does not say)."""
+        """Pass messages to the session in one body, sent at time ``sent`` (0: without a time)."""
         body = b"".join(write(one, self._known) for one in messages)
         self.arrives_octets(body, key=key, user=user, sent=sent)
 
@@ -114,7 +114,7 @@ class ConsolePlay(_Play):
         self.take(self.session.handle(delivery, self.now))
 
     def time_passes(self, seconds: float) -> None:
-        """Time passes, and the session is woken whenever it asked to be."""
+        """Advance the clock, and wake the session whenever it asked to be woken."""
         until = self.now + int(seconds * SECOND)
         while self.now < self.wake_at <= until:
             self.now = self.wake_at
@@ -122,12 +122,12 @@ class ConsolePlay(_Play):
         self.now = until
 
     def sequence(self) -> int:
-        """Return the sequence of the request sent last."""
+        """Return the sequence number of the request sent last."""
         return int.from_bytes(self.sent[-1].body[4:8], "big")
 
 
 class AgentPlay(_Play):
-    """An agent session with the shop's classes; consoles' messages are written here."""
+    """An agent session with the shop's classes; the messages of consoles are written here."""
 
     def __init__(
         self,
@@ -145,7 +145,7 @@ class AgentPlay(_Play):
         self.take(self.session.start(self.now))
 
     def asks(self, *messages: Message, key: str = "broker", user: str = CONSOLE_USER, sent: int = 0) -> None:
-        """A console sends messages in one body, at time ``sent`` (0: it does not say)."""
+        """Pass messages of a console in one body, sent at time ``sent`` (0: without a time)."""
         body = b"".join(write(one, self._known) for one in messages)
         self.asks_octets(body, key=key, user=user, sent=sent)
 
@@ -180,5 +180,5 @@ def tank(
     note: Value | None = None,
     size: Value | None = 100,
 ) -> ManagedObject:
-    """A tank as an agent's program tells it."""
+    """Return a tank as an agent's program provides it."""
     return ManagedObject(TANK.key, number, START, (name, size, note, None), (level, fills), START)

@@ -1,4 +1,4 @@
-"""Reads the recorded messages of ``tests/data/qmf``."""
+"""Reader of the recorded messages of ``tests/data/qmf``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PEERS = ("qpidd-0.34", "console-and-agent-0.6", "java-0.8")
 
 @dataclass(frozen=True)
 class Recorded:
-    """One message: how many records of each opcode its body holds, and whether it is known to be broken."""
+    """A recorded message: the number of records of each opcode in its body, and whether it is broken."""
 
     id: str
     records: dict[str, int]
@@ -40,7 +40,7 @@ def recorded(peer: str) -> tuple[Recorded, ...]:
 
 @cache
 def definitions(peer: str) -> Definitions:
-    """All schemas of a recording: some pushes come before the schema that explains them."""
+    """Return all schemas of a recording: some pushes come before the schema that explains them."""
     known = Definitions()
     for message in recorded(peer):
         for record in readable(message.body, known):
@@ -50,7 +50,7 @@ def definitions(peer: str) -> Definitions:
 
 
 def readable(body: bytes, known: Definitions) -> Iterator[Received]:
-    """Yield what can be read of a body."""
+    """Yield the readable messages of a body."""
     try:
         yield from read_body(body, known)
     except ProtocolError:

@@ -1,4 +1,4 @@
-"""What the plays of agents beside the broker's own begin with: one has just appeared, or is described."""
+"""Helpers for plays of agents beside the broker's own: one has just appeared, or is described."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def beats(play: ConsolePlay, agent: str = "1.10") -> None:
 
 
 def with_agent(config: ConsoleConfig | None = None) -> ConsolePlay:
-    """A console that asks a remote agent, which has just appeared, for its tanks: request 6."""
+    """Return a console that asks a remote agent, which has just appeared, for its tanks: request 6."""
     play = synchronised(config)
     beats(play)
     play.left()
@@ -61,13 +61,13 @@ def with_agent(config: ConsoleConfig | None = None) -> ConsolePlay:
 
 
 def asked(play: ConsolePlay) -> list[GetQuery]:
-    """The queries for objects that have left."""
+    """Return the queries for objects that have left."""
     sent = [one[1] for one in play.left() if isinstance(one, tuple)]
     return [one for one in sent if isinstance(one, GetQuery)]
 
 
 def passes(play: ConsolePlay, seconds: int, *agents: str) -> list[Step]:
-    """So much time, in which these agents send heartbeats; what left but for these."""
+    """Let time pass, in which these agents send heartbeats; return the other steps that left."""
     for _ in range(seconds // 5):
         play.time_passes(5)
         for agent in agents:
@@ -80,7 +80,7 @@ def agent_object(sequence: int, deleted: int = 0, bank: int = 10) -> ObjectConte
 
 
 def of_a_qpid_broker(config: ConsoleConfig | None = None) -> ConsolePlay:
-    """A console that has listed the class of agents, and asks for its objects: request 5."""
+    """Return a console that has listed the class of agents, and asks for its objects: request 5."""
     known = shop()
     known.add(ClassDefinition.of(AGENT_CLASS))
     play = ConsolePlay(config, known=known)

@@ -1,7 +1,7 @@
-"""Recorded peers at their own pace: what they published, when and under which key, and what they answer.
+"""Recorded peers at their own pace: the publications with their times and keys, and the answers.
 
-Publications are the recorded octets. Answers are put together again: our console asks in its own order and
-numbers: schemas and indications as recorded, objects as they were told last at that time.
+Publications are the recorded octets. Answers are put together again, as our console asks in its own order
+and numbers: schemas and indications as recorded, objects as they were reported last at that time.
 """
 
 from __future__ import annotations
@@ -76,13 +76,13 @@ class RecordedLife:
         self.told: list[Content] = []
 
     def lives(self, at: int, since: int) -> bool:
-        """Whether it lives at ``at``, and was told of by its agent since that came, at ``since``."""
+        """Return whether the object lives at ``at``, and its agent has reported it since ``since``."""
         return (
             self.created <= at and not 0 < self.deleted <= at and any(t.sampled >= since for t in self.told)
         )
 
     def content(self, sequence: int, at: int) -> ObjectContent:
-        """What an agent answers at ``at``."""
+        """Return the content with which an agent answers at ``at``."""
         told = [one for one in self.told if one.sampled <= at][::-1] or self.told
         properties = next(one.properties for one in (*told, *self.told) if one.properties is not None)
         statistics = next((one.statistics for one in (*told, *self.told) if one.statistics is not None), ())
@@ -99,7 +99,7 @@ class RecordedLife:
 
 
 class RecordedPeer:
-    """Broker and agents of a recording, as they were at any time."""
+    """Broker and agents of a recording, with their state at any time."""
 
     def __init__(self, peer: str) -> None:
         records = _records(peer)
@@ -123,7 +123,7 @@ class RecordedPeer:
         self.asked: list[Message] = []
 
     def attached(self, agent: str, at: int) -> int | None:
-        """Since when an agent is there, at ``at``; ``None`` if it is not."""
+        """Return the time since which an agent is present at ``at``; ``None`` if it is absent."""
         if agent == "1.0":
             return 0
         for life in self.lives.values():
@@ -165,10 +165,10 @@ class RecordedPeer:
 
 
 class Replay(ConsolePlay):
-    """A console that hears a recording from its beginning, and is answered.
+    """A console that receives a recording from its beginning, and answers to its requests.
 
     Attributes:
-        told: all that left the session but requests, in order.
+        told: all steps that left the session except requests, in order.
     """
 
     def __init__(
@@ -192,7 +192,7 @@ class Replay(ConsolePlay):
                 self._observe(effect.observations, self.now)
 
     def plays(self, seconds: float = 3600) -> None:
-        """Connect when nothing was heard yet, and hear what was published in so many seconds."""
+        """Connect if nothing was received yet, and pass on the publications of this many seconds."""
         if not self.sent:
             self.connects()
             self._answer()

@@ -1,4 +1,4 @@
-"""The agent session as a play: what it answers, to whom, and what it refuses."""
+"""The agent session as a play: its answers, their addresses, and its refusals."""
 
 from __future__ import annotations
 

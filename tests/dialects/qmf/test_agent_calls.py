@@ -30,13 +30,13 @@ from tests.dialects.qmf.playbook import BROKER, CONSOLE_USER, QUEUE, SECOND, STA
 
 READING = AgentConfig(BROKER, boot=4, allowed_users=frozenset({CONSOLE_USER}), rereads=True)
 AMOUNT_7 = b"\0\0\0\x07\x02ab"
-"""``drain(7, "ab")``."""
+"""The arguments of ``drain(7, "ab")``."""
 
 
 def receives(
     play: AgentPlay, request: MethodRequest | GetQuery, *, timestamp: int = 0, expiration: int = 0
 ) -> Effect:
-    """The only effect of a request."""
+    """Return the only effect of a request."""
     delivery = Delivery(
         *("qpid.management", "agent.1.0", write(request), QUEUE, CONSOLE_USER),
         timestamp=timestamp,
@@ -279,7 +279,7 @@ def test_beyond_the_limit_objects_are_not_read() -> None:
 
 
 def test_a_reference_to_nothing_is_no_value() -> None:
-    """It is where the argument is optional."""
+    """A reference to nothing is the absent value of an optional argument; for another one it is refused."""
     for optional in (False, True):
         argument = Argument("to", ValueType.REFERENCE, optional=optional)
         play = AgentPlay((replace(TANK, methods=(Method("join", (argument,)),)),))

@@ -1,4 +1,4 @@
-"""The agent session as a play: what it publishes, when, and what it never says."""
+"""The agent session as a play: its publications, their times, and what is never published."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ def test_deletions_come_first_and_the_newest_object_first_of_them() -> None:
 
 
 def test_lives_that_were_not_published_come_in_their_order() -> None:
-    """Both may be of the same name, whose first life ended before the second began."""
+    """Two objects may have the same name if the first ended before the second began."""
     play = started()
     for number in (1, 2):
         play.session.put(tank(number))

@@ -1,4 +1,4 @@
-"""Whatever the way between a console and an agent does, no call is carried out twice, or late."""
+"""Under loss, delay and repetition between a console and an agent, no call is carried out twice, or late."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class _Way:
         self.console_does(self.console.handle(call, self.now))
 
     def passes(self, *, on: bool) -> None:
-        """Messages pass until none is left, or one step further."""
+        """Pass messages until none is left; if ``on`` is false, by one step only."""
         while self.unsent or self.to_agent or self.to_console:
             self._leave()
             if not self.holds or on:
@@ -121,7 +121,7 @@ class _Way:
             self.agent_does(self.agent.method_done(call.handle, Status.OK, "OK", (1.0, "x")))
 
     def again(self) -> None:
-        """A broker delivers what it had delivered already."""
+        """Deliver a message in transit a second time."""
         for messages in (self.to_agent, self.to_console):
             if messages:
                 messages.insert(self.chance.randint(0, len(messages)), self.chance.choice(messages))
@@ -146,7 +146,7 @@ class _Way:
         self.console_does(self.console.handle(TimerExpired(), self.now))
 
     def hold(self) -> None:
-        """The agent's messages are held up from now on, or not any more."""
+        """Toggle whether messages to the agent are held up."""
         self.holds = not self.holds
 
     def resync(self) -> None:

@@ -1,4 +1,4 @@
-"""Compiled readers find what the reader finds that goes from element to element, whatever the octets."""
+"""Compiled readers give the result of the reader by elements, for any octets."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _read(layout: OptionalLayout, octets: bytes) -> ContentFields:
 
 
 def _step_by_step(layout: OptionalLayout, octets: bytes) -> object:
-    """What goes from element to element, or the text of the error."""
+    """Return the result of the reader by elements, or the text of its error."""
     try:
         values, end = layout.read(octets, len(_HEAD))
     except ProtocolError as error:

@@ -182,7 +182,7 @@ def test_a_gap_begins_with_the_last_message_and_lasts_until_a_message_of_an_agen
 
 
 def test_an_interruption_before_the_link_went_down_is_part_of_the_gap() -> None:
-    """The announcement says that the agent was away since its last message, not only since the link's end."""
+    """The gap begins at the agent's last message, not only at the end of the link."""
     play = synchronised()
     play.time_passes(35)
     play.left()  # the agent is silent, and has just been greeted

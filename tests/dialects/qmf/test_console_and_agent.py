@@ -1,4 +1,4 @@
-"""Our agent and our console of AM2 talk to each other."""
+"""Our agent and our console of AM2 with each other."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.dialects.qmf.playbook import AGENT_USER, CONSOLE_USER, QUEUE, SECOND,
 
 
 class Conversation(Between[ConsoleSession, AgentSession]):
-    """Of AM2."""
+    """A console and an agent of AM2 with each other."""
 
     def __init__(self) -> None:
         super().__init__(ConsoleSession(ConsoleConfig(trusted_users=frozenset({AGENT_USER}))))
@@ -35,14 +35,14 @@ class Conversation(Between[ConsoleSession, AgentSession]):
         self.start_agent()
 
     def start_agent(self) -> None:
-        """A new process of the agent, which knows nothing of the one before."""
+        """Start a new process of the agent, without the state of the one before."""
         self._boot += 1
         config = AgentConfig(UUID(int=self._boot), self._boot, frozenset({CONSOLE_USER}))
         self.agent = AgentSession(config, (TANK,), (LEAK,))
 
 
 def shown(conversation: Conversation, *objects: ManagedObject) -> Picture:
-    """What a console should see of these objects."""
+    """Return the values that a console should observe of these objects, by native id."""
     return {
         str(conversation.agent.object_id(one.number)): (one.properties, one.statistics) for one in objects
     }

@@ -1,4 +1,4 @@
-"""The console session as a play: who is not believed, what cannot be read, what is never kept or told."""
+"""The console session as a play: untrusted and unreadable messages, and limits of its state and output."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ EVERY_TYPE = (
 
 
 def with_method(method: Method, digest: bytes = b"E" * 16) -> tuple[ConsolePlay, ClassSchema]:
-    """A console that knows one more class, which has this method."""
+    """Return a console that knows one more class, which has this method, and that class."""
     schema = ClassSchema(
         ClassKey("shop", "pump", digest), (Element("name", ValueType.STRING),), methods=(method,)
     )

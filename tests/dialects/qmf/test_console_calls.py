@@ -1,4 +1,4 @@
-"""Calls of a console: each is sent once, and answered with what is certain."""
+"""Calls of a console: each is sent once, and answered only with certain facts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls without an answer: what is certain of them, and what becomes known later."""
+"""Calls without an answer: their certain outcome, and facts that become known later."""
 
 from __future__ import annotations
 

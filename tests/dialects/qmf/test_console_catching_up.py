@@ -1,4 +1,4 @@
-"""A console whose queue was kept: it hears what was said meanwhile, then asks."""
+"""A console with a durable queue reads the messages of its absence first, then asks."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ from tests.dialects.qmf.playbook import AGENT_USER, SECOND, START, ConsolePlay
 HEARD = START - 3600 * SECOND
 KNOWN = (ClassDefinition.of(TANK), EventDefinition.of(LEAK))
 RESTARTED = ConsoleConfig(trusted_users=frozenset({AGENT_USER}), definitions=KNOWN, complete_until=HEARD)
-"""Of a console whose process was there before, and knows what that one knew."""
+"""The configuration of a console that has the state of its former process."""
 LEAKED = EventIndication(0, LEAK.key, START - 7, 4, ("t1", 3))
 LEAK_KEY = "console.event.1.0.shop.leak"
 
 
 def catching_up(config: ConsoleConfig = RESTARTED, missed: str = "", waiting: int = 3) -> ConsolePlay:
-    """A console that hears what was said meanwhile; what it tells to begin with was looked at."""
+    """Return a console that reads the messages of its absence."""
     play = ConsolePlay(config)
     play.take(play.session.handle(BacklogFollows(missed, waiting), play.now))
     return play
@@ -73,7 +73,7 @@ def test_what_was_sent_meanwhile_is_reported_and_nothing_is_asked_before_it_is_o
 
 
 def test_answers_to_a_former_console_are_not_listened_to() -> None:
-    """Their numbers may be those of questions that this one will ask."""
+    """The numbers of a former console may be those of requests that this console will send."""
     play = catching_up()
     play.left()
     play.arrives(got(5))

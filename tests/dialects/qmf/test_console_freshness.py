@@ -1,4 +1,4 @@
-"""What the silence of an agent says, peer by peer: the table of docs/conformance-qmf.md as plays."""
+"""Conclusions from the silence of an agent, peer by peer: the table of docs/conformance-qmf.md as plays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The console session and remote agents that hang, or answer wrongly: they lose nobody but themselves."""
+"""Remote agents that hang, or answer wrongly, do not affect the objects of other agents."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_an_agent_that_refuses_is_read_again_before_long_and_no_other() -> None:
 
 
 def test_what_is_due_of_an_agent_that_is_given_up_is_not_asked_again() -> None:
-    """Both come up at once when the console itself was held up."""
+    """The timeout of the agent and its next query become due at once when the console was held up."""
     pond = replace(TANK, key=ClassKey("shop", "pond", b"P" * 16))
     play = with_agent(replace(WITHOUT_HEARTBEATS, definitions=(ClassDefinition.of(pond),)))
     for seconds in (5, 29, 19, 6):
@@ -135,7 +135,7 @@ def test_an_agent_that_hung_is_asked_for_the_rest_when_it_has_answered_for_one_c
 
 
 def of_two_classes(play_config: ConsoleConfig | None = None) -> ConsolePlay:
-    """A console that asks a remote agent, which has just appeared, for two classes: requests 6 and 7."""
+    """Return a console that asks a remote agent, which has just appeared, for two classes: requests 6, 7."""
     config = play_config or ConsoleConfig(BELIEVED)
     return with_agent(replace(config, definitions=(ClassDefinition.of(AGENT_CLASS),)))
 

@@ -1,4 +1,4 @@
-"""The console session with a Java broker: no hashes, no heartbeats, and no question that it cannot answer."""
+"""The console session with a Java broker: no hashes, no heartbeats, and no request that it cannot answer."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def pushed(deleted: int = 0) -> PropertyContent:
 
 
 class JavaPlay(ConsolePlay):
-    """A console of a Java broker, which ends each answer with a completion of its own."""
+    """A console of a Java broker, which ends each answer with a separate completion."""
 
     def __init__(self, config: ConsoleConfig = CONFIG) -> None:
         known = Definitions()
@@ -68,7 +68,7 @@ class JavaPlay(ConsolePlay):
         self.keys: dict[str, ClassKey] = {}
 
     def answered(self, *messages: Message) -> None:
-        """The records of an answer come one in a body, and behind them its end."""
+        """Pass the records of an answer, one in a body, and then its completion."""
         for message in messages:
             self.arrives(message)
         self.arrives(CommandComplete(messages[-1].sequence, 0, ""))
@@ -92,7 +92,7 @@ class JavaPlay(ConsolePlay):
         }
 
     def purges(self, token: int = 1) -> None:
-        """Somebody wants the queue purged."""
+        """Request a purge of the queue."""
         call = MethodCall(token, self.keys["queue"], "1.0", str(ORDERS), "purge", (), self.now + 10 * SECOND)
         self.take(self.session.handle(call, self.now))
 
@@ -207,7 +207,7 @@ def test_one_that_restarted_is_another_incarnation(broker: UUID) -> None:
 
 
 def test_one_that_restarted_behind_a_bridge_shows_it_by_its_own_object() -> None:
-    """Nobody announces it, its ids begin again, and only the broker's object says that it was made later."""
+    """It sends no announcement, its ids begin again, and only the broker's object was created later."""
     play = synchronised()
     play.time_passes(10)
     again = PropertyContent(0, BROKER_CLASS.key, play.now, START + 5 * SECOND, 0, ITSELF, ("java",))
@@ -235,7 +235,7 @@ def test_what_says_nothing_of_a_birth_shows_no_restart(created: int, deleted: in
 
 
 def test_a_class_that_it_has_otherwise_than_before_is_learnt_again() -> None:
-    """Without a hash only its schema tells: calls for what it was are not sent."""
+    """Without a hash only the schema differs: calls for the former class are not sent."""
     play = synchronised()
     former = play.keys["queue"]
     play.take(play.session.handle(LossSuspected("test"), play.now))

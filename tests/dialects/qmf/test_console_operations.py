@@ -1,4 +1,4 @@
-"""Whatever happens, calls and fetches are sent once at most and answered."""
+"""Under any events, calls and fetches are sent at most once, and answered."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _EVENTS = st.lists(
 
 
 class _Run:
-    """A console, what it was asked, and what it answered."""
+    """A console, the operations requested of it, and its answers."""
 
     def __init__(self) -> None:
         self.play = synchronised()

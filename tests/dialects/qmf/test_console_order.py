@@ -1,4 +1,4 @@
-"""In which order the objects of classes are asked for."""
+"""The order in which the objects of classes are requested."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def order(listed: str, *definitions: ClassDefinition) -> str:
 
 
 def test_a_class_comes_behind_what_its_objects_are_in() -> None:
-    """As qpidd lists its classes, and names its references."""
+    """The classes are in the order of qpidd's lists, and the references have its names."""
     queue = definition("queue", Element("name", ValueType.STRING), reference("vhostRef"))
     vhost = definition("vhost", reference("brokerRef"))
     binding = definition("binding", reference("exchangeRef"), reference("queueRef"))
@@ -47,7 +47,7 @@ def test_what_is_not_listed_is_not_asked_for() -> None:
 
 
 def test_classes_that_refer_to_each_other_all_come_once() -> None:
-    """An agent may refer to whatever it likes, also in circles, and to itself."""
+    """The references of an agent may form circles, and a class may refer to itself."""
     known = [
         definition("one", reference("twoRef")),
         definition("two", reference("threeRef"), reference("twoRef")),

@@ -1,4 +1,4 @@
-"""The console session and agents beside the broker's own: they come, are read, called, and go."""
+"""The console session and agents beside the broker's own: they appear, are read, called, and end."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_an_agent_that_falls_silent_is_lost_and_no_other() -> None:
 
 
 ONE_AGENT = ConsoleConfig(BELIEVED, agent_limit=2)
-"""Beside the broker's own."""
+"""The configuration of a console that allows one agent beside the broker's own."""
 
 
 def test_agents_beyond_the_limit_are_left_out_because_their_end_would_not_be_noticed() -> None:
@@ -293,7 +293,7 @@ def read_anew(play: ConsolePlay, broker: UUID = BROKER) -> None:
 
 
 def cut_off() -> ConsolePlay:
-    """A console that knows an agent and has lost its link."""
+    """Return a console that knows an agent and has lost its link."""
     play = with_agent()
     play.arrives(CommandComplete(6))
     play.disconnects("reset")
@@ -411,7 +411,7 @@ def test_a_class_of_agents_without_banks_reports_none(banks: tuple[str, ...]) ->
 
 
 def test_where_only_an_agent_s_package_is_wanted_its_heartbeats_show_it() -> None:
-    """The broker's objects, its agents among them, are not learnt then, nor others' schemas asked for."""
+    """The broker's objects, including its agents, and schemas of other packages are not read then."""
     known = shop()
     known.add(ClassDefinition.of(AGENT_CLASS))
     play = ConsolePlay(ConsoleConfig(frozenset({AGENT_USER}), packages=frozenset({"shop"})), known=known)

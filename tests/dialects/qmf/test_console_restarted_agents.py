@@ -1,4 +1,4 @@
-"""The console session and a remote agent that is restarted before anybody misses it."""
+"""The console session and a remote agent that restarts before its absence is noticed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ THEIRS_ANEW = ObjectId.of(sequence=2, agent_bank=10, number=1)
 
 
 def read() -> ConsolePlay:
-    """A console that has read the one tank of a remote agent."""
+    """Return a console that has read the one tank of a remote agent."""
     play = with_agent()
     play.arrives(got(6, object_id=THEIRS), CommandComplete(6))
     play.left()
@@ -59,7 +59,7 @@ def test_while_all_is_listed_it_is_reported_and_read_with_everything_else() -> N
 
 
 def test_one_that_was_away_has_no_former_run() -> None:
-    """It is read when it is back, once is enough."""
+    """An agent that was away is read once when it is back."""
     play = read()
     play.disconnects()
     play.connects()

@@ -1,4 +1,4 @@
-"""The console session as a play: learning everything, and what is pushed meanwhile and later."""
+"""The console session as a play: the first resync, and pushes during and after it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The console session as a play: what cannot be read, or not yet, is neither lost silently nor gone."""
+"""The console session as a play: content that is unreadable, or not yet readable, is never lost silently."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def of(agent_bank: int, number: int = 1) -> ObjectId:
 
 
 def with_new_tanks(config: ConsoleConfig | None = None) -> ConsolePlay:
-    """A console that knows one class and one tank, and whose peers have a new version of that class."""
+    """Return a console that knows one class and one tank; its peers have a new version of that class."""
     known = shop()
     known.add(ClassDefinition.of(NEW_TANK))
     play = ConsolePlay(config, known)
@@ -113,7 +113,7 @@ def test_an_unreadable_answer_loses_nothing_that_is_not_asked_for_again() -> Non
 
 
 def test_what_was_reported_before_its_schema_is_asked_for_again_although_the_answer_goes_on() -> None:
-    """A broker tells the schema while the agent is still telling objects: the first are unread."""
+    """A broker sends the schema while the agent still sends objects: the first ones are unread."""
     play = with_new_tanks()
     play.arrives(Heartbeat(0, START), key="console.heartbeat.1.10")
     play.left()
@@ -148,7 +148,7 @@ def test_each_agent_that_reported_a_class_before_its_schema_is_asked_for_its_obj
 
 @pytest.mark.parametrize(("names", "complete"), [("abca", False), ("aba", True)])
 def test_there_is_an_end_to_the_classes_that_are_listed(names: str, *, complete: bool) -> None:
-    """Names alone cost room too, also where no schema of them is to be had."""
+    """Names alone use memory, even if no schema of them is available."""
     play = ConsolePlay(ConsoleConfig(trusted_users=frozenset({AGENT_USER}), class_limit=2))
     play.connects()
     play.arrives(BrokerResponse(1, BROKER))

@@ -1,4 +1,4 @@
-"""The console session against what real peers answered, put back together from the recordings."""
+"""The console session with the answers of real peers, put back together from the recordings."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ BROKER_PACKAGE = "org.apache.qpid.broker"
 
 
 class RecordedPeer:
-    """Answers requests with all that a recording has of an answer."""
+    """A peer that answers requests with all records of that answer in a recording."""
 
     def __init__(self, peer: str) -> None:
         known = definitions(peer)

@@ -1,4 +1,4 @@
-"""The three exchange patterns of the QMF AM2 protocol as a console plays them, with all that can go wrong."""
+"""The three exchange patterns of QMF AM2 as a console performs them, including all failures."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ POND = ClassKey("shop", "pond", b"P" * 16)
 
 
 def degraded(what: str) -> list[Step]:
-    """A resync ended incomplete."""
+    """Return the steps of a resync that ended incomplete."""
     detail = f"resync incomplete: {what}; next attempt in 5 s"
     return [ResyncEnded(complete=False), SourceStateSeen(SourceState.DEGRADED, detail)]
 
@@ -76,7 +76,7 @@ def degraded(what: str) -> list[Step]:
 
 
 def asks_schema() -> ConsolePlay:
-    """A console that waits for the schema of a tank: request 4."""
+    """Return a console that waits for the schema of a tank: request 4."""
     play = ConsolePlay(WITHOUT_HEARTBEATS)
     play.connects()
     play.arrives(BrokerResponse(1, BROKER))
@@ -99,7 +99,7 @@ def test_a_request_is_answered_by_one_response() -> None:
 
 @pytest.mark.parametrize("code", [0, *CODES])
 def test_a_request_that_is_completed_without_a_response_had_none(code: int) -> None:
-    """Code 0 in its stead is no answer either: there is no schema in it."""
+    """Code 0 instead is no answer either: it has no schema."""
     play = asks_schema()
     play.arrives(CommandComplete(4, code, "Class key not found"))
     play.leaves(ResyncBegan(), "no-schema", ("agent.1.0", GetQuery(5, GET_TANKS)))
@@ -221,7 +221,7 @@ def test_a_call_of_an_agent_that_falls_silent_is_open() -> None:
 
 
 def lists_classes() -> ConsolePlay:
-    """A console that waits for the classes of a package: request 3."""
+    """Return a console that waits for the classes of a package: request 3."""
     play = ConsolePlay(WITHOUT_HEARTBEATS)
     play.connects()
     play.arrives(BrokerResponse(1, BROKER))
@@ -231,7 +231,7 @@ def lists_classes() -> ConsolePlay:
 
 
 def fetching() -> ConsolePlay:
-    """A console that waits for the tanks: request 5."""
+    """Return a console that waits for the tanks: request 5."""
     play = ConsolePlay(WITHOUT_HEARTBEATS)
     listed(play)
     return play
@@ -278,7 +278,7 @@ def test_a_query_for_packages_that_is_refused() -> None:
 
 
 def test_an_error_behind_indications_leaves_them_true_and_the_rest_unknown() -> None:
-    """The page has no indications before an error; what was told is no less true for it."""
+    """The page has no indications before an error; objects that were reported remain valid."""
     play = fetching()
     play.arrives(got(5), CommandComplete(5, 7, "interrupted"))
     play.leaves(SEEN, *degraded("FetchObjects refused: interrupted (7)"))

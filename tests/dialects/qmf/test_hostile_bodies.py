@@ -1,4 +1,4 @@
-"""Whatever octets arrive, they are messages or the one protocol error, in time linear to their length."""
+"""Any octets are read as messages or raise the one protocol error, in time linear in their length."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _BODIES = [octets for octets, _ in EXAMPLES]
 
 
 def _read(body: bytes, known: Definitions) -> int:
-    """Read all of ``body``; return how many messages there were."""
+    """Read all of ``body``; return the number of messages."""
     count = 0
     # Octets that are no UTF-8 grow when they are shown, and may be too long to be written again.
     with suppress(ProtocolError, LocalProtocolError):

@@ -1,4 +1,4 @@
-"""Whatever agents say, whenever, and whatever happens to the link: the console goes on, within its bounds."""
+"""Under any messages of agents and any failures of the link, the console goes on, within its bounds."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LIMIT = 3
 
 @cache
 def bodies() -> tuple[bytes, ...]:
-    """One of each sort that real peers sent, of every peer."""
+    """Return one body of each sort that real peers sent, of every peer."""
     found: dict[tuple[str, str, int], bytes] = {}
     for peer in PEERS:
         for one in recorded(peer):
@@ -83,7 +83,7 @@ class _Run:
             session.handle(PropertiesMissing(), now)
 
     def look(self) -> None:
-        """Each resync has one end behind its beginning, and none is told to begin again before that."""
+        """Assert that each resync ends once after it begins, and does not begin again before that."""
         for step in self.play.left():
             if isinstance(step, ResyncBegan) and not step.restarted:
                 assert step.agent not in self.open

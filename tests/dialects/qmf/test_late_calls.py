@@ -1,4 +1,4 @@
-"""Calls that come late, as out of a broker that took no messages for a while: what an agent makes of them."""
+"""Handling by an agent of calls that come late, as from a broker that took no messages for a while."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tests.dialects.qmf.playbook import CONSOLE_USER, QUEUE, SECOND, AgentPlay, 
 
 TOO_LATE = MethodResponse(1, Status.EXCEPTION, "not carried out: it came after the time that it was given")
 BODY_END = b"\0\0\0\x07\x02ab"
-"""``drain(7, "ab")``."""
+"""The arguments of ``drain(7, "ab")``."""
 
 
 def call(play: AgentPlay, *, age: int, expiration: int = 0, before: bytes = b"") -> list[Effect]:
-    """What leaves when a call arrives that was sent ``age`` ago (nanoseconds)."""
+    """Return the effects of a call that was sent ``age`` nanoseconds ago."""
     body = before + write(MethodRequest(1, TANK_ID, key_of(play), "drain", BODY_END))
     delivery = Delivery(
         *("qpid.management", "agent.1.0", body, QUEUE, CONSOLE_USER),

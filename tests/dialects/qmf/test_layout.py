@@ -1,4 +1,4 @@
-"""Values in schema order, by element type."""
+"""Reading and writing of values in schema order, by element type."""
 
 from __future__ import annotations
 

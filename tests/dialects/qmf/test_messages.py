@@ -1,4 +1,4 @@
-"""Each opcode by example: octets put together by hand from the protocol, and what they say."""
+"""Each opcode by example: octets put together by hand from the protocol, and their message."""
 
 from __future__ import annotations
 

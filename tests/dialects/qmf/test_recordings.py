@@ -1,4 +1,4 @@
-"""Every message that real peers exchanged is read, and written to the same octets where that is defined."""
+"""All recorded messages of real peers are read, and written to the same octets where that is defined."""
 
 from __future__ import annotations
 

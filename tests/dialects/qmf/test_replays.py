@@ -1,4 +1,4 @@
-"""Recorded peers at their own pace, heard by a console; what is expected was written by hand."""
+"""Recorded peers at their own pace as input of a console; the expected results were written by hand."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ JAVA, QPIDD, AGENT_06 = "java-0.8", "qpidd-0.34", "console-and-agent-0.6"
 
 @cache
 def replayed(peer: str) -> Replay:
-    """A console that has heard all of a recording; tests only look at it."""
+    """Return a console that has received all of a recording; tests must not change it."""
     replay = Replay(peer)
     replay.plays()
     return replay
 
 
 def course(replay: Replay) -> list[Step]:
-    """The turns that a session took."""
+    """Return the changes of state of a session: lost agents, resyncs, source states, and notes."""
     turns = AgentLost | ResyncBegan | ResyncEnded | SourceStateSeen | str
     return [one for one in replay.told if isinstance(one, turns)]
 
@@ -45,7 +45,7 @@ def learnt(replay: Replay) -> dict[str, ClassSchema]:
 
 
 def named(schema: ClassSchema, seen: ObjectSeen) -> dict[str, Value | None]:
-    """The values that were told, by name."""
+    """Return the values of an observation, by name."""
     properties = dict(zip((one.name for one in schema.properties), seen.properties or (), strict=False))
     statistics = zip((one.name for one in schema.statistics), seen.statistics or (), strict=False)
     return properties | dict(statistics)
@@ -233,7 +233,7 @@ def test_objects_that_qpidd_deleted_are_reported_as_deleted() -> None:
 
 
 def test_no_recording_takes_the_clock_out_of_its_interval() -> None:
-    """The agents' own intervals are learnt: qpidd's two seconds, the agent's five."""
+    """The intervals of agents are learnt: qpidd's two seconds, the agent's five."""
     replay = Replay(QPIDD)
     replay.plays(30)
     replay.time_passes(6)

@@ -1,4 +1,4 @@
-"""Schemas: what peers send, what we send, and the hash."""
+"""Schemas: those that peers send, those that we send, and the hash."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_a_class_with_everything_survives() -> None:
 
 
 def _limits_of_types(schema: ClassSchema) -> ClassSchema:
-    """The wire has a limit for every string; what it tells is never less than the model asked."""
+    """Return the schema with the wire's limit, 65535, for string arguments of methods without a limit."""
     methods = tuple(
         replace(
             method,

@@ -1,1 +1,1 @@
-"""What clients set and invoke: what Python is told of it, and what they are told of its answer."""
+"""Attributes that clients set, and operations that they invoke: the requests to Python, and its answers."""

@@ -1,4 +1,4 @@
-"""A virtual machine with two queues, and somebody behind it who answers as a test says."""
+"""A virtual machine with two queues, and an operator that answers as a test says."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.jmx_java.scripted_operator import ScriptedOperator
 
 @pytest.fixture
 def operator() -> ScriptedOperator:
-    """Applies everything, unless a test says otherwise."""
+    """Return an operator that applies everything, unless a test says otherwise."""
     return ScriptedOperator()
 
 

@@ -1,4 +1,4 @@
-"""What clients are told of answers, and where there are none."""
+"""The result of an operation for clients, with each answer and without one."""
 
 from __future__ import annotations
 

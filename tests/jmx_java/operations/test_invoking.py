@@ -1,4 +1,4 @@
-"""Operations that clients invoke: what there are, parameters, results."""
+"""Operations that clients invoke: their list, parameters, results."""
 
 from __future__ import annotations
 

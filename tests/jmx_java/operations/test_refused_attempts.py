@@ -1,4 +1,4 @@
-"""What the virtual machine refuses without asking is told to Python, with who tried it and from where."""
+"""Attempts that the virtual machine refuses without asking are reported to Python, with user and address."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ VALUE = "javax.management.InvalidAttributeValueException"
 
 
 def written_values(java: JavaObject) -> dict[str, tuple[Any, Written | None]]:
-    """Values as a client gives them, and as Python is told."""
+    """Return values as a client gives them, and as Python receives them."""
     return {
         "null": (None, None),
         "Boolean": (True, Written(AttributeType.BOOLEAN, value=True)),

@@ -1,4 +1,4 @@
-"""What is said of a source of kind am01 before it is relied on."""
+"""The findings about a source of kind am01 before it is used."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ async def test_that_an_idle_agent_may_be_there_unheard_is_said(
 
 
 async def _heard(virtual_host: VirtualHost, folder: Path, body: bytes) -> str:
-    """What is said when this is published again and again."""
+    """Return the finding while this is published again and again."""
     async with client(virtual_host) as channel:
         await channel.declare_exchange("qpid.management", aio_pika.ExchangeType.TOPIC, durable=True)
 

@@ -1,4 +1,4 @@
-"""Whether applications can be heard: what `source test` and `doctor` say of a source of kind ami."""
+"""The findings of `source test` and `doctor` about a source of kind ami: whether applications can connect."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def source(port: int, host: str = "127.0.0.1", **settings: object) -> AmiSource:
 
 @contextmanager
 def answering(answer: bytes) -> Iterator[int]:
-    """Somebody who has a port, and says this to whoever connects; yields the port."""
+    """Provide the port of a server that sends this answer on every connection."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
         def answer_all() -> None:

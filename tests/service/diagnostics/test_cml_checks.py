@@ -1,4 +1,4 @@
-"""What is said of a source of kind cml before it is relied on."""
+"""The findings about a source of kind cml before it is used."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ SECOND = 10**9
 
 @asynccontextmanager
 async def core(path: Path, *records: object, epoch: int = 1) -> AsyncIterator[FeedServer]:
-    """One that tells these beside what every snapshot begins with."""
+    """Provide a core whose snapshot contains these records besides those that every snapshot begins with."""
     told = (*KNOWN, *records)
     server = FeedServer(path, Hello(VERSION, epoch, GATEWAY_ID, START), lambda: (told, 1))  # type: ignore[arg-type,return-value]
     await server.start()

@@ -1,4 +1,4 @@
-"""Names of the gateway's own MIB module, read from its text and held against the numbers in the code."""
+"""Names of the gateway's own MIB module, read from its text and compared with the numbers in the code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said to who names no object, or several."""
+"""The messages to a user who names no object, or several."""
 
 from __future__ import annotations
 

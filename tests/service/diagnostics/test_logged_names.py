@@ -1,4 +1,4 @@
-"""What the event log knows of names that the gateway has forgotten."""
+"""Names that the gateway has forgotten are found in the event log."""
 
 from __future__ import annotations
 

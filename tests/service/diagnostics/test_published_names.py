@@ -1,4 +1,4 @@
-"""What SNMP and JMX call things, both ways."""
+"""The names of objects and elements in SNMP and JMX, in both directions."""
 
 from __future__ import annotations
 

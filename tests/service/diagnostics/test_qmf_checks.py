@@ -1,4 +1,4 @@
-"""What is said of a source of kind qmf before it is relied on: every mistaken peer has a line of its own."""
+"""The findings about a source of kind qmf before it is used: each mistaken peer has a line of its own."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def told(settings: QmfSource, folder: Path) -> str:
 
 @asynccontextmanager
 async def exchange(host: VirtualHost) -> AsyncIterator[aio_pika.abc.AbstractChannel]:
-    """The management exchange, and a channel for whoever plays an agent there."""
+    """Provide a channel with the management exchange, for a test that plays an agent."""
     async with await aio_pika.connect(host.broker.amqp_url(vhost=host.name)) as connection:
         channel = await connection.channel()
         await channel.declare_exchange("qpid.management", "topic", durable=True)
@@ -54,7 +54,7 @@ async def exchange(host: VirtualHost) -> AsyncIterator[aio_pika.abc.AbstractChan
 
 @asynccontextmanager
 async def agent(host: VirtualHost, *answers: bytes, user: str | None = None) -> AsyncIterator[None]:
-    """One that answers every request with these bodies, if the broker checked who sent it, as ours does."""
+    """Run an agent that answers with these bodies if the broker checked a request's sender, as ours does."""
     async with exchange(host) as channel:
         queue = await channel.declare_queue(exclusive=True)
         await queue.bind("qpid.management", "broker")

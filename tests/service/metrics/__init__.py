@@ -1,1 +1,1 @@
-"""What the gateway tells Prometheus of itself."""
+"""Tests of the gateway's own metrics for Prometheus."""

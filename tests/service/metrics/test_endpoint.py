@@ -47,7 +47,7 @@ async def client(served: MetricsEndpoint) -> AsyncIterator[httpx.AsyncClient]:
 
 
 async def raw(port: int, octets: bytes) -> bytes:
-    """All that comes back until the connection ends."""
+    """Return all octets that are received until the connection ends."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
         writer.write(octets)

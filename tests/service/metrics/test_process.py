@@ -1,4 +1,4 @@
-"""What a process measures of itself, and what the system knows of it."""
+"""The measurements of a process by itself, and those of the operating system."""
 
 from __future__ import annotations
 

@@ -25,11 +25,11 @@ SOURCE = "orders"
 LISTENING = "applications"
 KEPT_QUEUE = f"amqp-gateway.events.metrics-{secrets.token_hex(4)}"
 MAX_SERIES = 1000
-"""Of a gateway with one source: what Prometheus keeps of it must not depend on what is watched."""
+"""The maximum number of series of a gateway with one source; it does not depend on what is watched."""
 
 
 class Gateway:
-    """The running gateway, and how it is asked."""
+    """The running gateway, and the requests to it."""
 
     def __init__(self, site: Site, command: RunningCommand, port: int) -> None:
         self.site = site
@@ -45,7 +45,7 @@ class Gateway:
         return {family.name: family for family in text_string_to_metric_families(self.text())}
 
     def value(self, family: Family, **labels: str) -> float | None:
-        """Of the sample with these labels; ``None`` where there is none."""
+        """Return the value of the sample with these labels; ``None`` where there is none."""
         metric = self.families().get(exposed_name(family))
         samples = [] if metric is None else metric.samples
         return next((one.value for one in samples if one.labels == labels), None)

@@ -1,4 +1,4 @@
-"""What the SNMP process measures of SETs and commands."""
+"""The measurements of SETs and commands by the SNMP process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which deliveries the log has: noted with their records, found again where the log ended."""
+"""The deliveries that the log has: noted with their records, found again where the log ended."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def log_in(folder: Path) -> CoreEventLog:
 
 
 def deliveries(folder: Path) -> list[str]:
-    """In the order of the log's records."""
+    """Return the deliveries in the order of the log's records."""
     blocks = [
         block
         for segment in list_segments(folder)
@@ -60,7 +60,7 @@ async def test_the_last_record_that_reports_what_happened_names_its_delivery(tmp
 
 
 async def test_a_delivery_is_known_over_any_number_of_starts(tmp_path: Path) -> None:
-    """It may come again after each, until a core lives long enough to acknowledge it."""
+    """A delivery may be repeated after each start, until a core lives long enough to acknowledge it."""
     async with log_in(tmp_path) as log:
         log.take(batch(SHOP, QUEUE, AGENT))
         with AckTracker(log).recording("agents:first"):

@@ -45,14 +45,14 @@ from tests.hypothesis_profiles import PROVING
 
 SECOND = 10**9
 PROMPT = (5 if PROVING else 30) * SECOND
-"""An event is heard within this time, alarm or not; the longer where other tests keep the machine busy."""
+"""The maximum delay of an event (ns), alarm or not; the longer where other tests keep the machine busy."""
 ALARM_SECONDS = 60.0 if PROVING else 6.0
 CYCLES = 10 if PROVING else 2
 
 
 @dataclass(frozen=True)
 class Heard:
-    """An event as the console heard it, and how long after it happened (ns)."""
+    """An event as the console received it, and its delay after it happened (ns)."""
 
     name: str
     arguments: dict[str, Any]
@@ -61,7 +61,7 @@ class Heard:
 
 @dataclass
 class Console:
-    """What the console heard."""
+    """The observations of the console."""
 
     events: list[Heard] = field(default_factory=list)
     heartbeats: int = 0
@@ -69,7 +69,7 @@ class Console:
     synchronised: bool = False
     schemas: dict[ClassKey, EventSchema] = field(default_factory=dict)
     exchanges: dict[str, str] = field(default_factory=dict)
-    """Native ids by name."""
+    """The native ids by name."""
 
     def observed(self, observations: tuple[Observation, ...]) -> None:
         for one in observations:
@@ -123,7 +123,7 @@ class Site:
 
 @asynccontextmanager
 async def site(broker: PrivateBroker, folder: Path, tag: str = "management") -> AsyncIterator[Site]:
-    """An agent in its process's own function, a console on a link, and somebody who counts all messages.
+    """Provide an agent in its process's own function, a console on a link, and a counter of all messages.
 
     The agent reads as one user and publishes as another, who has ``tag``.
     """
@@ -279,7 +279,7 @@ async def _events_in_the_midst_of_alarms(shop: Site) -> None:
 
 
 async def test_an_id_outlives_a_restart_of_the_agent(own_rabbitmq: PrivateBroker, tmp_path: Path) -> None:
-    """Also of an object that is older than the agent, and has no creation time."""
+    """This includes an object that is older than the agent, and has no creation time."""
     with own_rabbitmq.http() as client:
         client.put("exchanges/%2F/passing", json={"type": "topic", "durable": False}).raise_for_status()
     ids = []

@@ -67,7 +67,7 @@ def test_what_cannot_be_compacted_keeps_nothing_else_from_it(tmp_path: Path) -> 
 
 
 def test_the_end_of_the_log_is_left_to_a_core_that_is_away(tmp_path: Path) -> None:
-    """It closed the log, as when it is asked to end; the next one finds out there how things stood."""
+    """The core closed the log when it was asked to end; the next core finds the last state there."""
     some_segments(tmp_path, 2)
     (tmp_path / "segments" / f"{51:020}.open.jsonl").unlink()
     identity = LogIdentity(version=VERSION, log_id=LOG_ID, next_seq=51)

@@ -25,7 +25,7 @@ def site(tmp_path: Path) -> Site:
 
 
 def hello(path: Path) -> Hello:
-    """The first that a north hears."""
+    """Return the first message that a north receives."""
     with socket.socket(socket.AF_UNIX) as north:
         north.settimeout(DEADLINE)
         north.connect(str(path))
@@ -90,7 +90,7 @@ def test_it_ends_when_its_parent_has_gone(site: Site) -> None:
 
 
 def processes_of(gateway: psutil.Process) -> dict[str, int]:
-    """The processes that a supervisor keeps, by name."""
+    """Return the processes that a supervisor keeps, by name."""
     found = {}
     for child in gateway.children():
         with contextlib.suppress(psutil.NoSuchProcess):

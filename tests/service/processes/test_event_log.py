@@ -1,4 +1,4 @@
-"""The core's event log: what the feed tells is on the disk, and what is wrong with it is told."""
+"""The core's event log: the records of the feed are on the disk, and its failures are reported."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Core:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[Core]:
-        """While the core lives."""
+        """Run the log as long as the core lives."""
         async with self.log:
             task = asyncio.create_task(self.log.run(self.told.append))
             try:
@@ -47,29 +47,29 @@ class Core:
                     await task
 
     def publish(self, *records: Record) -> int:
-        """One batch."""
+        """Publish the records as one batch."""
         self._sequence += 1
         return self.log.take(Batch(3, self._sequence, records))
 
     async def begin(self) -> None:
-        """Tell what there is in the shop, and wait until the first segment's head has told it again."""
+        """Publish the objects of the shop, and wait until the first segment's head contains them again."""
         self.publish(*BEGUN)
         await until(lambda: len(of_kind(self.read(), "agent")) == 2, "the head is told")
 
     def read(self) -> list[dict[str, Any]]:
-        """What is on the disk so far; nothing while a file is being given its last name."""
+        """Return the records on the disk so far; none while a file is being given its last name."""
         with suppress(FileNotFoundError):
             return read_log(self.folder) if self.log.record.committed else []
         return []
 
     async def commit(self) -> list[dict[str, Any]]:
-        """What is on the disk once everything that was published is."""
+        """Return the records on the disk once everything that was published is there."""
         async with asyncio.timeout(DEADLINE):
             await self.log.reached(self.log.last_seq)
         return read_log(self.folder)
 
     async def told_of(self, state: EventLogState) -> EventLogRecord:
-        """How the log is, once it is so."""
+        """Wait until the log is in this state; return the record that reported it."""
         await until(lambda: self.told and self.told[-1].state is state, f"the log is {state.value}")
         return self.told[-1]
 
@@ -97,7 +97,7 @@ async def test_each_segment_begins_with_all_that_lives(tmp_path: Path) -> None:
 
 
 def heads(core: Core) -> list[dict[int, int]]:
-    """The depths of queues in the snapshots of each segment behind the first."""
+    """Return the depths of queues in the snapshots of each segment but the first."""
     found: list[dict[int, int]] = []
     for record in core.read():
         if record["kind"] == "start":

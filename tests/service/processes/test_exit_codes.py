@@ -1,4 +1,4 @@
-"""Whatever stands in the way of a link has an exit code; `tests.test_documentation` compares the table."""
+"""Every failure of a link has an exit code; `tests.test_documentation` compares the table."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from tests.components.waiting import DEADLINE, eventually
 
 @asynccontextmanager
 async def kept(path: Path) -> AsyncIterator[tuple[InstanceIndex, asyncio.Task[None]]]:
-    """An index that is kept as the core keeps it."""
+    """Provide an index that is kept as the core keeps it."""
     needed = asyncio.Event()
     with closing(InstanceIndex(path, needs_upkeep=needed.set)) as index:
         index.start("gw", 1)

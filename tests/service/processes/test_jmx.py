@@ -1,4 +1,4 @@
-"""What the JMX process works out before it starts anything; the rest is in ``tests/jmx``."""
+"""The values that the JMX process computes before it starts anything; the rest is in ``tests/jmx``."""
 
 from __future__ import annotations
 

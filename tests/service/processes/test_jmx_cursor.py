@@ -1,4 +1,4 @@
-"""The file that says which event clients of JMX were told last."""
+"""The file with the last event of which clients of JMX were notified."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The line between a process and whoever started it."""
+"""The line between a process and the process that started it."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ async def test_who_was_started_by_hand_has_no_parent() -> None:
 
 @asynccontextmanager
 async def both_ends(line: Line) -> AsyncIterator[tuple[ProcessLine, Lifeline, asyncio.Event]]:
-    """The supervisor's end that listens, the child's, and whether that was heard to be ready."""
+    """Provide the listening supervisor's end, the child's end, and the event of the child's readiness."""
     parent, child = line
     listening, ready = ProcessLine(parent), asyncio.Event()
     hearing = asyncio.create_task(listening.receive(ready))
@@ -128,7 +128,7 @@ async def test_one_that_ends_answers_no_request(line: Line) -> None:
 async def asked_by_another_version(
     line: Line,
 ) -> AsyncIterator[tuple[asyncio.Task[list[Reading] | None], socket.socket]]:
-    """What comes of a question, and the socket on which a child of another version answers it."""
+    """Provide the task of a request, and the socket on which a child of another version answers it."""
     parent, child = line
     async with both_ends((parent, Lifeline(None))) as (listening, _, ready):
         child.ready()

@@ -1,4 +1,4 @@
-"""How processes log: JSON for programs, lines on a terminal, and no colours where nobody wants them."""
+"""The logs of processes: JSON for programs, lines on a terminal, and no colours where they are not wanted."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ structlog.get_logger().info("core-ready", epoch=1)
 
 
 def on_a_terminal(**variables: str) -> str:
-    """What a process writes to a terminal."""
+    """Return the output of a process to a terminal."""
     ours, theirs = pty.openpty()
     try:
         environment = {**os.environ, "TERM": "xterm-256color", **variables}

@@ -33,7 +33,7 @@ BOARD = DOCKER / "grafana" / "amqp-brokers.json"
 
 
 class Page:
-    """What the gateway tells of its objects."""
+    """The endpoint of the gateway's objects."""
 
     def __init__(self, command: RunningCommand, port: int) -> None:
         self.command = command
@@ -43,7 +43,7 @@ class Page:
         return httpx.get(f"http://{self.target}{path}", trust_env=False, timeout=30)
 
     def of_queue(self, name: str) -> dict[str, float]:
-        """The numbers of a queue, by metric."""
+        """Return the numbers of a queue, by metric."""
         response = self.get()
         families = text_string_to_metric_families(response.text) if response.is_success else ()
         return {
@@ -90,7 +90,7 @@ def page(tmp_path_factory: pytest.TempPathFactory, rabbitmq: PrivateBroker) -> I
 
 
 def publish(client: httpx.Client, messages: int) -> None:
-    """Into the queue, by the broker's own interface."""
+    """Publish messages into the queue, by the broker's own interface."""
     for _ in range(messages):
         client.post(
             "exchanges/%2F/amq.default/publish",
@@ -100,7 +100,7 @@ def publish(client: httpx.Client, messages: int) -> None:
 
 @pytest.fixture(scope="module")
 def scraping(page: Page, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
-    """With the shipped configuration, but for addresses and intervals."""
+    """Provide a Prometheus with the shipped configuration, except for addresses and intervals."""
     folder = tmp_path_factory.mktemp("prometheus")
     shutil.copy(ALERTS, folder)
     configuration = yaml.safe_load((DOCKER / "prometheus" / "prometheus.yml").read_text(encoding="utf-8"))
@@ -180,7 +180,7 @@ def test_every_expression_of_the_board_is_one_and_finds_what_there_is(scraping: 
 
 
 def expressions() -> list[str]:
-    """Of the board's panels, with its variables filled in as Grafana does."""
+    """Return the expressions of the board's panels, with its variables filled in as Grafana does."""
     board: dict[str, Any] = json.loads(BOARD.read_text(encoding="utf-8"))
     found = [target["expr"] for panel in board["panels"] for target in panel.get("targets", ())]
     assert len(found) > 20

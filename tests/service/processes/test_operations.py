@@ -53,17 +53,17 @@ class RecordedLog:
         self.on_disk = asyncio.Event()
 
     async def reached(self, seq: int) -> None:
-        """Until that seq is on the disk."""
+        """Wait until the record with that seq is on the disk."""
         assert seq == self.last_seq
         await self.on_disk.wait()
 
     def hurry(self, seq: int) -> None:
-        """Somebody waits."""
+        """Record that an operation waits for this seq."""
         self.hurried.append(seq)
 
 
 class Site:
-    """A core's operations, one source whose port the test is, and what was told."""
+    """A core's operations, one source whose port the test is, and the published records of operations."""
 
     def __init__(self, folder: Path, event_log: RecordedLog | None) -> None:
         clock, classes = SystemClock(), ClassRegistry({"works": MAPPING})
@@ -91,19 +91,19 @@ class Site:
         )
 
     def call(self, call: MethodCall) -> None:
-        """As the source's port."""
+        """Accept a call, as the source's port."""
         self.sent.put_nowait(call)
 
     def modify(self, modify: ObjectModify) -> None:
-        """As the source's port."""
+        """Accept a change, as the source's port."""
         self.sent.put_nowait(modify)
 
     def fetch(self, fetch: ObjectFetch) -> None:
-        """As the source's port."""
+        """Accept a read request, as the source's port."""
         self.sent.put_nowait(fetch)
 
     def precheck(self, request: MethodCall | ObjectModify) -> Answer | None:  # noqa: ARG002  it has none
-        """As the source's port."""
+        """Return no answer, as the source's port."""
         return None
 
     async def next_sent(self) -> MethodCall | ObjectModify | ObjectFetch:
@@ -113,7 +113,7 @@ class Site:
     def ask(
         self, action: InvokeMethod | ReadFresh = PURGE, timeout: int = 60 * SECOND, waited: int = 0
     ) -> asyncio.Future[OperationAnswer]:
-        """A north asks, or asked so many nanoseconds ago."""
+        """Submit the request of a north, sent ``waited`` nanoseconds ago."""
         answer: asyncio.Future[OperationAnswer] = asyncio.get_running_loop().create_future()
         sent = int(asyncio.get_running_loop().time() * SECOND) - waited
         request = OperationRequest(1, OPERATOR, 1, BOILER_CLASS, 1, action, timeout, sent=sent)

@@ -23,7 +23,7 @@ from tests.service.processes.test_core import processes_of
 
 @contextmanager
 def read_by_somebody(fifo: Path) -> Iterator[None]:
-    """While somebody reads it and waits for more."""
+    """Run the block while another process reads the FIFO and waits for more."""
     opened = []
 
     def is_read() -> bool:

@@ -1,4 +1,4 @@
-"""What systemd is told, at a socket like its own."""
+"""The notifications to systemd, received on a socket like its own."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ note("alone")
 
 
 class Diary:
-    """What a process wrote down, one life after the other."""
+    """The lines that a process wrote down, one life after the other."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -85,7 +85,7 @@ class Diary:
         return [int(line.split()[1]) for line in self.lines() if line.startswith(word)]
 
     async def has(self, word: str, times: int = 1) -> int:
-        """Wait until ``word`` was written so often; the process that did."""
+        """Wait until ``word`` was written so often; return the process that wrote it."""
 
         async def written() -> bool:
             return self.words().count(word) >= times
@@ -96,13 +96,13 @@ class Diary:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pauses and patience are for machines in trouble."""
+    """Shorten the pauses and timeouts, which are meant for machines in trouble."""
     monkeypatch.setattr(supervisor, "FIRST_RESTART_SECONDS", 0.01)
     monkeypatch.setattr(supervisor, "STOP_SECONDS", 1.0)
 
 
 def plan(folder: Path, name: str, behaviour: str = "lives") -> ProcessPlan:
-    """A process that behaves so, and its diary under its name."""
+    """Return the plan of a process with this behaviour, and with its diary under its name."""
     return ProcessPlan(name, (sys.executable, "-I", "-S", "-c", CHILD, str(folder / name), behaviour))
 
 
@@ -110,7 +110,7 @@ def plan(folder: Path, name: str, behaviour: str = "lives") -> ProcessPlan:
 async def supervised(
     *plans: ProcessPlan,
 ) -> AsyncIterator[tuple[Supervisor, asyncio.Task[None], socket.socket]]:
-    """A supervisor that runs, and the other end of its lifeline."""
+    """Provide a supervisor that runs, and the other end of its lifeline."""
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
     with ours:

@@ -19,7 +19,7 @@ from tests.components.command_line import Site, amqp_gateway, new_site, running
 from tests.components.waiting import DEADLINE
 
 EXPOSURE = 20
-"""Tenths: below it systemd calls a service well protected."""
+"""The exposure in tenths below which systemd calls a service well protected."""
 
 AMQP = {"url": "amqp://broker:5672", "user": "agent", "password": {"env": "AGENT_PASSWORD"}}
 AGENT = {
@@ -43,13 +43,13 @@ def site(tmp_path: Path) -> Site:
 
 
 def configured(site: Site, **sections: Mapping[str, Any]) -> LoadedConfiguration:
-    """As installed: state and feed in the system's places unless told."""
+    """Return the configuration as installed: state and feed in the system's places unless configured."""
     site.configure(**{"state": {"folder": "/var/lib/amqp-gateway"}, "feed": {}, **sections})
     return load_configuration(site.configuration)
 
 
 def settings_of(text: str) -> dict[str, list[str]]:
-    """The values of each key of a unit, in order."""
+    """Return the values of each key of a unit, in order."""
     found: dict[str, list[str]] = {}
     for line in text.splitlines():
         if line and line[0] not in "#[":

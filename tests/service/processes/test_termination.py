@@ -1,4 +1,4 @@
-"""A process that is asked to end does so in order; one that ends by itself, as it likes."""
+"""A process that is asked to end ends in order; one that ends by itself ends in its own way."""
 
 from __future__ import annotations
 

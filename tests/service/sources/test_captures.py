@@ -1,4 +1,4 @@
-"""Which session of a source is captured into which file."""
+"""The assignment of a source's sessions to files of captures."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NOW = 1_800_000_000 * 10**9
 
 
 def captured(captures: Captures) -> session.ConsoleSession:
-    """A new session of the source ``field``."""
+    """Return a new session of the source ``field``."""
     return captures.session("field", "qmf", ConsoleSession(CONFIG), CONFIG)
 
 

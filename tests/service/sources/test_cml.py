@@ -1,4 +1,4 @@
-"""What a console session is told of the settings of a source of kind cml."""
+"""The settings of a console session of a source of kind cml."""
 
 from __future__ import annotations
 

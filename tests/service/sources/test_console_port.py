@@ -15,7 +15,7 @@ FETCH = ObjectFetch(3, BOILER, "1.0", "7", 10**18)
 
 
 class Console:
-    """A console session; its effects tell what it was given."""
+    """A console session; its effects note the operations that it was given."""
 
     def handle(self, event: Event, now: int) -> list[Effect]:
         assert now > 0
@@ -36,7 +36,7 @@ class Console:
 
 
 class Site:
-    """A port to a session, and what came of it."""
+    """A port to a session, and the effects that were performed."""
 
     def __init__(self) -> None:
         self.performed: list[Effect] = []

@@ -30,11 +30,11 @@ from tests.inventory.playbook import of
 
 JAVA = "java-0.8"
 LATE = "test-queue"
-"""A queue that the broker does not tell of when it is asked first."""
+"""A queue that the broker does not report in its first answers."""
 
 
 class JavaBroker:
-    """Answers as the recorded one at the end of its recording; publishes nothing by itself."""
+    """A broker that answers as the recorded one at the end of its recording, and publishes nothing itself."""
 
     def __init__(self, channel: aio_pika.abc.AbstractChannel) -> None:
         self._channel = channel
@@ -64,7 +64,7 @@ class JavaBroker:
                     await direct.publish(aio_pika.Message(body), message.reply_to or "")
 
     async def tells_statistics_alone(self) -> None:
-        """Of the queue that it did not tell of, and does from now on."""
+        """Publish statistics of the queue that was not reported, and report it from now on."""
         self._hides = False
         (life,) = [one for one in self._peer.lives.values() if str(one.object_id) == "0-0-0-0-17"]
         (told,) = [one for one in life.told if isinstance(one, StatisticContent)][-1:]
@@ -83,7 +83,7 @@ async def java_broker(host: VirtualHost) -> AsyncIterator[JavaBroker]:
 
 @asynccontextmanager
 async def source(host: VirtualHost, folder: Path, heartbeat: str) -> AsyncIterator[Inventory]:
-    """The inventory of a source that listens there."""
+    """Provide the inventory of a source that listens there."""
     user = host.broker.administrator
     path = folder / "password"
     path.touch(mode=0o600)
@@ -106,7 +106,7 @@ async def source(host: VirtualHost, folder: Path, heartbeat: str) -> AsyncIterat
 
 
 def is_fresh(inventory: Inventory) -> bool | None:
-    """Whether what the broker told is; ``None`` before it has told anything."""
+    """Return whether the broker's reports are fresh; ``None`` before it has reported anything."""
     agents = of(AgentRecord, list(inventory.snapshot()[0]))
     return agents[0].fresh if agents else None
 

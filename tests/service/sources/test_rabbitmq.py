@@ -1,4 +1,4 @@
-"""A fault of ours in a source that reads a RabbitMQ: told, and only that source begins again."""
+"""A fault of ours in a source that reads a RabbitMQ is reported, and only that source begins again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A capture of what a recorded Qpid broker said plays again to the letter, and comes to the same."""
+"""The replay of a capture of a recorded Qpid broker has the same messages and the same result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sessions that applications asked to be logged: where they are written, in what form, and how much."""
+"""Sessions that applications asked to be logged: the place, form and amount of what is written."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NOON = 1_700_000_000_123 * 10**6
 
 
 async def written(logs: SessionLogs) -> None:
-    """Run until everything that was taken is in the files."""
+    """Write all lines that were taken into the files."""
     keeping = asyncio.create_task(logs.keep())
     await asyncio.sleep(0)
     keeping.cancel()
@@ -26,7 +26,7 @@ async def written(logs: SessionLogs) -> None:
 
 
 def contents(folder: Path) -> dict[str, str]:
-    """Of the files there, by name."""
+    """Return the contents of the files there, by name."""
     return {path.name: path.read_text(encoding="ascii") for path in folder.iterdir()}
 
 

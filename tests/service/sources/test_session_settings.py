@@ -1,4 +1,4 @@
-"""What was chosen about a session stands in its capture, and makes the same session again."""
+"""The settings of a session stand in its capture, and make the same session again."""
 
 from __future__ import annotations
 

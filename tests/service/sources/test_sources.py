@@ -1,4 +1,4 @@
-"""What a source says of itself when it starts."""
+"""The log of a source when it starts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Classes that applications told, over a restart of the gateway."""
+"""Classes that applications reported, over a restart of the gateway."""
 
 from __future__ import annotations
 

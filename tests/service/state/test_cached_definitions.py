@@ -19,7 +19,7 @@ KNOWN = (ClassDefinition.of(TANK), EventDefinition.of(LEAK))
 
 
 async def kept(folder: Path, *known: ClassDefinition | EventDefinition) -> None:
-    """Let these be written."""
+    """Write these definitions."""
     schemas = definitions_cache(folder, "agents")
     schemas.learnt()
     keeping = asyncio.create_task(schemas.keep(lambda: known))

@@ -1,4 +1,4 @@
-"""The states of sources at the end of the log, and what is held of them."""
+"""The states of sources at the end of the log, and the release of their objects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events that were committed when all who could tell them were killed, as net-snmp's daemon gets them."""
+"""Events that were committed when all their senders were killed, as net-snmp's daemon receives them."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def site_with(folder: Path, port: int, **settings: Any) -> Site:  # noqa: ANN401
 
 
 def told(printed: list[Printed]) -> dict[str, list[bool]]:
-    """By event id, of each notification whether it was marked as late; without what SNMP makes itself."""
+    """Return by event id whether notifications were marked as late, except those that SNMP makes itself."""
     found: dict[str, list[bool]] = {}
     for each in printed:
         event_id = each.values["agEventId.0"].removeprefix("STRING: ")
@@ -64,14 +64,14 @@ def told(printed: list[Printed]) -> dict[str, list[bool]]:
 
 
 def logged_ids(site: Site) -> list[str]:
-    """Of all events on the disk."""
+    """Return the event ids of all events on the disk."""
     with contextlib.suppress(OSError, ValueError):
         return [str(record["event_id"]) for record in of_kind(read_log(site.state.path / "log"), "event")]
     return []
 
 
 def handled(site: Site) -> tuple[int, int]:
-    """Epoch and number of the last event that no process will send again."""
+    """Return the epoch and number of the last event that no process will send again."""
     found = saved(site)
     return (found.epoch, found.number) if not any(each.informs for each in found.targets) else (0, 0)
 
@@ -137,7 +137,7 @@ def test_events_that_compaction_took_before_they_were_sent_are_counted(
 
 
 def unheard_core(gateway: RunningCommand, site: Site, is_done: Callable[[int], bool], what: str) -> int:
-    """Have a core live and die while the SNMP process stands still; returns the core's epoch.
+    """Let a core live and die while the SNMP process stands still; return the core's epoch.
 
     It lives until ``is_done``, which is given its epoch. A busy machine may need longer for that than the
     supervisor leaves a process that stands still: then it is done again.
@@ -151,7 +151,7 @@ def unheard_core(gateway: RunningCommand, site: Site, is_done: Callable[[int], b
 
 
 def one_more_core(gateway: RunningCommand, site: Site, is_done: Callable[[int], bool], what: str) -> int:
-    """Kill the core and, when it has lived for long enough, the next one, whose epoch is returned."""
+    """Kill the core and, when it has lived for long enough, the next one; return the epoch of the latter."""
     former = newest_core(site)
     kill(gateway, "core")
     wait_until(lambda: newest_core(site) > former, "the next core has made events")
@@ -162,12 +162,12 @@ def one_more_core(gateway: RunningCommand, site: Site, is_done: Callable[[int], 
 
 
 def newest_core(site: Site) -> int:
-    """Epoch of the last core that is known to have made events."""
+    """Return the epoch of the last core that is known to have made events."""
     return max(recalled(site).made, default=0)
 
 
 def recalled(site: Site) -> LastEvents:
-    """What a core would know that began now."""
+    """Return the last events that a core would know if it began now."""
     return last_events(site.state.path / "log", 1000, site.state.identity)
 
 
@@ -177,7 +177,7 @@ def counted_as_lost(daemon: Snmptrapd) -> int:
 
 
 def of_the_agent(daemon: Snmptrapd) -> list[Printed]:
-    """What it tells of its own starts."""
+    """Return the notifications of the SNMP agent about its own starts."""
     return [each for each in daemon.printed() if ".s" in each.values["agEventId.0"]]
 
 

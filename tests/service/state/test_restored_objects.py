@@ -1,4 +1,4 @@
-"""What the log says of a RabbitMQ's objects, as inventory and agent know them again."""
+"""Objects of a RabbitMQ in the log, as inventory and agent know them again."""
 
 from __future__ import annotations
 

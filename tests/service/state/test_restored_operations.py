@@ -1,4 +1,4 @@
-"""What a core began and did not end: the next one says so, in the log and to every north."""
+"""An operation that a core began and did not end: the next core reports it, in the log and to every north."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SHOP = SourceRecord(1, "shop", "qmf", SourceState.SYNCHRONISED, "", T0, T0)
 
 
 def told(record: OperationRecord, sources: dict[str, int], now: int = T0) -> OperationRecord:
-    """As it comes back from a log that was written at ``now``."""
+    """Return the operation as it is restored from a log that was written at ``now``."""
     line = operation_record(record, SHOP, microseconds_text(now) or "", now)
     (found,) = restored_operations([line], sources)
     return found
@@ -62,7 +62,7 @@ def test_calls_keep_their_methods() -> None:
 
 
 async def leave_begun(site: Site) -> Path:
-    """A log as a core leaves it that is killed while an operation is under way."""
+    """Leave a log as a core leaves it that is killed while an operation is under way."""
     folder = site.state.path / "log"
     event_log = CoreEventLog(folder, LogSettings(min_free=0), SystemClock())
     async with event_log:
@@ -72,7 +72,7 @@ async def leave_begun(site: Site) -> Path:
 
 
 class North:
-    """What a north is told of operations."""
+    """A north, with the records of operations that it received."""
 
     def __init__(self) -> None:
         self.operations: list[OperationRecord] = []

@@ -1,4 +1,4 @@
-"""Objects as the log last told them, as a source would have told them."""
+"""Objects as the log last reported them, in the form of a source's reports."""
 
 from __future__ import annotations
 

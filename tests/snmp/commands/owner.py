@@ -1,4 +1,4 @@
-"""A command table with an owner who sets and reads, and with a core that a test plays."""
+"""A command table, an owner who sets and reads it, and a core whose answers a test chooses."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ QUEUE_ENTRY: Oid = (*ROOT, 2, 1, 1, 3, 1)
 ORDERS: Oid = (*QUEUE_ENTRY, 2, 1, 7)
 """An instance in the row of a queue."""
 GONE: Oid = (*QUEUE_ENTRY, 2, 1, 8)
-"""The same of a queue that is not there any more."""
+"""An instance in the row of a queue that has ended."""
 
 PURGE = Method("purge")
 MOVE = Method(
@@ -60,10 +60,10 @@ SECRETS = SecretArguments(SecretRules(), [("shop:queue", "move", "from")])
 
 
 class Queues:
-    """Where instances lead to: one queue, and rows of others that have gone."""
+    """The targets of instances: one queue, and rows of others that have ended."""
 
     def variable(self, name: Oid) -> None:
-        """No variable of an object can be set here."""
+        """Return ``None``, as no variable of an object can be set here."""
 
     def target(self, instance: Oid) -> Target | None:
         if len(instance) != len(ORDERS) or instance[: len(QUEUE_ENTRY)] != QUEUE_ENTRY:
@@ -81,7 +81,7 @@ class Table:
     """A command table; commands of all owners are in one store.
 
     Attributes:
-        asked: what the core was asked for, and has not answered, by number.
+        asked: requests to the core without an answer so far, by number.
     """
 
     def __init__(self, limits: CommandLimits = LIMITS) -> None:
@@ -103,14 +103,14 @@ class Table:
     def answer(
         self, outcome: Outcome = Outcome.APPLIED, *, number: int = 0, **fields: object
     ) -> OperationRequest:
-        """The core answers the oldest request, or the one with this number; returns it."""
+        """Answer the oldest request, or the one with this number, as the core; return the request."""
         number = number or next(iter(self.asked))
         request = self.asked.pop(number)
         self.table.answered(number, OperationAnswer(0, "gw.1.o1", outcome, **fields))  # type: ignore[arg-type]
         return request
 
     def set(self, owner: str, *assignments: tuple[Oid, bytes]) -> Rejected | None:
-        """A SET by ``owner``: tested, and committed if nothing is wrong."""
+        """Test a SET by ``owner``, and commit it if it is not refused; return the refusal."""
         principal = Principal("snmp", owner, "192.0.2.1:40000")
         numbered = [Assignment(index, *each) for index, each in enumerate(assignments, 1)]
         refusal = self.table.test(principal, numbered)
@@ -124,7 +124,7 @@ class Table:
         self.table.tick()
 
     def instances(self) -> dict[Oid, bytes]:
-        """All that is shown."""
+        """Return all instances that are shown."""
         found: dict[Oid, bytes] = {}
         instance = self.store.next((1, 3))
         while instance is not None:
@@ -166,7 +166,7 @@ class Command:
         return self.table.set(self.owner, *assignments)
 
     def submit(self, *more: tuple[Oid, bytes], method: str = "purge") -> None:
-        """Everything in one SET."""
+        """Write the whole command in one SET."""
         assert (
             self.set(self.target(), self.method(method), self.status(RowStatus.CREATE_AND_GO), *more) is None
         )
@@ -203,7 +203,7 @@ class Command:
         )
 
     def own_instances(self) -> list[tuple[Oid, bytes]]:
-        """Every instance of the command, its arguments and its results."""
+        """Return every instance of the command, its arguments and its results."""
         return [
             (name, value)
             for name, value in self.table.instances().items()
@@ -215,5 +215,5 @@ _Column = TypeVar("_Column", bound=IntEnum)
 
 
 def _told(cells: dict[_Column, bytes]) -> dict[_Column, bytes]:
-    """Without holes."""
+    """Return the cells without holes."""
     return {column: value for column, value in cells.items() if value != ber.NO_SUCH_INSTANCE}

@@ -1,4 +1,4 @@
-"""Whatever owners send: nothing is submitted twice, nothing that is submitted changes, no bound is passed."""
+"""Under any requests nothing is submitted twice, nothing submitted changes, and no limit is exceeded."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _COLUMNS = st.integers(0, 16)
 
 
 class AnyRequests(RuleBasedStateMachine):
-    """Two owners, each with a handful of names, and a core that answers when it likes."""
+    """Two owners, each with a few names, and a core that answers at any time."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -94,7 +94,7 @@ class AnyRequests(RuleBasedStateMachine):
             assert sum(Command(self.table, name, owner).is_there for name in "abcd") <= LIMITS.quota
 
     def submitted_commands(self) -> dict[Oid, dict[Oid, bytes]]:
-        """What the owners wrote in commands that are submitted, by index."""
+        """Return the values that the owners wrote in submitted commands, by index."""
         commands = [Command(self.table, name, owner) for name in "abcd" for owner in OWNERS]
         return {
             command.index: {

@@ -1,4 +1,4 @@
-"""Arguments and results: texts to values, and values to texts."""
+"""Conversion of arguments from texts to values, and of results from values to texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong with one variable binding, whatever the others say (RFC 3416 section 4.2.5)."""
+"""The errors of one variable binding, independent of the others (RFC 3416 section 4.2.5)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def table() -> Table:
 
 
 def status_of(table: Table, name: Oid, value: bytes) -> int | None:
-    """What is wrong with a binding behind one that makes the command ``c``."""
+    """Return the error-status of a binding after one that creates the command ``c``; ``None`` if accepted."""
     before = table.instances()
     refusal = table.set("anna", WAIT, (name, value))
     assert (refusal is None) or table.instances() == before

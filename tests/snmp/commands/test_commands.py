@@ -1,4 +1,4 @@
-"""Commands as their owners set them, one conversation each."""
+"""Commands as their owners set them, one exchange of requests each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands whose answer was lost, with the core or with the connection to it, follow their operation."""
+"""Commands whose answer was lost, with the core or its connection, take the state of their operation."""
 
 from __future__ import annotations
 

@@ -39,18 +39,18 @@ TILL = "AMQP-GATEWAY-MIB::agPackages.7.1.2.1.2.1.1"
 
 @dataclass
 class Agent:
-    """An agent with two writers on a loopback port, and the core that it asks."""
+    """An agent with two writers on a loopback port, and the core that receives its requests."""
 
     port: int
     operations: ScriptedOperations
     folder: Path
 
     async def snmpset(self, *assignments: str, version: str = "2c") -> list[str]:
-        """What it prints when Anna sets something; nothing wrong is what is set."""
+        """Return the output of a SET by Anna; a successful one prints the values set."""
         return await self._run("snmpset", "annas", version, *assignments)
 
     async def table(self, community: str = "annas") -> dict[str, str]:
-        """What a walk of the commands shows, without times."""
+        """Return the output of a walk of the commands, without times."""
         lines = await self._run("snmpwalk", community, "2c", "agCommands")
         told = dict(line.removeprefix("AMQP-GATEWAY-MIB::").split(" = ", 1) for line in lines)
         return {name: value for name, value in told.items() if not name.startswith(_TIMES)}
@@ -135,7 +135,7 @@ async def running(tmp_path: Path) -> AsyncIterator[Agent]:
 
 
 def named(command: str, **cells: str) -> list[str]:
-    """Columns of a command as snmpset takes them: ``Target="o 1.3.6"``."""
+    """Return columns of a command as snmpset takes them: ``Target="o 1.3.6"``."""
     words = []
     for column, value in cells.items():
         words += [f'agCommand{column}."anna"."{command}"', *value.split(" ", 1)]

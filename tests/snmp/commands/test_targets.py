@@ -1,4 +1,4 @@
-"""Where the object identifiers that owners write lead to."""
+"""The targets of the object identifiers that owners write."""
 
 from __future__ import annotations
 

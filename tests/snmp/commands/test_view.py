@@ -1,4 +1,4 @@
-"""What a writer can read, compared with one store that holds all of it."""
+"""The view of a writer, compared with one store that holds all of it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gateway.snmp.store import Store
 
 COMMON: Oid = (1, 3, 6)
 OWN: Oid = (1, 3, 6, 5)
-"""In the middle of what everybody can read."""
+"""A subtree in the middle of the common view."""
 TAIL: Oid = (1, 3, 6, 9)
 
 _INDEX = st.tuples(st.integers(1, 300), st.integers(1, 3))

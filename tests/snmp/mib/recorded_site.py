@@ -1,4 +1,4 @@
-"""What recorded brokers told, as sessions tell the inventory, and an inventory and SNMP tables for it."""
+"""The observations of recorded brokers, with an inventory and SNMP tables for them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ RULES = SecretRules(pattern for mapping in MAPPINGS.values() for pattern in secr
 
 
 def qmf_observations(peer: str) -> Iterator[Observation]:
-    """All that a peer told of its own packages, in the order of the recording."""
+    """Yield all observations of a peer's own packages, in the order of the recording."""
     known, translator = definitions(peer), ContentTranslator(RULES)
     learnt = {each.key: translator.learn(each) for each in known if each.key.package in (QPID, QPID_ACL)}
     yield from learnt.values()
@@ -57,7 +57,7 @@ def qmf_observations(peer: str) -> Iterator[Observation]:
 
 
 def cml_observations() -> Iterator[Observation]:
-    """Every object that OpenAMQ showed, each once, below the one that listed it."""
+    """Yield every object of OpenAMQ once, below the one that listed it."""
     schema = read_message(exchange("schema-002").replies[0])
     assert isinstance(schema, SchemaReply)
     classes = {each.schema.key.name: each for each in read_classes(schema, partial(is_statistic, MAPPINGS))}
@@ -93,7 +93,7 @@ def _seen(described: ClassDescription, number: int, reply: InspectReply, parent:
 
 
 class Site(Feeding):
-    """One inventory with all recorded brokers, and what SNMP shows of it with the shipped registries."""
+    """An inventory with all recorded brokers, and its SNMP tables with the shipped registries."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__()
@@ -117,7 +117,7 @@ class Site(Feeding):
     def watch(
         self, name: str, observations: Iterator[Observation], *, sets_natively: bool = False
     ) -> SourceInventory:
-        """One more source, and all that it told."""
+        """Add a source with all its observations."""
         source = self.inventory.add_source(name, "recorded", sets_natively=sets_natively)
         begin = SourceStateSeen(SourceState.SYNCHRONISING), ResyncBegan()
         self.inventory.observed(source, begin, START)
@@ -146,7 +146,7 @@ class Site(Feeding):
             pass
 
     def names(self, package: str, class_name: str) -> dict[int, set[str]]:
-        """The names of the rows of a class's table, by source."""
+        """Return the names of the rows of a class's table, by source."""
         (class_entry,) = (each for each in REGISTRIES[package].classes if each.name == class_name)
         column = (*REGISTRIES[package].entry_oid(DEFAULT_ROOT, class_entry), RowColumn.NAME)
         found: dict[int, set[str]] = {}
@@ -157,11 +157,11 @@ class Site(Feeding):
         return found
 
     def alarms(self) -> list[AlarmRecord]:
-        """Every alarm that stood at any time."""
+        """Return every alarm that was active at any time."""
         return [one for batch in self.batches for one in batch.records if isinstance(one, AlarmRecord)]
 
     def stable_names(self) -> set[str]:
-        """Of all objects that live."""
+        """Return the stable names of all living objects."""
         told, _ = self.inventory.snapshot()
         return {one.stable_name for one in told if isinstance(one, ObjectRecord)}
 

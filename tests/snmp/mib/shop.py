@@ -1,4 +1,4 @@
-"""A small package, its registry, and a core that tells of it: what the projection's playbooks are made of."""
+"""A small package, its registry, and a core with its records, for the playbooks of the projection."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ class Gateway(Feeding):
         return self.cell(TILL_ENTRY, column, source, row)
 
     def walk(self, under: Oid) -> dict[Oid, bytes]:
-        """Every instance below ``under``, by the rest of its name."""
+        """Return every instance below ``under``, by the rest of its name."""
         found: dict[Oid, bytes] = {}
         here = under
         while (step := self.store.next(here)) is not None and step[0][: len(under)] == under:
@@ -171,7 +171,7 @@ def delete(row: int, class_number: int = TILL_CLASS) -> DeleteRecord:
 
 
 def end(number: int, row: int = 1, *, deleted: int = START + SECOND, created: int = START) -> DeleteRecord:
-    """The end of a till, with its number and all that is told of it."""
+    """Return the record of the end of a till, with its number and all fields."""
     return DeleteRecord(
         1,
         20,

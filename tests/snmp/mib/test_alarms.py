@@ -1,4 +1,4 @@
-"""agAlarmTable, as the feed moves it."""
+"""Changes of agAlarmTable by the feed."""
 
 from __future__ import annotations
 

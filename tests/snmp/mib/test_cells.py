@@ -1,4 +1,4 @@
-"""Values of the model as they stand in cells, extremes included."""
+"""Values of the model as values of cells, including extremes."""
 
 from __future__ import annotations
 

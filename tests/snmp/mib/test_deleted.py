@@ -1,4 +1,4 @@
-"""agDeletedTable, as the feed moves it."""
+"""Changes of agDeletedTable by the feed."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def row(gateway: Gateway, number: int) -> dict[int, bytes]:
 
 
 def row_of(gateway: Gateway, number: int) -> dict[int, bytes]:
-    """The row of an end that is told now."""
+    """Return the row of an end that is reported now."""
     gateway.tell(end(number, number))
     return row(gateway, number)
 

@@ -1,4 +1,4 @@
-"""A registry only grows by events too: examples, and any sequence of schema changes."""
+"""A registry only grows by events, too: examples, and any sequence of schema changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""agLog, and the alarm and notifications of the gateway itself: no source is behind them."""
+"""agLog, and the alarm and notifications of the gateway itself, which have no source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events of the feed in, notifications out."""
+"""Conversion of events of the feed into notifications."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def text(value: str) -> bytes:
 
 @pytest.fixture
 def gateway() -> Gateway:
-    """One source, synchronised, with a hall and a till."""
+    """Return a gateway with one source, synchronised, with a hall and a till."""
     gateway = Gateway()
     gateway.hello()
     gateway.snapshot(source(), *classes(), event_class(), agent(fresh=True), hall(), till(1))
@@ -293,7 +293,7 @@ CLOSED = event_schemas(SHOP)["tillClosed"]
 
 
 def varbinds(values: dict[str, FeedValue]) -> dict[int, bytes]:
-    """What is sent of these arguments of tillClosed, by arc."""
+    """Return the varbinds of these arguments of tillClosed, by arc."""
     event_entry = SHOP_REGISTRY.find_event(CLOSED.key)
     assert event_entry is not None
     bound = bind_event(CLOSED, SHOP_REGISTRY, event_entry, ROOT, lambda _link, _source: None)

@@ -1,4 +1,4 @@
-"""What a trap tells of how long something lived, by the shipped modules."""
+"""The lifetime of an object in a trap, by the shipped modules."""
 
 from __future__ import annotations
 

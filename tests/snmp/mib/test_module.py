@@ -1,4 +1,4 @@
-"""Generated modules: the text of a small one, and what the tools of users say of it."""
+"""Generated modules: the text of a small one, and the messages of common tools about it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ EMPTY = reserve(new_registry("shop", 7, "SHOP-MIB", "shp", DAY), ["hall", "till"
 
 
 def complaints(folder: Path, module: str, text: str) -> list[str]:
-    """What smilint and pysmi say of the text, with the fixed module beside it."""
+    """Return the messages of smilint and pysmi about the text, with the fixed module beside it."""
     shutil.copy(shipped_folder("mibs") / "AMQP-GATEWAY-MIB.mib", folder)
     path = folder / f"{module}.mib"
     path.write_text(text, encoding="utf-8")

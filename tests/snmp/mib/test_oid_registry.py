@@ -1,4 +1,4 @@
-"""Reading and writing registry files, and what a registry refuses to be."""
+"""Reading and writing of registry files, and the errors of invalid registries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""agOperationTable, as the feed tells of operations."""
+"""Changes of agOperationTable by the records of operations in the feed."""
 
 from __future__ import annotations
 

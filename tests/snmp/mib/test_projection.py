@@ -1,4 +1,4 @@
-"""Feed messages in, cells out."""
+"""Conversion of feed messages into cells."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def text(value: str) -> bytes:
 
 @pytest.fixture
 def gateway() -> Gateway:
-    """One source, synchronised, with a hall and two tills."""
+    """Return a gateway with one source, synchronised, with a hall and two tills."""
     gateway = Gateway()
     gateway.hello()
     gateway.snapshot(source(), *classes(), agent(fresh=True), hall(), till(1), till(2))

@@ -1,4 +1,4 @@
-"""Whatever happened, the store shows what it would show had it been told the final state only."""
+"""After any history, the store shows the same as after a snapshot of the final state."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ WAITING = 107
 
 @dataclass
 class Core(ToldCore[Gateway]):
-    """What a core knows, and how it tells of each change."""
+    """The state of a core, which sends a record of each change."""
 
     gateway: Gateway = field(default_factory=Gateway)
     ends: list[DeleteRecord] = field(default_factory=list)
@@ -89,7 +89,7 @@ steps = st.lists(
 
 
 def shown(gateway: Gateway) -> dict[ber.Oid, bytes]:
-    """All that depends on objects; without the times at which counts changed, which history decides."""
+    """Return all instances that depend on objects, without the times at which counts changed."""
     found: dict[ber.Oid, bytes] = {}
     for area in ((2,), SOURCE_ENTRY, CLASS_ENTRY, SUM_ENTRY, ALARM_ENTRY, DELETED_ENTRY):
         found |= {(*area, *rest): tlv for rest, tlv in gateway.walk((*ROOT, *area)).items()}
@@ -113,7 +113,7 @@ def test_any_history_ends_where_its_last_state_does(history: list[tuple[Any, ...
 
 
 def number(tlv: bytes | None) -> int:
-    """The integer in a TLV of any numeric type."""
+    """Return the integer in a TLV of any numeric type."""
     return int.from_bytes(tlv[2:], "big") if tlv else 0
 
 

@@ -1,4 +1,4 @@
-"""What a site keeps of its own, and that a file is never half written."""
+"""The registries and modules that a site keeps; a file is never half written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is shipped: registries and modules fit their mappings, the fixed module the code; tools take all."""
+"""Shipped registries and modules fit their mappings, the fixed module fits the code; tools accept all."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ BASE_MODULES = {"SNMPv2-SMI", "SNMPv2-TC", "SNMPv2-CONF", "SNMPv2-MIB", "SNMP-FR
 
 @cache
 def compiled(module: str) -> dict[str, Any]:
-    """The module as pysmi understands it."""
+    """Return the module as pysmi compiles it."""
     texts: dict[str, str] = {}
     compiler = MibCompiler(
         parserFactory()(), JsonCodeGen(), CallbackWriter(lambda name, text, _: texts.update({name: text}))
@@ -113,7 +113,7 @@ def dotted(oid: Oid) -> str:
 
 
 def translate(form: str, *names: str, module: str = "") -> str:
-    """What net-snmp makes of names, or of numbers of a module."""
+    """Return the translation by net-snmp of names, or of numbers of a module."""
     module = module or names[0].partition("::")[0]
     folders = ":".join(str(folder) for folder in (*base_folders(), MIBS))
     run = subprocess.run(  # noqa: S603  fixed arguments
@@ -128,7 +128,7 @@ def translate(form: str, *names: str, module: str = "") -> str:
 
 
 def labels(numbers: type[IntEnum]) -> dict[str, int]:
-    """What an enumeration of the code is called in a module."""
+    """Return the labels of an enumeration of the code in a module, with their numbers."""
     return {camel(member.name)[0].lower() + camel(member.name)[1:]: int(member) for member in numbers}
 
 

@@ -1,4 +1,4 @@
-"""Which form each type of the model has in SNMP."""
+"""The SNMP syntax of each type of the model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sources, health, counts and sums, as the feed moves them."""
+"""Changes of sources, health, counts and sums by the feed."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def of_class(gateway: Gateway, column: ClassColumn, class_index: int = 7002) -> 
 
 
 def total(gateway: Gateway, element: int) -> tuple[int, int] | None:
-    """Sum and number of objects."""
+    """Return the sum and the number of objects."""
     tlvs = [
         gateway.cell((*ROOT, *SUM_ENTRY), c, 1, 7002, element) for c in (SumColumn.TOTAL, SumColumn.OBJECTS)
     ]

@@ -1,4 +1,4 @@
-"""agTargetTable, as whoever sends notifications fills it."""
+"""agTargetTable, with the contents given by the sender of notifications."""
 
 from __future__ import annotations
 

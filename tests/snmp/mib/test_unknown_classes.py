@@ -1,4 +1,4 @@
-"""Classes and elements that no shipped registry knows: a provisional table, and what finds no room."""
+"""Classes and elements without a shipped registry: a provisional table, and elements without room."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SALES, WAITING, NOTE, NOTE_LENGTH = 106, 107, 104, 105
 
 @pytest.fixture
 def gateway() -> Gateway:
-    """One source, synchronised, with a hall and two tills."""
+    """Return a gateway with one source, synchronised, with a hall and two tills."""
     gateway = Gateway()
     gateway.hello()
     gateway.snapshot(source(), *classes(), agent(fresh=True), hall(), till(1), till(2))

@@ -1,1 +1,1 @@
-"""Notifications: their octets, who gets them, what becomes of them on the way, and real receivers of them."""
+"""Notifications: their octets, their receivers, their delivery, and receivers of other implementations."""

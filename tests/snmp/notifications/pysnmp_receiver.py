@@ -1,6 +1,6 @@
 """Run as a program: pysnmp as a receiver of traps and informs, one JSON line for each on standard output.
 
-Arguments: port, community. What version 1 says is told as version 2c says it, translated by pysnmp.
+Arguments: port, community. Notifications of version 1 are translated into version 2c by pysnmp.
 """
 
 from __future__ import annotations

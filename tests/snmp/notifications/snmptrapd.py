@@ -1,4 +1,4 @@
-"""net-snmp's trap daemon as a receiver: what an operator would see in its log, with the names of the MIBs."""
+"""net-snmp's trap daemon as a receiver: its log as an operator sees it, with the names of the MIBs."""
 
 from __future__ import annotations
 
@@ -28,26 +28,26 @@ class Printed:
 
 
 class Snmptrapd:
-    """A daemon that runs; ``log`` is what it writes to."""
+    """A running daemon, whose log file is ``log``."""
 
     def __init__(self, port: int, log: Path) -> None:
         self.port = port
         self._log = log
 
     def printed(self) -> list[Printed]:
-        """All notifications that it has got."""
+        """Return all notifications that it has received."""
         parts = re.split(_BEGINNING, self._log.read_text("utf-8", "replace"))
         return [_printed(part) for part in parts if " = " in part]
 
     def until(self, count: int) -> list[Printed]:
-        """Wait for so many."""
+        """Wait for this many notifications, and return all."""
         wait_until(lambda: len(self.printed()) >= count, f"{count} notifications in {self._log}")
         return self.printed()
 
 
 @contextlib.contextmanager
 def snmptrapd(folder: Path, community: str, port: int | None = None) -> Iterator[Snmptrapd]:
-    """The daemon on a loopback port of its own, knowing all modules that there are."""
+    """Run the daemon on a loopback port of its own, with all available modules."""
     port = port or free_udp_port()
     configuration, log = folder / "trapd.conf", folder / "trapd.log"
     configuration.write_text(f"authCommunity log {community}\n", encoding="ascii")

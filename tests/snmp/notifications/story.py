@@ -1,4 +1,4 @@
-"""A sender played with a clock that the test moves, and receivers that the test answers for."""
+"""A sender with a clock that the test moves, and receivers whose answers the test sends."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TRAP_V1, TRAP, INFORM = TargetKindNumber.TRAP_V1, TargetKindNumber.TRAP_V2C, Tar
 
 
 def event(number: int = 1, **changes: Any) -> Notification:  # noqa: ANN401  fields of all types
-    """An event of the first epoch, changed as told."""
+    """Return an event of the first epoch with these changes."""
     return replace(
         Notification(
             oid=QUEUE_DELETED,
@@ -53,17 +53,17 @@ def event(number: int = 1, **changes: Any) -> Notification:  # noqa: ANN401  fie
 def raised(
     number: int, condition: str, severity: Severity = Severity.CRITICAL, name: str = "rabbitmq:alarmSet"
 ) -> Notification:
-    """The beginning of a condition."""
+    """Return the event that begins a condition."""
     return event(number, name=name, severity=severity, state=EventState.RAISED, condition=condition)
 
 
 def cleared(number: int, condition: str, name: str = "rabbitmq:alarmCleared") -> Notification:
-    """Its end."""
+    """Return the event that ends a condition."""
     return event(number, name=name, severity=Severity.CLEARED, state=EventState.CLEARED, condition=condition)
 
 
 def target(name: str = "nms", address: Address = NMS, **changes: Any) -> Target:  # noqa: ANN401
-    """A receiver of v2c traps of everything, changed as told."""
+    """Return a receiver of v2c traps of everything, with these changes."""
     return replace(Target(name, address, TRAP, b"public"), **changes)
 
 
@@ -77,7 +77,7 @@ class Received:
     values: dict[Oid, bytes]
 
     def content(self, number: NotificationObject) -> bytes:
-        """The content octets of a common varbind or an argument of ours."""
+        """Return the content octets of a common varbind or an argument of ours."""
         value = self.values[(*ROOT, *NOTIFICATION_OBJECTS, number, 0)]
         _, start, stop = ber.read_header(value, 0, len(value))
         return value[start:stop]
@@ -89,22 +89,22 @@ class Received:
 
     @property
     def number(self) -> int:
-        """The last part of the event id."""
+        """The last part of the event id, as a number."""
         return int(self.event_id.rpartition(".")[2].lstrip("s"))
 
     @property
     def suppressed(self) -> int:
-        """How many were not sent, of a summary."""
+        """The number of suppressed notifications in a summary."""
         return int.from_bytes(self.content(NotificationObject.SUPPRESSED_COUNT), "big")
 
     @property
     def is_event(self) -> bool:
-        """Whether it is none of those that the SNMP agent makes itself."""
+        """Whether it is an event, and not a notification that the SNMP agent creates itself."""
         return ".s" not in self.event_id
 
 
 def read(datagram: bytes) -> Received:
-    """A version 2c notification."""
+    """Return the fields of a version 2c notification."""
     envelope = message.read_message(datagram)
     assert envelope.version == message.VERSION_2C
     request = message.read_request(datagram, envelope.start, envelope.stop)
@@ -121,7 +121,7 @@ def read(datagram: bytes) -> Received:
 
 
 def answer_to(datagram: bytes, status: int = 0) -> bytes:
-    """What a receiver answers to an inform."""
+    """Return the answer of a receiver to an inform."""
     envelope = message.read_message(datagram)
     request = message.read_request(datagram, envelope.start, envelope.stop)
     varbinds = [ber.encode_varbind(*pair) for pair in zip(request.names, request.values, strict=True)]
@@ -130,7 +130,7 @@ def answer_to(datagram: bytes, status: int = 0) -> bytes:
 
 @dataclass
 class Play:
-    """A sender and its world. Nothing is sent but by `work`, `pass_time` and `settle`."""
+    """A sender and its surroundings. It sends only in `work`, `pass_time` and `settle`."""
 
     targets: Sequence[Target]
     saved: SavedNotifications | None = None
@@ -169,7 +169,7 @@ class Play:
         return self.result
 
     def notify(self, *notifications: Notification) -> None:
-        """Events come, and what can be sent at once is."""
+        """Pass events to the sender, and let it send what it can at once."""
         for notification in notifications:
             self.sender.notify(notification)
         self.settle()
@@ -181,7 +181,7 @@ class Play:
             self.due = self.sender.work()
 
     def pass_time(self, nanoseconds: int) -> None:
-        """Time passes; the sender works whenever it asked to."""
+        """Advance the clock, and let the sender work whenever it asked to."""
         end = self.now + nanoseconds
         self.settle()
         while self.due is not None and self.due <= end:
@@ -191,12 +191,12 @@ class Play:
         self.settle()
 
     def received(self, address: Address = NMS) -> list[Received]:
-        """What a receiver has got since this was last asked."""
+        """Return the notifications of a receiver since the last call."""
         datagrams, self.sent[address] = self.sent[address], []
         return [read(datagram) for datagram in datagrams]
 
     def answer_all(self, address: Address = NMS) -> list[Received]:
-        """A receiver answers all that it has got since it was last asked, and all that comes of that."""
+        """Answer all notifications of a receiver since the last call, and those that result; return them."""
         answered = []
         while datagrams := self.sent.pop(address, []):
             for datagram in datagrams:
@@ -206,7 +206,7 @@ class Play:
         return answered
 
     def restarted(self, **changes: Any) -> Play:  # noqa: ANN401
-        """A new process with what this one would have saved; its text goes over the disk."""
+        """Return a play of a new process with the saved state of this one, converted to text and back."""
         saved = from_text(to_text(self.sender.saved()))
         return replace(
             self, saved=saved, sent=defaultdict(list), **{"now": self.now + SECOND, "due": None, **changes}

@@ -1,4 +1,4 @@
-"""The octets of traps and informs, and what is cut of those that would be too long."""
+"""The octets of traps and informs, and the truncation of those that would be too long."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def arguments(*sizes: int) -> tuple[tuple[Oid, bytes], ...]:
 
 
 def sent(notification: Notification, root: Oid = ROOT) -> dict[Oid, bytes]:
-    """The varbinds that arrive, behind the first two, with the longest community."""
+    """Return the varbinds that arrive, after the first two, with the longest community."""
     varbinds = encoder(root).encode(notification, 2**32 - 1).version_2c()
     datagram = inform_v2c(b"c" * MAX_COMMUNITY_OCTETS, 2**31 - 1, varbinds)
     assert len(datagram) <= MAX_DATAGRAM_OCTETS

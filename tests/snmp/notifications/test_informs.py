@@ -1,4 +1,4 @@
-"""Informs: sent until they are answered, in bounded number, whatever the receiver does."""
+"""Informs are sent until they are answered, in bounded number, for any behaviour of the receiver."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def inform_play(rate: int = 1000) -> Play:
 
 
 def sending_times(play: Play, duration: int, step: int = SECOND // 4) -> list[float]:
-    """When something was sent to the receiver, seconds from now."""
+    """Return the times at which notifications were sent to the receiver, in seconds from now."""
     times, begin = [], play.now
     while play.now < begin + duration:
         play.pass_time(step)
@@ -101,7 +101,7 @@ def test_a_receiver_that_was_down_for_an_hour_gets_what_waits_the_most_urgent_fi
 
 
 def flooded(play: Play) -> int:
-    """More comes than can wait, the first hundred of it urgent; returns how many are too many."""
+    """Notify more than can wait, the first hundred of it urgent; return the number of those in excess."""
     play.notify(*(raised(number, f"c{number}") for number in range(1, 101)))
     play.notify(*(event(number) for number in range(101, MAX_WAITING + 301)))
     return 300

@@ -1,4 +1,4 @@
-"""Events that could not be sent when they happened: sent late and marked so, or counted as lost."""
+"""Events that could not be sent at their time are sent late and marked so, or counted as lost."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LATE = (*ROOT, *NOTIFICATION_OBJECTS, NotificationObject.LATE, 0)
 
 
 def told(play: Play) -> list[tuple[int, bool]]:
-    """Number of each event that arrived, and whether it was marked as late."""
+    """Return the number of each event that arrived, and whether it was marked as late."""
     return [(each.number, LATE in each.values) for each in play.received() if each.is_event]
 
 

@@ -1,4 +1,4 @@
-"""The token bucket, and what it keeps for the urgent."""
+"""The token bucket, and its reserve for urgent notifications."""
 
 from __future__ import annotations
 

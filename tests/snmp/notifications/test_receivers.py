@@ -1,4 +1,4 @@
-"""Real sockets and receivers that are not ours: net-snmp's snmptrapd and pysnmp."""
+"""Real sockets and receivers of other implementations: net-snmp's snmptrapd and pysnmp."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ from tests.snmp.notifications.udp_receiver import udp_receiver
 
 COMMUNITY = "receivers"
 SNMP_TRAP_ADDRESS = "1.3.6.1.6.3.18.1.3.0"
-"""In which agent-addr is kept when a version 1 trap is translated (RFC 3584 section 3.1)."""
+"""The varbind with the agent-addr of a translated version 1 trap (RFC 3584 section 3.1)."""
 
 SOURCE_DOWN = (*ROOT, *NOTIFICATIONS, OwnNotification.SOURCE_DOWN)
 SOURCE_STATE = (*ROOT, *NOTIFICATION_OBJECTS, NotificationObject.SOURCE_STATE, 0)
@@ -66,7 +66,7 @@ def at(port: int, name: str, host: str = "127.0.0.1") -> Target:
 
 @contextlib.asynccontextmanager
 async def sending(targets: Sequence[Target]) -> AsyncIterator[NotificationSender]:
-    """A sender with real sockets in the running loop."""
+    """Run a sender with real sockets in the running loop."""
     failures: list[object] = []
     sockets = NotificationSockets(
         {each.address for each in targets}, lambda *refused: failures.append(refused), failures.append
@@ -178,7 +178,7 @@ async def test_an_inform_arrives_when_a_receiver_that_was_down_comes_back(tmp_pa
 
 
 class PysnmpReceiver:
-    """pysnmp in a process of its own; ``lines`` is what it prints."""
+    """pysnmp in a process of its own; ``lines`` is its output."""
 
     def __init__(self, port: int, lines: IO[str]) -> None:
         self.port = port
@@ -187,7 +187,7 @@ class PysnmpReceiver:
         self._reading.start()
 
     def next(self) -> list[tuple[str, str, str]]:
-        """The varbinds of the next notification: name, type, value."""
+        """Return the varbinds of the next notification: name, type, value."""
         told = json.loads(self._printed.get(timeout=DEADLINE))
         return [(name, kind, value) for name, kind, value in told]
 

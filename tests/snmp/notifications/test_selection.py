@@ -1,4 +1,4 @@
-"""Who gets what."""
+"""Selection of the notifications that a receiver gets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What receivers believe to last comes true, whatever event was lost."""
+"""Lasting conditions as known to receivers become correct, whichever events were lost."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ TWO_CHECKS = 61 * SECOND
 
 
 def lasts(*conditions: str, complete: bool = True) -> dict[str, StandingAlarms]:
-    """What lasts at the only source, since before anybody listened."""
+    """Return the lasting conditions of the only source, which began before the sender started."""
     return {"orders": StandingAlarms(dict.fromkeys(conditions, "x.1.9"), complete)}
 
 
 def lasts_since(events: Mapping[str, int]) -> dict[str, StandingAlarms]:
-    """What lasts, and the number of the event that raised each."""
+    """Return the lasting conditions, with the ids of the events that raised them."""
     ids = {condition: event(number).event_id for condition, number in events.items()}
     return {"orders": StandingAlarms(ids, complete=True)}
 
 
 def alarm(condition: str, severity: Severity = Severity.CRITICAL, event_id: str = "x.1.9") -> Notification:
-    """As `Projection.alarm_notification` tells it."""
+    """Return an alarm notification in the form of `Projection.alarm_notification`."""
     began = raised(0, condition, severity, name="gateway:alarmRaised")
     return replace(began, oid=RAISED, event_id=event_id)
 
@@ -155,7 +155,7 @@ def test_many_are_reported_a_few_at_a_time() -> None:
 
 
 class World:
-    """What really lasts, and what one receiver believes."""
+    """The conditions that really last, and those known to one receiver."""
 
     def __init__(self, severity: Severity, rate: int) -> None:
         self.play = Play([target(severity=severity, rate=rate, kind=INFORM)], standing=lasts())
@@ -233,7 +233,7 @@ def test_nothing_is_sent_where_nothing_differs() -> None:
 
 
 def saved_and_killed(*, after: int = 0) -> Play:
-    """A process that saved what it had sent when the first event was, and knew of nothing else."""
+    """Return a process that saved its state when it had sent the first event, and was then killed."""
     play = Play([target(rate=1)])
     play.notify(event(1))
     play.saved = play.sender.saved()

@@ -1,4 +1,4 @@
-"""The comparison of what lasts with what receivers believe is made, and told, in slices."""
+"""The comparison of lasting conditions with those known to receivers is made, and reported, in slices."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MANY = [f"c{number}" for number in range(2 * SLICE_CONDITIONS + 500)]
 
 
 def selection(*told: str) -> Selection:
-    """Of a receiver that was told that these conditions of the only source began."""
+    """Return the selection of a receiver to which these conditions of the only source were sent as begun."""
     return Selection(Severity.INFO, ("*",), [(("orders", each), Severity.MAJOR) for each in told])
 
 

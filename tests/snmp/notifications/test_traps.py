@@ -1,4 +1,4 @@
-"""Traps: once each, within the rate, and what a receiver is told of those that were not sent."""
+"""Traps are sent once each, within the rate; the receiver is informed of those that were not sent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the agent comes to know of a community that is not."""
+"""A request with a wrong community is reported with the address of its sender."""
 
 from __future__ import annotations
 

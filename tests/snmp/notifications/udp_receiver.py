@@ -1,4 +1,4 @@
-"""A receiver of version 2c notifications on a socket of its own, which answers informs when it is told to."""
+"""A receiver of version 2c notifications on a socket of its own, which answers informs if enabled."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.snmp.notifications.story import Received, answer_to, read
 
 
 class UdpReceiver:
-    """What arrives at a free port of 127.0.0.1; ``answering`` may be changed at any time."""
+    """A receiver at a free port of 127.0.0.1; ``answering`` may be changed at any time."""
 
     def __init__(self, bound: socket.socket) -> None:
         self.socket = bound
@@ -22,12 +22,12 @@ class UdpReceiver:
 
     @property
     def address(self) -> str:
-        """As a configuration has it."""
+        """The address as in a configuration."""
         host, port = self.socket.getsockname()
         return f"{host}:{port}"
 
     def until(self, condition: Callable[[Received], bool], what: str) -> Received:
-        """The next notification of which ``condition`` holds; others are kept in ``received`` as well."""
+        """Return the next notification for which ``condition`` holds; keep all in ``received``."""
         end = time.monotonic() + DEADLINE
         while time.monotonic() < end:
             found = self._take(end - time.monotonic())
@@ -36,7 +36,7 @@ class UdpReceiver:
         raise AssertionError(f"not within {DEADLINE:g} s: {what}; got {[each.oid for each in self.received]}")
 
     def drain(self) -> list[Received]:
-        """Take what has arrived by now; returns all that ever did."""
+        """Receive what has arrived by now; return all notifications received so far."""
         while self._take(0.001) is not None:
             pass
         return self.received
@@ -56,7 +56,7 @@ class UdpReceiver:
 
 @contextlib.contextmanager
 def udp_receiver() -> Iterator[UdpReceiver]:
-    """One that is there as long as the context."""
+    """Provide a receiver for as long as the context lasts."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as bound:
         bound.bind(("127.0.0.1", 0))
         yield UdpReceiver(bound)

@@ -1,4 +1,4 @@
-"""A shop of which some elements can be set, an agent over it, and a core that answers as a test says."""
+"""A shop with settable elements, an agent over it, and a core whose answers a test chooses."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ READER = b"a reader's"
 TIMEOUT = 5 * 10**9
 SENDER = ("192.0.2.1", 40_000)
 SERIAL = 2**31 - 1
-"""Of the advisory lock, at first."""
+"""The first value of the advisory lock."""
 STATE, NOTE, NOTE_LENGTH, LIMIT, OPTIONS = 103, 104, 105, 106, 107
 NOTE_AT, LIMIT_AT, OPTIONS_AT = 3, 4, 5
-"""Where they stand among the elements of `SETTABLE_TILL`."""
+"""The positions of the elements in `SETTABLE_TILL`."""
 
 SETTABLE_TILL: ClassSchema = replace(
     TILL,
@@ -52,7 +52,7 @@ Script = Callable[[OperationRequest], OperationAnswer]
 
 
 def at(column: int, row: int = 1) -> Oid:
-    """The variable of a till."""
+    """Return the variable of a till."""
     return (*SITE_ENTRY, column, 1, row)
 
 
@@ -80,7 +80,7 @@ def settable_till(row: int, more: Mapping[int, FeedValue] | None = None) -> Obje
 
 
 def outcome(of: Outcome, element: str = "", *, checking: bool = False, **found: FeedValue) -> Script:
-    """A core that answers checks so, or what it carries out; a request of both phases has either."""
+    """Return a core that gives this outcome to checks, or to changes; requests of both phases have either."""
 
     def answer(request: OperationRequest) -> OperationAnswer:
         if request.check_only is not checking and not request.reports_failed_check:
@@ -111,10 +111,10 @@ class Shop:
         tables: variables that live in the agent.
 
     Attributes:
-        requests: what the core was asked.
-        answers: what it answered, one for each request.
-        reports: what it was told of SETs that were refused here.
-        script: what it answers.
+        requests: the requests to the core.
+        answers: the answers of the core, one for each request.
+        reports: the reports to the core of SETs that were refused here.
+        script: the function that gives the core's answers.
         released: clear it to make the core slow.
     """
 
@@ -164,7 +164,7 @@ class Shop:
         return self.answers[-1]
 
     async def answer(self, datagram: bytes, sender: tuple[str, int] = SENDER) -> Answer:
-        """What a SET is answered, whether at once or later."""
+        """Return the answer to a SET, whether at once or later."""
         response: Response = self.responder.answer(datagram, sender)
         if response is not None and not isinstance(response, bytes):
             response = await response
@@ -174,14 +174,14 @@ class Shop:
     async def set(
         self, *bindings: tuple[Oid, bytes], version: int = VERSION_2C, request_id: int = 1
     ) -> tuple[int, int]:
-        """Error-status and error-index of a SET; its answer repeats the variable bindings."""
+        """Send a SET; return its error-status and error-index; its answer repeats the variable bindings."""
         answer = await self.answer(set_request(bindings, version=version, request_id=request_id))
         assert answer.varbinds == list(bindings)
         return answer.status, answer.index
 
     @property
     def done(self) -> list[Mapping[str, FeedValue | None]]:
-        """What the core was asked to set and has tried: checks are left out, and what failed its check."""
+        """The values that the core has tried to set, without checks and without failed checks."""
         return [
             request.action.values
             for request, answer in zip(self.requests, self.answers, strict=True)

@@ -1,4 +1,4 @@
-"""snmpSetSerialNo: who was slower than another manager is told so."""
+"""snmpSetSerialNo: a SET with the value from before another manager's SET is refused."""
 
 from __future__ import annotations
 

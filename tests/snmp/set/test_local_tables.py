@@ -1,4 +1,4 @@
-"""Variables that live in the agent take part in a SET: alone at once, beside objects by best effort."""
+"""Variables in the agent take part in a SET: alone at once, beside objects by best effort."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NO_ERROR = (message.NO_ERROR, 0)
 
 
 class Board:
-    """Takes integers, as long as it is open."""
+    """A local table that accepts integers while it is open."""
 
     prefix = PREFIX
 

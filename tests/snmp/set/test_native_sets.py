@@ -1,4 +1,4 @@
-"""Settings of a recorded OpenAMQ, set by SNMP: one request of CML's own, and what its broker makes of it."""
+"""Settings of a recorded OpenAMQ, set by SNMP: one request of CML, and its effect at the broker."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ NOTICE = "To activate the new port setting, restart the broker"
 
 
 def at(element: str) -> Oid:
-    """The variable of a setting."""
+    """Return the variable of a setting."""
     return (*REGISTRY.entry_oid(DEFAULT_ROOT, CONFIG), COLUMNS[element], 1, 1)
 
 
@@ -48,11 +48,11 @@ def gauge(value: int) -> bytes:
 
 
 class OpenAmq(Site):
-    """A recorded broker as a core watches it, with its tables, a manager, and its settings at hand.
+    """A recorded broker as a core watches it, with its tables, a manager, and its settings.
 
     Attributes:
-        modified: what it was asked to set.
-        told: of operations.
+        modified: the values of each modification sent to the broker.
+        told: the records of operations.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -76,7 +76,7 @@ class OpenAmq(Site):
         )
 
     async def set(self, *bindings: tuple[Oid, bytes]) -> tuple[int, int]:
-        """Error-status and error-index of a SET."""
+        """Send a SET; return its error-status and error-index."""
         response = self.responder.answer(set_request(bindings), ("192.0.2.1", 40_000))
         assert response is not None
         octets = response if isinstance(response, bytes) else await response
@@ -103,7 +103,7 @@ class OpenAmq(Site):
                     to(answer)
 
     def _carry_out(self, sent: MethodCall | ObjectModify | ObjectFetch) -> Answer:
-        """As OpenAMQ does: it says "ok" to everything, and puts what is out of bounds within them."""
+        """Carry out a request as OpenAMQ does: it answers "ok" to everything, and limits values to bounds."""
         assert sent.native_id == self.config.native_id
         if isinstance(sent, ObjectFetch):
             self.inventory.observed(self.source, [self.config], START)

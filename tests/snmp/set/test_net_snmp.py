@@ -1,4 +1,4 @@
-"""net-snmp's own snmpset over UDP: an answer that takes time holds up nobody else, and is given once."""
+"""net-snmp's own snmpset over UDP: a slow answer delays no other request, and is given once."""
 
 from __future__ import annotations
 

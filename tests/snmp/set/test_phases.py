@@ -1,4 +1,4 @@
-"""SET in two phases: what is asked of the core, and how what comes of it is told."""
+"""SET in two phases: the requests to the core, and the reports of their outcomes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SETs that are refused without an operation of the core's are told to it: who tried what, and why not."""
+"""SETs that are refused without an operation of the core are reported to it, with user and reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A SET that arrives again is not carried out again."""
+"""A retransmitted SET is not carried out again."""
 
 from __future__ import annotations
 

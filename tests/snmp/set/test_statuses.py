@@ -1,4 +1,4 @@
-"""The page on operations and the code say the same of every outcome."""
+"""The page on operations and the code have the same statuses for every outcome."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ COLUMNS = ("SNMP, test phase", "SNMP, commit phase")
 
 
 def status_name(status: int) -> str:
-    """As RFC 3416 writes it."""
+    """Return the name of a status as in RFC 3416."""
     names = [name for name, value in vars(message).items() if type(value) is int and value == status]
     (name,) = (name for name in names if not name.startswith("_") and name not in OTHER_CONSTANTS)
     first, *rest = name.split("_")

@@ -1,4 +1,4 @@
-"""What managers write, by the syntax of the column, octet by octet."""
+"""Values written by managers, by the syntax of the column, octet by octet."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""RabbitMQ as a source: requests, answers, events, rights, and all of it on a real node."""
+"""RabbitMQ as a source: requests, answers, events and rights, without I/O and on a real node."""

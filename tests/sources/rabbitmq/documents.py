@@ -1,4 +1,4 @@
-"""JSON of every kind, for whoever must read any of it."""
+"""JSON documents of every kind, for tests of their readers."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ DATA = Path(__file__).parents[2] / "data" / "rabbitmq"
 
 
 def sample(name: str) -> Json:
-    """An answer of a RabbitMQ 3.10.8 as it was recorded."""
+    """Return an answer of RabbitMQ 3.10.8 as it was recorded."""
     document: Json = json.loads((DATA / f"{name}.json").read_text(encoding="utf-8"))
     return document
 
 
 def any_json() -> st.SearchStrategy[Json]:
-    """Whatever a JSON parser may return, lone surrogates and huge numbers included."""
+    """Return a strategy for all values that a JSON parser may return, as lone surrogates and huge numbers."""
     scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
     surrogates = st.text(st.characters(categories=["Cs", "Lu"]), max_size=4)
     return st.recursive(

@@ -120,7 +120,7 @@ WITH_ARGUMENTS = {"arguments": ['{<<"x-match">>,longstr,<<"all">>}']}
 
 
 class KnownNames:
-    """What a source has learnt from events before."""
+    """The names that a source has learnt from former events."""
 
     def connection_of(self, process: str) -> str | None:
         return {OWNER: "peer -> us"}.get(process)
@@ -140,7 +140,7 @@ class KnownNames:
 def message(
     event: str, headers: Mapping[str, object], timestamp: datetime | None = None
 ) -> tuple[str, Mapping[str, Json], int]:
-    """What an event reader is given of a message."""
+    """Return the arguments with which an event reader reads a message."""
     received = BrokerEventReceived.of_message(event, headers, timestamp)
     return received.key, received.headers, received.time
 
@@ -150,7 +150,7 @@ def event_reader() -> EventReader:
 
 
 def created(event: str, headers: dict[str, Any]) -> tuple[Created, dict[str, Any]]:
-    """The event, and the properties that it tells by name."""
+    """Return the event, and its properties by name."""
     read = event_reader().read(*message(event, headers))
     assert isinstance(read, Created)
     schema = READERS[read.reading.name.class_name].schema

@@ -1,4 +1,7 @@
-"""An imitated broker, the source, the role that serves it and a console; time stands still until told."""
+"""An imitated broker, the source, the role that serves it, and a console.
+
+Time advances only when a test lets it.
+"""
 
 from __future__ import annotations
 
@@ -68,12 +71,12 @@ SECOND = 1_000 * MILLISECOND
 EPOCH = 1_795_000_000 * SECOND
 NODE = "rabbit@shop"
 _WITHOUT_STATISTICS = {"vhost", "name", "durable", "auto_delete", "exclusive", "type", "node", "state"}
-"""What a listing with ``disable_stats=true`` shows of a queue."""
+"""The properties of a queue in a listing with ``disable_stats=true``."""
 
 
 @dataclass(frozen=True)
 class Told:
-    """An event as a console heard it: arguments by name."""
+    """An event as the console received it; arguments are by name."""
 
     name: str
     time: int
@@ -82,21 +85,24 @@ class Told:
 
 
 class ImitatedBroker:
-    """What the management API would answer. Objects are JSON, by class and index."""
+    """The answers of the management API.
+
+    Objects are JSON, by class and index.
+    """
 
     def __init__(self) -> None:
         self.objects: dict[str, dict[tuple[str, ...], dict[str, Json]]] = {
             name: {} for name in MAPPING.classes
         }
         self.users: dict[str, list[str]] | None = {"administrator": ["administrator"], "gateway": []}
-        """Tags by user; ``None`` where they may not be read."""
+        """The tags by user; ``None`` if they may not be read."""
         self.version = "4.0.5"
         self.sessions: dict[str, Json] = {}
-        """Answers about the sessions of AMQP 1.0 connections, by their names; of others, 404."""
+        """Answers about the sessions of AMQP 1.0 connections, by connection name; for other names, 404."""
         self.used_features: Json = None
         self.statistics_off = False
         self.owners: dict[str, str] = {}
-        """Connections that exclusive queues belong to, by queue."""
+        """The connections that own exclusive queues, by queue."""
         self.forbidden: set[str] = set()
         self.failure: Callable[[ManagementRequest], Answer | None] = lambda _: None
         self.hidden_listings: set[str] = set()
@@ -156,7 +162,7 @@ class ImitatedBroker:
         }
 
     def answer(self, request: ManagementRequest) -> Answer:
-        """What comes of ``request`` now."""
+        """Return the answer to ``request`` at this time."""
         self.requests.append(request)
         failure = self.failure(request)
         if failure is not None:
@@ -238,11 +244,11 @@ class World:
     """Agent and console over a loopback, with the imitated broker.
 
     Attributes:
-        seen: every object that the console heard of, in order.
+        seen: every object that the console received, in order.
         sent: every message of the agent.
-        notes: every note of the agent, by name.
-        observed: what the source observed.
-        answers: what came of calls and reads of the source.
+        notes: every note of the agent, in order.
+        observed: the observations of the source.
+        answers: the answers of the source to calls and reads.
     """
 
     config: RabbitMqSourceConfig = field(default_factory=lambda: RabbitMqSourceConfig(user="gateway"))
@@ -270,12 +276,12 @@ class World:
         self.agent_does(self.agent.handle(LinkUp(""), self.now))
 
     def source_does(self, effects: list[Effect]) -> None:
-        """Publish what the source observed and answered."""
+        """Publish the observations and answers of the source."""
         self.note(effects)
         self.agent_does(self.agent.publish(effects, self.now))
 
     def note(self, effects: list[Effect]) -> None:
-        """Remember what the source observed and answered."""
+        """Record the observations and answers of the source."""
         for effect in effects:
             if isinstance(effect, Observed):
                 self.observed.extend(effect.observations)
@@ -283,7 +289,7 @@ class World:
                 self.answers.append(effect.answer)
 
     def agent_does(self, effects: list[Effect]) -> None:
-        """Carry out what the agent wants."""
+        """Carry out the effects of the agent."""
         for effect in effects:
             match effect:
                 case Send():
@@ -309,7 +315,7 @@ class World:
         return Delivery(send.exchange, send.routing_key, send.body, send.reply_to, "loopback")
 
     def run(self, seconds: float) -> None:
-        """Let time pass: requests, ticks, and whatever they bring about."""
+        """Let time pass, with the requests and timers of that time and their effects."""
         end = self.now + int(seconds * SECOND)
         while True:
             wakes = [time for time in (self._agent_wakes, self._console_wakes) if time]
@@ -344,13 +350,13 @@ class World:
             self.source_does(self.source.handle(WorkContinues(Work.LISTING), self.now))
 
     def event(self, key: str, **headers: object) -> None:
-        """The broker tells an event, now."""
+        """Deliver an event of the broker, now."""
         told = {"timestamp_in_ms": self.now // MILLISECOND, **headers}
         self.source_does(self.source.handle(BrokerEventReceived.of_message(key, told), self.now))
         self.agent_does(self.agent.event(key, told, self.now))
 
     def queue_created(self, name: str, vhost: str = "/", **more: object) -> None:
-        """The broker tells that a queue was created."""
+        """Deliver the event of a queue's creation, now."""
         self.event(
             "queue.created",
             **{
@@ -364,11 +370,11 @@ class World:
         )
 
     def names(self, class_name: str) -> list[str]:
-        """The names of the objects that the source knows now, in order of their names."""
+        """Return the names of the objects of a class that the source knows now, in order."""
         return sorted("/".join(known.name.parts) for known in self.source.known(class_name))
 
     def value(self, class_name: str, leaf: str, element: str) -> Any:  # noqa: ANN401  as the schema says
-        """A value that the source knows."""
+        """Return a value of an object that the source knows."""
         (known,) = [one for one in self.source.known(class_name) if one.name.leaf == leaf]
         rule = MAPPING.classes[class_name]
         values = dict(zip(rule.properties, known.properties, strict=True))
@@ -376,7 +382,7 @@ class World:
         return values[element]
 
     def story(self, class_name: str, since: int = 0) -> list[tuple[str, str]]:
-        """What the console heard of the properties of a class, in short: ``("orders", "created")``."""
+        """Return the console's updates of properties of a class, in short: ``("orders", "there")``."""
         position = 1 if class_name in {"queue", "exchange"} else 0
         return [
             (str(one.properties[position]), "deleted" if one.deleted else "there")
@@ -385,7 +391,7 @@ class World:
         ]
 
     def events(self, since: int = 0) -> list[Told]:
-        """The events that the console heard, from the observation at ``since`` on."""
+        """Return the events that the console received, from the observation at ``since`` on."""
         schemas = {one.schema.key: one.schema for one in self.observations if isinstance(one, EventLearned)}
         return [
             Told(
@@ -408,18 +414,18 @@ class World:
 
     @property
     def resyncs(self) -> int:
-        """How often the console began to learn everything again."""
+        """The number of resyncs that the console began."""
         return sum(isinstance(one, ResyncBegan) for one in self.observations)
 
     @property
     def note_counts(self) -> Mapping[str, int]:
-        """How many notes of each name the agent left."""
+        """The number of the agent's notes of each name."""
         names = [note.event for note in self.notes]
         return {name: names.count(name) for name in names}
 
 
 class _NotedSource(RabbitMqSource):
-    """The source of a world, which the agent wakes."""
+    """The source of a world; it notes its effects when its timer expires."""
 
     def __init__(self, noted_by: World) -> None:
         super().__init__(noted_by.config, MAPPING)

@@ -1,4 +1,4 @@
-"""A console that calls methods of the agent, and a broker that answers when a test tells it to."""
+"""A console that calls methods of the agent, and a broker whose answers a test gives."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ PURGE = Purge("/", "orders")
 
 
 class Play:
-    """A console that calls, and a broker that answers when it is told to."""
+    """A console that calls methods, and a broker whose answers a test gives."""
 
     def __init__(self, *, writer: str = "writer", lockout: frozenset[str] = frozenset()) -> None:
         self.world: World = world(writer=writer, lockout=lockout)
@@ -86,7 +86,7 @@ class Play:
         self.world.run(seconds)
 
     def request(self) -> BrokerRequest | None:
-        """What the broker is asked now."""
+        """Return the present request to the broker."""
         self._source_does(self.world.source.handle(WorkContinues(Work.CALLS), self.now))
         return self.world.source.next_call_request()
 
@@ -94,12 +94,12 @@ class Play:
         self._source_does(self.world.source.handle(CallAnswered(answer), self.now))
 
     def asked(self, expected: BrokerRequest, answer: BrokerAnswer) -> None:
-        """The broker is asked just this, and answers."""
+        """Check that the broker receives this request, and answer it."""
         assert self.request() == expected
         self.answers(answer)
 
     def looks(self, collection: str, answer: BrokerAnswer) -> None:
-        """The broker is asked for something, and answers."""
+        """Check that the broker receives a lookup in this collection, and answer it."""
         request = self.request()
         assert isinstance(request, Lookup)
         assert request.target.startswith(collection), request
@@ -109,12 +109,12 @@ class Play:
         self.looks("vhost-limits", Document(limits))
 
     def outputs(self, class_name: str, method: str, response: MethodResponse) -> QmfValues:
-        """What a method gave back."""
+        """Return the outputs of a method."""
         values, _ = DEFINITIONS[class_name].outputs[method].read(response.arguments, 0)
         return tuple(values)
 
     def told(self) -> list[Received]:
-        """What consoles were told since the last time."""
+        """Return the messages to consoles since the last time."""
         said, self.said = self.said, []
         return said
 
@@ -127,7 +127,7 @@ class Play:
 
 
 def queue(**more: Json) -> Document:
-    """What the broker shows of the queue ``orders``."""
+    """Return the broker's document on the queue ``orders``."""
     shown: dict[str, Json] = {
         "vhost": "/",
         "name": "orders",

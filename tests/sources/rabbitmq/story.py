@@ -1,4 +1,4 @@
-"""What the stories of the source begin with: a broker with a queue and a connection, read once."""
+"""The common beginning of the stories of the source: a broker with a queue and a connection, read once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ CONNECTED_AT = EPOCH // MILLISECOND - 50_000
 
 
 def world(*, events: bool = True, **config: object) -> World:
-    """A world in which everything has been read once, with queue ``orders`` and a connection."""
+    """Return a world in which everything was read once, with the queue ``orders`` and a connection."""
     new = World(RabbitMqSourceConfig(user="gateway", **config))  # type: ignore[arg-type]
     new.broker.add_queue("orders", messages=3)
     new.broker.add_connection("peer -> us", CONNECTED_AT)

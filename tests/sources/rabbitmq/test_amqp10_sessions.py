@@ -47,7 +47,7 @@ def questions(shop: World) -> int:
 
 
 def test_sessions_and_links_as_recorded() -> None:
-    """Two sessions: one with two senders and two receivers, one with a receiver."""
+    """The recorded answer has two sessions: one with two senders and two receivers, one with a receiver."""
     found = sessions_of(CLIENT, "/", cast("Json", RECORDED))
     assert found is not None
     told = values("session", found.sessions[0])

@@ -1,4 +1,4 @@
-"""Purges over AMQP at real brokers: how many messages went, and what is certain when none did."""
+"""Purges over AMQP at real brokers: the number of purged messages, and the answer when none was purged."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def endpoint_of(broker: PrivateBroker, user: Credentials | None = None, *urls: s
 
 @asynccontextmanager
 async def filled(host: VirtualHost, name: str, messages: int, kind: str) -> AsyncIterator[AbstractChannel]:
-    """A queue with messages in it, all confirmed."""
+    """Provide a channel to a queue with messages, all of which are confirmed."""
     async with await aio_pika.connect(host.amqp_url()) as connection:
         channel = await connection.channel(publisher_confirms=True)
         await channel.declare_queue(name, durable=True, arguments={"x-queue-type": kind})

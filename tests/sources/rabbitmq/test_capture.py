@@ -1,4 +1,4 @@
-"""Events of a captured source: what a capture holds of one is read as the same event."""
+"""The events of a captured source are read from the capture as the same events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What several answers show together: features, nodes that fail, and queues without a majority."""
+"""Conclusions from several answers: features, nodes that fail, and queues without a majority."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def flag(name: str, state: str = "enabled") -> dict[str, Json]:
 
 
 def asked(shop: World, class_name: str) -> list[bool]:
-    """Whether as the administrator, for each time that a class was asked for."""
+    """Return whether each request for a listing of the class was made as the administrator."""
     return [
         request.as_administrator
         for request in shop.broker.requests
@@ -95,7 +95,7 @@ def test_a_broker_that_knows_neither_is_asked_seldom_and_all_is_well() -> None:
 
 
 def test_flags_that_only_an_administrator_may_read_are_asked_for_as_one() -> None:
-    """RabbitMQ 3.10 demands it, 4.x does not."""
+    """RabbitMQ 3.10 requires an administrator for feature flags; 4.x does not."""
 
     def refuses(request: ManagementRequest) -> Answer | None:
         if not isinstance(request, ListingRequest) or request.class_name != "featureFlag":
@@ -142,7 +142,7 @@ def test_permissions_belong_to_user_and_virtual_host_and_end_with_the_user() -> 
 
 
 def test_where_users_may_not_be_read_permissions_are_not_even_asked_for() -> None:
-    """The broker writes each refusal into its log."""
+    """The broker logs each refusal, so that useless requests are avoided."""
 
     def refuses(request: ManagementRequest) -> Answer | None:
         wanted = {"user", "parameter", "permission", "topicPermission"}
@@ -180,9 +180,9 @@ def test_an_operator_policy_is_no_policy() -> None:
 
 
 WITHOUT_REQUEST = {"user": "rmq-internal"}
-"""How RabbitMQ 3.10 reports the end of a durable classic queue whose node went down."""
+"""The headers of RabbitMQ 3.10 for the end of a durable classic queue whose node went down."""
 BY_ITSELF = {"user_who_performed_action": "rmq-internal"}
-"""How it reports the end of the queue's bindings then, and of queues that expire."""
+"""The headers for the end of that queue's bindings, and of queues that expire."""
 BINDING: Mapping[str, str] = {
     "vhost": "/",
     "source_name": "till",
@@ -195,7 +195,10 @@ OTHER = "other@shop"
 
 
 def shop_with_a_bound_queue(queue: Mapping[str, Json] = MappingProxyType({})) -> World:
-    """A queue ``bills`` on a node ``OTHER`` of its own, bound to an exchange ``till``; all are known."""
+    """Return a world with a queue ``bills`` on a second node, ``OTHER``, bound to an exchange ``till``.
+
+    All of them are known.
+    """
     shop = World()
     broker = shop.broker
     broker.add_node(uptime=3_600_000)
@@ -291,7 +294,7 @@ def test_any_other_end_that_is_reported_is_one(queue: dict[str, Json], headers: 
 
 
 def nodes(running: str) -> Nodes:
-    """A cluster of which a listing shows a node for each letter: ``r`` for one that runs."""
+    """Return a listing of a cluster with a node for each letter: ``r`` for one that runs."""
     known = Nodes()
     for number, letter in enumerate(running):
         known.completed({"name": f"rabbit-{number}@localhost", "running": letter == "r"}, 0)

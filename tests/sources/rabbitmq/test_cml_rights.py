@@ -1,4 +1,4 @@
-"""The rights that consoles and servers of CML are given: each is needed, and no more is allowed."""
+"""The rights of consoles and servers of CML: each is needed, and no others are granted."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Place:
             provision(http, (who,), vhost=self.virtual_host.name, exchange="")
 
     async def can(self, step: Step) -> bool:
-        """Whether the user may do it, on a connection of its own."""
+        """Return whether the user may carry out the step, on a connection of its own."""
         url = self.virtual_host.amqp_url(self.user)
         async with await aio_pika.connect(url) as connection:
             try:

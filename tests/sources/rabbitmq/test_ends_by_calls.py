@@ -1,4 +1,4 @@
-"""Calls that end an object: queues that are deleted, connections that are closed."""
+"""Calls that end an object: deletions of queues, and closures of connections."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gaps of a source: events that did not arrive or that a node lost, and what are reported for them."""
+"""Gaps of a source: events that did not arrive or that a node lost, and the reports on them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def gaps(shop: World) -> list[Gap]:
 
 
 def ends(shop: World, number: int) -> list[tuple[int, bool]]:
-    """When an object ended (ns), each time that this is told, and whether that is inferred."""
+    """Return each reported end of an object: its time (ns), and whether it is inferred."""
     return [
         (one.deleted, one.inferred)
         for one in shop.observed
@@ -38,32 +38,32 @@ def complete_until(shop: World) -> int:
 
 
 def fails(shop: World, seconds: float) -> None:
-    """Nothing answers for a time."""
+    """Let all requests fail for a time."""
     shop.broker.failure = lambda _: Unavailable("stands still")
     shop.run(seconds)
     shop.broker.failure = lambda _: None
 
 
 def restarted(shop: World, process: int, uptime: int = 3_000) -> None:
-    """The node is another process, which has run for ``uptime`` milliseconds."""
+    """Restart the node as another process, which has run for ``uptime`` milliseconds."""
     shop.broker.objects["node"].clear()
     shop.broker.add_node(process, uptime)
 
 
 def undated(shop: World) -> dict[str, Any]:
-    """The node, which does not say any more since when it runs."""
+    """Return the document of the node, after removing its uptime."""
     (node,) = shop.broker.objects["node"].values()
     del node["uptime"]
     return node
 
 
 def kept(heard_ago: float = 60) -> tuple[World, int]:
-    """A source with a durable subscription that goes on, and until when the one before it heard all events.
+    """Return a source with a resumed durable subscription, and its predecessor's time of completeness (ns).
 
-    What may have been under way then is not part of that.
+    Events that were still on the way at that time are not covered by it.
 
     Args:
-        heard_ago: seconds before the source's beginning, which is a whole second.
+        heard_ago: the age of that time in seconds at the start of the source, which is a whole second.
     """
     shop = World()
     shop.broker.add_node(1, 3_600_000)
@@ -76,7 +76,7 @@ def kept(heard_ago: float = 60) -> tuple[World, int]:
 def former(
     class_name: str, parts: tuple[str, ...], number: int, created: int = 0, sampled: int = 0, **told: Value
 ) -> KnownObject:
-    """An object that existed when the gateway before this one ended."""
+    """Return an object that existed when the preceding gateway ended."""
     schema = class_schemas(MAPPING)[class_name]
     properties = tuple(told.get(element.name) for element in schema.properties)
     statistics = (None,) * len(schema.statistics)
@@ -84,7 +84,7 @@ def former(
 
 
 def resumed(shop: World) -> None:
-    """The subscription is consumed, and all that waited was told."""
+    """Resume the subscription, and catch up with all events that waited."""
     shop.source_does(shop.source.handle(BacklogFollows("", 0), shop.now))
     shop.run(3)
     shop.source_does(shop.source.handle(LinkUp(""), shop.now))
@@ -115,7 +115,7 @@ def test_the_time_without_events_is_a_gap_once_all_was_listed() -> None:
     ids=["in time", "late", "clock an hour behind", "clock an hour ahead"],
 )
 def test_a_gap_begins_twice_as_long_before_the_last_event_as_that_took(late: float, before: float) -> None:
-    """Others that happened since are under way as long, and the broker that is killed sends them no more."""
+    """Later events may take as long as the last one, and a broker that is killed does not send them."""
     shop = world()
     shop.run(60)
     shop.queue_created("orders-2", timestamp_in_ms=(shop.now - int(late * SECOND)) // 1_000_000)
@@ -204,7 +204,7 @@ def test_a_node_that_is_killed_twice_makes_one_gap_from_the_first_on() -> None:
 
 
 def test_what_ended_while_the_gateway_was_away_is_reported_in_its_virtual_host() -> None:
-    """The node tells when it was started, before the virtual hosts are read."""
+    """The start time of the node arrives before the listing of virtual hosts."""
     shop = World()
     shop.broker.add_node(2, 3_000)
     shop.broker.add_vhost("stock")
@@ -233,7 +233,7 @@ def test_what_ended_while_the_gateway_was_away_is_reported_in_its_virtual_host()
 def test_what_was_made_after_its_node_started_did_not_end_with_the_node_before(
     created: int, sampled: int, *, lives: bool
 ) -> None:
-    """The log may end long before: everything behind that was told, but not all of it was read."""
+    """The log may end long before: all events after that were reported, but not all of them were read."""
     shop = World()
     shop.broker.add_node(2, 30_000)
     shop.broker.add_vhost("/")
@@ -257,7 +257,7 @@ def test_what_was_made_after_its_node_started_did_not_end_with_the_node_before(
 
 
 def transient(shop: World, number: int, created: int = 0) -> KnownObject:
-    """A transient queue that existed before the start; of its name there is one now."""
+    """Return a transient queue that existed before the start; a queue of its name exists now."""
     shop.broker.add_queue("orders", durable=False)
     return former(
         "queue", ("/", "orders"), number, created, vhost="/", name="orders", durable=False, exclusive=False
@@ -265,14 +265,14 @@ def transient(shop: World, number: int, created: int = 0) -> KnownObject:
 
 
 def lived_and_ended(shop: World, number: int) -> tuple[bool, bool]:
-    """Whether an object was shown, and whether its end was told."""
+    """Return whether an object was shown, and whether its end was reported."""
     told = [one for one in shop.observed if isinstance(one, ObjectSeen)]
     of_it = [one for one in told if one.native_id == native_id(number)]
     return any(not one.deleted for one in of_it), any(one.deleted for one in of_it)
 
 
 def starting() -> tuple[World, dict[str, Any], KnownObject]:
-    """A node that has just been started, without an uptime yet, and a transient queue from before."""
+    """Return a node that was just started and has no uptime yet, and a transient queue from before."""
     shop = World()
     restarted(shop, 2)
     node = undated(shop)
@@ -283,7 +283,7 @@ def starting() -> tuple[World, dict[str, Any], KnownObject]:
 
 
 def test_a_node_that_starts_is_asked_since_when_it_runs_before_its_queues_are_listed() -> None:
-    """A transient queue of the name of one that ended with the node's former process is another."""
+    """A transient queue is another one than its namesake that ended with the node's former process."""
     shop, node, queue = starting()
     shop.run(4)
     assert lived_and_ended(shop, queue.number) == (False, False)
@@ -323,7 +323,7 @@ def test_a_queue_made_again_after_its_node_was_killed_is_never_shown_as_the_form
 
 
 def test_what_ended_with_a_node_was_reported_where_its_present_start_was_noticed_before() -> None:
-    """What was listed since is of the present process, although nobody knows when it was created."""
+    """A queue that was listed since belongs to the present process, even if its creation time is unknown."""
     shop = World()
     shop.broker.add_node(2, 30_000)
     shop.broker.add_vhost("/")
@@ -336,7 +336,7 @@ def test_what_ended_with_a_node_was_reported_where_its_present_start_was_noticed
 
 @pytest.mark.parametrize(("process", "ago"), [(1, 31), (2, 300)])
 def test_another_process_or_time_is_another_start(process: int, ago: int) -> None:
-    """In a container each process has the same number."""
+    """In a container each process has the same process id."""
     shop = World()
     shop.broker.add_node(2, 30_000)
     shop.broker.add_vhost("/")
@@ -431,7 +431,7 @@ def test_a_broker_whose_clock_was_set_back_is_listed_again_after_a_minute() -> N
 
 
 def test_after_a_standstill_events_may_be_missing_until_everything_has_been_read() -> None:
-    """They waited: were the gateway killed now, the next one would not know of them."""
+    """The events waited: if the gateway were killed now, its successor would not know of them."""
     shop = world()
     shop.run(5)
     assert complete_until(shop) == 0
@@ -465,7 +465,7 @@ def test_a_virtual_host_that_was_made_again_while_events_waited_keeps_what_was_k
 
 
 def test_what_may_have_ended_with_its_node_while_events_waited_is_not_shown_as_fresh() -> None:
-    """The node that was killed reported the creation, and the end was never reported."""
+    """The killed node reported the creation of the queue, and its end was never reported."""
     shop, _ = kept()
     resumed(shop)
     shop.run(60)
@@ -486,7 +486,7 @@ def test_what_may_have_ended_with_its_node_while_events_waited_is_not_shown_as_f
 
 
 def test_after_a_standstill_the_values_of_a_queue_that_was_made_again_are_read_at_once() -> None:
-    """The end of the former queue is as old as its event, so no listing shows that one any more."""
+    """The end of the former queue is as old as its event, so that listings do not show that queue again."""
     shop = world()
     shop.run(5)
     shop.queue_created("usual")

@@ -1,4 +1,4 @@
-"""Whatever the event exchange delivers, the source makes something of it or counts it."""
+"""The source turns every delivery of the event exchange into an event, or counts it."""
 
 from __future__ import annotations
 

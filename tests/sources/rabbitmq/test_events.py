@@ -1,4 +1,4 @@
-"""What events of the broker are read as."""
+"""The reading of the broker's events."""
 
 from __future__ import annotations
 
@@ -243,7 +243,7 @@ def raised(shop: World) -> list[str]:
 
 
 def one_raised(shop: World, event: str, **headers: object) -> Told:
-    """The one management event that a broker's event makes."""
+    """Return the single management event that a broker's event leads to."""
     before = len(shop.events())
     shop.event(event, **headers)
     shop.run(2)

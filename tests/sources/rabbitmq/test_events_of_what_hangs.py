@@ -1,4 +1,4 @@
-"""What events of channels, consumers, bindings, policies, users and parameters are read as."""
+"""The reading of events of channels, consumers, bindings, policies, users and parameters."""
 
 from __future__ import annotations
 

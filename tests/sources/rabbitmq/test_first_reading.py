@@ -1,4 +1,4 @@
-"""The first reading of a broker with many queues: what is shown when, and what is said meanwhile."""
+"""The first reading of a broker with many queues: the order of its results, and the status meanwhile."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Reading:
                 self.seen += [one for one in effect.observations if isinstance(one, ObjectSeen)]
 
     def step(self) -> ManagementRequest:
-        """The next request is answered."""
+        """Answer the next request, and return it."""
         self.now = max(self.now, self.source.request_at)
         request = self.source.next_request(self.now)
         assert request is not None
@@ -64,7 +64,7 @@ class Reading:
         return request
 
     def until_whole_page(self, page: int) -> None:
-        """Go on until a page of the queues with their statistics was read."""
+        """Answer requests until this page of the queues with their statistics was read."""
         whole = (False, "queue", page)
         request = self.step()
         while not isinstance(request, ListingRequest) or whole != (
@@ -75,13 +75,13 @@ class Reading:
             request = self.step()
 
     def until_names(self) -> None:
-        """Go on until the names of all queues were read."""
+        """Answer requests until the names of all queues were read."""
         request = self.step()
         while not (isinstance(request, ListingRequest) and request.lean):
             request = self.step()
 
     def scrape(self) -> bool:
-        """The node gives its metrics, if these are asked for."""
+        """Answer a scrape with the node's metrics. Return whether one was requested."""
         request = self.source.next_scrape(self.now)
         statistics = self.source.statistics
         if request is None or statistics is None:
@@ -171,7 +171,7 @@ def test_after_an_outage_names_and_new_metrics_are_enough() -> None:
 
 
 def after_outage() -> Reading:
-    """All was read once, then the broker did not answer, and does again."""
+    """Return a reading after an outage: all was read once, then the broker failed, and it answers again."""
     reading = Reading()
     reading.until_names()
     reading.scrape()
@@ -186,7 +186,7 @@ def after_outage() -> Reading:
 
 
 def pages_until_synchronised(reading: Reading) -> list[tuple[str, int]]:
-    """Which pages of listings with statistics are read until the source is synchronised."""
+    """Return the pages of listings with statistics that are read until the source is synchronised."""
     pages = []
     while reading.state() is not SourceState.SYNCHRONISED:
         request = reading.step()

@@ -1,4 +1,4 @@
-"""The HTTP reader against servers of every kind: whatever they do is an answer, in time."""
+"""The HTTP reader against servers of every kind: whatever they do, it returns an answer in time."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Serve = Callable[[bytes, asyncio.StreamWriter], Awaitable[None]]
 
 @asynccontextmanager
 async def server(serve: Serve, port: int = 0) -> AsyncIterator[str]:
-    """A server on loopback that answers the head of each request by ``serve``; its URL."""
+    """Provide the URL of a server on loopback that answers the head of each request by ``serve``."""
 
     async def converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(asyncio.IncompleteReadError, ConnectionError):
@@ -164,7 +164,7 @@ NOT_SERVING = b'{"status":"failed","reason":"this rabbit node is not currently a
 
 @pytest.mark.parametrize("last", [response(b'{"status":"ok"}'), response(b'{"error":"x"}', "404 Not Found")])
 async def test_a_node_that_starts_is_asked_when_it_serves_or_does_not_know_that_question(last: bytes) -> None:
-    """RabbitMQ 4.3 has a crash report for what it is asked about itself before; 4.0 does not know it."""
+    """RabbitMQ 4.3 writes a crash report for requests before it serves; 4.0 lacks the health check."""
     answers = iter([response(NOT_SERVING, "503 Service Unavailable")] * 2 + [last] + [response(b"[1]")] * 2)
     heads: list[bytes] = []
 
@@ -183,7 +183,7 @@ async def test_a_node_that_starts_is_asked_when_it_serves_or_does_not_know_that_
 
 
 async def test_a_node_that_never_serves_is_asked_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As one in maintenance, whose management API answers."""
+    """The management API of a node in maintenance answers, although its health check fails."""
     monkeypatch.setattr(http_reader, "STARTING_SECONDS", 0.1)
 
     async def in_maintenance(head: bytes, writer: asyncio.StreamWriter) -> None:
@@ -216,7 +216,7 @@ def test_a_password_is_not_shown() -> None:
 
 
 async def nobody() -> str:
-    """The URL of a server that has ended."""
+    """Return the URL of a server that has ended."""
     async with server(lambda *_: asyncio.sleep(0)) as url:
         return url
 
@@ -229,7 +229,7 @@ def cluster(*urls: str, deadline: float = 20.0) -> HttpReader:
 
 
 class Node:
-    """A node that answers each request with ``answers``, and counts them."""
+    """A node that answers each request with ``answer``, and records the requests."""
 
     def __init__(self, answer: bytes) -> None:
         self.answer = answer
@@ -281,7 +281,7 @@ async def test_a_node_that_breaks_off_or_lists_nothing_is_left_for_another() -> 
 
 @pytest.mark.parametrize("status", ["404 Not Found", "500 Internal Server Error"])
 async def test_a_node_without_an_overview_is_left_for_another(status: str) -> None:
-    """As one that stops, of which the parts of the API go one by one."""
+    """The parts of the API of a node that stops end one by one."""
     stopping, other = Node(response(b"{}", status)), Node(response(b"[1]"))
     async with server(stopping.serve) as one, server(other.serve) as two, cluster(one, two) as reader:
         assert await reader.read(OverviewRequest()) == Document([1])
@@ -302,7 +302,7 @@ async def test_a_silent_node_leaves_the_others_time_to_answer() -> None:
 
 
 async def test_a_listing_that_takes_too_long_is_not_asked_of_each_node() -> None:
-    """It would take as long on each; the overview shows whether the node answers at all."""
+    """The listing would take as long on each node; the overview shows whether a node answers at all."""
 
     async def silent(_: bytes, __: asyncio.StreamWriter) -> None:
         await asyncio.get_running_loop().create_future()

@@ -1,4 +1,4 @@
-"""The HTTP writer against servers of every kind: a change is sent once, and only what is certain is said."""
+"""The HTTP writer against servers of every kind: a change is sent once; only certain results are stated."""
 
 from __future__ import annotations
 
@@ -186,7 +186,7 @@ def test_what_statuses_mean(status: int, body: bytes, answer: BrokerAnswer) -> N
     ],
 )
 def test_a_refusal_for_want_of_time_may_be_carried_out_later(reason: str) -> None:
-    """As RabbitMQ 4.3 answers where its cluster has no majority; it does it when there is one."""
+    """RabbitMQ 4.3 gives this answer without a majority of its cluster, and carries out the request later."""
     body = json.dumps({"error": "bad_request", "reason": reason}).encode()
     assert change_answer_of(400, body) == Unanswered(f"status 400: {reason}")
 

@@ -1,4 +1,4 @@
-"""Users who could forge a sender: while there is one the agent obeys nobody, and says whom to look for."""
+"""Users who could forge a sender: while there is one the agent refuses all requests, and reports the user."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_several_are_counted() -> None:
 
 
 def world(users: dict[str, list[str]] | None) -> World:
-    """An agent on a broker's management exchange, which obeys the user ``loopback``, after its start."""
+    """Return an agent on a broker's management exchange after its start; the user ``loopback`` is allowed."""
     new = World(
         RabbitMqSourceConfig(
             user="agent", management_virtual_host="amqp-gateway", allowed_users=frozenset({"loopback"})
@@ -115,7 +115,7 @@ def world(users: dict[str, list[str]] | None) -> World:
 
 
 def answered(shop: World) -> bool:
-    """Whether a console's get query is answered now."""
+    """Return whether a console's get query is answered now."""
     told = len(shop.sent)
     shop.agent_does(shop.agent.handle(Delivery("", "broker", QUERY, "console", "loopback"), shop.now))
     return len(shop.sent) > told
@@ -212,7 +212,7 @@ def test_over_the_loopback_no_sender_can_forge_and_no_user_is_asked_for() -> Non
 
 
 class Log:
-    """What a process has logged so far."""
+    """The log of a process so far."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -232,7 +232,7 @@ class Log:
 
 
 class Console:
-    """Asks with get queries of ever new sequences, and remembers which were answered."""
+    """A console that sends get queries with increasing sequences, and records which were answered."""
 
     def __init__(self, channel: AbstractChannel, reply_to: str) -> None:
         self.answered: set[int] = set()
@@ -241,7 +241,7 @@ class Console:
         self._sequences = itertools.count(1)
 
     async def ask(self, user: Credentials) -> int:
-        """Send a query as ``user``, whoever that may be here; returns its sequence."""
+        """Send a query with the user id ``user``; return its sequence."""
         sequence = next(self._sequences)
         query = write(GetQuery(sequence, {"_class": "node"}))
         exchange = await self._channel.get_exchange("qpid.management", ensure=False)
@@ -249,13 +249,13 @@ class Console:
         return sequence
 
     async def replied(self, message: AbstractIncomingMessage) -> None:
-        """A reply arrived; the sequence stands after the magic number and the operation code."""
+        """Record a reply; the sequence stands after the magic number and the operation code."""
         self.answered.add(int.from_bytes(message.body[4:8], "big"))
 
 
 @asynccontextmanager
 async def console(broker: PrivateBroker, user: Credentials) -> AsyncIterator[Console]:
-    """A console that logs in as ``user``."""
+    """Provide a console that logs in as ``user``."""
     async with await aio_pika.connect(broker.amqp_url(user, MANAGEMENT_VHOST)) as connection:
         channel = await connection.channel()
         replies = await channel.declare_queue(f"amqp-gateway.test.{user.name}", exclusive=True)
@@ -266,7 +266,7 @@ async def console(broker: PrivateBroker, user: Credentials) -> AsyncIterator[Con
 
 
 def configured(site: Site, broker: PrivateBroker, agent: Credentials) -> None:
-    """The agent's configuration: it obeys ``gateway``, and hears events."""
+    """Configure the agent: ``gateway`` is its allowed user, and it receives events."""
     user = {"user": agent.name, "password": site.secret(agent.password)}
     amqp = f"amqp://127.0.0.1:{broker.ports.amqp}"
     reading = {"kind": "rabbitmq", "management": broker.management_url, "events": {"url": amqp}, **user}

@@ -1,4 +1,4 @@
-"""The broker's events from a queue that is kept, at a real RabbitMQ."""
+"""The broker's events from a durable queue, at a real RabbitMQ."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.sources.rabbitmq.watching import event_endpoint
 
 SECOND = 10**9
 SLOWLY_TOLD, SLOW_SECONDS = 300, 0.01
-"""Events, and what each takes: longer in all than an answer may take."""
+"""The number of events, and the seconds for each; in all they take longer than an answer may take."""
 
 
 class Listener(Sink):
@@ -39,7 +39,7 @@ class Listener(Sink):
 
     @property
     def names(self) -> list[str]:
-        """Of the queues of our virtual host that events told of."""
+        """The names of the queues of the test's virtual host in the events."""
         return [str(headers["name"]) for _, headers in self.events if headers["vhost"] == self._vhost]
 
     def receive(self, event: Received) -> None:
@@ -53,7 +53,7 @@ class Listener(Sink):
 async def listening(
     vhost: VirtualHost, queue: str, ledger: MemoryLedger, told: Callable[[], None] = lambda: None
 ) -> AsyncIterator[Listener]:
-    """A consumer with a durable subscription."""
+    """Provide the sink of a consumer with a durable subscription."""
     sink = Listener(vhost.name)
     subscription = DurableSubscription(queue, 10_000, 60 * SECOND, ledger)
     kept = KeptEvents(subscription, lambda: sink.hears, told)
@@ -119,7 +119,7 @@ async def test_events_wait_for_a_session_that_understands_them(virtual_host: Vir
 async def test_who_is_slow_at_what_waits_keeps_the_connection(
     virtual_host: VirtualHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The broker's answers stand behind what it sent before: it is not silent."""
+    """The broker's answers come after what it sent before, so that it is not silent."""
     monkeypatch.setattr(event_consumer, "WATCH_SECONDS", 0.05)
     monkeypatch.setattr(own_queue, "CONNECT_SECONDS", 0.5)
     queue, ledger = new_queue(), MemoryLedger()
@@ -149,7 +149,7 @@ async def test_one_that_we_fail_at_does_not_come_again_and_again(virtual_host: V
 async def test_an_event_that_we_fail_at_ends_the_connection_of_a_plain_subscription(
     virtual_host: VirtualHost,
 ) -> None:
-    """Otherwise its loss would not be noticed: everything is listed again after a new connection."""
+    """Its loss would not be noticed otherwise: everything is listed again after a new connection."""
     sink = Listener(virtual_host.name)
     endpoint = event_endpoint(virtual_host.broker, virtual_host.broker.administrator)
     consumer = EventConsumer(endpoint, ["queue.created"], sink.receive, SystemClock())

@@ -1,4 +1,4 @@
-"""What is known of objects when events and listings come in any order."""
+"""The known objects after events and listings in any order."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gateway.sources.rabbitmq.reading import Reading, class_readers
 READERS = class_readers(load_shipped_mappings()["rabbitmq"])
 SECOND = 1_000_000_000
 T0 = 1_700_000_000 * SECOND
-"""When each story begins."""
+"""The time at which each story begins."""
 ORDERS = ObjectName("queue", ("/", "orders"))
 PEER = ObjectName("connection", ("peer -> us",))
 
@@ -37,7 +37,7 @@ def connection(connected_at: int | None = None, **more: Json) -> Reading:
 
 
 def told(changes: Iterable[Change]) -> list[tuple[str, str, int]]:
-    """The changes in short: new, put or gone, which object, and its creation or deletion time."""
+    """Return the changes in short: new, put or gone; the object; its creation or deletion time."""
     return [
         ("gone", change.object.name.leaf, change.time)
         if isinstance(change, Gone)
@@ -52,7 +52,7 @@ def sweep(known: KnownObjects, began: int, *seen: ObjectName, hidden: bool = Fal
 
 
 def known_queue(now: int = T0) -> KnownObjects:
-    """A broker whose queue ``orders`` has been known for long."""
+    """Return the known objects of a broker whose queue ``orders`` has been known for long."""
     known = KnownObjects(READERS)
     known.listed(queue(), now - 100 * SECOND, now - 100 * SECOND, now - 100 * SECOND)
     return known
@@ -108,7 +108,7 @@ def test_a_listing_that_may_be_older_than_the_end_does_not_bring_an_object_back(
 
 
 def test_a_virtual_host_that_is_created_again_has_what_the_next_listing_shows_of_it() -> None:
-    """Its listing does not lag: it is that of the new one, where a queue's may still show the former one."""
+    """The listing of a virtual host does not lag, while one of queues may still show the former queue."""
 
     def host(description: str | None) -> Reading:
         reading = READERS["vhost"].read({"name": "stock", "description": description})
@@ -340,7 +340,7 @@ def exchange() -> Reading:
 
 
 def test_events_of_a_predecessor_that_a_killed_broker_delivers_again_change_nothing() -> None:
-    """The queue of a durable subscription has them still, if the broker lost that they were acknowledged."""
+    """The queue of a durable subscription still has the events if the broker lost their acknowledgements."""
     known = KnownObjects(READERS)
     known.created(queue(), T0, T0)
     known.deleted(ORDERS, T0 + 2 * SECOND, T0 + 2 * SECOND)

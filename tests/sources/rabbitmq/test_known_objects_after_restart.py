@@ -1,4 +1,4 @@
-"""The known objects after a restart, with those that a previous run knew."""
+"""The known objects after a restart, with the objects that a previous run knew."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.sources.rabbitmq.test_known_objects import (
 
 
 def remembering(created: int = T0 - 500 * SECOND) -> KnownObjects:
-    """A source that was just started; the one before it knew of ``orders``."""
+    """Return the objects of a source that was just started; its predecessor knew of ``orders``."""
     former = KnownObjects(READERS)
     former.created(queue(state="running"), created, created)
     known = KnownObjects(READERS)
@@ -84,7 +84,10 @@ def test_an_end_that_no_event_reported_is_inferred() -> None:
 
 
 def remembered() -> KnownObjects:
-    """A source that was just started; the one before it knew of ``orders``, and nobody kept the events."""
+    """Return the objects of a source that was just started, without a durable queue of events.
+
+    Its predecessor knew of ``orders``.
+    """
     former = KnownObjects(READERS)
     former.created(queue(), T0 - 500 * SECOND, T0 - 500 * SECOND)
     known = KnownObjects(READERS)

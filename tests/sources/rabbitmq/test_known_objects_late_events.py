@@ -1,4 +1,4 @@
-"""The known objects and events that arrive later than what a listing or an operation has shown."""
+"""The known objects, and events that arrive later than a listing or an operation that showed their effect."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.sources.rabbitmq.test_known_objects import (
 
 
 def hearing_queues() -> KnownObjects:
-    """A broker whose events arrive, and of which a listing of queues was complete since: it has none."""
+    """Return the objects of a broker whose events arrive, after a complete listing of queues without any."""
     known = KnownObjects(READERS)
     known.events_arrive, known.events_since = True, T0 - 100 * SECOND
     sweep(known, T0 - 50 * SECOND)
@@ -78,7 +78,7 @@ def test_what_may_be_older_than_the_events_waits_for_none() -> None:
 
 
 def bound_queue() -> KnownObjects:
-    """A queue and an exchange, which events reported long ago."""
+    """Return the objects of a broker with a queue and an exchange, which events reported long ago."""
     known = KnownObjects(READERS)
     known.created(exchange(), T0 - 100 * SECOND, T0 - 100 * SECOND)
     known.created(queue(), T0 - 100 * SECOND, T0 - 100 * SECOND)
@@ -156,7 +156,7 @@ def test_the_start_of_a_node_after_the_last_run_says_nothing_of_when_a_queue_was
 
 
 def test_events_that_come_minutes_late_are_about_the_one_that_had_ended_by_then() -> None:
-    """Listings showed in between that a queue had ended, and another one of its name."""
+    """Listings showed in between that the queue had ended, and that there was another one of its name."""
     known = known_queue()
     former = known.get(ORDERS)
     assert former is not None

@@ -1,4 +1,4 @@
-"""Items of listings in forms of their own: consumers without a channel, AMQP 1.0 sessions and links."""
+"""Items of listings in special forms: consumers without a channel, AMQP 1.0 sessions and links."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def consumer(details: Json, tag: str = "0", **more: Json) -> dict[str, Json]:
 
 
 def places(*consumers: Json) -> list[Json]:
-    """What each was started on, beside its tag and its prefetch count."""
+    """Return the channel or connection that each consumer is placed on."""
     placed = [one for one in placed_consumers(consumers) if isinstance(one, Mapping)]
     worked_out = [one["gateway"] for one in placed]
     return [one["channel"] for one in worked_out if isinstance(one, Mapping)]
 
 
 def test_the_channel_counts_and_else_the_connection() -> None:
-    """As 4.3.6 answers of AMQP 0-9-1, of a stream, and of AMQP 1.0; 4.0.5 has a list in the last."""
+    """The forms are those of 4.3.6 for AMQP 0-9-1, a stream and AMQP 1.0; for AMQP 1.0, 4.0.5 has a list."""
     on_channel: Json = {"name": f"{CONNECTION} (1)", "connection_name": CONNECTION}
     on_connection: Json = {"name": "", "connection_name": CONNECTION, "number": 0}
     assert places(consumer(on_channel), consumer(on_connection)) == [f"{CONNECTION} (1)", CONNECTION]

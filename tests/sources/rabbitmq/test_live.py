@@ -148,7 +148,7 @@ async def test_a_wrong_password_is_said_clearly(rabbitmq: PrivateBroker) -> None
 
 
 class Sink:
-    """Remembers what the consumer tells; each event takes ``delay`` seconds of the loop."""
+    """A sink that records what the consumer delivers; each event blocks the loop for ``delay`` seconds."""
 
     def __init__(self, delay: float = 0.0) -> None:
         self.events: list[tuple[str, Mapping[str, object]]] = []
@@ -187,7 +187,7 @@ TAKEN_FOR_UNBOUND = """sys:replace_state(rabbit_event,
             {rabbit_exchange_type_event, Id, {state, VirtualHost, false}};
         (Other) -> Other
     end)."""
-"""What a RabbitMQ 4 comes to when the last binding of its event exchange goes while another one comes."""
+"""A RabbitMQ 4 reaches this state if the last binding of its event exchange ends while another one begins."""
 
 
 @pytest.mark.each_rabbitmq(since="4.0")

@@ -1,4 +1,4 @@
-"""Channels, consumers, bindings, policies and users of a real RabbitMQ, as the console hears of them."""
+"""Channels, consumers, bindings, policies and users of a real RabbitMQ, as the console receives them."""
 
 from __future__ import annotations
 

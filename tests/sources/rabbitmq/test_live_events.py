@@ -1,4 +1,4 @@
-"""The source on a real RabbitMQ: it observes what happens there as events."""
+"""The source on a real RabbitMQ: activities of other clients are observed as events."""
 
 from __future__ import annotations
 

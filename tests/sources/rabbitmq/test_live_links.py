@@ -22,7 +22,7 @@ pytestmark = pytest.mark.each_rabbitmq
 
 
 async def told(watched: Watch, event: str, **arguments: object) -> dict[str, Any]:
-    """Wait for an event with these arguments; all of its arguments."""
+    """Wait for an event with these arguments; return all of its arguments."""
     await until(lambda: watched.told(event, **arguments), event)
     return watched.told(event, **arguments)[-1]
 

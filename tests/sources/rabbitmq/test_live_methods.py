@@ -1,4 +1,4 @@
-"""Methods of the source on a real RabbitMQ, with `rabbitmqctl` as the judge of what they did."""
+"""Methods of the source on a real RabbitMQ; their effects are checked with `rabbitmqctl`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ DONE = (Outcome.APPLIED, "OK", Status.OK)
 
 @pytest.fixture
 def writer(rabbitmq: PrivateBroker, virtual_host: VirtualHost) -> Iterator[Credentials]:
-    """Who changes the broker: an administrator with every permission in the test's virtual host."""
+    """Provide the user who changes the broker: an administrator with all permissions in the virtual host."""
     user = Credentials.generate(f"writer-{secrets.token_hex(4)}")
     everything = {"configure": ".*", "write": ".*", "read": ".*"}
     with rabbitmq.http() as client:
@@ -46,7 +46,7 @@ def writer(rabbitmq: PrivateBroker, virtual_host: VirtualHost) -> Iterator[Crede
 async def watching(
     virtual_host: VirtualHost, writer: Credentials | None, *, events: bool = True, lockout: bool = False
 ) -> AsyncIterator[Watch]:
-    """The agent, as soon as it has told all."""
+    """Provide the watched agent, as soon as everything has been read."""
     broker = virtual_host.broker
     allowed = [virtual_host.name] if lockout else []
     with reading_user(broker, [virtual_host.name]) as reader:
@@ -59,7 +59,7 @@ async def watching(
 
 
 def listed(virtual_host: VirtualHost, what: str, *columns: str) -> list[dict[str, Any]]:
-    """What `rabbitmqctl` lists in the test's virtual host."""
+    """Return a listing of `rabbitmqctl` in the test's virtual host."""
     told = virtual_host.broker.rabbitmqctl(
         *(f"list_{what}", "--vhost", virtual_host.name, "--formatter", "json", "--silent"), *columns
     )
@@ -68,14 +68,14 @@ def listed(virtual_host: VirtualHost, what: str, *columns: str) -> list[dict[str
 
 
 def limits(virtual_host: VirtualHost) -> dict[str, int]:
-    """The limits of the test's virtual host, as `rabbitmqctl` tells them."""
+    """Return the limits of the test's virtual host according to `rabbitmqctl`."""
     name = virtual_host.name
     told = virtual_host.broker.rabbitmqctl("list_vhost_limits", "--vhost", name, "--silent")
     return dict(json.loads(told.strip() or "{}"))
 
 
 def about(virtual_host: VirtualHost) -> dict[str, Any]:
-    """What `rabbitmqctl` says of the test's virtual host itself."""
+    """Return the properties of the test's virtual host according to `rabbitmqctl`."""
     columns = ("name", "description", "tags", "tracing")
     told = virtual_host.broker.rabbitmqctl("list_vhosts", "--formatter", "json", "--silent", *columns)
     (row,) = [row for row in json.loads(told) if row["name"] == virtual_host.name]
@@ -85,7 +85,7 @@ def about(virtual_host: VirtualHost) -> dict[str, Any]:
 async def set_and_told(
     watched: Watch, virtual_host: VirtualHost, element: str, method: str, value: Value | None
 ) -> object:
-    """Call a setting method; what the console has heard of the element when it is answered."""
+    """Call a setting method; return the element's value at the console when it is answered."""
     answer = await watched.call("vhost", virtual_host.name, method, value)
     assert (answer.outcome, answer.text, answer.code) == DONE
     return watched.value("vhost", virtual_host.name, element)

@@ -1,4 +1,4 @@
-"""Statistics as metrics from a real RabbitMQ: the figures that its management API has, and without them."""
+"""Statistics from metrics of a real RabbitMQ: the figures of its management API, and without that."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def broker_with_metrics(settings: BrokerSettings) -> Iterator[PrivateBroker]:
 async def watched_with_traffic(
     broker: PrivateBroker,
 ) -> AsyncIterator[tuple[Watch, AbstractChannel]]:
-    """A source of a broker with a queue of each kind, through which some messages went."""
+    """Provide a source of a broker with a queue of each kind, through which some messages went."""
     with reading_user(broker, ["/"]) as user:
         async with await aio_pika.connect(broker.amqp_url()) as client:
             channel = await client.channel()
@@ -63,12 +63,12 @@ async def publish(channel: AbstractChannel, queue: str, count: int = 3) -> None:
 
 
 def measured(watched: Watch) -> Mapping[str, Mapping[str, Value | None]]:
-    """What is known of each queue, of what has a metric."""
+    """Return the known statistics of each queue for which there are metrics."""
     return {known.name.leaf: _of_metrics(known.statistics) for known in watched.source.known("queue")}
 
 
 def answered(broker: PrivateBroker) -> Mapping[str, Mapping[str, Value | None]]:
-    """The same as the management API answers now."""
+    """Return the same statistics from the management API."""
     with broker.http() as client:
         queues = client.get("queues").raise_for_status().json()
     found = {}
@@ -84,7 +84,10 @@ def _of_metrics(statistics: tuple[Value | None, ...]) -> Mapping[str, Value | No
 
 
 def counts_by_protocol(watched: Watch) -> Callable[[], Awaitable[bool]]:
-    """Whether the node's totals are known: by AMQP 0-9-1 four messages for each queue, by streams none."""
+    """Return the condition that the node's totals are known.
+
+    They are four messages for each queue by AMQP 0-9-1, and none by streams.
+    """
     received = [one.name for one in PROTOCOLS.schema.statistics].index("messagesReceived")
 
     async def met() -> bool:
@@ -192,7 +195,7 @@ async def test_raft_figures_are_what_rabbitmq_queues_says(rabbitmq_settings: Bro
 
 
 def raft(watched: Watch) -> Mapping[str, Mapping[str, Value]]:
-    """What is known of the Raft logs of each queue."""
+    """Return the known figures of the Raft log of each queue."""
     names = [one.name for one in READER.schema.statistics]
     return {
         known.name.leaf: {
@@ -207,7 +210,7 @@ def raft(watched: Watch) -> Mapping[str, Mapping[str, Value]]:
 def raft_figures_of(
     watched: Watch, queue: str, expected: tuple[int, int] | None = None
 ) -> Callable[[], Awaitable[bool]]:
-    """Whether the term and commit index of a queue are known; as ``expected``, if that is given."""
+    """Return the condition that the term and commit index of a queue are known; if given, as ``expected``."""
 
     async def met() -> bool:
         figures = raft(watched).get(queue, {})
@@ -218,7 +221,7 @@ def raft_figures_of(
 
 
 def commit_index(broker: PrivateBroker, queue: str) -> tuple[int, int]:
-    """Term and commit index of a queue's leader."""
+    """Return term and commit index of a queue's leader."""
     replicas = json.loads(broker.run_tool("rabbitmq-queues", "quorum_status", queue, "--formatter", "json"))
     (leader,) = [one for one in replicas if one["Raft State"] == "leader"]
     return leader["Term"], leader["Commit Index"]
@@ -228,7 +231,7 @@ def commit_index(broker: PrivateBroker, queue: str) -> tuple[int, int]:
 async def test_metrics_are_read_where_the_statistics_of_the_broker_are_off(
     rabbitmq_settings: BrokerSettings,
 ) -> None:
-    """Its overview does not say where they are, so that the configuration has to."""
+    """The overview does not name the listeners then, so that the configuration has to."""
     off = replace(rabbitmq_settings, configuration=("management.disable_stats = true",))
     with broker_with_metrics(off) as broker:
         urls = (f"http://127.0.0.1:{broker.ports.prometheus}",)
@@ -258,7 +261,7 @@ async def test_metrics_are_read_where_the_statistics_of_the_broker_are_off(
 
 
 def has_totals(watched: Watch, *, known: bool) -> Callable[[], Awaitable[bool]]:
-    """Whether messages that clients of AMQP 0-9-1 published are counted, or whether that is not known."""
+    """Return the condition that messages of AMQP 0-9-1 clients are counted, or their number is absent."""
     received = list(PROTOCOLS.rule.statistics).index("messagesReceived")
 
     async def met() -> bool:
@@ -284,7 +287,7 @@ ACKNOWLEDGED = {
 def are_counted(
     watched: Watch, queue: str, expected: Mapping[str, Value | None]
 ) -> Callable[[], Awaitable[bool]]:
-    """Whether messages and counters of a queue are as expected, and none is known that is not."""
+    """Return the condition that messages and counters of a queue are as expected, and all others absent."""
 
     async def met() -> bool:
         known = measured(watched).get(queue, {})
@@ -296,7 +299,7 @@ def are_counted(
 
 
 def opened(watched: Watch, count: int) -> Callable[[], Awaitable[bool]]:
-    """Whether so many connections are known, besides those of before events were heard."""
+    """Return the condition that so many connections are known."""
 
     async def met() -> bool:
         return len(list(watched.source.known("connection"))) == count

@@ -1,4 +1,4 @@
-"""Clients of AMQP 1.0, MQTT and streams on a real RabbitMQ: all that the broker lists of them is shown."""
+"""Clients of AMQP 1.0, MQTT and streams on a real RabbitMQ: everything that the broker lists is shown."""
 
 from __future__ import annotations
 
@@ -35,8 +35,10 @@ ROUNDS = 5 if PROVING else 2
 COLLECTED_OFTEN = """
 [{ok, _} = timer:send_interval(1000, Name, start_gc) || Name <- [rabbit_core_metrics_gc, rabbit_mgmt_gc]].
 """
-"""Makes the broker forget what has ended each second: it lists consumers that no event ended until it looks
-for such, which it does every two minutes."""
+"""Make the broker remove ended objects each second.
+
+Its listings have consumers whose end no event reported until its own check, which runs every two minutes.
+"""
 RAFT_TERM = list(MAPPING.classes["queue"].statistics).index("raftTerm")
 
 
@@ -62,7 +64,7 @@ class Receivers(MessagingHandler):
         event.container.create_sender(self._connection, "/queues/orders", name="sender")
 
     def on_link_opened(self, event: Event) -> None:
-        """A link is open at both ends."""
+        """Count a link that is open at both ends."""
         assert event.link is not None
         self.opened.release()
 
@@ -95,7 +97,7 @@ def amqp10_clients(broker: PrivateBroker) -> Iterator[None]:
 
 @contextmanager
 def mqtt_client(broker: PrivateBroker) -> Iterator[None]:
-    """A client with a subscription of QoS 1, and one of QoS 0: RabbitMQ has a type of queue for these."""
+    """Run a client with subscriptions of QoS 1 and QoS 0; the latter has a queue type of its own."""
     subscribed = threading.Semaphore(0)
     client = mqtt.Client(CallbackAPIVersion.VERSION2, client_id=CLIENT)
     client.username_pw_set(broker.administrator.name, broker.administrator.password)
@@ -114,7 +116,7 @@ def mqtt_client(broker: PrivateBroker) -> Iterator[None]:
 
 @asynccontextmanager
 async def stream_clients(broker: PrivateBroker) -> AsyncIterator[None]:
-    """A publisher of fifty messages and a consumer that has had them all."""
+    """Run a publisher of fifty messages, and a consumer that has received them all."""
     user = broker.administrator
     host, port = "127.0.0.1", broker.ports.stream
     received = asyncio.Semaphore(0)
@@ -143,7 +145,7 @@ def listed(broker: PrivateBroker, collection: str) -> list[dict[str, Any]]:
 
 
 def consumers_shown(watched: Watch) -> Counter[tuple[str, str]]:
-    """How many consumers of each queue and tag are known."""
+    """Return the number of known consumers of each queue and tag."""
     return Counter((known.name.parts[1], known.name.parts[3]) for known in watched.source.known("consumer"))
 
 
@@ -265,7 +267,7 @@ async def streams_as_listed(broker: PrivateBroker, watched: Watch) -> None:
 
 
 async def links_as_listed(broker: PrivateBroker, watched: Watch) -> None:
-    """Sessions and links as an independent client of the management API reads them."""
+    """Check that sessions and links are the same as in the management API."""
     (connection,) = [one["name"] for one in listed(broker, "connections") if one["protocol"] == "AMQP 1-0"]
     sessions = listed(broker, f"connections/{quote(connection, safe='')}/sessions")
     wanted = Counter(

@@ -55,7 +55,7 @@ async def test_each_property_of_a_policy_is_set_and_the_others_stay(
 
 @contextmanager
 def user(broker: PrivateBroker) -> Iterator[str]:
-    """Somebody to be limited."""
+    """Provide a user whose limits are set."""
     name = Credentials.generate("limited").name
     path = f"users/{quote(name)}"
     with broker.http() as client:

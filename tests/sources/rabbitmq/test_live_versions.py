@@ -1,4 +1,4 @@
-"""The source on each version of RabbitMQ: what they answer differently, and that it does them no harm."""
+"""The source on each version of RabbitMQ: the versions' different answers, and no errors in their logs."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ __all__ = ["writer"]
 
 
 def complaints(broker: PrivateBroker) -> list[str]:
-    """Lines of the broker's log that say that something went wrong there."""
+    """Return the lines of the broker's log that report errors."""
     lines = broker.log_file.read_text(errors="replace").splitlines()
     return [line for line in lines if "[error]" in line or "crash" in line.lower()]
 
 
 async def ignore(_message: AbstractIncomingMessage) -> None:
-    """Take a message."""
+    """Ignore a message."""
 
 
 async def known(watched: Watch, *class_names: str) -> None:
@@ -93,7 +93,7 @@ async def test_every_class_is_listed_and_the_log_of_the_broker_holds_no_crash(
 async def test_a_broker_that_starts_is_asked_nothing_that_it_cannot_answer_yet(
     own_rabbitmq: PrivateBroker,
 ) -> None:
-    """RabbitMQ 4.3 answers before it can say anything about itself."""
+    """RabbitMQ 4.3 answers before it can report on itself."""
     broker = own_rabbitmq
     async with watch(broker, broker.administrator) as watched:
         await ready(watched)

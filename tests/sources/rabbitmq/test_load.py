@@ -1,4 +1,4 @@
-"""What reading costs the broker: processor time of its node with the source, less that without.
+"""The cost of reading for the broker: processor time of its node with the source, less that without.
 
 The figures stand in the test report as properties; with ``PROVE=1`` there are also 5,000 queues, and 1,000
 clients with 10,000 bindings.
@@ -26,14 +26,20 @@ from tests.sources.rabbitmq.watching import Watch, watch
 pytestmark = pytest.mark.each_rabbitmq
 
 LIMIT = 0.05
-"""Of one core."""
+"""The permitted share of one core."""
 QUICK_SECONDS, LONG_SECONDS = 10.0, 120.0
-"""A long one holds several listings of 5,000 queues, which come every half minute or more."""
+"""The seconds of a measurement.
+
+A long one covers several listings of 5,000 queues, which come every half minute or more.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What a broker has: clients consume on a channel each, bindings lead from one exchange to all queues."""
+    """The objects of a broker.
+
+    Each client consumes on a channel of its own; bindings lead from one exchange to all queues.
+    """
 
     queues: int
     clients: int = 0
@@ -46,7 +52,7 @@ if PROVING:
 
 
 def processor_time(broker: PrivateBroker) -> float:
-    """Seconds of processor time that the node has used."""
+    """Return the seconds of processor time that the node has used."""
     process = broker.node_process()
     assert process is not None
     times = psutil.Process(process).cpu_times()
@@ -54,7 +60,7 @@ def processor_time(broker: PrivateBroker) -> float:
 
 
 async def used(broker: PrivateBroker, seconds: float) -> float:
-    """Processor time per second that the node uses over the next ``seconds``."""
+    """Return the processor time per second that the node uses over the next ``seconds``."""
     before = processor_time(broker)
     await asyncio.sleep(seconds)  # the measurement itself
     return (processor_time(broker) - before) / seconds
@@ -62,7 +68,7 @@ async def used(broker: PrivateBroker, seconds: float) -> float:
 
 @asynccontextmanager
 async def loaded(broker: PrivateBroker, load: Load) -> AsyncIterator[None]:
-    """All of it, with its clients for as long as the context."""
+    """Create the load, and keep its clients while the context is open."""
     names = [f"load.{number:05}" for number in range(load.queues)]
     async with AsyncExitStack() as clients:
         client = await clients.enter_async_context(await aio_pika.connect(broker.amqp_url()))

@@ -1,4 +1,4 @@
-"""Requests to the management API, and what any response means."""
+"""Requests to the management API, and the meanings of its responses."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_what_is_nested_too_deeply_is_an_error() -> None:
 
 
 def has_standard_numbers(document: list[Json]) -> bool:
-    """Whether JSON has a form for all of its numbers: it has none for NaN and infinities."""
+    """Return whether JSON has a form for all numbers: it has none for NaN and infinities."""
     try:
         json.dumps(document, allow_nan=False)
     except ValueError:

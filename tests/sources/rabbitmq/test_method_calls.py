@@ -1,4 +1,4 @@
-"""Calls as the source carries them out: requests to the broker, and answers to consoles."""
+"""Calls that the source carries out: requests to the broker, and answers to consoles."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def delete_without_answer(play: Play) -> None:
 
 
 def passed(play: Play, seconds: int) -> None:
-    """Seconds pass in which nothing is sent but readings, all of which find nothing."""
+    """Let seconds pass in which only lookups are sent, which find nothing."""
     for _ in range(seconds):
         play.time_passes(1)
         request = play.request()
@@ -135,7 +135,7 @@ def passed(play: Play, seconds: int) -> None:
 
 
 def test_an_end_that_comes_long_after_the_answer_is_missed_is_the_answer() -> None:
-    """As in a cluster without a majority, which deletes the queue when it has one again."""
+    """A cluster without a majority deletes the queue when it has a majority again."""
     play = Play()
     delete_without_answer(play)
     passed(play, 600)
@@ -408,7 +408,7 @@ def test_the_mapping_and_the_agent_know_the_same_methods() -> None:
 
 
 def test_limits_of_a_virtual_host_that_is_another_by_its_description_are_read_before_they_are_shown() -> None:
-    """Its predecessor's end was missed, so that only the listing shows that it is another one."""
+    """The predecessor's end was missed, so that only the listing shows that it is another virtual host."""
     play = Play()
     play.world.event("parameter.set", component="vhost-limits", name="limits", vhost="/", value={})
     play.reads_limits([{"vhost": "/", "value": {"max-connections": 5}}])

@@ -1,4 +1,4 @@
-"""Totals of protocols: what a node answers, and when it is asked."""
+"""Totals of protocols: the answers of a node, and the times of the requests."""
 
 from __future__ import annotations
 

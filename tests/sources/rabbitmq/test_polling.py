@@ -1,4 +1,4 @@
-"""The polling plan: what to read next and when, within the budget."""
+"""The polling plan: the next request and its time, within the budget."""
 
 from __future__ import annotations
 
@@ -39,7 +39,10 @@ def plan(**more: str) -> PollingPlan:
 
 
 class Broker:
-    """Answers the plan's requests; its clock runs while it does. ``pages`` and ``wall`` are by class."""
+    """A broker that answers the plan's requests; each answer takes time.
+
+    ``pages`` and ``wall`` are by class.
+    """
 
     def __init__(self, pages: dict[str, int] | None = None, wall: dict[str, int] | None = None) -> None:
         self.plan = plan()
@@ -50,7 +53,7 @@ class Broker:
         self.begun: dict[str, list[int]] = {}
 
     def step(self) -> ManagementRequest:
-        """Wait for the next request and answer it."""
+        """Wait for the next request, answer it, and return it."""
         request = self.plan.next_request(self.now)
         while request is None:
             assert self.plan.due() > self.now, "due, but nothing to do"
@@ -73,7 +76,7 @@ class Broker:
         return request
 
     def listing(self) -> tuple[str, bool]:
-        """Answer the next request for a listing: its class, and whether it is one without statistics."""
+        """Answer the next request for a listing; return its class, and whether it is without statistics."""
         request = self.step()
         while not isinstance(request, ListingRequest):
             request = self.step()
@@ -185,7 +188,7 @@ def test_dear_listings_share_what_is_left_by_their_paces() -> None:
 def test_listings_and_what_is_read_beside_them_stay_within_the_budget(
     budget: float, costs: list[float], metrics: float, beside: float, *, sessions: bool
 ) -> None:
-    """Whatever is read elsewhere takes of its share, listings come no more often than the rest allows."""
+    """Other reading reduces the share of listings, which come no more often than the rest allows."""
     names = [f"class {number}" for number in range(len(costs))]
     first = [ListingRequest(name, name, ("name",)) for name in names]
     reading = PollingPlan(first, PollingConfig(budget=budget))
@@ -276,7 +279,7 @@ def test_pauses_after_refusals_of_a_class_grow_to_minutes_and_a_success_makes_th
     now = 0
 
     def pause() -> int:
-        """Seconds between a refusal and the next request, although everything is in doubt all the time."""
+        """Return the seconds from a refusal to the next request, while all data is in question."""
         nonlocal now
         refused_at = now
         polling.refused(hosts, now)
@@ -378,7 +381,7 @@ def test_the_interval_in_force_can_be_asked_for() -> None:
 def asked_for_users(
     users: PollingPlan, until: int, *, takes: int = 3 * MILLISECOND, refused: bool
 ) -> list[int]:
-    """When the users are asked for, where nothing else is ever due."""
+    """Return the times (s) of requests for the users, when no other class is ever due."""
     asked = []
     while (now := users.due()) < until:
         request = users.next_request(now)

@@ -1,4 +1,4 @@
-"""Raft figures of quorum queues: what each release tells of them, whom to ask, and whose count."""
+"""Raft figures of quorum queues: the metrics of each release, the nodes to ask, and the figure to use."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NODES = {"rabbit@a": "http://a:15692", "rabbit@b": "http://b:15692"}
 
 
 class Broker:
-    """The figures of a broker of two nodes, and what is known of its queues."""
+    """The figures of a broker of two nodes, and its known queues."""
 
     def __init__(self, nodes: dict[str, str] | None = None) -> None:
         self.now = T0
@@ -36,7 +36,7 @@ class Broker:
         self.figures.learn_nodes(NODES if nodes is None else nodes)
 
     def lists(self, name: str = "quorum", kind: str = "quorum", **more: Json) -> None:
-        """A listing shows a queue, and is complete; then 6 s go by."""
+        """Show a queue in a complete listing; then let 6 s pass."""
         reading = READERS["queue"].read(
             {
                 "vhost": "/",
@@ -60,7 +60,7 @@ class Broker:
         return known
 
     def shown(self, name: str = "quorum") -> dict[str, Value]:
-        """The figures of a queue that are there."""
+        """Return the figures of a queue that are present."""
         values = zip(NAMES, self.queue(name).statistics, strict=True)
         return {
             element: value for element, value in values if element.startswith("raft") and value is not None
@@ -70,7 +70,7 @@ class Broker:
         return self.figures.next_request(self.now)
 
     def answers(self, text: str, node: str = "rabbit@a", seconds: float = 0.01) -> None:
-        """The node that is to be asked now answers."""
+        """Answer for the node that is to be asked now."""
         request = self.request()
         assert request is not None
         assert request.node in {node, ""}
@@ -92,7 +92,7 @@ def recorded(release: str) -> str:
 
 
 def told(**figures: float) -> str:
-    """What a node of RabbitMQ 4.3 tells of ``quorum``."""
+    """Return the metrics of a node of RabbitMQ 4.3 for ``quorum``."""
     samples = [
         f'rabbitmq_detailed_raft_{name}{{queue="quorum",vhost="/"}} {value}'
         for name, value in figures.items()

@@ -34,7 +34,7 @@ rabbitmq_detailed_raft_term_total 0
 rabbitmq_detailed_raft_term_total{vhost="/",queue="orders"} 3
 
 """
-"""From RabbitMQ 3.10.8, but for the second sample: its raft_term_total has samples without labels."""
+"""From RabbitMQ 3.10.8, except the second sample: raft_term_total has samples without labels there."""
 SAMPLES = [
     (READY, b'vhost="/",queue="orders"', b"7"),
     (READY, b'vhost="/",queue="} 9"', b"1.2e1"),
@@ -44,7 +44,7 @@ SAMPLES = [
 
 
 def read(body: bytes, size: int, *wanted: str) -> list[tuple[str, bytes, bytes]]:
-    """Every sample that a body has of the ``wanted`` metrics, fed in parts of ``size`` bytes."""
+    """Return all samples of the ``wanted`` metrics in a body that is fed in parts of ``size`` bytes."""
     reader = ExpositionReader(wanted)
     parts = [reader.feed(body[start : start + size]) for start in range(0, len(body), size)]
     reader.finish()

@@ -1,4 +1,4 @@
-"""Statistics of queues from Prometheus' metrics: whom to ask and when, and what the answers mean."""
+"""Statistics of queues from Prometheus' metrics: the nodes to ask, the times, and the answers' meaning."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ TYPES = (
     "queue_get_empty_total",
     "queue_exchange_messages_published_total",
 )
-"""What a node of RabbitMQ 4.x gives, whether there are samples or not."""
+"""The metrics that a node of RabbitMQ 4.x names, with or without samples."""
 
 
 def body(node: str, *samples: str, types: tuple[str, ...] = TYPES) -> bytes:
-    """What a node answers; a sample is written ``queue_messages 7`` for the queue ``orders``."""
+    """Return the answer of a node; a sample is written ``queue_messages 7`` for the queue ``orders``."""
     lines = []
     for name in types:
         lines.append(f"# TYPE rabbitmq_detailed_{name} gauge")
@@ -50,7 +50,7 @@ def body(node: str, *samples: str, types: tuple[str, ...] = TYPES) -> bytes:
 
 
 class Broker:
-    """The statistics of a broker of two nodes, and what is known of its queues."""
+    """The statistics of a broker of two nodes, and its known queues."""
 
     def __init__(self, *nodes: str) -> None:
         self.now = T0
@@ -72,7 +72,7 @@ class Broker:
         self.statistics.learn_listeners({"listeners": listeners})
 
     def declared(self, created: int = T0, **more: Json) -> KnownObject:
-        """The queue ``orders`` is known, as a listing shows it."""
+        """Add the queue ``orders`` by its event and a listing, and return it."""
         reading = self.reading(node="rabbit@a", **more)
         self.known.created(reading, created, self.now)
         self.known.listed(reading, self.now, self.now, self.now)
@@ -109,7 +109,7 @@ class Broker:
         return request
 
     def answers(self, *samples: str, seconds: float = 0.1, types: tuple[str, ...] = TYPES) -> None:
-        """The node that is to be asked next answers; ``rabbit@a`` where any name will do."""
+        """Answer for the node that is to be asked next; as ``rabbit@a`` if any node may be asked."""
         request = self.request()
         sheet = NodeSheet(self.statistics.columns)
         sheet.feed(body(request.node or "rabbit@a", *samples, types=types))
@@ -329,7 +329,7 @@ def pace(*, dear: bool = True) -> ScrapePace:
 
 
 def run(readings: ScrapePace, now: int, until: int, lean: int, whole: int) -> tuple[int, int, int]:
-    """Read at the pace until a time: then, for how long the broker was busy, and how many were whole."""
+    """Read at the pace until a time; return the end, the busy time, and the number of whole readings."""
     busy = wholes = 0
     while now < until:
         is_whole = readings.is_whole(now)
@@ -348,7 +348,7 @@ def test_cheap_metrics_are_read_whole_at_the_least_interval() -> None:
 
 
 def test_where_whole_readings_are_dear_the_others_stay_frequent() -> None:
-    """20,000 queues on RabbitMQ 4.0: 0.12 s of a processor for most metrics, 0.43 s for all of them."""
+    """The case is 20,000 queues on RabbitMQ 4.0: 0.12 s of a processor for most metrics, 0.43 s for all."""
     readings = pace()
     now, _, _ = run(readings, 0, 10 * MINUTE, 120 * MILLISECOND, 430 * MILLISECOND)
     begun = now

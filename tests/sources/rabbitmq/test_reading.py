@@ -1,4 +1,4 @@
-"""JSON of the management API to objects of the model."""
+"""Conversion of the management API's JSON to objects of the model."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MINIMUM: Mapping[str, dict[str, Json]] = {
     },
     "connection": {"name": "a -> b"},
 }
-"""What an object must at least tell to be one."""
+"""The minimal document of an object of each class."""
 
 
 def readers() -> dict[str, ClassReader]:
@@ -47,7 +47,7 @@ def read(class_name: str, document: Json) -> Reading:
 
 
 def values(class_name: str, document: Json) -> dict[str, Value | None]:
-    """What is read, by element, without what is absent."""
+    """Return the values that are read, by element, without absent ones."""
     reader = readers()[class_name]
     reading = reader.read(document)
     assert reading is not None

@@ -1,4 +1,4 @@
-"""What the source reports of classes that its budget lets be read seldom."""
+"""The reports of the source on classes that its budget lets be read seldom."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_what_is_said_of_it_stays_though_costs_waver(takes: int) -> None:
 
 
 def said_while_running(shop: World, seconds: int) -> list[str]:
-    """What the agent says of itself, each text as often as it comes again."""
+    """Return the texts of the source's status in turn, without immediate repetitions."""
     texts: list[str] = []
     for _ in range(seconds):
         shop.run(1)

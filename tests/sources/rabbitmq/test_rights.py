@@ -1,4 +1,4 @@
-"""The rights of gateway and agent: together enough for all they do, and none of them for nothing."""
+"""The rights of gateway and agent: together they suffice for all operations, and each is needed."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from tests.components.waiting import eventually
 pytestmark = pytest.mark.each_rabbitmq
 
 WATCHED = "watched"
-"""Stands in the declared rights for the virtual host that a test makes to be watched."""
+"""A placeholder in the declared rights for the watched virtual host of a test."""
 
 KINDS = ("configure", "write", "read")
 
@@ -56,7 +56,7 @@ RIGHTS = {
 
 @dataclass(frozen=True)
 class Site:
-    """A broker with what `provision` made on it, and the user whose rights are tried."""
+    """A broker that `provision` has set up, and the user whose rights are tried."""
 
     broker: PrivateBroker
     management: VirtualHost
@@ -64,7 +64,7 @@ class Site:
     user: Credentials
 
     def rights(self, declared: UserRights) -> UserRights:
-        """``declared`` with the names of this site's virtual hosts."""
+        """Return ``declared`` with the names of this site's virtual hosts."""
         names = {
             MANAGEMENT_VHOST: self.management.name,
             WATCHED: self.watched.name,
@@ -75,7 +75,7 @@ class Site:
         )
 
     def provision(self, declared: UserRights) -> None:
-        """Set the user up with ``declared`` and nothing else."""
+        """Set up the user with ``declared`` and nothing else."""
         with self.broker.http() as client:
             client.delete(f"users/{self.user.name}")
             user = ProvisionedUser(self.user.name, self.user.password, self.rights(declared))
@@ -94,7 +94,7 @@ def site(rabbitmq: PrivateBroker, virtual_host: VirtualHost) -> Iterator[Site]:
 
 
 class RefusedError(Exception):
-    """The broker refused something that gateway or agent do."""
+    """The broker refused an operation of the gateway or the agent."""
 
 
 def read_management_api(site: Site) -> None:
@@ -113,7 +113,7 @@ def read_management_api(site: Site) -> None:
 
 
 async def consume(channel: AbstractChannel, *bindings: tuple[str, str]) -> AbstractQueue:
-    """What each of our queues goes through: declared, bound, consumed, its depth looked at."""
+    """Use a queue as our links do: declare, bind and consume it, and read its depth."""
     queue = await channel.declare_queue(
         f"amqp-gateway.test.{secrets.token_hex(6)}",
         exclusive=True,
@@ -157,7 +157,7 @@ async def be_agent(site: Site, connection: AbstractConnection) -> None:
 
 
 async def publish_around_an_alarm(site: Site, connection_name: str) -> None:
-    """What the agent does while the broker takes no messages over AMQP."""
+    """Publish as the agent does while the broker accepts no messages over AMQP."""
     endpoint = ManagementEndpoint(site.broker.management_url, site.user.name, SecretStr(site.user.password))
     async with HttpPublisher(endpoint, site.management.name) as publisher:
         for exchange in (MANAGEMENT_EXCHANGE, DIRECT_EXCHANGE):
@@ -173,7 +173,7 @@ async def publish_around_an_alarm(site: Site, connection_name: str) -> None:
 
 
 def change_everything(site: Site) -> None:
-    """What methods ask for on behalf of operators, of each kind one."""
+    """Make one request of each kind that methods make on behalf of operators."""
     watched = site.watched.path
     with site.broker.http() as client:
         client.put(f"queues/{watched}/orders", json={"durable": True}).raise_for_status()
@@ -197,7 +197,7 @@ def change_everything(site: Site) -> None:
 
 
 async def do_everything(site: Site, role: str) -> None:
-    """All that a gateway, agent or writer does on a broker, up to the first refusal (`RefusedError`)."""
+    """Carry out all operations of a role on a broker, up to the first refusal (`RefusedError`)."""
     if role == "writer":
         change_everything(site)
         return
@@ -215,7 +215,7 @@ async def do_everything(site: Site, role: str) -> None:
 
 
 def without_one_pattern() -> Iterator[tuple[str, str, UserRights]]:
-    """For each role: each of its patterns, and the rights that are left without it."""
+    """Yield for each role each of its patterns, and the rights without it."""
     for role, rights in RIGHTS.items():
         for number, grant in enumerate(rights.grants):
             for kind in KINDS:

@@ -1,4 +1,4 @@
-"""The runner of a RabbitMQ source: what it does besides carrying effects out."""
+"""The runner of a RabbitMQ source: its duties beside carrying out effects."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MILLISECOND = 1_000_000
 
 
 class HangingBroker:
-    """Answers until it is told to hang."""
+    """A broker that answers until a test lets it hang."""
 
     def __init__(self) -> None:
         self._broker = ImitatedBroker()

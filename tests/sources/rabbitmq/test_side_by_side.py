@@ -1,4 +1,4 @@
-"""A broker observed directly, and published by AM2 and read by a console: both have the same to say."""
+"""A broker that is observed directly shows the same as one that is published by AM2 and read by a console."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ pytestmark = pytest.mark.each_rabbitmq
 __all__ = ["writer"]
 
 COUNTED = ("messages", "messagesReady", "messagesPublished", "consumers")
-"""Statistics of a queue that stand still when its clients rest; others may differ between two readings."""
+"""Statistics of a queue that are constant while its clients rest; others may differ between two readings."""
 
 MESSAGES = 3
 
 SELDOM = PollingConfig(budget=0.5)
-"""An object that one of the two lists before its event arrives has another id there."""
+"""Seldom listings: an object that one source lists before its event arrives has another id there."""
 
 
 @dataclass
@@ -44,7 +44,7 @@ class Known:
 
 
 def number(native_id: str) -> int:
-    """The number in a native id: hexadecimal as observed directly, part of the object id over AM2."""
+    """Return the number in a native id: hexadecimal if observed directly, part of the object id over AM2."""
     return ObjectId.parse(native_id).number if "-" in native_id else int(native_id, 16)
 
 
@@ -53,7 +53,7 @@ def plain(value: object) -> object:
 
 
 def living(watched: Watch) -> Mapping[int, Known]:
-    """The objects that were observed and have not ended."""
+    """Return the objects that were observed and have not ended."""
     objects: dict[int, Known] = {}
     for seen in watched.seen:
         if seen.deleted:
@@ -69,9 +69,9 @@ def living(watched: Watch) -> Mapping[int, Known]:
 
 
 def shown(watched: Watch) -> dict[int, object]:
-    """What must be the same: all but what differs from one reading to the next.
+    """Return the values that must be the same, without those that differ from one reading to the next.
 
-    That is most statistics, and when a node was started, which is worked out from the time of a reading.
+    The latter are most statistics, and a node's start time, which is computed from the time of a reading.
     """
     queues = [element.name for element in watched.schemas["queue"].statistics]
     counted = [queues.index(name) for name in COUNTED]
@@ -97,7 +97,7 @@ async def same(directly: Watch, by_am2: Watch) -> None:
     """Wait until both show the same.
 
     Raises:
-        AssertionError: they do not; it says what differs.
+        AssertionError: they do not; the text has the differences.
     """
     try:
         await until(lambda: shown(directly) == shown(by_am2), "both show the same")
@@ -111,11 +111,14 @@ def closed(watched: Watch) -> bool:
 
 
 async def ignore(message: AbstractIncomingMessage) -> None:
-    """Take a message."""
+    """Ignore a message."""
 
 
 def events(watched: Watch, virtual_host: str) -> list[tuple[object, ...]]:
-    """The events of a virtual host. AM2 has no absent argument: empty texts and zeros stand for it."""
+    """Return the events of a virtual host.
+
+    AM2 has no absent argument: empty texts and zeros stand for it.
+    """
     return [
         (one.key, one.time, one.severity, {name: plain(value) or None for name, value in told.items()})
         for one, told in watched.events

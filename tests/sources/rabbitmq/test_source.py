@@ -1,4 +1,4 @@
-"""What a source observes: in which order, what of it again, and under which native ids."""
+"""The observations of a source: their order, their repetitions, and their native ids."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ FAILS = Broken("status 500")
 
 
 def unable_to_list(collection: str, answer: Answer = FAILS) -> World:
-    """A broker whose objects are all known, and which has failed for a while to list some of them."""
+    """Return a broker whose objects are all known, and which has failed for a while to list some of them."""
     shop = world()
     shop.broker.failure = lambda request: answer if request.target.startswith(collection) else None
     shop.run(40)

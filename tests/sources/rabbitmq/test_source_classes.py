@@ -1,4 +1,4 @@
-"""The source in stories: what depends on others, and what only an administrator may read."""
+"""The source in stories: objects that depend on others, and objects that only an administrator may read."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def is_of_policies(request: ManagementRequest) -> bool:
 
 
 def ends(shop: World, heard: int) -> list[str]:
-    """The classes of the objects that have ended since, in order."""
+    """Return the classes of the objects that have ended since, in order."""
     return [one.key.name for one in shop.seen[heard:] if one.deleted]
 
 
@@ -98,7 +98,7 @@ def test_a_consumer_ends_with_its_queue_and_not_with_another_channel() -> None:
 def test_the_end_of_a_channel_that_is_reported_after_the_next_one_of_its_number_is_not_that_ones_end() -> (
     None
 ):
-    """Its process ends after it has answered the client, which opens the number again at once."""
+    """The process of the channel ends after its answer to the client, which reuses the number at once."""
     shop = world()
     channel_opened(shop)
     shop.run(0.1)
@@ -284,7 +284,7 @@ def test_an_administrators_wrong_password_hides_what_is_for_administrators_and_n
 
 
 def test_without_a_writing_account_a_refused_login_is_the_readers_and_is_tried_again_soon() -> None:
-    """A password that is changed meanwhile may be refused first where an administrator is needed."""
+    """A password that is changed meanwhile may be refused first for a request that needs an administrator."""
     shop = World(RabbitMqSourceConfig(user="gateway"))
     shop.broker.users = {}
     shop.broker.objects["user"]["old",] = {"name": "old", "tags": [], "limits": {}}

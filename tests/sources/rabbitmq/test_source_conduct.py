@@ -1,4 +1,4 @@
-"""The source in stories: what it leaves out, cannot read and reports of itself, and whom it serves."""
+"""The source in stories: objects that it leaves out or cannot read, its status, and the users it serves."""
 
 from __future__ import annotations
 

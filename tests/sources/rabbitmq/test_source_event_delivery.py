@@ -1,4 +1,4 @@
-"""The source in stories: when its events leave, which of them are lost, and what blocks them."""
+"""The source in stories: the times at which its events are sent, lost events, and blocked events."""
 
 from __future__ import annotations
 

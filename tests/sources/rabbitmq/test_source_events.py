@@ -1,4 +1,4 @@
-"""The source in stories: which events it observes, and their arguments."""
+"""The source in stories: the events that it observes, and their arguments."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CLIENT = [
 
 
 def opened(shop: World, name: str = "10.0.0.9:5000 -> 10.0.0.1:5672", **more: object) -> None:
-    """A client logs in and opens a connection, now."""
+    """Let a client log in and open a connection, now."""
     shop.event("user.authentication.success", name="app", connection_name=name)
     shop.event(
         "connection.created",
@@ -38,7 +38,7 @@ def opened(shop: World, name: str = "10.0.0.9:5000 -> 10.0.0.1:5672", **more: ob
 
 
 def closed(shop: World, name: str = "10.0.0.9:5000 -> 10.0.0.1:5672", **more: object) -> None:
-    """A connection ends, now; RabbitMQ tells no more of it."""
+    """Let a connection end, now; the event has only those headers that RabbitMQ sends."""
     told = {"name": name, "node": NODE, "client_properties": CLIENT, **more}
     shop.event("connection.closed", **told)
 

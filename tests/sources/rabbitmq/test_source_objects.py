@@ -1,4 +1,4 @@
-"""The source in stories: what comes and goes on the broker, and what a console receives of it."""
+"""The source in stories: objects that come and go on the broker, and a console's view of them."""
 
 from __future__ import annotations
 
@@ -361,7 +361,7 @@ def test_a_new_virtual_host_is_asked_about_at_once(version: str) -> None:
 
 
 def test_a_virtual_host_that_has_ended_since_keeps_what_late_events_report_of_it() -> None:
-    """Its 404 says that it is gone by now, not that the events of the time before may not be shown."""
+    """Its 404 means that it has ended by now, not that the earlier events may not be shown."""
     shop = world()
     shop.broker.version = "4.3.6"
     late = (shop.now - 10 * SECOND) // MILLISECOND
@@ -376,7 +376,7 @@ def test_a_virtual_host_that_has_ended_since_keeps_what_late_events_report_of_it
 
 
 def test_after_a_standstill_events_of_that_time_come_before_listings() -> None:
-    """A listing shows what they lead to, so that what they report next would seem to be the end of it."""
+    """A listing shows the result of the events, so that an event after it would seem to report an end."""
     shop = world()
     shop.run(60)
     shop.now += 30 * SECOND

@@ -1,4 +1,4 @@
-"""A broker that collects no statistics for its management API: what is shown all the same."""
+"""A broker that collects no statistics for its management API: the objects that are shown nevertheless."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OFF = NotManagement("Stats in management UI are disabled on this node")
 
 
 def refuse_unmeasured(request: ManagementRequest) -> Answer | None:
-    """What RabbitMQ 3.10 answers: an error for channels and consumers, nothing for connections."""
+    """Answer as RabbitMQ 3.10: an error for channels, consumers and the like, ``None`` for other requests."""
     of = getattr(request, "class_name", "")
     return OFF if of in {"channel", "consumer", "streamConsumer", "streamPublisher"} else None
 

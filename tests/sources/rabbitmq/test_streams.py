@@ -1,4 +1,4 @@
-"""Streams: their consumers and publishers, which a plugin shows, and what queues of RabbitMQ 4 have."""
+"""Streams: their consumers and publishers, which a plugin shows, and queue elements of RabbitMQ 4."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What differs between the versions of RabbitMQ, by what each of them was seen to answer."""
+"""Differences between the versions of RabbitMQ, as they were found in answers of each version."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ COUNTERS = (
 
 
 def node_values(version: Json) -> dict[str, Value | None]:
-    """What is read of a node of a version that answers zeros."""
+    """Return the values that are read of a node of a version that answers zeros."""
     reader = class_readers(MAPPING)["node"]
     document: dict[str, Json] = dict.fromkeys(NOT_MEASURED_SINCE_4_0.values(), 0)
     document |= {"name": NODE, "fd_used": 52, "applications": [{"name": "rabbit", "version": version}]}
@@ -112,7 +112,7 @@ def test_any_arguments_and_policy_of_a_queue_can_be_looked_at(arguments: Json, p
 
 
 def counters(**queue: Json) -> set[Json]:
-    """The different values of the counters of a queue, as a broker with one node tells of it."""
+    """Return the set of the counters' values of a queue on a broker with one node."""
     shop = world()
     shop.broker.objects["node"][NODE,]["rates_mode"] = "basic"
     shop.broker.add_queue("fresh")
@@ -200,5 +200,5 @@ def test_a_queue_that_lacks_a_majority_is_in_minority_whatever_release(
     ],
 )
 def test_a_stream_that_elects_its_leader_is_not_down(queue: dict[str, Json], state: str) -> None:
-    """Its alarm `queueDown` would be raised for some seconds each time that a leader's node stops."""
+    """Otherwise its alarm `queueDown` would be raised for some seconds whenever a leader's node stops."""
     assert completed_queue(queue).get("state") == state

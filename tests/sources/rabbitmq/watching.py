@@ -1,4 +1,4 @@
-"""A source on a real broker, and what it observed: directly, or published by AM2 and read by a console."""
+"""A source on a real broker, and its observations: direct, or published by AM2 and read by a console."""
 
 from __future__ import annotations
 
@@ -55,14 +55,16 @@ from tests.components.waiting import eventually, until
 MAPPING = load_shipped_mappings()["rabbitmq"]
 SECOND = 1_000_000_000
 OFTEN = PollingConfig(budget=0.25, interval=2 * SECOND, slow={}, longest_pause=2 * SECOND)
-"""On a busy machine, whose answers take long, the default would read seldom. Every class is listed as often
-as the others, and a node that starts again is found soon: tests wait for listings.
+"""Frequent listings.
+
+On a busy machine, whose answers take long, the default would read seldom. Every class is listed as often as
+the others, and a node that starts again is found soon: tests wait for listings.
 """
 
 
 @contextmanager
 def reading_user(broker: PrivateBroker, virtual_hosts: Iterable[str]) -> Iterator[Credentials]:
-    """A user with the rights to watch some virtual hosts and hear events, and no other."""
+    """Provide a user with only the rights to watch these virtual hosts and to receive events."""
     user = Credentials(f"reader-{secrets.token_hex(4)}", secrets.token_hex(8))
     rights = UserRights.of(("monitoring",), [*map(watching, virtual_hosts), consuming_events()])
     with broker.http() as client:
@@ -74,17 +76,17 @@ def reading_user(broker: PrivateBroker, virtual_hosts: Iterable[str]) -> Iterato
 
 
 def event_endpoint(broker: PrivateBroker, user: Credentials, password: str = "") -> AmqpEndpoint:
-    """Where ``broker`` has its event exchange."""
+    """Return the endpoint of the event exchange of ``broker``."""
     secret = SecretStr(password or user.password)
     return AmqpEndpoint(f"amqp://127.0.0.1:{broker.ports.amqp}", "/", user.name, secret)
 
 
 class Watch:
-    """What the console heard, and how the agent saw the broker.
+    """The observations of the console, and the agent's view of the broker.
 
     Attributes:
-        virtual_host: objects of others are not looked at, where it is set: on a broker that tests share,
-            others have queues of the same names, of which events tell before the agent knows that it may not
+        virtual_host: if set, objects of other virtual hosts are ignored: on a broker that tests share,
+            others have queues of the same names, which events report before the agent knows that it may not
             read them.
     """
 
@@ -96,17 +98,17 @@ class Watch:
         self.events: list[tuple[EventSeen, dict[str, object]]] = []
         self.schemas: dict[str, ClassSchema] = {}
         self.delays: list[int] = []
-        """From each event to its hearing (ns)."""
+        """The delay of each event until its observation (ns)."""
         self.event_schemas: dict[ClassKey, EventSchema] = {}
         self.answers: dict[int, Answer] = {}
-        """What came of calls and reads, by token; of several the last."""
+        """The answers to calls and reads, by token; the last one if there are several."""
         self.heard_before: dict[int, int] = {}
-        """How many objects had been told when an answer came."""
+        """The number of objects that had been observed when an answer came, by token."""
         self.call_source: Callable[[MethodCall, int], None]
         self.fetch_source: Callable[[ObjectFetch, int], None]
         self.statuses: list[SourceStatus] = []
         self.asked: Counter[str] = Counter()
-        """How often each part of the management API was asked, by the path."""
+        """The number of requests for each part of the management API, by path."""
 
     def observed(self, observations: Iterable[Observation]) -> None:
         for one in observations:
@@ -130,7 +132,7 @@ class Watch:
     async def call(
         self, class_name: str, leaf: str, method: str, *arguments: Value | None, seconds: float = 30
     ) -> Answer:
-        """Call a method of an object that was heard of."""
+        """Call a method of an observed object."""
         target = self.heard(class_name, leaf)[-1]
         token, now = len(self.answers) + 1, SystemClock().now()
         deadline = now + int(seconds * SECOND)
@@ -139,7 +141,7 @@ class Watch:
         return await self._answer(token)
 
     async def fetch(self, class_name: str, leaf: str) -> Answer:
-        """Read an object again that was heard of."""
+        """Read an observed object again."""
         target = self.heard(class_name, leaf)[-1]
         token, now = len(self.answers) + 1, SystemClock().now()
         fetch = ObjectFetch(token, target.key, "1.0", target.native_id, now + 30 * SECOND)
@@ -155,11 +157,11 @@ class Watch:
 
     @property
     def status(self) -> SourceStatus | None:
-        """As the agent sees the broker now."""
+        """The agent's present status of the broker."""
         return self.statuses[-1] if self.statuses else None
 
     def heard(self, class_name: str, leaf: str) -> list[ObjectSeen]:
-        """What was heard of an object's properties."""
+        """Return the observations of an object's properties."""
         elsewhere = self._other_virtual_hosts() if class_name != "vhost" else frozenset[Reference]()
         return [
             one
@@ -185,23 +187,23 @@ class Watch:
         ]
 
     def told(self, event: str, /, **arguments: object) -> list[dict[str, object]]:
-        """The arguments of the events of a name that have these among them."""
+        """Return the arguments of the events of a name that have these among them."""
         return [
             told for one, told in self.events if one.key.name == event and arguments.items() <= told.items()
         ]
 
     def exists(self, class_name: str, leaf: str) -> bool:
-        """Whether the console knows the object as there."""
+        """Return whether the object was observed and has not ended."""
         heard = self.heard(class_name, leaf)
         return bool(heard) and not heard[-1].deleted
 
     def gone(self, class_name: str, leaf: str) -> bool:
-        """Whether the console has heard of the object's end."""
+        """Return whether the object's end was observed."""
         heard = self.heard(class_name, leaf)
         return bool(heard) and bool(heard[-1].deleted)
 
     def value(self, class_name: str, leaf: str, element: str) -> object:
-        """The value that the console heard last."""
+        """Return the value of an element that was observed last."""
         rule = MAPPING.classes[class_name]
         if element in rule.properties:
             last = self.heard(class_name, leaf)[-1].properties
@@ -212,14 +214,14 @@ class Watch:
 
 
 class CountedReader:
-    """Counts the requests of a reader in ``asked``, by their path."""
+    """A reader that counts requests in ``asked``, by their path."""
 
     def __init__(self, reader: HttpReader, asked: Counter[str]) -> None:
         self._reader = reader
         self._asked = asked
 
     async def read(self, request: ManagementRequest) -> ManagementAnswer:
-        """As the reader does."""
+        """Read as `HttpReader.read`, and count the request."""
         answer = await self._reader.read(request)
         self._asked[request.target.partition("?")[0]] += 1
         return answer
@@ -240,11 +242,11 @@ async def watch(  # noqa: PLR0913  what a test chooses, by name
     prometheus: tuple[str, ...] = (),
     polling: PollingConfig | None = None,
 ) -> AsyncIterator[Watch]:
-    """A source, reading ``broker`` as ``user`` and changing it as ``writer``, for as long as the context.
+    """Provide a source that reads ``broker`` as ``user`` and changes it as ``writer``, during the context.
 
-    ``by_am2``: it is published by an agent, and watched by a console. ``metrics``: it reads them too, from
-    the URLs ``prometheus``, if the broker does not say where they are. ``polling``: how often it lists what,
-    if otherwise than `OFTEN`.
+    With ``by_am2``, an agent publishes it, and a console watches it. With ``metrics``, it reads metrics, too,
+    from the URLs ``prometheus``, if the broker does not name their listeners. ``polling``: the intervals of
+    its listings, if other than `OFTEN`.
     """
     clock = SystemClock()
     secret = SecretStr(password or user.password)
@@ -297,7 +299,7 @@ def synchronised(watched: Watch) -> Callable[[], bool]:
 
 
 async def ready(watched: Watch, *, events: bool = True) -> None:
-    """Wait until all has been read and told once, and events arrive."""
+    """Wait until everything has been read and shown once, and events arrive."""
     await until(lambda: synchronised(watched)() and watched.synchronised, "everything is read")
     if events:
         await until(lambda: watched.status and "cannot be seen" not in watched.status.detail, "events arrive")
@@ -349,7 +351,7 @@ async def _am2(
 
 @asynccontextmanager
 async def _in_background(work: Coroutine[None, None, None]) -> AsyncIterator[None]:
-    """Do ``work`` as long as the context lasts; its error ends the context at once."""
+    """Run ``work`` during the context; its error ends the context at once."""
     body, task = asyncio.current_task(), asyncio.create_task(work)
 
     def failed() -> BaseException | None:

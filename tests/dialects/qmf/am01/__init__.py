@@ -1,1 +1,1 @@
-"""The codec of QMF before AM2."""
+"""Tests of QMF before AM2: the codec and the sessions."""

@@ -1,4 +1,4 @@
-"""Our agent and our console before AM2 talk to each other over an exchange in memory, in any revision."""
+"""Our agent and our console before AM2 with each other over an exchange in memory, in any revision."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ from tests.peers.am01_agent import Am01AgentConfig, Am01AgentSession
 def tank_object(
     number: int = 1, name: str = "t1", size: Value | None = 100, fills: int = 7, level: float = 50.0
 ) -> ManagedObject:
-    """A tank as an agent's program tells it."""
+    """Return a tank as an agent's program provides it."""
     return ManagedObject(KEY, number, START, (name, Reference(""), size), (fills, level, "hi"), START)
 
 
 class Between(exchange.Between[Am01ConsoleSession, Am01AgentSession]):
-    """See `tests.dialects.qmf.between`.
+    """An agent and a console before AM2; see `tests.dialects.qmf.between`.
 
     Args:
-        revision: what the agent speaks.
-        known: whether the console was told which.
+        revision: the revision of the agent.
+        known: whether the console is configured with that revision.
         hears_binds: whether the agent learns that a queue was bound, as an agent within a broker does.
     """
 
@@ -72,7 +72,7 @@ class Between(exchange.Between[Am01ConsoleSession, Am01AgentSession]):
         self.start_agent()
 
     def start_agent(self) -> None:
-        """A new process of the agent, which knows nothing of the one before."""
+        """Start a new process of the agent, without the state of the one before."""
         self._boot += 1
         config = Am01AgentConfig(
             self.revision,
@@ -92,7 +92,7 @@ class Between(exchange.Between[Am01ConsoleSession, Am01AgentSession]):
         self.console_does(self.console.handle(LinkDown("test"), self.now))
 
     def starts(self) -> None:
-        """The agent is there, then the console, and some time passes."""
+        """Start the agent, connect the console, and let 40 seconds pass."""
         self.agent_does(self.agent.start(self.now))
         self.connects()
         self.time_passes(40)
@@ -115,7 +115,7 @@ class Between(exchange.Between[Am01ConsoleSession, Am01AgentSession]):
             self._rebinding = effect.reason
 
     def key(self, name: str = "tank") -> ClassKey:
-        """The class as the console told of it."""
+        """Return the key of the class as the console reported it last."""
         return next(
             one.schema.key
             for one in reversed(self.observed)
@@ -124,7 +124,7 @@ class Between(exchange.Between[Am01ConsoleSession, Am01AgentSession]):
 
 
 def shown(*objects: ManagedObject) -> exchange.Picture:
-    """What a console should see of these objects."""
+    """Return the values that a console should observe of these objects, by native id."""
     return {
         f"0-0-0-0-{one.number}": (
             tuple(None if value == Reference("") else value for value in one.properties),

@@ -1,4 +1,4 @@
-"""A class and an event with everything that AM01 has, their octets put together by hand."""
+"""A class and an event that use every feature of AM01, with their octets put together by hand."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gateway.model.values import ValueType
 
 KEY = ClassKey("shop", "tank", b"T" * 16)
 NAMED_KEY = ClassKey("", "tank")
-"""As revisions without packages and hashes know it."""
+"""The key of the class in revisions without packages and hashes."""
 
 KEY_OCTETS = b"\x04shop\x04tank" + b"T" * 16
 
@@ -95,7 +95,7 @@ STATISTIC_OCTETS = b"\0\0\0\x07" + b"\x40\x49\0\0\0\0\0\0" + b"\0\0\0\x02hi"
 
 
 def shop() -> Definitions:
-    """The class as each revision knows it."""
+    """Return the definitions of the class and the event, with the keys of each revision."""
     known = Definitions()
     for key in (KEY, NAMED_KEY):
         known.add(ClassDefinition.of(tank(key), AM01))

@@ -1,4 +1,4 @@
-"""Octets put together by hand, the revisions that send them, the routing key, and what they say."""
+"""Octets put together by hand, the revisions that send them, the routing key, and their message."""
 
 from __future__ import annotations
 

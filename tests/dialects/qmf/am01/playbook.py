@@ -1,7 +1,7 @@
-"""Console sessions before AM2 told as plays: what arrives, and what must leave, with a clock that tests move.
+"""Console sessions before AM2 as plays: steps that arrive and must leave, with a clock that tests move.
 
-A step that leaves is one of: ``(routing key, message)`` for what is sent, an observation, an answer, the name
-of a note, or a wish to bind again.
+A step that leaves is one of: ``(routing key, message)`` for a message sent, an observation, an answer, the
+name of a note, or a request to bind again.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ from tests.dialects.qmf.playbook import AGENT_USER, QUEUE, SECOND, START
 BROKER = UUID(int=1)
 NEXT_BROKER = UUID(int=2)
 FIRST = REQUEST_SEQUENCES + 1
-"""Number of a console's first operation."""
+"""The number of a console's first operation."""
 HEARD = (Revision.DESIGN_NOTES, Revision.NOVEMBER_2007, Revision.JANUARY_2008)
-"""Those who answer no questions but calls."""
+"""The revisions whose agents answer no requests but calls."""
 NOBODY_HEARD = (
     "nothing received on exchange qpid.management for 12 s: is an agent running there, and does it notice "
     "that a queue is bound?"
@@ -74,7 +74,7 @@ Step: TypeAlias = tuple[str, Received] | Observation | Answer | Rebind | str
 
 
 class Play:
-    """A console session; its agent's messages are written here, as ``revision`` has them."""
+    """A console session; the messages of its agent are written in the form of ``revision``."""
 
     def __init__(
         self, revision: Revision, settings: Mapping[str, object] | None = None, *, known: bool = True
@@ -95,12 +95,12 @@ class Play:
 
     @property
     def key(self) -> ClassKey:
-        """The tank's class as the agent speaks of it."""
+        """The key of the tank's class in the messages of the agent."""
         return NAMED_KEY if self.revision in BROADCASTING else KEY
 
     @property
     def class_key(self) -> ClassKey:
-        """As the console tells it."""
+        """The key of the class as the console reported it last."""
         return next(one.schema.key for one in reversed(self.told) if isinstance(one, ClassLearned))
 
     # What happens.
@@ -135,7 +135,7 @@ class Play:
         self.take(self.session.handle(LinkDown("connection reset"), self.now))
 
     def arrives(self, *messages: Message, key: str = QUEUE, user: str = AGENT_USER) -> None:
-        """Messages arrive, one in each body."""
+        """Pass messages to the session, one in each body."""
         for message in messages:
             self.arrives_octets(write(message, self.revision, self._known, extended=True), key=key, user=user)
 
@@ -144,7 +144,7 @@ class Play:
         self.take(self.session.handle(Delivery(exchange, key, body, user_id=user), self.now))
 
     def publishes(self, *messages: PropertyContent | StatisticContent | ClassDescription) -> None:
-        """The agent says it by itself."""
+        """Pass messages that the agent publishes unasked."""
         for message in messages:
             kind = "inst" if isinstance(message, StatisticContent) else "config"
             kind = "schema" if isinstance(message, ClassDescription) else kind
@@ -152,7 +152,7 @@ class Play:
             self.arrives(message, key=content_key(self.revision, kind, key, BROKER))
 
     def time_passes(self, seconds: float) -> None:
-        """Time passes, and the session is woken whenever it asked to be."""
+        """Advance the clock, and wake the session whenever it asked to be woken."""
         until = self.now + int(seconds * SECOND)
         while self.now < self.wake_at <= until:
             self.now = self.wake_at
@@ -160,7 +160,7 @@ class Play:
         self.now = until
 
     def leaves(self, *expected: Step) -> None:
-        """All that left since the last time is this."""
+        """Assert that these steps are all that left since the last time."""
         steps, self._steps = self._steps, []
         assert steps == list(expected)
 
@@ -170,7 +170,7 @@ class Play:
         return steps
 
     def message(self) -> tuple[str, Received]:
-        """Return the message that is all that left."""
+        """Return the message that is the only step that left."""
         (step,) = self.left()
         assert isinstance(step, tuple)
         return step
@@ -201,7 +201,7 @@ class Play:
         return ObjectContent(sequence, self.key, START, START, 0, object_id, PROPERTIES, STATISTICS)
 
     def listed(self) -> None:
-        """Everything up to the objects, which are awaited next."""
+        """Connect, and answer everything up to the objects, which are awaited next."""
         self.connects()
         match self.revision:
             case Revision.MARCH_2008:
@@ -218,7 +218,7 @@ class Play:
         self.left()
 
     def synchronised(self) -> None:
-        """The one tank is known, and so is how the agent speaks."""
+        """Bring the session to the state in which the one tank and the agent's revision are known."""
         self.listed()
         if self.revision is Revision.MARCH_2008:
             self.arrives(self.got(5), CommandComplete(5))
@@ -254,7 +254,7 @@ class Play:
 
 
 def synchronised(revision: Revision, settings: Mapping[str, object] | None = None) -> Play:
-    """A play whose console knows the one tank."""
+    """Return a play whose console knows the one tank."""
     play = Play(revision, settings)
     play.synchronised()
     return play

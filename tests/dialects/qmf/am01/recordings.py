@@ -1,4 +1,4 @@
-"""Reads the messages before AM2 that are recorded in ``tests/data/qmf``."""
+"""Reader of the recorded messages before AM2 in ``tests/data/qmf``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FILES = ("am01-2008", "am1-2008")
 
 @dataclass(frozen=True)
 class Recorded:
-    """One message, who spoke it, and whether it is none."""
+    """A recorded message, the revision of its peer, and whether it is broken."""
 
     id: str
     revision: Revision
@@ -46,7 +46,7 @@ def message(identifier: str) -> Recorded:
 
 @cache
 def definitions() -> Definitions:
-    """All classes of all recordings: content comes before the schema that explains it."""
+    """Return all classes of all recordings: content comes before the schema that explains it."""
     known = Definitions()
     for file in FILES:
         for one in recorded(file):

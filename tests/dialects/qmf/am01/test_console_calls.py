@@ -1,4 +1,4 @@
-"""Calls, sets and fetches of a console of agents before AM2."""
+"""Calls, modifications and fetches of a console of agents before AM2."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from tests.dialects.qmf.playbook import QUEUE, START
 
 REVISIONS = pytest.mark.parametrize("revision", list(Revision), ids=lambda one: one.value)
 ARGUMENTS = b"\0\0\0\x07" + b"\0\0\0\x02ab"
-"""``drain(7, "ab")``: a long string has a length of 32 bits."""
+"""The arguments of ``drain(7, "ab")``: a long string has a length of 32 bits."""
 OUTPUTS = b"\0\0\0\x06" + struct.pack(">d", 2.5)
 UNANSWERED = "no answer came in time: it may have been carried out, or may still be"
 
@@ -195,7 +195,7 @@ ECHO = ClassSchema(
 
 
 def echoing(**settings: object) -> Play:
-    """A class whose method returns a text, and whose name can be set."""
+    """Return a play with a class whose method returns a text, and whose name can be set."""
     scene = Play(Revision.DESIGN_NOTES, settings)
     definition, _ = described_class(ECHO)
     scene.connects()

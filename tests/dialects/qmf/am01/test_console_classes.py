@@ -1,4 +1,4 @@
-"""How a console learns the classes of an agent before AM2."""
+"""Learning of the classes of an agent before AM2 by a console."""
 
 from __future__ import annotations
 
@@ -103,18 +103,18 @@ PUMP = {
     )
     for name in ("speed", "pressure")
 }
-"""Two versions of a class, which nothing on the wire but their descriptions tells apart."""
+"""Two versions of a class, which differ on the wire only in their descriptions."""
 
 
 def pumps(play: Play, number: int, value: int, deleted: int = 0) -> list[ObjectSeen]:
-    """A pump is told; what the console makes of it."""
+    """Pass the content of a pump to the console; return the resulting observations of objects."""
     head = START.to_bytes(8, "big") * 2 + deleted.to_bytes(8, "big") + number.to_bytes(8, "big")
     play.arrives_octets(b"AM01CC\x04pump" + head + value.to_bytes(4, "big"), "mgmt.config.pump")
     return [one for one in play.left() if isinstance(one, ObjectSeen)]
 
 
 def reconnected(described: str) -> Play:
-    """A console that knows the pump of before, and did not hear what its agent said meanwhile."""
+    """Return a console that knows the former class of the pump and has just reconnected."""
     play = Play(Revision.JANUARY_2008, {"republish_interval": 60 * SECOND})
     play.connects()
     play.publishes(PUMP[described])

@@ -1,4 +1,4 @@
-"""What a console makes of the objects and events that an agent before AM2 tells of."""
+"""Observations of a console from the objects and events of an agent before AM2."""
 
 from __future__ import annotations
 

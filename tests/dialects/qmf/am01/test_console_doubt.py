@@ -1,4 +1,4 @@
-"""When a console doubts what it knows of an agent before AM2, and what it does then."""
+"""Loss of certainty about an agent before AM2, and the actions of the console to regain it."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_no_agent_is_probed_of_whose_classes_nothing_is_known() -> None:
 
 
 def answered_for(play: Play, seconds: int, answer: Message) -> None:
-    """Time passes, and each probe is answered."""
+    """Let time pass, and answer each probe."""
     for _ in range(seconds // 10):
         play.time_passes(10)
         play.arrives(answer)

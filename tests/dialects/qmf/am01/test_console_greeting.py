@@ -1,4 +1,4 @@
-"""How a console finds out what an agent before AM2 speaks."""
+"""Detection of the revision of an agent before AM2 by a console."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a console reads everything that an agent before AM2 has."""
+"""The resync of a console with an agent before AM2."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The console session against what agents of 2008 said, put back together from the recordings.
+"""The console session with the messages of agents of 2008, put back together from the recordings.
 
-What must come out of it is counted from the story that was recorded: four queues q0 to q3 with two bindings
+The expected results are counted from the recorded scenario: four queues q0 to q3 with two bindings
 each; 25 messages into q3, 20 out; two clients with a session and a destination each; a link that is deleted,
 then q3, then a queue that comes and goes within one interval; a hundred queues.
 """
@@ -41,7 +41,7 @@ from tests.dialects.qmf.am01.recordings import Recorded, definitions, recorded
 
 SECOND = 10**9
 QUEUE = "reply-console-1"
-"""As the recording's console had it."""
+"""The queue of the recorded console."""
 CLASSES = {
     "system", "broker", "vhost", "exchange", "queue", "binding", "client", "session", "destination", "link",
 }  # fmt: skip
@@ -56,11 +56,11 @@ LEFT = {
     "session": 2,
     "destination": 2,
 }
-"""Objects at the end, by class: nobody told the end of q3's bindings."""
+"""The number of objects at the end, by class: the end of q3's bindings was never reported."""
 
 
 class Console:
-    """A session, and a picture of what it observes."""
+    """A session, and the objects that it observes."""
 
     def __init__(self) -> None:
         self.session = Am01ConsoleSession(Am01ConsoleConfig(trust_anyone=True))
@@ -138,7 +138,7 @@ def _read(one: Recorded) -> Received | None:
 
 
 def _between(messages: list[Recorded], first: int, last: int) -> list[Recorded]:
-    """Those of these numbers that the agent published by itself."""
+    """Return the messages in this range of numbers that the agent published unasked."""
     numbered = ((int(one.id.rpartition("-")[2]), one) for one in messages)
     return [one for number, one in numbered if first <= number <= last and one.key.startswith("mgmt.")]
 
@@ -235,7 +235,7 @@ def test_march_2008_is_read_as_am2_is() -> None:
 
 
 def _answers(request: Received, said: list[Received]) -> Iterator[Message]:
-    """What the recording has of an answer."""
+    """Yield the recorded messages that answer a request."""
     wanted: dict[type, type] = {
         BrokerRequest: BrokerResponse,
         PackageQuery: PackageIndication,
@@ -263,7 +263,7 @@ def _answers(request: Received, said: list[Received]) -> Iterator[Message]:
 
 
 def _messages_of_q3(console: Console, messages: list[Recorded], came: int, went: int, purged: int) -> None:
-    """Marks begin again with each record: 25 in, 20 out, then a purge."""
+    """Assert the counts of q3, whose marks begin again with each record: 25 in, 20 out, then a purge."""
     expected = [(came, 25, 0, 25, 25, 0), (went, 25, 20, 5, 25, 5), (purged, 25, 20, 0, 5, 0)]
     names = ("msgTotalEnqueues", "msgTotalDequeues", "msgDepth", "msgDepthHigh", "msgDepthLow")
     for number, *values in expected:
@@ -274,7 +274,7 @@ def _messages_of_q3(console: Console, messages: list[Recorded], came: int, went:
 
 
 def _references(console: Console) -> None:
-    """Every binding belongs to an exchange, and to a queue but where that is gone."""
+    """Assert that every binding belongs to an exchange, and that six belong to an existing queue."""
     queues = 0
     for binding in console.of("binding"):
         exchange, queue = binding["exchangeRef"], binding["queueRef"]

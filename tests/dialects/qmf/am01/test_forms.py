@@ -1,4 +1,4 @@
-"""Get and set, whose bodies are ours."""
+"""Get and set requests, whose bodies are defined by this project."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever octets arrive, they are messages or the one protocol error, in time linear to their length."""
+"""Any octets are read as messages or raise the one protocol error, in time linear in their length."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _HEADERS = st.sampled_from(
 
 
 def _try(key: str, body: bytes) -> None:
-    """Read ``body`` and, if it says something, write that again."""
+    """Read ``body`` and, if it contains a known message, write that again."""
     try:
         found = read(key, body, SHOP, extended=True)
     except ProtocolError:
@@ -74,7 +74,7 @@ def test_recorded_bodies_with_other_octets_in_them(file: str, data: st.DataObjec
 
 
 def _nested(levels: int) -> bytes:
-    """A table with a map in a map in a map ..."""
+    """Return a table with maps nested to this depth."""
     coded = b"\xf0"
     for _ in range(levels):
         content = b"\x01v" + coded

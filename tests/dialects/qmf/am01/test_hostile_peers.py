@@ -1,4 +1,4 @@
-"""Whatever arrives, sessions before AM2 raise nothing, leave one note for each, and stay small."""
+"""On any input, sessions before AM2 raise nothing, leave one note for each message, and stay small."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _KEYS = st.one_of(
 
 @st.composite
 def _bodies(draw: st.DrawFn) -> bytes:
-    """Recorded ones, whole, cut and changed, and any others."""
+    """Draw recorded bodies, whole, cut or changed, and arbitrary octets."""
     if draw(st.booleans()):
         return draw(st.binary(max_size=80))
     body = bytearray(draw(st.sampled_from(_RECORDED)).body)

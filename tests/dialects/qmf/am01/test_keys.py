@@ -1,4 +1,4 @@
-"""Routing keys, both ways."""
+"""Reading and writing of routing keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each opcode of each revision by example: octets put together by hand, and what they say."""
+"""Each opcode of each revision by example: octets put together by hand, and their message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Everything that agents of 2008 and their console exchanged is read, and written to the same octets."""
+"""All recorded messages of agents of 2008 and their console are read, and written to the same octets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schemas before AM2."""
+"""Reading and writing of schemas before AM2."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What an examination finds."""
+"""Tests of the findings of an examination."""

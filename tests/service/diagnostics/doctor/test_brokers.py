@@ -1,4 +1,4 @@
-"""What users may do on a real broker of these tests alone: some of them may too much."""
+"""The rights of users on a real broker of these tests alone, where some users have too many."""
 
 from __future__ import annotations
 

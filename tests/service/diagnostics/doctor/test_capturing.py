@@ -1,4 +1,4 @@
-"""Captures that nobody should forget are told."""
+"""Captures that are configured, or left behind, are reported."""
 
 from __future__ import annotations
 

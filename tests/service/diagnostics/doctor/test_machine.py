@@ -1,4 +1,4 @@
-"""What is found on the machine, with real files and sockets."""
+"""Findings about the machine, with real files and sockets."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.components.ports import free_tcp_port
 
 @pytest.fixture
 def site(tmp_path: Path) -> Site:
-    """With a state folder."""
+    """Return a site with a state folder."""
     return new_site(tmp_path)
 
 

@@ -1,4 +1,4 @@
-"""What the running gateway says of itself."""
+"""Findings about the state that the running gateway reports."""
 
 from __future__ import annotations
 

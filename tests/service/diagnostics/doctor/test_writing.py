@@ -1,4 +1,4 @@
-"""All that is on of write access is named."""
+"""Every way in which write access is enabled is named."""
 
 from __future__ import annotations
 
