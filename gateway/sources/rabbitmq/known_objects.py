@@ -423,7 +423,14 @@ class KnownObjects:
         known = self.get(name)
         if known is None or known.first_seen > asked - LISTING_LAG:
             return []
+        if self._expects_end(known) and asked < known.missed + EVENT_DELAY:
+            return []  # the event of its end, which has its time, is on its way
         return self._removed(known, now, now)
+
+    def _expects_end(self, known: KnownObject) -> bool:
+        """Return whether an event reports the end of an object, because none has been missed since."""
+        is_reported = self.events_arrive and known.name.class_name in _REPORTED_BY_EVENTS
+        return is_reported and known.name not in self._unconfirmed
 
     def ended(self, name: ObjectName, now: int) -> list[Change]:
         """End an object that cannot exist any more; a listing that shows its name shows another object."""
