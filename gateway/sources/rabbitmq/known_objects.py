@@ -340,8 +340,10 @@ class KnownObjects:
             return []
         another = created and known.created and created != known.created
         if another or self._differs(known, reading, listed=known.listed):
-            expects_end = self.events_arrive and known.name.class_name in _REPORTED_BY_EVENTS
-            if expects_end and began < self._contradicted.setdefault(known.name, began) + EVENT_DELAY:
+            if (
+                self._ends_are_reported(known)
+                and began < self._contradicted.setdefault(known.name, began) + EVENT_DELAY
+            ):
                 if known.first_seen < self.events_since:
                     self._unconfirmed.add(known.name)  # that event may have been lost
                 return []  # the event of the end, which has its time, is on its way
@@ -423,14 +425,14 @@ class KnownObjects:
         known = self.get(name)
         if known is None or known.first_seen > asked - LISTING_LAG:
             return []
-        if self._expects_end(known) and asked < known.missed + EVENT_DELAY:
+        may_be_lost = name in self._unconfirmed
+        if self._ends_are_reported(known) and not may_be_lost and asked < known.missed + EVENT_DELAY:
             return []  # the event of its end, which has its time, is on its way
         return self._removed(known, now, now)
 
-    def _expects_end(self, known: KnownObject) -> bool:
-        """Return whether an event reports the end of an object, because none has been missed since."""
-        is_reported = self.events_arrive and known.name.class_name in _REPORTED_BY_EVENTS
-        return is_reported and known.name not in self._unconfirmed
+    def _ends_are_reported(self, known: KnownObject) -> bool:
+        """Return whether events report now how objects of this kind end."""
+        return self.events_arrive and known.name.class_name in _REPORTED_BY_EVENTS
 
     def ended(self, name: ObjectName, now: int) -> list[Change]:
         """End an object that cannot exist any more; a listing that shows its name shows another object."""
