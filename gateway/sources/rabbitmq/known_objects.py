@@ -3,7 +3,8 @@
 Events are immediate and report creations and ends. Listings show values, lag behind (RabbitMQ caches them,
 and shows a connection only after seconds), and are read page by page while objects come and go. So:
 
-- an object that a listing lacks is gone only if a second listing lacks it too, or it answers 404;
+- an object that a listing lacks is gone only if a second listing lacks it too, or it answers 404, and the
+  event of its end, if one is awaited, has not arrived in time;
 - a listing does not miss an object that an event reported during the listing, or shortly before it;
 - an object whose end was reported is not added again by a listing that may be older than that end, and the
   values of such a listing are not those of its successor;
@@ -413,11 +414,11 @@ class KnownObjects:
             first_seen = self._restored_at if known.name in self._unpublished else known.first_seen
             if first_seen > began - lag or hidden(known):
                 continue
-            if known.missed:
-                changes += self._removed(known, now, now)
-            else:
+            if not known.missed:
                 objects[known.name] = replace(known, missed=began)
                 suspects.append(known.name)
+            elif not self._awaits_end(known, began):
+                changes += self._removed(known, now, now)
         return changes, suspects
 
     def not_found(self, name: ObjectName, asked: int, now: int) -> list[Change]:
@@ -425,10 +426,12 @@ class KnownObjects:
         known = self.get(name)
         if known is None or known.first_seen > asked - LISTING_LAG:
             return []
-        may_be_lost = name in self._unconfirmed
-        if self._ends_are_reported(known) and not may_be_lost and asked < known.missed + EVENT_DELAY:
-            return []  # the event of its end, which has its time, is on its way
-        return self._removed(known, now, now)
+        return [] if self._awaits_end(known, asked) else self._removed(known, now, now)
+
+    def _awaits_end(self, known: KnownObject, at: int) -> bool:
+        """Return whether the event of an end, which has its time, may be on its way at ``at`` (ns)."""
+        may_be_lost = known.name in self._unconfirmed
+        return self._ends_are_reported(known) and not may_be_lost and at < known.missed + EVENT_DELAY
 
     def _ends_are_reported(self, known: KnownObject) -> bool:
         """Return whether events report now how objects of this kind end."""

@@ -204,6 +204,21 @@ def test_404_ends_an_object_at_once_unless_it_is_too_young() -> None:
     assert known.not_found(ObjectName("queue", ("/", "young")), T0 + 1, T0 + 2) == []
 
 
+def test_a_second_listing_ends_an_object_only_when_the_event_of_its_end_should_have_arrived() -> None:
+    known = known_queue()
+    known.events_arrive = True
+    listed = T0 + 60 * SECOND
+    sweep(known, listed)
+    assert sweep(known, listed + SECOND) == []
+    assert told(sweep(known, listed + 2 * SECOND)) != []
+
+    known = known_queue()
+    known.events_arrive = True
+    known.mark_unconfirmed()  # events were missed
+    sweep(known, listed)
+    assert told(sweep(known, listed + SECOND)) != []
+
+
 def test_404_ends_an_object_only_when_the_event_of_its_end_should_have_arrived() -> None:
     known = known_queue()
     known.events_arrive = True
