@@ -159,7 +159,7 @@ class MetricsAnswers:
         effects: list[Effect] = []
         if self._totals is None:
             return effects
-        node = self._totals.node_of(request)
+        node = self._totals.pace.node_of(request)
         if isinstance(outcome, NotScraped):
             self._totals.failed(request, ended)
             return self._without_totals(node, ended)
@@ -300,17 +300,11 @@ class PrometheusTotals:
 
     def __init__(self, reader: ClassReader, share: float) -> None:
         self.reader = reader
-        self.pace = NodePace(share)
-        self._answered: dict[ScrapeRequest, str] = {}
+        self.pace = NodePace((), share)
 
     def learn_nodes(self, nodes: Mapping[str, str]) -> None:
-        """Take the URLs of the nodes by name; a node of an unknown name has its URL in place of the name."""
-        self.pace.learn(ScrapeRequest(url, (), "" if node == url else node) for node, url in nodes.items())
-        self._answered = {one: node for one, node in self._answered.items() if one in self.pace.due}
-
-    def node_of(self, request: ScrapeRequest) -> str:
-        """Return the name of the node that answers a request; empty before its first answer."""
-        return request.node or self._answered.get(request, "")
+        """Take the URL of each node by its name, or by the URL itself if the name is unknown."""
+        self.pace.learn(nodes)
 
     def next_request(self, now: int) -> ScrapeRequest | None:
         """Return the request to send now; ``None`` while none is due."""
@@ -318,12 +312,10 @@ class PrometheusTotals:
 
     def scraped(self, request: ScrapeRequest, sheet: TotalsSheet, ended: int, spent: int) -> list[Json]:
         """Take the answer of a node, which was busy for ``spent`` nanoseconds; return its totals."""
-        if request.node and sheet.node != request.node:
+        if not request.accepts(sheet.node):
             self.failed(request, ended)
             return []
-        self.pace.answered(request, ended, spent)
-        self._answered[request] = sheet.node
-        return sheet.items()
+        return sheet.items() if self.pace.answered(request, sheet.node, ended, spent) else []
 
     def failed(self, request: ScrapeRequest, ended: int) -> None:
         """Note that a node gave no totals."""

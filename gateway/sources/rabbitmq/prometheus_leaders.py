@@ -104,7 +104,7 @@ class LeaderFigures:
 
     def __init__(self, reader: ClassReader, rule: LeaderMetricsRule, share: float) -> None:
         self.columns = LeaderColumns(reader)
-        self.pace = NodePace(share)
+        self.pace = NodePace(rule.families, share)
         self._families = rule.families
         self._type = reader.schema.positions[rule.of.property]
         self._kind = rule.of.equals
@@ -113,7 +113,6 @@ class LeaderFigures:
         self._asked: dict[ScrapeRequest, int] = {}
         self._leaders: dict[ObjectName, str] = {}
         self._leading: frozenset[str] = frozenset()
-        self._answered: dict[ScrapeRequest, str] = {}
         self._taking: Iterator[list[Change]] | None = None
         self._taken: tuple[str, Mapping[ObjectName, Row], int] | None = None
 
@@ -121,14 +120,9 @@ class LeaderFigures:
 
     def learn_nodes(self, nodes: Mapping[str, str]) -> None:
         """Take the URL of each node by its name, or by the URL itself if the name is unknown."""
-        self.pace.learn(
-            ScrapeRequest(url, self._families, "" if node == url else node) for node, url in nodes.items()
-        )
+        any_lost = self.pace.learn(nodes)
         self._asked = {request: when for request, when in self._asked.items() if request in self.pace.due}
-        lost = self._answered.keys() - self.pace.due.keys()
-        for request in lost:
-            del self._answered[request]
-        if lost:
+        if any_lost:
             self._give_up()
 
     def learn_leaders(self, known: KnownObjects, now: int) -> None:
@@ -141,7 +135,7 @@ class LeaderFigures:
         new = {node for name, node in leaders.items() if self._leaders.get(name) != node}
         self._leaders, self._leading = leaders, frozenset(leaders.values())
         for request, due in self.pace.due.items():
-            if self._node_of(request) in {*new, ""} and new:
+            if self.pace.node_of(request) in {*new, ""} and new:
                 earliest = max(now + _SETTLING, self._asked.get(request, 0) + self.pace.bearable)
                 self.pace.due[request] = min(due, earliest) if due > now else earliest
 
@@ -156,11 +150,8 @@ class LeaderFigures:
         return self.pace.next_request(now, [request for request in self.pace.due if self._is_wanted(request)])
 
     def _is_wanted(self, request: ScrapeRequest) -> bool:
-        node = self._node_of(request)
+        node = self.pace.node_of(request)
         return node in self._leading if node else bool(self._leading)
-
-    def _node_of(self, request: ScrapeRequest) -> str:
-        return request.node or self._answered.get(request, "")
 
     def _has(self, one: KnownObject) -> bool:
         return one.properties[self._type] == self._kind
@@ -177,15 +168,15 @@ class LeaderFigures:
             ended: when the answer had arrived (ns).
             spent: nanoseconds for which the node was busy.
         """
-        if request.node and sheet.node != request.node:
+        if not request.accepts(sheet.node):
             self.failed(request, ended)
-        elif self.pace.answered(request, ended, spent):
-            self._answered[request], self._asked[request] = sheet.node, ended
+        elif self.pace.answered(request, sheet.node, ended, spent):
+            self._asked[request] = ended
             self._taken, self._taking = (sheet.node, sheet.values, began), None
 
     def failed(self, request: ScrapeRequest, ended: int) -> None:
         """Note that a node gave no figures: its earlier figures are not valid any more."""
-        if self.pace.failed(request, ended) and self._answered.pop(request, ""):
+        if self.pace.failed(request, ended):
             self._give_up()
 
     # What it says of the objects.
@@ -222,7 +213,7 @@ class LeaderFigures:
         hidden: frozenset[str],
     ) -> Iterator[list[Change]]:
         """Yield changes of objects that ``node`` leads, and of those whose leader gives no more figures."""
-        telling = frozenset(self._answered.values())
+        telling = self.pace.nodes
         changes: list[Change] = []
         names = [one.name for one in known.of_class(self.columns.class_name) if self._has(one)]
         for number, name in enumerate(names):

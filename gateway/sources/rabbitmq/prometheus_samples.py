@@ -284,11 +284,16 @@ class ScrapeRequest:
         query = urlencode([("family", family) for family in self.families])
         return f"{base}/detailed?{query}" if query else base
 
+    def accepts(self, node: str) -> bool:
+        """Return whether an answer of the node of this name answers the request."""
+        return not self.node or node == self.node
+
 
 class NodePace:
-    """The schedule of requests for metrics that are not urgent: as often as a share of time allows.
+    """The schedule of one kind of metrics that are not urgent: each node as often as a share of time allows.
 
     Args:
+        families: the families that are requested of each node; none for the totals.
         share: share of time that reading all nodes may take.
 
     Attributes:
@@ -298,26 +303,61 @@ class NodePace:
         spent: share of time that reading all nodes takes.
     """
 
-    def __init__(self, share: float) -> None:
+    def __init__(self, families: tuple[str, ...], share: float) -> None:
         self.due: dict[ScrapeRequest, int] = {}
         self.bearable = 0
         self.interval = 0
         self.spent = 0.0
+        self._families = families
         self._share = share
+        self._answered: dict[ScrapeRequest, str] = {}
 
-    def learn(self, requests: Iterable[ScrapeRequest]) -> None:
-        """Set the requests that are possible now; known ones keep their time, new ones are due."""
+    def learn(self, nodes: Mapping[str, str]) -> bool:
+        """Set the nodes that can be asked now; known ones keep their time, new ones are due.
+
+        Args:
+            nodes: the URL of each node by its name, or by the URL itself if the name is unknown.
+
+        Returns:
+            Whether a node that had answered is not among them any more.
+        """
+        requests = [
+            ScrapeRequest(url, self._families, "" if node == url else node) for node, url in nodes.items()
+        ]
         self.due = {request: self.due.get(request, 0) for request in requests}
         if not self.due:
             self.interval, self.spent = 0, 0.0
+        lost = self._answered.keys() - self.due.keys()
+        for request in lost:
+            del self._answered[request]
+        return bool(lost)
+
+    @property
+    def nodes(self) -> frozenset[str]:
+        """The names of the nodes of which the last request was answered."""
+        return frozenset(self._answered.values())
+
+    def node_of(self, request: ScrapeRequest) -> str:
+        """Return the name of the node that answers a request; empty if that is unknown."""
+        return request.node or self._answered.get(request, "")
 
     def next_request(self, now: int, wanted: Collection[ScrapeRequest] | None = None) -> ScrapeRequest | None:
         """Return the request among ``wanted`` (all by default) to send now; ``None`` while none is due."""
         request = min(self.due if wanted is None else wanted, key=self.due.__getitem__, default=None)
         return request if request is not None and self.due[request] <= now else None
 
-    def answered(self, request: ScrapeRequest, ended: int, spent: int) -> bool:
-        """Note an answer at ``ended``, by a node busy for ``spent`` ns; return whether it is still wanted."""
+    def answered(self, request: ScrapeRequest, node: str, ended: int, spent: int) -> bool:
+        """Take note of an answer.
+
+        Args:
+            request: the request.
+            node: the name of the node that answered.
+            ended: when the answer had arrived (ns).
+            spent: nanoseconds for which the node was busy.
+
+        Returns:
+            Whether the request is still wanted.
+        """
         if request not in self.due:
             return False
         cost = spent * len(self.due)
@@ -325,14 +365,14 @@ class NodePace:
         self.interval = max(_INTERVAL, self.bearable)
         self.spent = cost / self.interval
         self.due[request] = ended + self.interval
+        self._answered[request] = node
         return True
 
     def failed(self, request: ScrapeRequest, ended: int) -> bool:
-        """Note that a node gave no metrics; return whether they are still wanted."""
-        if request not in self.due:
-            return False
-        self.due[request] = ended + _RETRY
-        return True
+        """Take note that a node gave no metrics; return whether it had answered the last time."""
+        if request in self.due:
+            self.due[request] = ended + _RETRY
+        return self._answered.pop(request, None) is not None
 
 
 @dataclass(frozen=True, slots=True)

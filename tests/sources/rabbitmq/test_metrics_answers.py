@@ -86,11 +86,11 @@ def test_the_node_at_a_configured_url_is_the_one_that_answers() -> None:
     totals.learn_nodes({"http://a:15692": "http://a:15692"})
     request = totals.next_request(SECOND)
     assert request == ScrapeRequest("http://a:15692", (), "")
-    assert totals.node_of(request) == ""
+    assert totals.pace.node_of(request) == ""
     assert len(totals.scraped(request, sheet_of(), SECOND, 0)) == 2
-    assert totals.node_of(request) == "rabbit@a"
+    assert totals.pace.node_of(request) == "rabbit@a"
     totals.learn_nodes({"http://b:15692": "http://b:15692"})
-    assert totals.node_of(request) == ""
+    assert totals.pace.node_of(request) == ""
 
 
 def test_the_totals_of_another_node_than_was_asked_are_not_taken() -> None:
