@@ -17,11 +17,10 @@ from gateway.dialects.decoding.plain import Body, Decoder
 from gateway.dialects.errors import ProtocolError
 from gateway.links.capture_reading import CaptureError
 from gateway.links.replay import Difference, Said
-from gateway.mapping.files import MappingError, load_shipped_mappings
+from gateway.mapping.files import MappingError, load_mappings, load_shipped_mappings
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.service.processes.process_setup import configure_logs
 from gateway.service.sources.captures import KINDS
-from gateway.service.sources.mappings import load_mappings
 from gateway.service.sources.replaying import Replayed, replayed
 from gateway.terminal.documents import Document, brief_document, change_document, time_text
 from gateway.terminal.lines import change_line, tree_lines
@@ -60,7 +59,7 @@ def replay_command(
             say([change_line(happening, view, now)])
 
     try:
-        mappings = load_shipped_mappings() if config is None else load_mappings(loaded(config))
+        mappings = load_shipped_mappings() if config is None else load_mappings(loaded(config).mapping_files)
         with replayed(file, mappings, watch if watching else lambda _happening, _view, _now: None) as result:
             if as_json:
                 say_json(_replay_document(result, with_tree=with_tree))

@@ -56,6 +56,11 @@ class LoadedConfiguration:
         return self.state_folder / CAPTURES
 
     @property
+    def mapping_files(self) -> list[Path]:
+        """The paths of the operator's own mappings."""
+        return [self.folder / file for file in self.settings.mappings]
+
+    @property
     def feed_socket(self) -> Path:
         """The path of the feed's socket.
 

@@ -6,6 +6,7 @@ requested sources are read.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections import OrderedDict, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
+import structlog
 
 from gateway.eventlog.block import DamageError
 from gateway.eventlog.logged_events import EVENT_DELAY, HEARD_UNTIL, READ_WHOLE, READ_WHOLE_SINCE, UNHEARD
@@ -27,6 +29,8 @@ from gateway.model.observations import (
     delay_allowed,
 )
 from gateway.model.source_kinds import source_kind
+
+log = structlog.get_logger(__name__)
 
 MAX_DELIVERIES: Final = 100_000
 """The maximum number of remembered identities of deliveries: many times what a broker delivers again."""
@@ -510,3 +514,48 @@ def deliveries_in(values: Mapping[str, object]) -> Iterator[str]:
         for source, identities in by_source.items():
             if isinstance(identities, list):
                 yield from (f"{source}:{identity}" for identity in identities if isinstance(identity, str))
+
+
+def read_last_state(folder: Path, sources: list[str]) -> LastState:
+    """Read the end of the log in ``folder``; a state that cannot be read is reported, and is not complete."""
+    try:
+        return last_state(folder, sources)
+    except OSError as error:  # what is wrong with the log is said when it is opened
+        log.warning("event-log-not-read", path=error.filename, reason=error.strerror)
+        return LastState(is_complete=False)
+
+
+class LastStates:
+    """The states of all sources that go on where the log ended.
+
+    Args:
+        last: the states of all of them, at the start.
+        folder: the folder of the log.
+    """
+
+    def __init__(self, last: LastState, folder: Path) -> None:
+        self._states = last.by_source()
+        self._taken: set[str] = set()
+        self._complete_until = dict(last.complete_until)
+        self._folder = folder
+
+    def complete_until(self, source: str) -> int:
+        """Return the time until which a source was recorded before the start; 0 where it is not known."""
+        return self._complete_until.get(source, 0)
+
+    def at_start(self, source: str) -> LastState:
+        """Return the state of a source at the start; it is empty once it was released."""
+        return self._states.get(source) or LastState()
+
+    def release(self, source: str) -> None:
+        """Drop the state of a source that does not need it any more."""
+        self._taken.add(source)
+        self._states.pop(source, None)
+
+    async def take(self, source: str) -> LastState:
+        """Return the state of a source, and release it: that of the start once, then that of now."""
+        if source in self._taken:
+            return await asyncio.to_thread(read_last_state, self._folder, [source])
+        state = self.at_start(source)
+        self.release(source)
+        return state

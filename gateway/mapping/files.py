@@ -1,4 +1,4 @@
-"""Mapping files: finding the shipped ones, and applying a mapping to a schema.
+"""Mapping files: reading the shipped ones and an operator's own, and applying a mapping to a schema.
 
 A mapping either defines a class or event (where an agent of ours serves it: `class_schemas`,
 `event_schemas`) or overlays one that was learnt from the wire (`applied`, `applied_event`). Both go through
@@ -67,6 +67,36 @@ def load_shipped_mappings() -> dict[str, Mapping]:
             raise MappingError(f"{path}: a second mapping of the package {mapping.package!r}")
         mappings[mapping.package] = mapping
     return mappings
+
+
+def load_mappings(own_files: Iterable[Path]) -> dict[str, Mapping]:
+    """Return the shipped mappings and an operator's own, by package.
+
+    Args:
+        own_files: the files of the operator's own mappings.
+
+    Raises:
+        DocumentError: a file cannot be read, or is not a mapping.
+        FileNotFoundError: the shipped mappings are missing, so the installation is damaged.
+        MappingError: two mappings are of the same package, or a mapping contradicts the shipped one to which
+            it adds.
+    """
+    shipped = load_shipped_mappings()
+    own: dict[str, Mapping] = {}
+    for path in own_files:
+        mapping = load_mapping(path)
+        package = mapping.package
+        known = shipped.get(package)
+        if package in own or (known is not None and not known.takes_additions):
+            whose = "stands before it" if package in own else "is shipped with the gateway"
+            raise MappingError(
+                f"{path}: a mapping of the package {package!r} {whose}: there can be one of each"
+            )
+        try:
+            own[package] = mapping if known is None else with_additions(known, mapping)
+        except MappingError as error:
+            raise MappingError(f"{path}: {error}") from error
+    return {**shipped, **own}
 
 
 def secret_patterns(mapping: Mapping) -> tuple[str, ...]:

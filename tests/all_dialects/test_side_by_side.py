@@ -12,9 +12,9 @@ import pytest
 
 from gateway.config.files import load_configuration
 from gateway.links.capture_reading import captured_files
+from gateway.mapping.files import load_mappings
 from gateway.mapping.rules import Mapping as MappingFile
 from gateway.service.processes.exit_codes import ExitCode
-from gateway.service.sources.mappings import load_mappings
 from gateway.service.sources.replaying import replayed
 from tests.all_dialects.scene import APPLICATION, QUEUE, SOURCES, Scene
 from tests.analytics.conftest import SMALL
@@ -296,7 +296,7 @@ def capture_of(there: Scene, source: str) -> Path:
 
 
 def replay_all(there: Scene) -> None:
-    mappings = load_mappings(load_configuration(there.site.configuration))
+    mappings = load_mappings(load_configuration(there.site.configuration).mapping_files)
     for source in SOURCES:
         # A peer that a busy machine kept silent is being read again while the capture grows.
         wait_until(partial(ends_synchronised, there, source, mappings), f"the replay of {source} is whole")

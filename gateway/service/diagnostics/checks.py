@@ -25,7 +25,7 @@ from gateway.config.sources import (
 from gateway.config.types import SecretError
 from gateway.jmx.java_runtime import JavaMissingError, find_java
 from gateway.links.amqp_connection import AmqpEndpoint, LinkError, Trouble, tls_context
-from gateway.mapping.files import MappingError
+from gateway.mapping.files import MappingError, load_mappings
 from gateway.service.diagnostics.health import greets
 from gateway.service.diagnostics.source_checks import (
     OF_TROUBLE,
@@ -49,7 +49,6 @@ from gateway.service.sources.endpoints import (
     http_writer,
     management_endpoint,
 )
-from gateway.service.sources.mappings import load_mappings
 from gateway.sources.rabbitmq.events import EVENT_EXCHANGE
 from gateway.sources.rabbitmq.http_reader import HttpReader
 from gateway.sources.rabbitmq.management_api import (
@@ -73,7 +72,7 @@ def check_files(loaded: LoadedConfiguration) -> None:
     """
     settings, folder = loaded.settings, loaded.folder
     try:
-        load_mappings(loaded)
+        load_mappings(loaded.mapping_files)
         if settings.snmp.community is not None:
             settings.snmp.community.read(folder)
         _check_jmx_files(settings.jmx, folder)

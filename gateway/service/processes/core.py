@@ -10,15 +10,17 @@ from functools import partial
 
 import structlog
 
-from gateway.clock import Clock
+from gateway.clock import Clock, ClockWatch
 from gateway.config.files import LoadedConfiguration
 from gateway.config.sources import AgentPublishing, RabbitMqSettings
 from gateway.eventlog.last_state import (
     EVENTS,
     LastEvents,
     LastState,
+    LastStates,
     events_value,
     last_events,
+    read_last_state,
     unfinished_operations,
 )
 from gateway.eventlog.record import LogRecord
@@ -30,7 +32,7 @@ from gateway.inventory.instance_file import InstanceIndexError
 from gateway.inventory.instances import InstanceIndex
 from gateway.inventory.inventory import BatchSettings, Inventory
 from gateway.inventory.source import SourceInventory
-from gateway.mapping.files import secret_patterns
+from gateway.mapping.files import load_mappings, secret_patterns
 from gateway.model.secrets import SecretRules
 from gateway.operations.audit import Audit, Redaction
 from gateway.operations.manager import ManagerSettings, OperationManager
@@ -42,7 +44,6 @@ from gateway.service.metrics.core import (
     source_readings,
 )
 from gateway.service.metrics.families import Metrics
-from gateway.service.processes.clock_watch import ClockWatch
 from gateway.service.processes.command_errors import command_errors
 from gateway.service.processes.event_log import OFF, AckTracker, CoreEventLog, file_settings
 from gateway.service.processes.exit_codes import CommandError, ExitCode
@@ -52,10 +53,8 @@ from gateway.service.processes.process_setup import tune_garbage_collection
 from gateway.service.serving import QmfServer
 from gateway.service.sources.captures import Captures, CaptureTarget
 from gateway.service.sources.endpoints import amqp_endpoint, http_publisher
-from gateway.service.sources.mappings import load_mappings
 from gateway.service.sources.source_context import DurableContext, SourceContext
 from gateway.service.sources.sources import needs_last_state, source_of
-from gateway.service.state.last_states import LastStates, read_last_state
 from gateway.service.state.restored_records import restored_events, restored_operations
 from gateway.state_folder import StateFolder
 from gateway.tasks import until_one_ends
@@ -109,7 +108,7 @@ async def _run_locked(
     needs_upkeep: asyncio.Event,
     served: Mapping[str, AgentPublishing],
 ) -> bool:
-    mappings = load_mappings(loaded)
+    mappings = load_mappings(loaded.mapping_files)
     patterns = [pattern for mapping in mappings.values() for pattern in secret_patterns(mapping)]
     epoch = count_start(state, index)
     last = await asyncio.to_thread(_last_state, loaded)

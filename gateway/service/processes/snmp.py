@@ -19,7 +19,7 @@ from gateway.config.snmp import COMMUNITY, SnmpSettings
 from gateway.feed.client import FeedLink, RefusalReports
 from gateway.feed.operations import OperationAnswer, OperationRequest
 from gateway.feed.replica import FeedStatus
-from gateway.mapping.files import secret_patterns
+from gateway.mapping.files import load_mappings, secret_patterns
 from gateway.mapping.rules import Mapping as MappingFile
 from gateway.model.operations import Outcome
 from gateway.model.secrets import SecretRules
@@ -32,7 +32,6 @@ from gateway.service.processes.lifeline import Lifeline
 from gateway.service.processes.notifications import FILE as NOTIFICATIONS_FILE
 from gateway.service.processes.notifications import Notifications, sender_settings, targets_of
 from gateway.service.processes.process_setup import tune_garbage_collection
-from gateway.service.sources.mappings import load_mappings
 from gateway.shipped_files import version
 from gateway.snmp.ber import Oid, parse_oid
 from gateway.snmp.commands.command import SecretArguments, Submission
@@ -80,7 +79,7 @@ async def _run(loaded: LoadedConfiguration, state: StateFolder, clock: Clock, li
     writers = read_writers(loaded, state, community)
     try:
         registries = load_shipped_registries()
-        mappings = load_mappings(loaded) if writers else {}
+        mappings = load_mappings(loaded.mapping_files) if writers else {}
     except FileNotFoundError as error:
         raise CommandError(ExitCode.CONFIGURATION, str(error)) from error
     site = _site_registry(loaded, state)

@@ -11,6 +11,7 @@ from typing import Protocol
 from gateway.clock import Clock
 from gateway.config.sources import AgentPublishing, DurableSettings
 from gateway.dialects.session import ConsoleSession, Event
+from gateway.eventlog.last_state import LastStates
 from gateway.inventory.inventory import Inventory
 from gateway.inventory.source import SourceInventory
 from gateway.links.durable_queue import DurableQueueCounts, DurableSubscription, default_name
@@ -24,7 +25,6 @@ from gateway.service.metrics.core import kept_queue_readings
 from gateway.service.metrics.families import Metrics
 from gateway.service.processes.event_log import AckTracker
 from gateway.service.sources.captures import Captures, SourceDesign
-from gateway.service.state.last_states import LastStates
 from gateway.sources.rabbitmq.source import RabbitMqSource
 from gateway.sources.rabbitmq.source_config import RabbitMqSourceConfig
 from gateway.sources.rabbitmq.status import SourceStatus

@@ -20,12 +20,11 @@ from gateway.inventory.classes import ClassRegistry
 from gateway.inventory.instances import InstanceIndex
 from gateway.inventory.inventory import Inventory
 from gateway.links.capture_file import CaptureFile
-from gateway.mapping.files import secret_patterns
+from gateway.mapping.files import load_mappings, secret_patterns
 from gateway.mapping.rules import Mapping as MappingFile
 from gateway.model.observations import SourceState
 from gateway.model.secrets import SecretRules
 from gateway.service.sources.captures import Captures, CaptureTarget
-from gateway.service.sources.mappings import load_mappings
 from gateway.service.sources.source_context import SourceContext
 from gateway.service.sources.sources import source_of
 from gateway.tasks import until_one_ends
@@ -115,7 +114,7 @@ async def first_reading(
         SecretError: a secret of the source cannot be read.
         CommandError: its certificates cannot be read.
     """
-    mappings = load_mappings(loaded)
+    mappings = load_mappings(loaded.mapping_files)
     with temporary_inventory(mappings, clock.now()) as passing:
         around = SourceContext(passing.inventory, mappings, passing.secrets, clock, loaded.folder, EPOCH)
         run = source_of(name, loaded.settings.sources[name], around)
@@ -187,7 +186,7 @@ async def capture_source(
     """
     settings = loaded.settings.sources[name]
     captures = Captures(clock, {name: target})
-    mappings = load_mappings(loaded)
+    mappings = load_mappings(loaded.mapping_files)
     with temporary_inventory(mappings, clock.now()) as passing:
         around = SourceContext(
             passing.inventory,

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gateway.eventlog.last_state import LastState
+from gateway.eventlog.last_state import LastState, LastStates
 from gateway.eventlog.record import LogRecord, RecordKind
-from gateway.service.state.last_states import LastStates
 from tests.eventlog.feeds import AGENT, QUEUE, SHOP, T0, queue
 from tests.eventlog.test_last_state import logged, recorded
 

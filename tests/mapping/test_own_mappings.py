@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from gateway.config.files import load_configuration
-from gateway.mapping.files import MappingError, load_shipped_mappings
+from gateway.mapping.files import MappingError, load_mappings, load_shipped_mappings
 from gateway.service.processes.exit_codes import ExitCode
-from gateway.service.sources.mappings import load_mappings
 from tests.components.command_line import amqp_gateway
 
 PUMPS = """\
@@ -34,17 +33,17 @@ def configured(folder: Path, *mappings: str) -> Path:
 
 
 def test_they_stand_beside_the_shipped_ones(tmp_path: Path) -> None:
-    loaded = load_mappings(load_configuration(configured(tmp_path, PUMPS)))
+    loaded = load_mappings(load_configuration(configured(tmp_path, PUMPS)).mapping_files)
     assert loaded.keys() == {*load_shipped_mappings(), "plant"}
     assert loaded["plant"].classes["Pump"].statistics["flow"].unit == "l"
 
 
 def test_one_of_a_package(tmp_path: Path) -> None:
     with pytest.raises(MappingError, match=r"1\.yaml: a mapping of the package 'plant' stands before it"):
-        load_mappings(load_configuration(configured(tmp_path, PUMPS, PUMPS)))
+        load_mappings(load_configuration(configured(tmp_path, PUMPS, PUMPS)).mapping_files)
     shipped = PUMPS.replace("package: plant", "package: rabbitmq")
     with pytest.raises(MappingError, match=r"'rabbitmq' is shipped with the gateway"):
-        load_mappings(load_configuration(configured(tmp_path, shipped)))
+        load_mappings(load_configuration(configured(tmp_path, shipped)).mapping_files)
 
 
 RELAY = """\
@@ -61,16 +60,16 @@ classes:
 
 
 def test_a_shipped_one_that_takes_additions_is_added_to(tmp_path: Path) -> None:
-    application = load_mappings(load_configuration(configured(tmp_path, RELAY)))["ami-relay"].classes[
-        "application"
-    ]
+    application = load_mappings(load_configuration(configured(tmp_path, RELAY)).mapping_files)[
+        "ami-relay"
+    ].classes["application"]
     assert application.alarms.keys() == {"gone"}
     assert application.statistics["instructions"].unit == "instructions"
     with pytest.raises(MappingError, match=r"1\.yaml: a mapping of the package 'ami-relay' stands before it"):
-        load_mappings(load_configuration(configured(tmp_path, RELAY, RELAY)))
+        load_mappings(load_configuration(configured(tmp_path, RELAY, RELAY)).mapping_files)
     other = RELAY.replace("connected: {}", "connected: {index: true}")
     with pytest.raises(MappingError, match=r"0\.yaml: classes\.application\.properties\.connected\.index: "):
-        load_mappings(load_configuration(configured(tmp_path, other)))
+        load_mappings(load_configuration(configured(tmp_path, other)).mapping_files)
 
 
 def test_one_that_is_wrong_is_reported_with_its_line(tmp_path: Path) -> None:
