@@ -11,7 +11,6 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 from gateway.config.snmp import SnmpSettings
 from gateway.config.sources import RabbitMqAgent, Source
 from gateway.config.types import (
-    SECOND,
     ClassPattern,
     Duration,
     FilePath,
@@ -22,6 +21,7 @@ from gateway.config.types import (
     between,
 )
 from gateway.feed.latest import HistoryLimits
+from gateway.model.times import SECOND
 from gateway.prometheus.families import DEFAULT_CLASSES
 from gateway.yaml_documents import StrictModel
 

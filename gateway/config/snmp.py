@@ -6,17 +6,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from gateway.config.types import (
-    SECOND,
-    Duration,
-    ListenAddress,
-    Name,
-    ObjectIdentifier,
-    SecretSource,
-    between,
-)
+from gateway.config.types import Duration, ListenAddress, Name, ObjectIdentifier, SecretSource, between
 from gateway.mapping.rules import SeverityName
 from gateway.model.observations import Severity
+from gateway.model.times import SECOND
 from gateway.yaml_documents import StrictModel
 
 COMMUNITY = "community"

@@ -10,7 +10,6 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from gateway.config.types import (
-    SECOND,
     AmqpName,
     AmqpUrls,
     Duration,
@@ -21,6 +20,7 @@ from gateway.config.types import (
     SecretSource,
     between,
 )
+from gateway.model.times import SECOND
 from gateway.yaml_documents import StrictModel
 
 

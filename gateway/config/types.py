@@ -14,9 +14,6 @@ from pydantic_core import PydanticCustomError
 
 from gateway.yaml_documents import StrictModel
 
-SECOND = 10**9
-"""One second in nanoseconds, the unit of durations."""
-
 MAX_SECRET_OCTETS = 4096
 _MAX_NAME_OCTETS = 255
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from gateway.model.observations import Severity
+from gateway.model.times import SECOND
 
-SECOND = 1_000_000_000
 MAX_WAITING = 5_000
 MAX_AGE = 900 * SECOND
 """Nanoseconds. Older events are useless; conditions that last are values of their objects, too."""

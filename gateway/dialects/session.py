@@ -15,9 +15,9 @@ from gateway.dialects.errors import LocalProtocolError
 from gateway.model.observations import ObjectSeen, Observation
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify, Outcome
 from gateway.model.schema import ClassKey
+from gateway.model.times import MILLISECOND
 from gateway.model.values import Value, Values
 
-_MILLISECOND: Final = 1_000_000
 NEVER: Final = 1 << 63
 """A time that never comes."""
 
@@ -234,7 +234,7 @@ class Send:
         """
         if not self.not_after:
             return self.expiration
-        return max(1, (self.not_after - sent) // _MILLISECOND)
+        return max(1, (self.not_after - sent) // MILLISECOND)
 
 
 @dataclass(frozen=True, slots=True)

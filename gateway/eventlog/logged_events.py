@@ -36,7 +36,7 @@ from gateway.feed.records import (
 from gateway.feed.values import FeedValue, as_json
 from gateway.model.observations import TRUSTED, EventState, SourceState
 from gateway.model.schema import Argument, Element, Kind
-from gateway.model.texts import utc_time
+from gateway.model.times import utc_time
 from gateway.shipped_files import version
 
 HEARD_UNTIL: Final = "heard_until"

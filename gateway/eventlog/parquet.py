@@ -15,6 +15,7 @@ import duckdb
 
 from gateway.eventlog.block import MAX_RECORD_OCTETS
 from gateway.eventlog.record import COMMIT_KIND, VERSION
+from gateway.model.times import EPOCH
 
 TEXT: Final = "VARCHAR"
 INTEGER: Final = "BIGINT"
@@ -227,7 +228,6 @@ _MIN_GROUP_ROWS, _MAX_GROUP_ROWS = 2_048, 122_880
 """The bounds of the rows of a row group: as many as DuckDB likes best, fewer where lines are long, because a
 group is held in memory while it is made."""
 
-_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 FILE_METADATA: Final = {"amqp_gateway_log_version": str(VERSION), **METADATA}
 """Entries of each file's metadata, by name."""
@@ -364,7 +364,7 @@ def contents(database: duckdb.DuckDBPyConnection, path: Path) -> Contents:
             f"{nameless} of {records} records have no place or no time" if records else "empty"
         )
     try:
-        times = _EPOCH + dt.timedelta(microseconds=earliest), _EPOCH + dt.timedelta(microseconds=latest)
+        times = EPOCH + dt.timedelta(microseconds=earliest), EPOCH + dt.timedelta(microseconds=latest)
     except OverflowError as error:
         raise ParquetError("records of a time beyond all calendars") from error
     return Contents(tuple(sorted(log_ids)), records, first, last, total, *times)

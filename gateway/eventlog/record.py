@@ -19,7 +19,8 @@ from typing import Final, TypeAlias
 import msgspec
 
 from gateway.feed.values import FeedValue, ObjectLink, as_json
-from gateway.model.texts import harmless, utc_time
+from gateway.model.texts import harmless
+from gateway.model.times import EPOCH, MICROSECOND, utc_time
 from gateway.model.values import ValueType
 
 VERSION: Final = 1
@@ -222,13 +223,14 @@ def encoded_identity(record: LogRecord) -> bytes:
 _ENCODER: Final = msgspec.json.Encoder()
 
 
-_EPOCH: Final = dt.datetime(1970, 1, 1)  # noqa: DTZ001  the zone is written by hand: always Z
+_MICROSECONDS: Final = len("2026-11-20T14:05:06.123456")
+_NANOSECONDS: Final = len("2026-11-20T14:05:06.123456789")
 _CACHED_TIMES: Final = 1024  # objects that were read together have one time
 
 
 @lru_cache(maxsize=_CACHED_TIMES)
 def microseconds_text(time: int) -> str | None:
-    """Return a time as `gateway.model.texts.utc_time` does, cut to the microsecond."""
+    """Return a time as `gateway.model.times.utc_time` does, cut to the microsecond."""
     return utc_time(time, 6)
 
 
@@ -239,15 +241,16 @@ def known_time(time: int) -> str | None:
 
 def nanoseconds_of(text: object) -> int:
     """Return a time of the log as nanoseconds since 1970-01-01 UTC; 0 for any other value."""
+    if not isinstance(text, str):
+        return 0
     try:
-        time = dt.datetime.fromisoformat(text if isinstance(text, str) else "")
-    except ValueError:
+        since = dt.datetime.fromisoformat(text) - EPOCH
+    except (ValueError, TypeError):  # the latter without a zone
         return 0
-    if (offset := time.utcoffset()) is None:
-        return 0
+    digits = text[_MICROSECONDS:_NANOSECONDS].removesuffix("Z")
+    beyond = int(digits.ljust(3, "0")) if digits.isdecimal() else 0
     # In integers: a float does not have enough digits for nanoseconds since 1970.
-    since = time.replace(tzinfo=None) - offset - _EPOCH
-    return ((since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds) * 1_000
+    return ((since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds) * MICROSECOND + beyond
 
 
 Convert: TypeAlias = Callable[["FeedValue", str], object]

@@ -24,8 +24,8 @@ from gateway.durable_files import sync_folder
 from gateway.eventlog.disk import EventLogError
 from gateway.eventlog.record import microseconds_text
 from gateway.eventlog.segment import LAKE, LOST, lake_files, list_segments, read_identity
+from gateway.model.times import SECOND
 
-_SECOND = 10**9
 _MEBIBYTE = 1 << 20
 
 
@@ -47,13 +47,13 @@ class LogFileSettings:
     """
 
     commit_interval: int = 50 * 10**6
-    segment_duration: int = 600 * _SECOND
+    segment_duration: int = 600 * SECOND
     segment_size: int = 64 * _MEBIBYTE
     max_size: int = 4096 * _MEBIBYTE
-    max_age: int = 30 * 86_400 * _SECOND
+    max_age: int = 30 * 86_400 * SECOND
     min_free: int = 256 * _MEBIBYTE
     max_waiting: int = 200_000
-    retry_interval: int = _SECOND
+    retry_interval: int = SECOND
 
 
 MAX_CLOCK_STEP: Final = 10 * 10**9

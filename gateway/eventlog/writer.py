@@ -28,6 +28,7 @@ from gateway.eventlog.retention import LogFileSettings, Rotation, Upkeep, Why, t
 from gateway.eventlog.segment import VERSION, LogIdentity
 from gateway.eventlog.waiting import Batch, Pressure, WaitingRecords
 from gateway.feed.records import EventLogRecord, EventLogState
+from gateway.model.times import SECOND
 
 SLICE_SECONDS: Final = 0.002
 """The longest time for which recording a segment's head holds the loop at once."""
@@ -41,7 +42,6 @@ LOCK_SECONDS: Final = 10.0
 CLOSE_SECONDS: Final = 10.0
 """The longest wait at the end for a disk that does not answer."""
 
-_SECOND: Final = 10**9
 _LOCK_POLL_SECONDS: Final = 0.05
 _LOOK_SECONDS: Final = 1.0
 _HOLD_SECONDS: Final = 0.05
@@ -215,8 +215,8 @@ class EventLog:
         self._committer = Committer(
             self._waiting,
             self._write,
-            interval_seconds=settings.commit_interval / _SECOND,
-            retry_seconds=settings.retry_interval / _SECOND,
+            interval_seconds=settings.commit_interval / SECOND,
+            retry_seconds=settings.retry_interval / SECOND,
             on_state=self._stands,
             on_commit=self._was_committed,
         )
@@ -342,7 +342,7 @@ class EventLog:
     async def _look_after(self) -> None:
         """Begin segments when it is time, and keep the log within its bounds."""
         loop = asyncio.get_running_loop()
-        step = min(_LOOK_SECONDS, self._settings.segment_duration / _SECOND / 4)
+        step = min(_LOOK_SECONDS, self._settings.segment_duration / SECOND / 4)
         segments, listed = -1, loop.time()
         while True:
             is_due = loop.time() - listed >= RETENTION_SECONDS or self.state.octets > self._settings.max_size

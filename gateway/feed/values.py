@@ -14,7 +14,7 @@ import msgspec
 
 from gateway.model.operations import Outcome
 from gateway.model.schema import NamedValue
-from gateway.model.texts import utc_time
+from gateway.model.times import EPOCH, SECOND, utc_time
 from gateway.model.values import Reference, Scalar, Value, ValueType
 
 
@@ -73,8 +73,6 @@ def _as_text(value: object) -> str:
 FindObject: TypeAlias = Callable[[str], "ObjectLink | None"]
 """Returns the object that a text names, in the notation of the caller's users; ``None`` for none."""
 
-_SECOND: Final = 10**9
-_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,40}")
 _FLOAT: Final = re.compile(
     r"[+-]?([0-9]{1,400}(\.[0-9]{0,400})?|\.[0-9]{1,400})([eE][+-]?[0-9]{1,6})?|[+-]?(inf|nan)"
@@ -181,7 +179,7 @@ def text_of(value: FeedValue, described: ValueType | None = None, named: Sequenc
 
 
 def _time_text(nanoseconds: int) -> str:
-    return utc_time(nanoseconds, 9 if nanoseconds % _SECOND else 0) or str(nanoseconds)
+    return utc_time(nanoseconds, 9 if nanoseconds % SECOND else 0) or str(nanoseconds)
 
 
 def _integer(text: str, wanted: ValueType, named: Sequence[NamedValue]) -> int:
@@ -231,8 +229,8 @@ def _time(text: str) -> int:
         whole = dt.datetime.fromisoformat(moment + zone)
     except ValueError:
         raise _wrong_type(_EXPECTED[ValueType.TIME], text) from None
-    seconds = (whole - _EPOCH) // dt.timedelta(seconds=1)
-    return seconds * _SECOND + int((fraction or "").ljust(9, "0"))
+    seconds = (whole - EPOCH) // dt.timedelta(seconds=1)
+    return seconds * SECOND + int((fraction or "").ljust(9, "0"))
 
 
 def _duration(text: str) -> int:

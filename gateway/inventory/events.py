@@ -21,7 +21,7 @@ from gateway.inventory.scope import SourceScope
 from gateway.mapping.rules import EventRule, filled
 from gateway.model.observations import EventSeen, EventState, Severity
 from gateway.model.schema import Argument, Element, EventSchema
-from gateway.model.texts import utc_time
+from gateway.model.times import MICROSECOND, MILLISECOND, SECOND, utc_time
 from gateway.model.values import Reference, Value, Values, ValueType
 
 OWN_AGENT = ""
@@ -42,9 +42,8 @@ _SPACES = re.compile("[\t-\r\x85\u2028\u2029 ]+")
 # Controls, marks that reverse the direction of what follows, and halves of surrogate pairs.
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
-_MICROSECOND, _MILLISECOND, _SECOND = 10**3, 10**6, 10**9
 
-_TENTHS_BELOW = 10 * _SECOND
+_TENTHS_BELOW = 10 * SECOND
 
 _UNITS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
 
@@ -218,22 +217,22 @@ def _json(value: object) -> object:
 
 def time_text(time: int) -> str:
     """Return a time (nanoseconds since 1970) as text to the millisecond; ``?`` for 0, which means unknown."""
-    return (utc_time(time, 3 if time % _SECOND >= _MILLISECOND else 0) or str(time)) if time else ABSENT
+    return (utc_time(time, 3 if time % SECOND >= MILLISECOND else 0) or str(time)) if time else ABSENT
 
 
 def duration_text(duration: int) -> str:
     """Return the text of a duration (nanoseconds) in its two largest units: ``1 h 5 min``, ``1.5 s``."""
     sign, duration = ("-", -duration) if duration < 0 else ("", duration)
-    if 0 < duration < _MICROSECOND:
+    if 0 < duration < MICROSECOND:
         return f"{sign}{duration} ns"
-    if 0 < duration < _MILLISECOND:
-        return f"{sign}{duration // _MICROSECOND} us"
-    if 0 < duration < _SECOND:
-        return f"{sign}{duration // _MILLISECOND} ms"
+    if 0 < duration < MILLISECOND:
+        return f"{sign}{duration // MICROSECOND} us"
+    if 0 < duration < SECOND:
+        return f"{sign}{duration // MILLISECOND} ms"
     if duration < _TENTHS_BELOW:
-        tenths = duration * 10 // _SECOND
+        tenths = duration * 10 // SECOND
         return f"{sign}{tenths // 10}.{tenths % 10} s" if tenths % 10 else f"{sign}{tenths // 10} s"
-    seconds = duration // _SECOND
+    seconds = duration // SECOND
     for (large, size), (small, part) in pairwise(_UNITS):
         if seconds >= size:
             rest = seconds % size // part

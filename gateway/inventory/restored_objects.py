@@ -11,15 +11,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
 
 from gateway.feed.records import Lifetime, ObjectRecord
 from gateway.feed.values import ObjectLink
 from gateway.inventory.instances import InstanceIndex
 from gateway.inventory.objects import ObjectTable
 from gateway.model.observations import ObjectSeen
-
-_MICROSECOND: Final = 1_000
+from gateway.model.times import MICROSECOND
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +88,7 @@ class RestoredObjects:
         if self._any_id:
             return one
         if seen.created and one.created:
-            return one if seen.created // _MICROSECOND == one.created // _MICROSECOND else None
+            return one if seen.created // MICROSECOND == one.created // MICROSECOND else None
         return one if one.lasting_id else None
 
     def take_row(self, class_name: str, name: str) -> int | None:

@@ -12,7 +12,7 @@ from uuid import UUID
 from gateway.feed.values import FeedValue, ObjectLink, as_json
 from gateway.jmx.commands import AttributeType, JmxValue
 from gateway.model.schema import Access, Argument, Element, NamedValue
-from gateway.model.texts import utc_time
+from gateway.model.times import MILLISECOND, utc_time
 from gateway.model.values import Reference, Value, ValueType
 
 Converter: TypeAlias = Callable[[FeedValue], JmxValue]
@@ -304,8 +304,6 @@ class UnfitValues:
 MAX_DIGITS = 100
 """The maximum of an integer; one with more is a text, of the wrong type: reading it would take long."""
 
-_MILLISECOND = 1_000_000
-"""A millisecond in nanoseconds."""
 
 _LARGEST_EXACT = 2**53
 """Whole numbers up to this have one floating-point number each (IEEE 754, binary64)."""
@@ -356,7 +354,7 @@ def _simple(type_: AttributeType, value: Value, target: Element | Argument) -> V
         case AttributeType.STRING, str():
             return _from_text(value, target)
         case AttributeType.DATE, int():
-            return value * _MILLISECOND if wants_time else str(value)  # a text, which is of the wrong type
+            return value * MILLISECOND if wants_time else str(value)  # a text, which is of the wrong type
         case ((AttributeType.LONG | AttributeType.BIG_INTEGER), (int() | str())):
             number = value if isinstance(value, int) else _integer(value)
             # A number is no time, and says so as a text: the core refuses it as of a wrong type.

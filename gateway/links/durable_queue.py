@@ -23,6 +23,7 @@ from aiormq import exceptions
 from gateway.dialects.session import Binding
 from gateway.links.amqp_connection import AmqpEndpoint, LinkError, Trouble, close_channel
 from gateway.links.own_queue import WatchedQueue, bind, messages_in
+from gateway.model.times import MILLISECOND
 
 
 class Loss(enum.StrEnum):
@@ -269,7 +270,6 @@ _DOWN: Final = ("home node", "due to timeout")
 3.10 answers at once, 4.0 after 70 s.
 """
 
-_MILLISECOND: Final = 1_000_000
 _DRAIN_SECONDS: Final = 0.05
 
 
@@ -425,7 +425,7 @@ class DurableQueue(WatchedQueue):
             durable=True,
             arguments={
                 "x-queue-type": queue_type,
-                "x-expires": max(1, self.expires // _MILLISECOND),
+                "x-expires": max(1, self.expires // MILLISECOND),
                 "x-max-length": self.max_length,
                 "x-overflow": "drop-head",
             },

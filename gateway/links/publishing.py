@@ -39,6 +39,7 @@ from gateway.links.amqp_connection import (
     open_connection,
 )
 from gateway.links.session_driver import TOO_LATE, MessageDriver
+from gateway.model.times import SECOND
 from gateway.tasks import until_one_ends
 
 REMEMBERED: Final = 1_000
@@ -109,7 +110,6 @@ STALL_SECONDS = 10.0
 """A broker that reads nothing for so long, and cannot report why, is given up."""
 
 BLOCKED: Final = "the broker accepts no messages now: it is short of memory or disk (an alarm)"
-_SECOND: Final = 10**9
 _DELIVERY_MODES = {False: aio_pika.DeliveryMode.NOT_PERSISTENT, True: aio_pika.DeliveryMode.PERSISTENT}
 
 
@@ -311,8 +311,8 @@ class Publisher:
 
     def _message(self, send: Send) -> aio_pika.Message:
         """Return ``send`` as a message with a checked sender (``user-id``) and a time."""
-        seconds = self._clock.now() // _SECOND  # the resolution of a timestamp in AMQP 0-9-1
-        lifetime = send.lifetime(seconds * _SECOND)
+        seconds = self._clock.now() // SECOND  # the resolution of a timestamp in AMQP 0-9-1
+        lifetime = send.lifetime(seconds * SECOND)
         return aio_pika.Message(
             send.body,
             content_type=send.content_type or None,

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import re
-from functools import lru_cache
 from typing import Final
 
 from gateway.model.secrets import mask_uris
@@ -52,32 +50,3 @@ def _printable(character: str) -> str:
 def unescaped(text: str) -> str:
     """Return the original of a text that `harmless` returned, for names that were copied from a line."""
     return _ESCAPED.sub(lambda found: found[0].encode("ascii").decode("unicode_escape"), text)
-
-
-_EPOCH: Final = dt.datetime(1970, 1, 1)  # noqa: DTZ001  the zone is written by hand: always Z
-_SECOND: Final = 10**9
-_CACHED_SECONDS: Final = 4096
-
-
-def utc_time(time: int, digits: int = 9) -> str | None:
-    """Return ``2026-11-20T14:05:06.123456789Z``; ``None`` outside the years 1 to 9999.
-
-    Args:
-        time: nanoseconds since 1970-01-01 UTC.
-        digits: digits of the fraction of a second, which is truncated, not rounded; 0 to 9.
-    """
-    seconds, rest = divmod(time, _SECOND)
-    text = _second(seconds)
-    if text is None:
-        return None
-    if not digits:
-        return f"{text}Z"
-    return f"{text}.{rest // 10 ** (9 - digits):0{digits}d}Z"
-
-
-@lru_cache(maxsize=_CACHED_SECONDS)
-def _second(seconds: int) -> str | None:
-    try:
-        return (_EPOCH + dt.timedelta(seconds=seconds)).isoformat()
-    except OverflowError:
-        return None

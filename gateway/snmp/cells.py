@@ -12,13 +12,14 @@ import json
 import math
 import struct
 from collections.abc import Callable, Mapping
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 from functools import lru_cache
 from typing import TypeAlias
 from uuid import UUID
 
 from gateway.feed.values import FeedValue, as_json
 from gateway.model.observations import EventState, Severity
+from gateway.model.times import EPOCH
 from gateway.snmp import ber
 from gateway.snmp.fixed_mib import ConditionStateNumber, SeverityNumber
 from gateway.snmp.syntax import (
@@ -104,7 +105,7 @@ def known_time(nanoseconds: int) -> bytes | None:
 
 def date_of(nanoseconds: int) -> date:
     """Return the day of a time of the gateway's clock, in UTC."""
-    return (_EPOCH + timedelta(microseconds=nanoseconds // 1000)).date()
+    return (EPOCH + timedelta(microseconds=nanoseconds // 1000)).date()
 
 
 def truth(value: bool) -> bytes:  # noqa: FBT001  the value that is encoded
@@ -324,15 +325,12 @@ _MEASURED: Mapping[Syntax, tuple[_Whole, _Shown]] = {
 }
 
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
 # Objects that were read together have the same sample time, and most have few other times.
 @lru_cache(maxsize=8192)
 def _date_and_time(tenths: int) -> bytes | None:
     seconds, tenth = divmod(tenths, 10)
     try:
-        moment = _EPOCH + timedelta(seconds=seconds)
+        moment = EPOCH + timedelta(seconds=seconds)
     except OverflowError:
         return None
     date = struct.pack(">HBBBBBB", *moment.timetuple()[:6], tenth)

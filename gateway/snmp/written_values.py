@@ -19,6 +19,7 @@ from uuid import UUID
 from gateway.feed.values import FeedValue, ObjectLink, TextValueError, value_from_text
 from gateway.model.operations import Outcome, Principal
 from gateway.model.schema import Element
+from gateway.model.times import EPOCH
 from gateway.snmp import ber, message
 from gateway.snmp.ber import Oid
 from gateway.snmp.oid_registry import ElementEntry
@@ -205,7 +206,6 @@ _FLOAT_OCTETS: Final = 8
 
 _LOCAL_TIME, _ZONED_TIME = 8, 11  # octets of a DateAndTime
 
-_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 # From the text of DateAndTime in RFC 2579: the hours from UTC end at 13.
 _MAX_ZONE_HOURS, _MINUTES, _MAX_TENTH = 13, 60, 9
@@ -360,7 +360,7 @@ def _time(content: bytes, _: Element) -> int:
         minutes = (hours * _MINUTES + rest) * (1 if sign == b"+" else -1)
     # A leap second (60) raises ValueError: the model's times, nanoseconds since 1970, have none.
     moment = dt.datetime(year, month, day, hour, minute, second, tzinfo=dt.UTC)
-    seconds: int = (moment - _EPOCH) // dt.timedelta(seconds=1) - minutes * 60
+    seconds: int = (moment - EPOCH) // dt.timedelta(seconds=1) - minutes * 60
     return seconds * 10**9 + int(tenth) * 10**8
 
 

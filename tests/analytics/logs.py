@@ -20,7 +20,6 @@ from gateway.eventlog.segment import Segment, segment_path
 
 LOG_ID = "0b6b7e4c-2f5d-4a58-9a55-1c5d1a2e8f10"
 NOON = dt.datetime(2026, 11, 20, 12, tzinfo=dt.UTC)
-MINUTE = 60 * 10**9
 
 
 def text(time: dt.datetime) -> str:

@@ -38,6 +38,7 @@ from gateway.mapping.files import is_statistic, load_shipped_mappings
 from gateway.mapping.rules import Mapping
 from gateway.model.observations import Observation
 from gateway.model.operations import Outcome, Principal
+from gateway.model.times import SECOND
 from gateway.yaml_documents import parse_document
 from tests.analytics.logs import NOON, WrittenLog, text
 from tests.applications.plant import MAPPING
@@ -47,7 +48,6 @@ from tests.dialects.cml.recorded_broker import answer
 from tests.dialects.qmf.replaying import Replay
 from tests.eventlog.records import with_all_fields
 
-SECOND: Final = 10**9
 START: Final = int(NOON.timestamp()) * SECOND
 Observe = Callable[[tuple[Observation, ...], int], None]
 

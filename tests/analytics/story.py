@@ -14,7 +14,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from gateway.eventlog.record import Delta, LogRecord, RecordKind
-from tests.analytics.logs import MINUTE, WrittenLog, after, event, of_object, text, told
+from gateway.model.times import MINUTE
+from tests.analytics.logs import WrittenLog, after, event, of_object, text, told
 
 SEGMENT_SECONDS = 600
 SEGMENTS = 12

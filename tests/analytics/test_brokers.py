@@ -23,7 +23,8 @@ from gateway.analytics.reports.brokers import Broker, brokers
 from gateway.analytics.reports.findings import findings
 from gateway.analytics.reports.report import make_report
 from gateway.eventlog.record import Delta, LogRecord, RecordKind
-from tests.analytics.logs import LOG_ID, MINUTE, WrittenLog, after, counted, of_object, text, told
+from gateway.model.times import MINUTE
+from tests.analytics.logs import LOG_ID, WrittenLog, after, counted, of_object, text, told
 
 ONE, TWO, THREE = (Reader(LOG_ID, name) for name in ("one", "two", "three"))
 PUBLISHED = "messagesPublished"

@@ -17,9 +17,10 @@ from gateway.analytics.reports.answers import Report, Row, number
 from gateway.analytics.reports.findings import findings
 from gateway.analytics.reports.report import make_report
 from gateway.dialects.qmf.messages import EventIndication, ObjectContent, PropertyContent, StatisticContent
+from gateway.model.times import SECOND
 from tests.analytics import recorded_peers
 from tests.analytics.logs import NOON, WrittenLog, after
-from tests.analytics.recorded_peers import FILLS, MEGABYTES, PLAYED, POLLS, QPIDD, SECOND
+from tests.analytics.recorded_peers import FILLS, MEGABYTES, PLAYED, POLLS, QPIDD
 from tests.dialects.qmf.recordings import definitions, readable
 from tests.dialects.qmf.replaying import publications
 

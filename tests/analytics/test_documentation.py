@@ -18,7 +18,8 @@ from gateway.analytics.reports.layout import LAYOUTS
 from gateway.analytics.session import Storage, Tables
 from gateway.cli.analytics import report, run
 from gateway.eventlog.record import Delta, RecordKind
-from tests.analytics.logs import MINUTE, WrittenLog, counted, frame, of_object, told
+from gateway.model.times import MINUTE
+from tests.analytics.logs import WrittenLog, counted, frame, of_object, told
 
 pytestmark = pytest.mark.xdist_group("spark")
 

@@ -23,8 +23,9 @@ from gateway.analytics.coverage import Period
 from gateway.analytics.pipeline import CHECKPOINT, PUBLISHED, BatchDone
 from gateway.analytics.session import AnalyticsError, NoLogError
 from gateway.eventlog.record import Delta, LogRecord, RecordKind
+from gateway.model.times import MINUTE
 from tests.analytics.conftest import SMALL
-from tests.analytics.logs import MINUTE, WrittenLog, after, counted, event, of_object, text, told
+from tests.analytics.logs import WrittenLog, after, counted, event, of_object, text, told
 from tests.hypothesis_profiles import PROVING
 
 pytestmark = pytest.mark.xdist_group("spark")

@@ -22,8 +22,9 @@ from gateway.analytics.reports.layout import LAYOUTS
 from gateway.analytics.reports.report import drawn_of, make_report, step_seconds
 from gateway.analytics.session import AnalyticsError
 from gateway.eventlog.record import Delta, RecordKind
+from gateway.model.times import MINUTE
 from tests.analytics import story
-from tests.analytics.logs import MINUTE, NOON, WrittenLog, after, counted, event, of_object, told
+from tests.analytics.logs import NOON, WrittenLog, after, counted, event, of_object, told
 from tests.analytics.story import Ledger
 
 pytestmark = pytest.mark.xdist_group("spark")

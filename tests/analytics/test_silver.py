@@ -12,11 +12,11 @@ from pyspark.sql import DataFrame, SparkSession
 from gateway.analytics import gold, silver
 from gateway.analytics.reports.answers import collected
 from gateway.eventlog.record import Delta, LogRecord, RecordKind
+from gateway.model.times import MINUTE
 from tests.analytics.logs import WrittenLog, after, counted, event, frame, of_object, text, told
 
 pytestmark = pytest.mark.xdist_group("spark")
 
-MINUTE = 60 * 10**9
 MOST = 2**64 - 1
 
 

@@ -20,11 +20,11 @@ from gateway.model.schema import (
     EventSchema,
     Method,
 )
+from gateway.model.times import SECOND
 from gateway.model.values import Reference, Value, ValueType
 from tests.components.agent_on_link import CLOCK, AgentOnLink
 from tests.peers.am01_agent import Am01AgentConfig, Am01AgentSession, ManagedObject
 
-SECOND: Final = 10**9
 REPUBLISHED: Final = 2
 """The interval in seconds at which everything is published again: agents are not notified of new bindings."""
 PACKAGE: Final = "cellar"

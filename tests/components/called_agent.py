@@ -23,6 +23,7 @@ from gateway.model.observations import SourceState
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, Outcome
 from gateway.model.schema import Argument, ClassKey, ClassSchema, Direction, Element, Method
 from gateway.model.secrets import SecretRules
+from gateway.model.times import SECOND
 from gateway.model.values import Values, ValueType
 from gateway.operations.operation import SourcePort
 from gateway.service.sources.source_context import SourceContext
@@ -30,7 +31,6 @@ from gateway.service.sources.sources import source_of
 from tests.components.agent_on_link import AgentOnLink
 from tests.components.waiting import eventually
 
-SECOND = 10**9
 NUMBER = 7
 VESSEL = ClassSchema(
     ClassKey("shop", "vessel"),

@@ -31,8 +31,8 @@ from gateway.feed.records import (
 from gateway.feed.values import FeedValue, ObjectLink
 from gateway.inventory.own_events import LOG_TROUBLE
 from gateway.model.observations import EventState, Severity, SourceState
+from gateway.model.times import SECOND
 
-SECOND = 1_000_000_000
 START = 1_700_000_000 * SECOND
 SERVE_STALE_FOR = 60 * SECOND
 GATEWAY_ID = "7b0c"

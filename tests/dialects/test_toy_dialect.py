@@ -31,8 +31,9 @@ from gateway.links.session_driver import MessageDriver
 from gateway.model.observations import ClassLearned, ObjectSeen, Observation, SourceState, SourceStateSeen
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify, Outcome
 from gateway.model.schema import ClassKey, ClassSchema, Element
+from gateway.model.times import SECOND
 from gateway.model.values import ValueType
-from tests.links.captures import SECOND, START, Seen, capture_file, reading
+from tests.links.captures import START, Seen, capture_file, reading
 
 LAMP = ClassSchema(
     ClassKey("toy", "lamp"), (Element("name", ValueType.STRING),), (Element("lit", ValueType.BOOL),)

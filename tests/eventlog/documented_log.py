@@ -10,12 +10,12 @@ from gateway.eventlog.compaction import Compactor
 from gateway.eventlog.record import Delta, LogRecord, RecordKind
 from gateway.eventlog.retention import time_text
 from gateway.eventlog.segment import compactable, list_segments
+from gateway.model.times import MINUTE, SECOND
 from tests.components.waiting import until
-from tests.eventlog.plant import SECOND, Plant
+from tests.eventlog.plant import Plant
 
 PAGE = Path(__file__).parents[2] / "docs" / "event-log.md"
 CODE = re.compile(r"```(sql|python|sh)\n(.*?)```", re.DOTALL)
-MINUTE = 60 * SECOND
 
 
 def documented(language: str, heading: str) -> list[str]:

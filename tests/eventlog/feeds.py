@@ -24,10 +24,10 @@ from gateway.feed.records import (
 from gateway.feed.values import FeedValue, ObjectLink
 from gateway.model.observations import EventState, Severity, SourceState
 from gateway.model.schema import Argument, ClassKey, ClassSchema, Element, EventSchema, Kind, NamedValue
+from gateway.model.times import SECOND
 from gateway.model.values import ValueType
 from tests.eventlog.records import with_all_fields
 
-SECOND: Final = 10**9
 T0: Final = 1_795_186_800 * SECOND
 """2026-11-20T15:00:00Z."""
 

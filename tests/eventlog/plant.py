@@ -13,8 +13,6 @@ from gateway.feed.records import EventLogRecord
 from tests.eventlog.reading import HeldClock
 from tests.eventlog.records import update
 
-SECOND = 10**9
-HOUR = 3600 * SECOND
 QUICK = LogFileSettings(commit_interval=1_000_000, min_free=0, retry_interval=10_000_000)
 
 

@@ -15,10 +15,11 @@ from gateway.eventlog.retention import LogFileSettings
 from gateway.eventlog.segment import list_segments
 from gateway.eventlog.waiting import Pressure
 from gateway.feed.records import EventLogState
+from gateway.model.times import HOUR, SECOND
 from tests.components.full_disk import full_disk
 from tests.components.waiting import until
 from tests.eventlog.disks import FailingDisk, HangingDisk
-from tests.eventlog.plant import HOUR, SECOND, Plant
+from tests.eventlog.plant import Plant
 from tests.eventlog.reading import numbers, of_kind, read_log, reasons
 from tests.hypothesis_profiles import PROVING
 

@@ -28,6 +28,7 @@ from gateway.feed.records import (
 )
 from gateway.feed.values import FeedValue
 from gateway.model.observations import SourceState
+from gateway.model.times import MINUTE, SECOND
 from tests.eventlog.feeds import (
     AGENT,
     DELIVERED,
@@ -35,7 +36,6 @@ from tests.eventlog.feeds import (
     NAME,
     PUBLISHED,
     QUEUE,
-    SECOND,
     SHOP,
     T0,
     deletion,
@@ -46,7 +46,6 @@ from tests.eventlog.feeds import (
 from tests.eventlog.records import LOG_ID, block, with_all_fields, write_segment
 from tests.eventlog.replay import Replayed
 
-MINUTE = 60 * SECOND
 AWAY = SourceRecord(1, "shop", "qmf", SourceState.DOWN, "gone", T0 + 30 * SECOND, T0, {})
 CATCHING_UP = SourceRecord(1, "shop", "qmf", SourceState.SYNCHRONISING, "", T0, T0, {})
 DEPTH = 4

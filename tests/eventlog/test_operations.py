@@ -14,7 +14,8 @@ from gateway.feed.operations import OperationKind, OperationRecord, OperationSta
 from gateway.feed.records import Batch
 from gateway.feed.values import ObjectLink
 from gateway.model.operations import Outcome, Principal
-from tests.eventlog.feeds import AGENT, QUEUE, SECOND, SHOP, T0, queue
+from gateway.model.times import SECOND
+from tests.eventlog.feeds import AGENT, QUEUE, SHOP, T0, queue
 from tests.eventlog.records import block, with_all_fields, write_segment
 
 BEGUN = OperationRecord(

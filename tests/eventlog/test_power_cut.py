@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from gateway.eventlog.retention import LogFileSettings
+from gateway.model.times import SECOND
 from tests.eventlog.disks import Image, PowerCutDisk
-from tests.eventlog.plant import SECOND, Plant
+from tests.eventlog.plant import Plant
 from tests.eventlog.reading import numbers, read_log
 from tests.hypothesis_profiles import PROVING
 

@@ -1,4 +1,4 @@
-"""The two forms of a record in memory have the same line."""
+"""The two forms of a record in memory have the same line, and its times are read exactly."""
 
 from __future__ import annotations
 
@@ -6,10 +6,18 @@ import msgspec
 import pytest
 
 from gateway.eventlog.block import MAX_RECORD_OCTETS, BlockDraft
-from gateway.eventlog.record import Delta, LogRecord, ObjectChange, RecordKind, encoded_identity
+from gateway.eventlog.record import (
+    Delta,
+    LogRecord,
+    ObjectChange,
+    RecordKind,
+    encoded_identity,
+    nanoseconds_of,
+)
 from gateway.eventlog.recorder import LogRecorder, RecorderSettings
 from gateway.feed.records import Batch, Record
-from tests.eventlog.feeds import AGENT, DEPTH, PUBLISHED, QUEUE, SECOND, SHOP, T0, queue, update
+from gateway.model.times import SECOND
+from tests.eventlog.feeds import AGENT, DEPTH, PUBLISHED, QUEUE, SHOP, T0, queue, update
 from tests.eventlog.records import LOG_ID, block
 
 IDENTIFIED = LogRecord(
@@ -91,3 +99,24 @@ def test_an_object_whose_name_has_no_form_in_json_is_refused_alone() -> None:
     assert isinstance(other, ObjectChange)
     with pytest.raises(ValueError, match="surrogates"):
         BlockDraft(LOG_ID, 1).add(change)
+
+
+AT = 1_795_190_641 * SECOND  # 2026-11-20T16:04:01Z
+
+
+@pytest.mark.parametrize(
+    ("text", "time"),
+    [
+        ("2026-11-20T16:04:01.291000Z", AT + 291_000_000),
+        ("2026-11-20T16:04:01.291000123Z", AT + 291_000_123),
+        ("2026-11-20T16:04:01.29100012Z", AT + 291_000_120),
+        ("2026-11-20T16:04:01Z", AT),
+        ("2026-11-20T17:04:01+01:00", AT),
+        ("2026-11-20T16:04:01", 0),  # no zone
+        ("yesterday", 0),
+        (None, 0),
+        (7, 0),
+    ],
+)
+def test_times_of_the_log_are_exact(text: object, time: int) -> None:
+    assert nanoseconds_of(text) == time

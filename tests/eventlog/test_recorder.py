@@ -12,6 +12,7 @@ from gateway.eventlog.recorder import STEP_OBJECTS, RecorderSettings
 from gateway.feed.records import ObjectRecord
 from gateway.feed.values import FeedValue, ObjectLink
 from gateway.model.observations import SourceState
+from gateway.model.times import MINUTE, SECOND
 from gateway.model.values import Reference
 from tests.eventlog.feeds import (
     ARGUMENTS,
@@ -23,7 +24,6 @@ from tests.eventlog.feeds import (
     PUBLISHED,
     QUEUE,
     ROOT,
-    SECOND,
     SHOP,
     T0,
     VHOST,
@@ -34,7 +34,6 @@ from tests.eventlog.feeds import (
 )
 from tests.eventlog.records import kinds
 
-MINUTE = 60 * SECOND
 EVERYTHING = RecorderSettings(statistics_interval=1)
 
 

@@ -14,6 +14,7 @@ from gateway.eventlog.record import AnyRecord, LogRecord, RecordKind
 from gateway.eventlog.recorder import RecorderSettings
 from gateway.eventlog.waiting import Pressure
 from gateway.feed.values import FeedValue, ObjectLink
+from gateway.model.times import SECOND
 from tests.eventlog.feeds import (
     DELIVERED,
     DEPTH,
@@ -21,7 +22,6 @@ from tests.eventlog.feeds import (
     PAUSED,
     PUBLISHED,
     QUEUE,
-    SECOND,
     T0,
     VHOST,
     Shop,

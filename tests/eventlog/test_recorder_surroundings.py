@@ -12,12 +12,12 @@ from gateway.eventlog.recorder import STRETCH, RecorderSettings
 from gateway.eventlog.waiting import Pressure
 from gateway.feed.records import AgentGoneRecord, GapRecord
 from gateway.model.observations import EventState, SourceState
+from gateway.model.times import MINUTE, SECOND
 from tests.eventlog.feeds import (
     AGENT,
     DEPTH,
     PAUSED,
     PUBLISHED,
-    SECOND,
     SHOP,
     T0,
     Shop,
@@ -28,7 +28,6 @@ from tests.eventlog.feeds import (
 )
 from tests.eventlog.records import kinds, with_all_fields
 
-MINUTE = 60 * SECOND
 EVERYTHING = RecorderSettings(statistics_interval=1)
 
 

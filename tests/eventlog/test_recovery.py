@@ -15,7 +15,8 @@ from gateway.eventlog.committer import Recovery, SegmentWriter, look
 from gateway.eventlog.disk import Disk, EventLogError
 from gateway.eventlog.segment import LOST, LogIdentity, identity_path, list_segments, read_identity
 from gateway.eventlog.waiting import MAX_COMMIT_OCTETS
-from tests.eventlog.plant import SECOND, Plant
+from gateway.model.times import SECOND
+from tests.eventlog.plant import Plant
 from tests.eventlog.reading import numbers, of_kind, read_log, reasons
 from tests.eventlog.records import LOG_ID, block, blocks, update, write_segment
 

@@ -22,8 +22,9 @@ from gateway.eventlog.retention import (
     too_much,
 )
 from gateway.eventlog.segment import list_segments
+from gateway.model.times import HOUR
 from tests.components.waiting import until
-from tests.eventlog.plant import HOUR, Plant
+from tests.eventlog.plant import Plant
 from tests.eventlog.reading import BEGIN, numbers, read_log, reasons
 from tests.eventlog.records import LOG_ID, write_segment
 

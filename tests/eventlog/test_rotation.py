@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gateway.eventlog.retention import LogFileSettings, Rotation, Why, time_text
-from tests.eventlog.plant import HOUR, SECOND
+from gateway.model.times import HOUR, SECOND
 from tests.eventlog.reading import BEGIN
 
 SETTINGS = LogFileSettings(segment_duration=600 * SECOND, segment_size=1000, max_size=100_000)

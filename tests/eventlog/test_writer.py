@@ -16,8 +16,9 @@ from gateway.eventlog.segment import list_segments, standing_segments, standing_
 from gateway.eventlog.waiting import Pressure
 from gateway.eventlog.writer import EventLog
 from gateway.feed.records import EventLogState
+from gateway.model.times import HOUR, SECOND
 from tests.components.waiting import DEADLINE, until
-from tests.eventlog.plant import HOUR, SECOND, Plant
+from tests.eventlog.plant import Plant
 from tests.eventlog.reading import BEGIN, numbers, of_kind, read_log, reasons
 from tests.eventlog.records import update
 

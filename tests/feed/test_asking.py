@@ -23,12 +23,12 @@ from gateway.feed.operations import (
 from gateway.feed.records import Batch, Hello
 from gateway.feed.server import MAX_UNANSWERED, FeedServer
 from gateway.model.operations import Outcome, Principal
+from gateway.model.times import SECOND
 from tests.components.scripted_operations import ScriptedOperations, applied, nothing
 from tests.components.waiting import DEADLINE, eventually
 from tests.feed.test_messages import RECORDS
 from tests.feed.test_server import Recorder
 
-SECOND = 10**9
 PURGE = OperationRequest(
     0, Principal("jmx", "operator"), 1, "rabbitmq:queue", 3, InvokeMethod("purge"), 10 * SECOND
 )

@@ -24,9 +24,9 @@ from gateway.feed.records import (
 from gateway.feed.replica import SWEEP_LOOKS, FeedReplica, FeedView, ShownObject
 from gateway.model.observations import SourceState
 from gateway.model.schema import ClassKey, ClassSchema
+from gateway.model.times import SECOND
 from tests.components.shop import (
     HALL_CLASS,
-    SECOND,
     SERVE_STALE_FOR,
     START,
     TILL_CLASS,

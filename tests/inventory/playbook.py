@@ -21,10 +21,10 @@ from gateway.model.observations import (
     SourceStateSeen,
 )
 from gateway.model.schema import ClassKey, ClassSchema, Element, EventSchema, Kind
+from gateway.model.times import SECOND
 from gateway.model.values import Reference, Value, ValueType
 from tests.components.opened_index import opened_index
 
-SECOND = 10**9
 NOW = 1_700_000_000 * SECOND
 AGENT = "1.0"
 

@@ -19,6 +19,7 @@ from gateway.model.observations import (
     SourceStateSeen,
 )
 from gateway.model.schema import ClassKey
+from gateway.model.times import SECOND
 from tests.inventory.plant import (
     MACHINE,
     about,
@@ -30,7 +31,7 @@ from tests.inventory.plant import (
     plant,
     standing,
 )
-from tests.inventory.playbook import NOW, SECOND, Playbook
+from tests.inventory.playbook import NOW, Playbook
 
 RAISED, CLEARED, ONE_SHOT = EventState.RAISED, EventState.CLEARED, EventState.ONE_SHOT
 OVERHEATED = 'overheated plant:machine "press"'

@@ -12,6 +12,7 @@ from gateway.feed.records import EventRecord
 from gateway.mapping.rules import Mapping
 from gateway.model.observations import EventLearned, EventState, ObjectSeen, SourceState, SourceStateSeen
 from gateway.model.schema import EventSchema
+from gateway.model.times import SECOND
 from gateway.yaml_documents import parse_document
 from tests.inventory.plant import (
     MAPPING,
@@ -25,7 +26,7 @@ from tests.inventory.plant import (
     standing,
     visitor,
 )
-from tests.inventory.playbook import SECOND, Playbook
+from tests.inventory.playbook import Playbook
 
 ONE_SHOT, CLEARED = EventState.ONE_SHOT, EventState.CLEARED
 

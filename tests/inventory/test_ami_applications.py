@@ -29,7 +29,8 @@ from gateway.feed.records import (
     Record,
 )
 from gateway.model.schema import ClassSchema
-from tests.inventory.playbook import NOW, SECOND, Playbook, of
+from gateway.model.times import SECOND
+from tests.inventory.playbook import NOW, Playbook, of
 
 
 class Relay:

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from gateway.feed.records import AlarmRecord, EventRecord, Record
 from gateway.inventory.alarms import HOLD
 from gateway.model.observations import EventState, Severity, SourceState, SourceStateSeen
+from gateway.model.times import SECOND
 from tests.inventory.plant import about, alarms, event, events, machine, plant
-from tests.inventory.playbook import NOW, SECOND, Playbook
+from tests.inventory.playbook import NOW, Playbook
 
 Step: TypeAlias = tuple[str, str, bool | None]
 

@@ -24,8 +24,9 @@ from gateway.feed.records import (
 from gateway.inventory.inventory import History
 from gateway.model.observations import ClassLearned, EventLearned, RecordLost
 from gateway.model.schema import ClassKey
+from gateway.model.times import SECOND
 from tests.inventory.plant import EVENTS, VISITOR, alarms, event, events, machine, plant, visitor
-from tests.inventory.playbook import AGENT, NOW, SECOND, Playbook, of
+from tests.inventory.playbook import AGENT, NOW, Playbook, of
 
 
 @pytest.fixture

@@ -22,9 +22,8 @@ from gateway.inventory.events import (
     value_text,
 )
 from gateway.model.schema import Argument, ClassKey, EventSchema, NamedValue
+from gateway.model.times import SECOND
 from gateway.model.values import Reference, ValueType
-
-SECOND = 10**9
 
 
 @pytest.mark.parametrize(

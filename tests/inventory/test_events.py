@@ -11,9 +11,10 @@ from gateway.feed.values import ObjectLink
 from gateway.inventory.own_events import OWN_EVENTS
 from gateway.model.observations import EventLearned, EventSeen, EventState, ResyncBegan, Severity
 from gateway.model.schema import ClassKey, EventSchema
+from gateway.model.times import SECOND
 from gateway.model.values import Reference
 from tests.inventory.plant import about, event, events, link, machine, plant, visitor
-from tests.inventory.playbook import AGENT, NOW, SECOND, Playbook, of
+from tests.inventory.playbook import AGENT, NOW, Playbook, of
 
 
 @pytest.fixture

@@ -22,17 +22,9 @@ from gateway.inventory.identity import (
 )
 from gateway.model.observations import ClassLearned, ObjectSeen, ResyncBegan, ResyncEnded
 from gateway.model.schema import ClassSchema, Element
+from gateway.model.times import SECOND
 from gateway.model.values import ValueType
-from tests.inventory.playbook import (
-    NOW,
-    QUEUE,
-    SECOND,
-    Playbook,
-    connection,
-    queue,
-    statistics,
-    vhost,
-)
+from tests.inventory.playbook import NOW, QUEUE, Playbook, connection, queue, statistics, vhost
 
 BORN = NOW - SECOND
 SAME_NAME = replace(QUEUE, label="of another version")

@@ -20,13 +20,13 @@ from gateway.model.observations import (
     SourceState,
     SourceStateSeen,
 )
+from gateway.model.times import SECOND
 from tests.inventory.plant import machine, plant
 from tests.inventory.playbook import (
     AGENT,
     CONSUMER,
     NOW,
     QUEUE,
-    SECOND,
     VHOST,
     Playbook,
     consumer,

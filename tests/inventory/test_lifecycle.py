@@ -27,12 +27,12 @@ from gateway.model.observations import (
     SourceState,
     SourceStateSeen,
 )
+from gateway.model.times import SECOND
 from tests.inventory.playbook import (
     AGENT,
     CONNECTION,
     NOW,
     QUEUE,
-    SECOND,
     Playbook,
     connection,
     consumer,

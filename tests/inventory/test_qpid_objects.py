@@ -10,9 +10,10 @@ from gateway.feed.records import AlarmRecord, EventRecord, Lifetime
 from gateway.feed.values import ObjectLink
 from gateway.model.observations import EventSeen, EventState, ObjectSeen, Severity
 from gateway.model.schema import ClassSchema, EventSchema
+from gateway.model.times import SECOND
 from gateway.model.values import Reference, Value
 from tests.dialects.qmf.recordings import definitions
-from tests.inventory.playbook import AGENT, NOW, SECOND, Playbook, of
+from tests.inventory.playbook import AGENT, NOW, Playbook, of
 from tests.mapping.recorded_schemas import MAPPINGS, QPID, QPIDD
 
 SCHEMAS = {each.key.name: each.schema for each in definitions(QPIDD) if each.key.package == QPID}

@@ -9,11 +9,12 @@ import pytest
 from gateway.mapping.files import load_shipped_mappings
 from gateway.mapping.paths import Json
 from gateway.model.observations import EventState, ObjectSeen
+from gateway.model.times import SECOND
 from gateway.model.values import Reference
 from gateway.sources.rabbitmq.listing import completed_queue
 from gateway.sources.rabbitmq.reading import class_readers
 from tests.inventory.plant import alarms, events, standing
-from tests.inventory.playbook import AGENT, NOW, SECOND, Playbook
+from tests.inventory.playbook import AGENT, NOW, Playbook
 
 MAPPING = load_shipped_mappings()["rabbitmq"]
 READERS = class_readers(MAPPING)

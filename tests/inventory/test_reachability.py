@@ -8,7 +8,8 @@ import pytest
 
 from gateway.feed.records import EventRecord, GapRecord
 from gateway.model.observations import EventState, Gap, Severity, SourceState, SourceStateSeen
-from tests.inventory.playbook import NOW, SECOND, Playbook, of, vhost
+from gateway.model.times import SECOND
+from tests.inventory.playbook import NOW, Playbook, of, vhost
 
 RAISED, CLEARED, ONE_SHOT = EventState.RAISED, EventState.CLEARED, EventState.ONE_SHOT
 

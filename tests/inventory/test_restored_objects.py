@@ -20,7 +20,8 @@ from gateway.feed.values import ObjectLink
 from gateway.inventory.restored_objects import RestoredObject
 from gateway.model.observations import ClassLearned, ObjectSeen, ResyncBegan, ResyncEnded
 from gateway.model.schema import ClassSchema
-from tests.inventory.playbook import NOW, SECOND, Playbook, connection, of, queue, vhost
+from gateway.model.times import SECOND
+from tests.inventory.playbook import NOW, Playbook, connection, of, queue, vhost
 from tests.inventory.test_identity import lasting
 
 

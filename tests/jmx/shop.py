@@ -39,11 +39,11 @@ from gateway.model.schema import (
     Method,
     NamedValue,
 )
+from gateway.model.times import SECOND
 from gateway.model.values import ValueType
 from tests.components import shop
 from tests.components.shop import (
     HALL_CLASS,
-    SECOND,
     SERVE_STALE_FOR,
     START,
     TILL_CLASS,

@@ -10,8 +10,9 @@ from gateway.jmx.commands import AttributeType
 from gateway.jmx.notifications import EventCursor
 from gateway.model.observations import EventState
 from gateway.model.schema import Argument, ClassKey, EventSchema
+from gateway.model.times import SECOND
 from gateway.model.values import ValueType
-from tests.components.shop import SECOND, START, agent, source
+from tests.components.shop import START, agent, source
 from tests.jmx.shop import GATEWAY, SOURCE, Gateway, classes, delete, event, hall, link, till, till_name
 
 

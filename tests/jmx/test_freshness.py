@@ -8,7 +8,8 @@ from gateway.feed.freshness import Freshness
 from gateway.feed.records import SnapshotBegan
 from gateway.jmx.classes import Own
 from gateway.model.observations import SourceState
-from tests.components.shop import SECOND, START, agent, agent_gone, source, update
+from gateway.model.times import SECOND
+from tests.components.shop import START, agent, agent_gone, source, update
 from tests.jmx.shop import GATEWAY, SALES, SOURCE, Gateway, delete, hall, till
 
 

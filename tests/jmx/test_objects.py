@@ -5,8 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from gateway.feed.records import Lifetime
+from gateway.model.times import SECOND
 from gateway.model.values import Reference
-from tests.components.shop import SECOND, START, source, update
+from tests.components.shop import START, source, update
 from tests.jmx.shop import (
     GATEWAY,
     IDLE,

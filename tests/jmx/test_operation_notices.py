@@ -13,7 +13,8 @@ from gateway.jmx.commands import AttributeType
 from gateway.jmx.notifications import MAX_SENT, OperationCursor
 from gateway.jmx.objects import SHOWN_OPERATIONS, LastOperations, Target
 from gateway.model.operations import Outcome
-from tests.components.shop import SECOND, START, agent, source
+from gateway.model.times import SECOND
+from tests.components.shop import START, agent, source
 from tests.jmx.shop import GATEWAY, SAFE_NAME, Gateway, operation, safe
 
 LINE = "applied: set limit by jmx:monitor at 2023-11-14T22:13:21.000Z (code 0) [7b0c.1.o1]"

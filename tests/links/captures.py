@@ -25,9 +25,9 @@ from gateway.links.capture_reading import Capture, read_capture
 from gateway.links.replay import Witness
 from gateway.model.observations import Observation, SourceState, SourceStateSeen
 from gateway.model.operations import Answer
+from gateway.model.times import SECOND
 from tests.components.scripted_session import ScriptedSession
 
-SECOND = 10**9
 START = 1_800_000_000 * SECOND
 REQUEST = Send("amq.system", "amq.console", b"<ask/>", "q", message_id="1", mandatory=True)
 

@@ -40,11 +40,11 @@ from gateway.links.capture_reading import CaptureError, read_capture
 from gateway.links.replay import Difference, Outcome, replay
 from gateway.links.session_driver import MessageDriver
 from gateway.model.observations import SourceState, SourceStateSeen
+from gateway.model.times import SECOND
 from tests.components.amqp_peer import AmqpPeer
 from tests.components.waiting import eventually
 from tests.links.captures import (
     REQUEST,
-    SECOND,
     START,
     AskingSession,
     Seen,

@@ -38,9 +38,10 @@ from gateway.model.observations import ObjectSeen
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify
 from gateway.model.operations import Outcome as Came
 from gateway.model.schema import ClassKey
+from gateway.model.times import SECOND
 from gateway.model.values import Reference
 from tests.components.scripted_session import ScriptedSession
-from tests.links.captures import SECOND, START, AskingSession, Seen, capture_file, lines, reading
+from tests.links.captures import START, AskingSession, Seen, capture_file, lines, reading
 from tests.links.test_stream_capture import GreetingSession
 
 KEY = ClassKey("works", "boiler", bytes(range(16)))

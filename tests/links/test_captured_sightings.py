@@ -17,8 +17,9 @@ from gateway.links.replay import replay
 from gateway.model.observations import ObjectSeen
 from gateway.model.operations import MethodCall
 from gateway.model.schema import ClassKey
+from gateway.model.times import SECOND
 from tests.dialects.ami.relay_play import RelayPlay
-from tests.links.captures import SECOND, START, capture_file, lines, reading
+from tests.links.captures import START, capture_file, lines, reading
 from tests.links.test_stream_capture import GreetingSession
 
 TOLD = (

@@ -21,12 +21,12 @@ from gateway.links.durable_queue import (
     Refusal,
     durable_queue,
 )
+from gateway.model.times import SECOND
 from tests.components.rabbitmq import VirtualHost
 from tests.components.waiting import eventually, wait_until
 from tests.links.ledger import MemoryLedger
 from tests.links.recording import Linked, RecordingSession, endpoint_of, linked, role
 
-SECOND = 10**9
 QUEUE = "amqp-gateway.console.test"
 
 

@@ -9,12 +9,12 @@ import aio_pika
 
 from gateway.demo.broker import PrivateBroker
 from gateway.dialects.session import Send
+from gateway.model.times import SECOND
 from tests.components.rabbitmq import VirtualHost
 from tests.components.waiting import eventually
 from tests.links.broker_side import client
 from tests.links.recording import endpoint_of, linked, role
 
-SECOND = 10**9
 LATE = "its time was over before it could be sent"
 BLOCKED = "the broker accepts no messages now: it is short of memory or disk (an alarm)"
 

@@ -17,10 +17,10 @@ from gateway.links.amqp_connection import LinkError
 from gateway.links.session_driver import MAX_OUTGOING, MessageDriver
 from gateway.model.observations import Observation, SourceState, SourceStateSeen
 from gateway.model.operations import Answer, Outcome
+from gateway.model.times import SECOND
 from tests.components.scripted_session import ScriptedSession
 from tests.components.waiting import eventually
 
-SECOND = 10**9
 UP = SourceStateSeen(SourceState.SYNCHRONISED)
 DOWN = SourceStateSeen(SourceState.DOWN)
 

@@ -8,8 +8,7 @@ import structlog
 
 from gateway.dialects.session import Note
 from gateway.links.session_driver import SessionNotes
-
-MINUTE = 60 * 10**9
+from gateway.model.times import MINUTE
 
 
 class HandClock:

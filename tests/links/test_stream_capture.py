@@ -23,8 +23,9 @@ from gateway.links.capture import CapturedSession
 from gateway.links.capture_file import AS_RELAY, CaptureFile
 from gateway.links.capture_reading import CaptureError, captured_files
 from gateway.links.replay import Outcome, replay
+from gateway.model.times import SECOND
 from tests.components.scripted_session import ScriptedSession
-from tests.links.captures import SECOND, START, AskingSession, capture_file, converse, lines, reading
+from tests.links.captures import START, AskingSession, capture_file, converse, lines, reading
 
 
 class GreetingSession(ScriptedSession):

@@ -17,7 +17,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from gateway.feed.operations import OperationKind, OperationState, SetElements
 from gateway.model.observations import ObjectSeen, ResyncBegan, SourceState, SourceStateSeen
 from gateway.model.operations import MethodCall, ObjectFetch, ObjectModify, Outcome
-from tests.operations.works import SECOND, Works, boiler
+from gateway.model.times import SECOND
+from tests.operations.works import Works, boiler
 
 LIMITS = st.integers(1, 4)
 CERTAIN = [outcome for outcome in Outcome if outcome is not Outcome.UNKNOWN]

@@ -10,7 +10,8 @@ from gateway.feed.operations import OperationState, SetElements
 from gateway.feed.values import FeedValue
 from gateway.model.observations import ObjectSeen
 from gateway.model.operations import MethodCall, ObjectFetch, ObjectModify, Outcome
-from tests.operations.works import DEADLINE, NOW, SECOND, Works, boiler
+from gateway.model.times import SECOND
+from tests.operations.works import DEADLINE, NOW, Works, boiler
 
 NOTICE = "To activate the new speed setting, restart the broker"
 

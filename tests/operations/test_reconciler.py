@@ -10,8 +10,9 @@ import pytest
 from gateway.feed.operations import OperationState
 from gateway.model.observations import SourceState, SourceStateSeen
 from gateway.model.operations import MethodCall, ObjectFetch, Outcome
+from gateway.model.times import SECOND
 from gateway.operations.reconciler import CERTAIN_AFTER, MAX_PENDING
-from tests.operations.works import DEADLINE, NOW, SECOND, Works, boiler
+from tests.operations.works import DEADLINE, NOW, Works, boiler
 
 LATER = NOW + 60 * SECOND
 

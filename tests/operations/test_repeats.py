@@ -8,11 +8,11 @@ import pytest
 
 from gateway.feed.operations import InvokeMethod, OperationAnswer, OperationRequest
 from gateway.model.operations import Outcome, Principal
+from gateway.model.times import SECOND
 from gateway.operations.manager import KEEP, MAX_REMEMBERED, Repeats
 from gateway.operations.policy import Permission
 from tests.operations.works import ANYTHING, BOILER_CLASS, DEADLINE, OPERATOR, Works
 
-SECOND = 10**9
 OTHER = Principal("snmp", "operator")
 ELSEWHERE = Permission(frozenset({str(OTHER)}), invoke=("purge",))
 

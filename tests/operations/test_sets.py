@@ -9,8 +9,9 @@ import pytest
 from gateway.feed.operations import OperationKind, OperationState, SetElements
 from gateway.model.observations import ObjectSeen
 from gateway.model.operations import Outcome
+from gateway.model.times import SECOND
 from gateway.model.values import Values
-from tests.operations.works import DEADLINE, NOW, OPERATOR, SECOND, Works, boiler
+from tests.operations.works import DEADLINE, NOW, OPERATOR, Works, boiler
 
 
 @pytest.fixture

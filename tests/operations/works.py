@@ -38,6 +38,7 @@ from gateway.model.observations import (
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify, Outcome, Principal
 from gateway.model.schema import ClassSchema
 from gateway.model.secrets import SecretRules
+from gateway.model.times import SECOND
 from gateway.model.values import Value
 from gateway.operations.audit import Audit, Redaction
 from gateway.operations.manager import ManagerSettings, OperationManager
@@ -46,7 +47,6 @@ from gateway.operations.policy import Permission, Policy
 from gateway.yaml_documents import parse_document
 from tests.components.opened_index import opened_index
 
-SECOND = 10**9
 NOW = 1_700_000_000 * SECOND
 AGENT = "1.0"
 DEADLINE = 10 * SECOND

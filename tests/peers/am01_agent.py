@@ -36,7 +36,6 @@ from gateway.dialects.qmf.am01.messages import (
 )
 from gateway.dialects.qmf.am01.schemas import described_class, event_key, event_name
 from gateway.dialects.qmf.am01.session_state import DEFAULT_PACKAGE, NO_BROKER
-from gateway.dialects.qmf.console_config import SECOND
 from gateway.dialects.qmf.definitions import ClassDefinition, Definitions, EventDefinition
 from gateway.dialects.qmf.fields import NO_HASH, ObjectId
 from gateway.dialects.qmf.messages import (
@@ -73,6 +72,7 @@ from gateway.dialects.session import (
 )
 from gateway.model.observations import Severity
 from gateway.model.schema import Access, ClassKey, ClassSchema, EventSchema
+from gateway.model.times import SECOND
 from gateway.model.validation import validate
 from gateway.model.values import Value, Values
 

@@ -14,9 +14,10 @@ from gateway.dialects.qmf.am01.messages import Message, MethodRequest, Received,
 from gateway.dialects.qmf.fields import ObjectId
 from gateway.dialects.session import Delivery, Effect, Send, TimerExpired
 from gateway.model.schema import ClassKey
+from gateway.model.times import SECOND
 from tests.dialects.qmf.am01.between import tank_object
 from tests.dialects.qmf.am01.examples import KEY, leak, tank
-from tests.dialects.qmf.playbook import CONSOLE_USER, QUEUE, SECOND, START
+from tests.dialects.qmf.playbook import CONSOLE_USER, QUEUE, START
 from tests.peers.am01_agent import Am01AgentConfig, Am01AgentSession
 
 BROKER = UUID(int=7)

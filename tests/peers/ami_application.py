@@ -19,8 +19,8 @@ from gateway.dialects.ami.lines import Lines
 from gateway.dialects.ami.values import AmiValue
 from gateway.dialects.errors import LocalProtocolError, ProtocolError
 from gateway.dialects.session import Note
+from gateway.model.times import MILLISECOND
 
-_MILLISECOND: Final = 1_000_000
 _DATES: Final = DateRules()
 
 
@@ -175,7 +175,7 @@ class ApplicationSession:
         return effects
 
     def _say(self, instruction: Outbound, now: int) -> list[ApplicationEffect]:
-        time = now // _MILLISECOND if self._config.timed else None
+        time = now // MILLISECOND if self._config.timed else None
         numbered = replace(instruction, sequence=self._number, now=time)
         effects: list[ApplicationEffect] = [Sent(write_instruction(numbered))]
         if Option.QUIET not in self._config.options and not isinstance(instruction, Exit):

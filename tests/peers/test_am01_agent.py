@@ -28,10 +28,11 @@ from gateway.dialects.qmf.messages import (
 from gateway.dialects.session import Note, TimerExpired, WakeAt
 from gateway.model.observations import Severity
 from gateway.model.schema import ClassKey, ClassSchema, Element
+from gateway.model.times import SECOND
 from gateway.model.values import ValueType
 from tests.dialects.qmf.am01.between import tank_object
 from tests.dialects.qmf.am01.examples import tank
-from tests.dialects.qmf.playbook import SECOND, START
+from tests.dialects.qmf.playbook import START
 from tests.peers.am01_agent import Am01AgentConfig, Am01AgentSession
 from tests.peers.am01_agent_scene import BROKER, ONE, REVISIONS, Scene, started
 

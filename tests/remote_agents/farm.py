@@ -29,6 +29,7 @@ from gateway.dialects.session import (
     WakeAt,
 )
 from gateway.model.schema import ClassKey, ClassSchema, Element
+from gateway.model.times import SECOND
 from gateway.model.values import ValueType
 from tests.components.agent_on_link import AgentOnLink
 from tests.components.background import Background, background
@@ -36,7 +37,6 @@ from tests.components.command_line import Site, new_site, running
 from tests.components.operated_gateway import OperatedGateway
 from tests.components.rabbitmq import new_virtual_host
 
-SECOND: Final = 10**9
 SOURCE: Final = "farm"
 SHED: Final = ClassSchema(ClassKey("farm", "shed"), (Element("name", ValueType.STRING, index=True),))
 AGENT: Final = ClassSchema(

@@ -37,6 +37,7 @@ from gateway.mapping.files import load_shipped_mappings
 from gateway.model.observations import SourceState
 from gateway.model.operations import Answer, MethodCall, Outcome
 from gateway.model.secrets import SecretRules
+from gateway.model.times import SECOND
 from gateway.operations.operation import SourcePort
 from gateway.service.sources.source_context import SourceContext
 from gateway.service.sources.sources import source_of
@@ -46,7 +47,6 @@ from tests.components.command_line import RunningCommand, running
 from tests.components.rabbitmq import VirtualHost
 from tests.components.waiting import until
 
-SECOND = 10**9
 TAKEOVER_SECONDS = 30.0
 """The limit for a busy machine; on a quiet one a takeover takes one or two seconds."""
 

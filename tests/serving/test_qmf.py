@@ -41,11 +41,11 @@ from gateway.model.observations import (
 )
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, Outcome, Principal
 from gateway.model.schema import Argument, ClassKey, ClassSchema, Direction, Element, EventSchema, Method
+from gateway.model.times import SECOND
 from gateway.model.values import Reference, Value, ValueType
 from gateway.serving.qmf import QmfRole, RoleConfig, RoleEffect, Submit
 from tests.components.opened_index import opened_index
 
-SECOND = 10**9
 USER = "monitor"
 PUMP = ClassSchema(
     ClassKey("plant", "pump", b"v1"),

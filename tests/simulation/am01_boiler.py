@@ -13,12 +13,13 @@ from gateway.dialects.qmf.messages import Status
 from gateway.dialects.session import Called, ModifyAsked, ReadAsked
 from gateway.mapping.files import class_schemas
 from gateway.model.schema import Access
+from gateway.model.times import SECOND
 from tests.operations.works import MAPPING
 from tests.peers.am01_agent import Am01AgentConfig, Am01AgentSession, ManagedObject
 from tests.simulation.amqp import AmqpBroker
 from tests.simulation.boiler import AgentLink, Boiler, BoilerProcess
 from tests.simulation.native_dialect import Whim
-from tests.simulation.scheduler import SECOND, Scheduler
+from tests.simulation.scheduler import Scheduler
 from tests.simulation.site import AGENT_USER, CONSOLE_USER
 
 _DEFINED = class_schemas(MAPPING)["boiler"]

@@ -12,10 +12,11 @@ from functools import lru_cache
 
 from gateway.dialects.session import Binding, Delivery, Send
 from gateway.links.session_driver import TOO_LATE
+from gateway.model.times import MILLISECOND, SECOND
 from tests.simulation.half_open import Silence
 from tests.simulation.pipes import QUICK, Pipe
 from tests.simulation.processes import RUNNING, Process
-from tests.simulation.scheduler import MILLISECOND, SECOND, Clock, Scheduler, Timer
+from tests.simulation.scheduler import Clock, Scheduler, Timer
 from tests.simulation.session_driver import SimulatedDriver, binding_matches
 
 WATCH = 5 * SECOND

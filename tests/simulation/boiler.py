@@ -24,11 +24,12 @@ from gateway.dialects.session import (
     Session,
 )
 from gateway.mapping.files import class_schemas
+from gateway.model.times import MILLISECOND, SECOND
 from gateway.model.values import Value
 from tests.operations.works import MAPPING
 from tests.simulation.amqp import AmqpBroker, AmqpClient
 from tests.simulation.native_dialect import MODIFY, ROUNDED, NativeConsole, Whim, carried, with_request
-from tests.simulation.scheduler import MILLISECOND, SECOND, Clock, Scheduler
+from tests.simulation.scheduler import Clock, Scheduler
 from tests.simulation.session_driver import SimulatedDriver
 from tests.simulation.site import AGENT_USER, CONSOLE_USER
 

@@ -11,13 +11,14 @@ from gateway.dialects.cml.schema import write_classes
 from gateway.dialects.session import Called, ModifyAsked, ReadAsked
 from gateway.mapping.files import class_schemas
 from gateway.model.schema import Access
+from gateway.model.times import SECOND
 from tests.operations.works import MAPPING
 from tests.peers.cml_server import ServerConfig, ServerSession
 from tests.peers.cml_server_objects import ServedObject
 from tests.simulation.amqp import AmqpBroker
 from tests.simulation.boiler import Boiler, BoilerProcess
 from tests.simulation.native_dialect import Whim
-from tests.simulation.scheduler import SECOND, Scheduler
+from tests.simulation.scheduler import Scheduler
 
 _DEFINED = class_schemas(MAPPING)["boiler"]
 _ELEMENTS = {element.name: element for element in _DEFINED.properties}

@@ -29,6 +29,7 @@ from gateway.model.observations import Observation
 from gateway.model.operations import Answer
 from gateway.model.secrets import SecretRules
 from gateway.model.source_kinds import SOURCE_KINDS
+from gateway.model.times import MILLISECOND, SECOND
 from gateway.operations.audit import Audit, Redaction
 from gateway.operations.manager import ManagerSettings, OperationManager
 from gateway.operations.policy import Permission, Policy
@@ -41,7 +42,7 @@ from tests.simulation.index_disk import IndexDisk
 from tests.simulation.loop import VirtualLoop
 from tests.simulation.pipes import QUICK, Pipe
 from tests.simulation.processes import Process
-from tests.simulation.scheduler import MILLISECOND, SECOND, Clock, Scheduler, Timer
+from tests.simulation.scheduler import Clock, Scheduler, Timer
 from tests.simulation.violations import demand
 
 GATEWAY = "7b0c5b3e"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from tests.simulation.scheduler import SECOND, Scheduler
+from gateway.model.times import SECOND
+from tests.simulation.scheduler import Scheduler
 
 MEAN_PAUSE = (1 * SECOND, 30 * SECOND)
 """The range of the mean time between two faults, from which a seed chooses."""

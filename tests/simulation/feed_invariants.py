@@ -24,8 +24,9 @@ from gateway.feed.records import (
 )
 from gateway.model.observations import SourceState
 from gateway.model.schema import ClassSchema, EventSchema, Kind
+from gateway.model.times import SECOND
 from tests.simulation.index_disk import DurableName
-from tests.simulation.scheduler import FURTHEST_OFF, SECOND, Scheduler
+from tests.simulation.scheduler import FURTHEST_OFF, Scheduler
 from tests.simulation.truth import Thing, Truth, mark_of
 from tests.simulation.violations import demand
 

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from gateway.model.times import SECOND
 from tests.simulation.pipes import Pipe
-from tests.simulation.scheduler import SECOND, Scheduler
+from tests.simulation.scheduler import Scheduler
 
 LONGEST = 120 * SECOND
 

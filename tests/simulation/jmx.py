@@ -12,12 +12,13 @@ from gateway.jmx.commands import JmxValue
 from gateway.jmx.notifications import EventCursor, OperationCursor
 from gateway.jmx.operations import Operations
 from gateway.jmx.projection import Projection, ProjectionSettings
+from gateway.model.times import MILLISECOND, SECOND
 from gateway.snmp.row_columns import RowColumn, RowLifetime
 from tests.jmx.model_machine import Bean, ModelMachine
 from tests.simulation.asking import NorthSurroundings
 from tests.simulation.core import DEADLINE, Feed
 from tests.simulation.processes import RUNNING, Process
-from tests.simulation.scheduler import MILLISECOND, SECOND, Timer
+from tests.simulation.scheduler import Timer
 from tests.simulation.table_reader import ShownRow
 from tests.simulation.truth import Plain, plain
 

@@ -21,10 +21,11 @@ from aio_pika.abc import AbstractIncomingMessage
 
 from gateway.eventlog.last_state import RecordedDeliveries
 from gateway.links.durable_queue import DurableQueueCounts, Ledger, UnacknowledgedDeliveries
+from gateway.model.times import MILLISECOND, SECOND
 from gateway.service.processes.event_log import AckTracker
 from tests.simulation.kept_broker import Incoming, KeptBroker, Link, Message
 from tests.simulation.kept_log import SOURCE, LogFolder, SimulatedEventLog, Stored, records_of
-from tests.simulation.scheduler import MILLISECOND, SECOND, Scheduler
+from tests.simulation.scheduler import Scheduler
 from tests.simulation.violations import demand
 
 MESSAGES = 150

@@ -8,8 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from gateway.model.times import MILLISECOND
 from tests.simulation.pipes import Pipe
-from tests.simulation.scheduler import MILLISECOND, Scheduler, Timer
+from tests.simulation.scheduler import Scheduler, Timer
 
 WAY = (50_000, 5 * MILLISECOND)
 

@@ -12,6 +12,7 @@ from aio_pika.abc import AbstractIncomingMessage
 
 from gateway.dialects.session import BacklogFollows, LinkDown, LinkUp
 from gateway.links.durable_queue import KEPT_PREFETCH, DurableQueueCounts, Ledger, UnacknowledgedDeliveries
+from gateway.model.times import MILLISECOND, SECOND
 from gateway.sources.rabbitmq.event_gaps import BacklogGap
 from gateway.sources.rabbitmq.events import EVENT_EXCHANGE
 from gateway.sources.rabbitmq.source_events import BrokerEventReceived
@@ -21,7 +22,6 @@ from tests.simulation.kept_broker import WAY, Incoming, KeptBroker, Link, Messag
 from tests.simulation.kept_truth import KeptTruth
 from tests.simulation.rabbitmq import RabbitMq
 from tests.simulation.rabbitmq_agent import SourceRunInProcess
-from tests.simulation.scheduler import MILLISECOND, SECOND
 from tests.simulation.site import Stage
 
 _AGAIN = (500 * MILLISECOND, 8 * SECOND)

@@ -12,9 +12,10 @@ from gateway.eventlog.block import Block, BlockDraft
 from gateway.eventlog.last_state import LastState, RecordedDeliveries, last_state
 from gateway.eventlog.record import AnyRecord, LogRecord, RecordKind
 from gateway.eventlog.segment import list_segments, scan_segment, segment_path
+from gateway.model.times import MILLISECOND
 from gateway.service.processes.event_log import named_after
 from tests.simulation.kept_broker import Message
-from tests.simulation.scheduler import MILLISECOND, Scheduler, Timer
+from tests.simulation.scheduler import Scheduler, Timer
 
 LOG_ID = "0b0e6c2e-1111-4222-8333-444455556666"
 SOURCE = "plant"

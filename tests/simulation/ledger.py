@@ -16,8 +16,9 @@ from gateway.eventlog.record import LogRecord
 from gateway.feed.operations import OperationRecord, OperationState
 from gateway.feed.records import Batch
 from gateway.model.operations import Outcome
+from gateway.model.times import SECOND
 from tests.simulation.recording import OperationDisk
-from tests.simulation.scheduler import SECOND, Scheduler
+from tests.simulation.scheduler import Scheduler
 from tests.simulation.truth import Plain, Timeline
 from tests.simulation.violations import demand
 

@@ -25,6 +25,7 @@ from gateway.eventlog.segment import VERSION, LogIdentity, compactable, identity
 from gateway.feed.latest import HistoryLimits
 from gateway.feed.records import Batch, ClassRecord, EventRecord, GapRecord, ObjectRecord, SourceRecord
 from gateway.inventory.inventory import Inventory
+from gateway.model.times import SECOND
 from gateway.service.processes.event_log import AckTracker
 from tests.eventlog.records import LOG_ID, block, with_all_fields, write_segment
 from tests.eventlog.replay import Replayed, assert_deltas_add_up
@@ -32,7 +33,7 @@ from tests.simulation.core import GATEWAY
 from tests.simulation.log_bounds import LogBounds
 from tests.simulation.log_deliveries import DeliveriesLog
 from tests.simulation.recording import OperationDisk, Recording
-from tests.simulation.scheduler import SECOND, Clock
+from tests.simulation.scheduler import Clock
 
 INTERVAL = 10 * SECOND
 _NEW_SEGMENT = 0.03

@@ -12,15 +12,15 @@ from random import Random
 
 from gateway.eventlog.retention import AgeClock, LogFileSettings, keep_within, stored
 from gateway.eventlog.segment import Segment, lake_file
+from gateway.model.times import HOUR, SECOND
 from tests.eventlog.records import LOG_ID
-from tests.simulation.scheduler import FURTHEST_OFF, SECOND, Scheduler
+from tests.simulation.scheduler import FURTHEST_OFF, Scheduler
 from tests.simulation.violations import demand
 
 MAX_AGE = 90 * SECOND
 _SIZES = (100_000, 400_000, 1 << 40)
-_HOUR = 3600 * SECOND
-_YEAR = 365 * 24 * _HOUR
-_STEPS = (_HOUR, 5 * _HOUR, 24 * _HOUR, 40 * 24 * _HOUR)
+_YEAR = 365 * 24 * HOUR
+_STEPS = (HOUR, 5 * HOUR, 24 * HOUR, 40 * 24 * HOUR)
 _STEPPED = 0.3
 """The probability that the clock is set between two checks."""
 

@@ -9,9 +9,10 @@ from random import Random
 
 from gateway.eventlog.last_state import RecordedDeliveries
 from gateway.eventlog.record import AnyRecord
+from gateway.model.times import MILLISECOND, SECOND
 from gateway.service.processes.event_log import named_after
 from tests.simulation.recording import OperationDisk
-from tests.simulation.scheduler import MILLISECOND, SECOND, Clock
+from tests.simulation.scheduler import Clock
 
 _BEFORE = (1, 60 * MILLISECOND)
 """The range of the time from the first record that a task waits for to the begin of its commit."""

@@ -10,8 +10,9 @@ from contextvars import Context
 from functools import partial
 from typing import Any, TypeVar, TypeVarTuple
 
+from gateway.model.times import SECOND
 from tests.simulation.processes import RUNNING
-from tests.simulation.scheduler import BEGINNING, SECOND, Scheduler, Timer
+from tests.simulation.scheduler import BEGINNING, Scheduler, Timer
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gateway.mapping.paths import Json
+from gateway.model.times import MILLISECOND, SECOND
 from gateway.sources.rabbitmq.http_reader import LISTING_SECONDS
 from gateway.sources.rabbitmq.management_api import (
     Answer,
@@ -23,7 +24,7 @@ from gateway.sources.rabbitmq.management_api import (
 from tests.simulation.half_open import Silence
 from tests.simulation.pipes import Pipe
 from tests.simulation.rabbitmq import RabbitMq
-from tests.simulation.scheduler import MILLISECOND, SECOND, Scheduler
+from tests.simulation.scheduler import Scheduler
 from tests.simulation.truth import Thing
 
 CONNECTION_LAG = 4_500 * MILLISECOND

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from urllib.parse import unquote
 
 from gateway.mapping.paths import Json
+from gateway.model.times import MILLISECOND, SECOND
 from gateway.sources.rabbitmq.management_api import Broken, Document, NotFound, Refused, Unavailable
 from gateway.sources.rabbitmq.management_changes import (
     BrokerAnswer,
@@ -25,7 +26,6 @@ from tests.simulation.ledger import Key, key_of, mark_in
 from tests.simulation.management_api import ManagementApi
 from tests.simulation.processes import RUNNING
 from tests.simulation.rabbitmq import RabbitMq
-from tests.simulation.scheduler import MILLISECOND, SECOND
 from tests.simulation.site import Stage
 from tests.simulation.truth import Thing
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from gateway.feed.freshness import Freshness
+from gateway.model.times import SECOND
 from gateway.snmp import ber
 from gateway.snmp.ber import Oid
 from gateway.snmp.fixed_mib import (
@@ -27,7 +28,7 @@ from gateway.snmp.row_columns import RowColumn, RowLifetime
 from gateway.snmp.store import Store
 from tests.simulation.feed_invariants import FeedInvariants
 from tests.simulation.receivers import Receivers
-from tests.simulation.scheduler import SECOND, Scheduler
+from tests.simulation.scheduler import Scheduler
 from tests.simulation.table_reader import ROOT, ShownRow, TableReader, decoded, walk
 from tests.simulation.truth import Plain, Thing, Truth, plain
 from tests.simulation.violations import demand

@@ -26,6 +26,7 @@ from gateway.inventory.classes import ClassRegistry
 from gateway.inventory.inventory import Inventory
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify
 from gateway.model.secrets import SecretRules
+from gateway.model.times import MILLISECOND, SECOND
 from gateway.operations.audit import Audit, Redaction
 from gateway.operations.manager import ManagerSettings, OperationManager
 from gateway.operations.operation import Effect as Wanted
@@ -38,7 +39,7 @@ from tests.simulation.amqp import AmqpBroker, AmqpClient
 from tests.simulation.boiler import Boiler, BoilerAgent, am2_console
 from tests.simulation.cml_boiler import CmlBoilerServer, cml_console
 from tests.simulation.half_open import Silence
-from tests.simulation.scheduler import MILLISECOND, SECOND, Clock, Scheduler, Timer
+from tests.simulation.scheduler import Clock, Scheduler, Timer
 from tests.simulation.session_driver import SimulatedDriver
 from tests.simulation.site import CONSOLE_USER, OUTAGE
 

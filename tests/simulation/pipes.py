@@ -6,8 +6,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
+from gateway.model.times import MILLISECOND
 from tests.simulation.processes import RUNNING
-from tests.simulation.scheduler import MILLISECOND, Scheduler, Timer
+from tests.simulation.scheduler import Scheduler, Timer
 
 Item = TypeVar("Item")
 

@@ -18,12 +18,13 @@ from gateway.model.schema import (
     Method,
     NamedValue,
 )
+from gateway.model.times import MILLISECOND
 from gateway.model.values import ValueType
 from gateway.snmp.oid_registry import OidRegistry
 from gateway.snmp.registry_growth import extend, new_registry
 from tests.simulation.ledger import Ledger
 from tests.simulation.native_dialect import ROUNDED, Whim, with_request
-from tests.simulation.scheduler import MILLISECOND, Clock, Scheduler
+from tests.simulation.scheduler import Clock, Scheduler
 from tests.simulation.truth import Thing, Truth
 
 PACKAGE = "plant"

@@ -19,11 +19,12 @@ from gateway.dialects.session import (
     ReadAsked,
     WakeAt,
 )
+from gateway.model.times import MILLISECOND, SECOND
 from gateway.model.values import Reference, Value
 from tests.simulation.amqp import AmqpBroker, AmqpClient
 from tests.simulation.native_dialect import MODIFY, carried
 from tests.simulation.plant import SCHEMAS, TOLD, Plant
-from tests.simulation.scheduler import MILLISECOND, SECOND, Scheduler, Timer
+from tests.simulation.scheduler import Scheduler, Timer
 from tests.simulation.session_driver import SimulatedDriver
 from tests.simulation.site import AGENT_USER, CONSOLE_USER
 from tests.simulation.truth import Thing

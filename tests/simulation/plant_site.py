@@ -7,13 +7,14 @@ from collections.abc import Mapping, Sequence
 
 from gateway.feed.operations import InvokeMethod, SetElements
 from gateway.inventory.source import SourceInventory
+from gateway.model.times import SECOND
 from tests.simulation import plant as plants
 from tests.simulation.amqp import AmqpBroker, AmqpClient
 from tests.simulation.core import Core, SourceRun
 from tests.simulation.ledger import SECRET
 from tests.simulation.plant import Plant
 from tests.simulation.plant_agent import PlantAgent
-from tests.simulation.scheduler import SECOND, Clock
+from tests.simulation.scheduler import Clock
 from tests.simulation.site import (
     OUTAGE,
     ConsoleOverAmqp,

@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from gateway.mapping.paths import Json
+from gateway.model.times import MILLISECOND, SECOND
 from tests.simulation.rabbitmq_belongings import ENDS, Belongings
 from tests.simulation.rabbitmq_documents import MARKS, NODE, STATISTICS, document_of
-from tests.simulation.scheduler import MILLISECOND, SECOND, Clock, Scheduler
+from tests.simulation.scheduler import Clock, Scheduler
 from tests.simulation.truth import Thing, Truth
 
 STATISTICS_INTERVAL = 5 * SECOND

@@ -9,6 +9,7 @@ from typing import Protocol
 from gateway.dialects.qmf.agent import AgentConfig
 from gateway.dialects.session import Effect, LinkDown, LinkUp, LossSuspected
 from gateway.mapping.files import load_shipped_mappings
+from gateway.model.times import MILLISECOND, SECOND
 from gateway.sources.rabbitmq.management_api import Answer, ManagementRequest
 from gateway.sources.rabbitmq.management_changes import BrokerAnswer
 from gateway.sources.rabbitmq.source import RabbitMqSource
@@ -30,7 +31,7 @@ from tests.simulation.management_changes import ManagementChanges
 from tests.simulation.pipes import Pipe
 from tests.simulation.processes import RUNNING, Process
 from tests.simulation.rabbitmq import RabbitMq
-from tests.simulation.scheduler import MILLISECOND, SECOND, Clock, Timer
+from tests.simulation.scheduler import Clock, Timer
 from tests.simulation.session_driver import SimulatedDriver
 from tests.simulation.site import Stage
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, Protocol
 
+from gateway.model.times import MILLISECOND, SECOND
 from tests.simulation.rabbitmq_documents import NODE
-from tests.simulation.scheduler import MILLISECOND, SECOND, Scheduler
+from tests.simulation.scheduler import Scheduler
 from tests.simulation.truth import Thing
 
 _NAMES = ("one", "two")

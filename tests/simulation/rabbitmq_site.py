@@ -10,6 +10,7 @@ from gateway.dialects.qmf.agent import AgentConfig
 from gateway.feed.operations import InvokeMethod, SetElements
 from gateway.inventory.source import SourceInventory
 from gateway.model.observations import Observation
+from gateway.model.times import MILLISECOND, SECOND
 from gateway.service.sources.source_context import ConsolePort
 from gateway.service.state.restored_objects import restore_source, restored_rabbitmq_objects
 from gateway.snmp.registry_files import load_shipped_registries
@@ -24,7 +25,7 @@ from tests.simulation.management_changes import WRITER, ManagementChanges
 from tests.simulation.rabbitmq import RabbitMq
 from tests.simulation.rabbitmq_agent import MAPPING, AgentRun, EventLink, Events, SourceRunInProcess
 from tests.simulation.rabbitmq_documents import NODE, SHOWN
-from tests.simulation.scheduler import MILLISECOND, SECOND, Clock
+from tests.simulation.scheduler import Clock
 from tests.simulation.session_driver import SimulatedDriver
 from tests.simulation.site import (
     AGENT_USER,

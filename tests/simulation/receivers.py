@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+from gateway.model.times import MILLISECOND, SECOND
 from gateway.snmp import ber, message
 from gateway.snmp.ber import Oid
 from gateway.snmp.fixed_mib import (
@@ -22,7 +23,7 @@ from gateway.snmp.projection import Projection
 from tests.simulation.core import GATEWAY
 from tests.simulation.event_account import EventAccount, Place
 from tests.simulation.pipes import QUICK, Pipe
-from tests.simulation.scheduler import MILLISECOND, SECOND, Clock, Scheduler, Timer
+from tests.simulation.scheduler import Clock, Scheduler, Timer
 from tests.simulation.table_reader import ROOT, decoded
 
 _SAVE = SECOND

@@ -10,7 +10,8 @@ import asyncio
 from gateway.eventlog.record import LogRecord
 from gateway.feed.operations import OperationState
 from gateway.feed.records import EventLogRecord, EventLogState
-from tests.simulation.scheduler import MILLISECOND, SECOND, Scheduler
+from gateway.model.times import MILLISECOND, SECOND
+from tests.simulation.scheduler import Scheduler
 
 _QUICK = (1 * MILLISECOND, 100 * MILLISECOND)
 _SLOW = (500 * MILLISECOND, 10 * SECOND)

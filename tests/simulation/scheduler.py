@@ -8,10 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 
+from gateway.model.times import SECOND
 from tests.simulation.processes import RUNNING, Process
 
-MILLISECOND = 1_000_000
-SECOND = 1_000 * MILLISECOND
 BEGINNING = 1_795_000_000 * SECOND
 """The begin of every simulation, nanoseconds since 1970-01-01 UTC."""
 

@@ -21,6 +21,7 @@ from gateway.feed.records import Batch
 from gateway.inventory.source import SourceInventory
 from gateway.jmx import projection as jmx
 from gateway.model.source_kinds import SOURCE_KINDS
+from gateway.model.times import MILLISECOND, SECOND
 from gateway.operations.policy import Permission
 from gateway.snmp.oid_registry import OidRegistry
 from gateway.snmp.projection import Projection
@@ -45,7 +46,7 @@ from tests.simulation.processes import Process
 from tests.simulation.rabbitmq_site import RabbitMqSite
 from tests.simulation.receivers import Receivers
 from tests.simulation.recording import OperationDisk
-from tests.simulation.scheduler import BEGINNING, MILLISECOND, SECOND, Clock, Scheduler
+from tests.simulation.scheduler import BEGINNING, Clock, Scheduler
 from tests.simulation.shown_operations import check_jmx, check_snmp
 from tests.simulation.site import Fault, Site, Stage
 from tests.simulation.snmp import SnmpProcess

@@ -12,6 +12,7 @@ from gateway.dialects.qmf.console_config import HeartbeatRules
 from gateway.feed.operations import Action
 from gateway.inventory.source import SourceInventory
 from gateway.mapping.rules import Mapping as MappingFile
+from gateway.model.times import MILLISECOND, SECOND
 from gateway.service.sources.source_context import ConsolePort
 from gateway.service.state.restored_objects import restore_source
 from gateway.snmp.oid_registry import OidRegistry
@@ -21,7 +22,7 @@ from tests.simulation.half_open import Silence
 from tests.simulation.ledger import Ledger
 from tests.simulation.native_dialect import NativeConsole
 from tests.simulation.pipes import QUICK
-from tests.simulation.scheduler import MILLISECOND, SECOND, Clock, Scheduler
+from tests.simulation.scheduler import Clock, Scheduler
 from tests.simulation.session_driver import SimulatedDriver
 from tests.simulation.truth import Truth
 

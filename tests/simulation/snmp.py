@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 from gateway.config.snmp import SnmpSettings, SnmpWriter
 from gateway.feed.records import FeedMessage
 from gateway.mapping.rules import Mapping
+from gateway.model.times import MILLISECOND, SECOND
 from gateway.service.processes.snmp import Commands, secret_arguments
 from gateway.snmp.commands.command import Submission
 from gateway.snmp.oid_registry import OidRegistry
@@ -22,7 +23,7 @@ from tests.simulation.asking import NorthSurroundings
 from tests.simulation.core import DEADLINE, Feed
 from tests.simulation.processes import RUNNING, Process
 from tests.simulation.receivers import Receivers, Sending
-from tests.simulation.scheduler import MILLISECOND, SECOND, Timer
+from tests.simulation.scheduler import Timer
 from tests.simulation.table_reader import ROOT
 
 SERVE_STALE_FOR = 60 * SECOND

@@ -13,6 +13,7 @@ from gateway.feed.values import FeedValue
 from gateway.jmx.backend import Status
 from gateway.jmx.commands import AttributeType
 from gateway.model.operations import Outcome, Principal
+from gateway.model.times import MILLISECOND, SECOND
 from gateway.snmp import ber, message
 from gateway.snmp.ber import Oid
 from gateway.snmp.commands.command import CommandKey, RowStatus
@@ -30,7 +31,7 @@ from tests.simulation.core import DEADLINE, Core
 from tests.simulation.jmx import JmxProcess
 from tests.simulation.ledger import FIRST_MARK, Key, Ledger, Told, key_of
 from tests.simulation.loop import VirtualLoop
-from tests.simulation.scheduler import MILLISECOND, SECOND, Scheduler
+from tests.simulation.scheduler import Scheduler
 from tests.simulation.site import Wish
 from tests.simulation.snmp import COMMUNITY, WRITER, SnmpProcess
 from tests.simulation.table_reader import ROOT, ShownRow, TableReader, decoded

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gateway.model.times import SECOND
 from gateway.snmp import ber
 from gateway.snmp.ber import Oid
 from gateway.snmp.standard_groups import SnmpCounters, SystemDescription, SystemGroup
@@ -10,7 +11,6 @@ from gateway.snmp.store import Store
 SYSTEM: Oid = (1, 3, 6, 1, 2, 1, 1)
 SNMP: Oid = (1, 3, 6, 1, 2, 1, 11)
 MPD_STATS: Oid = (1, 3, 6, 1, 6, 3, 11, 2, 1)
-SECOND = 1_000_000_000
 
 
 class Clock:

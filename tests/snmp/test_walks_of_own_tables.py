@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 
 from gateway.feed.records import ObjectRecord
+from gateway.model.times import SECOND
 from gateway.snmp.fixed_mib import TargetKindNumber
 from gateway.snmp.notifications.receiver import TargetHealth
 from gateway.snmp.oid_registry import DEFAULT_ROOT
 from gateway.snmp.tables.health import TargetTable
 from tests.components.net_snmp import own_environment, with_modules
-from tests.components.shop import SECOND, START, agent, hall, source
+from tests.components.shop import START, agent, hall, source
 from tests.snmp.conftest import Serve
 from tests.snmp.datagrams import COMMUNITY
 from tests.snmp.mib.shop import Gateway, alarm, classes, end, link, till

@@ -19,9 +19,10 @@ from gateway.inventory.classes import ClassRegistry
 from gateway.inventory.instances import BLOCK, InstanceIndex
 from gateway.inventory.inventory import Inventory
 from gateway.model.observations import ClassLearned, ObjectSeen, ResyncBegan, ResyncEnded
+from gateway.model.times import SECOND
 from tests.components.opened_index import opened_index
 from tests.hypothesis_profiles import PROVING
-from tests.inventory.playbook import AGENT, CONNECTION, MAPPING, NOW, QUEUE, SECOND, VHOST, queue, vhost
+from tests.inventory.playbook import AGENT, CONNECTION, MAPPING, NOW, QUEUE, VHOST, queue, vhost
 
 OBJECTS = 1_000_000 if PROVING else 50_000
 TENTH = OBJECTS // 10

@@ -11,6 +11,7 @@ from gateway.feed.records import AlarmRecord, DeleteRecord, EventLogRecord, Even
 from gateway.model.observations import Severity, SourceState
 from gateway.model.operations import Outcome, Principal
 from gateway.model.schema import Element
+from gateway.model.times import SECOND
 from gateway.model.values import ValueType
 from gateway.terminal.view import (
     AlarmChanged,
@@ -26,7 +27,7 @@ from gateway.terminal.view import (
     SourceChanged,
     TerminalView,
 )
-from tests.components.shop import SECOND, START, agent, agent_gone, source, update
+from tests.components.shop import START, agent, agent_gone, source, update
 from tests.terminal.told import HALL, KNOWN, RANG, TILL, known_shop, rang, snapshot, tell, till
 
 FIRST = ObjectKey(1, "shop:till", 1)

@@ -17,6 +17,7 @@ from typing import Final, TypeAlias
 
 from gateway.dialects.ami.deviations import Deviation, Leniency
 from gateway.dialects.errors import LocalProtocolError, ProtocolError
+from gateway.model.times import EPOCH
 
 ZONES: Final[Mapping[str, int]] = {
     "GMT": 0,
@@ -58,7 +59,6 @@ FIRST_YEAR, LAST_YEAR = 1583, 9999
 
 _DAY: Final = 86_400_000
 _EPOCH_DAY: Final = date(1970, 1, 1).toordinal()
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST_DAY: Final = date(FIRST_YEAR, 1, 1).toordinal()
 _LAST_DAY: Final = date(LAST_YEAR, 12, 30).toordinal()  # one day remains for time zones
 _WEEK: Final = 7
@@ -228,7 +228,7 @@ def _on_or_before(day: int, week_day: int) -> int:
 
 def _zone_offset(wall: int, zone: tzinfo) -> int:
     """Return the offset of a zone in milliseconds east of Greenwich when its clock shows that time."""
-    moment = (_EPOCH + timedelta(milliseconds=wall)).replace(tzinfo=zone)
+    moment = (EPOCH + timedelta(milliseconds=wall)).replace(tzinfo=zone)
     offsets = [moment.replace(fold=fold).utcoffset() or timedelta() for fold in (0, 1)]
     return min(offsets) // timedelta(milliseconds=1)
 

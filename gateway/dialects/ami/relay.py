@@ -13,7 +13,7 @@ from gateway.dialects.ami.codec import LineEnd, write_instruction
 from gateway.dialects.ami.lines import Lines
 from gateway.dialects.ami.relay_applications import Applications, is_local
 from gateway.dialects.ami.relay_commands import Calls, Offer, OpenCall, Prepared, prepare
-from gateway.dialects.ami.relay_config import MILLISECOND, SECOND, LoginRules, RelayConfig, RelayLimits
+from gateway.dialects.ami.relay_config import LoginRules, RelayConfig, RelayLimits
 from gateway.dialects.ami.relay_connections import Application, Connection
 from gateway.dialects.ami.relay_effects import Collected
 from gateway.dialects.ami.relay_instructions import Instructions, LineByLine, who
@@ -41,6 +41,7 @@ from gateway.dialects.session import (
 from gateway.model.observations import EventLearned, SourceState, SourceStateSeen
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify, Outcome
 from gateway.model.schema import ClassSchema
+from gateway.model.times import MILLISECOND, SECOND
 
 __all__ = ["LoginRules", "RelayConfig", "RelayLimits", "RelaySession"]
 

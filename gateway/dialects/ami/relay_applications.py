@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from gateway.dialects.ami.codec import LineEnd
 from gateway.dialects.ami.instructions import Login, Option
-from gateway.dialects.ami.relay_config import SECOND, RelayConfig
+from gateway.dialects.ami.relay_config import RelayConfig
 from gateway.dialects.ami.relay_connections import Application, Connection
 from gateway.dialects.ami.relay_effects import Collected, RefusedError
 from gateway.dialects.ami.relay_objects import Objects, Report
@@ -27,6 +27,7 @@ from gateway.dialects.ami.values import AmiValue
 from gateway.dialects.session import Peer
 from gateway.model.observations import AgentGone, AgentLost, EventSeen, ResyncBegan, ResyncEnded, Severity
 from gateway.model.schema import EventSchema, Method
+from gateway.model.times import SECOND
 from gateway.model.values import Value
 
 _MANY = 1_000

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final
 
 from gateway.dialects.ami.dates import DateRules
 from gateway.dialects.ami.deviations import Reading
 from gateway.model.schema import ClassSchema
 from gateway.model.secrets import SecretRules
-
-MILLISECOND: Final = 1_000_000
-"""One millisecond in nanoseconds, the unit of all durations here."""
-SECOND: Final = 1_000 * MILLISECOND
-MINUTE: Final = 60 * SECOND
+from gateway.model.times import MINUTE, SECOND
 
 
 @dataclass(frozen=True, slots=True)

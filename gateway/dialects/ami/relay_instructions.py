@@ -30,7 +30,7 @@ from gateway.dialects.ami.instructions import (
 from gateway.dialects.ami.lines import Piece
 from gateway.dialects.ami.relay_applications import Applications
 from gateway.dialects.ami.relay_commands import Calls, Offer, answer, offer
-from gateway.dialects.ami.relay_config import MILLISECOND, RelayConfig
+from gateway.dialects.ami.relay_config import RelayConfig
 from gateway.dialects.ami.relay_connections import Application, Connection
 from gateway.dialects.ami.relay_effects import Collected, RefusedError
 from gateway.dialects.ami.relay_objects import Objects, Report
@@ -50,6 +50,7 @@ from gateway.dialects.session import Logged
 from gateway.model.observations import Severity
 from gateway.model.secrets import MASK, SecretRules
 from gateway.model.texts import one_line
+from gateway.model.times import MILLISECOND
 from gateway.model.values import Value, Values
 
 WELCOME: Final = "Welcome to AMI v1.0"

@@ -29,6 +29,7 @@ from typing import Final, TypeAlias
 from gateway.dialects.ami.dates import DateRules, read_date, write_date
 from gateway.dialects.ami.deviations import Deviation, Leniency
 from gateway.dialects.errors import LocalProtocolError, ProtocolError
+from gateway.model.times import MILLISECOND
 from gateway.model.values import Value, ValueType
 
 
@@ -376,8 +377,6 @@ def read_json_to_write(value: Json) -> str:
         raise LocalProtocolError("a JSON value is no JSON") from error
 
 
-_MILLISECOND: Final = 1_000_000
-
 _TYPES: Final[dict[type, ValueType]] = {
     bool: ValueType.BOOL,
     int: ValueType.S32,
@@ -400,7 +399,7 @@ def value_type(value: AmiValue) -> ValueType | None:
 def to_model(value: AmiValue) -> Value | None:
     """Return the model's value, a time in nanoseconds; ``None`` is absent."""
     if isinstance(value, Utc):
-        return int(value) * _MILLISECOND
+        return int(value) * MILLISECOND
     if value is None or isinstance(value, bool | bytes):
         return value
     if isinstance(value, int):
@@ -417,9 +416,9 @@ def from_model(value: Value | None, value_type: ValueType) -> AmiValue:
     if value is None or isinstance(value, bool | bytes):
         return value
     if isinstance(value, int) and value_type is ValueType.TIME:
-        if value % _MILLISECOND:
+        if value % MILLISECOND:
             raise LocalProtocolError("a time must be of whole milliseconds")
-        return Utc(value // _MILLISECOND)
+        return Utc(value // MILLISECOND)
     if isinstance(value, int) and value_type.integer_bits:
         return value if value_type in _OF_32_BITS else Long(value)
     if isinstance(value, int | float) and value_type in (ValueType.F32, ValueType.F64):

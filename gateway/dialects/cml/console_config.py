@@ -11,8 +11,7 @@ from gateway.dialects.cml.messages import SchemaReply, Spelling
 from gateway.dialects.cml.safety import Assurance
 from gateway.dialects.cml.schema import IsStatistic
 from gateway.model.secrets import SecretRules
-
-SECOND: Final = 10**9
+from gateway.model.times import SECOND
 
 SYSTEM_EXCHANGE: Final = "amq.system"
 ROUTING_KEY: Final = "amq.console"

@@ -6,8 +6,9 @@ import heapq
 from collections import deque
 from typing import Final
 
-from gateway.dialects.cml.console_config import SECOND, Budget, Intervals
+from gateway.dialects.cml.console_config import Budget, Intervals
 from gateway.dialects.session import NEVER
+from gateway.model.times import SECOND
 
 _SOON: Final = SECOND
 """Nanoseconds: objects that were never inspected are as urgent as those of a class of this interval."""

@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from gateway.dialects.cml.console_config import SECOND
 from gateway.dialects.cml.console_tree import ClassView, Known, Listing, Views, difference
 from gateway.dialects.cml.messages import InspectReply, SchemaReply, Status
 from gateway.dialects.cml.schema import ObjectRead
 from gateway.dialects.cml.session_state import Asked, SessionState, Signal, State
 from gateway.dialects.errors import ProtocolError
 from gateway.model.observations import AgentLost, Gap, HeartbeatSeen, ResyncBegan, ResyncEnded, SourceState
+from gateway.model.times import MINUTE, SECOND
 
 _UNSEEN: Final = "what comes and goes between two looks is not seen"
 _LONG: Final = 2
-_MINUTE: Final = 60 * SECOND
 
 
 class Rounds:
@@ -67,7 +66,7 @@ class Rounds:
 
     def keep_saying(self) -> None:
         """Report what is not visible, once a minute, because a round may take long."""
-        if self._state.state is State.SYNCHRONISED and self._state.now >= self._said_at + _MINUTE:
+        if self._state.state is State.SYNCHRONISED and self._state.now >= self._said_at + MINUTE:
             self._say()
 
     def _say(self) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from gateway.dialects.cml.codec import write_message
-from gateway.dialects.cml.console_config import SECOND, ConsoleConfig, Matching
+from gateway.dialects.cml.console_config import ConsoleConfig, Matching
 from gateway.dialects.cml.console_pace import Pace, Schedule
 from gateway.dialects.cml.console_tree import Known, Runs, Tree, Views
 from gateway.dialects.cml.messages import InspectReply, MethodReply, ModifyReply, Request, SchemaRequest
@@ -21,6 +21,7 @@ from gateway.dialects.console import Outbox, Pending, Transitions
 from gateway.dialects.session import NEVER, Effect, Send
 from gateway.model.observations import SourceState
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify, Outcome
+from gateway.model.times import MILLISECOND, SECOND
 
 
 class State(enum.Enum):
@@ -179,7 +180,6 @@ POLLING: Final = frozenset({State.WALKING, State.SYNCHRONISED, State.DEGRADED})
 """States in which objects are inspected."""
 
 _CONTENT_TYPE: Final = "text/xml"
-_MILLISECOND: Final = 1_000_000
 _STRAYS: Final = 3
 """Number of deadlines during which a missing answer may still arrive."""
 
@@ -317,7 +317,7 @@ class SessionState(Outbox):
                 body,
                 reply_to=self.reply_to,
                 content_type=_CONTENT_TYPE,
-                expiration=0 if not_after else max(1, config.request_deadline // _MILLISECOND),
+                expiration=0 if not_after else max(1, config.request_deadline // MILLISECOND),
                 message_id=message_id,
                 not_after=not_after,
                 mandatory=True,

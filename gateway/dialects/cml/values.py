@@ -16,6 +16,7 @@ from gateway.dialects.cml.messages import Spelling, object_number
 from gateway.dialects.cml.safety import MAX_STRING
 from gateway.dialects.errors import LocalProtocolError, ProtocolError
 from gateway.model.schema import Argument, Element
+from gateway.model.times import EPOCH, SECOND
 from gateway.model.validation import validate
 from gateway.model.values import Reference, Value, ValueType
 
@@ -23,15 +24,13 @@ INT_LIMIT: Final = 1 << 32
 """An ``int`` is unsigned and has 32 bits."""
 
 _SHOWN: Final = 40
-_SECOND: Final = 10**9
 _INTEGER: Final = re.compile(r"[0-9]{1,20}")
 _FLAG: Final = re.compile(r"[+-]?[0-9]{1,20}")
 _WORDS: Final = {"true": True, "false": False, "yes": True, "no": False}
 _ISO_TIME: Final = re.compile(
     r"([0-9]{4})-([0-9]{2})-([0-9]{2})T([0-9]{2}):([0-9]{2})(?::([0-9]{2}))?(?:Z|([+-])([0-9]{2}):([0-9]{2}))?"
 )
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_LAST_SECOND: Final = (1 << 63) // _SECOND
+_LAST_SECOND: Final = (1 << 63) // SECOND
 
 
 def read_value(text: str, value_type: ValueType) -> Value | None:
@@ -71,7 +70,7 @@ def _reference(text: str) -> Value | None:
 
 def _time(text: str) -> Value | None:
     if _INTEGER.fullmatch(text):
-        return int(text) * _SECOND if int(text) < _LAST_SECOND else None
+        return int(text) * SECOND if int(text) < _LAST_SECOND else None
     found = _ISO_TIME.fullmatch(text)
     if found is None:
         return None
@@ -82,8 +81,8 @@ def _time(text: str) -> Value | None:
         moment = datetime(year, month, day, hour, minute, second, tzinfo=UTC)
     except ValueError:
         return None
-    seconds = (moment - _EPOCH - offset) // timedelta(seconds=1)
-    return seconds * _SECOND if 0 <= seconds < _LAST_SECOND else None
+    seconds = (moment - EPOCH - offset) // timedelta(seconds=1)
+    return seconds * SECOND if 0 <= seconds < _LAST_SECOND else None
 
 
 _READERS: Final[dict[ValueType, Callable[[str], Value | None]]] = {
@@ -140,12 +139,12 @@ def _written_flag(_: Element | Argument, value: Value, __: Spelling) -> str:
 def _written_time(item: Element | Argument, value: Value, spelling: Spelling) -> str:
     assert isinstance(value, int)
     openamq = spelling is Spelling.OPENAMQ
-    unit = 60 * _SECOND if openamq else _SECOND
-    if not 0 <= value < _LAST_SECOND * _SECOND or value % unit:
+    unit = 60 * SECOND if openamq else SECOND
+    if not 0 <= value < _LAST_SECOND * SECOND or value % unit:
         raise LocalProtocolError(f"{item.name}: a time must be a whole {'minute' if openamq else 'second'}")
-    seconds = value // _SECOND
+    seconds = value // SECOND
     if openamq:
-        return (_EPOCH + timedelta(seconds=seconds)).isoformat(timespec="minutes")
+        return (EPOCH + timedelta(seconds=seconds)).isoformat(timespec="minutes")
     return str(seconds)
 
 

@@ -24,7 +24,6 @@ from gateway.dialects.qmf.agent_objects import (
     ManagedObject,
 )
 from gateway.dialects.qmf.codec import read_body, write
-from gateway.dialects.qmf.console_config import SECOND
 from gateway.dialects.qmf.definitions import ClassDefinition, Definitions, EventDefinition
 from gateway.dialects.qmf.fields import ObjectId
 from gateway.dialects.qmf.messages import (
@@ -63,6 +62,7 @@ from gateway.dialects.session import (
 )
 from gateway.model.observations import Severity
 from gateway.model.schema import ClassKey, ClassSchema, EventSchema
+from gateway.model.times import SECOND
 from gateway.model.values import Values
 
 __all__ = ["AgentConfig", "AgentSession", "ManagedObject"]

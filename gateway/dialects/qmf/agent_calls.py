@@ -28,6 +28,7 @@ from gateway.dialects.qmf.model_values import wire_values
 from gateway.dialects.qmf.typed_values import QmfValue
 from gateway.dialects.session import Called, Delivery, ModifyAsked, Note, ReadAsked
 from gateway.model.schema import Argument, Direction, Method
+from gateway.model.times import SECOND
 from gateway.model.validation import validate
 from gateway.model.values import Reference, Value, Values
 
@@ -36,7 +37,6 @@ MAX_WAITING: Final = 256
 REMEMBERED: Final = 1_000
 """Calls that are remembered, so that a duplicate is detected."""
 REMEMBERED_FOR: Final = 60 * 10**9
-_SECOND: Final = 10**9
 
 _MAX_TEXT: Final = 1_000
 """Characters of a status text, whose octets fit the u16 length."""
@@ -168,7 +168,7 @@ class AgentCalls:
             return False
         if delivery.expiration:
             return now > self._deadline_of(delivery, now)
-        return now > delivery.timestamp + self._deadline + _SECOND  # a timestamp is exact to a second
+        return now > delivery.timestamp + self._deadline + SECOND  # a timestamp is exact to a second
 
     def _is_repeated(self, call: tuple[str, str, int], now: int) -> bool:
         """Return whether the console made this very call before: a broker may deliver a message twice."""

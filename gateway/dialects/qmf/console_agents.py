@@ -16,13 +16,14 @@ from zlib import crc32
 
 from gateway.dialects.console import Outbox
 from gateway.dialects.qmf.addresses import BROKER_AGENT
-from gateway.dialects.qmf.console_config import SECOND, ConsoleConfig, HeartbeatRules, Heartbeats
+from gateway.dialects.qmf.console_config import ConsoleConfig, HeartbeatRules, Heartbeats
 from gateway.dialects.qmf.console_requests import ClassName, FetchObjects, Requests
 from gateway.dialects.qmf.definitions import ClassDefinition
 from gateway.dialects.qmf.fields import ObjectId
 from gateway.dialects.qmf.messages import Content
 from gateway.dialects.session import NEVER
 from gateway.model.observations import AgentGone, AgentLost, ResyncBegan, ResyncEnded
+from gateway.model.times import SECOND
 
 _AGENT_CLASS: Final = ("org.apache.qpid.broker", "agent")
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, field
-from typing import Final
 
 from gateway.dialects.qmf import addresses
 from gateway.dialects.qmf.console_requests import RequestRules
 from gateway.dialects.qmf.definitions import ClassDefinition, EventDefinition
 from gateway.model.secrets import SecretRules
-
-SECOND: Final = 1_000_000_000
+from gateway.model.times import SECOND
 
 
 class Heartbeats(enum.Enum):

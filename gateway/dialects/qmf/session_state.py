@@ -15,7 +15,7 @@ from gateway.dialects.qmf import addresses
 from gateway.dialects.qmf.addresses import BROKER_AGENT
 from gateway.dialects.qmf.codec import write
 from gateway.dialects.qmf.console_agents import Agents, LivingObjects, RemoteAgents
-from gateway.dialects.qmf.console_config import SECOND, ConsoleConfig, Heartbeats
+from gateway.dialects.qmf.console_config import ConsoleConfig, Heartbeats
 from gateway.dialects.qmf.console_gaps import GapTracker, Restarts, gap_until_now
 from gateway.dialects.qmf.console_requests import (
     ClassName,
@@ -42,6 +42,7 @@ from gateway.model.observations import (
 )
 from gateway.model.operations import ObjectFetch, Outcome
 from gateway.model.schema import ClassKey
+from gateway.model.times import MILLISECOND, SECOND
 
 
 class State(enum.Enum):
@@ -141,7 +142,6 @@ class Resync:
         self._in_a_row = 0
 
 
-_MILLISECOND: Final = 1_000_000
 _RESYNCING: Final = (State.LISTING, State.FETCHING)
 
 
@@ -246,7 +246,7 @@ class SessionState(Outbox):
                 write(subject.message(sequence)),
                 reply_to=self.reply_to,
                 content_type=addresses.CONTENT_TYPE,
-                expiration=max(1, self.config.request_deadline // _MILLISECOND),
+                expiration=max(1, self.config.request_deadline // MILLISECOND),
             )
         )
 

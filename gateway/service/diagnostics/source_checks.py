@@ -19,7 +19,7 @@ from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractIncomingMe
 from aiormq import exceptions
 
 from gateway.config.sources import Am01Source, AmiSource, CmlSource, QmfSource
-from gateway.config.types import SECOND, reached_at
+from gateway.config.types import reached_at
 from gateway.dialects.cml.codec import read_message, write_message
 from gateway.dialects.cml.messages import SchemaReply, SchemaRequest, Spelling, Status
 from gateway.dialects.cml.schema import read_classes
@@ -44,6 +44,7 @@ from gateway.links.amqp_connection import (
     open_connection,
 )
 from gateway.links.publishing import MandatorySends
+from gateway.model.times import SECOND
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.service.sources.cml import configured_schema
 from gateway.service.sources.endpoints import amqp_endpoint, server_certificate

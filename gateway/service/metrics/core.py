@@ -17,6 +17,7 @@ from gateway.inventory.source import SourceInventory
 from gateway.links.durable_queue import KEPT_PREFETCH, DurableQueueCounts, Loss, Refusal
 from gateway.model.observations import SourceState
 from gateway.model.operations import Outcome
+from gateway.model.times import SECOND
 from gateway.operations.manager import OperationManager
 from gateway.operations.reconciler import MAX_PENDING
 from gateway.service.metrics import families
@@ -42,7 +43,6 @@ SOURCE_COUNTERS: Mapping[str, Family] = {
 """The families of a source's counters (`gateway.inventory.source.SHOWN_COUNTERS`)."""
 
 _REQUEST_BOUNDS = (0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0)
-_SECOND = 10**9
 
 
 def feed_readings(feed: FeedServer) -> Iterator[Reading]:
@@ -96,7 +96,7 @@ def _of_source(source: SourceInventory) -> Iterator[Reading]:
     for state in SourceState:
         yield families.SOURCE_STATE.at(state is source.state, name, state.value)
     if source.last_received:
-        yield families.SOURCE_HEARD.at(source.last_received / _SECOND, name)
+        yield families.SOURCE_HEARD.at(source.last_received / SECOND, name)
     yield families.SOURCE_OBJECTS.at(len(source), name)
     yield families.SOURCE_OBJECTS_MAX.at(source.max_objects, name)
     yield families.SOURCE_ALARMS.at(source.alarm_count, name)

@@ -23,7 +23,7 @@ from pydantic import Field, SecretStr, ValidationError
 
 from gateway.clock import Clock
 from gateway.config.files import LoadedConfiguration
-from gateway.config.types import SECOND, SecretError
+from gateway.config.types import SecretError
 from gateway.durable_files import write_durably
 from gateway.feed.client import FeedLink, RefusalReports
 from gateway.jmx.backend import Users
@@ -35,6 +35,7 @@ from gateway.jmx.operations import Operations
 from gateway.jmx.projection import Projection, ProjectionSettings
 from gateway.jmx.virtual_machine import JavaMachine, MachineSettings
 from gateway.model.schema import ClassKey
+from gateway.model.times import SECOND
 from gateway.service.metrics import families
 from gateway.service.metrics.families import Reading
 from gateway.service.metrics.process import feed_readings, usage

@@ -13,13 +13,13 @@ import structlog
 
 from gateway.clock import Clock
 from gateway.config.model import OperationSettings
-from gateway.config.types import SECOND
 from gateway.eventlog.disk import EventLogClosedError
 from gateway.feed.operations import OperationRecord, OperationRequest
 from gateway.feed.records import Batch, EventLogRecord, EventLogState
 from gateway.feed.server import Reply as ReplyTo
 from gateway.inventory.inventory import Inventory
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify
+from gateway.model.times import SECOND
 from gateway.operations.manager import OperationManager
 from gateway.operations.operation import Effect, Publish, Reply, Send, SourcePort
 from gateway.operations.policy import Permission, Policy

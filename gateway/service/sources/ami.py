@@ -23,7 +23,6 @@ from typing import Final
 import structlog
 
 from gateway.config.sources import AmiSource, zone
-from gateway.config.types import SECOND
 from gateway.dialects.ami.dates import DateRules
 from gateway.dialects.ami.deviations import Reading
 from gateway.dialects.ami.relay import LoginRules, RelayConfig, RelayLimits, RelaySession
@@ -34,6 +33,7 @@ from gateway.links.session_driver import StreamDriver
 from gateway.links.tcp import StreamLimits, TcpListener
 from gateway.model.observations import ClassLearned, Observation, SourceState, SourceStateSeen
 from gateway.model.schema import ClassSchema
+from gateway.model.times import SECOND
 from gateway.service.metrics.core import listener_readings
 from gateway.service.sources.endpoints import server_certificate
 from gateway.service.sources.source_context import ConsolePort, SourceContext

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Final
 
 from gateway.config.sources import CmlSource
-from gateway.config.types import SECOND
 from gateway.dialects.cml.console import ConsoleConfig, ConsoleSession
 from gateway.dialects.cml.console_config import Budget, Intervals, Matching, ShortLived
 from gateway.dialects.cml.documents import MAX_BODY
@@ -21,6 +20,7 @@ from gateway.links.amqp import AmqpLink, AmqpRole
 from gateway.links.amqp_connection import AmqpEndpoint
 from gateway.mapping.files import is_statistic
 from gateway.model.observations import ClassLearned, Observation
+from gateway.model.times import SECOND
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.service.sources.source_context import SourceContext, source_console
 from gateway.service.state.cached_schemas import cml_cache, schema_of

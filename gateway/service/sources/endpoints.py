@@ -8,9 +8,10 @@ from pathlib import Path
 
 from gateway.config import sources
 from gateway.config.sources import AmqpSettings, ListenerTls, RabbitMqSettings
-from gateway.config.types import SECOND, SecretSource
+from gateway.config.types import SecretSource
 from gateway.links.amqp_connection import AmqpEndpoint
 from gateway.links.tcp import ServerCertificate
+from gateway.model.times import SECOND
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.sources.rabbitmq.http_publisher import HttpPublisher
 from gateway.sources.rabbitmq.http_reader import HttpReader, ManagementEndpoint, PrometheusReader

@@ -7,7 +7,6 @@ it changes restores the object itself, as stale, until the peer reports it.
 
 from __future__ import annotations
 
-import datetime as dt
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -19,7 +18,7 @@ from gateway.dialects.errors import ProtocolError
 from gateway.dialects.qmf.am01.session_state import is_unique
 from gateway.dialects.qmf.fields import ObjectId
 from gateway.eventlog.last_state import LastState
-from gateway.eventlog.record import LogRecord
+from gateway.eventlog.record import LogRecord, nanoseconds_of
 from gateway.feed.records import Lifetime
 from gateway.inventory.restored_objects import RestoredObject
 from gateway.inventory.source import SourceInventory
@@ -28,13 +27,10 @@ from gateway.mapping.rules import Mapping as MappingFile
 from gateway.model.observations import ObjectSeen
 from gateway.model.schema import ClassSchema, Element
 from gateway.model.source_kinds import source_kind
+from gateway.model.times import MICROSECOND
 from gateway.model.values import Reference, Value, Values, ValueType
 from gateway.sources.rabbitmq.object_lives import KnownObject
 from gateway.sources.rabbitmq.object_names import ObjectName, number_of, object_number
-
-_MICROSECOND: Final = 1_000
-_EPOCH: Final = dt.datetime(1970, 1, 1)  # noqa: DTZ001  the zone of the log is always Z
-_DIGITS: Final = 9
 
 
 def restore_source(source: SourceInventory, last: LastState, *, by_native_id: bool) -> None:
@@ -63,7 +59,7 @@ def restored_identities(last: LastState, source: str, kind: str) -> Iterator[Res
     with_agents = source_kind(kind).with_agents
     for record in last.of(source):
         if record.native_id and record.object_name and record.row:
-            durable, created = record.lifetime == Lifetime.DURABLE.value, nanoseconds(record.create_ts)
+            durable, created = record.lifetime == Lifetime.DURABLE.value, nanoseconds_of(record.create_ts)
             lasting_id = with_agents and _is_lasting(kind, record.native_id)
             yield RestoredObject(
                 f"{record.package}:{record.class_name}",
@@ -126,7 +122,7 @@ def _known(schema: ClassSchema, record: LogRecord, last: LastState) -> KnownObje
     if parts is None:
         return None
     name = ObjectName(schema.key.name, parts)
-    created = nanoseconds(record.create_ts)
+    created = nanoseconds_of(record.create_ts)
     number = number_of(record.native_id or "")
     return KnownObject(
         name=name,
@@ -154,7 +150,7 @@ def _value(element: Element, logged: object, last: LastState) -> Value | None:
             target = last.objects.get(logged) if isinstance(logged, str) else None
             return None if target is None else _leaf(target)
         case ValueType.TIME:
-            return logged if isinstance(logged, int) else nanoseconds(logged) or None
+            return logged if isinstance(logged, int) else nanoseconds_of(logged) or None
         case ValueType.BYTES:
             return _octets(logged)
         case ValueType.UUID:
@@ -176,18 +172,6 @@ def plain_value(value: object) -> Value | None:
     if isinstance(value, list):
         return tuple(one for one in map(plain_value, value) if one is not None)
     return value if isinstance(value, bool | int | float | str) else None
-
-
-def nanoseconds(text: object) -> int:
-    """Return a time of the log in nanoseconds, exactly; 0 for what is none."""
-    if not isinstance(text, str):
-        return 0
-    seconds, _, fraction = text.removesuffix("Z").partition(".")
-    try:
-        since = dt.datetime.fromisoformat(seconds) - _EPOCH
-        return (since.days * 86_400 + since.seconds) * 10**_DIGITS + int(fraction.ljust(_DIGITS, "0"))
-    except (ValueError, TypeError):  # a time with another zone is none of the log's
-        return 0
 
 
 def restored_reports(last: LastState, source: str, schemas: Iterable[ClassSchema]) -> Iterator[ObjectSeen]:
@@ -225,7 +209,7 @@ def _report(schema: ClassSchema, record: LogRecord, last: LastState) -> ObjectSe
         schema.key,
         record.agent or "",
         record.native_id or "",
-        record.sample_ns or nanoseconds(record.sample_ts),
+        record.sample_ns or nanoseconds_of(record.sample_ts),
         _created(record),
         0,
         tuple(_reported(element, logged.get(element.name), last) for element in schema.properties),
@@ -236,10 +220,10 @@ def _report(schema: ClassSchema, record: LogRecord, last: LastState) -> ObjectSe
 
 def _created(record: LogRecord) -> int:
     """Return the creation time: to the microsecond, or as exactly as the name of a transient one has it."""
-    created = nanoseconds(record.create_ts)
+    created = nanoseconds_of(record.create_ts)
     _, _, exactly = (record.object_name or "").rpartition("#")
     if record.lifetime == Lifetime.TRANSIENT.value and re.fullmatch("[0-9]{1,19}", exactly):
-        return int(exactly) if 0 <= int(exactly) - created < _MICROSECOND else created
+        return int(exactly) if 0 <= int(exactly) - created < MICROSECOND else created
     return created
 
 
@@ -269,7 +253,7 @@ def _text(logged: object) -> str | None:
 
 
 def _time(logged: object) -> int | None:
-    return _integer(logged) or nanoseconds(logged) or None
+    return _integer(logged) or nanoseconds_of(logged) or None
 
 
 def _octets(logged: object) -> bytes | None:

@@ -22,7 +22,7 @@ from gateway.model.operations import Principal
 from gateway.model.schema import Argument, ClassKey, EventSchema, NamedValue
 from gateway.model.stable_names import parts
 from gateway.model.values import Value, ValueType
-from gateway.service.state.restored_objects import nanoseconds, plain_value
+from gateway.service.state.restored_objects import plain_value
 
 _OWN: Final[Mapping[str, EventSchema]] = {str(schema.key): schema for schema in OWN_EVENTS}
 _STATES: Final[Mapping[str, EventState]] = {
@@ -174,7 +174,7 @@ def _value(argument: Argument, logged: object, source: str, names: Mapping[str, 
 
 
 _OF_TEXT: Final[Mapping[ValueType, Callable[[str], Value | None]]] = {
-    ValueType.TIME: lambda text: nanoseconds(text) or None,
+    ValueType.TIME: lambda text: nanoseconds_of(text) or None,
     ValueType.BYTES: bytes.fromhex,
     ValueType.UUID: UUID,
     ValueType.F32: float,

@@ -14,6 +14,7 @@ from gateway.model.operations import Outcome, Principal
 from gateway.model.schema import Argument as MethodArgument
 from gateway.model.schema import Direction, Method
 from gateway.model.secrets import SecretRules
+from gateway.model.times import SECOND
 from gateway.snmp import message
 from gateway.snmp.ber import NO_ROW, Oid
 from gateway.snmp.fixed_mib import CommandStateNumber, ValueSyntaxNumber
@@ -234,9 +235,6 @@ class Command:
         return self.progress.state is not CommandStateNumber.PREPARING
 
 
-_SECOND = 10**9
-
-
 class SecretArguments:
     """The arguments that hold secrets.
 
@@ -343,7 +341,7 @@ class Submission:
             row=target.row,
             action=InvokeMethod(command.method, self._arguments(command, method)),
             # agCommandTimeout 0, its default, stands for the configured deadline.
-            timeout=command.timeout * _SECOND or self._deadline,
+            timeout=command.timeout * SECOND or self._deadline,
         )
 
     def described(self, command: Command) -> DescribedCommand:

@@ -13,6 +13,7 @@ import msgspec
 from gateway.feed.operations import OperationAnswer, OperationRecord, OperationRequest
 from gateway.feed.values import FeedValue, ObjectLink, text_of
 from gateway.model.operations import Outcome, Principal
+from gateway.model.times import SECOND
 from gateway.snmp import ber, message
 from gateway.snmp.ber import NO_ROW, Oid
 from gateway.snmp.cells import counter64, gauge32, known_time, text
@@ -51,9 +52,7 @@ from gateway.snmp.table import Table
 from gateway.snmp.tables.rows import Cells, Pointer
 from gateway.snmp.written_values import Assignment, Rejected
 
-_SECOND: Final = 10**9
-
-KEEP_PREPARING: Final = 300 * _SECOND
+KEEP_PREPARING: Final = 300 * SECOND
 """Nanoseconds after its last write at which a row that was not submitted expires (RFC 2579, RowStatus)."""
 
 Submit = Callable[[int, OperationRequest], None]
@@ -128,7 +127,7 @@ class CommandTable:
         """Add the scalars to ``store``."""
         base = (*self._root, *COMMANDS)
         store.scalar((*base, CommandScalar.QUOTA, 0), gauge32(self._limits.quota))
-        store.scalar((*base, CommandScalar.KEEP, 0), gauge32(self._limits.keep // _SECOND))
+        store.scalar((*base, CommandScalar.KEEP, 0), gauge32(self._limits.keep // SECOND))
         store.scalar((*base, CommandScalar.COUNT, 0), lambda: gauge32(len(self._commands)))
         store.scalar((*base, CommandScalar.SUBMITTED, 0), lambda: counter64(self._submitted))
 

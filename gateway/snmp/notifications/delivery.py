@@ -15,11 +15,11 @@ from typing import Annotated, ClassVar, Final, Literal, Protocol
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from gateway.model.observations import Severity
+from gateway.model.times import SECOND
 from gateway.snmp.notifications.encoding import Version1Fields
 from gateway.snmp.notifications.notification import MAX_CONDITIONS, Condition, SuppressedSummary
 from gateway.yaml_documents import in_words
 
-_SECOND: Final = 10**9
 SMALLEST_BURST: Final = 4
 """The minimum capacity of a bucket, in tokens, so that there is one to reserve for each degree of urgency."""
 
@@ -49,10 +49,10 @@ class RateLimit:
         capacity = max(rate, SMALLEST_BURST)
         # In units of a token's billionth: a nanosecond refills `rate` of them, exactly.
         self._rate = rate
-        self._capacity = capacity * _SECOND
+        self._capacity = capacity * SECOND
         self._level = self._capacity
         self._needed = {
-            severity: (1 + max(int(share * capacity), least)) * _SECOND
+            severity: (1 + max(int(share * capacity), least)) * SECOND
             for severity, (share, least) in _KEPT.items()
         }
         # The end of a condition that was not raised at this receiver; other ends pass anyway.
@@ -63,13 +63,13 @@ class RateLimit:
         """Return whether a notification of this urgency may pass; it takes a token then."""
         if not self.allows(urgency, now):
             return False
-        self._level -= _SECOND
+        self._level -= SECOND
         return True
 
     def take_anyway(self, now: int) -> None:
         """Take a token, if there is one, for a notification that passes in any case."""
         self._refill(now)
-        self._level = max(0, self._level - _SECOND)
+        self._level = max(0, self._level - SECOND)
 
     def allows(self, urgency: Severity, now: int) -> bool:
         """Return whether a notification of this urgency could pass now."""
@@ -187,10 +187,10 @@ class WaitingQueue:
 TRIES: Final = 5
 """The number of times that an inform is sent before its receiver counts as silent."""
 
-FIRST_PATIENCE: Final = _SECOND
+FIRST_PATIENCE: Final = SECOND
 """Nanoseconds to wait for the first answer; doubled after each try: 1, 2, 4, 8, 16 s."""
 
-PROBE_INTERVAL: Final = 15 * _SECOND
+PROBE_INTERVAL: Final = 15 * SECOND
 """Nanoseconds between two informs to a silent receiver."""
 
 WINDOW: Final = 16

@@ -14,6 +14,7 @@ from gateway.feed.records import AlarmRecord, EventClassRecord, EventRecord
 from gateway.feed.values import FeedValue, ObjectLink
 from gateway.model.observations import EventState, Severity, SourceState
 from gateway.model.schema import Argument, EventSchema
+from gateway.model.times import MILLISECOND
 from gateway.model.values import ValueType
 from gateway.snmp import ber
 from gateway.snmp.ber import NO_ROW, Oid
@@ -432,9 +433,6 @@ def alarm_notification(
     )
 
 
-_MILLISECOND = 10**6
-
-
 class OwnNotifications:
     """The notifications that the SNMP agent makes itself.
 
@@ -531,7 +529,7 @@ class OwnNotifications:
         words: str,
         arguments: tuple[tuple[Oid, bytes], ...] = (),
     ) -> Notification:
-        self.last = max(self.last + 1, now // _MILLISECOND)
+        self.last = max(self.last + 1, now // MILLISECOND)
         return Notification(
             oid=oid,
             name=name,

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from gateway.model.observations import EventState, Severity
+from gateway.model.times import SECOND
 from gateway.snmp.fixed_mib import TargetKindNumber
 from gateway.snmp.notifications.delivery import (
     MAX_WAITING,
@@ -193,11 +194,10 @@ class Selection:
             self._declined.pop(condition, None)
 
 
-_SECOND: Final = 10**9
-QUIET: Final = _SECOND
+QUIET: Final = SECOND
 """Nanoseconds without a suppressed notification after which a flood has ended."""
 
-LONGEST_SILENCE: Final = 10 * _SECOND
+LONGEST_SILENCE: Final = 10 * SECOND
 """Nanoseconds after which the receiver gets agEventsSuppressed while the flood lasts."""
 
 MAX_NAMES: Final = 100

@@ -17,6 +17,7 @@ from itertools import islice
 from typing import Final, TypeAlias
 
 from gateway.model.observations import Severity
+from gateway.model.times import SECOND
 from gateway.snmp import message
 from gateway.snmp.ber import BerError, Oid
 from gateway.snmp.notifications.delivery import RateLimit, SavedNotifications, SavedTarget
@@ -30,14 +31,13 @@ DATAGRAMS_A_TURN: Final = 64
 DIFFERENCES_A_TURN: Final = 20
 """The maximum number of unreported beginnings and ends that one call of it sends, in about a millisecond."""
 
-_SECOND: Final = 10**9
 _REPLAY: Final = 10 * 10**9
 """Nanoseconds after the start in which a running core may repeat events that the last process sent."""
-LATE_AFTER: Final = 5 * _SECOND
+LATE_AFTER: Final = 5 * SECOND
 """The age in nanoseconds above which an event of a first snapshot is late."""
 
 _BUSY_PAUSE: Final = 2 * 10**6
-AUTHENTICATION_FAILURE_PAUSE: Final = 60 * _SECOND
+AUTHENTICATION_FAILURE_PAUSE: Final = 60 * SECOND
 """The minimum of nanoseconds between two authenticationFailure that one address causes."""
 
 MAX_OFFENDERS: Final = 256

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeAlias
 
+from gateway.model.times import SECOND
 from gateway.snmp.notifications.encoding import NO_AGENT_ADDRESS
 from gateway.snmp.notifications.receiver import Address
 from gateway.snmp.notifications.sender import NotificationSender, SendResult
@@ -18,7 +19,6 @@ _DATAGRAMS_A_TURN: Final = 64
 _RECEIVE_BUFFER: Final = 65_536
 _KERNEL_QUEUE: Final = 1 << 20
 _AGENT_ADDRESS_SECONDS: Final = 60.0
-_SECOND: Final = 10**9
 
 _SocketAddress: TypeAlias = tuple[Any, ...]  # what the socket module has for an address: (host, port, ...)
 
@@ -127,7 +127,7 @@ async def keep_sending(sender: NotificationSender, wake: asyncio.Event) -> None:
         if due is None:
             await wake.wait()
             continue
-        seconds = (due - time.monotonic_ns()) / _SECOND
+        seconds = (due - time.monotonic_ns()) / SECOND
         if seconds <= 0:
             await asyncio.sleep(0)  # the loop is for requests too
             continue

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from gateway.mapping.paths import Json
-from gateway.sources.rabbitmq.source_config import SECOND
+from gateway.model.times import SECOND
 
 PROTOCOL: Final = "AMQP 1-0"
 """The name of AMQP 1.0 in the management API."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gateway.mapping.paths import Json
+from gateway.model.times import MILLISECOND, SECOND
 from gateway.model.values import Value
 from gateway.sources.rabbitmq.known_objects import KnownObjects
 from gateway.sources.rabbitmq.listing import QUEUE_COLUMNS
@@ -33,8 +34,6 @@ _METADATA = ("description", "tags", "default_queue_type")
 """Properties that a virtual host gets at its creation, and keeps unless an administrator changes them."""
 NO_LIMIT = -1
 _MOST = 2**31 - 1
-_MILLISECOND = 1_000_000
-_SECOND = 1_000_000_000
 
 
 START_LATENESS = 6_000_000_000
@@ -107,14 +106,14 @@ class Nodes:
         if metadata_store:
             added["metadata_store"] = metadata_store
         restarted = False
-        if isinstance(name, str) and isinstance(uptime, int) and 0 <= uptime * _MILLISECOND <= sampled:
-            start = sampled - uptime * _MILLISECOND
+        if isinstance(name, str) and isinstance(uptime, int) and 0 <= uptime * MILLISECOND <= sampled:
+            start = sampled - uptime * MILLISECOND
             known = self._starts.get(name)
             if known is None or known.process != process:
                 restarted = known is not None
                 known = self._starts[name] = NodeStart(process, start)
             known.time = min(known.time, start)
-            added["start_time"] = known.time // _SECOND * _SECOND
+            added["start_time"] = known.time // SECOND * SECOND
             self._dated.add(name)
         elif isinstance(name, str):
             self._dated.discard(name)
@@ -178,7 +177,7 @@ class Nodes:
         return (
             present is not None
             and str(present.process) == str(start.process)
-            and abs(present.time - start.time) <= START_LATENESS + _SECOND  # one of them may be rounded
+            and abs(present.time - start.time) <= START_LATENESS + SECOND  # one of them may be rounded
         )
 
     def is_unsettled(self, name: object, now: int, recovery: int) -> bool:
@@ -472,7 +471,6 @@ class NodeFailures:
 
 
 ALARM_EVENTS: Mapping[str, bool] = {"alarm.set": True, "alarm.cleared": False}
-SECOND = 1_000_000_000
 LAG = 15 * SECOND
 """Nanoseconds for which a listing that contradicts an event, or a blocked connection, is ignored."""
 _LISTED = {"mem_alarm": "memory", "disk_free_alarm": "disk"}

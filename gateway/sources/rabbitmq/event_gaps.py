@@ -7,18 +7,16 @@ listings. So a gap ends when everything has been listed since events arrived aga
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
 
 from gateway.dialects.session import BacklogFollows, Effect, LinkUp
 from gateway.model.observations import Gap, delay_allowed
+from gateway.model.times import SECOND
 from gateway.sources.rabbitmq.cluster import START_LATENESS
 from gateway.sources.rabbitmq.known_objects import KnownObjects
 from gateway.sources.rabbitmq.object_lives import KnownObject
 from gateway.sources.rabbitmq.observation_stream import ObservationStream
 from gateway.sources.rabbitmq.source_events import BrokerEventReceived, EventsDropped, SourceEvent
 from gateway.sources.rabbitmq.status import Visibility
-
-_SECOND: Final = 1_000_000_000
 
 
 class BacklogGap:
@@ -208,7 +206,7 @@ class GapTracker:
         """
         silence = time - (self._last_event or self._interrupted_at)
         started = any(0 < self._interrupted_at < start and time >= start - START_LATENESS for start in starts)
-        self.recovering = not connects and started and (self.recovering or silence >= _SECOND)
+        self.recovering = not connects and started and (self.recovering or silence >= SECOND)
         self._last_event = max(self._last_event, time)
 
     def dropped(self, since: int, until: int, reason: str) -> list[Gap]:

@@ -16,6 +16,7 @@ from typing import TypeAlias
 from gateway.dialects.errors import ProtocolError
 from gateway.mapping.paths import Json
 from gateway.model.secrets import mask_uris
+from gateway.model.times import MILLISECOND, SECOND
 
 MAX_TERM_CHARACTERS = 65_536
 MAX_TERM_DEPTH = 32
@@ -277,8 +278,6 @@ def _json_of_term(term: Term) -> Json:
     return term
 
 
-_MILLISECOND = 1_000_000
-_SECOND = 1_000_000_000
 _MAX_DEPTH = 32
 _MAX_REASON_CHARACTERS = 1_000
 _QUOTED = re.compile(r"[\[{<\"]")
@@ -314,10 +313,10 @@ def _json_of_amqp(value: object, depth: int) -> Json:
 def event_time(headers: Mapping[str, object], timestamp: datetime | None) -> int:
     """Return the time of an event (ns, the broker's clock), by header or AMQP timestamp; 0 if unknown."""
     milliseconds = headers.get("timestamp_in_ms")
-    if isinstance(milliseconds, int) and 0 < milliseconds < 2**64 // _MILLISECOND:
-        return milliseconds * _MILLISECOND
+    if isinstance(milliseconds, int) and 0 < milliseconds < 2**64 // MILLISECOND:
+        return milliseconds * MILLISECOND
     if timestamp is not None and timestamp.tzinfo is not None:
-        return max(0, int(timestamp.timestamp())) * _SECOND
+        return max(0, int(timestamp.timestamp())) * SECOND
     return 0
 
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from gateway.dialects.errors import LocalProtocolError
 from gateway.dialects.session import Effect, Note
 from gateway.mapping.paths import Json
+from gateway.model.times import SECOND
 from gateway.sources.rabbitmq.broker_view import BrokerView, Finished
 from gateway.sources.rabbitmq.cluster import DEPRECATED_FEATURE, FEATURE_FLAG, ResourceAlarms, listing_columns
 from gateway.sources.rabbitmq.event_gaps import MissedDeletions
@@ -45,7 +46,7 @@ from gateway.sources.rabbitmq.polling import NEEDED_BY_EVENTS, PollingPlan
 from gateway.sources.rabbitmq.reading import ClassReader
 from gateway.sources.rabbitmq.rights import ImpersonatorCheck
 from gateway.sources.rabbitmq.session_answers import SessionAnswers
-from gateway.sources.rabbitmq.source_config import SECOND, RabbitMqSourceConfig
+from gateway.sources.rabbitmq.source_config import RabbitMqSourceConfig
 from gateway.sources.rabbitmq.status import Visibility
 
 _ANSWER_SINGLY = frozenset({"queue", "exchange", "connection", "channel"})

@@ -18,6 +18,7 @@ from gateway.mapping.paths import Json
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, Outcome
 from gateway.model.schema import Argument, Direction
 from gateway.model.texts import peer_line
+from gateway.model.times import SECOND
 from gateway.model.validation import validate
 from gateway.model.values import Value, Values
 from gateway.sources.rabbitmq.broker_view import BrokerView
@@ -56,7 +57,6 @@ from gateway.sources.rabbitmq.observation_stream import ObservationStream
 from gateway.sources.rabbitmq.reading import ClassReader
 from gateway.sources.rabbitmq.source_events import BrokerEventReceived
 
-SECOND = 1_000_000_000
 LOOK_AGAIN = 250_000_000
 """Nanoseconds between two reads that check whether the broker shows the result of a change."""
 SETTLING = 6 * SECOND

@@ -11,6 +11,7 @@ from typing import Final
 
 from gateway.dialects.qmf.messages import Status
 from gateway.mapping.paths import Json
+from gateway.model.times import MILLISECOND
 from gateway.sources.rabbitmq.management_changes import Change, Lookup, Purge, path_of
 from gateway.sources.rabbitmq.method_steps import (
     CallFailedError,
@@ -26,7 +27,6 @@ from gateway.sources.rabbitmq.method_steps import (
 
 LOOK_AGAIN: Final = 250_000_000
 """Nanoseconds until a connection is looked up again that the broker does not list yet."""
-_MILLISECOND: Final = 1_000_000
 NO_LIMIT: Final = -1
 _COUNT_UNKNOWN: Final = -1
 """Stands for an unknown number of purged messages: AM2 has no absent output, and 0 means an empty queue."""
@@ -75,7 +75,7 @@ def _close_connection(call: Invocation) -> Steps:
             break
         yield Pause(LOOK_AGAIN)
     opened = listed.get("connected_at")
-    if call.created and isinstance(opened, int) and opened * _MILLISECOND != call.created:
+    if call.created and isinstance(opened, int) and opened * MILLISECOND != call.created:
         # The broker names connections by addresses and ports, which another connection may have by now.
         raise CallFailedError(Status.UNKNOWN_OBJECT, "the connection has ended; another has its name by now")
     yield Change("DELETE", target, reason=reason)

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from gateway.mapping.rules import LeaderMetricsRule
+from gateway.model.times import SECOND
 from gateway.model.values import Value
 from gateway.sources.rabbitmq.known_objects import KnownObjects
 from gateway.sources.rabbitmq.object_lives import Change, KnownObject
@@ -26,8 +27,7 @@ from gateway.sources.rabbitmq.prometheus_samples import (
 )
 from gateway.sources.rabbitmq.reading import ClassReader
 
-_SECOND: Final = 1_000_000_000
-_SETTLING: Final = 6 * _SECOND
+_SETTLING: Final = 6 * SECOND
 """Nanoseconds until a new leader's figures are read: RabbitMQ 3.10 and 4.0 renew figures every 5 s."""
 _APPLIED: Final = 200
 """Number of objects that are processed at a time, in about a millisecond."""

@@ -19,6 +19,7 @@ from urllib.parse import urlencode
 
 from gateway.dialects.errors import ProtocolError
 from gateway.model.schema import Kind
+from gateway.model.times import SECOND
 from gateway.sources.rabbitmq.object_names import ObjectName
 from gateway.sources.rabbitmq.reading import ClassReader
 
@@ -26,10 +27,9 @@ MAX_LINE_BYTES: Final = 64 * 1024
 """Maximum length of a line; it has two or three of RabbitMQ's names of at most 255 bytes, escaped."""
 MAX_LABELS: Final = 16
 
-_SECOND: Final = 1_000_000_000
-_INTERVAL: Final = 30 * _SECOND
+_INTERVAL: Final = 30 * SECOND
 """Nanoseconds between two readings of one node that are not urgent, if the cost allows."""
-_RETRY: Final = 60 * _SECOND
+_RETRY: Final = 60 * SECOND
 
 _TYPE: Final = b"\n# TYPE "
 _PLAIN_LINE: Final = re.compile(

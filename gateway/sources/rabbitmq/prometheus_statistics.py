@@ -20,6 +20,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from gateway.mapping.paths import Json
+from gateway.model.times import SECOND
 from gateway.model.values import Value
 from gateway.sources.rabbitmq.known_objects import KnownObjects
 from gateway.sources.rabbitmq.listing import MEASURED_TYPES
@@ -33,7 +34,7 @@ from gateway.sources.rabbitmq.prometheus_samples import (
     ScrapeRequest,
 )
 from gateway.sources.rabbitmq.reading import ClassReader, Reading
-from gateway.sources.rabbitmq.source_config import SECOND, StatisticsConfig
+from gateway.sources.rabbitmq.source_config import StatisticsConfig
 
 _HELD: Final = 60 * SECOND
 """Nanoseconds for which a counter that is smaller in a listing than in the metrics counts as outdated."""
@@ -421,12 +422,11 @@ def statistics_of(
     return PrometheusStatistics(measured[0], config) if measured else None
 
 
-_SECOND: Final = 1_000_000_000
 _COSTS: Final = 8
 """Number of readings of a kind by whose costs its pace is known."""
-_FIRST_INTERVAL: Final = 12 * _SECOND
+_FIRST_INTERVAL: Final = 12 * SECOND
 """The longest interval of readings until their pace is known."""
-_FIRST_WHOLE_INTERVAL: Final = 60 * _SECOND
+_FIRST_WHOLE_INTERVAL: Final = 60 * SECOND
 """The longest interval of whole readings until their pace is known."""
 _LEAN_PART: Final = 3 / 4
 """Share of the time for metrics that every reading has; the rest is for those of whole readings only."""

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-SECOND: Final = 1_000_000_000
+from gateway.model.times import SECOND
+
 RARELY = 60 * SECOND
 """Shortest interval between listings of classes that hardly change."""
 _SLOW = {

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 
 from gateway.model.observations import SourceState
+from gateway.model.times import MINUTE
 from gateway.sources.rabbitmq.management_api import (
     PAGE_SIZE,
     Answer,
@@ -36,7 +37,6 @@ WITHIN_BUDGET = "within the budget"
 """End of the text about classes that are read rarely."""
 _NOT_ASKED = "not asked yet"
 
-_MINUTE = 60_000_000_000
 _SELDOM = 45_000_000_000
 """Nanoseconds between listings from which on a class is reported as read rarely: values are as old."""
 _OFTEN = 30_000_000_000
@@ -142,7 +142,7 @@ class _Seldom:
         said = self._said.get(collection, 0)
         if interval <= (_OFTEN if said else _SELDOM):
             return 0
-        minutes = -(-interval // _MINUTE)
+        minutes = -(-interval // MINUTE)
         step = _MINUTES[min(bisect_left(_MINUTES, minutes), len(_MINUTES) - 1)]
         step = max(step, -(-minutes // step) * step)
         return said if step <= said < 6 * minutes else step

@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from typing import TypeAlias
 
 from gateway.dialects.ami.relay import RelayConfig, RelaySession
-from gateway.dialects.ami.relay_config import SECOND
 from gateway.dialects.session import (
     Answered,
     BytesReceived,
@@ -31,6 +30,7 @@ from gateway.dialects.session import (
 from gateway.model.observations import ClassLearned, EventSeen, ObjectSeen, Observation
 from gateway.model.operations import Answer, MethodCall, ObjectFetch
 from gateway.model.schema import ClassKey, ClassSchema
+from gateway.model.times import SECOND
 from gateway.model.values import Value, Values
 from tests.dialects.foreseen import called
 

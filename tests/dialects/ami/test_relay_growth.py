@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from gateway.dialects.ami.relay import RelayConfig, RelayLimits
-from gateway.dialects.ami.relay_config import SECOND
 from gateway.dialects.ami.relay_tables import element_name, text_of
 from gateway.dialects.ami.values import Utc
 from gateway.dialects.session import TimerExpired
 from gateway.model.observations import ClassLearned, EventSeen, ObjectSeen
+from gateway.model.times import SECOND
 from gateway.model.values import ValueType
 from tests.dialects.ami.relay_play import RelayPlay
 

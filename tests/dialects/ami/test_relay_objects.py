@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from gateway.dialects.ami.relay import RelayConfig, RelayLimits
-from gateway.dialects.ami.relay_config import SECOND
 from gateway.model.observations import EventSeen, ObjectSeen, Severity
 from gateway.model.schema import ClassKey
 from gateway.model.secrets import SecretRules
+from gateway.model.times import SECOND
 from gateway.model.values import ValueType
 from tests.dialects.ami.relay_play import START, RelayPlay, fixed
 

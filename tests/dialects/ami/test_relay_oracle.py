@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from gateway.dialects.ami.codec import write_instruction
 from gateway.dialects.ami.instructions import Delete, ObjectUpdate
 from gateway.dialects.ami.relay import RelayConfig
-from gateway.dialects.ami.relay_config import MILLISECOND
 from gateway.dialects.ami.relay_tables import sort_of, text_of, type_of
 from gateway.dialects.ami.values import AmiValue, Double, Long
 from gateway.model.observations import ObjectSeen
+from gateway.model.times import MILLISECOND
 from gateway.model.values import Value, ValueType
 from tests.dialects.ami.relay_play import RelayPlay
 

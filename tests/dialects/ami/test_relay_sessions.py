@@ -6,7 +6,6 @@ import pytest
 
 from gateway.dialects.ami.deviations import Reading
 from gateway.dialects.ami.relay import LoginRules, RelayConfig, RelayLimits
-from gateway.dialects.ami.relay_config import SECOND
 from gateway.dialects.session import BytesReceived, ListenerStops, Peer, TimerExpired
 from gateway.model.observations import (
     AgentLost,
@@ -18,6 +17,7 @@ from gateway.model.observations import (
     SourceState,
     SourceStateSeen,
 )
+from gateway.model.times import SECOND
 from tests.dialects.ami.relay_play import HERE, START, WELCOMED, RelayPlay
 
 FAR = Peer("192.0.2.7")

@@ -8,8 +8,9 @@ from gateway.dialects.cml.session_state import State
 from gateway.model.observations import ObjectSeen, SourceState, SourceStateSeen
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify
 from gateway.model.schema import ClassKey
+from gateway.model.times import SECOND
 from gateway.model.values import Reference, Value
-from tests.dialects.cml.playbook import SECOND, STARTED, ConsolePlay, Shop, Step, shop
+from tests.dialects.cml.playbook import STARTED, ConsolePlay, Shop, Step, shop
 
 UNSEEN = "what comes and goes between two looks is not seen"
 CONNECTING = SourceStateSeen(SourceState.CONNECTING, "asking for the schema on exchange amq.system")

@@ -22,8 +22,9 @@ from gateway.dialects.cml.session_state import State
 from gateway.dialects.session import LossSuspected, NotSent
 from gateway.model.observations import ObjectSeen, ResyncBegan, ResyncEnded
 from gateway.model.operations import Answer, MethodCall, Outcome
+from gateway.model.times import SECOND
 from tests.dialects.cml.console_story import CONFIG, fetch, key, modify, native
-from tests.dialects.cml.playbook import SCHEMA, SECOND, ConsolePlay, Step
+from tests.dialects.cml.playbook import SCHEMA, ConsolePlay, Step
 
 NUMBERS = st.sampled_from((0, 1, 7, 8, 9, 20, 1 << 32, 1 << 63))
 STATUSES = st.sampled_from(("ok", "ok", "ok", "notfound", "noaccess", "invalid", "", "so-so"))

@@ -44,8 +44,8 @@ from gateway.dialects.session import (
 )
 from gateway.model.observations import Observation
 from gateway.model.operations import Answer
+from gateway.model.times import SECOND
 
-SECOND = 10**9
 START = 1_700_000_000 * SECOND
 QUEUE = "amqp-gateway.console.1"
 STARTED = "2026-11-20T06:52+00:00"

@@ -26,9 +26,10 @@ from gateway.dialects.session import (
 )
 from gateway.model.observations import EventSeen, ObjectSeen, Observation, Severity
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify, Outcome
+from gateway.model.times import SECOND
 from gateway.model.values import Reference, Values
 from tests.dialects.cml.console_story import CONFIG, key, native
-from tests.dialects.cml.playbook import QUEUE, SCHEMA, SECOND, START, STARTED
+from tests.dialects.cml.playbook import QUEUE, SCHEMA, START, STARTED
 from tests.peers.cml_server import ServerConfig, ServerSession
 from tests.peers.cml_server_objects import ServedObject
 

@@ -18,6 +18,7 @@ from gateway.model.observations import (
     SourceState,
     SourceStateSeen,
 )
+from gateway.model.times import SECOND
 from tests.dialects.cml.console_story import (
     SYNCHRONISED,
     seen,
@@ -26,7 +27,7 @@ from tests.dialects.cml.console_story import (
     the_broker,
     told,
 )
-from tests.dialects.cml.playbook import SECOND, shop
+from tests.dialects.cml.playbook import shop
 
 # Silence.
 

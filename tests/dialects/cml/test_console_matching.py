@@ -22,8 +22,9 @@ from gateway.dialects.cml.session_state import State
 from gateway.dialects.session import Send
 from gateway.model.observations import EventSeen, ResyncEnded, Severity, SourceState
 from gateway.model.operations import Answer, Outcome
+from gateway.model.times import SECOND
 from tests.dialects.cml.console_story import CONFIG, fetch, key, states, synchronised, told
-from tests.dialects.cml.playbook import SCHEMA, SECOND, ConsolePlay
+from tests.dialects.cml.playbook import SCHEMA, ConsolePlay
 
 ONE_AT_A_TIME = replace(CONFIG, matching=Matching.ONE_AT_A_TIME)
 

@@ -23,6 +23,7 @@ from gateway.dialects.session import LossSuspected
 from gateway.model.observations import ObjectSeen, SourceState
 from gateway.model.operations import Answer, Outcome
 from gateway.model.schema import ClassKey
+from gateway.model.times import SECOND
 from gateway.model.values import Reference, Value
 from tests.dialects.cml.console_story import (
     CONFIG,
@@ -38,7 +39,7 @@ from tests.dialects.cml.console_story import (
     synchronised,
     told,
 )
-from tests.dialects.cml.playbook import SECOND, ConsolePlay, shop
+from tests.dialects.cml.playbook import ConsolePlay, shop
 from tests.dialects.foreseen import as_foreseen, called
 
 # Calls.

@@ -17,6 +17,7 @@ from gateway.dialects.cml.messages import (
 from gateway.dialects.session import NotSent, TimerExpired
 from gateway.model.observations import SourceState, SourceStateSeen
 from gateway.model.operations import Answer, Outcome
+from gateway.model.times import SECOND
 from tests.dialects.cml.console_story import (
     MAY_BE_DONE,
     answer,
@@ -25,7 +26,6 @@ from tests.dialects.cml.console_story import (
     modify,
     synchronised,
 )
-from tests.dialects.cml.playbook import SECOND
 
 # One request about an object at a time.
 

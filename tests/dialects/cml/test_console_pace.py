@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from gateway.dialects.cml.console_config import Budget, Intervals
 from gateway.dialects.cml.console_pace import Pace, Schedule
 from gateway.dialects.session import NEVER
-from tests.dialects.cml.playbook import SECOND, START
-
-MILLISECOND = SECOND // 1000
+from gateway.model.times import MILLISECOND, SECOND
+from tests.dialects.cml.playbook import START
 
 
 def polled(budget: Budget, latency: int, seconds: int, busy_after: int = 1 << 62) -> tuple[int, int]:

@@ -27,6 +27,7 @@ from gateway.model.observations import (
     SourceStateSeen,
 )
 from gateway.model.secrets import SecretRules
+from gateway.model.times import SECOND
 from tests.dialects.cml.console_story import (
     CONFIG,
     SYNCHRONISED,
@@ -38,7 +39,7 @@ from tests.dialects.cml.console_story import (
     the_broker,
     told,
 )
-from tests.dialects.cml.playbook import SECOND, ConsolePlay, Shop, Step, shop
+from tests.dialects.cml.playbook import ConsolePlay, Shop, Step, shop
 
 
 def asked(steps: list[Step]) -> Counter[int | str | None]:

@@ -15,9 +15,10 @@ from gateway.dialects.session import Effect
 from gateway.model.observations import ObjectSeen, SourceState
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify, Outcome
 from gateway.model.schema import ClassKey
+from gateway.model.times import SECOND
 from gateway.model.values import Reference, Value
 from tests.dialects.cml.console_story import states, told
-from tests.dialects.cml.playbook import SECOND, ConsolePlay
+from tests.dialects.cml.playbook import ConsolePlay
 from tests.dialects.cml.recorded_broker import answer
 from tests.dialects.cml.recordings import exchanges, replies
 

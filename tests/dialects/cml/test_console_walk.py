@@ -34,6 +34,7 @@ from gateway.model.observations import (
     SourceState,
     SourceStateSeen,
 )
+from gateway.model.times import SECOND
 from tests.dialects.cml.console_story import (
     CONFIG,
     CONNECTING,
@@ -45,7 +46,7 @@ from tests.dialects.cml.console_story import (
     the_broker,
     told,
 )
-from tests.dialects.cml.playbook import QUEUE, SCHEMA, SECOND, START, ConsolePlay, Shop
+from tests.dialects.cml.playbook import QUEUE, SCHEMA, START, ConsolePlay, Shop
 
 BROKER_0 = InspectRequest(0)
 

@@ -14,10 +14,8 @@ from gateway.dialects.cml.messages import Spelling
 from gateway.dialects.cml.values import read_value, write_value
 from gateway.dialects.errors import LocalProtocolError, ProtocolError
 from gateway.model.schema import Argument, Element, NamedValue
+from gateway.model.times import MINUTE, SECOND
 from gateway.model.values import Reference, Value, ValueType
-
-SECOND = 10**9
-MINUTE = 60 * SECOND
 
 READ: list[tuple[str, ValueType, Value | None]] = [
     ("", ValueType.STRING, ""),

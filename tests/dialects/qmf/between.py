@@ -8,8 +8,9 @@ from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from gateway.dialects.session import Binding, Delivery, Effect, Event, Observed, Send, TimerExpired
 from gateway.model.observations import ObjectSeen, Observation, ResyncBegan, ResyncEnded
+from gateway.model.times import SECOND
 from gateway.model.values import Values
-from tests.dialects.qmf.playbook import AGENT_USER, CONSOLE_USER, QUEUE, SECOND, START
+from tests.dialects.qmf.playbook import AGENT_USER, CONSOLE_USER, QUEUE, START
 from tests.simulation.session_driver import binding_matches
 
 Picture: TypeAlias = "dict[str, tuple[Values | None, Values | None]]"

@@ -24,8 +24,9 @@ from gateway.model.observations import (
     SourceStateSeen,
 )
 from gateway.model.schema import ClassSchema
+from gateway.model.times import SECOND
 from tests.dialects.qmf.examples import OBJECT_ID, TANK
-from tests.dialects.qmf.playbook import AGENT_USER, BROKER, SECOND, START, ConsolePlay
+from tests.dialects.qmf.playbook import AGENT_USER, BROKER, START, ConsolePlay
 
 PUSHED = "console.obj.1.0.shop.tank"
 GREETING = SourceStateSeen(SourceState.CONNECTING, "greeting agents on exchange qpid.management")

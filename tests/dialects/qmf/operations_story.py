@@ -20,10 +20,11 @@ from gateway.dialects.qmf.messages import (
 from gateway.dialects.qmf.session_state import State
 from gateway.dialects.session import Send
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, Outcome
+from gateway.model.times import SECOND
 from tests.dialects.foreseen import called
 from tests.dialects.qmf.console_story import got
 from tests.dialects.qmf.examples import OBJECT_ID, TANK, shop
-from tests.dialects.qmf.playbook import BROKER, SECOND, ConsolePlay
+from tests.dialects.qmf.playbook import BROKER, ConsolePlay
 
 FIRST = (1 << 31) + 1
 """The sequence number of a console's first operation."""

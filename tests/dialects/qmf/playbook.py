@@ -34,10 +34,10 @@ from gateway.dialects.session import (
 from gateway.model.observations import Observation
 from gateway.model.operations import Answer
 from gateway.model.schema import ClassSchema, EventSchema
+from gateway.model.times import SECOND
 from gateway.model.values import Value
 from tests.dialects.qmf.examples import LEAK, TANK, shop
 
-SECOND = 10**9
 START = 1_700_000_000 * SECOND
 QUEUE = "amqp-gateway.console.1"
 AGENT_USER = "agent"

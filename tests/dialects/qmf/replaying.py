@@ -36,7 +36,8 @@ from gateway.dialects.qmf.messages import (
 )
 from gateway.dialects.session import Effect, Observed
 from gateway.model.observations import Observation
-from tests.dialects.qmf.playbook import SECOND, ConsolePlay, Step
+from gateway.model.times import SECOND
+from tests.dialects.qmf.playbook import ConsolePlay, Step
 from tests.dialects.qmf.recordings import FOLDER, definitions, readable, recorded
 
 AGENT_CLASS = ("org.apache.qpid.broker", "agent")

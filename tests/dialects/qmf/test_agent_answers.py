@@ -37,6 +37,7 @@ from gateway.dialects.qmf.typed_values import QmfValue
 from gateway.dialects.session import Delivery
 from gateway.model.observations import Severity
 from gateway.model.schema import ClassKey, ClassSchema, Element
+from gateway.model.times import SECOND
 from gateway.model.values import Reference, ValueType
 from tests.dialects.qmf.agent_story import (
     HEARTBEAT,
@@ -49,7 +50,7 @@ from tests.dialects.qmf.agent_story import (
     started,
 )
 from tests.dialects.qmf.examples import LEAK, TANK
-from tests.dialects.qmf.playbook import BROKER, QUEUE, SECOND, START, AgentPlay, tank
+from tests.dialects.qmf.playbook import BROKER, QUEUE, START, AgentPlay, tank
 
 
 def test_what_is_here() -> None:

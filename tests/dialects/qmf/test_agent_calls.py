@@ -23,10 +23,11 @@ from gateway.dialects.qmf.messages import (
 from gateway.dialects.qmf.typed_values import QmfValue
 from gateway.dialects.session import Called, Delivery, Effect, ReadAsked
 from gateway.model.schema import Argument, ClassKey, ClassSchema, Direction, Element, Method
+from gateway.model.times import SECOND
 from gateway.model.values import ValueType
 from tests.dialects.qmf.agent_story import PUSHED, TANK_ID, got, key_of, properties, started, statistics
 from tests.dialects.qmf.examples import TANK
-from tests.dialects.qmf.playbook import BROKER, CONSOLE_USER, QUEUE, SECOND, START, AgentPlay, tank
+from tests.dialects.qmf.playbook import BROKER, CONSOLE_USER, QUEUE, START, AgentPlay, tank
 
 READING = AgentConfig(BROKER, boot=4, allowed_users=frozenset({CONSOLE_USER}), rereads=True)
 AMOUNT_7 = b"\0\0\0\x07\x02ab"

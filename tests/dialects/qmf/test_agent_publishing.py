@@ -22,6 +22,7 @@ from gateway.dialects.qmf.messages import (
 )
 from gateway.dialects.session import ReadAsked, TimerExpired
 from gateway.model.observations import Severity
+from gateway.model.times import SECOND
 from tests.dialects.qmf.agent_story import (
     HEARTBEAT,
     POND,
@@ -31,7 +32,7 @@ from tests.dialects.qmf.agent_story import (
     statistics,
 )
 from tests.dialects.qmf.examples import LEAK, TANK
-from tests.dialects.qmf.playbook import BROKER, CONSOLE_USER, QUEUE, SECOND, START, AgentPlay, tank
+from tests.dialects.qmf.playbook import BROKER, CONSOLE_USER, QUEUE, START, AgentPlay, tank
 
 
 def test_what_the_link_must_bind() -> None:

@@ -26,8 +26,9 @@ from gateway.dialects.session import (
     TimerExpired,
 )
 from gateway.model.operations import MethodCall, Outcome
+from gateway.model.times import SECOND
 from tests.dialects.qmf.examples import TANK
-from tests.dialects.qmf.playbook import AGENT_USER, BROKER, CONSOLE_USER, QUEUE, SECOND, START, tank
+from tests.dialects.qmf.playbook import AGENT_USER, BROKER, CONSOLE_USER, QUEUE, START, tank
 
 NUMBER = 0x1122
 

@@ -34,6 +34,7 @@ from gateway.model.observations import (
     SourceState,
     SourceStateSeen,
 )
+from gateway.model.times import SECOND
 from tests.dialects.qmf.console_story import (
     GET_TANKS,
     GREETING,
@@ -46,7 +47,7 @@ from tests.dialects.qmf.console_story import (
     synchronised,
 )
 from tests.dialects.qmf.examples import TANK
-from tests.dialects.qmf.playbook import AGENT_USER, BROKER, NEXT_BROKER, SECOND, START, ConsolePlay
+from tests.dialects.qmf.playbook import AGENT_USER, BROKER, NEXT_BROKER, START, ConsolePlay
 
 
 def test_an_agent_that_starts_is_greeted_at_once() -> None:

@@ -21,9 +21,10 @@ from gateway.model.observations import (
     ResyncEnded,
     Severity,
 )
+from gateway.model.times import SECOND
 from tests.dialects.qmf.between import Between, Picture
 from tests.dialects.qmf.examples import LEAK, TANK
-from tests.dialects.qmf.playbook import AGENT_USER, CONSOLE_USER, QUEUE, SECOND, START, tank
+from tests.dialects.qmf.playbook import AGENT_USER, CONSOLE_USER, QUEUE, START, tank
 
 
 class Conversation(Between[ConsoleSession, AgentSession]):

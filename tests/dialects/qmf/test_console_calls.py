@@ -19,6 +19,7 @@ from gateway.dialects.qmf.session_state import State
 from gateway.dialects.session import BacklogFollows
 from gateway.model.observations import ObjectSeen
 from gateway.model.operations import Answer, ObjectModify, Outcome
+from gateway.model.times import SECOND
 from gateway.model.values import Value
 from tests.dialects.foreseen import as_foreseen
 from tests.dialects.qmf.console_story import changed, listed, synchronised
@@ -32,7 +33,7 @@ from tests.dialects.qmf.operations_story import (
     fetches,
     request,
 )
-from tests.dialects.qmf.playbook import AGENT_USER, QUEUE, SECOND, START, ConsolePlay
+from tests.dialects.qmf.playbook import AGENT_USER, QUEUE, START, ConsolePlay
 
 
 def test_a_call_goes_to_the_agent_once_and_is_answered_with_what_came_of_it() -> None:

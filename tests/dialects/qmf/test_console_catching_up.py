@@ -33,10 +33,11 @@ from gateway.model.observations import (
     SourceStateSeen,
 )
 from gateway.model.schema import ClassKey, ClassSchema, Element
+from gateway.model.times import SECOND
 from gateway.model.values import ValueType
 from tests.dialects.qmf.console_story import GREETING, PUSHED, SEEN, changed, got, synchronised
 from tests.dialects.qmf.examples import LEAK, TANK, shop
-from tests.dialects.qmf.playbook import AGENT_USER, SECOND, START, ConsolePlay
+from tests.dialects.qmf.playbook import AGENT_USER, START, ConsolePlay
 
 HEARD = START - 3600 * SECOND
 KNOWN = (ClassDefinition.of(TANK), EventDefinition.of(LEAK))

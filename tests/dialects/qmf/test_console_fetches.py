@@ -13,6 +13,7 @@ from gateway.dialects.qmf.messages import (
 )
 from gateway.model.observations import ObjectSeen
 from gateway.model.operations import Answer, Outcome
+from gateway.model.times import SECOND
 from tests.dialects.qmf.console_story import WITHOUT_HEARTBEATS, got, synchronised
 from tests.dialects.qmf.examples import TANK, shop
 from tests.dialects.qmf.operations_story import (
@@ -20,7 +21,7 @@ from tests.dialects.qmf.operations_story import (
     FIRST,
     fetches,
 )
-from tests.dialects.qmf.playbook import SECOND, START
+from tests.dialects.qmf.playbook import START
 
 
 def test_an_object_is_asked_for_by_its_id_and_observed_before_it_is_answered() -> None:

@@ -31,6 +31,7 @@ from gateway.model.observations import (
     SourceStateSeen,
 )
 from gateway.model.schema import ClassKey
+from gateway.model.times import SECOND
 from tests.dialects.qmf.console_story import (
     PUSHED,
     SYNCHRONISED,
@@ -41,7 +42,7 @@ from tests.dialects.qmf.console_story import (
     synchronised,
 )
 from tests.dialects.qmf.examples import LEAK, TANK
-from tests.dialects.qmf.playbook import AGENT_USER, BROKER, SECOND, START, ConsolePlay
+from tests.dialects.qmf.playbook import AGENT_USER, BROKER, START, ConsolePlay
 
 ASKED = ("resync", ("broker", BrokerRequest(6)))
 PUBLISHES_NOTHING = SourceStateSeen(

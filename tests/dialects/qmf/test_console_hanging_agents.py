@@ -27,6 +27,7 @@ from gateway.model.observations import (
     SourceStateSeen,
 )
 from gateway.model.schema import ClassKey
+from gateway.model.times import SECOND
 from tests.dialects.qmf.console_story import (
     GET_TANKS,
     SYNCHRONISED,
@@ -37,7 +38,7 @@ from tests.dialects.qmf.console_story import (
     synchronised,
 )
 from tests.dialects.qmf.examples import TANK
-from tests.dialects.qmf.playbook import BROKER, SECOND, START, ConsolePlay, Step
+from tests.dialects.qmf.playbook import BROKER, START, ConsolePlay, Step
 from tests.dialects.qmf.remote_agents_story import (
     AGENT_CLASS,
     BELIEVED,

@@ -31,9 +31,10 @@ from gateway.dialects.session import LossSuspected
 from gateway.model.observations import ClassLearned, Gap, ResyncBegan, ResyncEnded
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, Outcome
 from gateway.model.schema import ClassKey, ClassSchema, Element, Method
+from gateway.model.times import SECOND
 from gateway.model.values import ValueType
 from tests.dialects.qmf.operations_story import FIRST
-from tests.dialects.qmf.playbook import AGENT_USER, BROKER, NEXT_BROKER, SECOND, START, ConsolePlay
+from tests.dialects.qmf.playbook import AGENT_USER, BROKER, NEXT_BROKER, START, ConsolePlay
 
 PACKAGE = "org.apache.qpid.broker"
 QUEUE = ClassSchema(

@@ -41,6 +41,7 @@ from gateway.model.observations import (
     SourceStateSeen,
 )
 from gateway.model.operations import Answer, Outcome
+from gateway.model.times import SECOND
 from tests.dialects.qmf.console_story import (
     GET_TANKS,
     changed,
@@ -50,15 +51,7 @@ from tests.dialects.qmf.console_story import (
 )
 from tests.dialects.qmf.examples import LEAK, OBJECT_ID, TANK, shop
 from tests.dialects.qmf.operations_story import ARGUMENTS, FIRST, OUTPUTS, calls, drain, fetches
-from tests.dialects.qmf.playbook import (
-    AGENT_USER,
-    BROKER,
-    NEXT_BROKER,
-    SECOND,
-    START,
-    ConsolePlay,
-    Step,
-)
+from tests.dialects.qmf.playbook import AGENT_USER, BROKER, NEXT_BROKER, START, ConsolePlay, Step
 from tests.dialects.qmf.remote_agents_story import (
     AGENT_CLASS,
     AGENTS_PUSHED,

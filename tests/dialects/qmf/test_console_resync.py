@@ -32,6 +32,7 @@ from gateway.model.observations import (
     SourceState,
     SourceStateSeen,
 )
+from gateway.model.times import SECOND
 from tests.dialects.qmf.console_story import (
     GET_TANKS,
     GREETING,
@@ -48,7 +49,7 @@ from tests.dialects.qmf.console_story import (
     tank_schema,
 )
 from tests.dialects.qmf.examples import LEAK, TANK
-from tests.dialects.qmf.playbook import BROKER, QUEUE, SECOND, START, ConsolePlay
+from tests.dialects.qmf.playbook import BROKER, QUEUE, START, ConsolePlay
 
 
 def test_a_first_resync_from_greeting_to_synchronised() -> None:

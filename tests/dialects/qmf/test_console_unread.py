@@ -25,6 +25,7 @@ from gateway.dialects.qmf.messages import (
 from gateway.dialects.qmf.session_state import State
 from gateway.model.observations import Gap, ObjectSeen, ResyncEnded, SourceStateSeen
 from gateway.model.schema import ClassKey
+from gateway.model.times import SECOND
 from tests.dialects.qmf.console_story import (
     GET_TANKS,
     PUSHED,
@@ -34,7 +35,7 @@ from tests.dialects.qmf.console_story import (
     synchronised,
 )
 from tests.dialects.qmf.examples import TANK, shop
-from tests.dialects.qmf.playbook import AGENT_USER, BROKER, SECOND, START, ConsolePlay
+from tests.dialects.qmf.playbook import AGENT_USER, BROKER, START, ConsolePlay
 
 NEW_TANK = replace(TANK, key=replace(TANK.key, hash=b"N" * 16))
 GARBLED = b"AM2c\0\0\0\0what is this"

@@ -12,8 +12,9 @@ from gateway.dialects.qmf.console_config import HeartbeatRules, Heartbeats
 from gateway.dialects.qmf.session_state import State
 from gateway.dialects.session import LossSuspected, PropertiesMissing, Send, TimerExpired, WakeAt
 from gateway.model.observations import AgentLost, ResyncBegan, ResyncEnded
+from gateway.model.times import SECOND
 from tests.dialects.qmf.console_story import synchronised
-from tests.dialects.qmf.playbook import QUEUE, SECOND, ConsolePlay
+from tests.dialects.qmf.playbook import QUEUE, ConsolePlay
 from tests.dialects.qmf.recordings import PEERS, recorded
 
 KEYS = (QUEUE, "schema.package", *(f"console.obj.1.{bank}.x.y" for bank in range(5)), "console.heartbeat.1.3")

@@ -7,8 +7,9 @@ import pytest
 from gateway.dialects.qmf.codec import read_body, write
 from gateway.dialects.qmf.messages import BrokerRequest, MethodRequest, MethodResponse, Status
 from gateway.dialects.session import Called, Delivery, Effect, Note, Send
+from gateway.model.times import SECOND
 from tests.dialects.qmf.agent_story import TANK_ID, key_of, started
-from tests.dialects.qmf.playbook import CONSOLE_USER, QUEUE, SECOND, AgentPlay, tank
+from tests.dialects.qmf.playbook import CONSOLE_USER, QUEUE, AgentPlay, tank
 
 TOO_LATE = MethodResponse(1, Status.EXCEPTION, "not carried out: it came after the time that it was given")
 BODY_END = b"\0\0\0\x07\x02ab"

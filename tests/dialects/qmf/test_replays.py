@@ -19,8 +19,9 @@ from gateway.model.observations import (
     SourceStateSeen,
 )
 from gateway.model.schema import ClassSchema
+from gateway.model.times import SECOND
 from gateway.model.values import Reference, Value, ValueType
-from tests.dialects.qmf.playbook import SECOND, Step
+from tests.dialects.qmf.playbook import Step
 from tests.dialects.qmf.replaying import Replay
 
 JAVA, QPIDD, AGENT_06 = "java-0.8", "qpidd-0.34", "console-and-agent-0.6"

@@ -14,10 +14,11 @@ import pytest
 from gateway.config.sources import Am01Source
 from gateway.dialects.qmf.am01.messages import Revision
 from gateway.dialects.session import Send
+from gateway.model.times import SECOND
 from gateway.service.diagnostics import source_checks
 from gateway.service.diagnostics.checks import check_source
 from gateway.service.processes.exit_codes import CommandError, ExitCode
-from tests.components.am01_agent import SECOND, Am01Agent
+from tests.components.am01_agent import Am01Agent
 from tests.components.rabbitmq import VirtualHost
 from tests.components.waiting import eventually
 from tests.links.broker_side import client, published

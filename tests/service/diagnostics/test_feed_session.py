@@ -15,6 +15,7 @@ from gateway.feed.operations import ReadFresh
 from gateway.feed.records import Batch, Hello, Interest
 from gateway.feed.server import FeedServer
 from gateway.model.operations import Outcome
+from gateway.model.times import SECOND
 from gateway.service.diagnostics.feed_session import feed_session, principal
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.terminal.view import Changed, CoreChanged, Created, ObjectKey
@@ -23,7 +24,6 @@ from tests.components.waiting import DEADLINE, eventually
 from tests.terminal.told import KNOWN, till
 
 FIRST = ObjectKey(1, "shop:till", 1)
-SECOND = 10**9
 
 
 @asynccontextmanager

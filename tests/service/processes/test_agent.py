@@ -36,6 +36,7 @@ from gateway.model.observations import (
     SourceStateSeen,
 )
 from gateway.model.schema import ClassKey, EventSchema
+from gateway.model.times import SECOND
 from gateway.service.processes.agent import run_agent
 from gateway.service.processes.lifeline import Lifeline
 from gateway.sources.rabbitmq.provisioning import ProvisionedUser, provision
@@ -43,7 +44,6 @@ from gateway.sources.rabbitmq.rights import MANAGEMENT_VHOST, agent_rights, gate
 from tests.components.waiting import until
 from tests.hypothesis_profiles import PROVING
 
-SECOND = 10**9
 PROMPT = (5 if PROVING else 30) * SECOND
 """The maximum delay of an event (ns), alarm or not; the longer where other tests keep the machine busy."""
 ALARM_SECONDS = 60.0 if PROVING else 6.0

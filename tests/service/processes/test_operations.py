@@ -27,6 +27,7 @@ from gateway.inventory.inventory import Inventory
 from gateway.model.observations import ClassLearned, ResyncBegan, ResyncEnded, SourceState, SourceStateSeen
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify, Outcome
 from gateway.model.secrets import SecretRules
+from gateway.model.times import SECOND
 from gateway.operations.audit import Audit, Redaction
 from gateway.operations.manager import OperationManager
 from gateway.operations.policy import CallMethod, Subject
@@ -34,7 +35,7 @@ from gateway.service.processes import operations as operations_module
 from gateway.service.processes.operations import CoreOperations, policy_of
 from tests.components.opened_index import opened_index
 from tests.components.waiting import DEADLINE
-from tests.operations.works import BOILER, BOILER_CLASS, MAPPING, OPERATOR, SECOND, boiler
+from tests.operations.works import BOILER, BOILER_CLASS, MAPPING, OPERATOR, boiler
 
 SETTINGS = OperationSettings.model_validate(
     {"allow": [{"who": ["jmx:operator"], "set": ["*"], "invoke": ["*", "purge"], "read": True}]}

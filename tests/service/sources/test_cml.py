@@ -19,11 +19,11 @@ from gateway.inventory.instances import InstanceIndex
 from gateway.inventory.inventory import Inventory
 from gateway.mapping.files import load_shipped_mappings
 from gateway.model.secrets import SecretRules
+from gateway.model.times import SECOND
 from gateway.service.sources.cml import console_config
 from gateway.service.sources.source_context import SourceContext
 from tests.components.open_amq import recorded_schema
 
-_SECOND = 10**9
 _AMQP = {"url": "amqp://broker", "user": "super", "password": {"env": "P"}}
 
 
@@ -44,7 +44,7 @@ def test_what_is_not_said_is_as_an_openamq_needs_it(around: SourceContext) -> No
     assert (config.spelling, config.matching) == (Spelling.OPENAMQ, Matching.FIND_OUT)
     assert (config.short_lived, config.assured, config.trusted_users) == (ShortLived.NO, frozenset(), None)
     assert config.schema == recorded_schema()
-    assert config.intervals.of("queue") == 10 * _SECOND
+    assert config.intervals.of("queue") == 10 * SECOND
     assert config.is_statistic("openamq.org.server", "queue", "pending")
     assert not config.is_statistic("openamq.org.server", "queue", "name")
 
@@ -63,7 +63,7 @@ def test_what_is_said_is_reported(around: SourceContext) -> None:
     )
     assert (config.system_exchange, config.notify_exchange) == ("shop.system", "")
     assert config.trusted_users == frozenset({"server"})
-    assert [config.intervals.of(name) // _SECOND for name in ("queue", "binding", "config")] == [1, 2, 300]
+    assert [config.intervals.of(name) // SECOND for name in ("queue", "binding", "config")] == [1, 2, 300]
     assert (config.budget.rate, config.budget.in_flight, config.budget.share) == (5, 2, 0.1)
     assert (config.assured, config.short_lived) == (frozenset(Assurance), ShortLived.YES)
 

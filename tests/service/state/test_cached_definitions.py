@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from gateway.config.model import LogSettings
-from gateway.config.types import SECOND
 from gateway.dialects.qmf.definitions import ClassDefinition, EventDefinition
+from gateway.model.times import SECOND
 from gateway.service.state import cached_schemas
 from gateway.service.state.cached_schemas import DEFINITIONS_SETTLING_SECONDS, FOLDER, definitions_cache
 from tests.components.waiting import eventually

@@ -19,9 +19,10 @@ from gateway.feed.values import FeedValue, ObjectLink
 from gateway.inventory.classes import ClassRegistry
 from gateway.model.observations import EventState, Severity
 from gateway.model.schema import Argument, ClassKey, EventSchema
+from gateway.model.times import SECOND
 from gateway.model.values import ValueType
 from gateway.service.state.restored_records import restored_events
-from tests.eventlog.feeds import AGENT, FULL, SECOND, SHOP, T0, Shop, event
+from tests.eventlog.feeds import AGENT, FULL, SHOP, T0, Shop, event
 from tests.eventlog.records import LOG_ID, block, write_segment
 
 NAMES = {"shop/shop:queue/1": "/|q1"}

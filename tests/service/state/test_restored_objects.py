@@ -9,7 +9,7 @@ from gateway.eventlog.last_state import LastState
 from gateway.eventlog.record import LogRecord, RecordKind
 from gateway.inventory.restored_objects import RestoredObject
 from gateway.mapping.files import load_shipped_mappings
-from gateway.service.state.restored_objects import nanoseconds, restored_identities, restored_rabbitmq_objects
+from gateway.service.state.restored_objects import restored_identities, restored_rabbitmq_objects
 from gateway.sources.rabbitmq.object_names import ObjectName, object_number
 from gateway.sources.rabbitmq.reading import class_readers
 
@@ -103,9 +103,3 @@ def test_an_id_that_no_other_object_gets_identifies_its_object(
     record = msgspec.structs.replace(QUEUE, native_id=native_id, lifetime="transient", create_ts=None)
     (restored,) = restored_identities(state(record), "orders", kind)
     assert (restored.lasting_id, restored.identified) == (is_lasting, is_lasting)
-
-
-def test_times_of_the_log_are_exact() -> None:
-    assert nanoseconds("2026-11-20T16:04:01.291000Z") == CREATED
-    assert nanoseconds("2026-11-20T16:04:01.291000123Z") == CREATED + 123
-    assert nanoseconds("yesterday") == nanoseconds(None) == nanoseconds(7) == 0

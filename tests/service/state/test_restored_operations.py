@@ -17,11 +17,12 @@ from gateway.feed.operations import OperationKind, OperationRecord, OperationSta
 from gateway.feed.records import Batch, FeedMessage, SourceRecord
 from gateway.model.observations import SourceState
 from gateway.model.operations import Outcome
+from gateway.model.times import SECOND
 from gateway.service.processes.event_log import CoreEventLog
 from gateway.service.state.restored_records import restored_operations
 from tests.components.command_line import Site, new_site, running
 from tests.components.waiting import eventually
-from tests.eventlog.feeds import SECOND, T0
+from tests.eventlog.feeds import T0
 from tests.eventlog.reading import of_kind, read_log
 from tests.eventlog.test_operations import BEGUN
 

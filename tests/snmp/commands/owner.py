@@ -10,6 +10,7 @@ from gateway.feed.values import ObjectLink
 from gateway.model.operations import Outcome, Principal
 from gateway.model.schema import Argument, ClassKey, ClassSchema, Direction, Method, NamedValue
 from gateway.model.secrets import SecretRules
+from gateway.model.times import SECOND
 from gateway.model.values import ValueType
 from gateway.snmp import ber
 from gateway.snmp.ber import Oid
@@ -29,7 +30,6 @@ from gateway.snmp.tables.classes import Target
 from gateway.snmp.written_values import Assignment, Rejected
 
 ROOT: Oid = (1, 3, 6, 1, 4, 1, 99999)
-SECOND = 10**9
 START = 1_700_000_000 * SECOND
 DEADLINE = 10 * SECOND
 LIMITS = CommandLimits(quota=3, keep=60 * SECOND)

@@ -7,6 +7,7 @@ import pytest
 
 from gateway.feed.operations import InvokeMethod, OperationRequest
 from gateway.model.operations import Outcome, Principal
+from gateway.model.times import SECOND
 from gateway.snmp import ber, message
 from gateway.snmp.cells import date_and_time
 from gateway.snmp.commands.command import RowStatus
@@ -18,7 +19,7 @@ from gateway.snmp.fixed_mib import (
     OutcomeNumber,
 )
 from gateway.snmp.written_values import Rejected
-from tests.snmp.commands.owner import DEADLINE, GONE, ORDERS, ROOT, SECOND, START, Command, Table
+from tests.snmp.commands.owner import DEADLINE, GONE, ORDERS, ROOT, START, Command, Table
 
 NOT_READY = ber.encode_integer(RowStatus.NOT_READY)
 NOT_IN_SERVICE = ber.encode_integer(RowStatus.NOT_IN_SERVICE)

@@ -16,6 +16,7 @@ from gateway.feed.operations import InvokeMethod, OperationAnswer
 from gateway.feed.records import Hello
 from gateway.feed.server import FeedServer
 from gateway.model.operations import Outcome
+from gateway.model.times import SECOND
 from gateway.service.processes.snmp import Commands, secret_arguments
 from gateway.snmp.commands.command import Submission
 from gateway.snmp.oid_registry import DEFAULT_ROOT
@@ -31,7 +32,6 @@ from tests.components.waiting import eventually
 from tests.feed.test_server import Recorder
 from tests.snmp.mib.shop import Gateway, classes, till
 
-SECOND = 10**9
 DEADLINE = 10 * SECOND
 COMMUNITIES = {"anna": "annas", "bert": "berts"}
 TILL = "AMQP-GATEWAY-MIB::agPackages.7.1.2.1.2.1.1"

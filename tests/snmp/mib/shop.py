@@ -21,6 +21,7 @@ from gateway.feed.records import (
 from gateway.feed.values import FeedValue, ObjectLink
 from gateway.model.observations import Severity
 from gateway.model.schema import Argument, ClassKey, ClassSchema, Element, EventSchema, Kind, NamedValue
+from gateway.model.times import SECOND
 from gateway.model.values import ValueType
 from gateway.snmp import ber
 from gateway.snmp.ber import Oid
@@ -31,7 +32,6 @@ from gateway.snmp.registry_growth import SeenSchemas, extend, extend_events, new
 from gateway.snmp.store import Store
 from tests.components.shop import (
     HALL_CLASS,
-    SECOND,
     SERVE_STALE_FOR,
     START,
     TILL_CLASS,

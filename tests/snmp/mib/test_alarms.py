@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from gateway.feed.records import AlarmRecord, SnapshotBegan, SnapshotEnded
 from gateway.model.observations import EventState, Severity, SourceState
+from gateway.model.times import SECOND
 from gateway.snmp import ber
 from gateway.snmp.ber import NO_ROW
 from gateway.snmp.cells import date_and_time
@@ -26,7 +27,7 @@ from gateway.snmp.fixed_mib import (
 from gateway.snmp.row_columns import RowColumn
 from gateway.snmp.store import Store
 from gateway.snmp.tables.alarms import AlarmTable
-from tests.components.shop import SECOND, START, agent, agent_gone, hall, source
+from tests.components.shop import START, agent, agent_gone, hall, source
 from tests.snmp.mib.shop import ROOT, TILL_ENTRY, Gateway, alarm, classes, link, till
 
 ENTRY = (*ROOT, *ALARM_ENTRY)

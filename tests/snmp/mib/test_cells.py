@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from gateway.feed.values import FeedValue, ObjectLink
 from gateway.model.schema import Kind
+from gateway.model.times import SECOND
 from gateway.model.values import Reference
 from gateway.snmp import ber
 from gateway.snmp.cells import (
@@ -26,8 +27,6 @@ from gateway.snmp.cells import (
     value_encoder,
 )
 from gateway.snmp.syntax import Form, Syntax
-
-SECOND = 1_000_000_000
 
 
 def cell(syntax: Syntax, value: object, unit: str = "") -> bytes | None:

@@ -8,11 +8,12 @@ import msgspec
 import pytest
 
 from gateway.feed.latest import HistoryLimits
+from gateway.model.times import SECOND
 from gateway.snmp import ber
 from gateway.snmp.cells import date_and_time
 from gateway.snmp.fixed_mib import DELETED, DELETED_ENTRY, HEALTH, DeletedColumn, DeletedScalar, Health
 from gateway.snmp.row_columns import RowColumn, RowLifetime
-from tests.components.shop import SECOND, START, agent, hall, source
+from tests.components.shop import START, agent, hall, source
 from tests.snmp.mib.shop import ROOT, TILL_ENTRY, Gateway, classes, delete, end, till
 
 MAX_ROWS = HistoryLimits().ends

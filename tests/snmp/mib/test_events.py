@@ -19,6 +19,7 @@ from gateway.inventory.own_events import OWN_EVENTS
 from gateway.mapping.files import event_schemas, load_mapping
 from gateway.model.observations import EventState, Severity
 from gateway.model.schema import Argument, ClassKey, EventSchema, NamedValue
+from gateway.model.times import SECOND
 from gateway.model.values import ValueType
 from gateway.snmp import ber
 from gateway.snmp.ber import NO_ROW
@@ -35,7 +36,7 @@ from gateway.snmp.fixed_mib import (
 from gateway.snmp.notifications.notification import NO_POINTER, Notification, bind_event, bind_own_event
 from gateway.snmp.registry_files import parse_registry, read_registry, registry_text
 from gateway.snmp.row_columns import RowColumn
-from tests.components.shop import SECOND, START, agent, hall, source
+from tests.components.shop import START, agent, hall, source
 from tests.snmp.mib.shop import (
     ARGUMENTS,
     ROOT,

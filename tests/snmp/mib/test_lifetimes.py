@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from gateway.mapping.files import event_schemas, load_shipped_mappings
+from gateway.model.times import SECOND
 from gateway.snmp import ber
 from gateway.snmp.notifications.notification import bind_event
 from gateway.snmp.registry_files import load_shipped_registries
-from tests.components.shop import SECOND
 from tests.snmp.mib.shop import ROOT
 
 (REGISTRY,) = (registry for registry in load_shipped_registries() if registry.package == "rabbitmq")

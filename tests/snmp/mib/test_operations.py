@@ -8,6 +8,7 @@ import pytest
 from gateway.feed.latest import HistoryLimits
 from gateway.feed.operations import OperationKind, OperationRecord, OperationState
 from gateway.model.operations import Outcome, Principal
+from gateway.model.times import SECOND
 from gateway.snmp import ber
 from gateway.snmp.cells import date_and_time
 from gateway.snmp.fixed_mib import (
@@ -20,7 +21,7 @@ from gateway.snmp.fixed_mib import (
     OutcomeNumber,
 )
 from gateway.snmp.row_columns import RowColumn
-from tests.components.shop import SECOND, START, agent, hall, source
+from tests.components.shop import START, agent, hall, source
 from tests.snmp.mib.shop import ROOT, TILL_ENTRY, Gateway, classes, till
 
 MAX_ROWS = HistoryLimits().operations

@@ -16,12 +16,13 @@ from gateway.feed.records import (
 from gateway.feed.values import ObjectLink
 from gateway.model.observations import Severity, SourceState
 from gateway.model.schema import ClassKey, EventSchema
+from gateway.model.times import SECOND
 from gateway.snmp import ber
 from gateway.snmp.cells import date_and_time
 from gateway.snmp.fixed_mib import ALARM_ENTRY
 from gateway.snmp.projection import SLICE_ROWS
 from gateway.snmp.row_columns import RowColumn
-from tests.components.shop import SECOND, START, agent, hall, source, update
+from tests.components.shop import START, agent, hall, source, update
 from tests.snmp.mib.shop import (
     HALL_ENTRY,
     REGISTRY,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gateway.model.observations import SourceState
+from gateway.model.times import SECOND
 from gateway.snmp import ber
 from gateway.snmp.cells import date_and_time, float64
 from gateway.snmp.fixed_mib import (
@@ -18,7 +19,7 @@ from gateway.snmp.fixed_mib import (
     SourceColumn,
     SumColumn,
 )
-from tests.components.shop import SECOND, START, agent, hall, source, update
+from tests.components.shop import START, agent, hall, source, update
 from tests.snmp.mib.shop import ROOT, TILL_ENTRY, Gateway, classes, delete, till
 
 SALES, WAITING = 106, 107

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gateway.model.observations import EventState, Severity
+from gateway.model.times import SECOND
 from gateway.snmp import ber, message
 from gateway.snmp.ber import Oid
 from gateway.snmp.fixed_mib import NOTIFICATION_OBJECTS, NotificationObject, TargetKindNumber
@@ -20,7 +21,6 @@ from gateway.snmp.notifications.sender import NotificationSender, Outside, Sende
 ROOT: Oid = (1, 3, 6, 1, 4, 1, 8072, 9999, 9999)
 GATEWAY = "6c0f9f1e-6a5c-4f5b-9a55-2d3c7d0f7a11"
 QUEUE_DELETED: Oid = (*ROOT, 2, 1, 0, 2)
-SECOND = 10**9
 START = 1_700_000_000 * SECOND
 NMS: Address = ("192.0.2.1", 162)
 

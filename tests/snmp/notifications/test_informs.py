@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.model.observations import EventState, Severity
+from gateway.model.times import HOUR, SECOND
 from gateway.snmp import ber, message
 from gateway.snmp.cells import date_and_time
 from gateway.snmp.fixed_mib import NOTIFICATIONS, NotificationObject, OwnNotification
@@ -17,7 +18,6 @@ from tests.snmp.notifications.story import (
     INFORM,
     NMS,
     ROOT,
-    SECOND,
     START,
     Play,
     answer_to,
@@ -29,7 +29,6 @@ from tests.snmp.notifications.story import (
 )
 
 SUMMARY = (*ROOT, *NOTIFICATIONS, OwnNotification.EVENTS_SUPPRESSED)
-HOUR = 3600 * SECOND
 
 
 def inform_play(rate: int = 1000) -> Play:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from gateway.model.times import SECOND
 from gateway.snmp import ber
 from gateway.snmp.cells import truth
 from gateway.snmp.fixed_mib import NOTIFICATION_OBJECTS, NotificationObject
 from gateway.snmp.notifications.encoding import MAX_DATAGRAM_OCTETS
 from gateway.snmp.notifications.sender import LATE_AFTER
-from tests.snmp.notifications.story import INFORM, NMS, ROOT, SECOND, START, TRAP_V1, Play, event, target
+from tests.snmp.notifications.story import INFORM, NMS, ROOT, START, TRAP_V1, Play, event, target
 
 LATE = (*ROOT, *NOTIFICATION_OBJECTS, NotificationObject.LATE, 0)
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.model.observations import Severity
+from gateway.model.times import SECOND
 from gateway.snmp.notifications.delivery import SMALLEST_BURST, RateLimit
-from tests.snmp.notifications.story import SECOND
 
 INFO, WARNING, MAJOR, CRITICAL = Severity.INFO, Severity.WARNING, Severity.MAJOR, Severity.CRITICAL
 

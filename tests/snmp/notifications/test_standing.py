@@ -9,10 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.model.observations import Severity
+from gateway.model.times import SECOND
 from gateway.snmp.fixed_mib import NOTIFICATIONS, NotificationObject, OwnNotification
 from gateway.snmp.notifications.delivery import from_text, to_text
 from gateway.snmp.notifications.notification import Notification, StandingAlarms
-from tests.snmp.notifications.story import INFORM, NMS, ROOT, SECOND, Play, cleared, event, raised, target
+from tests.snmp.notifications.story import INFORM, NMS, ROOT, Play, cleared, event, raised, target
 
 OTHER = ("192.0.2.2", 162)
 RAISED = (*ROOT, *NOTIFICATIONS, OwnNotification.ALARM_RAISED)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gateway.model.observations import Severity
+from gateway.model.times import SECOND
 from gateway.snmp.notifications.notification import StandingAlarms
 from gateway.snmp.notifications.receiver import Selection
 from gateway.snmp.notifications.sender import (
@@ -14,7 +15,7 @@ from gateway.snmp.notifications.sender import (
     Ended,
     StandingCheck,
 )
-from tests.snmp.notifications.story import SECOND, Play, raised, target
+from tests.snmp.notifications.story import Play, raised, target
 from tests.snmp.notifications.test_standing import lasts
 
 MANY = [f"c{number}" for number in range(2 * SLICE_CONDITIONS + 500)]

@@ -11,23 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.model.observations import Severity
+from gateway.model.times import SECOND
 from gateway.snmp import message
 from gateway.snmp.fixed_mib import NOTIFICATIONS, NotificationObject, OwnNotification
 from gateway.snmp.notifications.delivery import MAX_WAITING
 from gateway.snmp.notifications.receiver import MAX_NAMES, OTHERS, Target
 from gateway.snmp.notifications.sender import SendResult
-from tests.snmp.notifications.story import (
-    NMS,
-    ROOT,
-    SECOND,
-    TRAP_V1,
-    Play,
-    Received,
-    cleared,
-    event,
-    raised,
-    target,
-)
+from tests.snmp.notifications.story import NMS, ROOT, TRAP_V1, Play, Received, cleared, event, raised, target
 
 SUMMARY = (*ROOT, *NOTIFICATIONS, OwnNotification.EVENTS_SUPPRESSED)
 OTHER_NMS = ("2001:db8::1", 1162)

@@ -36,6 +36,7 @@ from gateway.model.observations import (
     Severity,
 )
 from gateway.model.operations import Answer as OperationAnswer
+from gateway.model.times import MILLISECOND, SECOND
 from gateway.sources.rabbitmq.management_api import (
     PAGE_SIZE,
     Answer,
@@ -66,8 +67,6 @@ from gateway.sources.rabbitmq.source_events import (
 from tests.components.served_rabbitmq import ServedRabbitMq
 
 MAPPING = load_shipped_mappings()["rabbitmq"]
-MILLISECOND = 1_000_000
-SECOND = 1_000 * MILLISECOND
 EPOCH = 1_795_000_000 * SECOND
 NODE = "rabbit@shop"
 _WITHOUT_STATISTICS = {"vhost", "name", "durable", "auto_delete", "exclusive", "type", "node", "state"}

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from gateway.dialects.session import LinkUp
+from gateway.model.times import MILLISECOND
 from gateway.sources.rabbitmq.source_config import RabbitMqSourceConfig
-from tests.sources.rabbitmq.imitation import EPOCH, MILLISECOND, World
+from tests.sources.rabbitmq.imitation import EPOCH, World
 
 CONNECTED_AT = EPOCH // MILLISECOND - 50_000
 

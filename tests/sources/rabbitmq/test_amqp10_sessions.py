@@ -8,6 +8,7 @@ from hypothesis import given
 
 from gateway.mapping.paths import Json
 from gateway.model.observations import SourceState
+from gateway.model.times import MILLISECOND, SECOND
 from gateway.sources.rabbitmq.amqp10_sessions import (
     INTERVAL,
     MAX_CONNECTIONS,
@@ -17,7 +18,7 @@ from gateway.sources.rabbitmq.amqp10_sessions import (
 )
 from gateway.sources.rabbitmq.management_api import Broken, SessionsRequest
 from tests.sources.rabbitmq.documents import any_json, sample
-from tests.sources.rabbitmq.imitation import EPOCH, MILLISECOND, SECOND, World
+from tests.sources.rabbitmq.imitation import EPOCH, World
 from tests.sources.rabbitmq.story import CONNECTED_AT, world
 from tests.sources.rabbitmq.test_reading import values
 

@@ -10,6 +10,7 @@ import pytest
 from gateway.dialects.session import LinkUp
 from gateway.mapping.paths import Json
 from gateway.model.observations import SourceState
+from gateway.model.times import MILLISECOND, SECOND
 from gateway.sources.rabbitmq.cluster import RECOVERY, Features, Nodes
 from gateway.sources.rabbitmq.management_api import (
     Answer,
@@ -20,7 +21,7 @@ from gateway.sources.rabbitmq.management_api import (
     UsedFeaturesRequest,
 )
 from gateway.sources.rabbitmq.status import ADMINISTRATORS_ONLY
-from tests.sources.rabbitmq.imitation import MILLISECOND, NODE, SECOND, World
+from tests.sources.rabbitmq.imitation import NODE, World
 from tests.sources.rabbitmq.story import world
 
 RIGHTS = Refused(login=False, reason="Not administrator user")

@@ -9,11 +9,12 @@ import pytest
 from gateway.dialects.session import BacklogFollows, LinkDown, LinkUp, TimerExpired
 from gateway.mapping.files import class_schemas, load_shipped_mappings
 from gateway.model.observations import EVENT_DELAY_BOUNDS, Gap, ObjectSeen, SourceState, SourceStateSeen
+from gateway.model.times import SECOND
 from gateway.model.values import Reference, Value
 from gateway.sources.rabbitmq.management_api import Unavailable
 from gateway.sources.rabbitmq.object_lives import KnownObject
 from gateway.sources.rabbitmq.object_names import ObjectName, native_id
-from tests.sources.rabbitmq.imitation import NODE, SECOND, World
+from tests.sources.rabbitmq.imitation import NODE, World
 from tests.sources.rabbitmq.story import world
 
 MAPPING = load_shipped_mappings()["rabbitmq"]

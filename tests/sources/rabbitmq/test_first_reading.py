@@ -5,6 +5,7 @@ from __future__ import annotations
 from gateway.dialects.session import Effect, LinkUp, Observed
 from gateway.mapping.files import load_shipped_mappings
 from gateway.model.observations import ObjectSeen, SourceState
+from gateway.model.times import MILLISECOND, SECOND
 from gateway.sources.rabbitmq.management_api import (
     Answer,
     Broken,
@@ -17,7 +18,7 @@ from gateway.sources.rabbitmq.prometheus_samples import NodeSheet, Scraped
 from gateway.sources.rabbitmq.source import RabbitMqSource
 from gateway.sources.rabbitmq.source_config import RabbitMqSourceConfig, StatisticsConfig
 from gateway.sources.rabbitmq.source_events import AnswerReceived, MetricsReceived, Work, WorkContinues
-from tests.sources.rabbitmq.imitation import EPOCH, MILLISECOND, NODE, SECOND, ImitatedBroker
+from tests.sources.rabbitmq.imitation import EPOCH, NODE, ImitatedBroker
 
 QUEUES = 2_000
 COUNTERS = (

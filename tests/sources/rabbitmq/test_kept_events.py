@@ -14,6 +14,7 @@ import pytest
 from gateway.clock import SystemClock
 from gateway.links import own_queue
 from gateway.links.durable_queue import DurableSubscription
+from gateway.model.times import SECOND
 from gateway.sources.rabbitmq import event_consumer
 from gateway.sources.rabbitmq.event_consumer import EventConsumer, KeptEvents, Received
 from gateway.sources.rabbitmq.source_events import BrokerEventReceived
@@ -23,7 +24,6 @@ from tests.links.ledger import MemoryLedger
 from tests.sources.rabbitmq.test_live import Sink
 from tests.sources.rabbitmq.watching import event_endpoint
 
-SECOND = 10**9
 SLOWLY_TOLD, SLOW_SECONDS = 300, 0.01
 """The number of events, and the seconds for each; in all they take longer than an answer may take."""
 

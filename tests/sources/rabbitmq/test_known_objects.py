@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from gateway.mapping.files import load_shipped_mappings
 from gateway.mapping.paths import Json
+from gateway.model.times import SECOND
 from gateway.sources.rabbitmq.known_objects import MERGE_WINDOW, KnownObjects
 from gateway.sources.rabbitmq.listing import completed_binding
 from gateway.sources.rabbitmq.object_lives import ENDS_KEPT_FOR, LISTING_LAG, Change, Gone, Put
@@ -16,7 +17,6 @@ from gateway.sources.rabbitmq.object_names import ObjectName, object_number
 from gateway.sources.rabbitmq.reading import Reading, class_readers
 
 READERS = class_readers(load_shipped_mappings()["rabbitmq"])
-SECOND = 1_000_000_000
 T0 = 1_700_000_000 * SECOND
 """The time at which each story begins."""
 ORDERS = ObjectName("queue", ("/", "orders"))

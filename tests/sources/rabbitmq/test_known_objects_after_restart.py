@@ -4,18 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from gateway.model.times import SECOND
 from gateway.sources.rabbitmq.known_objects import KnownObjects
 from gateway.sources.rabbitmq.object_lives import LISTING_LAG, Gone
-from tests.sources.rabbitmq.test_known_objects import (
-    ORDERS,
-    READERS,
-    SECOND,
-    T0,
-    known_queue,
-    queue,
-    sweep,
-    told,
-)
+from tests.sources.rabbitmq.test_known_objects import ORDERS, READERS, T0, known_queue, queue, sweep, told
 
 
 def remembering(created: int = T0 - 500 * SECOND) -> KnownObjects:

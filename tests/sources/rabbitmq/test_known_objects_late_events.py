@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
+from gateway.model.times import SECOND
 from gateway.sources.rabbitmq.known_objects import KnownObjects
 from gateway.sources.rabbitmq.object_lives import LISTING_LAG, Gone, Put
 from gateway.sources.rabbitmq.object_names import object_number
 from tests.sources.rabbitmq.test_known_objects import (
     ORDERS,
     READERS,
-    SECOND,
     T0,
     binding,
     exchange,

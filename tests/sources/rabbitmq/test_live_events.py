@@ -15,11 +15,12 @@ from gateway.clock import SystemClock
 from gateway.demo.broker import Credentials, PrivateBroker
 from gateway.links.amqp_connection import connect_once
 from gateway.model.observations import Severity
+from gateway.model.times import SECOND
 from gateway.model.values import Reference
 from tests.components.rabbitmq import VirtualHost
 from tests.components.waiting import until
 from tests.hypothesis_profiles import PROVING
-from tests.sources.rabbitmq.watching import SECOND, node_name, reading_user, ready, watch
+from tests.sources.rabbitmq.watching import node_name, reading_user, ready, watch
 
 pytestmark = pytest.mark.each_rabbitmq
 

@@ -20,12 +20,13 @@ from proton.reactor import ApplicationEvent, Container, EventInjector
 from rstream import AMQPMessage, Consumer, Producer
 
 from gateway.demo.broker import BrokerSettings, PrivateBroker
+from gateway.model.times import SECOND
 from gateway.sources.rabbitmq.source_config import PollingConfig
 from tests.components.rabbitmq import TEST_SETTINGS, version_of
 from tests.components.waiting import until
 from tests.hypothesis_profiles import PROVING
 from tests.sources.rabbitmq.test_live_versions import complaints
-from tests.sources.rabbitmq.watching import MAPPING, SECOND, Watch, ready, watch
+from tests.sources.rabbitmq.watching import MAPPING, Watch, ready, watch
 
 PLUGINS = ("rabbitmq_mqtt", "rabbitmq_stream", "rabbitmq_stream_management")
 RECEIVERS = 3

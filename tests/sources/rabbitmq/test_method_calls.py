@@ -15,6 +15,7 @@ from gateway.dialects.qmf.messages import (
 from gateway.mapping.paths import Json
 from gateway.model.observations import SourceState
 from gateway.model.operations import MethodCall, Outcome
+from gateway.model.times import SECOND
 from gateway.sources.rabbitmq.management_api import Document, NotFound, Refused, Unavailable
 from gateway.sources.rabbitmq.management_changes import (
     BrokerAnswer,
@@ -29,7 +30,7 @@ from gateway.sources.rabbitmq.management_changes import (
 from gateway.sources.rabbitmq.method_calls import DELETION_TIMEOUT
 from gateway.sources.rabbitmq.methods import METHODS
 from gateway.sources.rabbitmq.object_names import native_id
-from tests.sources.rabbitmq.imitation import MAPPING, SECOND
+from tests.sources.rabbitmq.imitation import MAPPING
 from tests.sources.rabbitmq.play import PURGE, Play, queue
 
 

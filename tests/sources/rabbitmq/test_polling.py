@@ -7,6 +7,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.model.times import MILLISECOND, SECOND
 from gateway.sources.rabbitmq.management_api import (
     ListingRequest,
     ManagementRequest,
@@ -25,8 +26,6 @@ from gateway.sources.rabbitmq.source_config import (
     PollingConfig,
 )
 
-MILLISECOND = 1_000_000
-SECOND = 1_000 * MILLISECOND
 QUEUE = ObjectRequest(ObjectName("queue", ("/", "q")), "queues")
 
 

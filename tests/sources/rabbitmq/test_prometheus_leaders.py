@@ -8,6 +8,7 @@ import pytest
 
 from gateway.mapping.files import load_shipped_mappings
 from gateway.mapping.paths import Json
+from gateway.model.times import SECOND
 from gateway.model.values import Value
 from gateway.sources.rabbitmq.known_objects import KnownObjects
 from gateway.sources.rabbitmq.object_lives import KnownObject
@@ -19,7 +20,6 @@ from gateway.sources.rabbitmq.reading import class_readers
 READERS = class_readers(load_shipped_mappings()["rabbitmq"])
 NAMES = [one.name for one in READERS["queue"].schema.statistics]
 RECORDED = Path(__file__).parents[2] / "data" / "rabbitmq"
-SECOND = 1_000_000_000
 T0 = 1_700_000_000 * SECOND
 NODES = {"rabbit@a": "http://a:15692", "rabbit@b": "http://b:15692"}
 

@@ -7,6 +7,7 @@ import pytest
 from gateway.dialects.errors import ProtocolError
 from gateway.mapping.files import load_shipped_mappings
 from gateway.mapping.paths import Json
+from gateway.model.times import MILLISECOND, MINUTE, SECOND
 from gateway.model.values import Value
 from gateway.sources.rabbitmq.known_objects import KnownObjects
 from gateway.sources.rabbitmq.object_lives import KnownObject
@@ -17,8 +18,6 @@ from gateway.sources.rabbitmq.reading import Reading, class_readers
 from gateway.sources.rabbitmq.source_config import StatisticsConfig
 
 READERS = class_readers(load_shipped_mappings()["rabbitmq"])
-SECOND = 1_000_000_000
-MILLISECOND = SECOND // 1000
 T0 = 1_700_000_000 * SECOND
 ORDERS = ObjectName("queue", ("/", "orders"))
 TYPES = (
@@ -317,11 +316,6 @@ def test_where_a_listener_is_reached(listener: tuple[str, Json, int], management
     protocol, address, port = listener
     found = {"protocol": protocol, "ip_address": address, "port": port}
     assert listener_url(found, "rabbit@a", management) == url
-
-
-MILLISECOND = 1_000_000
-SECOND = 1_000 * MILLISECOND
-MINUTE = 60 * SECOND
 
 
 def pace(*, dear: bool = True) -> ScrapePace:

@@ -7,9 +7,10 @@ import itertools
 import pytest
 
 from gateway.model.observations import SourceState
+from gateway.model.times import MILLISECOND, SECOND
 from gateway.sources.rabbitmq.source_config import PollingConfig
 from gateway.sources.rabbitmq.status import WITHIN_BUDGET
-from tests.sources.rabbitmq.imitation import MILLISECOND, SECOND, World
+from tests.sources.rabbitmq.imitation import World
 from tests.sources.rabbitmq.story import world
 
 

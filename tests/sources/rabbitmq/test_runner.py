@@ -6,14 +6,13 @@ import asyncio
 
 from gateway.clock import SystemClock
 from gateway.model.observations import SourceState
+from gateway.model.times import MILLISECOND
 from gateway.sources.rabbitmq.management_api import Answer, ManagementRequest
 from gateway.sources.rabbitmq.runner import SourceRunner
 from gateway.sources.rabbitmq.source import RabbitMqSource
 from gateway.sources.rabbitmq.source_config import PollingConfig, RabbitMqSourceConfig
 from gateway.sources.rabbitmq.status import SourceStatus
 from tests.sources.rabbitmq.imitation import MAPPING, ImitatedBroker
-
-MILLISECOND = 1_000_000
 
 
 class HangingBroker:

@@ -17,6 +17,7 @@ from gateway.model.observations import (
     SourceStateSeen,
 )
 from gateway.model.operations import MethodCall, Outcome
+from gateway.model.times import MILLISECOND, SECOND
 from gateway.model.values import Reference
 from gateway.sources.rabbitmq.management_api import (
     Answer,
@@ -29,7 +30,7 @@ from gateway.sources.rabbitmq.management_api import (
 )
 from gateway.sources.rabbitmq.management_changes import Change, Changed
 from gateway.sources.rabbitmq.source_events import AnswerReceived, CallAnswered, Work, WorkContinues
-from tests.sources.rabbitmq.imitation import MILLISECOND, SECOND, World
+from tests.sources.rabbitmq.imitation import World
 from tests.sources.rabbitmq.play import Play
 from tests.sources.rabbitmq.story import CONNECTED_AT, world
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from gateway.dialects.session import LinkDown, LinkUp
 from gateway.mapping.paths import Json
 from gateway.model.observations import SourceState
+from gateway.model.times import SECOND
 from gateway.sources.rabbitmq.management_api import (
     Answer,
     Broken,
@@ -14,7 +15,7 @@ from gateway.sources.rabbitmq.management_api import (
 )
 from gateway.sources.rabbitmq.source_config import RabbitMqSourceConfig
 from gateway.sources.rabbitmq.status import ADMINISTRATORS_ONLY
-from tests.sources.rabbitmq.imitation import MAPPING, SECOND, World
+from tests.sources.rabbitmq.imitation import MAPPING, World
 from tests.sources.rabbitmq.story import CONNECTED_AT, world
 
 CONNECTION, CHANNEL = "peer -> us", "peer -> us (1)"

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from gateway.dialects.session import Binding, Delivery, LinkDown, LinkUp, LossSuspected
 from gateway.mapping.paths import Json
 from gateway.model.observations import SourceState
+from gateway.model.times import MILLISECOND, SECOND
 from gateway.sources.rabbitmq.management_api import (
     Answer,
     Broken,
@@ -26,7 +27,7 @@ from gateway.sources.rabbitmq.management_api import (
 from gateway.sources.rabbitmq.source_config import RabbitMqSourceConfig
 from tests.hypothesis_profiles import examples
 from tests.sources.rabbitmq.documents import any_json
-from tests.sources.rabbitmq.imitation import MILLISECOND, SECOND, World
+from tests.sources.rabbitmq.imitation import World
 from tests.sources.rabbitmq.story import CONNECTED_AT, world
 
 

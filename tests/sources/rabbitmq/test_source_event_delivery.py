@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from gateway.dialects.event_backlog import MAX_AGE, MAX_WAITING
 from gateway.dialects.session import LinkDown, LinkUp, LossSuspected
+from gateway.model.times import SECOND
 from gateway.model.values import Reference
 from gateway.sources.rabbitmq.source_events import ConnectionBlocked
-from tests.sources.rabbitmq.imitation import NODE, SECOND
+from tests.sources.rabbitmq.imitation import NODE
 from tests.sources.rabbitmq.story import world
 
 

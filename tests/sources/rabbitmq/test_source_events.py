@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from gateway.model.observations import EventSeen, ObjectSeen, Severity
+from gateway.model.times import MILLISECOND, SECOND
 from gateway.model.values import Reference
 from gateway.sources.rabbitmq.source_config import RabbitMqSourceConfig
-from tests.sources.rabbitmq.imitation import MILLISECOND, NODE, SECOND, Told, World
+from tests.sources.rabbitmq.imitation import NODE, Told, World
 from tests.sources.rabbitmq.story import CONNECTED_AT, world
 
 CLIENT = [

@@ -6,6 +6,7 @@ import pytest
 
 from gateway.dialects.session import LinkUp, LossSuspected, TimerExpired
 from gateway.model.observations import SourceState
+from gateway.model.times import MILLISECOND, SECOND
 from gateway.sources.rabbitmq.management_api import (
     ListingRequest,
     ObjectRequest,
@@ -13,7 +14,7 @@ from gateway.sources.rabbitmq.management_api import (
     Unavailable,
 )
 from gateway.sources.rabbitmq.source_config import RabbitMqSourceConfig
-from tests.sources.rabbitmq.imitation import EPOCH, MAPPING, MILLISECOND, SECOND, World
+from tests.sources.rabbitmq.imitation import EPOCH, MAPPING, World
 from tests.sources.rabbitmq.story import world
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from gateway.dialects.session import BacklogFollows, LinkUp, LossSuspected
 from gateway.model.observations import SourceState
+from gateway.model.times import MILLISECOND, SECOND
 from gateway.sources.rabbitmq.management_api import (
     UNMEASURED_COLLECTIONS,
     Answer,
@@ -19,7 +20,7 @@ from gateway.sources.rabbitmq.management_api import (
 )
 from gateway.sources.rabbitmq.source_config import PollingConfig, RabbitMqSourceConfig
 from gateway.sources.rabbitmq.status import STATISTICS_OFF
-from tests.sources.rabbitmq.imitation import MILLISECOND, SECOND, World
+from tests.sources.rabbitmq.imitation import World
 from tests.sources.rabbitmq.story import CONNECTED_AT
 
 OFF = NotManagement("Stats in management UI are disabled on this node")

@@ -32,6 +32,7 @@ from gateway.model.observations import (
 )
 from gateway.model.operations import Answer, MethodCall, ObjectFetch
 from gateway.model.schema import ClassKey, ClassSchema, EventSchema
+from gateway.model.times import SECOND
 from gateway.model.values import Reference, Value
 from gateway.sources.rabbitmq.http_reader import HttpReader, ManagementEndpoint, PrometheusReader
 from gateway.sources.rabbitmq.http_writer import HttpWriter
@@ -53,7 +54,6 @@ from tests.components.served_rabbitmq import ServedRabbitMq
 from tests.components.waiting import eventually, until
 
 MAPPING = load_shipped_mappings()["rabbitmq"]
-SECOND = 1_000_000_000
 OFTEN = PollingConfig(budget=0.25, interval=2 * SECOND, slow={}, longest_pause=2 * SECOND)
 """Frequent listings.
 

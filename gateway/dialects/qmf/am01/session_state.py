@@ -37,7 +37,7 @@ from gateway.dialects.qmf.am01.messages import (
     MethodRequest,
     Revision,
 )
-from gateway.dialects.qmf.console_config import SECOND, ConsoleConfig
+from gateway.dialects.qmf.console_config import ConsoleConfig
 from gateway.dialects.qmf.console_requests import (
     AwaitPublication,
     FetchObjects,
@@ -58,6 +58,7 @@ from gateway.dialects.qmf.session_state import SessionState, State
 from gateway.dialects.session import NEVER, Effect, Observed, Rebind, Send, WakeAt
 from gateway.model.observations import HeartbeatSeen, ObjectSeen, Observation, ResyncBegan, SourceState
 from gateway.model.schema import ClassKey
+from gateway.model.times import MILLISECOND, SECOND
 
 _ERA: Final = 10**18
 """Smaller numbers are not times: 2001 in nanoseconds since 1970."""
@@ -224,7 +225,6 @@ IDLE_INTERVALS: Final = 30
 END_PATIENCE: Final = SECOND
 """Nanoseconds for which the end of an object waits for its last statistics, in a message of their own."""
 
-_MILLISECOND: Final = 1_000_000
 _UNDER_WAY: Final = (State.GREETING, State.LISTING, State.FETCHING)
 _FEBRUARY: Final = frozenset((Revision.FEBRUARY_2008,))
 _MARCH: Final = frozenset((Revision.MARCH_2008,))
@@ -450,7 +450,7 @@ class Am01SessionState(SessionState):
     def _send(self, subject: Subject, sequence: int) -> None:
         if isinstance(subject, Greeting):
             self._last_greeting = self.now
-        expiration = max(1, self.config.request_deadline // _MILLISECOND)
+        expiration = max(1, self.config.request_deadline // MILLISECOND)
         for revision in sorted(self.revisions & ASKED, key=lambda one: one.value):
             message = request(subject, sequence, revision)
             self._publish(COMMAND_KEY, write(message, revision), expiration)
@@ -499,7 +499,7 @@ class Am01SessionState(SessionState):
     def _probe(self) -> None:
         """Send the agent a probe in each form that it may understand."""
         self._probed_at = self.now
-        expiration = max(1, self.config.heartbeats.interval // _MILLISECOND)
+        expiration = max(1, self.config.heartbeats.interval // MILLISECOND)
         for key, body in probes(self.revisions, self.known_class, self.reply_to):
             self._publish(key, body, expiration)
 

@@ -54,10 +54,11 @@ from gateway.dialects.session import (
 from gateway.model.observations import ClassLearned, Observation
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify
 from gateway.model.schema import ClassKey
+from gateway.model.times import SECOND
 from gateway.model.values import Value
 from tests.dialects.foreseen import as_foreseen, called
 from tests.dialects.qmf.am01.examples import KEY, NAMED_KEY, OBJECT_ID, PROPERTIES, STATISTICS, shop
-from tests.dialects.qmf.playbook import AGENT_USER, QUEUE, SECOND, START
+from tests.dialects.qmf.playbook import AGENT_USER, QUEUE, START
 
 BROKER = UUID(int=1)
 NEXT_BROKER = UUID(int=2)

@@ -22,10 +22,11 @@ from gateway.model.observations import (
 )
 from gateway.model.operations import Answer, MethodCall, Outcome
 from gateway.model.schema import Access, ClassKey, ClassSchema, Element
+from gateway.model.times import SECOND
 from gateway.model.values import Value, ValueType
 from tests.dialects.qmf.am01.between import Between, shown, tank_object
 from tests.dialects.qmf.am01.examples import leak
-from tests.dialects.qmf.playbook import AGENT_USER, QUEUE, SECOND, START
+from tests.dialects.qmf.playbook import AGENT_USER, QUEUE, START
 
 REVISIONS = pytest.mark.parametrize("revision", list(Revision), ids=lambda one: one.value)
 HEARD = pytest.mark.parametrize(

@@ -11,10 +11,11 @@ from gateway.dialects.qmf.definitions import ClassDefinition
 from gateway.dialects.qmf.messages import ClassIndication, ClassKind, PackageIndication, SchemaRequest
 from gateway.model.observations import ClassLearned, ObjectSeen, RecordLost
 from gateway.model.schema import ClassKey, ClassSchema, Element
+from gateway.model.times import SECOND
 from gateway.model.values import ValueType
 from tests.dialects.qmf.am01.examples import KEY, PROPERTY_OCTETS, TIMES_AND_ID
 from tests.dialects.qmf.am01.playbook import BROKER, Play, synchronised
-from tests.dialects.qmf.playbook import SECOND, START
+from tests.dialects.qmf.playbook import START
 
 
 def test_an_end_of_a_class_without_a_schema_is_lost() -> None:

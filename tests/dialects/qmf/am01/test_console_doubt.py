@@ -18,8 +18,9 @@ from gateway.model.observations import (
     SourceState,
     SourceStateSeen,
 )
+from gateway.model.times import SECOND
 from tests.dialects.qmf.am01.playbook import BROKER, HEARD, NEXT_BROKER, NOBODY_HEARD, Play, synchronised
-from tests.dialects.qmf.playbook import SECOND, START
+from tests.dialects.qmf.playbook import START
 
 SYNCHRONISING = SourceStateSeen(SourceState.SYNCHRONISING)
 SYNCHRONISED = SourceStateSeen(SourceState.SYNCHRONISED)

@@ -13,9 +13,10 @@ from gateway.dialects.qmf.messages import BrokerRequest
 from gateway.dialects.qmf.session_state import State
 from gateway.model.observations import HeartbeatSeen, ResyncBegan, SourceState, SourceStateSeen
 from gateway.model.schema import ClassKey
+from gateway.model.times import SECOND
 from tests.dialects.qmf.am01.examples import TIMES_AND_ID
 from tests.dialects.qmf.am01.playbook import HEARD, NOBODY_HEARD, Play
-from tests.dialects.qmf.playbook import QUEUE, SECOND
+from tests.dialects.qmf.playbook import QUEUE
 
 CONNECTING = SourceStateSeen(SourceState.CONNECTING, "greeting agents on exchange qpid.management")
 NOBODY_ANSWERED = (

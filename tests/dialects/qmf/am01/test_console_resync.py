@@ -33,10 +33,11 @@ from gateway.model.observations import (
     SourceStateSeen,
 )
 from gateway.model.schema import ClassKey, ClassSchema, Element
+from gateway.model.times import SECOND
 from gateway.model.values import Reference, ValueType
 from tests.dialects.qmf.am01.examples import KEY, OBJECT_ID
 from tests.dialects.qmf.am01.playbook import BROKER, HEARD, Play, synchronised
-from tests.dialects.qmf.playbook import SECOND, START
+from tests.dialects.qmf.playbook import START
 
 CONNECTING = SourceStateSeen(SourceState.CONNECTING, "greeting agents on exchange qpid.management")
 SYNCHRONISING = SourceStateSeen(SourceState.SYNCHRONISING)

@@ -36,10 +36,10 @@ from gateway.dialects.qmf.session_state import State
 from gateway.dialects.session import Delivery, Effect, LinkUp, Note, Observed, Send, TimerExpired, WakeAt
 from gateway.model.observations import ClassLearned, ObjectSeen, Observation, ResyncBegan, ResyncEnded
 from gateway.model.schema import ClassSchema
+from gateway.model.times import SECOND
 from gateway.model.values import Reference, Value
 from tests.dialects.qmf.am01.recordings import Recorded, definitions, recorded
 
-SECOND = 10**9
 QUEUE = "reply-console-1"
 """The queue of the recorded console."""
 CLASSES = {

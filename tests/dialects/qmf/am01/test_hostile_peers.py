@@ -12,12 +12,13 @@ from gateway.dialects.qmf.messages import ClassIndication, ClassKind, PackageInd
 from gateway.dialects.session import Delivery, Note, TimerExpired
 from gateway.model.observations import ObjectSeen
 from gateway.model.schema import ClassKey, ClassSchema, Element
+from gateway.model.times import SECOND
 from gateway.model.values import ValueType
 from tests.dialects.qmf.am01.between import tank_object
 from tests.dialects.qmf.am01.examples import leak, tank
 from tests.dialects.qmf.am01.playbook import Play
 from tests.dialects.qmf.am01.recordings import FILES, recorded
-from tests.dialects.qmf.playbook import CONSOLE_USER, QUEUE, SECOND, START
+from tests.dialects.qmf.playbook import CONSOLE_USER, QUEUE, START
 from tests.peers.am01_agent import Am01AgentConfig, Am01AgentSession
 
 _RECORDED = [one for file in FILES for one in recorded(file)]
