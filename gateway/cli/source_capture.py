@@ -133,7 +133,7 @@ def _progress() -> Iterator[Any]:
 def _line(stands: CaptureStands) -> str:
     state = f"{stands.state.value} {stands.detail}".rstrip()
     return (
-        f"{state}, {stands.heard} bytes received, {stands.objects} objects, {stands.records} lines of"
+        f"{state}, {stands.received} bytes received, {stands.objects} objects, {stands.records} lines of"
         f" {stands.octets / _MEBIBYTE:.1f} MiB"
     )
 
@@ -144,7 +144,7 @@ def _capture_document(path: Path, stands: CaptureStands) -> Document:
         "state": stands.state.value,
         "detail": stands.detail,
         "messages": stands.messages,
-        "heard": stands.heard,
+        "heard": stands.received,
         "objects": stands.objects,
         "records": stands.records,
         "octets": stands.octets,

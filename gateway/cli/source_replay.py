@@ -93,7 +93,9 @@ def _replay_lines(result: Replayed) -> Iterator[str]:
     yield f"sent        {outcome.same} the same, {outcome.different} different"
     for (_, class_name), number in view.counts().items():
         yield f"objects     {number} {class_name}"
-    known = ", ".join(f"{name} ({len(told.schema.elements)})" for name, told in sorted(view.classes.items()))
+    known = ", ".join(
+        f"{name} ({len(shown.schema.elements)})" for name, shown in sorted(view.classes.items())
+    )
     yield f"classes     {known or 'none'}"
     for name, number in sorted(result.events.items()):
         yield f"events      {number} {name}"

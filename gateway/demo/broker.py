@@ -199,7 +199,7 @@ class PrivateBroker:
         self._progress(f"starting RabbitMQ node {self.node_name} in {self.folder}")
         for attempts_left in reversed(range(_START_ATTEMPTS)):
             try:
-                self._start_anew()
+                self._start_again()
             except BrokerError:
                 # Between the choice of a port and its use somebody else may have taken it.
                 if not attempts_left or not self._found_port_taken():
@@ -281,7 +281,7 @@ class PrivateBroker:
 
     # -- the keeper
 
-    def _start_anew(self) -> None:
+    def _start_again(self) -> None:
         self._node.write()
         self._lease = (self.folder / keeper.LEASE_FILE).open("ab")
         fcntl.flock(self._lease, fcntl.LOCK_SH)

@@ -394,8 +394,8 @@ class Demonstration:
             "feed": {"socket": "feed.sock"},
         }
         if self._with_agent:
-            heard = {"trusted_users": ["agent"], "heartbeat": INTERVAL}
-            settings["sources"][AGENT_SOURCE] = {"kind": "qmf", "amqp": self._amqp("gateway"), **heard}
+            published = {"trusted_users": ["agent"], "heartbeat": INTERVAL}
+            settings["sources"][AGENT_SOURCE] = {"kind": "qmf", "amqp": self._amqp("gateway"), **published}
             publish = {"amqp": self._amqp("agent"), "allowed_users": ["gateway"], "interval": INTERVAL}
             settings["agents"] = {AGENT: {"kind": "rabbitmq", **self._reading("agent"), "publish": publish}}
         if self._writing:

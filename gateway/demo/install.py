@@ -463,13 +463,14 @@ def _install(names: Sequence[str], progress: Progress) -> None:
             progress(" ".join(command))
             with patiently(progress, command[1]):
                 _run(command, mark)
-    told = [
+    unwanted = [
         *(f"{name} (process {process}): kill {process}" for process, name in started(mark)),
         *(f"{unit}: systemctl stop {unit}" for unit in sorted(active_units() - active)),
     ]
-    if told:
+    if unwanted:
+        stop = "; ".join(unwanted)
         raise InstallError(
-            f"installing has started services, although that was held off; stop them first: {'; '.join(told)}"
+            f"installing has started services, although that was held off; stop them first: {stop}"
         )
     progress(f"installed {', '.join(names)}; no service was started or enabled")
 

@@ -119,10 +119,10 @@ def debian_mirror() -> str:
     """
     shown = "$(LABEL)|$(REPO_URI)"
     try:
-        told = _run(["apt-get", "indextargets", "--format", shown, "Created-By: Packages"])
+        printed = _run(["apt-get", "indextargets", "--format", shown, "Created-By: Packages"])
     except FileNotFoundError as error:
         raise DebianRootError("there is no apt-get here, whose sources name Debian's mirror") from error
-    for label, _, address in (line.partition("|") for line in told.splitlines()):
+    for label, _, address in (line.partition("|") for line in printed.splitlines()):
         if label in {"Debian", ""} and "security" not in address:
             if address.startswith(_MIRROR_FILE):
                 return Path(address.removeprefix(_MIRROR_FILE).rstrip("/")).read_text().split()[0]

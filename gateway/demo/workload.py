@@ -249,7 +249,7 @@ class Workload:
                 except CONNECTION_EXCEPTIONS as error:
                     self.ledger.interrupted(f"{vhost} {name}: {error!r}")
                 finally:
-                    await self._told_busy(-(every is not None))
+                    await self._count_busy(-(every is not None))
                 await self._rest(_RECONNECT_SECONDS if every is None else every)
 
         self._tasks.append(asyncio.create_task(again(), name=f"{vhost} {name}"))
@@ -295,7 +295,7 @@ class Workload:
                     )
                     self.ledger.did_publish(route.queues)
                 finally:
-                    await self._told_busy(-1)
+                    await self._count_busy(-1)
                 await self._rest(self._interval)
             await self._stay(connection)
 
@@ -358,7 +358,7 @@ class Workload:
             self.ledger.did_consume(name)
             self._changed.notify_all()
 
-    async def _told_busy(self, change: int) -> None:
+    async def _count_busy(self, change: int) -> None:
         async with self._changed:
             self._busy += change
             self._changed.notify_all()

@@ -18,7 +18,7 @@ import msgspec
 import structlog
 
 from gateway.eventlog.block import DamageError
-from gateway.eventlog.logged_events import EVENT_DELAY, HEARD_UNTIL, READ_WHOLE, READ_WHOLE_SINCE, UNHEARD
+from gateway.eventlog.logged_events import EVENT_DELAY, READ_WHOLE, READ_WHOLE_SINCE, RECEIVED_UNTIL, UNHEARD
 from gateway.eventlog.record import LogRecord, RecordKind, microseconds_text, nanoseconds_of
 from gateway.eventlog.segment import Segment, list_segments, read_segment, standing_segments, standing_seq
 from gateway.feed.operations import OperationState
@@ -234,7 +234,7 @@ class _StateReader:
             self._took[source] = event_delay  # its event may be in a segment before this one
         if values.get(READ_WHOLE) is True:
             self._state.read_whole[source] = nanoseconds_of(values.get(READ_WHOLE_SINCE))
-        until = nanoseconds_of(values.get(HEARD_UNTIL))
+        until = nanoseconds_of(values.get(RECEIVED_UNTIL))
         if until or record.state not in _UNHEARD:
             self._unheard.pop(source, None)
         if until:

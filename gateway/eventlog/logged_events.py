@@ -39,7 +39,7 @@ from gateway.model.schema import Argument, Element, Kind
 from gateway.model.times import utc_time
 from gateway.shipped_files import version
 
-HEARD_UNTIL: Final = "heard_until"
+RECEIVED_UNTIL: Final = "heard_until"
 READ_WHOLE: Final = "read_whole"
 READ_WHOLE_SINCE: Final = "read_whole_since"
 EVENT_DELAY: Final = "event_delay_ns"
@@ -171,7 +171,7 @@ class LoggedSource:
             for name, time in (
                 ("since", record.since),
                 ("last_heard", record.last_received),
-                (HEARD_UNTIL, self.complete_until),
+                (RECEIVED_UNTIL, self.complete_until),
                 (READ_WHOLE_SINCE, self.read_whole_since),
             )
             if time

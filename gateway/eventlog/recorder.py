@@ -92,7 +92,7 @@ class LogRecorder:
     Args:
         settings: its settings.
         former: the state of sources at the end of the log.
-        heard_all: names of the sources that record gaps of their own for the time since.
+        own_gaps: names of the sources that record gaps of their own for the time since.
 
     Attributes:
         pressure: the log's pressure, to be kept up to date: under ``MERGE`` statistics are recorded less
@@ -102,7 +102,7 @@ class LogRecorder:
     """
 
     def __init__(
-        self, settings: RecorderSettings, former: LastState | None = None, heard_all: Collection[str] = ()
+        self, settings: RecorderSettings, former: LastState | None = None, own_gaps: Collection[str] = ()
     ) -> None:
         self.pressure = Pressure.NONE
         self.refused = 0
@@ -117,7 +117,7 @@ class LogRecorder:
         self._schedule = Schedule()
         self._former = RestoredObjects(former)
         # Each of these gets one gap for the time before the start, when it is known how that ended.
-        self._unheard = self._former.sources - set(heard_all)
+        self._unheard = self._former.sources - set(own_gaps)
         self._now = 0
         self._ingest_ts = ""
         self._out: list[AnyRecord] = []

@@ -43,7 +43,7 @@ Sender: TypeAlias = tuple[Any, ...]
 Response: TypeAlias = "bytes | Coroutine[Any, Any, bytes | None] | None"
 """A datagram, or ``None`` for silence; or a coroutine that returns either, where the core is asked first."""
 
-_NOBODY: Final[Sender] = ("", 0)
+_NO_SENDER: Final[Sender] = ("", 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class Responder:
         self._failed = failed
         self._limits = limits
 
-    def answer(self, datagram: bytes, sender: Sender = _NOBODY) -> Response:
+    def answer(self, datagram: bytes, sender: Sender = _NO_SENDER) -> Response:
         """Return the answer to ``datagram``; ``None`` where none is sent, which is counted."""
         self._counters.in_packets += 1
         usual = message.read_usual(datagram)

@@ -34,7 +34,7 @@ def gap(begin: float, end: float, name: str | None, lost: int | None = None) -> 
     return replace(away(begin, end), source=name, text="for a reason", lost=lost)
 
 
-def not_heard(spark: SparkSession, log: WrittenLog, records: list[LogRecord]) -> dict[object, object]:
+def unreceived(spark: SparkSession, log: WrittenLog, records: list[LogRecord]) -> dict[object, object]:
     written = frame(spark, log, records)
     found = quality.gaps_of_sources(silver.gaps(written), silver.source_states(written))
     return {row["source"]: row["seconds"] for row in collected(quality.gaps_by_source(found))}
@@ -42,38 +42,38 @@ def not_heard(spark: SparkSession, log: WrittenLog, records: list[LogRecord]) ->
 
 def test_a_gap_of_a_source_is_its_own(spark: SparkSession, log: WrittenLog) -> None:
     records = [source(0, "kept"), source(0, "other"), gap(10, 15, "other")]
-    assert not_heard(spark, log, records) == {"other": 5}
+    assert unreceived(spark, log, records) == {"other": 5}
 
 
 def test_while_the_gateway_was_away_no_source_was_listened_to_but_those_covered(
     spark: SparkSession, log: WrittenLog
 ) -> None:
     records = [source(0, "kept"), source(0, "one"), source(0, "two"), away(10, 70, "kept"), away(80, 90)]
-    assert not_heard(spark, log, records) == {"kept": 10, "one": 70, "two": 70}
+    assert unreceived(spark, log, records) == {"kept": 10, "one": 70, "two": 70}
 
 
 def test_a_gap_that_covers_all_sources_concerns_none(spark: SparkSession, log: WrittenLog) -> None:
-    assert not_heard(spark, log, [source(0, "kept"), away(10, 70, "kept", "gone by now")]) == {}
+    assert unreceived(spark, log, [source(0, "kept"), away(10, 70, "kept", "gone by now")]) == {}
 
 
 def test_what_a_covered_source_missed_all_the_same_counts(spark: SparkSession, log: WrittenLog) -> None:
     records = [source(0, "kept"), away(10, 70, "kept"), gap(10, 12, "kept")]
-    assert not_heard(spark, log, records) == {"kept": 2}
+    assert unreceived(spark, log, records) == {"kept": 2}
 
 
 def test_a_time_in_several_gaps_counts_once(spark: SparkSession, log: WrittenLog) -> None:
     records = [source(0, "one"), source(0, "two"), away(10, 70), gap(40, 100, "one"), gap(45, 50, "one")]
-    assert not_heard(spark, log, records) == {"one": 90, "two": 60}
+    assert unreceived(spark, log, records) == {"one": 90, "two": 60}
 
 
 def test_what_the_gateway_lost_is_no_source_s(spark: SparkSession, log: WrittenLog) -> None:
-    assert not_heard(spark, log, [source(0, "kept"), gap(10, 11, None, lost=7)]) == {None: 1}
+    assert unreceived(spark, log, [source(0, "kept"), gap(10, 11, None, lost=7)]) == {None: 1}
 
 
 def test_where_no_source_is_known_the_gap_is_reported_all_the_same(
     spark: SparkSession, log: WrittenLog
 ) -> None:
-    assert not_heard(spark, log, [away(10, 70)]) == {None: 60}
+    assert unreceived(spark, log, [away(10, 70)]) == {None: 60}
 
 
 def test_the_report_counts_and_draws_only_what_was_missed(spark: SparkSession, log: WrittenLog) -> None:

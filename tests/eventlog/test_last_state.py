@@ -528,7 +528,7 @@ def test_a_gap_begins_with_the_last_word_of_agents_whose_link_had_gone_silent(tm
 
 
 def test_a_source_with_a_durable_subscription_reports_its_gaps_itself() -> None:
-    mirror = LogRecorder(RecorderSettings(), former(queue(1)), heard_all=["shop"])
+    mirror = LogRecorder(RecorderSettings(), former(queue(1)), own_gaps=["shop"])
     told = mirror.apply(batch(CATCHING_UP, QUEUE, queue(1), SHOP), T0 + MINUTE)
     assert not [record for record in with_all_fields(told) if record.kind is RecordKind.GAP]
 

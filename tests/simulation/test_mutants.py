@@ -304,9 +304,9 @@ class RemembersNothing(LogRecorder):
     """A recorder that ignores the last state at each start."""
 
     def __init__(
-        self, settings: RecorderSettings, former: LastState | None = None, heard_all: Collection[str] = ()
+        self, settings: RecorderSettings, former: LastState | None = None, own_gaps: Collection[str] = ()
     ) -> None:
-        super().__init__(settings, None, heard_all)
+        super().__init__(settings, None, own_gaps)
         del former
 
 
@@ -314,9 +314,9 @@ class RemembersNoCounters(LogRecorder):
     """A recorder that takes the counters from before the start for new ones."""
 
     def __init__(
-        self, settings: RecorderSettings, former: LastState | None = None, heard_all: Collection[str] = ()
+        self, settings: RecorderSettings, former: LastState | None = None, own_gaps: Collection[str] = ()
     ) -> None:
-        super().__init__(settings, former and _without_values(former), heard_all)
+        super().__init__(settings, former and _without_values(former), own_gaps)
 
 
 class Impatient(RabbitMqSource):

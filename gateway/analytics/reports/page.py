@@ -162,7 +162,7 @@ RESOLUTION: Final = 120
 """The resolution in dots an inch."""
 
 _LINES: Final = (BLUE, ORANGE, GREEN, PINK, SKY, RED)
-_NOT_HEARD: Final = "not heard"
+_UNRECEIVED: Final = "not heard"
 _FLOWS: Final = {"published": BLUE, "delivered": GREEN, "acknowledged": ORANGE}
 _WAYS: Final = {"published": "in", "delivered": "out", "acknowledged": "acknowledged"}
 _SEVERITY: Final = {
@@ -267,14 +267,14 @@ def _key_figures(report: Report) -> list[tuple[str, str, bool]]:
     published, delivered, seen, growing = (number(together, name) for name in names)
     bad = sum(number(row, "events") for row in report.series.events if row["severity"] in SEVERE)
     quality = report.table("quality").rows
-    not_heard = next((number(row, "count") for row in quality if row["what"] == "not heard"), 0.0)
+    unreceived = next((number(row, "count") for row in quality if row["what"] == "not heard"), 0.0)
     return [
         ("messages in", short(published), False),
         ("messages out", short(delivered), False),
         ("queues seen", f"{seen:,.0f}", False),
         ("queues growing", f"{growing:,.0f}", growing > 0),
         ("severe events", short(bad), bad > 0),
-        ("not heard", duration(not_heard), not_heard > 0),
+        ("not heard", duration(unreceived), unreceived > 0),
         ("records", short(number(report.contents, "records")), False),
     ]
 
@@ -460,7 +460,7 @@ def _lines(sentences: Sequence[str]) -> list[tuple[str, str]]:
     return found
 
 
-def _over_time(axes: Axes, report: Report, label: str = _NOT_HEARD) -> None:
+def _over_time(axes: Axes, report: Report, label: str = _UNRECEIVED) -> None:
     """Draw the time of the log as horizontal axis, with gaps in grey.
 
     Args:

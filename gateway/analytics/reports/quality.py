@@ -98,7 +98,7 @@ def gaps_by_source(gaps: DataFrame) -> DataFrame:
     )
 
 
-def not_heard(gaps: DataFrame, states: DataFrame) -> Row:
+def unreceived(gaps: DataFrame, states: DataFrame) -> Row:
     """Return ``seconds`` of all gaps of all sources, and ``longest`` silence of one source or agent in all.
 
     Args:
@@ -116,7 +116,7 @@ def facts(contents: Row, found: Bronze, unheard: Row) -> list[Row]:
     Args:
         contents: the row of `contents`.
         found: the records and the files they came from.
-        unheard: the row of `not_heard`.
+        unheard: the row of `unreceived`.
     """
     lines: tuple[tuple[str, Value, str, str], ...] = (
         ("records", contents["records"], "", "in the period, each counted once"),

@@ -131,7 +131,7 @@ class _Questions:
                 "sources": self._sources(states),
                 "gaps": self._gaps(gaps),
             }
-            tables["quality"] = self._quality(contents, quality.not_heard(gaps, states))
+            tables["quality"] = self._quality(contents, quality.unreceived(gaps, states))
             again = _counted_elsewhere(found)
             once = steps.where(~F.col("source").isin(*again)) if again else steps
             series = self._series(once, events, gaps, tables, again)

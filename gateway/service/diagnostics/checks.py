@@ -271,8 +271,8 @@ async def check_writer(settings: RabbitMqSettings, folder: Path, report: Report)
     user = settings.writing.user
     async with http_writer(settings, folder) as writer:
         answer = await writer.make(Lookup("whoami", as_writer=True))
-    told = answer.body if isinstance(answer, Document) else None
-    tags = tags_of(told) if isinstance(told, Mapping) else None
+    rights = answer.body if isinstance(answer, Document) else None
+    tags = tags_of(rights) if isinstance(rights, Mapping) else None
     if isinstance(answer, Refused):
         report(f"{_nodes(settings)}: 'writing' user {user!r}: {answer.reason}: every change will be refused")
     elif tags is not None and "administrator" not in tags:

@@ -12,7 +12,7 @@ from gateway.eventlog.query import TABLE, LogReadError, QueryError, ask, line_of
 from gateway.feed.records import ObjectRecord
 from gateway.feed.values import ObjectLink
 from gateway.model.schema import Access, Argument, ClassKey, ClassSchema, Element, EventSchema
-from gateway.service.diagnostics.published_names import PublishedNames, SnmpMeaning, by_north
+from gateway.service.diagnostics.published_names import PublishedNames, SnmpMeaning, by_published_name
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.terminal.documents import (
     Document,
@@ -61,7 +61,7 @@ class Explainer:
             yield self._event(text)
         if text in view.operations:
             yield {"kind": "operation", **operation_document(view.operations[text], view)}
-        known = by_north(view, self._names, text)
+        known = by_published_name(view, self._names, text)
         if known is not None:
             yield self.object(known)
         oid = self._names.oid_of(text)
@@ -94,15 +94,15 @@ class Explainer:
     # ---- what is not an object --------------------------------------------------------------------------
 
     def _event(self, event_id: str) -> Document:
-        told = self._view.events[event_id]
-        notification = self._names.notification(told.in_class.schema.key)
+        shown = self._view.events[event_id]
+        notification = self._names.notification(shown.in_class.schema.key)
         return {
             "kind": "event",
-            **event_document(told),
+            **event_document(shown),
             "oid": None if notification is None else notification.oid,
             "descriptor": None if notification is None else notification.descriptor,
-            "subject": self._linked(told.record.subject, told.record.source),
-            "what": _described(told.in_class.schema),
+            "subject": self._linked(shown.record.subject, shown.record.source),
+            "what": _described(shown.in_class.schema),
         }
 
     def _linked(self, link: ObjectLink | None, source: int) -> Document | None:
@@ -125,13 +125,15 @@ class Explainer:
     def _snmp(self, meaning: SnmpMeaning, known: KnownObject | None) -> Iterator[Document]:
         """Yield the meanings of an OID beside the object: a cell, column, table, notification or module."""
         if meaning.is_event and meaning.key is not None:
-            told = self._view.event_classes.get(str(meaning.key))
-            yield self._event_type(told.schema if told is not None else EventSchema(meaning.key))
+            event_class = self._view.event_classes.get(str(meaning.key))
+            yield self._event_type(
+                event_class.schema if event_class is not None else EventSchema(meaning.key)
+            )
             return
         if meaning.key is None or not meaning.element:
-            told_class = self._view.classes.get(str(meaning.key))
-            if told_class is not None:
-                yield self._class(told_class.schema)
+            shown = self._view.classes.get(str(meaning.key))
+            if shown is not None:
+                yield self._class(shown.schema)
             yield {
                 "kind": "oid",
                 "oid": meaning.oid,
@@ -146,8 +148,8 @@ class Explainer:
         yield self._column(meaning, known)
 
     def _column(self, meaning: SnmpMeaning, known: KnownObject | None) -> Document:
-        told = self._view.classes.get(str(meaning.key))
-        elements = {} if told is None else {element.name: element for element in told.schema.elements}
+        record = self._view.classes.get(str(meaning.key))
+        elements = {} if record is None else {element.name: element for element in record.schema.elements}
         element = elements.get(meaning.element)
         names = {"oid": meaning.oid, "descriptor": meaning.descriptor}
         if element is None or meaning.key is None:

@@ -324,7 +324,7 @@ def object_of(view: TerminalView, names: PublishedNames, text: str, *, whole: bo
     Raises:
         CommandError: the text means no object, or several; the error names candidates.
     """
-    found = by_north(view, names, text)
+    found = by_published_name(view, names, text)
     if found is not None:
         return found
     try:
@@ -337,7 +337,7 @@ def object_of(view: TerminalView, names: PublishedNames, text: str, *, whole: bo
         raise CommandError(ExitCode.NOT_FOUND, _complaint(error, whole=whole)) from error
 
 
-def by_north(view: TerminalView, names: PublishedNames, text: str) -> KnownObject | None:
+def by_published_name(view: TerminalView, names: PublishedNames, text: str) -> KnownObject | None:
     """Return the object that a front end shows under this name, if it is there."""
     if names.is_object_name(text):
         return names.by_object_name(text, view.objects.values())

@@ -96,7 +96,7 @@ def _of_source(source: SourceInventory) -> Iterator[Reading]:
     for state in SourceState:
         yield families.SOURCE_STATE.at(state is source.state, name, state.value)
     if source.last_received:
-        yield families.SOURCE_HEARD.at(source.last_received / SECOND, name)
+        yield families.SOURCE_RECEIVED.at(source.last_received / SECOND, name)
     yield families.SOURCE_OBJECTS.at(len(source), name)
     yield families.SOURCE_OBJECTS_MAX.at(source.max_objects, name)
     yield families.SOURCE_ALARMS.at(source.alarm_count, name)

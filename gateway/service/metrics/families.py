@@ -261,21 +261,25 @@ FEED_REQUESTS = _counter("feed_requests", "Operations that front ends asked for,
 
 FEED_HUNG_UP = _counter("feed_hung_up", "Front ends that were disconnected because of what they sent.")
 
-NORTH_CONNECTED = _gauge("north_feed_connected", "1 while the process is connected to the core.", "process")
+FRONT_END_CONNECTED = _gauge(
+    "north_feed_connected", "1 while the process is connected to the core.", "process"
+)
 
-NORTH_MESSAGES = _counter("north_feed_messages", "Messages of the core that the process received.", "process")
+FRONT_END_MESSAGES = _counter(
+    "north_feed_messages", "Messages of the core that the process received.", "process"
+)
 
-NORTH_SNAPSHOTS = _counter("north_feed_snapshots", "Snapshots that the process received.", "process")
+FRONT_END_SNAPSHOTS = _counter("north_feed_snapshots", "Snapshots that the process received.", "process")
 
-NORTH_REFUSED = _counter(
+FRONT_END_REFUSED = _counter(
     "north_feed_refused_records", "Records that name something unknown: a fault of the gateway.", "process"
 )
 
-NORTH_OBJECTS = _gauge("north_objects", "Objects shown.", "process")
+FRONT_END_OBJECTS = _gauge("north_objects", "Objects shown.", "process")
 
-NORTH_STALE = _gauge("north_stale_objects", "Of these, those that are stale.", "process")
+FRONT_END_STALE = _gauge("north_stale_objects", "Of these, those that are stale.", "process")
 
-NORTH_WITHHELD = _gauge(
+FRONT_END_WITHHELD = _gauge(
     "north_withheld_objects",
     "Of these, those that have been stale for so long that no values are shown.",
     "process",
@@ -284,7 +288,7 @@ NORTH_WITHHELD = _gauge(
 # Sources.
 SOURCE_STATE = _gauge("source_state", "1 for the state that the source is in.", "source", "state")
 
-SOURCE_HEARD = _gauge(
+SOURCE_RECEIVED = _gauge(
     "source_last_heard_timestamp_seconds", "When something was last received from it, in Unix time.", "source"
 )
 

@@ -51,10 +51,10 @@ async def measured(work: Coroutine[Any, Any, None], process: str, metrics: Metri
 
 def feed_readings(status: FeedStatus, process: str) -> Iterator[Reading]:
     """Measure the connection of a front end to the core."""
-    yield families.NORTH_CONNECTED.at(status.connected, process)
-    yield families.NORTH_MESSAGES.at(status.messages, process)
-    yield families.NORTH_SNAPSHOTS.at(status.snapshots, process)
-    yield families.NORTH_REFUSED.at(status.refused, process)
+    yield families.FRONT_END_CONNECTED.at(status.connected, process)
+    yield families.FRONT_END_MESSAGES.at(status.messages, process)
+    yield families.FRONT_END_SNAPSHOTS.at(status.snapshots, process)
+    yield families.FRONT_END_REFUSED.at(status.refused, process)
 
 
 @dataclass(slots=True)

@@ -34,7 +34,7 @@ log = structlog.get_logger(__name__)
 OFF: Final = EventLogRecord(EventLogState.OFF)
 """The record where no log is configured."""
 
-TELL_SECONDS: Final = 1.0
+RECORD_SECONDS: Final = 1.0
 """Seconds between two publications of numbers; trouble is published at once."""
 
 _LINES, _LINES_SECONDS = 3, 60.0
@@ -75,7 +75,7 @@ class CoreEventLog:
         mirrored = RecorderSettings(
             settings.statistics_interval, settings.statistics_intervals, same_as=same_as or {}
         )
-        self.mirror = LogRecorder(mirrored, former, heard_all=durable)
+        self.mirror = LogRecorder(mirrored, former, own_gaps=durable)
         self.last_seq = 0
         self._late = RecordedDeliveries(() if former is None else former.deliveries, clock.now())
         self._folder = folder
@@ -191,7 +191,7 @@ class CoreEventLog:
         while True:
             if self._stirred.is_set() or loop.time() >= record_at:
                 self._stirred.clear()
-                record_at = loop.time() + TELL_SECONDS
+                record_at = loop.time() + RECORD_SECONDS
                 self._say()
                 publish(self.record)
             self._record(lambda: self.mirror.tick(self._clock.now()), 0)
@@ -201,7 +201,7 @@ class CoreEventLog:
 
     def _seconds_to_wait(self) -> float:
         wake_at = self.mirror.wake_at if self._is_open else None
-        return TELL_SECONDS if wake_at is None else max(0.0, (wake_at - self._clock.now()) / 10**9)
+        return RECORD_SECONDS if wake_at is None else max(0.0, (wake_at - self._clock.now()) / 10**9)
 
     def _record(self, make: Callable[[], list[AnyRecord]], size: int) -> None:
         """Append the records that ``make`` returns for ``size`` records of the feed."""

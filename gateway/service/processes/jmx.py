@@ -174,8 +174,8 @@ class _JmxAgent:
         self._lifeline = lifeline
         self._users = users
         self._oids = oids
-        self._told = EventCursorFile(loaded.state_folder)
-        self._cursor = self._told.read()
+        self._cursor_file = EventCursorFile(loaded.state_folder)
+        self._cursor = self._cursor_file.read()
         sources = len(loaded.settings.sources) + 1
         self._operation_cursor = OperationCursor(2 * sources * loaded.settings.history.operations + MAX_SENT)
         self._starts = 0
@@ -239,7 +239,7 @@ class _JmxAgent:
                 delivery.tick(),
                 link.run(),
                 refusals.run(),
-                self._told.keep(self._cursor),
+                self._cursor_file.keep(self._cursor),
                 self._let_in(machine, delivery, operations),
             )
         raise AssertionError("the feed is followed for ever")
@@ -304,9 +304,9 @@ def delivery_readings(projection: Projection, delivery: Delivery) -> Iterator[Re
     """Read the counters of a projection and its delivery."""
     health, counts = projection.health, projection.counts
     yield from feed_readings(projection.status, PROCESS)
-    yield families.NORTH_OBJECTS.at(counts["Objects"], PROCESS)
-    yield families.NORTH_STALE.at(counts["StaleObjects"], PROCESS)
-    yield families.NORTH_WITHHELD.at(counts["WithheldObjects"], PROCESS)
+    yield families.FRONT_END_OBJECTS.at(counts["Objects"], PROCESS)
+    yield families.FRONT_END_STALE.at(counts["StaleObjects"], PROCESS)
+    yield families.FRONT_END_WITHHELD.at(counts["WithheldObjects"], PROCESS)
     yield families.JMX_WAITING.at(projection.waiting)
     yield families.JMX_WAITING_MAX.at(MAX_WAITING)
     yield families.JMX_FAILED.at(delivery.failed)

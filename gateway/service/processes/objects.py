@@ -28,8 +28,8 @@ log = structlog.get_logger(__name__)
 
 
 def _readings(link: FeedLink, objects: ShownObjects) -> Iterator[Reading]:
-    yield families.NORTH_CONNECTED.at(link.is_connected, "objects")
-    yield families.NORTH_OBJECTS.at(len(objects), "objects")
+    yield families.FRONT_END_CONNECTED.at(link.is_connected, "objects")
+    yield families.FRONT_END_OBJECTS.at(len(objects), "objects")
 
 
 async def run_objects(loaded: LoadedConfiguration, clock: Clock, lifeline: Lifeline) -> None:

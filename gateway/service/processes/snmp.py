@@ -393,9 +393,9 @@ def command_readings(health: CommandHealth) -> Iterator[Reading]:
 def row_readings(status: FeedStatus, health: ShownCounts) -> Iterator[Reading]:
     """Yield the readings of rows, and of the feed."""
     yield from feed_readings(status, PROCESS)
-    yield families.NORTH_OBJECTS.at(health.rows, PROCESS)
-    yield families.NORTH_STALE.at(health.stale, PROCESS)
-    yield families.NORTH_WITHHELD.at(health.withheld, PROCESS)
+    yield families.FRONT_END_OBJECTS.at(health.rows, PROCESS)
+    yield families.FRONT_END_STALE.at(health.stale, PROCESS)
+    yield families.FRONT_END_WITHHELD.at(health.withheld, PROCESS)
     yield families.SNMP_NOT_SHOWN.at(health.classes_not_shown, "classes")
     yield families.SNMP_NOT_SHOWN.at(health.elements_not_shown, "elements")
     yield families.SNMP_NOT_SHOWN.at(health.events_not_shown, "events")

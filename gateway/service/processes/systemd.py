@@ -248,11 +248,11 @@ class ServiceManager:
 
     def ready(self) -> None:
         """Report that the gateway is ready."""
-        self._tell("READY=1", "STATUS=running")
+        self._send("READY=1", "STATUS=running")
 
     def stopping(self) -> None:
         """Report that the gateway is about to end."""
-        self._tell("STOPPING=1", "STATUS=stopping")
+        self._send("STOPPING=1", "STATUS=stopping")
 
     async def watch(self, silent: Callable[[], Awaitable[list[str]]]) -> None:
         """Send signs of life, without end, as long as no process is silent.
@@ -268,12 +268,12 @@ class ServiceManager:
             names = await silent()
             if names:
                 log.warning("processes-silent", names=names)
-                self._tell(f"STATUS=silent: {', '.join(names)}")
+                self._send(f"STATUS=silent: {', '.join(names)}")
             else:
-                self._tell("WATCHDOG=1", "STATUS=running")
+                self._send("WATCHDOG=1", "STATUS=running")
             await asyncio.sleep(self._watchdog / _SHARE)
 
-    def _tell(self, *lines: str) -> None:
+    def _send(self, *lines: str) -> None:
         if not self._address:
             return
         # It may have ended, or its queue may be full: neither is a reason for us to wait or to fail.

@@ -106,13 +106,13 @@ async def _listen(
 
     await known.restore(driver)
 
-    async def tell_started() -> None:
+    async def note_started() -> None:
         await listener.listening.wait()
         driver.handle(Listening())
         await asyncio.get_running_loop().create_future()
 
     keeping = (known.keep(), *(() if logs is None else (logs.keep(),)))
-    await until_one_ends(listener.run(), tell_started(), *keeping)
+    await until_one_ends(listener.run(), note_started(), *keeping)
 
 
 class _Known:

@@ -143,7 +143,7 @@ class CaptureStands:
         state: the state of the source.
         detail: the detail of that state.
         messages: messages received from the source; none are counted for byte streams.
-        heard: bytes received from the source.
+        received: bytes received from the source.
         objects: known objects of the source.
         records: written records.
         octets: written bytes.
@@ -153,7 +153,7 @@ class CaptureStands:
     state: SourceState = SourceState.CONNECTING
     detail: str = ""
     messages: int = 0
-    heard: int = 0
+    received: int = 0
     objects: int = 0
     records: int = 0
     octets: int = 0
@@ -231,10 +231,10 @@ async def _look(
 def _stands(name: str, captures: Captures, passing: TemporaryInventory) -> CaptureStands:
     file: CaptureFile | None = captures.files.get(name)
     (source,) = passing.inventory.sources
-    told = passing.view.sources[source.identity.number]
+    source_view = passing.view.sources[source.identity.number]
     return CaptureStands(
-        told.state,
-        told.detail,
+        source_view.state,
+        source_view.detail,
         source.counters["messages"],
         source.counters["octets"],
         len(passing.view.objects),

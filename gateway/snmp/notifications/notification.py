@@ -64,7 +64,7 @@ class Notification:
         text: a description of one line.
         condition: the condition that a raising and a clearing notification share.
         arguments: names and BER values of the event's own arguments; none is a Counter64.
-        heard: the time at which the gateway received it, nanoseconds of its clock; 0 if no core reported it.
+        received: when the gateway received it, nanoseconds of its clock; 0 if no core reported it.
         repeated: whether a snapshot contains it, so that it may have been sent before.
         is_late: whether it could not be sent when it happened.
     """
@@ -84,7 +84,7 @@ class Notification:
     state: EventState
     condition: str
     arguments: tuple[tuple[Oid, bytes], ...] = ()
-    heard: int = 0
+    received: int = 0
     repeated: bool = False
     is_late: bool = False
 
@@ -399,7 +399,7 @@ class Events:
             state=record.state,
             condition=record.condition,
             arguments=bound.varbinds(record.values, record.source),
-            heard=record.received,
+            received=record.received,
             repeated=repeated,
             is_late=record.boot > 0,
         )

@@ -130,7 +130,7 @@ class NotificationSender:
         self._last = saved or SavedNotifications()
         self._own = OwnNotifications(settings.root, settings.gateway, settings.boot, self._last.own)
         self._epoch, self._handled = self._last.epoch, self._last.number
-        self._heard_epoch = self._epoch
+        self._received_epoch = self._epoch
         self._has_begun = self._epoch > 0
         kept: Mapping[str, SavedTarget] = {
             target.name: self._with_late_informs(target) for target in self._last.targets
@@ -175,7 +175,7 @@ class NotificationSender:
                 return
             self._has_begun = True
             if not notification.repeated:
-                self._heard_epoch = notification.epoch
+                self._received_epoch = notification.epoch
             elif self._is_late(notification):
                 notification = replace(notification, is_late=True)
         self._offer(notification)
@@ -185,8 +185,8 @@ class NotificationSender:
 
         The first snapshot of a core contains the events since its start, which are not late at once.
         """
-        age = self._outside.clock() - notification.heard if notification.heard else 0
-        return notification.is_late or notification.epoch == self._heard_epoch or age > LATE_AFTER
+        age = self._outside.clock() - notification.received if notification.received else 0
+        return notification.is_late or notification.epoch == self._received_epoch or age > LATE_AFTER
 
     def _comes_to(self, epoch: int, number: int, *, repeated: bool) -> bool:
         """Return whether an event follows the last one that was handled; if so, it becomes the last one.

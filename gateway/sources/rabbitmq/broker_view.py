@@ -345,11 +345,11 @@ class BrokerView:
         self.hosts.learn_limits(limits)
         changes: list[Change] = []
         for name in [vhost.name for vhost in self.known.of_class("vhost")]:
-            told = self.hosts.limits(name.leaf)
+            limits_of_one = self.hosts.limits(name.leaf)
             for limit, element in LIMITS.items():
                 vhost = self.known.get(name)
                 if vhost is not None:
-                    changes += self.known.with_property(vhost, element, told.get(limit))
+                    changes += self.known.with_property(vhost, element, limits_of_one.get(limit))
         return changes
 
     def learn_used_features(self, answer: Json) -> list[Change]:

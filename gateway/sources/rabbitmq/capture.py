@@ -296,8 +296,8 @@ def answer_fields(answer: BrokerAnswer) -> dict[str, Any]:
     """Return an answer as JSON: its kind and its fields; a document in base64."""
     if isinstance(answer, Document):
         return {"answer": "Document", "body_b64": _base64(answer.body)}
-    told = {field.name: getattr(answer, field.name) for field in fields(answer)}
-    return {"answer": type(answer).__name__, **told}
+    values = {field.name: getattr(answer, field.name) for field in fields(answer)}
+    return {"answer": type(answer).__name__, **values}
 
 
 def read_answer(record: Record) -> BrokerAnswer:
@@ -315,8 +315,8 @@ def read_answer(record: Record) -> BrokerAnswer:
             return Document(json.loads(record.body))
         except (ValueError, RecursionError) as error:
             raise CaptureError(f"line {record.line}: 'body_b64' is not JSON") from error
-    told = {field.name: record.value(field.name, _KINDS[str(field.type)]) for field in fields(kind)}
-    return cast("BrokerAnswer", kind(**told))
+    values = {field.name: record.value(field.name, _KINDS[str(field.type)]) for field in fields(kind)}
+    return cast("BrokerAnswer", kind(**values))
 
 
 def outcome_fields(outcome: Scraped | NotScraped) -> dict[str, Any]:
@@ -363,8 +363,8 @@ def _read_rows(record: Record, sheet: NodeSheet) -> None:
 
 
 def _read_totals(record: Record, sheet: TotalsSheet) -> None:
-    told = record.fields.get("totals")
-    for protocol, totals in told.items() if isinstance(told, dict) else [("", None)]:
+    values = record.fields.get("totals")
+    for protocol, totals in values.items() if isinstance(values, dict) else [("", None)]:
         if not isinstance(totals, dict) or not all(type(value) in {int, float} for value in totals.values()):
             raise CaptureError(f"line {record.line}: 'totals' has something else than numbers of a protocol")
         sheet.totals[protocol] = totals

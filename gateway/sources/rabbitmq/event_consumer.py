@@ -161,8 +161,8 @@ class EventConsumer:
             LinkError: no event arrives.
         """
         queue = await self._queue.declare(channel, self._bindings)
-        can_tell = BINDING_CREATED in self._keys and len(self._keys) > 1
-        if not can_tell or await _receives(channel, queue):
+        can_ask = BINDING_CREATED in self._keys and len(self._keys) > 1
+        if not can_ask or await _receives(channel, queue):
             return queue
         log.warning("events-silent", queue=queue.name)
         for binding in self._bindings(queue.name):

@@ -195,13 +195,13 @@ class EventMaker:
         document: Mapping[str, Json],
         subject: KnownObject | None,
     ) -> Value | None:
-        told = argument.convert(argument.path.find(document)) if argument.path else None
-        if isinstance(told, Unreadable):
+        value = argument.convert(argument.path.find(document)) if argument.path else None
+        if isinstance(value, Unreadable):
             self.unreadable[f"{plan.schema.key.name}.{argument.name}"] += 1
-            told = None
-        if told is None and subject is not None and argument.known is not None:
+            value = None
+        if value is None and subject is not None and argument.known is not None:
             return subject.properties[argument.known]
-        return told
+        return value
 
     # Compiling.
 

@@ -213,13 +213,13 @@ class LeaderFigures:
         hidden: frozenset[str],
     ) -> Iterator[list[Change]]:
         """Yield changes of objects that ``node`` leads, and of those whose leader gives no more figures."""
-        telling = self.pace.nodes
+        answering = self.pace.nodes
         changes: list[Change] = []
         names = [one.name for one in known.of_class(self.columns.class_name) if self._has(one)]
         for number, name in enumerate(names):
             one = known.get(name)
             holder = one.properties[self._holder] if one is not None else None
-            if one is not None and (holder == node or holder not in telling):
+            if one is not None and (holder == node or holder not in answering):
                 # What was asked for before an object came may be its predecessor's.
                 usable = holder == node and one.first_seen <= began and name.parts[0] not in hidden
                 changes += self._with_figures(known, one, values.get(name) if usable else None)

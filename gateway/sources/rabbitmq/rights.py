@@ -161,8 +161,8 @@ def asking_by_cml(vhost: str, system: str, reply: str, notify: str) -> UserRight
         reply: the exchange for replies.
         notify: the exchange for notifications; empty for none.
     """
-    heard = (OWN_QUEUES, exactly(reply), *((exactly(notify),) if notify else ()))
-    return UserRights((), (Grant(vhost, (OWN_QUEUES,), (OWN_QUEUES, exactly(system)), heard),))
+    readable = (OWN_QUEUES, exactly(reply), *((exactly(notify),) if notify else ()))
+    return UserRights((), (Grant(vhost, (OWN_QUEUES,), (OWN_QUEUES, exactly(system)), readable),))
 
 
 def serving_cml(vhost: str, system: str, reply: str, notify: str) -> UserRights:

@@ -117,7 +117,7 @@ def test_names_and_units_are_those_that_prometheus_wants() -> None:
 def test_all_front_ends_show_what_the_source_has(gateway: Gateway) -> None:
     def agree() -> bool:
         objects = gateway.value(families.SOURCE_OBJECTS, source=SOURCE)
-        shown = [gateway.value(families.NORTH_OBJECTS, process=name) for name in ("snmp", "jmx")]
+        shown = [gateway.value(families.FRONT_END_OBJECTS, process=name) for name in ("snmp", "jmx")]
         return bool(objects) and shown == [objects, objects]
 
     wait_until(agree, "core, SNMP and JMX have as many objects")
@@ -176,7 +176,7 @@ def test_a_process_that_dies_is_reported_and_the_others_go_on(gateway: Gateway) 
     wait_until(lambda: gateway.value(families.RESTARTS, process="snmp") == before + 1, "its death is counted")
     assert gateway.value(families.PROCESS_UP, process="core") == 1
     wait_until(
-        lambda: gateway.value(families.NORTH_CONNECTED, process="snmp") == 1,
+        lambda: gateway.value(families.FRONT_END_CONNECTED, process="snmp") == 1,
         "it is back, and told everything",
     )
     assert gateway.value(families.PROCESS_UP, process="snmp") == 1

@@ -99,7 +99,7 @@ def test_an_event_becomes_a_notification_with_every_argument_in_its_place(gatewa
                 ((*ARGUMENTS, 4, 0), text(str(2**63))),
                 ((*ARGUMENTS, 5, 0), ber.encode_gauge32(4)),
             ),
-            heard=gateway.notified[0].heard,
+            received=gateway.notified[0].received,
         )
     ]
 

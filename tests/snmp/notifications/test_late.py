@@ -59,7 +59,7 @@ def test_events_of_a_core_that_died_go_before_those_of_the_next() -> None:
 def test_what_the_first_snapshot_of_a_core_reports_is_late_if_it_is_old() -> None:
     play = Play([target()])
     old, young = START - LATE_AFTER - 1, START - SECOND
-    play.notify(*(replace(event(n, heard=heard), repeated=True) for n, heard in ((1, old), (2, young))))
+    play.notify(*(replace(event(n, received=at), repeated=True) for n, at in ((1, old), (2, young))))
     assert told(play) == [(1, True), (2, False)]
 
 

@@ -175,11 +175,11 @@ class _Account:
 
     def _compare_clocks(self, response: httpx.Response) -> None:
         try:
-            told = parsedate_to_datetime(response.headers["date"])
+            date = parsedate_to_datetime(response.headers["date"])
         except (KeyError, ValueError):
             return
         now = dt.datetime.now(tz=dt.UTC) - response.elapsed / 2
-        self.skew = (told.replace(tzinfo=told.tzinfo or dt.UTC) - now).total_seconds()
+        self.skew = (date.replace(tzinfo=date.tzinfo or dt.UTC) - now).total_seconds()
 
 
 async def _reading_rights(name: str, settings: RabbitMqSettings, reader: _Account) -> list[Finding]:

@@ -37,10 +37,10 @@ async def examine(loaded: LoadedConfiguration) -> AsyncIterator[Finding]:
         yield Finding("configuration", Level.GOOD, f"{loaded.path}, with all secrets and certificates")
     except CommandError as error:
         yield Finding("configuration", Level.PROBLEM, str(error))
-    told, state = await asyncio.to_thread(state_findings, loaded)
+    found, state = await asyncio.to_thread(state_findings, loaded)
     is_running = state is not None and state.in_use
     for finding in (
-        *told,
+        *found,
         *await asyncio.to_thread(lambda: list(disk_findings(loaded))),
         *await asyncio.to_thread(lambda: list(java_findings(loaded))),
         *port_findings(loaded, is_running=is_running),

@@ -34,7 +34,7 @@ _LEAST_INODES: Final = 1000
 def state_findings(loaded: LoadedConfiguration) -> tuple[list[Finding], StateReport | None]:
     """Return findings about the state folder, and the report on its content if it can be read."""
     try:
-        told = report(StateFolder(loaded.state_folder), loaded.log_folder.absolute())
+        state = report(StateFolder(loaded.state_folder), loaded.log_folder.absolute())
     except (StateError, InstanceIndexError) as error:
         return [Finding("state", Level.PROBLEM, str(error))], None
     except OSError as error:
@@ -42,10 +42,10 @@ def state_findings(loaded: LoadedConfiguration) -> tuple[list[Finding], StateRep
         advice = "run doctor as the user of the gateway"
         return [Finding("state", Level.PROBLEM, text, advice)], None
     findings = [
-        Finding("state", Level.GOOD, f"{told.folder}: gateway {told.identity}, started {told.boots} times")
+        Finding("state", Level.GOOD, f"{state.folder}: gateway {state.identity}, started {state.boots} times")
     ]
-    if not os.access(told.folder, os.W_OK):
-        text = f"{told.folder}: cannot be written: the gateway counts its starts and numbers rows there"
+    if not os.access(state.folder, os.W_OK):
+        text = f"{state.folder}: cannot be written: the gateway counts its starts and numbers rows there"
         advice = "run doctor as the user of the gateway; else look whose it is, and how its disk is mounted"
         findings.append(Finding("state", Level.PROBLEM, text, advice))
     mode = stat.S_IMODE(loaded.state_folder.stat().st_mode)
@@ -54,11 +54,11 @@ def state_findings(loaded: LoadedConfiguration) -> tuple[list[Finding], StateRep
             Finding(
                 "state",
                 Level.WARNING,
-                f"{told.folder}: others can look into it (mode {mode:04o})",
-                f"chmod 700 {told.folder}",
+                f"{state.folder}: others can look into it (mode {mode:04o})",
+                f"chmod 700 {state.folder}",
             )
         )
-    return findings, told
+    return findings, state
 
 
 def disk_findings(loaded: LoadedConfiguration) -> Iterator[Finding]:
