@@ -154,8 +154,8 @@ def test_one_of_another_user_says_whose_it_is(state: StateFolder) -> None:
         if folder.stat().st_mode & SEARCHABLE != SEARCHABLE:
             folder.chmod(folder.stat().st_mode | SEARCHABLE)
     with another_user(state.path) as owner:
-        told = refusal(state.path)
-    assert told == (
+        reported = refusal(state.path)
+    assert reported == (
         f"{state.path}: the state cannot be read: Permission denied: it belongs to the user {owner}, as whom "
         f"the gateway runs: try sudo -u {owner}"
     )

@@ -147,7 +147,7 @@ class QpidBroker(AgentOnLink):
         """Run until cancelled."""
         await self.speak(*self._where)
 
-    def tell(self, event: str) -> None:
+    def publish(self, event: str) -> None:
         """Send an event of the recording, with the present time."""
         self.conversation.perform([self._session.event(event, CLOCK.now())])
 

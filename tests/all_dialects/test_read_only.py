@@ -61,7 +61,7 @@ ALLOWED = {
 """The requests that change nothing: exchange, routing key, mark and opcode."""
 
 
-class HeardOpenAmq(OpenAmq):
+class ReceivedOpenAmq(OpenAmq):
     """An OpenAMQ that records the kinds of its requests."""
 
     def __init__(self) -> None:
@@ -75,10 +75,10 @@ class HeardOpenAmq(OpenAmq):
 
 
 @dataclass(frozen=True)
-class Heard:
+class Received:
     """The peers, and the messages of the gateway on their RabbitMQ."""
 
-    openamq: HeardOpenAmq
+    openamq: ReceivedOpenAmq
     openamq_port: int
     published: set[tuple[str, str, str]] = field(default_factory=set)
     """Exchange, routing key, and the begin of the body: the mark of a dialect and an opcode."""
@@ -95,22 +95,22 @@ class Heard:
 
 
 @asynccontextmanager
-async def peers(vhost: VirtualHost) -> AsyncIterator[Heard]:
+async def peers(vhost: VirtualHost) -> AsyncIterator[Received]:
     """Provide a Qpid broker and agents of three revisions in the traced virtual host, and an OpenAMQ."""
     there = vhost.broker, vhost.name
     agents = [Am01Agent(*there, one, exchange, GATEWAY.name) for exchange, one in REVISIONS.items()]
     for agent in agents:
         agent.put(1)
-    openamq = HeardOpenAmq()
+    openamq = ReceivedOpenAmq()
     async with client(vhost) as channel, AmqpPeer(openamq.script) as peer:
-        heard = Heard(openamq, peer.port)
+        received = Received(openamq, peer.port)
         queue = await channel.declare_queue(exclusive=True)
         await queue.bind(await channel.get_exchange("amq.rabbitmq.trace"), "publish.#")
-        await queue.consume(heard.note, no_ack=True)
+        await queue.consume(received.note, no_ack=True)
         programs = (QpidBroker(*there).run(), *(agent.run() for agent in agents))
         speaking = [asyncio.create_task(one) for one in programs]
         try:
-            yield heard
+            yield received
         finally:
             for task in speaking:
                 task.cancel()
@@ -133,7 +133,7 @@ class Onlooker(OperatedGateway):
         return code is ExitCode.REFUSED
 
 
-def configured(folder: Path, vhost: VirtualHost, heard: Heard, ami_port: int) -> Onlooker:
+def configured(folder: Path, vhost: VirtualHost, received: Received, ami_port: int) -> Onlooker:
     """Configure get and set of AM01, and everything else that a source's own configuration can allow."""
     site = new_site(folder)
     amqp = {
@@ -142,12 +142,12 @@ def configured(folder: Path, vhost: VirtualHost, heard: Heard, ami_port: int) ->
         "user": GATEWAY.name,
         "password": site.secret(GATEWAY.password),
     }
-    believed = {"amqp": amqp, "trusted_users": [vhost.broker.administrator.name]}
-    am01 = {**believed, "kind": "am01", "get_and_set": True, "events": True}
-    openamq = f"amqp://127.0.0.1:{heard.openamq_port}"
+    trusted = {"amqp": amqp, "trusted_users": [vhost.broker.administrator.name]}
+    am01 = {**trusted, "kind": "am01", "get_and_set": True, "events": True}
+    openamq = f"amqp://127.0.0.1:{received.openamq_port}"
     site.configure(
         sources={
-            "qpid": {**believed, "kind": "qmf"},
+            "qpid": {**trusted, "kind": "qmf"},
             **{name: {**am01, "exchange": name, "interval": "1s"} for name in REVISIONS},
             "openamq": {
                 "kind": "cml",
@@ -177,8 +177,8 @@ def traced_user(vhost: VirtualHost) -> Iterator[None]:
 
 def test_what_it_says_is_what_it_needs_to_show(virtual_host: VirtualHost, tmp_path: Path) -> None:
     port = free_tcp_port()
-    with traced_user(virtual_host), in_background(partial(peers, virtual_host)) as heard:
-        onlooker = configured(tmp_path, virtual_host, heard, port)
+    with traced_user(virtual_host), in_background(partial(peers, virtual_host)) as received:
+        onlooker = configured(tmp_path, virtual_host, received, port)
         with running("run", "--config", onlooker.site.configuration, log=tmp_path / "log") as command:
             command.ready()
             wait_until(lambda: onlooker.states().get("plant") == "synchronised", "it listens")
@@ -192,7 +192,7 @@ def test_what_it_says_is_what_it_needs_to_show(virtual_host: VirtualHost, tmp_pa
                 (monitor,) = onlooker.walk("oamqConfigMonitor")
                 assert "noAccess" in onlooker.set(monitor, "=", "60")
                 application.say("X")
-                assert {line.partition("|")[0] for line in application.hear_all()} <= {"M"}
-        assert heard.openamq.asked == {SchemaRequest, InspectRequest}
-        assert {exchange for exchange, _, _ in heard.published} == {"qpid.management", *REVISIONS}
-        assert heard.published <= ALLOWED
+                assert {line.partition("|")[0] for line in application.receive_all()} <= {"M"}
+        assert received.openamq.asked == {SchemaRequest, InspectRequest}
+        assert {exchange for exchange, _, _ in received.published} == {"qpid.management", *REVISIONS}
+        assert received.published <= ALLOWED

@@ -194,10 +194,10 @@ async def test_methods_are_called_by_java(there: Scene, java: JmxClient) -> None
 
 def test_a_command_of_an_application_is_called(there: Scene) -> None:
     there.application.say(DRAIN)
-    there.application.hears(r"\|S=0")
+    there.application.receives(r"\|S=0")
 
     def answer() -> None:
-        request = there.application.hears(r'E.*\|I="([^"]+)".*\|why="cleaning"')[1]
+        request = there.application.receives(r'E.*\|I="([^"]+)".*\|why="cleaning"')[1]
         there.application.say(f'R|I="{request}"|S=0|M="drained"')
 
     calling = ("invoke", f"plant/ami-relay:application/{APPLICATION}", "drain", "why=cleaning")
@@ -215,8 +215,8 @@ def _declare(there: Scene) -> None:
         http.put(f"queues/{there.shop.path}/told", json={}).raise_for_status()
 
 
-def _tell(there: Scene) -> None:
-    there.peers.do(lambda: there.peers.is_.qpid.tell("queueDeclare"))
+def _publish(there: Scene) -> None:
+    there.peers.do(lambda: there.peers.is_.qpid.publish("queueDeclare"))
 
 
 def _leak(there: Scene) -> None:
@@ -233,7 +233,7 @@ def _alert(there: Scene) -> None:
 
 EVENTS: dict[str, tuple[Callable[[Scene], None], str, str]] = {
     "rabbitmq": (_declare, "queueCreated", "told"),
-    "qpid": (_tell, "queueDeclare", "guest@QPID"),
+    "qpid": (_publish, "queueDeclare", "guest@QPID"),
     "cellar": (_leak, "vat.leak", ""),
     "openamq": (_notify, "notify", "disk is nearly full"),
     "plant": (_alert, "alert", "a1"),
@@ -274,15 +274,15 @@ def test_sparks_report_counts_all(there: Scene) -> None:
     beside = {row["source"]: row["dialect"] for row in tables["overview"] if row["source"]}
     assert beside == SOURCES
     assert {row["source"] for row in tables["queues"]} >= {"openamq"}
-    told = {(row["source"], row["event"]): row["events"] for row in tables["events"]}
-    assert {(source, event) for source, (_, event, _) in EVENTS.items()} <= told.keys()
+    reported = {(row["source"], row["event"]): row["events"] for row in tables["events"]}
+    assert {(source, event) for source, (_, event, _) in EVENTS.items()} <= reported.keys()
 
 
 def test_what_each_said_is_captured_and_says_the_same_again(there: Scene) -> None:
     """The replay needs no peers, also after a restart, with earlier schemas and an event that was kept."""
     replay_all(there)
     there.end()
-    _tell(there)
+    _publish(there)
     there.start()
     assert [path.name for path in captured_files(capture_of(there, "openamq"))] == [
         "openamq.jsonl.1",
@@ -306,6 +306,8 @@ def ends_synchronised(there: Scene, source: str, mappings: Mapping[str, MappingF
     """Replay the capture as it is now: every input must have the captured effect, whatever the state is."""
     with replayed(capture_of(there, source), mappings, lambda _happening, _picture, _now: None) as again:
         assert again.outcome.differences == []
-        (told,) = again.view.sources.values()
-        assert (told.name, told.kind) == (source, SOURCES[source])
-        return told.state.value == "synchronised" and bool(again.view.objects) and again.outcome.events > 1
+        (reported,) = again.view.sources.values()
+        assert (reported.name, reported.kind) == (source, SOURCES[source])
+        return (
+            reported.state.value == "synchronised" and bool(again.view.objects) and again.outcome.events > 1
+        )

@@ -94,7 +94,7 @@ def of_object(
     )
 
 
-def told(
+def reported(
     record: LogRecord, sampled: float | None = None, absent: list[str] | None = None, /, **values: object
 ) -> LogRecord:
     """Return the record with these values, sampled so many seconds after noon."""

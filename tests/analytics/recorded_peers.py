@@ -149,7 +149,7 @@ def _openamq(gateway: Gateway) -> None:
             is_statistic=partial(is_statistic, gateway.mappings),
         )
     )
-    play.hears = lambda observed: observe(observed.observations, play.now)
+    play.receives = lambda observed: observe(observed.observations, play.now)
     play.connects()
     for poll in range(POLLS):
         for _ in range(120):
@@ -182,13 +182,13 @@ def _gone_on(body: bytes, poll: int) -> bytes:
 def _qpid(gateway: Gateway) -> None:
     source, observe = gateway.add("qpid", "qmf")
 
-    def heard(observations: tuple[Observation, ...], now: int) -> None:
+    def received(observations: tuple[Observation, ...], now: int) -> None:
         unidentified = source.counters["unidentified"]
         observe(observations, now)
         if source.counters["unidentified"] != unidentified:
             replay.session.handle(PropertiesMissing(), now)
 
-    replay = Replay(QPIDD, heard)
+    replay = Replay(QPIDD, received)
     replay.plays(PLAYED)
     gateway.changes(OperationKind.INVOKE, "org.apache.qpid.broker:broker", Outcome.APPLIED, "echo")
 

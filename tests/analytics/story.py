@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from gateway.eventlog.record import Delta, LogRecord, RecordKind
 from gateway.model.times import MINUTE
-from tests.analytics.logs import WrittenLog, after, event, of_object, text, told
+from tests.analytics.logs import WrittenLog, after, event, of_object, reported, text
 
 SEGMENT_SECONDS = 600
 SEGMENTS = 12
@@ -121,7 +121,7 @@ def _head(begin: int) -> Iterator[LogRecord]:
     yield LogRecord(kind=RecordKind.START, ingest_ts=text(after(begin)), values={"version": 1, "why": "age"})
     yield _source(begin, "synchronised")
     for queue in QUEUES:
-        yield told(
+        yield reported(
             of_object(RecordKind.SNAPSHOT, begin, queue.row, name=queue.name),
             begin,
             messages=queue.depth(begin),
@@ -177,7 +177,7 @@ def _traffic(queue: Queue) -> Iterator[tuple[float, LogRecord]]:
             deltas[name] = Delta(gained, interval * MINUTE // 60, reset)
         record = of_object(RecordKind.UPDATE, at, queue.row, name=queue.name)
         values: dict[str, Any] = {**counted, "messages": queue.depth(at)}
-        yield at, replace(told(record, at - 1, **values), deltas=deltas)
+        yield at, replace(reported(record, at - 1, **values), deltas=deltas)
         sampled = at
 
 
@@ -187,7 +187,7 @@ def _short_lived() -> Iterator[tuple[float, LogRecord]]:
         times = {"create_ts": text(after(at)), "lifetime": "transient"}
         name = f"reply-to#{after(at).timestamp():.0f}000000000"
         record = of_object(RecordKind.CREATE, at + 0.5, row, name=name)
-        yield at + 0.5, replace(told(record, at, exclusive=True), **times)
+        yield at + 0.5, replace(reported(record, at, exclusive=True), **times)
         record = of_object(RecordKind.DELETE, at + 0.5, row, name=name)
         yield at + 0.5, replace(record, **times, delete_ts=text(after(at + 0.5)))
 
@@ -200,7 +200,7 @@ def _connections() -> Iterator[tuple[float, LogRecord]]:
             at = 60 + 170 * number
             name = f"127.0.0.1:{40000 + row} -> 127.0.0.1:5672"
             record = of_object(RecordKind.CREATE, at, row, "connection", name)
-            begun = replace(told(record, at, user=user), create_ts=text(after(at)))
+            begun = replace(reported(record, at, user=user), create_ts=text(after(at)))
             yield at, begun
             record = of_object(RecordKind.DELETE, at + lasts, row, "connection", name)
             yield (

@@ -24,14 +24,14 @@ from gateway.analytics.reports.findings import findings
 from gateway.analytics.reports.report import make_report
 from gateway.eventlog.record import Delta, LogRecord, RecordKind
 from gateway.model.times import MINUTE
-from tests.analytics.logs import LOG_ID, WrittenLog, after, counted, of_object, text, told
+from tests.analytics.logs import LOG_ID, WrittenLog, after, counted, of_object, reported, text
 
 ONE, TWO, THREE = (Reader(LOG_ID, name) for name in ("one", "two", "three"))
 PUBLISHED = "messagesPublished"
 SHOP = RunningNode("shop", "rabbit@shop", "815", after(-3600))
 
 
-def heard(reader: Reader, messages: int, first: float = 0, last: float = 600) -> dict[str, Value]:
+def received(reader: Reader, messages: int, first: float = 0, last: float = 600) -> dict[str, Value]:
     return {**reader._asdict(), "messages": messages, "first": after(first), "last": after(last)}
 
 
@@ -41,22 +41,22 @@ def found(
     nodes: dict[Reader, list[RunningNode]] | None = None,
 ) -> list[tuple[list[Reader], list[Reader]]]:
     """Return the sources of each broker, and those that are counted."""
-    told_brokers: list[Broker] = brokers(rows, names or {}, nodes or {})
-    return [(broker.readers, broker.counted) for broker in told_brokers]
+    reported_brokers: list[Broker] = brokers(rows, names or {}, nodes or {})
+    return [(broker.readers, broker.counted) for broker in reported_brokers]
 
 
 def test_the_source_that_reported_most_messages_is_counted() -> None:
-    rows = [heard(ONE, 7), heard(TWO, 9), heard(THREE, 5)]
+    rows = [received(ONE, 7), received(TWO, 9), received(THREE, 5)]
     assert found(rows, {ONE: "two"}) == [([THREE], [THREE]), ([ONE, TWO], [TWO])]
     assert found(rows, {ONE: "two", THREE: "two"}) == [([ONE, THREE, TWO], [TWO])]
 
 
 def test_what_is_said_of_a_source_that_was_not_listened_to_changes_nothing() -> None:
-    assert found([heard(ONE, 7)], {ONE: "two", THREE: "one"}) == [([ONE], [ONE])]
+    assert found([received(ONE, 7)], {ONE: "two", THREE: "one"}) == [([ONE], [ONE])]
 
 
 def test_a_source_that_took_the_place_of_another_is_counted_too() -> None:
-    rows = [heard(ONE, 7, 0, 300), heard(TWO, 9, 310, 600)]
+    rows = [received(ONE, 7, 0, 300), received(TWO, 9, 310, 600)]
     assert found(rows, {ONE: "two"}) == [([ONE, TWO], [TWO, ONE])]
 
 
@@ -74,7 +74,7 @@ def test_a_source_that_took_the_place_of_another_is_counted_too() -> None:
 def test_the_same_start_of_the_same_node_is_the_same_broker(other: RunningNode, *, is_one: bool) -> None:
     begun_before = RunningNode("shop", "rabbit@shop", "22", after(-7200))
     nodes = {ONE: [begun_before, SHOP], TWO: [other]}
-    assert (len(found([heard(ONE, 1), heard(TWO, 1)], nodes=nodes)) == 1) is is_one
+    assert (len(found([received(ONE, 1), received(TWO, 1)], nodes=nodes)) == 1) is is_one
 
 
 def of(source: str, record: LogRecord) -> LogRecord:
@@ -96,7 +96,7 @@ def state(source: str, **values: object) -> LogRecord:
 
 def of_a_broker(source: str, started: str, published: int) -> Iterator[LogRecord]:
     """A node, two queues, one of which grows, and a connection that comes and goes, read by a source."""
-    node = told(
+    node = reported(
         of_object(RecordKind.SNAPSHOT, 0, 1, "node", "rabbit@shop"),
         0,
         clusterName="shop",
@@ -106,16 +106,18 @@ def of_a_broker(source: str, started: str, published: int) -> Iterator[LogRecord
     yield of(source, node)
     for minute in range(6):
         sampled = 60 * minute
-        orders = told(of_object(RecordKind.UPDATE, sampled, 1, name="/|orders"), sampled, messages=minute)
+        orders = reported(of_object(RecordKind.UPDATE, sampled, 1, name="/|orders"), sampled, messages=minute)
         gained = Delta(published if minute else 0, MINUTE)
         yield of(source, counted(orders, messagesPublished=gained))
-        yield of(source, told(of_object(RecordKind.UPDATE, sampled, 2, name="/|mail"), sampled, messages=3))
+        yield of(
+            source, reported(of_object(RecordKind.UPDATE, sampled, 2, name="/|mail"), sampled, messages=3)
+        )
     connection = of_object(RecordKind.CREATE, 60, 1, "connection", "127.0.0.1:4711 -> 127.0.0.1:5672")
-    yield of(source, told(connection, 60, user="web"))
+    yield of(source, reported(connection, 60, user="web"))
     yield of(source, replace(connection, kind=RecordKind.DELETE, ingest_ts=text(after(120))))
 
 
-def reported(spark: SparkSession, log: WrittenLog, records: list[LogRecord]) -> Report:
+def report_of(spark: SparkSession, log: WrittenLog, records: list[LogRecord]) -> Report:
     log.segment(sorted(records, key=lambda record: record.ingest_ts))
     return make_report(spark, log.path, Period(after(0), after(600)), lambda _: None)
 
@@ -140,7 +142,7 @@ def test_one_broker_that_two_sources_read_is_counted_once(
         state("other"),
         *of_a_broker("other", "2026-11-20T11:30:00.000000000Z", 7),
     ]
-    report = reported(spark, log, records)
+    report = report_of(spark, log, records)
     assert totals(report) == [
         ("direct", "agent, direct", 500, 2, 1, 1, 1, 0),
         ("other", "other", 35, 2, 1, 1, 1, 0),
@@ -182,7 +184,8 @@ def test_gold_names_the_broker_so_that_a_reader_counts_it_once(
     ]
     then = [
         counted(
-            of(source, told(of_object(RecordKind.UPDATE, 7200, 1, name="/|orders"), 7200)), **{PUBLISHED: d}
+            of(source, reported(of_object(RecordKind.UPDATE, 7200, 1, name="/|orders"), 7200)),
+            **{PUBLISHED: d},
         )
         for source, d in (
             ("direct", Delta(3, MINUTE)),
@@ -233,6 +236,6 @@ def test_one_broker_as_the_configuration_says(spark: SparkSession, log: WrittenL
         state("copy", same_as="direct"),
         *of_a_broker("copy", "2026-11-20T12:00:00.000000000Z", 10),
     ]
-    report = reported(spark, log, records)
+    report = report_of(spark, log, records)
     assert totals(report)[0] == ("direct", "copy, direct", 500, 2, 1, 1, 1, 0)
     assert [row["why"] for row in report.table("brokers").rows] == ["as configured", None]

@@ -18,7 +18,7 @@ from gateway.analytics.session import NoLogError
 from gateway.eventlog.parquet import COLUMNS
 from gateway.eventlog.record import Delta, LogRecord, RecordKind
 from gateway.eventlog.segment import segment_path
-from tests.analytics.logs import LOG_ID, NOON, WrittenLog, after, counted, of_object, told
+from tests.analytics.logs import LOG_ID, NOON, WrittenLog, after, counted, of_object, reported
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -36,7 +36,8 @@ DAY = Period(NOON - dt.timedelta(hours=12), NOON + dt.timedelta(hours=12))
 
 def updates(first: int, count: int, seconds: float = 0) -> list[LogRecord]:
     return [
-        told(of_object(RecordKind.UPDATE, seconds, row), messages=row) for row in range(first, first + count)
+        reported(of_object(RecordKind.UPDATE, seconds, row), messages=row)
+        for row in range(first, first + count)
     ]
 
 
@@ -48,8 +49,8 @@ def test_the_form_is_that_of_the_log() -> None:
     """A record, the lake and Spark's schema have the same fields, in order, with the same types."""
     fields = [field.encode_name for field in msgspec.structs.fields(LogRecord)]
     assert RECORD.fieldNames() == ["log_id", "seq", *fields]
-    told = [(field.name, field.dataType) for field in RECORD.fields]
-    assert told == [(name, TYPES[kind]) for name, kind in COLUMNS.items()]
+    reported = [(field.name, field.dataType) for field in RECORD.fields]
+    assert reported == [(name, TYPES[kind]) for name, kind in COLUMNS.items()]
 
 
 def test_a_column_that_older_files_lack_is_absent_in_them(spark: SparkSession, log: WrittenLog) -> None:
@@ -113,9 +114,9 @@ def test_a_period_is_cut_to_the_microsecond(spark: SparkSession, log: WrittenLog
 
 
 def test_values_have_their_types(spark: SparkSession, log: WrittenLog) -> None:
-    record = told(of_object(RecordKind.UPDATE, 0.000001, 7), 0, messages=2**64 - 1, share=0.1)
+    record = reported(of_object(RecordKind.UPDATE, 0.000001, 7), 0, messages=2**64 - 1, share=0.1)
     log.lake([counted(record, messages=Delta(2**64 - 1, 60 * 10**9, True))])
-    log.segment([told(record, None, ["messages"])])
+    log.segment([reported(record, None, ["messages"])])
     with bronze(spark, log.path, DAY) as found:
         columns = ("dt", "hour", "class", "row", "sample_ns", "values", "deltas", "absent")
         first, second = found.records.orderBy("seq").select(*columns).collect()

@@ -20,7 +20,7 @@ from gateway.cli import analytics_jobs
 from gateway.cli.analytics import analytics
 from gateway.eventlog.record import RecordKind
 from gateway.service.processes.exit_codes import ExitCode
-from tests.analytics.logs import WrittenLog, event, of_object, told
+from tests.analytics.logs import WrittenLog, event, of_object, reported
 from tests.components.command_line import amqp_gateway
 
 WITHOUT_SPARK = "import sys; sys.modules['pyspark'] = None; from gateway.cli.main import main; main()"
@@ -41,7 +41,9 @@ def test_a_report_is_printed_drawn_and_kept(
     spark: SparkSession, log: WrittenLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The tests' own Spark is used here; the command's own Spark is tested where its driver is killed."""
-    log.lake([told(of_object(RecordKind.CREATE, 1, 1, name="orders"), 1, messages=7), event(2, "alarm", 1)])
+    log.lake(
+        [reported(of_object(RecordKind.CREATE, 1, 1, name="orders"), 1, messages=7), event(2, "alarm", 1)]
+    )
     started: list[SparkSettings] = []
 
     @contextmanager
@@ -74,7 +76,7 @@ def test_spark_runs_on_the_interpreter_of_the_command_whatever_the_path_has(
     other.parent.mkdir()
     other.write_text("#!/bin/sh\nexit 1\n")
     other.chmod(0o755)
-    log.segment([told(of_object(RecordKind.CREATE, 1, 1, name="orders"), 1, messages=7)])
+    log.segment([reported(of_object(RecordKind.CREATE, 1, 1, name="orders"), 1, messages=7)])
     where = ("--log", log.path, "--master=local[1]", "--conf=spark.driver.memory=1g", "--json")
     path = os.pathsep.join([str(other.parent), os.environ["PATH"]])
     temporary = tmp_path / "tmp"

@@ -60,14 +60,14 @@ def recorded() -> tuple[Counter[str], Counter[str], Counter[str]]:
     for publication in publications(QPIDD):
         if publication.at > first.at + PLAYED * SECOND:
             break
-        for told in readable(publication.body, definitions(QPIDD)):
-            match told:
+        for reported in readable(publication.body, definitions(QPIDD)):
+            match reported:
                 case PropertyContent() | StatisticContent() | ObjectContent():
-                    key = (told.object_id, told.created)
+                    key = (reported.object_id, reported.created)
                     _, has_ended = lives.get(key, ("", False))
-                    lives[key] = (told.key.name, has_ended or told.deleted > 0)
+                    lives[key] = (reported.key.name, has_ended or reported.deleted > 0)
                 case EventIndication():
-                    events[told.key.name] += 1
+                    events[reported.key.name] += 1
     objects = Counter(name for name, _ in lives.values())
     return objects, Counter(name for name, has_ended in lives.values() if has_ended), events
 

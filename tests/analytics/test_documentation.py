@@ -19,7 +19,7 @@ from gateway.analytics.session import Storage, Tables
 from gateway.cli.analytics import report, run
 from gateway.eventlog.record import Delta, RecordKind
 from gateway.model.times import MINUTE
-from tests.analytics.logs import WrittenLog, counted, frame, of_object, told
+from tests.analytics.logs import WrittenLog, counted, frame, of_object, reported
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -37,7 +37,7 @@ def test_every_table_is_described() -> None:
 
 
 def test_columns_are_those_of_the_tables(spark: SparkSession, log: WrittenLog) -> None:
-    records = frame(spark, log, [told(of_object(RecordKind.CREATE, 1, 1), messages=1)])
+    records = frame(spark, log, [reported(of_object(RecordKind.CREATE, 1, 1), messages=1)])
     columns = {name: made(records).columns for name, made in SILVER.items()}
     columns |= {name: [*made(records).columns, "broker"] for name, made in GOLD.items()}
     assert columns == TABLES
@@ -62,14 +62,14 @@ def test_every_element_that_queues_and_connections_are_read_by_is_described() ->
         "got_without_ack",
         "gets_empty",
     }
-    flows = {told.element for name, flow in FLOWS.items() if name not in detailed for told in flow}
+    flows = {reported.element for name, flow in FLOWS.items() if name not in detailed for reported in flow}
     assert flows | set(DEPTH) | set(CONSUMERS) | set(USERS) <= named
 
 
 def test_the_question_to_duckdb_is_answered(
     spark: SparkSession, log: WrittenLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    update = told(of_object(RecordKind.UPDATE, 60, 1, name="orders"), 60, messagesPublished=120)
+    update = reported(of_object(RecordKind.UPDATE, 60, 1, name="orders"), 60, messagesPublished=120)
     records = frame(spark, log, [counted(update, messagesPublished=Delta(120, MINUTE))])
     name = "gold/counters_by_hour"
     Tables(Storage(spark), str(tmp_path)).publish(name, 0, GOLD[name](records))
@@ -86,7 +86,7 @@ def test_the_notebook_runs(
         yield spark
 
     monkeypatch.setattr(session, "session", started)
-    log.segment([told(of_object(RecordKind.CREATE, 1, 1, name="orders"), 1, messages=7)])
+    log.segment([reported(of_object(RecordKind.CREATE, 1, 1, name="orders"), 1, messages=7)])
     (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     lines = code.replace('"log"', repr(log.path)).replace(
         "dt.datetime.now(tz=dt.UTC)", "dt.datetime(2026, 11, 20, 13, tzinfo=dt.UTC)"

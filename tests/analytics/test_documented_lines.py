@@ -19,7 +19,7 @@ async def test_the_lines_for_spark_answer_what_happened(
     (code,) = documented("python", "Spark")
     # The virtual machine works where it was started: what is relative here is not there.
     exec(code.replace('"lake"', repr(str(folder / "lake"))), {"spark": spark})  # noqa: S102  the page's own example
-    told = ["".join(line.split()) for line in capsys.readouterr().out.splitlines()]
-    assert "|create|queue|2|" in told
-    assert "|event|NULL|1|" in told
-    assert "|/|orders|67|" in told
+    reported = ["".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert "|create|queue|2|" in reported
+    assert "|event|NULL|1|" in reported
+    assert "|/|orders|67|" in reported

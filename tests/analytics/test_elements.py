@@ -50,8 +50,8 @@ def test_each_broker_s_connections_report_their_user(package: str) -> None:
     assert len(elements(package, CONNECTION).keys() & set(USERS)) == 1
 
 
-@pytest.mark.parametrize("told", [told for flow in FLOWS.values() for told in flow], ids=str)
-def test_each_element_is_a_counter_of_one_broker_in_the_unit_that_is_said(told: Measure) -> None:
-    (rule,) = [rule for package in BROKERS if (rule := elements(package, QUEUE).get(told.element))]
+@pytest.mark.parametrize("reported", [reported for flow in FLOWS.values() for reported in flow], ids=str)
+def test_each_element_is_a_counter_of_one_broker_in_the_unit_that_is_said(reported: Measure) -> None:
+    (rule,) = [rule for package in BROKERS if (rule := elements(package, QUEUE).get(reported.element))]
     assert rule.kind is Kind.COUNTER
-    assert UNITS[rule.unit] == told.factor
+    assert UNITS[rule.unit] == reported.factor

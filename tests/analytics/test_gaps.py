@@ -81,8 +81,8 @@ def test_the_report_counts_and_draws_only_what_was_missed(spark: SparkSession, l
     log.segment([*(source(0, name) for name in names), away(10, 70, "kept"), away(80, 140, *names)])
     report = make_report(spark, log.path, Period(after(0), after(600)), lambda _: None, most_rows=1)
     assert [(row["source"], row["seconds"]) for row in report.table("gaps").rows] == [("one", 60.0)]
-    told = {row["what"]: row["count"] for row in report.table("quality").rows}
-    assert told["not heard"] == 120.0, "also of sources that the table has no room for"
+    reported = {row["what"]: row["count"] for row in report.table("quality").rows}
+    assert reported["not heard"] == 120.0, "also of sources that the table has no room for"
     assert [(row["from_ts"], row["to_ts"]) for row in report.series.gaps] == [(after(10), after(70))]
     out = io.StringIO()
     layout.show(report, out)

@@ -25,7 +25,7 @@ from gateway.analytics.session import AnalyticsError, NoLogError
 from gateway.eventlog.record import Delta, LogRecord, RecordKind
 from gateway.model.times import MINUTE
 from tests.analytics.conftest import SMALL
-from tests.analytics.logs import WrittenLog, after, counted, event, of_object, text, told
+from tests.analytics.logs import WrittenLog, after, counted, event, of_object, reported, text
 from tests.hypothesis_profiles import PROVING
 
 pytestmark = pytest.mark.xdist_group("spark")
@@ -49,8 +49,8 @@ KEYS = {
 def segment(number: int) -> list[LogRecord]:
     """A queue of one segment, an event, an operation, a gap; the segments are a quarter of a day apart."""
     begin = number * 6 * 3600.0
-    made = told(of_object(RecordKind.CREATE, begin, number), begin, messages=0)
-    changed = told(
+    made = reported(of_object(RecordKind.CREATE, begin, number), begin, messages=0)
+    changed = reported(
         of_object(RecordKind.UPDATE, begin + 60, number), begin + 60, ["policy"], messagesPublished=2**64 - 1
     )
     return [

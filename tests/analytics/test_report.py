@@ -24,7 +24,7 @@ from gateway.analytics.session import AnalyticsError
 from gateway.eventlog.record import Delta, RecordKind
 from gateway.model.times import MINUTE
 from tests.analytics import story
-from tests.analytics.logs import NOON, WrittenLog, after, counted, event, of_object, told
+from tests.analytics.logs import NOON, WrittenLog, after, counted, event, of_object, reported
 from tests.analytics.story import Ledger
 
 pytestmark = pytest.mark.xdist_group("spark")
@@ -34,29 +34,29 @@ PERIOD = Period(NOON, after(story.END))
 
 
 @pytest.fixture(scope="module")
-def told_story(tmp_path_factory: pytest.TempPathFactory) -> tuple[WrittenLog, Ledger]:
+def reported_story(tmp_path_factory: pytest.TempPathFactory) -> tuple[WrittenLog, Ledger]:
     log = WrittenLog(tmp_path_factory.mktemp("story"))
     return log, story.write(log)
 
 
 @pytest.fixture(scope="module")
-def made(spark: SparkSession, told_story: tuple[WrittenLog, Ledger]) -> Report:
-    return make_report(spark, told_story[0].path, PERIOD, lambda _: None)
+def made(spark: SparkSession, reported_story: tuple[WrittenLog, Ledger]) -> Report:
+    return make_report(spark, reported_story[0].path, PERIOD, lambda _: None)
 
 
 def by(report: Report, table: str, name: str) -> dict[object, Row]:
     return {row[name]: row for row in report.table(table).rows}
 
 
-def test_records_are_those_of_the_ledger(made: Report, told_story: tuple[WrittenLog, Ledger]) -> None:
-    _, ledger = told_story
+def test_records_are_those_of_the_ledger(made: Report, reported_story: tuple[WrittenLog, Ledger]) -> None:
+    _, ledger = reported_story
     kinds = ("create", "update", "delete", "snapshot", "event", "gap")
     assert {kind: made.contents[kind] for kind in kinds} == {kind: ledger.kinds[kind] for kind in kinds}
     assert made.contents["records"] == ledger.kinds.total()
 
 
-def test_queues_gained_what_the_ledger_says(made: Report, told_story: tuple[WrittenLog, Ledger]) -> None:
-    _, ledger = told_story
+def test_queues_gained_what_the_ledger_says(made: Report, reported_story: tuple[WrittenLog, Ledger]) -> None:
+    _, ledger = reported_story
     rows = by(made, "queues", "queue")
     assert list(rows) == ["orders", "mail", "invoices", "audit", "returns"]
     for queue in story.QUEUES[:3]:
@@ -91,8 +91,10 @@ def test_connections_of_each_user_lasted_as_long_as_they_did(made: Report) -> No
     assert rows[None]["ended"] == everybody
 
 
-def test_events_storms_and_what_comes_and_goes(made: Report, told_story: tuple[WrittenLog, Ledger]) -> None:
-    _, ledger = told_story
+def test_events_storms_and_what_comes_and_goes(
+    made: Report, reported_story: tuple[WrittenLog, Ledger]
+) -> None:
+    _, ledger = reported_story
     counts = {(row["event"], row["severity"]): row["events"] for row in made.table("events").rows}
     assert counts == ledger.events
     assert [row["severity"] for row in made.table("events").rows] == ["critical", "warning", "cleared"]
@@ -106,8 +108,8 @@ def test_events_storms_and_what_comes_and_goes(made: Report, told_story: tuple[W
     }
 
 
-def test_silence_gaps_and_quality(made: Report, told_story: tuple[WrittenLog, Ledger]) -> None:
-    _, ledger = told_story
+def test_silence_gaps_and_quality(made: Report, reported_story: tuple[WrittenLog, Ledger]) -> None:
+    _, ledger = reported_story
     (source,) = made.table("sources").rows
     assert (source["state"], source["silent"], source["times"]) == ("synchronised", False, 1)
     assert source["silent_seconds"] == story.GAP[1] - story.GAP[0]
@@ -144,10 +146,10 @@ def test_steps_are_as_fine_as_the_log_is_short(hours: float, step: int) -> None:
 
 @pytest.mark.prove
 def test_a_day_that_has_a_log_of_two_hours_is_drawn_as_these_two_hours(
-    spark: SparkSession, made: Report, told_story: tuple[WrittenLog, Ledger]
+    spark: SparkSession, made: Report, reported_story: tuple[WrittenLog, Ledger]
 ) -> None:
     asked = Period(after(-86_400), after(86_400))
-    report = make_report(spark, told_story[0].path, asked, lambda _: None)
+    report = make_report(spark, reported_story[0].path, asked, lambda _: None)
     assert report.series == made.series
     assert report.table("growing").rows == made.table("growing").rows
     assert findings(report) == [
@@ -157,9 +159,9 @@ def test_a_day_that_has_a_log_of_two_hours_is_drawn_as_these_two_hours(
 
 
 def test_duckdb_counts_the_same_over_the_same_files(
-    made: Report, told_story: tuple[WrittenLog, Ledger]
+    made: Report, reported_story: tuple[WrittenLog, Ledger]
 ) -> None:
-    folder = told_story[0].folder
+    folder = reported_story[0].folder
     lake = duckdb.read_parquet(str(folder / "lake/*/*/*.parquet"))
     lines = duckdb.read_json(str(folder / "segments/*.jsonl"), columns=dict.fromkeys(LINE, "VARCHAR"))
     records = lake.select(*LINE).union(lines.filter("kind <> '_commit'").select(*LINE))
@@ -234,8 +236,8 @@ def test_strange_names_and_the_largest_numbers_are_shown(
     spark: SparkSession, log: WrittenLog, tmp_path: Path
 ) -> None:
     name = "\x1b[31m[bold]\u202e$\\frac{$\n" * 20
-    queue = told(of_object(RecordKind.CREATE, 5, 1, name=name), 5, messages=2**64 - 1)
-    most = told(of_object(RecordKind.UPDATE, 65, 1, name=name), 65, megabytes_in=2**64 - 1, getsEmpty=1)
+    queue = reported(of_object(RecordKind.CREATE, 5, 1, name=name), 5, messages=2**64 - 1)
+    most = reported(of_object(RecordKind.UPDATE, 65, 1, name=name), 65, megabytes_in=2**64 - 1, getsEmpty=1)
     grown = counted(most, megabytes_in=Delta(2**64 - 1, MINUTE), getsEmpty=Delta(2**64 - 1, 2**63 - 1))
     tank = replace(grown, package="ami", class_name="Tank", object_id="plant/ami:Tank/1")
     log.segment([queue, event(6, name, 1), *[grown] * 2, *[tank] * 2])
@@ -249,7 +251,7 @@ def test_strange_names_and_the_largest_numbers_are_shown(
 def test_a_file_of_the_lake_that_is_removed_meanwhile_ends_in_one_line(
     spark: SparkSession, log: WrittenLog
 ) -> None:
-    file = log.lake([told(of_object(RecordKind.UPDATE, 0, 1), messages=1)])
+    file = log.lake([reported(of_object(RecordKind.UPDATE, 0, 1), messages=1)])
 
     def remove_after_the_first_read(step: str) -> None:
         if step != "reading the log":

@@ -14,7 +14,7 @@ from gateway.analytics.reports.answers import collected
 from gateway.analytics.reports.classes import rising
 from gateway.analytics.reports.report import make_report
 from gateway.eventlog.record import LogRecord, RecordKind
-from tests.analytics.logs import NOON, WrittenLog, after, frame, of_object, text, told
+from tests.analytics.logs import NOON, WrittenLog, after, frame, of_object, reported, text
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -48,7 +48,7 @@ def schema(package: str, class_name: str, elements: tuple[dict[str, str], ...]) 
 
 def pump(seconds: int, started: int = -5000, row: int = 1) -> LogRecord:
     """Return a pump whose numbers all go up, and that was started so many seconds after noon."""
-    record = told(
+    record = reported(
         of_object(RecordKind.UPDATE, seconds, row, "Pump"),
         seconds,
         limit=100 + seconds // 60,
@@ -65,10 +65,10 @@ def pump(seconds: int, started: int = -5000, row: int = 1) -> LogRecord:
 
 def session(seconds: int) -> LogRecord:
     values = {"nextOutgoingId": 5 * seconds, "incomingWindow": 40 + seconds}
-    return told(of_object(RecordKind.UPDATE, seconds, 1, "session"), seconds, **values)
+    return reported(of_object(RecordKind.UPDATE, seconds, 1, "session"), seconds, **values)
 
 
-def told_by_pumps() -> Iterator[LogRecord]:
+def reported_by_pumps() -> Iterator[LogRecord]:
     yield schema("plant", "Pump", PUMP)
     yield schema("rabbitmq", "session", SESSION)
     for minute in range(10):
@@ -79,7 +79,7 @@ def told_by_pumps() -> Iterator[LogRecord]:
 
 
 def test_settings_clocks_and_counters_do_not_grow(spark: SparkSession, log: WrittenLog) -> None:
-    written = frame(spark, log, list(told_by_pumps()))
+    written = frame(spark, log, list(reported_by_pumps()))
     found = collected(rising(written, silver.schemas(written), NOON, 60))
     assert {(row["object"], row["element"]) for row in found} == {
         ("Pump-1", "level"),
@@ -96,7 +96,9 @@ def test_settings_clocks_and_counters_do_not_grow(spark: SparkSession, log: Writ
 
 
 def test_what_no_schema_describes_is_judged_by_its_numbers(spark: SparkSession, log: WrittenLog) -> None:
-    written = frame(spark, log, [record for record in told_by_pumps() if record.kind is RecordKind.UPDATE])
+    written = frame(
+        spark, log, [record for record in reported_by_pumps() if record.kind is RecordKind.UPDATE]
+    )
     found = collected(rising(written, silver.schemas(written), NOON, 60))
     shown = {row["element"] for row in found if row["object"] == "Pump-1"}
     assert shown == {"limit", "uptime", "age", "turns", "highest", "level", "delay"}
@@ -105,7 +107,7 @@ def test_what_no_schema_describes_is_judged_by_its_numbers(spark: SparkSession, 
 def test_a_period_that_begins_behind_a_segment_s_head_knows_its_schemas(
     spark: SparkSession, log: WrittenLog
 ) -> None:
-    records = list(told_by_pumps())
+    records = list(reported_by_pumps())
     log.lake(records[:10])
     log.segment(records[10:])
     report = make_report(spark, log.path, Period(after(30), after(600)), lambda _: None)

@@ -13,7 +13,7 @@ from gateway.analytics import gold, silver
 from gateway.analytics.reports.answers import collected
 from gateway.eventlog.record import Delta, LogRecord, RecordKind
 from gateway.model.times import MINUTE
-from tests.analytics.logs import WrittenLog, after, counted, event, frame, of_object, text, told
+from tests.analytics.logs import WrittenLog, after, counted, event, frame, of_object, reported, text
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -26,7 +26,7 @@ def values(found: DataFrame) -> dict[str, tuple[object, ...]]:
 
 
 def test_every_value_has_its_type_and_none_is_rounded(spark: SparkSession, log: WrittenLog) -> None:
-    record = told(
+    record = reported(
         of_object(RecordKind.UPDATE, 0, 1),
         None,
         ["gone"],
@@ -40,7 +40,7 @@ def test_every_value_has_its_type_and_none_is_rounded(spark: SparkSession, log: 
         arguments={"x-max": MOST},
         nothing=None,
     )
-    odd = told(of_object(RecordKind.UPDATE, 0, 1), **{"group.field $['x']": 7})
+    odd = reported(of_object(RecordKind.UPDATE, 0, 1), **{"group.field $['x']": 7})
     assert values(silver.samples(frame(spark, log, [record, odd]))) == {
         "most": ("integer", Decimal(MOST), float(MOST), None, None),
         "least": ("integer", Decimal(-(2**63)), -float(2**63), None, None),
@@ -59,7 +59,7 @@ def test_every_value_has_its_type_and_none_is_rounded(spark: SparkSession, log: 
 def test_a_rate_is_what_was_added_by_the_time_between_samples(spark: SparkSession, log: WrittenLog) -> None:
     def update(**delta: Delta) -> LogRecord:
         element = next(iter(delta))
-        return counted(told(of_object(RecordKind.UPDATE, 0, 1), 0, **{element: MOST}), **delta)
+        return counted(reported(of_object(RecordKind.UPDATE, 0, 1), 0, **{element: MOST}), **delta)
 
     records = [
         update(steady=Delta(120, MINUTE)),
@@ -68,7 +68,7 @@ def test_a_rate_is_what_was_added_by_the_time_between_samples(spark: SparkSessio
         update(unmeasured=Delta(5)),
         update(standing=Delta(5, 0)),
         update(backwards=Delta(-5, MINUTE)),
-        told(of_object(RecordKind.SNAPSHOT, 0, 1), 0, repeated=9),
+        reported(of_object(RecordKind.SNAPSHOT, 0, 1), 0, repeated=9),
     ]
     columns = ("element", "delta", "interval_ns", "reset", "rate")
     found = silver.samples(frame(spark, log, records)).select(*columns).collect()
@@ -84,7 +84,9 @@ def test_a_rate_is_what_was_added_by_the_time_between_samples(spark: SparkSessio
 
 
 def test_unreadable_values_cost_their_record_only(spark: SparkSession, log: WrittenLog) -> None:
-    records = frame(spark, log, [told(of_object(RecordKind.UPDATE, 0, row), messages=row) for row in (1, 2)])
+    records = frame(
+        spark, log, [reported(of_object(RecordKind.UPDATE, 0, row), messages=row) for row in (1, 2)]
+    )
     broken = records.selectExpr(
         "* EXCEPT (values)", "CASE WHEN row = 1 THEN '{\"messages\":' ELSE values END AS values"
     )
@@ -96,7 +98,7 @@ def test_unreadable_values_cost_their_record_only(spark: SparkSession, log: Writ
 def made(
     seconds: float, row: int, created: float | None = None, kind: RecordKind = RecordKind.CREATE
 ) -> LogRecord:
-    record = told(of_object(kind, seconds, row), consumers=1)
+    record = reported(of_object(kind, seconds, row), consumers=1)
     return record if created is None else replace(record, create_ts=text(after(created)))
 
 
@@ -117,7 +119,7 @@ def ended(
 
 
 def changed(seconds: float, row: int) -> LogRecord:
-    return told(of_object(RecordKind.UPDATE, seconds, row), messages=1)
+    return reported(of_object(RecordKind.UPDATE, seconds, row), messages=1)
 
 
 LIVES: dict[str, tuple[list[LogRecord], list[tuple[object, ...]]]] = {
@@ -186,7 +188,7 @@ def test_what_is_not_shown_any_more_was_lost(spark: SparkSession, log: WrittenLo
 
 
 def test_lives_of_objects(spark: SparkSession, log: WrittenLog) -> None:
-    records = [record for told_records, _ in LIVES.values() for record in told_records]
+    records = [record for reported_records, _ in LIVES.values() for record in reported_records]
     rows = silver.lives(frame(spark, log, records)).orderBy("object_id", "life").collect()
     found: dict[int, list[tuple[object, ...]]] = {}
     for row in rows:
@@ -265,8 +267,8 @@ def test_operations_and_what_came_of_them_by_the_hour(spark: SparkSession, log: 
         operation(6, 1, "settled", outcome="applied", former={"limit": 4}),
     ]
     found = silver.operations(frame(spark, log, records))
-    told = [(row["state"], row["outcome"], row["attempts"]) for row in found.orderBy("seq").collect()]
-    assert told[2:4] == [("ended", "unknown", 1), ("ended", "refused", 980)]
+    reported = [(row["state"], row["outcome"], row["attempts"]) for row in found.orderBy("seq").collect()]
+    assert reported[2:4] == [("ended", "unknown", 1), ("ended", "refused", 980)]
     rows = gold.operations_by_hour(found).collect()
     assert {(row["operation"], row["state"], row["outcome"]): row["operations"] for row in rows} == {
         ("set", "ended", "unknown"): 1,
@@ -278,13 +280,15 @@ def test_operations_and_what_came_of_them_by_the_hour(spark: SparkSession, log: 
 
 def test_deltas_are_the_samples_of_counters(spark: SparkSession, log: WrittenLog) -> None:
     records = [
-        told(of_object(RecordKind.CREATE, 0, 1), 0, messagesPublished=1, messages=1),
+        reported(of_object(RecordKind.CREATE, 0, 1), 0, messagesPublished=1, messages=1),
         counted(
-            told(of_object(RecordKind.UPDATE, 60, 1), 60, messagesPublished=MOST, getsEmpty=3, messages=2),
+            reported(
+                of_object(RecordKind.UPDATE, 60, 1), 60, messagesPublished=MOST, getsEmpty=3, messages=2
+            ),
             messagesPublished=Delta(MOST - 1, MINUTE),
             getsEmpty=Delta(3, None, True),
         ),
-        told(of_object(RecordKind.SNAPSHOT, 61, 1), 60, messagesPublished=MOST),
+        reported(of_object(RecordKind.SNAPSHOT, 61, 1), 60, messagesPublished=MOST),
     ]
     bronze = frame(spark, log, records)
     deltas = silver.deltas(bronze)

@@ -107,7 +107,7 @@ def wait_for_the_disk(plant: Plant, *objects: str) -> None:
     def has_them() -> bool:
         if not classes.exists() or '["raw",' not in classes.read_text(encoding="utf-8"):
             return False
-        told = plant.ask_log("SELECT DISTINCT native_id FROM log WHERE class = 'Tank'")
-        return {row["native_id"] for row in told} >= set(objects)
+        reported = plant.ask_log("SELECT DISTINCT native_id FROM log WHERE class = 'Tank'")
+        return {row["native_id"] for row in reported} >= set(objects)
 
     wait_until(has_them, "the objects are on the disk")

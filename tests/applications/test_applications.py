@@ -94,7 +94,7 @@ def answering(application: Application) -> Iterator[None]:
     """Let the application drain a tank once, when it is requested."""
 
     def answer() -> None:
-        request = application.hears(r'E.*\|I="([^"]+)".*\|why="cleaning"')[1]
+        request = application.receives(r'E.*\|I="([^"]+)".*\|why="cleaning"')[1]
         application.say(f'R|I="{request}"|S=0|M="drained, because it was asked"|litres=40')
 
     thread = threading.Thread(target=answer, daemon=True)
@@ -106,7 +106,7 @@ def answering(application: Application) -> Iterator[None]:
 def test_a_command_is_called_and_its_answer_is_reported(plant: Plant) -> None:
     with plant.application("valve") as application:
         application.say(DRAIN)
-        application.hears(r"\|S=0")
+        application.receives(r"\|S=0")
         call = ("invoke", f"{APPLICATION}/valve", "drain", "why=cleaning")
         wait_until(lambda: plant.command(*call, "--check").code is ExitCode.OK, "the method is shown")
         with answering(application):
@@ -121,7 +121,7 @@ def test_a_command_is_called_and_its_answer_is_reported(plant: Plant) -> None:
 async def test_a_command_is_an_operation_of_an_mbean(plant: Plant, jmx: JmxClient) -> None:
     with plant.application("tap") as application:
         application.say(DRAIN)
-        application.hears(r"\|S=0")
+        application.receives(r"\|S=0")
         name = f"amqp.gateway:source={SOURCE},package=ami-relay,type=application,name=tap"
         returned = []
 
@@ -170,9 +170,9 @@ def test_alarms_of_the_operators_mapping(plant: Plant) -> None:
 def test_a_peer_that_is_not_understood_gets_that_answer_and_disturbs_no_other(plant: Plant) -> None:
     with plant.application("good") as application, connected(plant.port) as stranger:
         stranger.say('O|T="Tank"|I="x"|level=1')
-        stranger.hears(r"\|S=1\|.*[Ll]og")
+        stranger.receives(r"\|S=1\|.*[Ll]og")
         stranger.say("\x00\x01 nonsense", "GET / HTTP/1.1")
-        stranger.hears(r"\|S=1")
+        stranger.receives(r"\|S=1")
         application.say('O|T="Good"|I="g1"|size=1')
         plant.shows("siteAmiGoodObject", "g1")
 
@@ -182,14 +182,14 @@ def test_reads_are_answered_while_much_is_reported(plant: Plant) -> None:
         application.say(*(f'O|T="Cell"|I="c{number}"|value=0' for number in range(1000)))
         plant.shows("siteAmiCellObject", *(f"c{number}" for number in range(1000)))
 
-        def tell() -> None:
+        def publish() -> None:
             for value in range(1, 21):
                 application.say(*(f'O|T="Cell"|I="c{number}"|value={value}' for number in range(1000)))
 
-        telling = threading.Thread(target=tell)
-        telling.start()
+        publishing = threading.Thread(target=publish)
+        publishing.start()
         seen = [plant.walk("siteAmiCellValue") for _ in range(3)]
-        telling.join()
+        publishing.join()
         assert all(len(walk) == 1000 for walk in seen)
         plant.shows("siteAmiCellValue", *["20"] * 1000)
 
@@ -198,7 +198,7 @@ def test_a_session_is_logged_where_it_is_asked_for(plant: Plant) -> None:
     folder = plant.site.state.path / "sessions" / SOURCE
     with plant.application("../../talker", '|O="LOG"') as application:
         application.say('O|T="Talk"|I="k1"|word="hello"|password="hush"')
-        application.hears(r"\|S=0")
+        application.receives(r"\|S=0")
         file = folder / "_2e_2e_2f_2e_2e_2ftalker.log"
         wait_until(lambda: file.exists() and "hello" in file.read_text(encoding="ascii"), "the line is there")
     lines = file.read_text(encoding="ascii")

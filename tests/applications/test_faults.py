@@ -35,7 +35,7 @@ def provoke(plant: Plant) -> None:
         application.say('O|T="Tank"|I="t1"|level=42|state="open"|raw="AQID"U', 'O|T="Tank"|I="t2"|level=7')
         wait_for_the_disk(plant, "pump-7|Tank|t1", "pump-7|Tank|t2")
         application.say("fault")
-        application.hear_all()  # until it is cut off
+        application.receive_all()  # until it is cut off
 
 
 def come_back(plant: Plant) -> None:

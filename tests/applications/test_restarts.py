@@ -50,12 +50,12 @@ def test_rows_and_columns_are_the_same_after_a_kill(tmp_path: Path) -> None:
             plant.shows("siteAmiTankObject", "t1", "t2", nameless)
             application.say('D|T="Tank"|I="t2"')
             plant.shows("siteAmiTankObject", "t1", nameless)
-    told = plant.ask_log(
+    reported = plant.ask_log(
         "SELECT kind, source FROM log WHERE kind = 'gap' OR class = 'application' ORDER BY seq"
     )
-    gaps = [one["source"] for one in told if one["kind"] == "gap"]
+    gaps = [one["source"] for one in reported if one["kind"] == "gap"]
     assert gaps == [None, "plant"], "the source tells itself what it missed"
-    lived = [one["kind"] for one in told]
+    lived = [one["kind"] for one in reported]
     assert (lived.count("create"), "delete" in lived) == (1, False), "it is the same application"
 
 

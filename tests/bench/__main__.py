@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.bench.benchmarks import BENCHMARKS
-from tests.bench.page import shown, told_noise, write_page
+from tests.bench.page import reported_noise, shown, write_page
 from tests.bench.results import Section, merge_rows, read_sections, write_sections
 from tests.bench.rows import Row
 from tests.bench.run import Benchmark, Run
@@ -63,7 +63,7 @@ def measure(benchmark: Benchmark, rounds: int, *, quick: bool) -> Section:
     )
     for row in section.rows:
         _say(_line(row))
-    _say(f"{told_noise(section.noise)} {section.seconds:.0f} s in all.")
+    _say(f"{reported_noise(section.noise)} {section.seconds:.0f} s in all.")
     return section
 
 

@@ -37,7 +37,7 @@ class FeedPlayer:
         self._listener.settimeout(DEADLINE)
         self._listener.bind(str(path))
         self._listener.listen()
-        self._north: socket.socket | None = None
+        self._northbound: socket.socket | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -46,8 +46,8 @@ class FeedPlayer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._listener.close()
-        if self._north is not None:
-            self._north.close()
+        if self._northbound is not None:
+            self._northbound.close()
 
     def begin(self, snapshot: Iterable[Record]) -> None:
         """Wait for the front end, and send it a whole snapshot.
@@ -55,8 +55,8 @@ class FeedPlayer:
         Raises:
             TimeoutError: the front end does not connect.
         """
-        self._north, _ = self._listener.accept()
-        self._north.settimeout(DEADLINE)
+        self._northbound, _ = self._listener.accept()
+        self._northbound.settimeout(DEADLINE)
         hello = Hello(VERSION, _EPOCH, "6bd7a1f6-0c3d-4c57-9be5-c22cf2cf7d39", 1)
         began, ended = SnapshotBegan(_EPOCH, 1), SnapshotEnded(_EPOCH, 1)
         self.send(encode(hello) + encode(began) + frames(snapshot) + encode(ended))
@@ -67,5 +67,5 @@ class FeedPlayer:
         Raises:
             OSError: the front end is gone, or does not read.
         """
-        assert self._north is not None, "the north is let in by begin"
-        self._north.sendall(octets)
+        assert self._northbound is not None, "the north is let in by begin"
+        self._northbound.sendall(octets)

@@ -85,7 +85,7 @@ def shown(value: float) -> str:
     return f"{value:.1f}" if value >= _MIDDLING else f"{value:.3g}"
 
 
-def told_noise(noise: Mapping[str, float]) -> str:
+def reported_noise(noise: Mapping[str, float]) -> str:
     """Return a sentence with the spreads of the fixed loops and of the readings of the least steady sides."""
     fixed = [f"{name} {value:.0%}" for name, value in noise.items() if name.startswith("fixed loop")]
     others = sorted(((value, name) for name, value in noise.items() if not name.startswith("fixed loop")))
@@ -98,7 +98,7 @@ def _results(section: Section, plot: str, title: str) -> str:
     where = f"{section.measured} UTC, commit {section.commit}, {section.system}"
     rounds = f"{section.rounds} rounds in {section.seconds:.0f} s"
     parts = [
-        f"Measured on {where}: {rounds}. {told_noise(section.noise)}",
+        f"Measured on {where}: {rounds}. {reported_noise(section.noise)}",
         table(section.rows),
         f"![{title}: how much faster than each peer]({plot})",
     ]

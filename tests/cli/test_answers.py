@@ -20,7 +20,7 @@ from tests.components.command_line import COMMAND, Ended, Site, environment
 from tests.components.scripted_operations import ScriptedOperations, nothing
 from tests.components.shop import GATEWAY_ID, START
 from tests.components.waiting import DEADLINE
-from tests.terminal.told import KNOWN, till
+from tests.terminal.reported import KNOWN, till
 
 ONE_OF_EACH = sorted({code: outcome for outcome, code in OF_OUTCOME.items()}.values(), key=str)
 """One outcome for each exit code."""
@@ -32,11 +32,11 @@ TILL = "shop1/till/hall1|till1"
 async def core(site: Site, operations: ScriptedOperations) -> AsyncIterator[None]:
     """Run a core that knows a till, and answers as ``operations`` says."""
     site.configure(operations={"deadline": "1min"})
-    told = (*KNOWN, till(1))
+    reported = (*KNOWN, till(1))
     feed = FeedServer(
         site.folder / "feed.sock",
         Hello(VERSION, 1, GATEWAY_ID, START),
-        lambda: (told, 1),
+        lambda: (reported, 1),
         asked=operations.asked,
     )
     await feed.start()
@@ -94,12 +94,12 @@ async def test_each_outcome_ends_a_command_with_its_code(site: Site, outcome: Ou
         "values": {"mood": "calm"},
     }
     if outcome is Outcome.APPLIED:
-        assert ended.told == []
+        assert ended.reported == []
     elif outcome is Outcome.UNKNOWN:
         later = "; `amqp-gateway explain 7b0c.1.o9` shows when the outcome is known"
-        assert ended.told == [f"amqp-gateway: unknown: mood: this is why{later}"]
+        assert ended.reported == [f"amqp-gateway: unknown: mood: this is why{later}"]
     else:
-        assert ended.told == [f"amqp-gateway: {outcome.value}: mood: this is why (operation 7b0c.1.o9)"]
+        assert ended.reported == [f"amqp-gateway: {outcome.value}: mood: this is why (operation 7b0c.1.o9)"]
 
 
 async def test_a_method_s_arguments_and_outputs(site: Site) -> None:
@@ -124,7 +124,7 @@ async def test_who_does_not_wait_does_not_know(site: Site) -> None:
         process.send_signal(signal.SIGINT)
         ended = await end(process)
     assert (ended.code, ended.output) == (ExitCode.UNKNOWN_OUTCOME, "")
-    assert ended.told[0].startswith("amqp-gateway: stopped waiting: the operation may still be applied")
+    assert ended.reported[0].startswith("amqp-gateway: stopped waiting: the operation may still be applied")
 
 
 async def test_a_core_that_ends_leaves_it_unknown(site: Site) -> None:
@@ -135,4 +135,4 @@ async def test_a_core_that_ends_leaves_it_unknown(site: Site) -> None:
         await operations.until_asked(1)
     ended = await end(process)
     assert ended.code is ExitCode.UNKNOWN_OUTCOME
-    assert ended.told[0].startswith("amqp-gateway: unknown: ")
+    assert ended.reported[0].startswith("amqp-gateway: unknown: ")

@@ -25,8 +25,8 @@ def vhost(gateway: ShownGateway) -> str:
 def limits(gateway: ShownGateway) -> dict[str, int]:
     """Return the limits of the virtual host, as the broker's management API reports them."""
     with gateway.virtual_host.http() as http:
-        told = http.get(f"vhost-limits/{gateway.virtual_host.path}").raise_for_status().json()
-    return {name: number for limit in told for name, number in limit["value"].items()}
+        reported = http.get(f"vhost-limits/{gateway.virtual_host.path}").raise_for_status().json()
+    return {name: number for limit in reported for name, number in limit["value"].items()}
 
 
 def messages(gateway: ShownGateway, queue: str) -> int:
@@ -109,7 +109,7 @@ def test_a_set_that_is_refused_says_why(
     before = limits(changing_gateway)
     ended = changing_gateway.call("set", vhost(changing_gateway), *words)
     assert (ended.code, ended.output) == (code, "")
-    assert ended.told[-1].startswith(f"amqp-gateway: {says}")
+    assert ended.reported[-1].startswith(f"amqp-gateway: {says}")
     assert limits(changing_gateway) == before
 
 
@@ -117,7 +117,7 @@ def test_a_refusal_has_a_document_too(changing_gateway: ShownGateway) -> None:
     ended = changing_gateway.call("invoke", changing_gateway.path("first"), "delete", "--json")
     assert ended.code is ExitCode.REFUSED
     assert json.loads(ended.output)["outcome"] == "refused"
-    assert len(ended.told) == 1
+    assert len(ended.reported) == 1
 
 
 def test_a_check_changes_nothing(changing_gateway: ShownGateway) -> None:
@@ -135,7 +135,7 @@ def test_who_changes_something_writes_the_whole_name(changing_gateway: ShownGate
     ended = changing_gateway.call("invoke", "orders/queue/first", "purge")
     assert ended.code is ExitCode.NOT_FOUND
     # Another test's queue may be called so too.
-    assert f"  {changing_gateway.path('first')}" in ended.told
+    assert f"  {changing_gateway.path('first')}" in ended.reported
     (named,) = changing_gateway.documents("explain", changing_gateway.path("first"))
     name = named["meanings"][0]["object_name"]
     assert changing_gateway.documents("invoke", name, "purge")[0]["outcome"] == "applied"
@@ -144,9 +144,9 @@ def test_who_changes_something_writes_the_whole_name(changing_gateway: ShownGate
 def test_methods_and_arguments_that_are_not_there(changing_gateway: ShownGateway) -> None:
     ended = changing_gateway.call("invoke", changing_gateway.path("first"), "nonesuch")
     assert ended.code is ExitCode.NOT_FOUND
-    assert "there are: purge, delete" in ended.told[0]
+    assert "there are: purge, delete" in ended.reported[0]
     ended = changing_gateway.call("invoke", vhost(changing_gateway), "setMaxQueues", "nonesuch=1")
     assert ended.code is ExitCode.NOT_FOUND
-    assert "there are: maxQueues" in ended.told[0]
+    assert "there are: maxQueues" in ended.reported[0]
     ended = changing_gateway.call("invoke", vhost(changing_gateway), "setMaxQueues")
     assert ended.code is ExitCode.WRONG_VALUE

@@ -175,14 +175,14 @@ def test_run_until_it_is_asked_to_end(site: Site, virtual_host: VirtualHost) -> 
     )
     assert changed.code is ExitCode.DIFFERENCE
     assert changed.output.splitlines() == [f"{key} was changed" for key in keys]
-    assert "restart the gateway" in changed.told[0]
+    assert "restart the gateway" in changed.reported[0]
     (not_reloaded,) = (record for record in ended.log if record["event"] == "not-reloaded")
     assert not_reloaded["changed"] == keys
     assert afterwards.code is ExitCode.UNREACHABLE
     assert health.output.startswith("1 of 1 sources synchronised, ")
     assert health.output.splitlines()[1].startswith("event log: writing, ")
     assert ended.code is ExitCode.OK
-    assert ended.told == []
+    assert ended.reported == []
     assert {"core-ready", "snmp-ready", "gateway-ready"} <= {record["event"] for record in ended.log}
     assert (ended.log[-1]["event"], ended.log[-1]["reason"]) == ("gateway-ended", "it got SIGTERM")
     assert broker.administrator.password not in ended.errors
@@ -217,7 +217,7 @@ def test_health_says_which_part_is_not_well(site: Site) -> None:
         ended = amqp_gateway("health", "--config", site.configuration)
 
     assert ended.code is ExitCode.UNREACHABLE
-    assert ended.told in (
+    assert ended.reported in (
         ["amqp-gateway: not every source is synchronised: walk agSourceTable for the reasons"],
         ["amqp-gateway: the core is not running: see its log"],  # the feed is a moment later than ready
     )
@@ -243,7 +243,7 @@ def test_an_agent_runs_until_it_is_asked_to_end(site: Site, virtual_host: Virtua
         )
         ended = agent.terminate()
 
-    assert (ended.code, ended.told) == (ExitCode.OK, [])
+    assert (ended.code, ended.reported) == (ExitCode.OK, [])
     assert broker.administrator.password not in ended.errors
     wait_until(lambda: queues() == 0, "the agent's queues have gone")
 
@@ -253,4 +253,4 @@ def test_ctrl_c_ends_in_order_too(site: Site) -> None:
         gateway.ready()
         gateway.process.send_signal(signal.SIGINT)
         ended = gateway.ended()
-    assert (ended.code, ended.told) == (ExitCode.OK, [])
+    assert (ended.code, ended.reported) == (ExitCode.OK, [])

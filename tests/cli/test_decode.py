@@ -96,7 +96,7 @@ def test_octets_of_a_connection_need_not_be_whole_lines(tmp_path: Path) -> None:
         {"connection": 1, "dir": "to-relay", "body_b64": b64(b"2\n")},
         {"dir": "to-relay", "body_b64": b64(b"S|level=4")},
     )
-    values = [[told.get("values") for told in one["messages"]] for one in found]
+    values = [[reported.get("values") for reported in one["messages"]] for one in found]
     assert values == [[], [{}], [{"level": 42}], [{"level": 4}]]
 
 

@@ -43,7 +43,7 @@ def test_problems_are_reported_with_what_to_do_and_end_with_12(site: Site) -> No
     ended = amqp_gateway("doctor", "--config", site.configuration)
 
     assert ended.code is ExitCode.DIFFERENCE
-    assert ended.told == ["amqp-gateway: 2 problems: the lines above say what to do"]
+    assert ended.reported == ["amqp-gateway: 2 problems: the lines above say what to do"]
     lines = ended.output.splitlines()
     problems = [line for line in lines if line.startswith("problem")]
     assert [line.split()[1] for line in problems] == ["disk:", "source"]

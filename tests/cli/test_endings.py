@@ -49,8 +49,8 @@ async def test_values_that_cannot_travel_are_refused_by_name(site: Site) -> None
         large = await end(await start(site, "set", TILL, f"limit={2**64}"))
         octets = await end(await start(site, "set", TILL, os.fsdecode(b"mood=\xff")))
     assert large.code is octets.code is ExitCode.WRONG_VALUE
-    assert large.told == [f"amqp-gateway: wrong-value: limit: {2**64} has more than 64 bits"]
-    assert len(octets.told) == 1
+    assert large.reported == [f"amqp-gateway: wrong-value: limit: {2**64} has more than 64 bits"]
+    assert len(octets.reported) == 1
     assert operations.requests == []
 
 

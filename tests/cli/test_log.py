@@ -88,8 +88,8 @@ def test_without_a_log_each_says_what_to_do(tmp_path: Path, name: str) -> None:
     for folder in ("nowhere", "of somebody else"):
         ended = command(name, "--folder", tmp_path / folder)
         assert (ended.code, ended.output) == (ExitCode.STATE, "")
-        assert "there is no event log" in ended.told[0]
-        assert "--folder" in ended.told[0]
+        assert "there is no event log" in ended.reported[0]
+        assert "--folder" in ended.reported[0]
     assert not any((tmp_path / "of somebody else").iterdir())
 
 
@@ -342,5 +342,7 @@ def test_compact_says_what_waits_still(log: Path) -> None:
     (log / "lake" / "dt=2026-11-20" / "hour=08" / f"{LOG_ID}-{26:020}.parquet").mkdir()
     ended = command("compact", "--folder", log)
     assert ended.code is ExitCode.FAILED
-    assert ended.told[-1].endswith("1 of 1 segments are not compacted: see the reasons above, and try again")
+    assert ended.reported[-1].endswith(
+        "1 of 1 segments are not compacted: see the reasons above, and try again"
+    )
     assert (log / "segments" / f"{26:020}.jsonl").exists()

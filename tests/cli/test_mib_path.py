@@ -35,8 +35,8 @@ def test_the_shipped_modules_need_no_configuration(tmp_path: Path) -> None:
     broken.write_text("version: 7\n")
     ended = amqp_gateway("mib", "path", AMQP_GATEWAY_CONFIG=str(broken))
     assert folders(ended)[-1] == SHIPPED
-    (told,) = ended.told
-    assert told.startswith("the site's own modules are left out: ")
+    (reported,) = ended.reported
+    assert reported.startswith("the site's own modules are left out: ")
 
 
 def translated(name: str, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -71,6 +71,6 @@ def test_a_snmp_conf_that_a_person_wrote_stays_as_it_is(tmp_path: Path) -> None:
     theirs.write_text("defVersion 3\n")
     ended = amqp_gateway("mib", "install", "--user", HOME=str(tmp_path))
     assert ended.code is ExitCode.CONFIGURATION
-    assert ended.told[-1].endswith("exists, and this command did not write it: add the lines above to it")
+    assert ended.reported[-1].endswith("exists, and this command did not write it: add the lines above to it")
     assert "mibs " in ended.output
     assert theirs.read_text() == "defVersion 3\n"

@@ -26,7 +26,7 @@ from gateway.terminal.documents import (
 )
 from gateway.terminal.view import CoreChanged, Deleted, FeedChange, ObjectKey, SourceChanged, TerminalView
 from tests.components.shop import START, source, update
-from tests.terminal.told import TILL, known_shop, rang, tell, till
+from tests.terminal.reported import TILL, known_shop, publish, rang, till
 
 PAGE = (Path(__file__).parent.parent.parent / "docs" / "cli.md").read_text(encoding="utf-8")
 FIRST = ObjectKey(1, "shop:till", 1)
@@ -38,10 +38,12 @@ def table(heading: str) -> dict[str, str]:
     return dict(re.findall(r"^\| `([^`]+)` \| (.*) \|$", rows, re.MULTILINE))
 
 
-def fields(told: str) -> set[str]:
+def fields(reported: str) -> set[str]:
     """Return the fields that a row names, before any word that explains one of them."""
     return set(
-        re.findall(r"`([a-z_]+)`", re.sub(r":.*", "", told).replace("as `tree`", "").replace("as `set`", ""))
+        re.findall(
+            r"`([a-z_]+)`", re.sub(r":.*", "", reported).replace("as `tree`", "").replace("as `set`", "")
+        )
     )
 
 
@@ -71,13 +73,13 @@ def happenings() -> list[tuple[str, FeedChange, TerminalView]]:
         "till1",
     )
     gap, full = GapRecord(1, 1, 2, "away"), EventLogRecord(EventLogState.DISK_FULL)
-    told = [
-        *tell(view, till(1), update(1, {3: 9}), rang(3), alarm, operation, gap, full),
+    reported = [
+        *publish(view, till(1), update(1, {3: 9}), rang(3), alarm, operation, gap, full),
         Deleted("shop1", "shop:till", "hall1|till1"),
         SourceChanged(source()),
         CoreChanged("gone"),
     ]
-    return [(change_document(one, view, START)["kind"], one, view) for one in told]
+    return [(change_document(one, view, START)["kind"], one, view) for one in reported]
 
 
 def test_every_kind_of_happening_is_on_the_page() -> None:
@@ -86,8 +88,8 @@ def test_every_kind_of_happening_is_on_the_page() -> None:
 
 @pytest.mark.parametrize(("kind", "happening", "view"), happenings())
 def test_changes_have_the_fields_of_the_page(kind: str, happening: FeedChange, view: TerminalView) -> None:
-    told = table("kind")[kind]
-    expected = fields(told) | (fields(table("document")["tree"]) if "as `tree`" in told else set())
+    reported = table("kind")[kind]
+    expected = fields(reported) | (fields(table("document")["tree"]) if "as `tree`" in reported else set())
     assert change_document(happening, view, START).keys() == expected | {"time", "kind"}
 
 
@@ -105,8 +107,8 @@ def documents() -> dict[str, Document]:
 
 @pytest.mark.parametrize(("name", "document"), documents().items())
 def test_documents_have_the_fields_that_the_page_reports(name: str, document: Document) -> None:
-    told = table("document")[name]
-    expected = fields(told) | (fields(table("document")["tree"]) if "as `tree`" in told else set())
+    reported = table("document")[name]
+    expected = fields(reported) | (fields(table("document")["tree"]) if "as `tree`" in reported else set())
     assert document.keys() == expected
 
 

@@ -107,7 +107,7 @@ def printed(ended: Ended) -> tuple[list[str], dict[str, Any]]:
 
 
 def refused(ended: Ended) -> tuple[ExitCode, str]:
-    (line,) = ended.told
+    (line,) = ended.reported
     assert "Traceback" not in ended.errors
     return ended.code, line.removeprefix("amqp-gateway: ")
 
@@ -180,12 +180,12 @@ def test_who_changes_the_broker_is_made_when_asked_for(operator: Operator) -> No
     assert "'writing'" not in checked.output
     with operator.broker.http() as http:
         password = operator.password_file(operator.writer).read_text(encoding="utf-8").strip()
-        told = {"password": password, "tags": "monitoring"}
-        http.put(f"users/{operator.writer}", json=told).raise_for_status()
+        reported = {"password": password, "tags": "monitoring"}
+        http.put(f"users/{operator.writer}", json=reported).raise_for_status()
         assert "lacks the tag 'administrator'" in operator.check(ended.output).output
-        http.put(f"users/{operator.writer}", json={**told, "password": "another"}).raise_for_status()
+        http.put(f"users/{operator.writer}", json={**reported, "password": "another"}).raise_for_status()
         assert "every change will be refused" in operator.check(ended.output).output
-        http.put(f"users/{operator.writer}", json={**told, "tags": "administrator"}).raise_for_status()
+        http.put(f"users/{operator.writer}", json={**reported, "tags": "administrator"}).raise_for_status()
     state = operator.state()
     assert {user["name"] for user in state["users"]} == {operator.gateway, operator.agent, operator.writer}
     removal = operator.provision("--writing", "--writing-user", operator.writer, "--remove", "--yes")
@@ -361,4 +361,4 @@ def test_an_administrators_password_that_cannot_be_read(operator: Operator) -> N
 def test_a_wrong_command_line(operator: Operator, arguments: list[str], text: str) -> None:
     ended = operator.provision(*arguments)
     assert ended.code is ExitCode.USAGE
-    assert text in ended.told[-1]
+    assert text in ended.reported[-1]

@@ -99,9 +99,9 @@ def test_the_node_declares_what_no_client_can_and_that_is_enough(operator: Opera
     asyncio.run(_converse(operator))
     path = operator.folder / "gateway.yaml"
     path.write_text(ended.output, encoding="utf-8")
-    code, told = refused(amqp_gateway("source", "test", "cml", "--config", path))
+    code, reported = refused(amqp_gateway("source", "test", "cml", "--config", path))
     assert code is ExitCode.MISSING
-    assert "no server receives requests to amq.system with the key amq.console" in told
+    assert "no server receives requests to amq.system with the key amq.console" in reported
 
 
 async def _converse(operator: Operator) -> None:
@@ -135,9 +135,9 @@ def test_without_access_to_the_node_the_command_is_shown_and_what_is_missing_is_
 ) -> None:
     ended = operator.provision()
 
-    code, told = refused(ended)
+    code, reported = refused(ended)
     assert code is ExitCode.MISSING
-    assert "missing: amq.system, amq.notify: run the commands above, then run this command again" in told
+    assert "missing: amq.system, amq.notify: run the commands above, then run this command again" in reported
     shown = [line for line in ended.output.splitlines() if "rabbitmqctl eval" in line]
     assert len(shown) == 2
     assert f"# MISSING: the exchange amq.system (direct, durable) in {operator.vhost}\n" in ended.output
@@ -170,21 +170,21 @@ def test_a_dry_run_says_all_of_it_and_does_nothing(operator: Operator) -> None:
 
 
 def test_a_control_command_that_fails_is_quoted(operator: Operator) -> None:
-    code, told = refused(operator.provision("--rabbitmqctl", "/nowhere/rabbitmqctl"))
-    assert (code, told.partition(":")[0]) == (ExitCode.NOT_INSTALLED, "/nowhere/rabbitmqctl")
-    code, told = refused(operator.provision("--rabbitmqctl", f"{operator.control} --nonsense"))
+    code, reported = refused(operator.provision("--rabbitmqctl", "/nowhere/rabbitmqctl"))
+    assert (code, reported.partition(":")[0]) == (ExitCode.NOT_INSTALLED, "/nowhere/rabbitmqctl")
+    code, reported = refused(operator.provision("--rabbitmqctl", f"{operator.control} --nonsense"))
     assert code is ExitCode.FAILED
-    assert "ended with" in told
-    code, told = refused(operator.provision("--rabbitmqctl", "true"))
+    assert "ended with" in reported
+    code, reported = refused(operator.provision("--rabbitmqctl", "true"))
     assert code is ExitCode.MISSING
-    assert "rabbitmqctl had no effect" in told
+    assert "rabbitmqctl had no effect" in reported
 
 
 def test_an_exchange_of_another_type_is_in_the_way(operator: Operator) -> None:
     operator.broker.rabbitmqctl("eval", Exchange(operator.vhost, "amq.system", "fanout").expression)
-    code, told = refused(operator.provision())
+    code, reported = refused(operator.provision())
     assert code is ExitCode.CONFIGURATION
-    assert "the exchange 'amq.system'" in told
+    assert "the exchange 'amq.system'" in reported
 
 
 def test_names_are_no_more_than_names_to_the_node(operator: Operator) -> None:

@@ -228,7 +228,7 @@ def test_it_asks_on_a_terminal(operator: Operator, answer: str, code: ExitCode) 
 def test_options_of_the_removal_alone(operator: Operator, option: tuple[str, ...]) -> None:
     ended = operator.provision(*option)
     assert ended.code is ExitCode.USAGE
-    assert "--kept-queue and --yes belong to --remove" in ended.told[-1]
+    assert "--kept-queue and --yes belong to --remove" in ended.reported[-1]
 
 
 # -- what is not ours, or is used

@@ -179,7 +179,7 @@ def test_a_configuration_of_another_broker_is_not_taken_for_that_of_this_one(new
     other = "http://127.0.0.1:25672"
     for more in ([], ["--dry-run"]):
         ended = newcomer.quickstart(*more, url=other)
-        (line,) = ended.told
+        (line,) = ended.reported
         assert ended.code is ExitCode.CONFIGURATION
         assert f"exists, and watches {newcomer.broker.management_url}: choose another folder" in line
 
@@ -212,7 +212,7 @@ def test_a_user_who_may_not_consume_events_gets_a_gateway_without_them(
     name, password = user_with("monitoring", reads="^amqp-gateway")
     ended = newcomer.quickstart(user=name, password=password)
     assert ended.code is ExitCode.OK, ended.errors
-    (line,) = ended.told
+    (line,) = ended.reported
     assert "access to exchange 'amq.rabbitmq.event' in vhost '/' refused" in line
     assert r"read ^amqp-gateway\.|^amq\.rabbitmq\.event$" in line
     written = newcomer.made / "gateway.yaml"
@@ -239,7 +239,7 @@ def test_what_keeps_it_from_beginning_is_said_and_nothing_is_made(
         (newcomer.quickstart(url="http://127.0.0.1:5671"), ExitCode.UNREACHABLE, "port 5671 is that of AMQP"),
         (newcomer.quickstart(url=f"{management}/elsewhere"), ExitCode.UNREACHABLE, "no RabbitMQ management"),
     ):
-        (line,) = ended.told
+        (line,) = ended.reported
         assert (ended.code, said in line) == (code, True), line
     assert not newcomer.made.exists()
 
@@ -248,7 +248,7 @@ def test_a_password_is_not_asked_for_where_it_would_be_shown(tmp_path: Path) -> 
     words = ["quickstart", "--dry-run", "--user", "monitor", "http://127.0.0.1:15672"]
     ended = amqp_gateway(*words, folder=tmp_path, program=("setsid", "--wait", *COMMAND))
     assert ended.code is ExitCode.USAGE
-    (line,) = ended.told
+    (line,) = ended.reported
     assert line.endswith(
         "there is no terminal to ask for the password: use --password-file (- is standard input)"
     )

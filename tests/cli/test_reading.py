@@ -33,13 +33,13 @@ def test_tree_shows_objects_below_what_they_belong_to(shown_gateway: ShownGatewa
 def test_a_source_that_is_not_there_is_reported(words: list[str], shown_gateway: ShownGateway) -> None:
     ended = shown_gateway.call(*words, "nothing/queue")
     assert (ended.code, ended.output) == (ExitCode.NOT_FOUND, "")
-    assert ended.told == ["amqp-gateway: there is no source 'nothing/queue'; there are: orders"]
+    assert ended.reported == ["amqp-gateway: there is no source 'nothing/queue'; there are: orders"]
 
 
 def test_an_empty_tree_is_said(shown_gateway: ShownGateway) -> None:
     ended = shown_gateway.call("tree", "orders/queue/*|not-there")
     assert (ended.code, ended.output) == (ExitCode.NOT_FOUND, "")
-    assert ended.told[0].startswith("amqp-gateway: no object matches 'orders/queue/*|not-there': ")
+    assert ended.reported[0].startswith("amqp-gateway: no object matches 'orders/queue/*|not-there': ")
 
 
 def test_tree_for_programs(shown_gateway: ShownGateway) -> None:
@@ -77,16 +77,16 @@ def test_get_elements_of_an_object(shown_gateway: ShownGateway) -> None:
 def test_get_says_what_there_is_instead(shown_gateway: ShownGateway) -> None:
     ended = shown_gateway.call("get", "orders/exchange/amq.direct")
     assert ended.code is ExitCode.NOT_FOUND
-    assert ended.told[0].startswith("amqp-gateway: 'orders/exchange/amq.direct' means ")
-    assert "  orders/rabbitmq:exchange//|amq.direct" in ended.told
+    assert ended.reported[0].startswith("amqp-gateway: 'orders/exchange/amq.direct' means ")
+    assert "  orders/rabbitmq:exchange//|amq.direct" in ended.reported
 
     ended = shown_gateway.call("get", shown_gateway.path("first"), "nonesuch")
     assert ended.code is ExitCode.NOT_FOUND
-    assert "there are: vhost, name, type" in ended.told[0]
+    assert "there are: vhost, name, type" in ended.reported[0]
 
     ended = shown_gateway.call("get", "orders/queue/nonesuch")
     assert (ended.code, ended.output) == (ExitCode.NOT_FOUND, "")
-    assert "`amqp-gateway tree` shows what there is" in ended.told[0]
+    assert "`amqp-gateway tree` shows what there is" in ended.reported[0]
 
 
 def explained(shown: ShownGateway, name: str) -> list[dict[str, Any]]:
@@ -149,7 +149,7 @@ def test_events_and_ended_objects_are_explained(shown_gateway: ShownGateway) -> 
     wait_until(lambda: shown_gateway.call("get", path).code is ExitCode.NOT_FOUND, "the queue is gone")
 
     gone = shown_gateway.call("get", path)
-    assert f"{path} was deleted at " in gone.told[0]
+    assert f"{path} was deleted at " in gone.reported[0]
     (ended,) = explained(shown_gateway, path)
     assert (ended["is_gone"], ended["object_name"]) == (True, alive["object_name"])
     assert ended["oid"] == alive["oid"]
@@ -168,29 +168,29 @@ def test_watch_reports_what_comes_and_goes(shown_gateway: ShownGateway) -> None:
     watcher.start()
     number = 0
 
-    def until_told() -> bool:
+    def until_reported() -> bool:
         nonlocal number
         number += 1
         shown_gateway.declare(f"watched{number}")
         return bool(done)
 
-    wait_until(until_told, "the watcher is told of a queue")
+    wait_until(until_reported, "the watcher is told of a queue")
     watcher.join()
     (ended,) = done
     (line,) = ended.output.splitlines()
-    told = json.loads(line)
+    reported = json.loads(line)
     assert ended.code is ExitCode.OK
-    assert told["kind"] in {"created", "changed", "event"}
-    assert "|watched" in told["object"]
+    assert reported["kind"] in {"created", "changed", "event"}
+    assert "|watched" in reported["object"]
 
 
 def test_watch_ends_after_its_time(shown_gateway: ShownGateway) -> None:
     ended = shown_gateway.call("watch", "orders/queue/*|not-there", "--for", "100ms")
     assert (ended.code, ended.output) == (ExitCode.OK, "")
-    assert ended.told == ["watching; Ctrl-C stops it"]
+    assert ended.reported == ["watching; Ctrl-C stops it"]
     waited = shown_gateway.call("watch", "orders/queue/*|not-there", "--for", "100ms", "--count", "2")
     assert waited.code is ExitCode.NOT_FOUND
-    assert waited.told[-1] == "amqp-gateway: 2 of 2 did not happen in that time"
+    assert waited.reported[-1] == "amqp-gateway: 2 of 2 did not happen in that time"
 
 
 def test_sources_as_they_are(shown_gateway: ShownGateway) -> None:
@@ -224,11 +224,11 @@ def test_a_source_that_cannot_be_used_says_why(site: Site) -> None:
     assert ended.code is ExitCode.UNREACHABLE
     document = json.loads(ended.output)
     assert (document["is_reached"], document["trouble"]) == (False, "unreachable")
-    assert ended.told == [f"amqp-gateway: {document['text']}"]
+    assert ended.reported == [f"amqp-gateway: {document['text']}"]
 
     ended = amqp_gateway("source", "test", "payments", "--config", site.configuration)
     assert ended.code is ExitCode.CONFIGURATION
-    assert "no source 'payments' under 'sources'; there are: orders" in ended.told[0]
+    assert "no source 'payments' under 'sources'; there are: orders" in ended.reported[0]
 
 
 @pytest.mark.parametrize(
@@ -246,5 +246,5 @@ def test_a_source_that_cannot_be_used_says_why(site: Site) -> None:
 def test_a_gateway_that_does_not_run_is_said_to_be_so(site: Site, words: list[str]) -> None:
     ended = amqp_gateway(*words, "--config", site.configuration)
     assert (ended.code, ended.output) == (ExitCode.UNREACHABLE, "")
-    assert len(ended.told) == 1
-    assert "is `amqp-gateway run` running with this configuration?" in ended.told[0]
+    assert len(ended.reported) == 1
+    assert "is `amqp-gateway run` running with this configuration?" in ended.reported[0]

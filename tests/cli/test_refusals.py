@@ -22,7 +22,7 @@ def one_line(ended: Ended) -> tuple[ExitCode, str]:
     """Return the exit code, and the only line for people; check that no password is in the output."""
     assert PASSWORD not in ended.output + ended.errors
     assert "Traceback" not in ended.errors
-    (line,) = ended.told
+    (line,) = ended.reported
     assert line.startswith("amqp-gateway: ")
     return ended.code, line.removeprefix("amqp-gateway: ")
 
@@ -151,7 +151,7 @@ def test_a_socket_whose_path_is_too_long(site: Site) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "reported"),
     [
         (["walk"], "No such command 'walk'."),
         (["tre"], "No such command 'tre'. Did you mean 'tree'?"),
@@ -162,10 +162,10 @@ def test_a_socket_whose_path_is_too_long(site: Site) -> None:
         (["watch", "a", "b"], "Got unexpected extra argument (b)."),
     ],
 )
-def test_a_wrong_command_line(arguments: list[str], told: str) -> None:
+def test_a_wrong_command_line(arguments: list[str], reported: str) -> None:
     code, line = one_line(amqp_gateway(*arguments))
     assert code is ExitCode.USAGE
-    assert told in line
+    assert reported in line
     assert line.endswith(" --help")
 
 

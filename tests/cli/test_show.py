@@ -40,8 +40,8 @@ def test_every_object_with_its_values(virtual_host: VirtualHost, password: Path)
     (line,) = ended.output.splitlines()
     assert line.startswith(f"rabbitmq:queue  {name}|orders  ")
     assert {"name=orders", "durable=true", "autoDelete=false"} <= set(line.split())
-    assert ended.told[-1].partition(" objects, ")[2].startswith("synchronised")
-    assert "none are configured: write `events: " in ended.told[-1]
+    assert ended.reported[-1].partition(" objects, ")[2].startswith("synchronised")
+    assert "none are configured: write `events: " in ended.reported[-1]
 
 
 def test_for_programs(virtual_host: VirtualHost, password: Path) -> None:
@@ -66,16 +66,16 @@ def test_what_keeps_it_from_looking_is_said(rabbitmq: PrivateBroker, tmp_path: P
     wrong.write_text("wrong", encoding="utf-8")
     ended = shown(rabbitmq, wrong)
     assert (ended.code, ended.output) == (ExitCode.CREDENTIALS, "")
-    assert "Login failed" in ended.told[-1]
+    assert "Login failed" in ended.reported[-1]
     empty = tmp_path / "empty"
     empty.touch()
-    assert shown(rabbitmq, empty).told == [f"amqp-gateway: {empty}: there is no password in it"]
+    assert shown(rabbitmq, empty).reported == [f"amqp-gateway: {empty}: there is no password in it"]
     user = ("--user", "somebody", "--password-file", password)
-    nobody = amqp_gateway("show", "http://127.0.0.1:1", *user)
-    assert (nobody.code, nobody.output) == (ExitCode.UNREACHABLE, "")
+    unanswered = amqp_gateway("show", "http://127.0.0.1:1", *user)
+    assert (unanswered.code, unanswered.output) == (ExitCode.UNREACHABLE, "")
     amqp = amqp_gateway("show", f"http://127.0.0.1:{rabbitmq.ports.amqp}", *user)
     assert (amqp.code, amqp.output) == (ExitCode.UNREACHABLE, "")
-    assert amqp.told[-1].endswith("the connection ended before an answer, as it does on a port of AMQP")
+    assert amqp.reported[-1].endswith("the connection ended before an answer, as it does on a port of AMQP")
     assert amqp_gateway("show", "ftp://there", *user).code is ExitCode.USAGE
 
 
@@ -95,7 +95,7 @@ async def over_tls(broker: PrivateBroker, authority: Authority) -> AsyncIterator
 
         await asyncio.gather(copy(reader, far_writer), copy(far_reader, writer))
 
-    own = authority.vouch("broker")
+    own = authority.confirm("broker")
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(own.certificate, own.key)
     async with await asyncio.start_server(forward, "127.0.0.1", 0, ssl=context) as server:
@@ -112,4 +112,4 @@ async def test_a_broker_behind_tls(rabbitmq: PrivateBroker, tmp_path: Path, pass
         assert ended.output.startswith("rabbitmq:node  ")
         stranger = await asyncio.to_thread(amqp_gateway, "show", url, "node", *user)
     assert (stranger.code, stranger.output) == (ExitCode.UNREACHABLE, "")
-    assert "certificate" in stranger.told[-1]
+    assert "certificate" in stranger.reported[-1]

@@ -37,25 +37,27 @@ def replayed(file: Path, *words: str) -> Any:  # noqa: ANN401  whatever JSON has
     return json.loads(ended.output.splitlines()[-1]) if ended.output else {}
 
 
-def is_told(file: Path, queue: str) -> bool:
-    told = replayed(file, "--tree")
-    return told.get("state") == "synchronised" and any(one["leaf_name"] == queue for one in told["tree"])
+def is_reported(file: Path, queue: str) -> bool:
+    reported = replayed(file, "--tree")
+    return reported.get("state") == "synchronised" and any(
+        one["leaf_name"] == queue for one in reported["tree"]
+    )
 
 
 def test_what_is_captured_says_the_same_again(shown_gateway: ShownGateway, tmp_path: Path) -> None:
     file = tmp_path / "orders.jsonl"
     with capturing(shown_gateway, file) as process:
-        wait_until(lambda: is_told(file, "first"), "the queue that was there is captured")
+        wait_until(lambda: is_reported(file, "first"), "the queue that was there is captured")
         shown_gateway.declare("meanwhile")
-        wait_until(lambda: is_told(file, "meanwhile"), "a queue that came is captured")
+        wait_until(lambda: is_reported(file, "meanwhile"), "a queue that came is captured")
         process.send_signal(signal.SIGINT)
         output, errors = process.communicate(timeout=DEADLINE)
     assert process.returncode == ExitCode.OK, errors
     assert b"they may contain passwords and other secrets" in errors
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    told = json.loads(output)
-    assert (told["file"], told["state"]) == (str(file), "synchronised")
-    assert told.keys() == fields(table("document")["source capture"])
+    reported = json.loads(output)
+    assert (reported["file"], reported["state"]) == (str(file), "synchronised")
+    assert reported.keys() == fields(table("document")["source capture"])
 
     ended = amqp_gateway("source", "replay", file, "--tree", "--watch", "--json")
     *happened, again = map(json.loads, ended.output.splitlines())
@@ -65,7 +67,7 @@ def test_what_is_captured_says_the_same_again(shown_gateway: ShownGateway, tmp_p
     assert (again["different"], again["differences"], again["passed_over"]) == (0, [], 0)
     assert again["same"] > 5
     assert (again["source_kind"], again["dialect"]) == ("rabbitmq", "rabbitmq")
-    assert sum(again["objects"].values()) == told["objects"]
+    assert sum(again["objects"].values()) == reported["objects"]
     assert again["events"]["rabbitmq:queueCreated"] >= 1
     (created,) = (one for one in happened if one["kind"] == "created" and one["name"].endswith("|meanwhile"))
     assert created["time"] <= again["to"]
@@ -74,8 +76,8 @@ def test_what_is_captured_says_the_same_again(shown_gateway: ShownGateway, tmp_p
 
     def names(documents: list[Any]) -> set[tuple[str, str]]:
         """Return the names in the virtual host of the test: others come and go on the broker."""
-        told = {(one["class"], one["name"]) for one in documents if one["name"].startswith(own)}
-        return {(class_name, name) for class_name, name in told if class_name != "rabbitmq:connection"}
+        reported = {(one["class"], one["name"]) for one in documents if one["name"].startswith(own)}
+        return {(class_name, name) for class_name, name in reported if class_name != "rabbitmq:connection"}
 
     assert names(again["tree"]) == names(shown_gateway.documents("tree"))
     assert ("rabbitmq:queue", f"{own}|meanwhile") in names(again["tree"])
@@ -88,8 +90,8 @@ def command(site: Site, *words: str | Path) -> Ended:
 def test_a_source_that_is_not_there(site: Site) -> None:
     ended = command(site, "source", "capture", "orders")
     assert ended.code is ExitCode.CONFIGURATION
-    (told,) = ended.told
-    assert told.endswith("no source 'orders' under 'sources'; there are: none")
+    (reported,) = ended.reported
+    assert reported.endswith("no source 'orders' under 'sources'; there are: none")
 
 
 def dead_source(site: Site) -> None:
@@ -149,14 +151,14 @@ def test_what_is_said_otherwise_now_ends_with_a_difference(tmp_path: Path) -> No
     *_, remarked, then, now = ended.output.splitlines()
     assert remarked.startswith("line 3: protocol-error: x/k from '': ")
     assert (then, now) == ("line 2: then nothing", "        now  broker: BrokerRequest sequence=1")
-    assert ended.told == ["amqp-gateway: once the session sends something else than the captured one"]
+    assert ended.reported == ["amqp-gateway: once the session sends something else than the captured one"]
 
 
 def test_what_is_no_capture_is_refused(tmp_path: Path) -> None:
     (tmp_path / "field.jsonl").write_text("{}\n", encoding="ascii")
     ended = amqp_gateway("source", "replay", tmp_path / "field.jsonl")
     said = "line 1: 'capture' is not 1: this is not a capture, or a newer one"
-    assert (ended.code, ended.told) == (
+    assert (ended.code, ended.reported) == (
         ExitCode.WRONG_VALUE,
         [f"amqp-gateway: {tmp_path / 'field.jsonl'}: {said}"],
     )
@@ -164,7 +166,7 @@ def test_what_is_no_capture_is_refused(tmp_path: Path) -> None:
 
 def test_a_capture_that_is_not_there(tmp_path: Path) -> None:
     ended = amqp_gateway("source", "replay", tmp_path / "none.jsonl")
-    assert (ended.code, ended.told) == (
+    assert (ended.code, ended.reported) == (
         ExitCode.NOT_FOUND,
         [f"amqp-gateway: {tmp_path / 'none.jsonl'}: No such file or directory"],
     )

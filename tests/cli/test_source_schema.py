@@ -42,18 +42,18 @@ def test_the_schema_is_written_for_the_configuration(site: Site, peer: AmqpPeer,
     printed = amqp_gateway("source", "schema", "openamq", "--config", site.configuration).output
     assert printed == out.read_text(encoding="utf-8")
     nowhere = tmp_path / "nowhere" / "schema.xml"
-    code, told = refused(
+    code, reported = refused(
         amqp_gateway("source", "schema", "openamq", "--config", site.configuration, "--out", nowhere)
     )
-    assert (code, told.partition(": cannot be written")[0]) == (ExitCode.FAILED, str(nowhere))
+    assert (code, reported.partition(": cannot be written")[0]) == (ExitCode.FAILED, str(nowhere))
 
 
 def test_only_sources_of_kind_cml_have_one(site_without_state: Site) -> None:
     site = site_without_state
     account = {"user": "x", "password": site.secret("x")}
     site.configure(sources={"orders": {"kind": "rabbitmq", "management": "http://127.0.0.1:1", **account}})
-    code, told = refused(amqp_gateway("source", "schema", "orders", "--config", site.configuration))
-    assert (code, "is of kind rabbitmq" in told) == (ExitCode.CONFIGURATION, True)
+    code, reported = refused(amqp_gateway("source", "schema", "orders", "--config", site.configuration))
+    assert (code, "is of kind rabbitmq" in reported) == (ExitCode.CONFIGURATION, True)
 
 
 def test_doctor_says_what_is_worth_knowing(site: Site, peer: AmqpPeer) -> None:

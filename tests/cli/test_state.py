@@ -30,7 +30,7 @@ def command(*arguments: str | Path) -> Ended:
 def refused(ended: Ended) -> str:
     """Return the one line with the reason; check that nothing was written on standard output."""
     assert (ended.code, ended.output) == (ExitCode.STATE, "")
-    (line,) = ended.told
+    (line,) = ended.reported
     return line.removeprefix("amqp-gateway: ")
 
 
@@ -68,17 +68,17 @@ def write_log(used: Site) -> None:
 def test_show_says_what_is_there_and_no_secret(used: Site) -> None:
     write_log(used)
     ended = command("state", "show", "--config", used.configuration)
-    told = said(ended)
-    assert told[:5] == [
+    reported = said(ended)
+    assert reported[:5] == [
         f"folder        {used.folder}/state",
         "version       1, instance index 2",
         f"identity      {used.state.identity}",
         "starts        1",
         "secrets       community",
     ]
-    assert [line for line in told if line.startswith("source")] == ["source 1: orders", "source 2: field"]
-    assert "  rabbitmq:queue" + " " * 35 + "1 durable,         1 gone, numbers reserved to 4,096" in told
-    assert f"event log     5 bytes in 1 files: {used.folder}/state/log" in told
+    assert [line for line in reported if line.startswith("source")] == ["source 1: orders", "source 2: field"]
+    assert "  rabbitmq:queue" + " " * 35 + "1 durable,         1 gone, numbers reserved to 4,096" in reported
+    assert f"event log     5 bytes in 1 files: {used.folder}/state/log" in reported
     assert used.state.secret("community") not in ended.output
 
 
@@ -108,8 +108,8 @@ def test_show_reports_a_log_elsewhere(used: Site, tmp_path: Path) -> None:
     (tmp_path / "elsewhere" / "LOG").write_bytes(b"1234567")
     with used.configuration.open("a", encoding="utf-8") as file:
         file.write(f"log: {{folder: {tmp_path / 'elsewhere'}}}\n")
-    told = said(command("state", "show", "--config", used.configuration))
-    assert f"event log     7 bytes in 1 files: {tmp_path}/elsewhere" in told
+    reported = said(command("state", "show", "--config", used.configuration))
+    assert f"event log     7 bytes in 1 files: {tmp_path}/elsewhere" in reported
 
 
 def test_show_of_a_folder_that_is_none(tmp_path: Path) -> None:
@@ -138,9 +138,9 @@ def test_a_backup_of_a_running_gateway_is_restored_elsewhere(used: Site, tmp_pat
     file, folder = tmp_path / "backup.tar", tmp_path / "elsewhere"
     with running("process", "core", "--config", used.configuration, log=used.folder / "log") as core:
         core.ready()
-        told = said(amqp_gateway("state", "backup", file, "--config", used.configuration))
+        reported = said(amqp_gateway("state", "backup", file, "--config", used.configuration))
         assert "in use" in said(command("state", "show", "--config", used.configuration))[0]
-    assert told == [
+    assert reported == [
         f"{file}: gateway {used.state.identity}, started 2 times; 5 files, {file.stat().st_size:,} bytes",
         "It contains secrets: protect it like the state folder.",
     ]
@@ -162,10 +162,10 @@ def test_a_lost_folder_is_replaced_and_kept(used: Site, tmp_path: Path) -> None:
     said(command("state", "backup", file, "--config", used.configuration))
     used.state.instances.write_bytes(b"")
 
-    told = refused(amqp_gateway("process", "core", "--config", used.configuration))
-    assert told.startswith(f"{used.state.instances}: the index of row numbers is empty: restore a backup")
-    told = refused(command("state", "restore", file, "--config", used.configuration))
-    assert told.startswith(f"{used.state.path}: is not empty: with --replace")
+    reported = refused(amqp_gateway("process", "core", "--config", used.configuration))
+    assert reported.startswith(f"{used.state.instances}: the index of row numbers is empty: restore a backup")
+    reported = refused(command("state", "restore", file, "--config", used.configuration))
+    assert reported.startswith(f"{used.state.path}: is not empty: with --replace")
     lines = said(command("state", "restore", file, "--config", used.configuration, "--replace"))
 
     assert lines[2].startswith(f"The former folder is {used.state.path}.replaced-20")
@@ -183,8 +183,8 @@ def test_a_backup_without_secrets_says_what_follows(used: Site, tmp_path: Path) 
 
 
 def test_what_is_no_backup(used: Site, tmp_path: Path) -> None:
-    told = refused(command("state", "restore", used.configuration, "--folder", tmp_path / "new"))
-    assert told == f"{used.configuration}: is not a gateway's backup, or is damaged"
+    reported = refused(command("state", "restore", used.configuration, "--folder", tmp_path / "new"))
+    assert reported == f"{used.configuration}: is not a gateway's backup, or is damaged"
     assert not (tmp_path / "new").exists()
 
 
@@ -275,7 +275,7 @@ def test_a_disk_that_is_full_from_the_start_is_one_line(used: Site) -> None:
         timeout=DEADLINE,
         check=False,
     )
-    told = refused(Ended(ExitCode(done.returncode), done.stdout, done.stderr))
-    assert told.startswith(f"{used.state.instances}: cannot be used: ")
-    assert told.endswith(": see to space on the disk and to the rights of file and folder")
+    reported = refused(Ended(ExitCode(done.returncode), done.stdout, done.stderr))
+    assert reported.startswith(f"{used.state.instances}: cannot be used: ")
+    assert reported.endswith(": see to space on the disk and to the rights of file and folder")
     assert used.state.boots == 1

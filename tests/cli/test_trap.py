@@ -70,7 +70,7 @@ def test_an_inform_that_is_refused_is_no_success(site: Site, receiver: UdpReceiv
     with answering(receiver, message.GEN_ERR):
         ended = trap_test(site, "nms", address=receiver.address, kind="inform")
     assert ended.code is ExitCode.FORBIDDEN
-    assert ended.told == [
+    assert ended.reported == [
         f"amqp-gateway: {receiver.address}: the receiver answered with an error: see its log"
     ]
 
@@ -78,25 +78,25 @@ def test_an_inform_that_is_refused_is_no_success(site: Site, receiver: UdpReceiv
 def test_an_inform_without_an_answer_says_what_to_look_at(site: Site, receiver: UdpReceiver) -> None:
     ended = trap_test(site, "nms", address=receiver.address, kind="inform")
     assert ended.code is ExitCode.UNREACHABLE
-    assert "no answer within 8 s" in ended.told[0]
+    assert "no answer within 8 s" in ended.reported[0]
 
 
 def test_an_unknown_receiver_is_named_with_those_that_there_are(site: Site, receiver: UdpReceiver) -> None:
     ended = trap_test(site, "other", address=receiver.address)
     assert ended.code is ExitCode.CONFIGURATION
-    assert ended.told[0].endswith("no receiver 'other' under 'snmp: notifications:'; there are: nms")
+    assert ended.reported[0].endswith("no receiver 'other' under 'snmp: notifications:'; there are: nms")
 
 
 def test_a_receiver_that_cannot_be_sent_to_says_why(site: Site) -> None:
     ended = trap_test(site, "nms", address="255.255.255.255:162")
     assert ended.code is ExitCode.UNREACHABLE
-    assert "255.255.255.255:162: the notification was not sent: " in ended.told[0]
+    assert "255.255.255.255:162: the notification was not sent: " in ended.reported[0]
 
 
 def test_a_community_that_is_too_long_is_refused(site: Site, receiver: UdpReceiver, tmp_path: Path) -> None:
     community = site.secret("c" * 256)
     ended = trap_test(site, "nms", address=receiver.address, community=community)
     assert ended.code is ExitCode.CONFIGURATION
-    assert "has 256 bytes; notifications can carry 255" in ended.told[0]
+    assert "has 256 bytes; notifications can carry 255" in ended.reported[0]
     checked = amqp_gateway("check", "--config", site.configuration, folder=tmp_path)
-    assert checked.told == ended.told
+    assert checked.reported == ended.reported

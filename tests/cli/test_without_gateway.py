@@ -20,9 +20,12 @@ def command(site: Site, *words: str) -> Ended:
 @pytest.mark.parametrize("words", [["tree"], ["get", "x"], ["watch"], ["set", "x", "a=1"], ["explain", "x"]])
 def test_it_is_said_where_the_gateway_was_looked_for_and_what_to_do(site: Site, words: list[str]) -> None:
     ended = command(site, *words)
-    (told,) = ended.told
+    (reported,) = ended.reported
     where = f"amqp-gateway: the gateway cannot be reached at {site.folder / 'feed.sock'}: "
-    assert told == f"{where}No such file or directory: is `amqp-gateway run` running with this configuration?"
+    assert (
+        reported
+        == f"{where}No such file or directory: is `amqp-gateway run` running with this configuration?"
+    )
     assert (ended.code, ended.output) == (ExitCode.UNREACHABLE, "")
 
 
@@ -32,4 +35,4 @@ def test_what_the_event_log_knows_is_explained_all_the_same(site: Site) -> None:
     assert ended.code is ExitCode.OK
     (meaning,) = json.loads(ended.output)["meanings"]
     assert (meaning["kind"], meaning["object_id"]) == ("record", QUEUE)
-    assert ended.told == ["the gateway is not running: this is from the event log"]
+    assert ended.reported == ["the gateway is not running: this is from the event log"]

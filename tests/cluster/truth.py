@@ -43,21 +43,21 @@ def replicas_of(node: ClusterNode, queue: str) -> list[str]:
 def _node(name: str, status: dict[str, Any]) -> dict[str, Any]:
     if name not in status["running_nodes"]:
         return {"running": False}
-    told: dict[str, Any] = {"running": True, "partitions": sorted(status["partitions"].get(name, ()))}
+    reported: dict[str, Any] = {"running": True, "partitions": sorted(status["partitions"].get(name, ()))}
     # The management API of 3.10 does not report it.
     if not status["versions"][name]["rabbitmq_version"].startswith("3.10."):
-        told["beingDrained"] = "not under" not in status["maintenance_status"][name]
-    return told
+        reported["beingDrained"] = "not under" not in status["maintenance_status"][name]
+    return reported
 
 
 def _queue(queue: dict[str, Any]) -> dict[str, Any]:
     kind = queue["type"].removeprefix("rabbit_").removesuffix("_queue")
-    told = {"type": kind, "state": queue["state"]}
+    reported = {"type": kind, "state": queue["state"]}
     if kind in {"quorum", "stream"}:
-        told |= {"node": queue["leader"], **{name: sorted(queue[name]) for name in _REPLICAS}}
+        reported |= {"node": queue["leader"], **{name: sorted(queue[name]) for name in _REPLICAS}}
     else:
-        told |= {"node": queue["name"]}  # the one it was declared on
-    return told
+        reported |= {"node": queue["name"]}  # the one it was declared on
+    return reported
 
 
 def shown(watch: ClusterWatch) -> tuple[Shown, Shown]:
@@ -101,10 +101,12 @@ async def agrees(watch: ClusterWatch, node: ClusterNode) -> None:
     compared: list[object] = []
 
     async def same() -> bool:
-        told = await asyncio.to_thread(truth, node)
+        reported = await asyncio.to_thread(truth, node)
         nodes, queues = shown(watch)
-        known = {name: values for name, values in queues.items() if name in told[1] or not _is_down(values)}
-        compared[:] = told, (nodes, known)
+        known = {
+            name: values for name, values in queues.items() if name in reported[1] or not _is_down(values)
+        }
+        compared[:] = reported, (nodes, known)
         return compared[0] == compared[1]
 
     try:

@@ -63,7 +63,7 @@ class Am01Agent(AgentOnLink):
         vhost: the virtual host on that broker.
         revision: the protocol revision that it uses.
         exchange: the exchange that it declares and publishes to.
-        obeyed: the user whose requests it carries out; by default the administrator.
+        accepted: the user whose requests it carries out; by default the administrator.
 
     Attributes:
         done: sets (values by name) and calls (name and arguments), in order, by the vat's number.
@@ -76,11 +76,11 @@ class Am01Agent(AgentOnLink):
         vhost: str,
         revision: Revision,
         exchange: str = "qpid.management",
-        obeyed: str = "",
+        accepted: str = "",
     ) -> None:
         config = Am01AgentConfig(
             revision,
-            allowed_users=frozenset({obeyed or broker.administrator.name}),
+            allowed_users=frozenset({accepted or broker.administrator.name}),
             package=PACKAGE,
             management_exchange=exchange,
             publish_interval=SECOND // 4,
@@ -103,7 +103,7 @@ class Am01Agent(AgentOnLink):
     def put(self, number: int, *, capacity: int = 500, level: int = 120) -> None:
         """Add or update a vat, ``v<number>``, with its level in litres."""
         self._vats[number] = {"capacity": capacity, "label": "", "level": level}
-        self._tell(number)
+        self._publish(number)
 
     def delete(self, number: int) -> None:
         """Delete a vat."""
@@ -113,7 +113,7 @@ class Am01Agent(AgentOnLink):
         """Raise an event."""
         self.conversation.perform(self.session.raise_event(LEAK.key, CLOCK.now(), Severity.MAJOR, (rate,)))
 
-    def _tell(self, number: int) -> None:
+    def _publish(self, number: int) -> None:
         vat, now = self._vats[number], CLOCK.now()
         properties = (f"v{number}", Reference(""), vat["capacity"], vat["label"])
         statistics = (vat["level"], vat["level"], 11.5)
@@ -151,6 +151,6 @@ class Am01Agent(AgentOnLink):
     ) -> list[Effect]:
         number = asked.number - self._born
         self._vats[number].update(values)
-        self._tell(number)
+        self._publish(number)
         answered = self.session.method_done(asked.handle, Status.OK, "OK", outputs)
         return [*self.session.flush(now), *answered]

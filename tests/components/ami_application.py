@@ -26,30 +26,30 @@ class Application:
         """Send lines, all at once."""
         self._connection.sendall("".join(f"{line}\n" for line in lines).encode("ascii"))
 
-    def hear(self) -> str:
+    def receive(self) -> str:
         """Return the next line, without its end; an empty text if the other side closed the connection."""
         return self._lines.readline().decode("ascii").strip("\r\n")
 
-    def hears(self, pattern: str) -> re.Match[str]:
+    def receives(self, pattern: str) -> re.Match[str]:
         """Return the match of the pattern in the next line that has one; skip the lines before it.
 
         Raises:
             AssertionError: the other side has closed the connection.
         """
-        while line := self.hear():
+        while line := self.receive():
             if found := re.search(pattern, line):
                 return found
         raise AssertionError(f"the connection is closed, and nothing like {pattern!r} was heard")
 
-    def hear_all(self) -> list[str]:
+    def receive_all(self) -> list[str]:
         """Return all lines until the other side closes the connection."""
-        return list(iter(self.hear, ""))
+        return list(iter(self.receive, ""))
 
     def log_in(self, name: str, more: str = "") -> None:
         """Log in, and wait for the reply, unless the login asks for none (QUIET)."""
         self.say(f'L|I="{name}"{more}')
         if "QUIET" not in more:
-            self.hears(r"\|S=0")
+            self.receives(r"\|S=0")
 
     def close(self) -> None:
         """Close the connection."""

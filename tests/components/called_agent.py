@@ -89,7 +89,7 @@ class CalledAgent(AgentOnLink):
 
 
 @dataclass
-class Told:
+class Reported:
     """The output of the source, in order: answers, and levels of the vessel as front ends show them."""
 
     steps: list[Answer | int] = field(default_factory=list)
@@ -119,7 +119,7 @@ class CallingSite:
     """A source of the gateway, and the agent that it calls."""
 
     agent: CalledAgent
-    told: Told
+    reported: Reported
     inventory: Inventory
     tokens: int = 0
 
@@ -139,19 +139,19 @@ class CallingSite:
 
     def call(self, amount: int, seconds: float = 60) -> int:
         """Call ``fill``; return the token."""
-        assert self.told.port is not None
+        assert self.reported.port is not None
         self.tokens += 1
         deadline = SystemClock().now() + int(seconds * SECOND)
         arguments = (amount,)
-        self.told.port.call(MethodCall(self.tokens, *self._object, "fill", arguments, deadline))
+        self.reported.port.call(MethodCall(self.tokens, *self._object, "fill", arguments, deadline))
         return self.tokens
 
     def fetch(self, seconds: float = 60) -> int:
         """Read the vessel again; return the token."""
-        assert self.told.port is not None
+        assert self.reported.port is not None
         self.tokens += 1
         deadline = SystemClock().now() + int(seconds * SECOND)
-        self.told.port.fetch(ObjectFetch(self.tokens, *self._object, deadline))
+        self.reported.port.fetch(ObjectFetch(self.tokens, *self._object, deadline))
         return self.tokens
 
     @property
@@ -163,10 +163,10 @@ class CallingSite:
         """Wait until an operation has ``count`` answers; return the last one of these."""
 
         async def was_answered() -> bool:
-            return len(self.told.answers(token)) >= count
+            return len(self.reported.answers(token)) >= count
 
         await eventually(was_answered, f"answer {count} to operation {token}")
-        return self.told.answers(token)[count - 1]
+        return self.reported.answers(token)[count - 1]
 
 
 @asynccontextmanager
@@ -179,16 +179,16 @@ async def calling_site(broker: PrivateBroker, vhost: str, folder: Path) -> Async
     (folder / "password").chmod(0o600)
     amqp = {"url": url, "vhost": vhost, "user": user.name, "password": {"file": "password"}}
     settings = QmfSource.model_validate({"kind": "qmf", "amqp": amqp, "trusted_users": [user.name]})
-    told = Told()
+    reported = Reported()
     with closing(InstanceIndex(folder / "index")) as index:
-        inventory = Inventory("gw", 1, ClassRegistry({}), index, told.take)
-        around = SourceContext(inventory, {}, SecretRules(), SystemClock(), folder, 1, operations=told)
+        inventory = Inventory("gw", 1, ClassRegistry({}), index, reported.take)
+        around = SourceContext(inventory, {}, SecretRules(), SystemClock(), folder, 1, operations=reported)
         running = [
             asyncio.create_task(agent.speak(broker, vhost)),
             asyncio.create_task(source_of("shop", settings, around)()),
         ]
         try:
-            site = CallingSite(agent, told, inventory)
+            site = CallingSite(agent, reported, inventory)
             await site.stands(SourceState.SYNCHRONISED)
             yield site
         finally:

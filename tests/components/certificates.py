@@ -32,7 +32,7 @@ class Authority:
         _openssl("req", "-x509", *_NEW_KEY, "-keyout", own.key, "-out", own.certificate, *named)
         return cls(folder, own)
 
-    def vouch(self, name: str, address: str = "127.0.0.1") -> Certificate:
+    def confirm(self, name: str, address: str = "127.0.0.1") -> Certificate:
         """Return a new certificate for a server or client of this name at this address."""
         made = Certificate(self.folder / f"{name}.pem", self.folder / f"{name}-key.pem")
         request = self.folder / f"{name}.csr"

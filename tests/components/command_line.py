@@ -43,7 +43,7 @@ class Ended:
     errors: str
 
     @property
-    def told(self) -> list[str]:
+    def reported(self) -> list[str]:
         """Lines on standard error that are for people: all lines that are no log records."""
         return [line for line in self.errors.splitlines() if not is_log_record(line)]
 

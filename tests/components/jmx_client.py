@@ -133,8 +133,8 @@ class JmxClient:
         Raises:
             JmxClientError: there is none of that name, or the connection is lost.
         """
-        told = (await self._ask(f"read\t{name}"))["attributes"]
-        return {key: ReadAttribute(read["class"], read["value"]) for key, read in told.items()}
+        reported = (await self._ask(f"read\t{name}"))["attributes"]
+        return {key: ReadAttribute(read["class"], read["value"]) for key, read in reported.items()}
 
     async def listen(self, name: str) -> None:
         """Add the MBean's notifications to `notifications` from now on.
@@ -160,8 +160,8 @@ class JmxClient:
             JmxClientError, ValueError: as for `set`.
         """
         words = [word for attribute, value in values.items() for word in (attribute, *_words(value))]
-        told: list[str] = (await self._ask(_line("setAll", name, *words)))["set"]
-        return told
+        reported: list[str] = (await self._ask(_line("setAll", name, *words)))["set"]
+        return reported
 
     async def invoke(self, name: str, operation: str, *values: JavaValue) -> ReadAttribute:
         """Call an operation of an MBean with the signature that it describes; return the result.
@@ -202,11 +202,11 @@ class JmxClient:
     async def _read(self) -> None:
         assert self._process.stdout is not None
         async for line in self._process.stdout:
-            told: dict[str, Any] = json.loads(line)
-            if "notification" in told:
-                self.notifications.append(told)
+            reported: dict[str, Any] = json.loads(line)
+            if "notification" in reported:
+                self.notifications.append(reported)
             else:
-                self._answers.put_nowait(told)
+                self._answers.put_nowait(reported)
         self._answers.put_nowait({"error": "the client has ended"})
 
 

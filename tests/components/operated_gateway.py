@@ -78,8 +78,8 @@ class OperatedGateway:
 
     def oid(self, instance: str) -> Oid:
         """Return the object identifier of an instance, for a datagram that a test writes."""
-        told = printed(self.site.folder / "snmp", "snmptranslate", "-On", "-IR", *self._modules, instance)
-        return tuple(map(int, told.stdout.strip().strip(".").split(".")))
+        reported = printed(self.site.folder / "snmp", "snmptranslate", "-On", "-IR", *self._modules, instance)
+        return tuple(map(int, reported.stdout.strip().strip(".").split(".")))
 
     @property
     def _modules(self) -> tuple[str, ...]:

@@ -65,8 +65,8 @@ def releases(since: str = "3.10", until: str = NEWEST, chosen: str | None = None
 def version_of(broker: PrivateBroker) -> tuple[int, int]:
     """Return the major and minor version of a running RabbitMQ."""
     with broker.http() as client:
-        told: str = client.get("overview?columns=rabbitmq_version").json()["rabbitmq_version"]
-    major, minor, *_ = told.split(".")
+        reported: str = client.get("overview?columns=rabbitmq_version").json()["rabbitmq_version"]
+    major, minor, *_ = reported.split(".")
     return int(major), int(minor)
 
 

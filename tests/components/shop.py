@@ -64,12 +64,12 @@ class Feeding(ABC):
         self.epoch = epoch
         self.received(Hello(VERSION, epoch, GATEWAY_ID, self.now))
 
-    def tell(self, *records: Record) -> None:
+    def publish(self, *records: Record) -> None:
         self.received(Batch(self.epoch, 1, records))
 
     def begin_snapshot(self, *records: Record) -> None:
         self.received(SnapshotBegan(self.epoch, 1))
-        self.tell(*records)
+        self.publish(*records)
 
     def snapshot(self, *records: Record) -> None:
         self.begin_snapshot(*records)

@@ -10,7 +10,7 @@ from tests.config.sample import complaints
 BEYOND = "'listen' is beyond this machine, and AMI has no passwords: name the authority of the"
 
 
-def told(settings: str) -> list[str]:
+def reported(settings: str) -> list[str]:
     return complaints(f"version: 1\nsources:\n  plant: {{kind: ami, {settings}}}\n")
 
 
@@ -18,7 +18,7 @@ def test_what_stands_where_nothing_is_said() -> None:
     source = AmiSource.model_validate({"kind": "ami"})
     assert source.listen == ("127.0.0.1", 3289)
     assert source.max_objects == 100_256
-    assert told("") == []
+    assert reported("") == []
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ def test_what_stands_where_nothing_is_said() -> None:
     ],
 )
 def test_what_can_be_said(settings: str) -> None:
-    assert told(settings) == []
+    assert reported(settings) == []
 
 
 @pytest.mark.parametrize(
@@ -56,5 +56,5 @@ def test_what_can_be_said(settings: str) -> None:
     ],
 )
 def test_what_is_wrong(settings: str, complaint: str) -> None:
-    (found,) = told(settings)
+    (found,) = reported(settings)
     assert found.removeprefix("3: sources.plant").lstrip(".: ").startswith(complaint)

@@ -112,10 +112,10 @@ def test_every_mistake_is_reported_at_once() -> None:
 def test_very_many_mistakes_are_not_all_reported() -> None:
     text = "version: 1\n" + "".join(f"key{number}: 1\n" for number in range(1000))
 
-    told = complaints(text)
+    reported = complaints(text)
 
-    assert told[:2] == ["2: key0: unknown key", "3: key1: unknown key"]
-    assert told[MAX_COMPLAINTS:] == [f"1: and {1000 - MAX_COMPLAINTS} more"]
+    assert reported[:2] == ["2: key0: unknown key", "3: key1: unknown key"]
+    assert reported[MAX_COMPLAINTS:] == [f"1: and {1000 - MAX_COMPLAINTS} more"]
 
 
 def test_a_key_of_many_lines_makes_one_line() -> None:

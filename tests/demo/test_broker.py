@@ -37,10 +37,10 @@ def processes_of(broker: PrivateBroker) -> set[int]:
     found = set()
     for process in psutil.process_iter():
         try:
-            told = [*process.cmdline(), *process.environ().values()]
+            reported = [*process.cmdline(), *process.environ().values()]
         except (psutil.NoSuchProcess, psutil.AccessDenied):
             continue
-        if any(str(broker.folder) in text for text in told):
+        if any(str(broker.folder) in text for text in reported):
             found.add(process.pid)
     return found
 

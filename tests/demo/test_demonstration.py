@@ -121,7 +121,7 @@ def test_a_broker_that_cannot_be_read_ends_it_with_what_is_wrong(
         (f"http://127.0.0.1:{rabbitmq.ports.amqp}", ExitCode.UNREACHABLE, "cannot be reached"),
     ):
         ended = amqp_gateway("demo", "--management", management, *user)
-        (line,) = ended.told
+        (line,) = ended.reported
         assert (ended.code, said in line, ended.output) == (code, True, "")
 
 

@@ -12,7 +12,7 @@ from gateway.jmx.commands import AttributeType
 from gateway.jmx.types import Written
 from gateway.jmx.virtual_machine import JavaMachine
 from tests.components.jmx_client import JavaName, JmxClient, JmxClientError, ReadAttribute, Thrown
-from tests.jmx_java.conftest import PASSWORD, USER, authenticate, settings, tell_well
+from tests.jmx_java.conftest import PASSWORD, USER, authenticate, publish_well, settings
 from tests.jmx_java.operations.queues import BILLS, FULL, ORDERS
 from tests.jmx_java.scripted_operator import ScriptedOperator
 
@@ -30,7 +30,7 @@ async def client(
     """Provide a client that is logged in to a machine with two queues."""
     jar = Path(tmp_path_factory.getbasetemp(), "jmx-client.jar")
     async with JavaMachine(settings(), authenticate) as machine:
-        await tell_well(machine, *FULL)
+        await publish_well(machine, *FULL)
         await machine.open(operator)
         async with await JmxClient.connect(jar, f"127.0.0.1:{machine.port}", USER, PASSWORD) as connected:
             yield connected

@@ -73,16 +73,16 @@ async def test_at_rest_the_broker_counts_what_the_ledger_says(
         assert ledger.published[topology.due] + ledger.published[topology.mail] == 60
         assert ledger.published[topology.audit] == 60
         for vhost in (topology.shop, topology.billing):
-            told = {
+            reported = {
                 queue.name: ledger.waiting(queue)
                 for queue in (*topology.consumed_at_once, topology.audit)
                 if queue.vhost == vhost
             }
 
-            async def agrees(vhost: str = vhost, told: dict[str, int] = told) -> bool:
-                return await asyncio.to_thread(messages_in, rabbitmq, vhost) == told
+            async def agrees(vhost: str = vhost, reported: dict[str, int] = reported) -> bool:
+                return await asyncio.to_thread(messages_in, rabbitmq, vhost) == reported
 
-            await eventually(agrees, f"the broker counts {told}")
+            await eventually(agrees, f"the broker counts {reported}")
 
 
 async def test_the_same_seed_publishes_the_same(make_workload: Callable[..., Workload]) -> None:

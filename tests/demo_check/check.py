@@ -79,7 +79,7 @@ TABLES = (
 )
 
 Result = TypeVar("Result")
-Tell = Callable[[str], None]
+Publish = Callable[[str], None]
 
 
 class DemonstrationCheck:
@@ -87,19 +87,19 @@ class DemonstrationCheck:
 
     Args:
         demonstration: running, with the agent as a process of its own.
-        tell: called with one line for each promise kept.
+        publish: called with one line for each promise kept.
         folder: for the files of an operator's view: walks, log, JConsole's pictures and the report; ``None``:
             not kept, and JConsole is not started.
     """
 
-    def __init__(self, demonstration: Demonstration, tell: Tell, folder: Path | None = None) -> None:
+    def __init__(self, demonstration: Demonstration, publish: Publish, folder: Path | None = None) -> None:
         assert demonstration.broker is not None
         assert demonstration.snmp is not None
         self._demonstration = demonstration
         self._broker: PrivateBroker = demonstration.broker
         self._snmp: SnmpCommands = demonstration.snmp
-        self._promises = Promises(tell)
-        self._tell = tell
+        self._promises = Promises(publish)
+        self._publish = publish
         self._artifacts = None if folder is None else Artifacts(folder, demonstration)
         self._sources: dict[str, int] = {}
 
@@ -138,8 +138,8 @@ class DemonstrationCheck:
             await operations.run()
             workload.resume()
             if self._artifacts is not None:
-                self._tell("  ..  saving what an operator sees, in SNMP, JConsole and the log")
-                with patiently(self._tell, "  ..  saving it"):
+                self._publish("  ..  saving what an operator sees, in SNMP, JConsole and the log")
+                with patiently(self._publish, "  ..  saving it"):
                     await self._artifacts.take(operations.sessions)
             await self._the_workload_goes_on(workload)
             await ledger.holds(period)
@@ -306,12 +306,12 @@ class DemonstrationCheck:
         folder = running.folder if self._artifacts is None else self._artifacts.folder
         report = ReportPromises(self._promises, running, folder)
         if report.can_be_tried():
-            self._tell("  ..  making the report with Spark")
+            self._publish("  ..  making the report with Spark")
             did = workload.ledger.sums() - period.sums
-            with patiently(self._tell, "  ..  the report"):
+            with patiently(self._publish, "  ..  the report"):
                 await report.hold(period, did, workload.topology.durable)
         else:
-            self._tell("  ..  the report is not tried: the extra [spark] is not installed")
+            self._publish("  ..  the report is not tried: the extra [spark] is not installed")
 
     async def _nothing_is_left_on_the_broker(self) -> None:
         await self._demonstration.stop_process("gateway")

@@ -186,10 +186,10 @@ def vhosts_by_rabbitmqctl(broker: PrivateBroker) -> Facts:
 def definitions_by_http(broker: PrivateBroker) -> dict[str, Any]:
     """Everything that is configured on the broker, as the management API exports it; lists in one order."""
     with broker.http() as client:
-        told: dict[str, Any] = client.get("definitions").raise_for_status().json()
+        reported: dict[str, Any] = client.get("definitions").raise_for_status().json()
     return {
         part: sorted(found, key=json.dumps) if isinstance(found, list) else found
-        for part, found in told.items()
+        for part, found in reported.items()
     }
 
 

@@ -133,9 +133,9 @@ class EventPromises:
                 names = [trap.name for trap in received[-20:]]
                 return [f"no trap {name} with {facts} yet; the last ones were {', '.join(names)}"]
             found[:] = fitting[-1:]
-            told = {self._event_id(notification) for notification in self._client.notifications}
+            reported = {self._event_id(notification) for notification in self._client.notifications}
             event = fitting[-1].values.get("agEventId")
-            return [f"no JMX notification of event {event}"] if also and event not in told else []
+            return [f"no JMX notification of event {event}"] if also and event not in reported else []
 
         await self._promises.until_none(promise, problems)
         return found[0]

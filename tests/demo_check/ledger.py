@@ -76,7 +76,7 @@ The first value of a counter is no delta; it counts too if the queue was made in
 """
 
 _Key = TypeVar("_Key", bound=Hashable)
-_Told = tuple[str, Act, str]
+_Reported = tuple[str, Act, str]
 """A source, an act, and the connection or queue concerned, by its name in the ledger."""
 
 
@@ -154,7 +154,7 @@ class LedgerPromises:
         )
         await self._agree("ledger: events of them, in the event log", did, self._events, period)
         await self._deletes_are_in_snmp(period)
-        await self._events_are_told_alike(period)
+        await self._events_are_reported_alike(period)
         # What nobody has read when the broker restarts is lost.
         await self._counters_agree("the event log, before the broker restarts", self._counters_in_log)
 
@@ -234,27 +234,27 @@ class LedgerPromises:
         self,
         promise: str,
         did: Counter[tuple[Act, str]],
-        told: Callable[[Period], Awaitable[Counter[_Told]]],
+        reported: Callable[[Period], Awaitable[Counter[_Reported]]],
         period: Period,
     ) -> None:
         expected = Counter({(source, *key): count for source in SOURCES for key, count in did.items()})
 
         async def problems() -> list[str]:
-            lines = self._explained(count_differences(expected, await told(period)))
+            lines = self._explained(count_differences(expected, await reported(period)))
             return lines or ([] if did else ["the workload did nothing"])
 
         await self._promises.until_none(promise, problems)
 
-    async def _lives(self, period: Period) -> Counter[_Told]:
-        found: Counter[_Told] = Counter()
+    async def _lives(self, period: Period) -> Counter[_Reported]:
+        found: Counter[_Reported] = Counter()
         for source, of, kind, name, client in await self._asked(_LIVES, since=period.seq):
             called = str(client) if of == "connection" else without_incarnation(str(name))
             if _is_ours(called):
                 found[str(source), _RECORDS[str(of), str(kind)], _counted(called)] += 1
         return found
 
-    async def _events(self, period: Period) -> Counter[_Told]:
-        found: Counter[_Told] = Counter()
+    async def _events(self, period: Period) -> Counter[_Reported]:
+        found: Counter[_Reported] = Counter()
         rows = await self._asked(_NAMED_EVENTS, since=period.seq, names=list(_EVENTS))
         for source, event, vhost, name, client in rows:
             act = _EVENTS[str(event)]
@@ -278,7 +278,7 @@ class LedgerPromises:
             "SNMP's table of deleted objects has the ends that the log has", problems
         )
 
-    async def _events_are_told_alike(self, period: Period) -> None:
+    async def _events_are_reported_alike(self, period: Period) -> None:
         async def problems() -> list[str]:
             rows = await self._asked(_EVENT_TEXTS, since=period.seq)
             logged = {str(event_id): str(text) for event_id, text in rows}
@@ -294,8 +294,8 @@ class LedgerPromises:
             )
             for event_id, text in logged.items():
                 if not traps.get(event_id) == notified.get(event_id) == text:
-                    told = (traps.get(event_id), notified.get(event_id))
-                    lines.append(f"event {event_id} is {text!r} in the log, {told} as trap and in JMX")
+                    reported = (traps.get(event_id), notified.get(event_id))
+                    lines.append(f"event {event_id} is {text!r} in the log, {reported} as trap and in JMX")
             return lines or ([] if logged else ["there was no event"])
 
         await self._promises.until_none(

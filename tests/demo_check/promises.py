@@ -20,15 +20,15 @@ class Promises:
     """The wait for promises to be kept.
 
     Args:
-        tell: called with one line for each that is.
+        publish: called with one line for each that is.
     """
 
-    def __init__(self, tell: Callable[[str], None]) -> None:
-        self._tell = tell
+    def __init__(self, publish: Callable[[str], None]) -> None:
+        self._publish = publish
 
     def kept(self, promise: str) -> None:
         """Report that a promise is kept."""
-        self._tell(f"ok   {promise}")
+        self._publish(f"ok   {promise}")
 
     async def until_none(self, promise: str, problems: Problems) -> None:
         """Wait until there are no problems: the broker's statistics and our polling take their time.

@@ -149,9 +149,9 @@ class RecordedPromises:
         }
 
         async def not_notified() -> list[str]:
-            told = [one["data"] for one in self._client.notifications if _NOTICE in one["notification"]]
-            heard = {one["operationId"]: {key: str(one[key]) for key in _SHOWN} for one in told}
-            return differences(expected, _of(journal, heard))
+            reported = [one["data"] for one in self._client.notifications if _NOTICE in one["notification"]]
+            received = {one["operationId"]: {key: str(one[key]) for key in _SHOWN} for one in reported}
+            return differences(expected, _of(journal, received))
 
         async def not_in_table() -> list[str]:
             rows = await asyncio.to_thread(self._snmp.walk, "agOperationTable")
@@ -174,10 +174,10 @@ class RecordedPromises:
         ]
         if len(unchanged) != written_back:
             lines.append(f"{len(unchanged)} operations sent nothing, should be {written_back}")
-        told = [one for one in logged if one not in unchanged]
-        for index in range(max(len(told), len(journal.operations))):
+        reported = [one for one in logged if one not in unchanged]
+        for index in range(max(len(reported), len(journal.operations))):
             expected = journal.operations[index] if index < len(journal.operations) else None
-            found = told[index] if index < len(told) else None
+            found = reported[index] if index < len(reported) else None
             if found is None or found.operation != expected:
                 lines.append(f"logged is {found}, should be {expected}")
             elif expected.outcome == "applied" and found.found != (expected.asked or expected.returned):
@@ -197,9 +197,9 @@ class RecordedPromises:
         return await asyncio.to_thread(answered)
 
 
-def _of(journal: Journal, told: Facts) -> Facts:
+def _of(journal: Journal, reported: Facts) -> Facts:
     """Return the facts about operations of the journal's principals."""
-    return {one: facts for one, facts in told.items() if facts["principal"] in journal.principals}
+    return {one: facts for one, facts in reported.items() if facts["principal"] in journal.principals}
 
 
 def _values(column: object) -> Values:

@@ -98,8 +98,8 @@ class ReportPromises:
             *("--output", str(files), "--plot", str(self._folder / "report.png")),
         )
         await asyncio.to_thread((self._folder / "report.txt").write_text, printed, encoding="utf-8")
-        told = await asyncio.to_thread((files / "report.json").read_text, encoding="utf-8")
-        tables: dict[str, Rows] = json.loads(told)["tables"]
+        document = await asyncio.to_thread((files / "report.json").read_text, encoding="utf-8")
+        tables: dict[str, Rows] = json.loads(document)["tables"]
         return tables
 
     async def _logged(

@@ -88,7 +88,7 @@ def gateway(installed: Environment, site: Site) -> Iterator[RunningCommand]:
 
 
 def test_it_is_the_installed_one_that_runs(installed: Environment, site: Site) -> None:
-    told = subprocess.run(  # noqa: S603  our own Python
+    reported = subprocess.run(  # noqa: S603  our own Python
         [installed.python, "-c", "import gateway; print(gateway.__file__)"],
         cwd=site.folder,
         env=clean_environment(),
@@ -96,8 +96,8 @@ def test_it_is_the_installed_one_that_runs(installed: Environment, site: Site) -
         text=True,
         check=True,
     )
-    assert Path(told.stdout.strip()).is_relative_to(installed.folder)
-    assert not Path(told.stdout.strip()).is_relative_to(ROOT)
+    assert Path(reported.stdout.strip()).is_relative_to(installed.folder)
+    assert not Path(reported.stdout.strip()).is_relative_to(ROOT)
 
 
 def test_it_says_its_version_and_checks_a_configuration(installed: Environment, site: Site) -> None:
@@ -110,8 +110,8 @@ def test_it_says_its_version_and_checks_a_configuration(installed: Environment, 
 def test_every_command_is_there(installed: Environment, site: Site) -> None:
     code, listed = command(installed, site, "--help")
     assert code is ExitCode.OK
-    told = listed.partition("Show this message and exit.\n")[2]
-    names = [line.split()[0] for line in told.splitlines() if line.startswith("  ")]
+    reported = listed.partition("Show this message and exit.\n")[2]
+    names = [line.split()[0] for line in reported.splitlines() if line.startswith("  ")]
     assert {"run", "check", "health", "provision", "init", "state", "mib", "version"} <= set(names)
     done = subprocess.run(  # noqa: S603  our own commands
         [installed.python, "-c", HELP_OF_EACH, *names],
@@ -184,5 +184,5 @@ if PROVING:
 
     def test_the_extra_for_spark_can_be_resolved(tmp_path: Path) -> None:
         wheel = built("wheel", tmp_path / "dist")
-        told = Environment(tmp_path / "environment").install("--dry-run", f"{wheel}[spark]")
-        assert "pyspark-" in told.splitlines()[-1]
+        reported = Environment(tmp_path / "environment").install("--dry-run", f"{wheel}[spark]")
+        assert "pyspark-" in reported.splitlines()[-1]

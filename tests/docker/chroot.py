@@ -164,8 +164,10 @@ def _carry_out(
     """Carry out one instruction of a stage; returns the working folder from then on."""
     if instruction.name == "RUN":
         script = f"cd {working} && {instruction.text}"
-        told = image.run("sh", "-c", script, HOME="/root", **_of_the_clients(image.root))
-        assert told.returncode == 0, f"{instruction.text}\n{told.stdout[-3000:]}\n{told.stderr[-3000:]}"
+        reported = image.run("sh", "-c", script, HOME="/root", **_of_the_clients(image.root))
+        assert reported.returncode == 0, (
+            f"{instruction.text}\n{reported.stdout[-3000:]}\n{reported.stderr[-3000:]}"
+        )
     elif instruction.name == "COPY":
         _copy(instruction.words, image.root, working, context, by_name)
     elif instruction.name == "WORKDIR":
@@ -230,10 +232,10 @@ def _entered(
 
 def _of_the_clients(root: Path) -> dict[str, str]:
     """Return the environment of this machine's package clients; copy the files that it names."""
-    told = {name: value for name, value in os.environ.items() if name.startswith(_OF_THE_CLIENTS)}
-    for name, value in told.items():
+    reported = {name: value for name, value in os.environ.items() if name.startswith(_OF_THE_CLIENTS)}
+    for name, value in reported.items():
         if Path(value).is_file():
             (root / "var/clients").mkdir(exist_ok=True)
             shutil.copy(value, root / "var/clients" / name)
-            told[name] = f"/var/clients/{name}"
-    return told
+            reported[name] = f"/var/clients/{name}"
+    return reported

@@ -64,8 +64,8 @@ if PROVING and os.geteuid() == 0:
 
             wait_until(healthy, "the image's health check succeeds")
             async with httpx.AsyncClient(trust_env=False) as scraping:
-                told = (await scraping.get(f"http://127.0.0.1:{metrics}/metrics")).text
-            assert 'amqp_gateway_process_up{process="jmx"} 1.0' in told
+                reported = (await scraping.get(f"http://127.0.0.1:{metrics}/metrics")).text
+            assert 'amqp_gateway_process_up{process="jmx"} 1.0' in reported
             password = (container.state / "secrets" / "jmx-monitor").read_text().strip()
             client = await JmxClient.connect(tmp_path / "jar", f"127.0.0.1:{jmx}", "monitor", password)
             async with client:

@@ -23,11 +23,11 @@ from gateway.sources.rabbitmq.rights import MANAGEMENT_VHOST, agent_rights, gate
 from tests.components.command_line import RunningCommand, Site, new_site, running
 from tests.components.waiting import wait_until
 
-READ, TOLD, PLAIN = "orders", "agents", "plain"
+READ, REPORTED, PLAIN = "orders", "agents", "plain"
 """The sources: the broker read directly, the agent, and the agent without a durable subscription."""
 
-QUEUES = {READ: "amqp-gateway.events.orders", TOLD: "amqp-gateway.console.agents"}
-VHOSTS = {READ: "%2F", TOLD: MANAGEMENT_VHOST}
+QUEUES = {READ: "amqp-gateway.events.orders", REPORTED: "amqp-gateway.console.agents"}
+VHOSTS = {READ: "%2F", REPORTED: MANAGEMENT_VHOST}
 
 Line = Mapping[str, Any]
 
@@ -126,7 +126,7 @@ class Plant:
     def is_synchronised(self) -> bool:
         """Return whether all sources are synchronised, according to the last core's records."""
         states = {line["source"]: line["state"] for line in self.lines_of_now() if line["kind"] == "source"}
-        return states == dict.fromkeys((READ, TOLD, PLAIN), "synchronised")
+        return states == dict.fromkeys((READ, REPORTED, PLAIN), "synchronised")
 
     def said(self, event: str, role: str) -> int:
         """Return how often the running core has logged this event for one of its connections."""
@@ -164,19 +164,19 @@ class Plant:
 
     def happened(self, *, name: str = "", prefix: str = "") -> dict[str, Counter[tuple[str, str]]]:
         """Return how often begin and end of queues of this name or prefix were logged, by durable source."""
-        told: dict[str, Counter[tuple[str, str]]] = {READ: Counter(), TOLD: Counter()}
+        reported: dict[str, Counter[tuple[str, str]]] = {READ: Counter(), REPORTED: Counter()}
         for line in self.lines():
             about = _queue_of(line)
             wanted = about == name if name else about.startswith(prefix)
             what = line.get("event") or line["kind"]
             if (
-                line.get("source") in told
+                line.get("source") in reported
                 and about
                 and wanted
                 and what in {"create", "delete", "queueCreated", "queueDeleted"}
             ):
-                told[line["source"]][about, what] += 1
-        return told
+                reported[line["source"]][about, what] += 1
+        return reported
 
     def records(self, source: str, queue: str) -> list[Line]:
         """Return the records of a queue of the watched virtual host, in all its lives."""
@@ -260,7 +260,7 @@ def plant(
     }
     sources: dict[str, Any] = {
         READ: {**reading, **as_gateway, "own_users": [agent.name], "durable": {}},
-        TOLD: {**console, "durable": {}},
+        REPORTED: {**console, "durable": {}},
         PLAIN: console,
     }
     configured(sources)
@@ -286,7 +286,7 @@ def second_gateway(first: Plant) -> Site:
     other = new_site(folder)
     settings = yaml.safe_load(first.site.configuration.read_text(encoding="utf-8"))
     sources = settings["sources"]
-    for source in (sources[READ], sources[TOLD]["amqp"]):
+    for source in (sources[READ], sources[REPORTED]["amqp"]):
         source["password"] = {"file": str(first.site.folder / source["password"]["file"])}
     other.configure(sources=sources, snmp={"enabled": False})
     return other

@@ -17,7 +17,7 @@ import pytest
 from gateway.demo.broker import BrokerSettings, PrivateBroker
 from tests.components.command_line import running
 from tests.components.waiting import wait_until
-from tests.durable.plant import PLAIN, READ, TOLD, Line, Plant, life, plant, second_gateway
+from tests.durable.plant import PLAIN, READ, REPORTED, Line, Plant, life, plant, second_gateway
 from tests.hypothesis_profiles import PROVING
 
 pytestmark = [pytest.mark.xdist_group("durable"), pytest.mark.each_rabbitmq]
@@ -42,22 +42,23 @@ def shop(tmp_path_factory: pytest.TempPathFactory, rabbitmq_settings: BrokerSett
         yield made
 
 
-def told_whole(shop: Plant, *names: str) -> None:
+def reported_whole(shop: Plant, *names: str) -> None:
     """Wait until both sources have recorded the life of each of these queues, and check for repetitions."""
     for name in names:
-        is_told_whole(shop, name)
+        is_reported_whole(shop, name)
 
 
-def is_told_whole(shop: Plant, name: str) -> None:
+def is_reported_whole(shop: Plant, name: str) -> None:
     wait_until(
-        lambda: all(told >= life(name) for told in shop.happened(name=name).values()), f"{name} is told whole"
+        lambda: all(reported >= life(name) for reported in shop.happened(name=name).values()),
+        f"{name} is told whole",
     )
-    assert shop.happened(name=name) == {READ: life(name), TOLD: life(name)}
+    assert shop.happened(name=name) == {READ: life(name), REPORTED: life(name)}
 
 
 def is_recorded(shop: Plant, name: str) -> None:
     wait_until(
-        lambda: all(told[name, "create"] for told in shop.happened(name=name).values()),
+        lambda: all(reported[name, "create"] for reported in shop.happened(name=name).values()),
         f"{name} is recorded",
     )
 
@@ -74,20 +75,20 @@ def time_of(line: Line, field: str) -> dt.datetime:
 def test_what_happens_while_the_gateway_is_away_is_reported_once_with_both_times(shop: Plant) -> None:
     shop.declare("before")
     is_recorded(shop, "before")
-    gaps = {source: len(shop.gaps(source)) for source in (READ, TOLD)}
+    gaps = {source: len(shop.gaps(source)) for source in (READ, REPORTED)}
     shop.stop()
     stopped = dt.datetime.now(dt.UTC)
     shop.delete("before")
     shop.declare("short")
     shop.delete("short")
     shop.declare("after")
-    wait_until(lambda: shop.waiting(READ) and shop.waiting(TOLD), "it waits in both queues")
+    wait_until(lambda: shop.waiting(READ) and shop.waiting(REPORTED), "it waits in both queues")
     started = dt.datetime.now(dt.UTC)
     shop.start()
     shop.delete("after")
-    told_whole(shop, "before", "short", "after")
+    reported_whole(shop, "before", "short", "after")
 
-    for source in (READ, TOLD):
+    for source in (READ, REPORTED):
         ends = {
             line["object_name"]: line
             for line in shop.lines()
@@ -99,7 +100,7 @@ def test_what_happens_while_the_gateway_is_away_is_reported_once_with_both_times
             assert "inferred" not in ends[f"/|{name}"]
         assert len(shop.gaps(source)) == gaps[source], "nothing of the source was missed"
     absence = next(line for line in shop.lines_of_now() if line["kind"] == "gap" and "source" not in line)
-    assert absence["values"] == {"covered": [TOLD, READ, PLAIN]}, "each has gaps of its own"
+    assert absence["values"] == {"covered": [REPORTED, READ, PLAIN]}, "each has gaps of its own"
 
 
 def test_thousands_of_messages_that_waited_are_read_once_and_in_order(
@@ -115,11 +116,13 @@ def test_thousands_of_messages_that_waited_are_read_once_and_in_order(
     lives = sum((life(f"brief-{number}") for number in range(queues)), Counter[tuple[str, str]]())
     wait_until(lambda: shop.waiting(READ) == 0, "all of it is acknowledged", 240)
     last = f"brief-{queues - 1}"
-    wait_until(lambda: shop.happened(name=last)[TOLD] >= life(last), "the agent has published the last", 240)
+    wait_until(
+        lambda: shop.happened(name=last)[REPORTED] >= life(last), "the agent has published the last", 240
+    )
 
     assert (shop.said("catching-up", role="events"), shop.said("caught-up", role="events")) == (1, 1)
-    assert shop.happened(prefix="brief-") == {READ: lives, TOLD: lives}
-    for source in (READ, TOLD):
+    assert shop.happened(prefix="brief-") == {READ: lives, REPORTED: lives}
+    for source in (READ, REPORTED):
         created, ends = (_brief(shop, source, kind) for kind in ("create", "delete"))
         assert all("create_ts" in line for line in [*created, *ends])
         assert not [line for line in ends if line.get("inferred")]
@@ -155,7 +158,7 @@ def test_what_lived_before_and_lives_still_is_no_news(shop: Plant) -> None:
     assert len({row for source, _, row in kinds if source == READ}) == 1
     assert {kind for _, kind, _ in kinds} == {"create", "snapshot"}
     assert shop.happened(name="staying")[READ]["staying", "create"] == 1
-    for source in (READ, TOLD, PLAIN):
+    for source in (READ, REPORTED, PLAIN):
         *_, shown = (line for line in shop.records(source, "staying") if line["kind"] == "snapshot")
         assert "inferred" not in shown, "its messages, or its time of creation, say that it is the same"
     shop.delete("staying")
@@ -175,26 +178,26 @@ def test_a_transient_object_of_an_agent_keeps_its_identity_over_every_restart(sh
     shop.kill()
     shop.start_agent()
     shop.start()
-    for source in (TOLD, PLAIN):
-        told = shop.records(source, "old")
-        assert len({(line["object_id"], line["object_name"]) for line in told}) == 1
-        assert [line["kind"] for line in told if line["kind"] in {"create", "delete"}] == ["create"]
+    for source in (REPORTED, PLAIN):
+        reported = shop.records(source, "old")
+        assert len({(line["object_id"], line["object_name"]) for line in reported}) == 1
+        assert [line["kind"] for line in reported if line["kind"] in {"create", "delete"}] == ["create"]
 
     shop.kill()
     shop.delete("old")
     shop.declare("old", durable=False)
     shop.start()
-    for source in (TOLD, PLAIN):
+    for source in (REPORTED, PLAIN):
         wait_until(
             partial(_has_successor, shop, source, "old"), f"{source} has recorded the end and the successor"
         )
-        told = shop.records(source, "old")
-        (end,) = [line for line in told if line["kind"] == "delete"]
-        (former, successor) = [line for line in told if line["kind"] == "create"]
+        reported = shop.records(source, "old")
+        (end,) = [line for line in reported if line["kind"] == "delete"]
+        (former, successor) = [line for line in reported if line["kind"] == "create"]
         assert former["object_id"] == end["object_id"]
         assert successor["object_id"] != former["object_id"]
         # A durable subscription has the message of the end, unless the agent is asked before it has sent it.
-        assert source == TOLD or end["inferred"]
+        assert source == REPORTED or end["inferred"]
     shop.delete("old")
 
 
@@ -205,7 +208,7 @@ def test_what_lasts_goes_on_when_its_agent_was_killed_and_is_back(shop: Plant) -
     shop.start_agent()
     shop.publish("lasting", 3)
     wait_until(lambda: published(shop, "lasting")[-1:] == [8], "those that came are counted")
-    lines = shop.records(TOLD, "lasting")
+    lines = shop.records(REPORTED, "lasting")
     assert [line["kind"] for line in lines if line["kind"] in {"create", "delete"}] == ["create"]
     assert len({line["object_id"] for line in lines}) == 1
     deltas = [line["deltas"][PUBLISHED] for line in lines if PUBLISHED in line.get("deltas", {})]
@@ -216,7 +219,7 @@ def test_what_lasts_goes_on_when_its_agent_was_killed_and_is_back(shop: Plant) -
 
 def published(shop: Plant, name: str) -> list[int]:
     """Return each recorded number of messages published to a queue."""
-    values = [line.get("values", {}).get(PUBLISHED) for line in shop.records(TOLD, name)]
+    values = [line.get("values", {}).get(PUBLISHED) for line in shop.records(REPORTED, name)]
     return [value for value in values if value is not None]
 
 
@@ -244,7 +247,7 @@ def test_a_gateway_that_is_killed_again_and_again_reports_everything_once(shop: 
             shop.start(synchronised=chance.random() < 0.5)
         working.result()
     wait_until(shop.is_synchronised, "all sources are synchronised", 120)
-    told_whole(shop, *names)
+    reported_whole(shop, *names)
     seqs = [line["seq"] for line in shop.lines()]
     assert seqs == list(range(1, len(seqs) + 1))
 
@@ -253,19 +256,19 @@ def test_what_waits_is_read_by_a_class_that_was_learnt_just_before_a_kill(shop: 
     shop.declare("early")
     is_recorded(shop, "early")
     shop.kill()
-    (shop.site.folder / "state" / "schemas" / f"{TOLD}.am2").unlink(missing_ok=True)
+    (shop.site.folder / "state" / "schemas" / f"{REPORTED}.am2").unlink(missing_ok=True)
     shop.start(synchronised=False)
-    wait_until(partial(_is_synchronised, shop, TOLD), f"{TOLD} is synchronised")
+    wait_until(partial(_is_synchronised, shop, REPORTED), f"{REPORTED} is synchronised")
     shop.kill()
-    gaps = len(shop.gaps(TOLD))
+    gaps = len(shop.gaps(REPORTED))
     shop.delete("early")
-    wait_until(lambda: shop.waiting(TOLD), "it waits in the queue")
+    wait_until(lambda: shop.waiting(REPORTED), "it waits in the queue")
     shop.start()
-    is_told_whole(shop, "early")
-    (end,) = [line for line in shop.records(TOLD, "early") if line["kind"] == "delete"]
+    is_reported_whole(shop, "early")
+    (end,) = [line for line in shop.records(REPORTED, "early") if line["kind"] == "delete"]
     assert "inferred" not in end
     assert end["delete_ts"]
-    assert len(shop.gaps(TOLD)) == gaps, "nothing was missed"
+    assert len(shop.gaps(REPORTED)) == gaps, "nothing was missed"
 
 
 def _is_synchronised(shop: Plant, source: str) -> bool:
@@ -275,7 +278,7 @@ def _is_synchronised(shop: Plant, source: str) -> bool:
     )
 
 
-@pytest.mark.parametrize("source", [READ, TOLD])
+@pytest.mark.parametrize("source", [READ, REPORTED])
 def test_a_queue_that_is_gone_is_reported_as_a_gap(shop: Plant, source: str) -> None:
     before = len(shop.gaps(source))
     shop.stop()
@@ -298,4 +301,4 @@ def test_a_second_gateway_is_refused(shop: Plant) -> None:
         )
     shop.declare("undivided")
     shop.delete("undivided")
-    told_whole(shop, "undivided")
+    reported_whole(shop, "undivided")

@@ -30,7 +30,7 @@ SAMPLE_SECONDS = 5.0
 LISTING_SECONDS = 20.0
 """The maximum time until an end without an event is noticed: a reading that begins later must lack it."""
 
-BELIEVED = frozenset({"synchronised", "degraded", "synchronising"})
+TRUSTED = frozenset({"synchronised", "degraded", "synchronising"})
 """The trusted states of a source.
 
 A source that is read again was trusted before, or is stale for another reason.
@@ -63,7 +63,7 @@ class Judge:
         self._alive: dict[str, float] = {}
         self._first: dict[tuple[str, str], tuple[str, float, bool]] = {}
         self._doubted: dict[str, tuple[float, float]] = {}
-        self._believed_since: dict[str, float] = {}
+        self._trusted_since: dict[str, float] = {}
         self._names: dict[tuple[str, str, str], str] = {}
         self._rows: dict[tuple[str, str], str] = {}
 
@@ -73,12 +73,12 @@ class Judge:
 
     def source_is(self, source: str, state: str, since: float, now: float) -> None:
         """Note the state of a source in SNMP now, and the time since when it has that state."""
-        if state in BELIEVED:
+        if state in TRUSTED:
             self._doubted.pop(source, None)
         else:
             self._doubted[source] = (self._doubted.get(source, (now, now))[0], now)
         if state == "synchronised":
-            self._believed_since[source] = since
+            self._trusted_since[source] = since
 
     def lies(self, shown: Shown, source: str) -> Iterator[str]:
         """Yield the errors of a shown object, by comparison with the last look at the broker.
@@ -103,13 +103,13 @@ class Judge:
         for reason, since, limit in waits:
             if begun - since > limit:
                 yield f"{_who(shown, source)} is shown as fresh, but {reason}, since {begun - since:.1f} s"
-        anew = self._believed_since.get(source, 0.0)
+        trusted_since = self._trusted_since.get(source, 0.0)
         # What went with a broker that was away itself is not looked for: nothing of it may come back.
         was_away = self._back_since()
-        latest = max(anew - LISTING_SECONDS, was_away if was_away < anew else 0.0)
-        if seen < latest and begun > anew:
+        latest = max(trusted_since - LISTING_SECONDS, was_away if was_away < trusted_since else 0.0)
+        if seen < latest and begun > trusted_since:
             yield (
-                f"{_who(shown, source)} is shown as fresh, but had gone {anew - seen:.1f} s before"
+                f"{_who(shown, source)} is shown as fresh, but had gone {trusted_since - seen:.1f} s before"
                 " everything was read again"
             )
         if shown.thing == f"rmqQueue {MARKER}" and shown.length is not None:
@@ -175,4 +175,4 @@ class Judge:
 
 
 def _who(shown: Shown, source: str) -> str:
-    return f"{shown.north}: {shown.thing} ({source}, row {shown.row})"
+    return f"{shown.northbound}: {shown.thing} ({source}, row {shown.row})"

@@ -277,11 +277,11 @@ class Rightness:
 
 def standing(traps: list[PrintedNotification]) -> set[str]:
     """Return the conditions that last according to these traps."""
-    believed: set[str] = set()
+    trusted: set[str] = set()
     for trap in traps:
         condition = f"{trap.values.get('agEventSource')}: {trap.values.get('agEventCondition')}"
         if trap.values.get("agEventState") == "raised":
-            believed.add(condition)
+            trusted.add(condition)
         elif trap.values.get("agEventState") == "cleared":
-            believed.discard(condition)
-    return believed
+            trusted.discard(condition)
+    return trusted

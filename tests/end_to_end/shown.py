@@ -19,7 +19,7 @@ class Shown:
     """An object as a north showed it.
 
     Attributes:
-        north: ``SNMP`` or ``JMX``.
+        northbound: ``SNMP`` or ``JMX``.
         source: number of its source.
         thing: prefix of its table and its name, and of a node the process: ``rmqQueue shop|orders``.
         row: its number.
@@ -29,7 +29,7 @@ class Shown:
         created: time of the object's creation, in seconds since 1970; ``None`` where that is not known.
     """
 
-    north: str
+    northbound: str
     source: str
     thing: str
     row: str

@@ -41,7 +41,7 @@ class Story:
         known = frozenset(untrue(traps, rightness.notifications))
         return cls(observer, rightness, len(traps), repeated(traps), known, await observer.epoch())
 
-    async def tells(self, name: str, **facts: str) -> PrintedNotification:
+    async def publishes(self, name: str, **facts: str) -> PrintedNotification:
         """Return the first of the traps that `found` finds; there must be one."""
         found = await self.found(name, **facts)
         if not found:
@@ -86,13 +86,13 @@ class Story:
 
     def _source_went_and_came(self, traps: list[PrintedNotification]) -> None:
         for source in (SOURCE, AGENT_SOURCE):
-            told = [
+            reported = [
                 trap.name
                 for trap in traps[self.traps :]
                 if trap.values.get("agEventSource") == source and trap.name in {"agSourceDown", "agSourceUp"}
             ]
-            assert told[:1] == ["agSourceDown"], (source, told)
-            assert told[-1:] == ["agSourceUp"], (source, told)
+            assert reported[:1] == ["agSourceDown"], (source, reported)
+            assert reported[-1:] == ["agSourceUp"], (source, reported)
 
 
 def numbers(traps: list[PrintedNotification]) -> dict[str, list[int]]:
@@ -115,8 +115,8 @@ def holes(traps: list[PrintedNotification], notifications: list[dict[str, Any]])
     texts = {one["data"]["eventId"]: one["message"] for one in notifications if one.get("data")}
     missing = [
         f"{boot}.{number}"
-        for boot, told in numbers(traps).items()
-        for number in sorted(set(range(1, max(told) + 1)) - set(told))
+        for boot, reported in numbers(traps).items()
+        for number in sorted(set(range(1, max(reported) + 1)) - set(reported))
     ]
     return {f"hole {one}": f"no trap told of {one} ({texts.get(one, 'nor did JMX')})" for one in missing}
 
@@ -129,15 +129,17 @@ def repeated(traps: list[PrintedNotification]) -> frozenset[str]:
 
 def contradictions(traps: list[PrintedNotification], notifications: list[dict[str, Any]]) -> dict[str, str]:
     """Return the event ids of more than one event, and those that a listener received twice."""
-    told = [(trap.values.get("agEventId", ""), trap.values.get("agEventText", "")) for trap in traps]
-    heard = [(str(one["data"]["eventId"]), str(one["message"])) for one in notifications if one.get("data")]
+    reported = [(trap.values.get("agEventId", ""), trap.values.get("agEventText", "")) for trap in traps]
+    received = [
+        (str(one["data"]["eventId"]), str(one["message"])) for one in notifications if one.get("data")
+    ]
     texts: dict[str, str] = {}
     lines = {
         f"two of {event_id}": f"event {event_id} is {texts[event_id]!r} and {text!r}"
-        for event_id, text in [*told, *heard]
+        for event_id, text in [*reported, *received]
         if texts.setdefault(event_id, text) != text
     }
-    counts = Counter(event_id for event_id, _ in heard)
+    counts = Counter(event_id for event_id, _ in received)
     return lines | {
         f"again {event_id}": f"JMX told {count} times of {event_id}"
         for event_id, count in counts.items()

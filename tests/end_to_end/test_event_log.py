@@ -201,16 +201,16 @@ async def events_are_the_same(observer: Observer, story: Story, rightness: Right
     logged = {str(event_id): str(text) for event_id, text in rows}
     assert len(rows) == len(logged) > len(SOURCES) * (KEPT + 2 * DELETED)
 
-    async def told() -> bool:
+    async def reported() -> bool:
         traps = {t.values.get("agEventId"): t.values.get("agEventText") for t in await rightness.traps()}
-        heard = {
+        received = {
             str(one["data"]["eventId"]): str(one["message"])
             for one in rightness.notifications
             if one.get("data")
         }
-        return all(traps.get(key) == heard.get(key) == text for key, text in logged.items())
+        return all(traps.get(key) == received.get(key) == text for key, text in logged.items())
 
-    await observer.until("every event of the log was told by trap and notification", told)
+    await observer.until("every event of the log was told by trap and notification", reported)
     traps = (await rightness.traps())[story.traps :]
     ids = {trap.values["agEventId"] for trap in traps if trap.values["agEventId"].split(".")[-1].isdecimal()}
     everything = {str(event_id) for (event_id,) in await observer.logged("SELECT event_id FROM log")}
@@ -232,7 +232,7 @@ async def test_the_log_goes_on_after_the_core_is_killed(
     assert witness.client is not None
     acknowledged = (await witness.client.read(GATEWAY_BEAN))["EventLogCommitted"].value
     assert acknowledged > 0
-    before = await told_whole(observer)
+    before = await reported_whole(observer)
     await killer.kill("core")
     await rightness.again()
     await story.end({"core"})
@@ -253,10 +253,10 @@ async def test_the_log_goes_on_after_the_core_is_killed(
     )
     assert not before & {str(name) for (name,) in created}, "what was there before is no news"
 
-    async def all_are_told() -> bool:
-        return before <= await told_whole(observer)
+    async def all_are_reported() -> bool:
+        return before <= await reported_whole(observer)
 
-    await observer.until("the new segment tells all that lives", all_are_told)
+    await observer.until("the new segment tells all that lives", all_are_reported)
 
 
 RECOVERED = """
@@ -264,7 +264,7 @@ SELECT seq FROM log WHERE kind = 'start' AND seq > $seq AND ("values"->>'why') =
 """
 
 
-async def told_whole(observer: Observer) -> set[str]:
+async def reported_whole(observer: Observer) -> set[str]:
     """Return the workload's durable queues with a whole record since the last segment began."""
     rows = await observer.logged(
         """
@@ -291,8 +291,8 @@ async def test_the_gateway_says_how_its_log_is(observer: Observer, story: Story,
 
     async def went_on() -> bool:
         assert witness.client is not None
-        told = (await witness.client.read(GATEWAY_BEAN))["EventLogCommitted"].value
-        return int(told) > committed and await last_seq(observer) >= int(told)
+        reported = (await witness.client.read(GATEWAY_BEAN))["EventLogCommitted"].value
+        return int(reported) > committed and await last_seq(observer) >= int(reported)
 
     await observer.until("what is told as committed can be read", went_on)
     await story.end()

@@ -35,8 +35,8 @@ async def test_the_broker_is_stopped_and_started(
         await asyncio.to_thread(broker.start)
     await rightness.again()
     await story.end()
-    await story.tells("agSourceDown", agEventSource=SOURCE, agEventSourceDetail="is the broker running")
-    await story.tells("agSourceDown", agEventSource=AGENT_SOURCE, agEventSourceDetail="CONNECTION_FORCED")
+    await story.publishes("agSourceDown", agEventSource=SOURCE, agEventSourceDetail="is the broker running")
+    await story.publishes("agSourceDown", agEventSource=AGENT_SOURCE, agEventSourceDetail="CONNECTION_FORCED")
 
 
 @pytest.mark.parametrize("vhost", ["/", MANAGEMENT_VHOST])
@@ -64,18 +64,18 @@ async def test_the_management_exchange_is_deleted(
         path = f"exchanges/{MANAGEMENT_VHOST}/qpid.management"
         client.delete(path).raise_for_status()
 
-        async def made_anew() -> bool:
+        async def made_again() -> bool:
             return client.get(path).status_code == 200
 
-        await observer.until("the exchange is there again", made_anew)
+        await observer.until("the exchange is there again", made_again)
     former = await observer.count("agSourceMessages", AGENT_SOURCE)
     await witness.after(100)
     await rightness.again()
 
-    async def heard() -> bool:
+    async def received() -> bool:
         return await observer.count("agSourceMessages", AGENT_SOURCE) > former + 5
 
-    await observer.until("the agent is heard again", heard)
+    await observer.until("the agent is heard again", received)
     await rightness.again()
     await story.end()
 

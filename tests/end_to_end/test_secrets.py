@@ -42,7 +42,7 @@ async def octets_of_feed(path: Path) -> bytes:
 
 async def test_no_planted_secret_leaves(observer: Observer, demonstration: Demonstration) -> None:
     broker = observer.broker
-    heard: list[bytes] = []
+    received: list[bytes] = []
     tap = await aio_pika.connect(broker.amqp_url(vhost="amqp-gateway"))
     planter = await aio_pika.connect(broker.amqp_url(vhost="shop"), client_properties=CLIENT_PROPERTIES)
     async with tap, planter:
@@ -53,15 +53,17 @@ async def test_no_planted_secret_leaves(observer: Observer, demonstration: Demon
         for binding in bindings:
             await queue.bind("amq.direct", binding["routing_key"])
 
-        async def hear(message: aio_pika.abc.AbstractIncomingMessage) -> None:
-            heard.append(message.body)
+        async def receive(message: aio_pika.abc.AbstractIncomingMessage) -> None:
+            received.append(message.body)
 
-        await queue.consume(hear, no_ack=True)
+        await queue.consume(receive, no_ack=True)
         channel = await planter.channel()
         planted = await channel.declare_queue(QUEUE, durable=True, arguments=ARGUMENTS)
         with broker.http() as client:
-            told = client.get(f"queues/shop/{QUEUE}").text
-            assert all(secret in told for secret in SECRETS[:4]), "the broker tells them to who may read it"
+            reported = client.get(f"queues/shop/{QUEUE}").text
+            assert all(secret in reported for secret in SECRETS[:4]), (
+                "the broker tells them to who may read it"
+            )
         try:
 
             async def shown() -> bool:
@@ -77,7 +79,7 @@ async def test_no_planted_secret_leaves(observer: Observer, demonstration: Demon
             await observer.until("queue and connection are shown, arguments masked, by both sources", shown)
 
             async def published() -> bool:
-                return MASKED in b"".join(heard)
+                return MASKED in b"".join(received)
 
             await observer.until("AM2 carries the masked argument", published)
             logged = await observer.until_logged(lambda text: MASKED.decode() in text, "FROM log")
@@ -92,7 +94,7 @@ async def test_no_planted_secret_leaves(observer: Observer, demonstration: Demon
     assert len(passwords) == 2
     for secret in [*SECRETS, *passwords, broker.administrator.password]:
         for place, octets in (
-            ("AM2", b"".join(heard)),
+            ("AM2", b"".join(received)),
             ("feed", feed),
             ("SNMP", everything.encode()),
             ("logs", logs),

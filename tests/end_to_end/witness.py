@@ -55,14 +55,14 @@ class Witness:
         )
         self._sources: dict[str, str] = {}
         self._shown: list[Shown] = []
-        self._heard: list[dict[str, Any]] = []
+        self._received: list[dict[str, Any]] = []
         self._news = asyncio.Event()
         self._core: psutil.Process | None = None
 
     @property
     def notifications(self) -> list[dict[str, Any]]:
         """All notifications of the gateway's MBean that any client of ours has received."""
-        return self._heard + (self.client.notifications if self.client else [])
+        return self._received + (self.client.notifications if self.client else [])
 
     async def run(self) -> None:
         """Observe until cancelled."""
@@ -187,5 +187,5 @@ class Witness:
     async def _leave_jmx(self) -> None:
         client, self.client = self.client, None
         if client is not None:
-            self._heard += client.notifications
+            self._received += client.notifications
             await client.close()

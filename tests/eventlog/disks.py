@@ -30,14 +30,14 @@ class WatchedDisk(Disk):
         """Act after the call."""
 
     @contextmanager
-    def _told(self, call: str, path: Path) -> Iterator[None]:
+    def _reported(self, call: str, path: Path) -> Iterator[None]:
         self.before(call, path)
         yield
         self.after(call, path)
 
     def make_folder(self, path: Path) -> None:
         if not path.is_dir():
-            with self._told("make_folder", path):
+            with self._reported("make_folder", path):
                 super().make_folder(path)
 
     def create(self, path: Path) -> int:
@@ -55,31 +55,31 @@ class WatchedDisk(Disk):
         for octets in pieces:
             half = len(octets) // 2
             for part in (octets[:half], octets[half:]):
-                with self._told("write", self._paths[descriptor]):
+                with self._reported("write", self._paths[descriptor]):
                     super().write(descriptor, (part,))
 
     def sync(self, descriptor: int) -> None:
-        with self._told("sync", self._paths[descriptor]):
+        with self._reported("sync", self._paths[descriptor]):
             super().sync(descriptor)
 
     def shorten(self, path: Path, octets: int) -> None:
-        with self._told("shorten", path):
+        with self._reported("shorten", path):
             super().shorten(path, octets)
 
     def copy_tail(self, path: Path, offset: int, target: Path) -> None:
-        with self._told("copy_tail", path):
+        with self._reported("copy_tail", path):
             super().copy_tail(path, offset, target)
 
     def rename(self, path: Path, target: Path) -> None:
-        with self._told("rename", path):
+        with self._reported("rename", path):
             super().rename(path, target)
 
     def delete(self, path: Path) -> None:
-        with self._told("delete", path):
+        with self._reported("delete", path):
             super().delete(path)
 
     def replace_text(self, path: Path, text: str) -> None:
-        with self._told("replace_text", path):
+        with self._reported("replace_text", path):
             super().replace_text(path, text)
 
 

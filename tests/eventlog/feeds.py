@@ -146,9 +146,9 @@ class Shop:
         self.mirror = LogRecorder(settings or RecorderSettings())
         self.now = T0
         self._sequence = 0
-        self.began = self.tell(source, AGENT, QUEUE, ODDITY, FULL)
+        self.began = self.publish(source, AGENT, QUEUE, ODDITY, FULL)
 
-    def tell(self, *records: Record) -> list[LogRecord]:
+    def publish(self, *records: Record) -> list[LogRecord]:
         """Apply one batch; return its records."""
         self._sequence += 1
         return with_all_fields(self.mirror.apply(Batch(1, self._sequence, records), self.now))

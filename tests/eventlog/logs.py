@@ -80,7 +80,7 @@ def some_segments(folder: Path, count: int, records: int = 25) -> list[Segment]:
     return made
 
 
-def written_anew(file: Path) -> None:
+def written_again(file: Path) -> None:
     """Replace a file of the lake by one with the same records, as a program that is not ours writes it."""
     draft = file.with_suffix(".draft")
     with duckdb.connect() as database:

@@ -63,7 +63,7 @@ def assert_deltas_add_up(records: Iterable[LogRecord]) -> int:
 class _CounterReader:
     def __init__(self) -> None:
         self._counters: dict[str, set[str]] = {}
-        self._told: dict[tuple[str, str], object] = {}
+        self._reported: dict[tuple[str, str], object] = {}
         self._read: dict[str | None, str] = {}
         self._since: dict[str, str] = {}
 
@@ -84,16 +84,16 @@ class _CounterReader:
             self._since[identifier] = record.create_ts
         deltas = 0
         for name in counters:
-            former, value = self._told.get((identifier, name)), (record.values or {}).get(name)
+            former, value = self._reported.get((identifier, name)), (record.values or {}).get(name)
             if former is None and identifier in self._since:
                 is_new = self._since[identifier] > self._read[record.source]
                 deltas += _leads_from_zero(record, name, value, must=is_new)
             else:
                 deltas += _leads_on(record, name, former, value)
             if value is not None:
-                self._told[identifier, name] = value
+                self._reported[identifier, name] = value
             elif record.kind is RecordKind.DELETE:
-                self._told.pop((identifier, name), None)
+                self._reported.pop((identifier, name), None)
         if record.kind is RecordKind.DELETE:
             self._since.pop(identifier, None)
         return deltas

@@ -193,10 +193,10 @@ def test_a_record_that_is_too_large_is_reported_without_its_values() -> None:
     draft.add(update(1))
     draft.add(update(2, padding=MAX_RECORD_OCTETS))
     (found,) = whole(bytes(draft.seal()))
-    told = msgspec.json.decode(found.split()[1])
-    assert told["object_id"] == "rabbitmq/rabbitmq:queue/3"
-    assert "values" not in told
-    assert "too large" in told["text"]
+    reported = msgspec.json.decode(found.split()[1])
+    assert reported["object_id"] == "rabbitmq/rabbitmq:queue/3"
+    assert "values" not in reported
+    assert "too large" in reported["text"]
 
 
 def test_a_record_that_has_no_form_is_refused_and_leaves_no_trace() -> None:

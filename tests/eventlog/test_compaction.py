@@ -99,13 +99,13 @@ records = st.builds(
 )
 
 
-@given(told=st.lists(records, min_size=1, max_size=8))
+@given(reported=st.lists(records, min_size=1, max_size=8))
 @settings(max_examples=examples() // 5, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_the_file_contains_whatever_records_say(
-    told: list[LogRecord], tmp_path_factory: pytest.TempPathFactory
+    reported: list[LogRecord], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     folder = tmp_path_factory.mktemp("log")
-    first = segment(folder, 1, told)
+    first = segment(folder, 1, reported)
     before = lines_of(first.path)
     with Compactor(folder) as compactor:
         compactor.compact(first)
@@ -113,8 +113,15 @@ def test_the_file_contains_whatever_records_say(
 
 
 def test_large_numbers_and_floats_stay_the_text_that_they_were(tmp_path: Path) -> None:
-    told = {"most": 2**64 - 1, "least": -(2**63), "tenth": 0.1, "tiny": 5e-324, "nul": "a\0b", "zero": -0.0}
-    record = LogRecord(kind=RecordKind.CREATE, ingest_ts="2026-11-20T08:00:00.000000Z", values=told)
+    reported = {
+        "most": 2**64 - 1,
+        "least": -(2**63),
+        "tenth": 0.1,
+        "tiny": 5e-324,
+        "nul": "a\0b",
+        "zero": -0.0,
+    }
+    record = LogRecord(kind=RecordKind.CREATE, ingest_ts="2026-11-20T08:00:00.000000Z", values=reported)
     first = segment(tmp_path, 1, [record])
     text = first.path.read_text(encoding="utf-8").partition('"values":')[2].partition("}")[0] + "}"
     with Compactor(tmp_path) as compactor:

@@ -29,7 +29,7 @@ from tests.eventlog.logs import (
     segment,
     some_segments,
     update,
-    written_anew,
+    written_again,
 )
 from tests.hypothesis_profiles import PROVING
 
@@ -150,7 +150,7 @@ def test_a_file_without_a_checksum_is_as_good_as_its_records(tmp_path: Path) -> 
     with Compactor(tmp_path) as compactor:
         compactor.compact(first)
         file = file_of(tmp_path, 1)
-        written_anew(file)
+        written_again(file)
         made = file.read_bytes()
         first.path.write_bytes(content)
         compactor.compact(first)
@@ -265,9 +265,9 @@ def test_a_kill_loses_nothing_and_repeats_nothing(tmp_path: Path, seed: int, tim
         files = {int(file.stem[-20:]) for file in (tmp_path / "lake").glob("*/*/*.parquet")}
         # What is in both is told twice, until the segment goes: whoever reads passes over the segment.
         in_both = files & {segment.first_seq for segment in list_segments(tmp_path)}
-        told = [line for line in everything(tmp_path) if line["seq"] not in _seqs(tmp_path, in_both)]
-        told += [line for first in in_both for line in rows_of(file_of(tmp_path, first))]
-        assert sorted(told, key=lambda line: int(line["seq"])) == before
+        reported = [line for line in everything(tmp_path) if line["seq"] not in _seqs(tmp_path, in_both)]
+        reported += [line for first in in_both for line in rows_of(file_of(tmp_path, first))]
+        assert sorted(reported, key=lambda line: int(line["seq"])) == before
         assert all(has_right_checksum(file) for file in (tmp_path / "lake").glob("*/*/*.parquet"))
     with Compactor(tmp_path) as compactor:
         for waiting in compactable(tmp_path):

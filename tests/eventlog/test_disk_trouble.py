@@ -35,8 +35,8 @@ def event(plant: Plant, number: int) -> LogRecord:
 
 def states(plant: Plant) -> list[EventLogState]:
     """Return the states of the log in the order in which they were reported."""
-    told = [record.state for record in plant.states]
-    return [state for n, state in enumerate(told) if n == 0 or state is not told[n - 1]]
+    reported = [record.state for record in plant.states]
+    return [state for n, state in enumerate(reported) if n == 0 or state is not reported[n - 1]]
 
 
 @pytest.mark.parametrize(
@@ -146,8 +146,8 @@ async def test_any_calls_may_fail_and_nothing_is_lost_or_reported_twice(tmp_path
         pass
     records = read_log(plant.folder)
     assert numbers(records) == list(range(number))
-    told = {record["seq"]: record["values"]["messagesReady"] for record in of_kind(records, "update")}
-    assert told == promised
+    reported = {record["seq"]: record["values"]["messagesReady"] for record in of_kind(records, "update")}
+    assert reported == promised
     assert records[0]["seq"] == 1
 
 
@@ -244,12 +244,12 @@ async def test_pressure_rises_and_what_is_lost_is_counted_by_kind_from_when_to_w
     records = read_log(plant.folder)
     assert numbers(records) == list(range(number))
     assert [record["values"]["number"] for record in of_kind(records, "event")] == list(range(249))
-    (told,) = of_kind(records, "gap")
-    assert told["seq"] == gap
-    assert told["lost"] == 4
-    assert told["values"] == {"event": 1, "update": 3}
+    (reported,) = of_kind(records, "gap")
+    assert reported["seq"] == gap
+    assert reported["lost"] == 4
+    assert reported["values"] == {"event": 1, "update": 3}
     assert lost_from == plant.clock.time - 2 * SECOND
-    assert (told["from_ts"][17:19], told["to_ts"][17:19]) == ("07", "09")
+    assert (reported["from_ts"][17:19], reported["to_ts"][17:19]) == ("07", "09")
     assert reasons(records) == ["began", "trouble"]
     assert plant.states[-1].lost == 4
 

@@ -22,11 +22,11 @@ def acknowledged_until_killed(folder: Path, seed: int, lines: int) -> dict[int, 
     with subprocess.Popen(command, stdout=subprocess.PIPE) as writer:  # noqa: S603  our own
         assert writer.stdout is not None
         try:
-            told = [writer.stdout.readline() for _ in range(lines)]
+            reported = [writer.stdout.readline() for _ in range(lines)]
         finally:
             writer.kill()
-        told += writer.stdout.readlines()
-    whole = [line.split() for line in told if line.endswith(b"\n")]
+        reported += writer.stdout.readlines()
+    whole = [line.split() for line in reported if line.endswith(b"\n")]
     return {int(seq): int(number) for seq, number in whole}
 
 
@@ -35,9 +35,9 @@ async def test_nothing_acknowledged_is_lost_and_nothing_is_there_twice(tmp_path:
     chance = random.Random(KILLS)  # noqa: S311  a test's choice
     acknowledged: dict[int, int] = {}
     for seed in range(1, KILLS + 1):
-        told = acknowledged_until_killed(plant.folder, seed, chance.choice([1, 5, 100, 1000]))
-        assert not told.keys() & acknowledged.keys(), "a seq that was acknowledged is not given again"
-        acknowledged |= told
+        reported = acknowledged_until_killed(plant.folder, seed, chance.choice([1, 5, 100, 1000]))
+        assert not reported.keys() & acknowledged.keys(), "a seq that was acknowledged is not given again"
+        acknowledged |= reported
     plant.clock.time = time.time_ns()
     async with plant.log():
         pass

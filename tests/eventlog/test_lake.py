@@ -87,10 +87,10 @@ def test_the_folders_of_days_and_hours_narrow_what_is_read() -> None:
 @pytest.mark.usefixtures("log")
 def test_the_lines_for_pandas_answer_what_happened() -> None:
     (code,) = documented("python", "pandas")
-    told = io.StringIO()
-    with contextlib.redirect_stdout(told):
+    reported = io.StringIO()
+    with contextlib.redirect_stdout(reported):
         exec(code, {})  # noqa: S102  the documentation's own example
-    lines = [line.split() for line in told.getvalue().splitlines()]
+    lines = [line.split() for line in reported.getvalue().splitlines()]
     assert ["major", "queueGrows", "1"] in lines
     assert [line[1:] for line in lines[-4:]] == [
         ["/|orders", "5"],
@@ -102,8 +102,8 @@ def test_the_lines_for_pandas_answer_what_happened() -> None:
 
 def test_the_lines_for_jq_answer_what_happened(log: Path) -> None:
     (commands,) = documented("sh", "jq")
-    told = [json.loads(output(command, log)) for command in commands.splitlines()]
-    assert told == [["2026-11-20T15:05:06.000000Z", "major", "it is empty"], {"event": 1, "start": 1}]
+    reported = [json.loads(output(command, log)) for command in commands.splitlines()]
+    assert reported == [["2026-11-20T15:05:06.000000Z", "major", "it is empty"], {"event": 1, "start": 1}]
 
 
 def output(command: str, folder: Path) -> bytes:
@@ -114,12 +114,12 @@ def output(command: str, folder: Path) -> bytes:
 def test_the_gateways_own_commands_answer_what_happened(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.nice", lambda _: 0)  # the test's own process stays as quick as it is
     (commands,) = documented("sh", "With the gateway's commands")
-    told: dict[tuple[str, int], str] = {}
+    reported: dict[tuple[str, int], str] = {}
     for command in commands.splitlines():
         words = shlex.split(command, comments=True)
         assert words[:2] == ["amqp-gateway", "log"]
         following = [word for word in words[1:] if word != "--follow"]  # it would never end
         result = CliRunner().invoke(main, [*following, "--folder", str(log)])
         assert result.exit_code == ExitCode.OK, result.stderr
-        told[words[2], len(told)] = result.stdout
-    assert len(told["tail", 0].splitlines()) == 10
+        reported[words[2], len(reported)] = result.stdout
+    assert len(reported["tail", 0].splitlines()) == 10

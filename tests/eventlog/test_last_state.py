@@ -215,13 +215,13 @@ def test_a_log_that_is_not_there_says_nothing(tmp_path: Path) -> None:
 
 def test_deliveries_are_known_the_last_ones_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(last_state_module, "MAX_DELIVERIES", 2)
-    told = [
+    reported = [
         LogRecord(
             kind=RecordKind.EVENT, ingest_ts="2026-11-20T15:00:00.000000Z", source="shop", delivery=name
         )
         for name in ("a", "b", "a", "c")
     ]
-    assert list(last_state(logged(tmp_path, told), ["shop"]).deliveries) == ["a", "c"]
+    assert list(last_state(logged(tmp_path, reported), ["shop"]).deliveries) == ["a", "c"]
 
 
 def test_a_short_segment_alone_may_lack_objects(tmp_path: Path) -> None:
@@ -259,8 +259,8 @@ def kinds(records: list[LogRecord]) -> list[tuple[str, str | None]]:
 
 def former(*records: ObjectRecord, complete: bool = True, source: SourceRecord = SHOP) -> LastState:
     """A log that ended with these objects."""
-    told = recorded(source, QUEUE, AGENT, *records)
-    objects = {record.object_id: record for record in told if record.object_id is not None}
+    reported = recorded(source, QUEUE, AGENT, *records)
+    objects = {record.object_id: record for record in reported if record.object_id is not None}
     return LastState(objects, {"shop": T0}, {"shop": T0}, is_complete=complete)
 
 
@@ -314,8 +314,8 @@ def test_objects_of_an_agent_that_was_not_read_yet_have_not_ended() -> None:
     mirror = LogRecorder(RecorderSettings(), former(queue(1), queue(2)))
 
     def ends(*records: Record) -> list[str | None]:
-        told = with_all_fields([*mirror.apply(batch(*records), T0), *mirror.tick(T0)])
-        return [record.object_name for record in told if record.kind is RecordKind.DELETE]
+        reported = with_all_fields([*mirror.apply(batch(*records), T0), *mirror.tick(T0)])
+        return [record.object_name for record in reported if record.kind is RecordKind.DELETE]
 
     assert ends(CATCHING_UP, stale, QUEUE, SHOP) == []
     assert [record.object_name for record in with_all_fields(mirror.head(lambda: T0)) if record.row] == [
@@ -328,10 +328,10 @@ def test_objects_of_an_agent_that_was_not_read_yet_have_not_ended() -> None:
 def test_objects_of_an_agent_that_does_not_return_have_ended() -> None:
     stale = AgentRecord(1, "1.0", fresh=False, since=T0, confirmed=T0)
     mirror = LogRecorder(RecorderSettings(), former(queue(1)))
-    told = mirror.apply(batch(CATCHING_UP, stale, QUEUE, SHOP), T0)
-    told += mirror.apply(batch(AgentGoneRecord(1, "1.0", T0)), T0)
-    told += mirror.tick(T0)
-    assert [one.kind for one in with_all_fields(told) if one.row][-1:] == [RecordKind.DELETE]
+    reported = mirror.apply(batch(CATCHING_UP, stale, QUEUE, SHOP), T0)
+    reported += mirror.apply(batch(AgentGoneRecord(1, "1.0", T0)), T0)
+    reported += mirror.tick(T0)
+    assert [one.kind for one in with_all_fields(reported) if one.row][-1:] == [RecordKind.DELETE]
 
 
 def test_an_end_that_is_reported_is_reported_once_with_both_times() -> None:
@@ -377,8 +377,8 @@ def test_counters_go_on_over_a_restart() -> None:
     lived = queue(1, {NAME: "q1", PUBLISHED: 100, DELIVERED: 90})
     now = T0 + MINUTE
     lives = queue(1, {NAME: "q1", PUBLISHED: 130, DELIVERED: 7}, now)
-    told = recorded(CATCHING_UP, QUEUE, lives, former=former(lived), now=now)
-    gained, whole = (record for record in told if record.object_id is not None)
+    reported = recorded(CATCHING_UP, QUEUE, lives, former=former(lived), now=now)
+    gained, whole = (record for record in reported if record.object_id is not None)
     assert (gained.kind, whole.kind) == (RecordKind.UPDATE, RecordKind.SNAPSHOT)
     assert gained.deltas == {"published": Delta(30, MINUTE), "delivered": Delta(7, MINUTE, reset=True)}
     assert whole.values == {"name": "q1", "published": 130, "delivered": 7}
@@ -392,8 +392,8 @@ def test_a_counter_that_is_read_later_than_its_object_goes_on_as_well() -> None:
         batch(CATCHING_UP, QUEUE, msgspec.structs.replace(queue(1, {NAME: "q1"}), statistics_sampled=0)),
         T0 + MINUTE,
     )
-    told = mirror.apply(batch(update({PUBLISHED: 130}, now=T0 + MINUTE)), T0 + MINUTE)
-    assert with_all_fields(told)[-1].deltas == {"published": Delta(30, MINUTE)}
+    reported = mirror.apply(batch(update({PUBLISHED: 130}, now=T0 + MINUTE)), T0 + MINUTE)
+    assert with_all_fields(reported)[-1].deltas == {"published": Delta(30, MINUTE)}
 
 
 def test_a_counter_that_had_no_value_when_the_log_ended_has_counted_all_that_it_shows_next(
@@ -408,17 +408,17 @@ def test_a_counter_that_had_no_value_when_the_log_ended_has_counted_all_that_it_
     now_there: list[dict[int, FeedValue]] = [{PUBLISHED: 130}, {}]
     for value in now_there:
         mirror = LogRecorder(RecorderSettings(statistics_interval=1), last_state(tmp_path, ["shop"]))
-        told = mirror.apply(batch(CATCHING_UP, QUEUE, queue(1, {NAME: "q1", **value}, later)), later)
-        told += mirror.apply(batch(update({PUBLISHED: 130}, now=later)), later)
-        gained = next(record for record in with_all_fields(told) if record.deltas)
+        reported = mirror.apply(batch(CATCHING_UP, QUEUE, queue(1, {NAME: "q1", **value}, later)), later)
+        reported += mirror.apply(batch(update({PUBLISHED: 130}, now=later)), later)
+        gained = next(record for record in with_all_fields(reported) if record.deltas)
         assert gained.values == {"published": 130}
         assert gained.deltas == {"published": Delta(130, reset=True)}
 
 
 def test_that_a_counter_began_again_is_known_over_two_restarts(tmp_path: Path) -> None:
     mirror = LogRecorder(RecorderSettings(statistics_interval=1))
-    told = batch(SHOP, QUEUE, queue(1, {NAME: "q1", PUBLISHED: 100}), update({}, PUBLISHED))
-    logged(tmp_path, mirror.apply(told, T0))
+    reported = batch(SHOP, QUEUE, queue(1, {NAME: "q1", PUBLISHED: 100}), update({}, PUBLISHED))
+    logged(tmp_path, mirror.apply(reported, T0))
     state = last_state(tmp_path, ["shop"])
     silent = queue(1, {NAME: "q1"}, T0 + MINUTE)
     (whole,) = (r for r in recorded(CATCHING_UP, QUEUE, silent, former=state) if r.object_id is not None)
@@ -437,10 +437,10 @@ def test_a_counter_that_was_not_read_yet_has_not_begun_again() -> None:
     state.objects = {str(whole.object_id): whole}
     mirror = LogRecorder(RecorderSettings(statistics_interval=1), state)
     later = T0 + 2 * MINUTE
-    told = mirror.apply(batch(CATCHING_UP, QUEUE, unread), later)
-    told += mirror.apply(batch(update({PUBLISHED: 130}, now=later)), later)
-    told += mirror.apply(batch(update({PUBLISHED: 131}, now=later + MINUTE)), later + MINUTE)
-    assert [record.deltas for record in with_all_fields(told) if record.deltas] == [
+    reported = mirror.apply(batch(CATCHING_UP, QUEUE, unread), later)
+    reported += mirror.apply(batch(update({PUBLISHED: 130}, now=later)), later)
+    reported += mirror.apply(batch(update({PUBLISHED: 131}, now=later + MINUTE)), later + MINUTE)
+    assert [record.deltas for record in with_all_fields(reported) if record.deltas] == [
         {"published": Delta(30)},  # nobody knows when it was 100
         {"published": Delta(1, MINUTE)},
     ]
@@ -480,8 +480,8 @@ def test_a_log_that_does_not_say_since_when_its_source_was_read_whole_counts_fro
         msgspec.structs.replace(queue(row, {PUBLISHED: 100}, now), created=created)
         for row, created in ((1, T0 - SECOND), (2, T0 + SECOND))
     )
-    told = recorded(CATCHING_UP, QUEUE, before, since, former=state, now=now)[-2:]
-    assert [record.deltas for record in told] == [None, {"published": Delta(100)}]
+    reported = recorded(CATCHING_UP, QUEUE, before, since, former=state, now=now)[-2:]
+    assert [record.deltas for record in reported] == [None, {"published": Delta(100)}]
 
 
 @pytest.mark.parametrize(
@@ -503,20 +503,20 @@ def test_a_counter_that_is_read_later_than_others_has_no_interval() -> None:
         RecorderSettings(statistics_interval=1), former(queue(1, {NAME: "q1", PUBLISHED: 100}))
     )
     later = T0 + MINUTE
-    told = mirror.apply(batch(CATCHING_UP, QUEUE, queue(1, {NAME: "q1", DEPTH: 1}, later)), later)
-    told += mirror.apply(batch(update({DEPTH: 2}, now=later + SECOND)), later + SECOND)
-    told += mirror.apply(batch(update({PUBLISHED: 130}, now=later + 2 * SECOND)), later + 2 * SECOND)
-    assert with_all_fields(told)[-1].deltas == {"published": Delta(30)}
+    reported = mirror.apply(batch(CATCHING_UP, QUEUE, queue(1, {NAME: "q1", DEPTH: 1}, later)), later)
+    reported += mirror.apply(batch(update({DEPTH: 2}, now=later + SECOND)), later + SECOND)
+    reported += mirror.apply(batch(update({PUBLISHED: 130}, now=later + 2 * SECOND)), later + 2 * SECOND)
+    assert with_all_fields(reported)[-1].deltas == {"published": Delta(30)}
 
 
 def test_a_source_that_is_read_again_was_not_listened_to_since_the_log_ended() -> None:
     state = former(queue(1))
     mirror = LogRecorder(RecorderSettings(), state)
-    told = mirror.apply(batch(CATCHING_UP, QUEUE, queue(1)), T0 + MINUTE)
-    told += mirror.apply(batch(SHOP), T0 + 2 * MINUTE)
-    told += mirror.apply(batch(AWAY), T0 + 3 * MINUTE)
-    told += mirror.apply(batch(SHOP), T0 + 4 * MINUTE)
-    (gap,) = (record for record in with_all_fields(told) if record.kind is RecordKind.GAP)
+    reported = mirror.apply(batch(CATCHING_UP, QUEUE, queue(1)), T0 + MINUTE)
+    reported += mirror.apply(batch(SHOP), T0 + 2 * MINUTE)
+    reported += mirror.apply(batch(AWAY), T0 + 3 * MINUTE)
+    reported += mirror.apply(batch(SHOP), T0 + 4 * MINUTE)
+    (gap,) = (record for record in with_all_fields(reported) if record.kind is RecordKind.GAP)
     assert (gap.source, gap.from_ts) == ("shop", "2026-11-20T15:00:00.000000Z")
     assert gap.to_ts == "2026-11-20T15:02:00.000000Z"
 
@@ -529,8 +529,8 @@ def test_a_gap_begins_with_the_last_word_of_agents_whose_link_had_gone_silent(tm
 
 def test_a_source_with_a_durable_subscription_reports_its_gaps_itself() -> None:
     mirror = LogRecorder(RecorderSettings(), former(queue(1)), own_gaps=["shop"])
-    told = mirror.apply(batch(CATCHING_UP, QUEUE, queue(1), SHOP), T0 + MINUTE)
-    assert not [record for record in with_all_fields(told) if record.kind is RecordKind.GAP]
+    reported = mirror.apply(batch(CATCHING_UP, QUEUE, queue(1), SHOP), T0 + MINUTE)
+    assert not [record for record in with_all_fields(reported) if record.kind is RecordKind.GAP]
 
 
 def test_starts_that_do_not_reach_a_source_do_not_change_until_when_it_was_listened_to(
@@ -539,8 +539,8 @@ def test_starts_that_do_not_reach_a_source_do_not_change_until_when_it_was_liste
     state = LastState({}, {"shop": T0}, {"shop": T0})
     for number in range(3):
         now = T0 + (number + 1) * MINUTE
-        told = recorded(msgspec.structs.replace(AWAY, since=now), now=now, former=state)
-        state = last_state(logged(tmp_path / str(number), told, told), ["shop"])
+        reported = recorded(msgspec.structs.replace(AWAY, since=now), now=now, former=state)
+        state = last_state(logged(tmp_path / str(number), reported, reported), ["shop"])
     assert (state.complete_until, state.read_whole) == ({"shop": T0 - SECOND}, {"shop": T0})
 
 
@@ -561,10 +561,13 @@ def test_a_head_contains_what_lived_until_it_is_read_again() -> None:
     assert sorted(whole.values) == ["shop/shop:queue/1", "shop/shop:queue/2"]
 
     head = mirror.head(lambda: T0 + SECOND)
-    told = [next(head)]
+    reported = [next(head)]
     mirror.apply(batch(queue(2)), T0 + SECOND)  # while the head is written
-    told += head
-    assert [record.row for record in with_all_fields(told) if record.kind is RecordKind.SNAPSHOT] == [1, 2]
+    reported += head
+    assert [record.row for record in with_all_fields(reported) if record.kind is RecordKind.SNAPSHOT] == [
+        1,
+        2,
+    ]
 
 
 def test_it_goes_on_over_two_restarts(tmp_path: Path) -> None:

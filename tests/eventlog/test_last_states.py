@@ -17,8 +17,10 @@ def living(source: str) -> LogRecord:
 
 
 def at_end(*records: LogRecord) -> LastState:
-    heard = {record.source or "": T0 for record in records}
-    return LastState({one.object_id or "": one for one in records}, heard, dict(heard), {"shop:1": None})
+    received = {record.source or "": T0 for record in records}
+    return LastState(
+        {one.object_id or "": one for one in records}, received, dict(received), {"shop:1": None}
+    )
 
 
 async def test_each_source_has_its_own_objects(tmp_path: Path) -> None:

@@ -51,9 +51,9 @@ class Log:
 
     def __init__(self) -> None:
         self.mirror = LogRecorder(RecorderSettings())
-        self.tell(SHOP, QUEUE, AGENT, queue(7))
+        self.publish(SHOP, QUEUE, AGENT, queue(7))
 
-    def tell(self, *records: object, now: int = T0) -> list[LogRecord]:
+    def publish(self, *records: object, now: int = T0) -> list[LogRecord]:
         """Apply one batch; return its records."""
         return with_all_fields(self.mirror.apply(Batch(1, 1, records), now))  # type: ignore[arg-type]  # of the feed
 
@@ -64,7 +64,7 @@ class Log:
 
 
 def test_an_operation_that_begins() -> None:
-    (record,) = Log().tell(BEGUN)
+    (record,) = Log().publish(BEGUN)
     assert record == LogRecord(
         kind=RecordKind.OPERATION,
         ingest_ts="2026-11-20T15:00:00.000000Z",
@@ -88,7 +88,7 @@ def test_an_operation_that_begins() -> None:
 
 
 def test_an_operation_that_ends() -> None:
-    (record,) = Log().tell(ENDED, now=T0 + 2 * SECOND)
+    (record,) = Log().publish(ENDED, now=T0 + 2 * SECOND)
     assert (record.state, record.outcome, record.element, record.code) == ("ended", "not-applied", "limit", 0)
     assert (record.text, record.latency_ns) == ("limit is what it was before", SECOND)
     assert record.found == {"limit": 5}
@@ -98,7 +98,7 @@ def test_a_record_that_stands_for_many_attempts_says_for_how_many() -> None:
     counted = msgspec.structs.replace(
         ENDED, source=0, class_name="", row=0, stable_name="", outcome=Outcome.REFUSED, attempts=980
     )
-    (record,) = Log().tell(counted)
+    (record,) = Log().publish(counted)
     assert (record.attempts, record.package, record.class_name, record.source) == (980, None, None, None)
 
 
@@ -106,22 +106,22 @@ def test_what_was_refused_of_an_object_that_is_not_there() -> None:
     refused = msgspec.structs.replace(
         ENDED, source=9, row=0, stable_name="", leaf_name="", outcome=Outcome.OBJECT_GONE
     )
-    (record,) = Log().tell(refused)
+    (record,) = Log().publish(refused)
     assert (record.source, record.object_id, record.object_name, record.row) == (None, None, None, None)
     assert (record.package, record.class_name) == ("shop", "queue")
 
 
 def test_what_is_under_way_is_reported_again_at_each_head_and_how_long_it_is() -> None:
     log = Log()
-    log.tell(BEGUN)
+    log.publish(BEGUN)
     (record,) = log.head(T0 + 3 * SECOND)
     assert (record.state, record.operation_id, record.latency_ns) == ("begun", "gw.3.o1", 3 * SECOND)
-    log.tell(ENDED)
+    log.publish(ENDED)
     assert log.head(T0 + 4 * SECOND) == []
 
 
 def test_it_is_readable() -> None:
-    (record,) = Log().tell(ENDED)
+    (record,) = Log().publish(ENDED)
     line = readable_line({"kind": "operation", "principal": record.principal, "outcome": record.outcome})
     assert "by jmx:operator not-applied" in line
 
@@ -140,29 +140,29 @@ def logged(folder: Path, *segments: Sequence[LogRecord]) -> Path:
 def test_what_has_no_end_is_found(tmp_path: Path) -> None:
     log = Log()
     second = msgspec.structs.replace(BEGUN, number=2, operation_id="gw.3.o2")
-    told = [*log.tell(BEGUN), *log.tell(second), *log.tell(queue(8)), *log.tell(ENDED)]
-    (record,) = unfinished_operations(logged(tmp_path, told))
+    reported = [*log.publish(BEGUN), *log.publish(second), *log.publish(queue(8)), *log.publish(ENDED)]
+    (record,) = unfinished_operations(logged(tmp_path, reported))
     assert record.operation_id == "gw.3.o2"
 
 
 def test_an_end_in_a_later_segment_is_an_end(tmp_path: Path) -> None:
     log = Log()
-    begun, head, ended = log.tell(BEGUN), log.head(T0), log.tell(ENDED)
+    begun, head, ended = log.publish(BEGUN), log.head(T0), log.publish(ENDED)
     assert unfinished_operations(logged(tmp_path / "a", begun, [*head, *ended])) == []
-    settled = log.tell(msgspec.structs.replace(ENDED, state=OperationState.SETTLED))
+    settled = log.publish(msgspec.structs.replace(ENDED, state=OperationState.SETTLED))
     assert unfinished_operations(logged(tmp_path / "b", begun, settled)) == []
 
 
 def test_what_is_reported_again_at_a_head_is_found_once(tmp_path: Path) -> None:
     log = Log()
-    begun, head = log.tell(BEGUN), log.head(T0)
+    begun, head = log.publish(BEGUN), log.head(T0)
     assert len(unfinished_operations(logged(tmp_path / "a", begun, head))) == 1
-    assert len(unfinished_operations(logged(tmp_path / "b", log.tell(queue(1)), head))) == 1
+    assert len(unfinished_operations(logged(tmp_path / "b", log.publish(queue(1)), head))) == 1
 
 
 def test_what_is_damaged_is_passed_over(tmp_path: Path) -> None:
     log = Log()
-    logged(tmp_path, log.tell(BEGUN), log.tell(queue(1)))
+    logged(tmp_path, log.publish(BEGUN), log.publish(queue(1)))
     last = max((tmp_path / "segments").rglob("*.jsonl*"), key=lambda path: path.name)
     last.write_bytes(last.read_bytes()[:-20])
     assert len(unfinished_operations(tmp_path)) == 1

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from gateway.eventlog.compaction import Compactor
 from gateway.eventlog.parquet import KEY, ChecksumError, ParquetError, check, contents, seal
-from tests.eventlog.logs import segment, update, written_anew
+from tests.eventlog.logs import segment, update, written_again
 from tests.hypothesis_profiles import examples
 
 STRANGER = f"{KEY}\x18\x0800000000 amqp_gateway_log_checksum"
@@ -125,12 +125,12 @@ def test_what_was_expected_and_found_is_reported(
 
 
 def test_a_file_of_another_program_has_none(database: DuckDBPyConnection, copy: Path) -> None:
-    written_anew(copy)
+    written_again(copy)
     assert not checked(database, copy)
 
 
 def test_what_was_not_made_for_a_checksum_gets_none(copy: Path) -> None:
-    written_anew(copy)
+    written_again(copy)
     copy.write_bytes(copy.read_bytes().replace(KEY.encode(), KEY.upper().encode()))
     before = copy.read_bytes()
     with pytest.raises(ChecksumError, match="not where it should be"):

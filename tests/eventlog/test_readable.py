@@ -20,7 +20,7 @@ def line(record: LogRecord, *, whole: bool = False) -> str:
     )
 
 
-def told(kind: RecordKind, **fields: object) -> LogRecord:
+def reported(kind: RecordKind, **fields: object) -> LogRecord:
     return msgspec.convert({"kind": kind, "ingest_ts": NOW, **fields}, LogRecord)
 
 
@@ -28,7 +28,7 @@ def told(kind: RecordKind, **fields: object) -> LogRecord:
     ("record", "expected"),
     [
         (
-            told(
+            reported(
                 RecordKind.CREATE,
                 source="orders",
                 **{"class": "queue"},
@@ -38,7 +38,7 @@ def told(kind: RecordKind, **fields: object) -> LogRecord:
             "create     orders queue /|q  durable=true",
         ),
         (
-            told(
+            reported(
                 RecordKind.UPDATE,
                 source="orders",
                 **{"class": "queue"},
@@ -50,27 +50,29 @@ def told(kind: RecordKind, **fields: object) -> LogRecord:
             "update     orders queue /|q  published=7 (reset, +7) name=x absent: rate",
         ),
         (
-            told(RecordKind.DELETE, source="orders", **{"class": "queue"}, object_name="/|q", inferred=True),
+            reported(
+                RecordKind.DELETE, source="orders", **{"class": "queue"}, object_name="/|q", inferred=True
+            ),
             "delete     orders queue /|q  inferred",
         ),
         (
-            told(RecordKind.EVENT, severity="major", event="nodeDown", state="raised", text="gone"),
+            reported(RecordKind.EVENT, severity="major", event="nodeDown", state="raised", text="gone"),
             "event      major nodeDown raised  gone",
         ),
         (
-            told(RecordKind.SOURCE, source="orders", state="down", text="refused"),
+            reported(RecordKind.SOURCE, source="orders", state="down", text="refused"),
             "source     orders  down refused",
         ),
         (
-            told(RecordKind.AGENT, source="orders", agent="a:b:c", state="silent"),
+            reported(RecordKind.AGENT, source="orders", agent="a:b:c", state="silent"),
             "agent      orders a:b:c  silent",
         ),
         (
-            told(RecordKind.GAP, source="orders", from_ts=NOW, to_ts=NOW, lost=3, text="overflow"),
+            reported(RecordKind.GAP, source="orders", from_ts=NOW, to_ts=NOW, lost=3, text="overflow"),
             f"gap        orders  from {WHEN} to {WHEN} 3 lost overflow",
         ),
         (
-            told(
+            reported(
                 RecordKind.SCHEMA,
                 source="orders",
                 package="rabbitmq",
@@ -80,12 +82,12 @@ def told(kind: RecordKind, **fields: object) -> LogRecord:
             "schema     orders rabbitmq:queue",
         ),
         (
-            told(
+            reported(
                 RecordKind.OPERATION, source="orders", principal="ann", outcome="applied", object_name="/|q"
             ),
             "operation  orders /|q  by ann applied",
         ),
-        (told(RecordKind.START, values={"why": "age"}), "start        why=age"),
+        (reported(RecordKind.START, values={"why": "age"}), "start        why=age"),
     ],
     ids=lambda value: value.kind if isinstance(value, LogRecord) else "",
 )
@@ -94,7 +96,7 @@ def test_what_a_line_says(record: LogRecord, expected: str) -> None:
 
 
 def test_long_values_are_cut_unless_all_are_asked_for() -> None:
-    record = told(RecordKind.CREATE, object_name="q", values={"arguments": "x" * 1000})
+    record = reported(RecordKind.CREATE, object_name="q", values={"arguments": "x" * 1000})
     assert line(record) == f"create     q  arguments={'x' * (DETAIL_LENGTH - 10)}…"
     assert line(record, whole=True).endswith("x" * 1000)
 

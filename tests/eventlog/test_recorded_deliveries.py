@@ -46,8 +46,8 @@ def test_one_that_came_again_may_come_once_more() -> None:
     late = RecordedDeliveries(f"shop:{number}" for number in range(MIN_OF_SOURCE))
     late.add("shop:0", KEPT_FOR + 1)
     late.add("shop:next", KEPT_FOR + 1)
-    told = list(deliveries_in(late.values()))
-    assert (told[0], told[-2:]) == ("shop:2", ["shop:0", "shop:next"])
+    reported = list(deliveries_in(late.values()))
+    assert (reported[0], reported[-2:]) == ("shop:2", ["shop:0", "shop:next"])
 
 
 def test_where_there_are_none_nothing_is_reported() -> None:
@@ -56,9 +56,9 @@ def test_where_there_are_none_nothing_is_reported() -> None:
 
 def test_many_sources_share_what_one_record_holds() -> None:
     late = RecordedDeliveries(f"source{number % 100}:{number}" for number in range(100_000))
-    told = list(deliveries_in(late.values()))
-    assert len(told) == 20_000
-    assert told[-1] == "source99:99999"
+    reported = list(deliveries_in(late.values()))
+    assert len(reported) == 20_000
+    assert reported[-1] == "source99:99999"
 
 
 def test_what_is_no_such_thing_is_passed_over() -> None:
@@ -67,8 +67,8 @@ def test_what_is_no_such_thing_is_passed_over() -> None:
 
 
 def test_a_delivery_is_known_however_many_segments_began_since(tmp_path: Path) -> None:
-    told = LogRecord(kind=RecordKind.EVENT, ingest_ts=TIME, source="shop", delivery="shop:first")
-    segment(tmp_path, 1, [start(RecordedDeliveries()), told])
+    reported = LogRecord(kind=RecordKind.EVENT, ingest_ts=TIME, source="shop", delivery="shop:first")
+    segment(tmp_path, 1, [start(RecordedDeliveries()), reported])
     for first_seq in range(3, 8):
         known = last_state(tmp_path, ["shop"]).deliveries
         assert list(known) == ["shop:first"]

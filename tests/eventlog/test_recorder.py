@@ -38,7 +38,7 @@ EVERYTHING = RecorderSettings(statistics_interval=1)
 
 
 def test_an_object_that_begins_is_reported_whole() -> None:
-    (record,) = Shop().tell(queue(7, {NAME: "q7", VHOST: ROOT, DEPTH: 3, ARGUMENTS: {"x-max-length": 9}}))
+    (record,) = Shop().publish(queue(7, {NAME: "q7", VHOST: ROOT, DEPTH: 3, ARGUMENTS: {"x-max-length": 9}}))
     assert record == LogRecord(
         kind=RecordKind.CREATE,
         ingest_ts="2026-11-20T15:00:00.000000Z",
@@ -63,11 +63,11 @@ def test_an_object_that_begins_is_reported_whole() -> None:
 
 def test_what_a_source_reports_before_it_is_known_was_there_already() -> None:
     shop = Shop(source=msgspec.structs.replace(SHOP, state=SourceState.SYNCHRONISING))
-    assert kinds(shop.tell(queue(1))) == ["snapshot"]
-    assert kinds(shop.tell(SHOP, queue(2))) == ["source", "create"]
+    assert kinds(shop.publish(queue(1))) == ["snapshot"]
+    assert kinds(shop.publish(SHOP, queue(2))) == ["source", "create"]
     # It is known from now on: what a resync finds came into being meanwhile.
-    shop.tell(msgspec.structs.replace(SHOP, state=SourceState.DOWN))
-    assert kinds(shop.tell(queue(3))) == ["create"]
+    shop.publish(msgspec.structs.replace(SHOP, state=SourceState.DOWN))
+    assert kinds(shop.publish(queue(3))) == ["create"]
 
 
 def test_schemas_are_reported_once_and_at_the_head_of_each_segment_that_needs_them() -> None:
@@ -81,19 +81,19 @@ def test_schemas_are_reported_once_and_at_the_head_of_each_segment_that_needs_th
         {"name": "vhost", "group": "property", "type": "reference", "access": "read-only"}
         | {"references": "vhost"},
     ]
-    assert shop.tell(QUEUE) == []
+    assert shop.publish(QUEUE) == []
     assert kinds(shop.head()) == ["schema", "source", "agent"], "no object: only events"
-    assert kinds(shop.tell(queue(1))) == ["schema", "create"], "so that this segment can be read alone"
-    assert kinds(shop.tell(queue(2))) == ["create"]
+    assert kinds(shop.publish(queue(1))) == ["schema", "create"], "so that this segment can be read alone"
+    assert kinds(shop.publish(queue(2))) == ["create"]
     assert kinds(shop.head()) == ["schema", "schema", "source", "agent", "snapshot", "snapshot"]
 
 
 def test_a_property_is_reported_at_once_and_alone() -> None:
     shop = Shop()
-    shop.tell(queue())
-    (record,) = shop.tell(update({PAUSED: True, DEPTH: 5}))
+    shop.publish(queue())
+    (record,) = shop.publish(update({PAUSED: True, DEPTH: 5}))
     assert (record.kind, record.values, record.absent) == (RecordKind.UPDATE, {"paused": True}, None)
-    (record,) = shop.tell(update({}, PAUSED))
+    (record,) = shop.publish(update({}, PAUSED))
     assert (record.values, record.absent) == (None, ["paused"])
     (record,) = shop.wait(MINUTE)
     assert record.values == {"depth": 5}
@@ -101,10 +101,10 @@ def test_a_property_is_reported_at_once_and_alone() -> None:
 
 def test_statistics_are_reported_once_in_an_interval_merged_to_the_latest() -> None:
     shop = Shop()
-    shop.tell(queue())
+    shop.publish(queue())
     recorded = []
     for second in range(180):
-        shop.tell(update({DEPTH: second + 1}, now=shop.now))
+        shop.publish(update({DEPTH: second + 1}, now=shop.now))
         recorded += shop.wait(SECOND)
     assert kinds(recorded) == ["update"] * 3
     first, second, third = (int(str((record.values or {})["depth"])) for record in recorded)
@@ -113,8 +113,8 @@ def test_statistics_are_reported_once_in_an_interval_merged_to_the_latest() -> N
 
 def test_what_did_not_change_is_not_reported() -> None:
     shop = Shop()
-    shop.tell(queue())
-    assert shop.tell(update({}, now=T0 + SECOND)) == []
+    shop.publish(queue())
+    assert shop.publish(update({}, now=T0 + SECOND)) == []
     assert shop.mirror.wake_at is None
     assert shop.wait(10 * MINUTE) == []
 
@@ -122,9 +122,9 @@ def test_what_did_not_change_is_not_reported() -> None:
 def test_objects_are_due_at_instants_that_are_spread_over_the_interval() -> None:
     shop = Shop()
     for row in range(1, 601):
-        shop.tell(queue(row))
+        shop.publish(queue(row))
     for row in range(1, 601):
-        shop.tell(update({DEPTH: 1}, row=row))
+        shop.publish(update({DEPTH: 1}, row=row))
     for _ in range(12):
         assert 40 <= len(shop.wait(5 * SECOND)) <= 60
 
@@ -132,8 +132,8 @@ def test_objects_are_due_at_instants_that_are_spread_over_the_interval() -> None
 def test_many_that_are_due_are_reported_in_steps() -> None:
     shop = Shop()
     for row in range(1, 2 * STEP_OBJECTS + 11):
-        shop.tell(queue(row))
-        shop.tell(update({DEPTH: 1}, row=row))
+        shop.publish(queue(row))
+        shop.publish(update({DEPTH: 1}, row=row))
     shop.now += MINUTE + SECOND
     assert [len(shop.mirror.tick(shop.now)) for _ in range(4)] == [STEP_OBJECTS, STEP_OBJECTS, 10, 0]
 
@@ -151,20 +151,20 @@ def test_the_interval_of_a_class_is_that_of_the_first_pattern_that_fits(
 
 def test_an_interval_below_a_tenth_of_a_second_reports_each_change() -> None:
     shop = Shop(EVERYTHING)
-    shop.tell(queue())
-    recorded = [record for depth in range(1, 6) for record in shop.tell(update({DEPTH: depth}))]
+    shop.publish(queue())
+    recorded = [record for depth in range(1, 6) for record in shop.publish(update({DEPTH: depth}))]
     assert [record.values for record in recorded] == [{"depth": depth} for depth in range(1, 6)]
 
 
 def test_a_counter_has_a_delta_over_the_time_between_its_samples() -> None:
     shop = Shop(EVERYTHING)
-    (created,) = shop.tell(queue(1, {DEPTH: 0, PUBLISHED: 100}))
+    (created,) = shop.publish(queue(1, {DEPTH: 0, PUBLISHED: 100}))
     assert created.deltas is None, "at first sight nothing is known of before"
-    (record,) = shop.tell(update({PUBLISHED: 130, DEPTH: 2, DELIVERED: 5}, now=T0 + 3 * SECOND))
+    (record,) = shop.publish(update({PUBLISHED: 130, DEPTH: 2, DELIVERED: 5}, now=T0 + 3 * SECOND))
     assert record.deltas == {"published": Delta(30, 3 * SECOND)}, "delivered is told for the first time"
-    (record,) = shop.tell(update({DELIVERED: 6}, now=T0 + 4 * SECOND))
+    (record,) = shop.publish(update({DELIVERED: 6}, now=T0 + 4 * SECOND))
     assert record.deltas == {"delivered": Delta(1, SECOND)}
-    (record,) = shop.tell(update({PUBLISHED: 131}, now=T0 + 3 * SECOND))
+    (record,) = shop.publish(update({PUBLISHED: 131}, now=T0 + 3 * SECOND))
     assert record.deltas == {"published": Delta(1)}, "an agent's clock was set back: no interval"
 
 
@@ -175,27 +175,27 @@ def new_queue(values: dict[int, FeedValue]) -> ObjectRecord:
 
 def test_an_object_that_was_created_since_all_was_read_has_counted_from_zero() -> None:
     shop = Shop(EVERYTHING)
-    (created,) = shop.tell(new_queue({DEPTH: 0, PUBLISHED: 100}))
+    (created,) = shop.publish(new_queue({DEPTH: 0, PUBLISHED: 100}))
     assert created.kind is RecordKind.CREATE
     assert created.deltas == {"published": Delta(100)}, "nobody knows since when"
-    (record,) = shop.tell(update({PUBLISHED: 130, DELIVERED: 5}, now=T0 + 3 * SECOND))
+    (record,) = shop.publish(update({PUBLISHED: 130, DELIVERED: 5}, now=T0 + 3 * SECOND))
     assert record.deltas == {"published": Delta(30, SECOND), "delivered": Delta(5)}
-    (record,) = shop.tell(update({DELIVERED: 7}, now=T0 + 4 * SECOND))
+    (record,) = shop.publish(update({DELIVERED: 7}, now=T0 + 4 * SECOND))
     assert record.deltas == {"delivered": Delta(2, SECOND)}
 
 
 def test_a_new_object_that_counted_nothing_has_no_deltas() -> None:
     shop = Shop(EVERYTHING)
-    (created,) = shop.tell(new_queue({PUBLISHED: 0}))
+    (created,) = shop.publish(new_queue({PUBLISHED: 0}))
     assert (created.values, created.deltas) == ({"published": 0}, None)
-    (record,) = shop.tell(update({PUBLISHED: 3}, now=T0 + 3 * SECOND))
+    (record,) = shop.publish(update({PUBLISHED: 3}, now=T0 + 3 * SECOND))
     assert record.deltas == {"published": Delta(3, SECOND)}
 
 
 def test_a_new_object_that_began_again_before_it_was_read_has_counted_all_it_shows() -> None:
     shop = Shop(EVERYTHING)
-    shop.tell(new_queue({DEPTH: 0}))
-    (record,) = shop.tell(update({PUBLISHED: 4}, now=T0 + 3 * SECOND, reset=T0 + 2 * SECOND))
+    shop.publish(new_queue({DEPTH: 0}))
+    (record,) = shop.publish(update({PUBLISHED: 4}, now=T0 + 3 * SECOND, reset=T0 + 2 * SECOND))
     assert record.deltas == {"published": Delta(4, reset=True)}
 
 
@@ -203,22 +203,22 @@ def test_a_new_object_that_began_again_before_it_was_read_has_counted_all_it_sho
 def test_an_object_that_only_became_visible_has_no_delta_at_first(created: int) -> None:
     """Its value was counted before the gateway read it."""
     shop = Shop(EVERYTHING)
-    (record,) = shop.tell(msgspec.structs.replace(queue(1, {PUBLISHED: 100}), created=created))
+    (record,) = shop.publish(msgspec.structs.replace(queue(1, {PUBLISHED: 100}), created=created))
     assert (record.kind, record.deltas) == (RecordKind.CREATE, None)
 
 
 def test_an_object_that_was_created_while_its_source_was_not_read_yet_has_no_delta_at_first() -> None:
     shop = Shop(EVERYTHING, msgspec.structs.replace(SHOP, state=SourceState.SYNCHRONISING))
-    (record,) = shop.tell(new_queue({PUBLISHED: 100}))
+    (record,) = shop.publish(new_queue({PUBLISHED: 100}))
     assert (record.kind, record.deltas) == (RecordKind.SNAPSHOT, None)
 
 
 def test_a_counter_that_fell_or_whose_object_began_again_has_counted_all_it_shows() -> None:
     shop = Shop(EVERYTHING)
-    shop.tell(queue(1, {PUBLISHED: 100, DELIVERED: 7}))
-    (record,) = shop.tell(update({PUBLISHED: 4}, now=T0 + SECOND))
+    shop.publish(queue(1, {PUBLISHED: 100, DELIVERED: 7}))
+    (record,) = shop.publish(update({PUBLISHED: 4}, now=T0 + SECOND))
     assert record.deltas == {"published": Delta(4, SECOND, reset=True)}
-    (record,) = shop.tell(update({PUBLISHED: 9}, now=T0 + 2 * SECOND, reset=T0 + SECOND))
+    (record,) = shop.publish(update({PUBLISHED: 9}, now=T0 + 2 * SECOND, reset=T0 + SECOND))
     assert record.reset_ts == "2026-11-20T15:00:01.000000Z"
     assert record.values == {"published": 9, "delivered": 7}, "that stands where it stood: counted again"
     assert record.deltas == {
@@ -229,56 +229,56 @@ def test_a_counter_that_fell_or_whose_object_began_again_has_counted_all_it_show
 
 def test_a_counter_that_was_absent_for_a_while_goes_on_from_what_it_had() -> None:
     shop = Shop(EVERYTHING)
-    shop.tell(queue(1, {PUBLISHED: 100}))
-    (record,) = shop.tell(update({}, PUBLISHED))
+    shop.publish(queue(1, {PUBLISHED: 100}))
+    (record,) = shop.publish(update({}, PUBLISHED))
     assert (record.values, record.absent, record.deltas) == (None, ["published"], None)
-    (record,) = shop.tell(update({PUBLISHED: 120}, now=T0 + SECOND))
+    (record,) = shop.publish(update({PUBLISHED: 120}, now=T0 + SECOND))
     assert (record.values, record.deltas) == ({"published": 120}, {"published": Delta(20)})
 
 
 def test_a_counter_that_was_absent_when_all_began_again_has_counted_all_it_shows() -> None:
     shop = Shop(EVERYTHING)
-    shop.tell(queue(1, {PUBLISHED: 100, DELIVERED: 90}))
-    shop.tell(update({}, PUBLISHED))
-    (record,) = shop.tell(update({}, DELIVERED, reset=T0 + SECOND))
+    shop.publish(queue(1, {PUBLISHED: 100, DELIVERED: 90}))
+    shop.publish(update({}, PUBLISHED))
+    (record,) = shop.publish(update({}, DELIVERED, reset=T0 + SECOND))
     assert record.absent == ["delivered"]
-    (record,) = shop.tell(update({PUBLISHED: 120, DELIVERED: 9}, now=T0 + 2 * SECOND, reset=T0 + SECOND))
+    (record,) = shop.publish(update({PUBLISHED: 120, DELIVERED: 9}, now=T0 + 2 * SECOND, reset=T0 + SECOND))
     assert record.deltas == {"published": Delta(120, reset=True), "delivered": Delta(9, reset=True)}
-    (record,) = shop.tell(update({PUBLISHED: 121}, now=T0 + 3 * SECOND, reset=T0 + SECOND))
+    (record,) = shop.publish(update({PUBLISHED: 121}, now=T0 + 3 * SECOND, reset=T0 + SECOND))
     assert record.deltas == {"published": Delta(1, SECOND)}
 
 
 def test_what_came_and_went_before_it_was_reported_is_not_reported() -> None:
     shop = Shop()
-    shop.tell(queue(1, {DEPTH: 0}))
-    shop.tell(update({DELIVERED: 1}))
-    shop.tell(update({}, DELIVERED))
+    shop.publish(queue(1, {DEPTH: 0}))
+    shop.publish(update({DELIVERED: 1}))
+    shop.publish(update({}, DELIVERED))
     assert shop.wait(MINUTE) == []
 
 
 def test_what_was_reported_absent_is_not_reported_absent_again() -> None:
     shop = Shop()
-    shop.tell(queue(1, {DEPTH: 3}))
-    shop.tell(update({}, DEPTH))
+    shop.publish(queue(1, {DEPTH: 3}))
+    shop.publish(update({}, DEPTH))
     assert [record.absent for record in shop.wait(MINUTE)] == [["depth"]]
-    shop.tell(update({DEPTH: 1}))
-    shop.tell(update({}, DEPTH))
+    shop.publish(update({DEPTH: 1}))
+    shop.publish(update({}, DEPTH))
     assert shop.wait(MINUTE) == []
 
 
 def test_a_property_reported_meanwhile_does_not_shorten_the_interval_of_counters() -> None:
     shop = Shop()
-    shop.tell(queue(1, {PUBLISHED: 0}))
-    shop.tell(update({PUBLISHED: 5}, now=T0 + 10 * SECOND))
-    (property_told,) = shop.tell(update({PAUSED: True}, now=T0 + 10 * SECOND))
-    assert property_told.deltas is None
+    shop.publish(queue(1, {PUBLISHED: 0}))
+    shop.publish(update({PUBLISHED: 5}, now=T0 + 10 * SECOND))
+    (property_reported,) = shop.publish(update({PAUSED: True}, now=T0 + 10 * SECOND))
+    assert property_reported.deltas is None
     (record,) = shop.wait(MINUTE)
     assert record.deltas == {"published": Delta(5, 10 * SECOND)}
 
 
 def test_the_last_values_of_an_object_are_reported_before_its_end() -> None:
     shop = Shop()
-    created, last, end = shop.tell(
+    created, last, end = shop.publish(
         queue(1, {PUBLISHED: 1}), update({PUBLISHED: 5}, now=T0 + SECOND), deletion(deleted=T0 + 2 * SECOND)
     )
     assert kinds([created, last, end]) == ["create", "update", "delete"]
@@ -287,21 +287,21 @@ def test_the_last_values_of_an_object_are_reported_before_its_end() -> None:
     assert (end.create_ts, end.delete_ts) == ("2026-11-20T14:59:59.000000Z", "2026-11-20T15:00:02.000000Z")
     assert (end.inferred, end.values) == (None, None)
     assert len(shop.mirror) == 0
-    shop.tell(queue(2), update({DEPTH: 1}, row=2), deletion(2))
+    shop.publish(queue(2), update({DEPTH: 1}, row=2), deletion(2))
     assert shop.mirror.wake_at is None, "what is gone is not waited for"
     assert shop.wait(10 * MINUTE) == []
 
 
 def test_an_end_that_was_not_reported_has_no_time() -> None:
     shop = Shop()
-    shop.tell(queue())
-    (end,) = shop.tell(deletion(inferred=True))
+    shop.publish(queue())
+    (end,) = shop.publish(deletion(inferred=True))
     assert (end.inferred, end.delete_ts) == (True, None)
 
 
 def test_an_object_that_came_back_reports_all_that_is_new_at_once() -> None:
     shop = Shop()
-    shop.tell(queue(1, {NAME: "q1", VHOST: ROOT, DEPTH: 9, PUBLISHED: 50}))
+    shop.publish(queue(1, {NAME: "q1", VHOST: ROOT, DEPTH: 9, PUBLISHED: 50}))
     again = msgspec.structs.replace(
         queue(1, {NAME: "q1", VHOST: ROOT, PUBLISHED: 50}),
         native_id="n2",
@@ -309,7 +309,7 @@ def test_an_object_that_came_back_reports_all_that_is_new_at_once() -> None:
         reset=T0 + 2 * SECOND,
         statistics_sampled=T0 + 2 * SECOND,
     )
-    (record,) = shop.tell(again)
+    (record,) = shop.publish(again)
     assert record.kind is RecordKind.UPDATE
     assert (record.native_id, record.create_ts) == ("n2", "2026-11-20T15:00:01.000000Z")
     assert (record.values, record.absent) == ({"published": 50}, ["depth"])
@@ -319,18 +319,18 @@ def test_an_object_that_came_back_reports_all_that_is_new_at_once() -> None:
 
 def test_an_object_without_a_time_of_creation_that_came_back_is_inferred_to_be_the_same() -> None:
     shop = Shop()
-    shop.tell(msgspec.structs.replace(queue(1), created=0))
-    (record,) = shop.tell(msgspec.structs.replace(queue(1), created=0, native_id="n2"))
+    shop.publish(msgspec.structs.replace(queue(1), created=0))
+    (record,) = shop.publish(msgspec.structs.replace(queue(1), created=0, native_id="n2"))
     assert (record.kind, record.native_id, record.inferred) == (RecordKind.UPDATE, "n2", True)
-    (record,) = shop.tell(update({NAME: "q2"}))
+    (record,) = shop.publish(update({NAME: "q2"}))
     assert record.inferred is None
 
 
 def test_an_object_that_belongs_to_another_one_says_so_at_once() -> None:
     shop = Shop()
-    shop.tell(queue(1, {VHOST: ROOT, DEPTH: 9}))
+    shop.publish(queue(1, {VHOST: ROOT, DEPTH: 9}))
     other = ObjectLink("shop:vhost", 2, "other")
-    (record,) = shop.tell(msgspec.structs.replace(queue(1, {VHOST: other, DEPTH: 10}), parent=other))
+    (record,) = shop.publish(msgspec.structs.replace(queue(1, {VHOST: other, DEPTH: 10}), parent=other))
     assert record.parent_id == "shop/shop:vhost/2"
     assert record.values == {"vhost": "shop/shop:vhost/2"}
     assert [record.values for record in shop.wait(MINUTE)] == [{"depth": 10}]
@@ -349,8 +349,8 @@ def test_values_that_json_has_no_form_for_are_text_and_integers_keep_their_bits(
         7: 2**64 - 1,
         8: -(2**63),
     }
-    (told,) = Shop().tell(msgspec.structs.replace(queue(1, values), class_number=ODDITY.number))
-    assert msgspec.json.decode(msgspec.json.encode(told))["values"] == {
+    (reported,) = Shop().publish(msgspec.structs.replace(queue(1, values), class_number=ODDITY.number))
+    assert msgspec.json.decode(msgspec.json.encode(reported))["values"] == {
         "born": "2026-11-20T15:00:00.123456789Z",
         "token": "00ff",
         "twin": "never seen",
@@ -366,5 +366,5 @@ def test_values_that_json_has_no_form_for_are_text_and_integers_keep_their_bits(
 def test_a_time_that_is_not_known_is_absent() -> None:
     shop = Shop()
     odd = msgspec.structs.replace(queue(1, {0: 0, 5: 0}), class_number=ODDITY.number, created=0)
-    (told,) = shop.tell(odd)
-    assert (told.values, told.create_ts) == ({"age": 0}, None)
+    (reported,) = shop.publish(odd)
+    assert (reported.values, reported.create_ts) == ({"age": 0}, None)

@@ -83,7 +83,7 @@ class Ledger:
     def _record(self, records: list[AnyRecord] | list[LogRecord]) -> None:
         self.segments[-1] += with_all_fields(records)
 
-    def _told(self, row: int, values: dict[int, FeedValue]) -> None:
+    def _reported(self, row: int, values: dict[int, FeedValue]) -> None:
         if row not in self.values:
             self.created += 1
             self.incarnations[row] = self.incarnations.get(row, 0) + 1
@@ -91,9 +91,9 @@ class Ledger:
         # Told again, it came back: under another native id, and its counters began again.
         self.resets[row] = self.resets.get(row, T0) + SECOND
         self.values[row] = {NAME: f"q{row}", VHOST: self.parents[row], **values}
-        self._tell_whole(row, f"n{row}.{self.resets[row]}")
+        self._publish_whole(row, f"n{row}.{self.resets[row]}")
 
-    def _tell_whole(self, row: int, native_id: str) -> None:
+    def _publish_whole(self, row: int, native_id: str) -> None:
         record = msgspec.structs.replace(
             queue(row, dict(self.values[row]), self.shop.now),
             native_id=native_id,
@@ -102,7 +102,7 @@ class Ledger:
             reset=self.resets[row],
             parent=self.parents[row],
         )
-        self._record(self.shop.tell(record))
+        self._record(self.shop.publish(record))
 
     def _updated(
         self,
@@ -125,17 +125,17 @@ class Ledger:
             kept.pop(position, None)
         kept.update(values)
         record = update(values, *sorted(absent), row=row, now=self.shop.now, reset=self.resets[row])
-        self._record(self.shop.tell(record))
+        self._record(self.shop.publish(record))
 
     def _deleted(self, row: int) -> None:
         if self.values.pop(row, None) is not None:
             self.deleted += 1
-            self._record(self.shop.tell(deletion(row)))
+            self._record(self.shop.publish(deletion(row)))
 
     def _moved(self, row: int, parent: int) -> None:
         if row in self.values:
             self.parents[row] = self.values[row][VHOST] = ObjectLink("shop:vhost", parent, f"v{parent}")
-            self._tell_whole(row, f"n{row}.{self.resets[row]}")
+            self._publish_whole(row, f"n{row}.{self.resets[row]}")
 
     def _waited(self, nanoseconds: int) -> None:
         self._record(self.shop.wait(nanoseconds))
@@ -222,8 +222,8 @@ def test_statistics_of_an_object_are_reported_once_in_an_interval(
     ledger.settle()
     last: dict[str, dt.datetime] = {}
     for record in ledger.log:
-        told = {*(record.values or {}), *(record.absent or ())}
-        if record.kind is RecordKind.UPDATE and told & {"depth", "published", "delivered"}:
+        reported = {*(record.values or {}), *(record.absent or ())}
+        if record.kind is RecordKind.UPDATE and reported & {"depth", "published", "delivered"}:
             assert record.object_id is not None
             recorded = dt.datetime.fromisoformat(record.ingest_ts)
             apart = recorded - last.get(record.object_id, dt.datetime.min.replace(tzinfo=dt.UTC))

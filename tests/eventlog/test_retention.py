@@ -251,9 +251,11 @@ async def test_a_writer_stays_within_its_bounds_and_reports_what_that_cost(tmp_p
     records = read_log(plant.folder)
     assert records[0]["seq"] > 1
     assert numbers(records)[-1] == number - 1
-    told = [record["values"]["deleted"] for record in records if "deleted" in (record.get("values") or {})]
-    assert told
-    assert all(one["because"] == "max_size" and one["octets"] > 0 for one in told)
+    reported = [
+        record["values"]["deleted"] for record in records if "deleted" in (record.get("values") or {})
+    ]
+    assert reported
+    assert all(one["because"] == "max_size" and one["octets"] > 0 for one in reported)
     assert set(reasons(records)) == {"size", "began"}
 
 

@@ -47,13 +47,15 @@ selections = st.builds(
 )
 
 
-@given(told=st.lists(records, min_size=1, max_size=20), chosen=st.lists(selections, min_size=1, max_size=8))
+@given(
+    reported=st.lists(records, min_size=1, max_size=20), chosen=st.lists(selections, min_size=1, max_size=8)
+)
 @settings(max_examples=examples() // 5, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_lines_and_sql_agree(
-    told: list[LogRecord], chosen: list[Selection], tmp_path_factory: pytest.TempPathFactory
+    reported: list[LogRecord], chosen: list[Selection], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     folder: Path = tmp_path_factory.mktemp("log")
-    lines = lines_of(segment(folder, 1, told).path)
+    lines = lines_of(segment(folder, 1, reported).path)
     for selection in chosen:
         condition, parameters = selection.condition()
         with ask(folder, f"FROM log SELECT seq WHERE {condition} ORDER BY seq", parameters) as answer:

@@ -11,7 +11,7 @@ import pytest
 from gateway.eventlog.compaction import Compactor
 from gateway.eventlog.segment import LogIdentity, compactable, identity_path
 from gateway.eventlog.verification import Problem, Summary, verify
-from tests.eventlog.logs import HOUR, LOG_ID, segment, some_segments, update, written_anew
+from tests.eventlog.logs import HOUR, LOG_ID, segment, some_segments, update, written_again
 
 
 def verified(folder: Path) -> tuple[list[Problem], Summary]:
@@ -120,9 +120,11 @@ def test_a_segment_that_was_set_aside_is_distinguished_from_one_that_retention_t
     file.unlink()
     (log / "lost").mkdir()
     (log / "lost" / f"{gone:020}.damaged.jsonl").write_text("nothing in it is whole", encoding="utf-8")
-    told = only(log)
-    assert told.endswith(f": damaged, and set aside as lost/{gone:020}.damaged.jsonl")
-    assert str(lake_file(log, 26) if gone == 1 else segment_file(log, 76)).endswith(told.partition(":")[0])
+    reported = only(log)
+    assert reported.endswith(f": damaged, and set aside as lost/{gone:020}.damaged.jsonl")
+    assert str(lake_file(log, 26) if gone == 1 else segment_file(log, 76)).endswith(
+        reported.partition(":")[0]
+    )
 
 
 @pytest.mark.parametrize(
@@ -176,7 +178,7 @@ def test_a_value_that_was_altered_is_reported(log: Path) -> None:
 
 
 def test_a_file_without_a_checksum_is_counted_and_no_problem(log: Path) -> None:
-    written_anew(lake_file(log, 26))
+    written_again(lake_file(log, 26))
     problems, summary = verified(log)
     assert (problems, summary.unchecked, summary.lake_files) == ([], 1, 2)
 

@@ -41,8 +41,8 @@ class Site:
     def __init__(self, path: Path, grace: float) -> None:
         self.path = path
         self.operations = ScriptedOperations()
-        self.north = Recorder()
-        self.link = FeedLink(path, self.north, grace=grace)
+        self.northbound = Recorder()
+        self.link = FeedLink(path, self.northbound, grace=grace)
         self.feed = self._feed()
 
     async def start(self) -> None:
@@ -121,14 +121,14 @@ async def test_an_answer_comes_after_what_it_led_to(tmp_path: Path) -> None:
             site.feed.publish(batch)
         site.operations.answer(0, applied(PURGE))
         await asked
-        assert [message for message in site.north.messages if isinstance(message, Batch)] == batches
+        assert [message for message in site.northbound.messages if isinstance(message, Batch)] == batches
 
 
 async def test_an_answer_waits_for_the_snapshot_of_a_front_end_that_has_none_yet(tmp_path: Path) -> None:
     async with running(tmp_path) as site:
         assert (await site.link.ask(PURGE)).outcome is Outcome.APPLIED
-        await site.north.until(Hello(VERSION, 1, "gw", 0))
-        assert [type(message).__name__ for message in site.north.messages] == [
+        await site.northbound.until(Hello(VERSION, 1, "gw", 0))
+        assert [type(message).__name__ for message in site.northbound.messages] == [
             "Hello",
             "SnapshotBegan",
             "SnapshotEnded",

@@ -114,8 +114,8 @@ def test_what_a_snapshot_says_of_a_source_counts_when_the_snapshot_is_whole() ->
     watched.source(SourceState.SYNCHRONISED, 10)
     group = watched.tracker.group(1, "1.0", 10)
     watched.tracker.mark_all_stale(30)
-    told = SourceRecord(1, "r", "qmf", SourceState.SYNCHRONISED, "", 40, 40)
-    assert not watched.tracker.source_received(told, 40)
+    reported = SourceRecord(1, "r", "qmf", SourceState.SYNCHRONISED, "", 40, 40)
+    assert not watched.tracker.source_received(reported, 40)
     assert watched.tracker.will_be_trusted(1)
     assert (group.freshness, watched.tracker.is_stale(1)) == (Freshness.STALE, True)
     assert watched.tracker.confirm_sources(50) == [1]

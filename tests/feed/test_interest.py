@@ -44,9 +44,9 @@ def test_a_snapshot_reports_the_wanted_objects_and_of_all_that_is_no_object(
     subscription = Subscription(epoch=1)
     subscription.narrow(Interest(("orders",)))
     subscription.start_snapshot([*OTHERS, ORDERS, *OTHERS], 4)
-    assert told(subscription) == [ORDERS]
+    assert reported(subscription) == [ORDERS]
     subscription.offer(Batch(1, 5, (OTHERS[0],)))
-    assert told(subscription) == [OTHERS[0]], "what comes is told, whatever it is"
+    assert reported(subscription) == [OTHERS[0]], "what comes is told, whatever it is"
 
 
 def test_a_snapshot_under_way_is_narrowed_from_there_on() -> None:
@@ -55,10 +55,10 @@ def test_a_snapshot_under_way_is_narrowed_from_there_on() -> None:
     assert isinstance(subscription.take(), SnapshotBegan)
     subscription.take()
     subscription.narrow(Interest(("orders",)))
-    assert told(subscription) == [ORDERS]
+    assert reported(subscription) == [ORDERS]
 
 
-def told(subscription: Subscription) -> list[Record]:
+def reported(subscription: Subscription) -> list[Record]:
     """The records of all messages that can be taken; a snapshot has its end."""
     records: list[Record] = []
     while (message := subscription.take()) is not None:

@@ -21,14 +21,14 @@ class Core:
 
     outcome: Outcome = Outcome.APPLIED
     answers: asyncio.Event = field(default_factory=asyncio.Event)
-    told: list[OperationRequest] = field(default_factory=list)
+    reported: list[OperationRequest] = field(default_factory=list)
     now: int = 0
 
     def __post_init__(self) -> None:
         self.answers.set()
 
     async def ask(self, request: OperationRequest) -> OperationAnswer:
-        self.told.append(request)
+        self.reported.append(request)
         await self.answers.wait()
         return OperationAnswer(request.request, "", self.outcome)
 
@@ -36,7 +36,7 @@ class Core:
         return RefusalReports(self.ask, lambda: self.now)
 
     def attempts(self) -> int:
-        return sum(report.refusal.attempts for report in self.told if report.refusal is not None)
+        return sum(report.refusal.attempts for report in self.reported if report.refusal is not None)
 
 
 async def settled() -> None:
@@ -50,11 +50,11 @@ async def test_attempts_are_reported_one_by_one_and_then_by_their_number() -> No
     for _ in range(RECORDED_IN_FULL + 7):
         reports.report(REPORT)
         await settled()
-    assert core.told == [REPORT] * RECORDED_IN_FULL
+    assert core.reported == [REPORT] * RECORDED_IN_FULL
     core.now += PERIOD
     reports.tick()
     await settled()
-    counted = core.told[-1]
+    counted = core.reported[-1]
     assert counted.refusal == FrontEndRefusal(Outcome.UNKNOWN_ELEMENT, REFUSAL.text, attempts=7)
     assert (counted.principal, counted.row) == (MALLORY, 0)
     await reports.close()
@@ -66,7 +66,7 @@ async def test_what_a_core_that_is_down_does_not_take_is_sent_to_the_next() -> N
     for _ in range(3):
         reports.report(REPORT)
     await settled()
-    core.told.clear()
+    core.reported.clear()
     core.outcome = Outcome.APPLIED
     core.now += PERIOD
     reports.tick()
@@ -83,7 +83,7 @@ async def test_a_core_that_does_not_answer_holds_nothing_up() -> None:
     for principal in principals:
         reports.report(refused_request(principal, InvokeMethod("explode"), REFUSAL))
     await settled()
-    assert len(core.told) == MAX_UNDER_WAY
+    assert len(core.reported) == MAX_UNDER_WAY
     core.answers.set()
     await reports.close()
     assert core.attempts() == len(principals)

@@ -149,7 +149,7 @@ def test_a_snapshot_is_fresh_when_it_is_complete() -> None:
 
 
 def test_what_a_snapshot_does_not_contain_is_removed_before_the_rest_is_fresh(gateway: Gateway) -> None:
-    gateway.tell(*map(till, range(3, 7)))
+    gateway.publish(*map(till, range(3, 7)))
     gateway.disconnect()
     gateway.hello(epoch=2)
     gateway.snapshot(source(), *CLASSES, agent(fresh=True), hall(), till(2))
@@ -164,7 +164,7 @@ def test_objects_of_a_source_that_is_not_synchronised_yet_stay_as_stale(gateway:
     gateway.snapshot(source(SourceState.SYNCHRONISING), *CLASSES, till(2))
     gateway.settle()
     assert gateway.tills() == {1: Freshness.STALE, 2: Freshness.STALE}
-    gateway.tell(agent(fresh=True), source())
+    gateway.publish(agent(fresh=True), source())
     gateway.settle()
     assert gateway.tills() == {2: Freshness.FRESH}
 
@@ -191,16 +191,16 @@ def test_numbers_of_classes_of_a_former_core_mean_nothing(gateway: Gateway) -> N
 )
 def test_what_names_nothing_known_is_counted_and_changes_nothing(gateway: Gateway, record: Record) -> None:
     before = gateway.tills()
-    gateway.tell(record)
+    gateway.publish(record)
     assert (gateway.tills(), gateway.replica.status.refused) == (before, 1)
 
 
 def test_an_end_that_was_received_before_is_not_that_of_the_object_that_has_the_row_now(
     gateway: Gateway,
 ) -> None:
-    gateway.tell(end(1, number=7), till(1), end(1, number=7))
+    gateway.publish(end(1, number=7), till(1), end(1, number=7))
     assert gateway.tills().keys() == {1, 2}
-    gateway.tell(end(1, number=8))
+    gateway.publish(end(1, number=8))
     assert gateway.tills().keys() == {2}
 
 
@@ -211,7 +211,9 @@ def test_ends_in_a_snapshot_remove_nothing(gateway: Gateway) -> None:
 
 
 def test_a_source_leaves_with_its_objects_once_however_many_snapshots_lack_it(gateway: Gateway) -> None:
-    gateway.tell(source(number=2), agent(fresh=True, number=2), *(till(row, number=2) for row in range(1, 9)))
+    gateway.publish(
+        source(number=2), agent(fresh=True, number=2), *(till(row, number=2) for row in range(1, 9))
+    )
     gateway.view.calls.clear()
     for _ in range(2):
         gateway.snapshot(source(), *CLASSES, agent(fresh=True), till(1), till(2))
@@ -222,7 +224,9 @@ def test_a_source_leaves_with_its_objects_once_however_many_snapshots_lack_it(ga
 
 
 def test_a_source_that_comes_back_while_it_leaves_stays(gateway: Gateway) -> None:
-    gateway.tell(source(number=2), agent(fresh=True, number=2), *(till(row, number=2) for row in range(1, 9)))
+    gateway.publish(
+        source(number=2), agent(fresh=True, number=2), *(till(row, number=2) for row in range(1, 9))
+    )
     gateway.snapshot(source(), *CLASSES, agent(fresh=True))
     gateway.snapshot(
         source(),
@@ -238,23 +242,23 @@ def test_a_source_that_comes_back_while_it_leaves_stays(gateway: Gateway) -> Non
 
 
 def test_an_agent_that_is_gone_is_forgotten_with_its_last_object(gateway: Gateway) -> None:
-    gateway.tell(agent(fresh=True, name="1.7"), till(3, agent_name="1.7"))
-    gateway.tell(agent_gone("1.7"))
+    gateway.publish(agent(fresh=True, name="1.7"), till(3, agent_name="1.7"))
+    gateway.publish(agent_gone("1.7"))
     assert gateway.tills()[3] is Freshness.STALE
-    gateway.tell(end(3))
+    gateway.publish(end(3))
     gateway.settle()
     assert [group.agent for group in gateway.replica.groups] == ["1.0"]
 
 
 def test_an_object_that_moves_to_another_agent_is_as_fresh_as_that(gateway: Gateway) -> None:
-    gateway.tell(agent(fresh=False, name="1.7"), till(1, agent_name="1.7"))
+    gateway.publish(agent(fresh=False, name="1.7"), till(1, agent_name="1.7"))
     assert gateway.tills() == {1: Freshness.STALE, 2: Freshness.FRESH}
     assert {group.agent: group.objects for group in gateway.replica.groups} == {"1.0": 2, "1.7": 1}
 
 
 def test_examining_many_objects_is_work_for_several_calls(gateway: Gateway) -> None:
     many = [till(row) for row in range(1, SWEEP_LOOKS + 10)]
-    gateway.tell(*many)
+    gateway.publish(*many)
     gateway.snapshot(source(), *CLASSES, agent(fresh=True), hall(), *many)
     assert gateway.replica.is_sweeping
     gateway.settle()
@@ -300,7 +304,7 @@ def test_a_synchronised_snapshot_is_all_that_there_is_whatever_went_before(
             case "settle":
                 gateway.settle()
             case list():
-                gateway.tell(*step)
+                gateway.publish(*step)
     gateway.snapshot(source(), *CLASSES, agent(fresh=True), hall(), till(2))
     gateway.settle()
     assert gateway.tills() == {2: Freshness.FRESH}

@@ -60,11 +60,11 @@ async def test_a_front_end_receives_the_gateways_identity_then_everything_then_c
 ) -> None:
     feed = server(tmp_path / "f.sock", 1, [OBJECT])
     await feed.start()
-    async with following(tmp_path / "f.sock") as north:
-        await north.until(SnapshotEnded(1, 5))
+    async with following(tmp_path / "f.sock") as northbound:
+        await northbound.until(SnapshotEnded(1, 5))
         feed.publish(Batch(1, 6, tuple(RECORDS)))
-        await north.until(Batch(1, 6, tuple(RECORDS)))
-        assert north.messages == [
+        await northbound.until(Batch(1, 6, tuple(RECORDS)))
+        assert northbound.messages == [
             Hello(VERSION, 1, "gw", 0),
             SnapshotBegan(1, 5),
             Batch(1, 5, (OBJECT,)),
@@ -78,13 +78,13 @@ async def test_a_front_end_finds_a_new_core_and_sees_that_it_is_another(tmp_path
     path = tmp_path / "f.sock"
     first = server(path, 1, [])
     await first.start()
-    async with following(path) as north:
-        await north.until(SnapshotEnded(1, 5))
+    async with following(path) as northbound:
+        await northbound.until(SnapshotEnded(1, 5))
         await first.close()
-        await north.until("the core closed the feed")
+        await northbound.until("the core closed the feed")
         second = server(path, 2, [])
         await second.start()
-        await north.until(SnapshotEnded(2, 5))
+        await northbound.until(SnapshotEnded(2, 5))
         await second.close()
 
 
@@ -93,11 +93,17 @@ async def test_a_core_with_nothing_to_report_says_that_it_lives(tmp_path: Path) 
     feed = server(path, 1, [])
     await feed.start()
     reader, writer = await asyncio.open_unix_connection(path)
-    frames, told = FrameReader(), list[FeedMessage]()
+    frames, reported = FrameReader(), list[FeedMessage]()
     async with asyncio.timeout(DEADLINE):
-        while told.count(Alive()) < 2:
-            told += frames.feed(await reader.read(1024))
-    assert told == [Hello(VERSION, 1, "gw", 0), SnapshotBegan(1, 5), SnapshotEnded(1, 5), Alive(), Alive()]
+        while reported.count(Alive()) < 2:
+            reported += frames.feed(await reader.read(1024))
+    assert reported == [
+        Hello(VERSION, 1, "gw", 0),
+        SnapshotBegan(1, 5),
+        SnapshotEnded(1, 5),
+        Alive(),
+        Alive(),
+    ]
     writer.close()
     await feed.close()
 
@@ -111,12 +117,12 @@ async def test_a_core_that_stands_still_is_taken_for_gone_and_found_again(tmp_pa
         writer.close()
 
     still = await asyncio.start_unix_server(stand_still, path)
-    async with following(path, silence=0.2) as north:
-        await north.until("the core has said nothing for 0.2 s: it stands still")
+    async with following(path, silence=0.2) as northbound:
+        await northbound.until("the core has said nothing for 0.2 s: it stands still")
         path.unlink()
         feed = server(path, 1, [])
         await feed.start()
-        await north.until(SnapshotEnded(1, 5))
+        await northbound.until(SnapshotEnded(1, 5))
         await feed.close()
     still.close()
 
@@ -125,19 +131,19 @@ async def test_a_front_end_that_stood_still_marks_all_stale_before_it_shows_anyt
     path = tmp_path / "f.sock"
     feed = server(path, 1, [])
     await feed.start()
-    north = Recorder()
-    link = FeedLink(path, north, silence=0.2)
+    northbound = Recorder()
+    link = FeedLink(path, northbound, silence=0.2)
     task = asyncio.create_task(link.run())
-    await north.until(SnapshotEnded(1, 5))
+    await northbound.until(SnapshotEnded(1, 5))
     feed.publish(Batch(1, 6, tuple(RECORDS)))
     time.sleep(0.5)  # noqa: ASYNC251  as a process stands still, with all that its event loop has to do
     link.judge()
-    assert "this process stood still" in str(north.messages[-1])
+    assert "this process stood still" in str(northbound.messages[-1])
     link.judge()
-    assert "this process stood still" in str(north.messages[-1])
-    assert Batch(1, 6, tuple(RECORDS)) not in north.messages  # nor what waited in the socket meanwhile
-    north.messages.clear()
-    await north.until(SnapshotEnded(1, 5))
+    assert "this process stood still" in str(northbound.messages[-1])
+    assert Batch(1, 6, tuple(RECORDS)) not in northbound.messages  # nor what waited in the socket meanwhile
+    northbound.messages.clear()
+    await northbound.until(SnapshotEnded(1, 5))
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     await feed.close()
@@ -147,8 +153,8 @@ async def test_a_socket_left_by_a_killed_core_is_no_obstacle(tmp_path: Path) -> 
     (tmp_path / "f.sock").touch()
     feed = server(tmp_path / "f.sock", 1, [])
     await feed.start()
-    async with following(tmp_path / "f.sock") as north:
-        await north.until(SnapshotEnded(1, 5))
+    async with following(tmp_path / "f.sock") as northbound:
+        await northbound.until(SnapshotEnded(1, 5))
     await feed.close()
 
 

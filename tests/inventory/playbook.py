@@ -79,7 +79,7 @@ SomeRecord = TypeVar("SomeRecord", bound=Record)
 
 
 class Playbook:
-    """One source called ``shop``; each `tell` is one message body, at a clock that tests move."""
+    """One source called ``shop``; each `publish` is one message body, at a clock that tests move."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class Playbook:
         self.inventory = Inventory("gw", boot, registry, self.index, self.batches.append, slicing)
         self.source = self.inventory.add_source("shop", "qmf", max_objects)
 
-    def tell(self, *observations: Observation) -> list[Record]:
+    def publish(self, *observations: Observation) -> list[Record]:
         """Pass the observations of one body to the inventory; return the resulting records."""
         before = len(self.batches)
         self.inventory.observed(self.source, observations, self.now)
@@ -109,15 +109,15 @@ class Playbook:
         self, *objects: ObjectSeen, complete: bool = True, restarted: bool = False
     ) -> list[Record]:
         """Run a whole resync that reports ``objects``, each in a body of its own; return the records."""
-        records = self.tell(
+        records = self.publish(
             SourceStateSeen(SourceState.SYNCHRONISING),
             *(ClassLearned(s) if isinstance(s, ClassSchema) else EventLearned(s) for s in self.schemas),
             ResyncBegan(restarted=restarted),
         )
         for seen in objects:
-            records += self.tell(seen)
+            records += self.publish(seen)
         state = SourceState.SYNCHRONISED if complete else SourceState.DEGRADED
-        return records + self.tell(ResyncEnded(complete), SourceStateSeen(state))
+        return records + self.publish(ResyncEnded(complete), SourceStateSeen(state))
 
     def tick(self, seconds: float) -> list[Record]:
         """Let time pass; return the resulting records."""

@@ -41,53 +41,53 @@ def agents(playbook: Playbook) -> dict[str, bool]:
 
 def read_without(playbook: Playbook, agent: str) -> list[Record]:
     """Run a whole resync that reports no objects, and leaves an agent out."""
-    return playbook.tell(ResyncBegan(), ResyncEnded(complete=True, without=frozenset({agent})))
+    return playbook.publish(ResyncBegan(), ResyncEnded(complete=True, without=frozenset({agent})))
 
 
 def test_what_an_agent_has_that_a_reading_leaves_out_is_neither_gone_nor_trusted(playbook: Playbook) -> None:
-    playbook.tell(AgentLost(FARM, "it hangs"))
+    playbook.publish(AgentLost(FARM, "it hangs"))
     read_without(playbook, FARM)
     assert list(playbook.objects()) == ["barn"]
     assert agents(playbook) == {"1.0": True, FARM: False}
-    playbook.tell(ResyncBegan(FARM), theirs(vhost("barn", "f1")), ResyncEnded(complete=True, agent=FARM))
+    playbook.publish(ResyncBegan(FARM), theirs(vhost("barn", "f1")), ResyncEnded(complete=True, agent=FARM))
     assert agents(playbook) == {"1.0": True, FARM: True}
 
 
 def test_an_agent_that_is_lost_while_another_is_read_is_not_trusted_after_it(playbook: Playbook) -> None:
-    playbook.tell(ResyncBegan(), AgentLost(FARM), ResyncBegan("1.11"))
-    playbook.tell(ResyncEnded(complete=True, agent="1.11"), ResyncEnded(complete=True))
+    playbook.publish(ResyncBegan(), AgentLost(FARM), ResyncBegan("1.11"))
+    playbook.publish(ResyncEnded(complete=True, agent="1.11"), ResyncEnded(complete=True))
     assert agents(playbook)[FARM] is False
 
 
 def test_an_agent_that_is_gone_takes_its_objects_with_it(playbook: Playbook) -> None:
-    told = playbook.tell(AgentGone(FARM))
-    assert [(one.stable_name, one.inferred) for one in of(DeleteRecord, told)] == [("barn", True)]
-    assert of(AgentRecord, told)[0].fresh is False
-    assert told[-1] == AgentGoneRecord(1, FARM, NOW)
+    reported = playbook.publish(AgentGone(FARM))
+    assert [(one.stable_name, one.inferred) for one in of(DeleteRecord, reported)] == [("barn", True)]
+    assert of(AgentRecord, reported)[0].fresh is False
+    assert reported[-1] == AgentGoneRecord(1, FARM, NOW)
     assert agents(playbook) == {"1.0": True}
     assert list(playbook.objects()) == ["/"]
 
 
 def test_an_agent_that_is_not_known_cannot_be_gone(playbook: Playbook) -> None:
-    assert not of(AgentGoneRecord, playbook.tell(AgentGone("1.99")))
+    assert not of(AgentGoneRecord, playbook.publish(AgentGone("1.99")))
 
 
 def test_an_agent_may_come_back_after_it_was_gone(playbook: Playbook) -> None:
     row = playbook.objects()["barn"].row
-    playbook.tell(AgentGone(FARM))
-    told = playbook.tell(theirs(vhost("barn", "f2")))
-    assert of(AgentRecord, told)[0].agent == FARM
+    playbook.publish(AgentGone(FARM))
+    reported = playbook.publish(theirs(vhost("barn", "f2")))
+    assert of(AgentRecord, reported)[0].agent == FARM
     assert playbook.objects()["barn"].row == row, "it is durable"
 
 
 def test_an_agent_that_left_and_returned_under_another_bank_has_the_same_objects(playbook: Playbook) -> None:
     former = playbook.objects()["barn"]
-    playbook.tell(AgentLost(FARM, "it left", leaving=True))
-    told = playbook.tell(theirs(vhost("barn", "g1"), "1.11"))
-    (barn,) = of(ObjectRecord, told)
+    playbook.publish(AgentLost(FARM, "it left", leaving=True))
+    reported = playbook.publish(theirs(vhost("barn", "g1"), "1.11"))
+    (barn,) = of(ObjectRecord, reported)
     assert (barn.agent, barn.row, barn.stable_name) == ("1.11", former.row, "barn")
-    told = playbook.tell(AgentGone(FARM))
-    assert not of(DeleteRecord, told)
+    reported = playbook.publish(AgentGone(FARM))
+    assert not of(DeleteRecord, reported)
     assert agents(playbook).keys() == {"1.0", "1.11"}
     assert list(playbook.objects()) == ["/", "barn"]
 
@@ -95,46 +95,48 @@ def test_an_agent_that_left_and_returned_under_another_bank_has_the_same_objects
 def test_an_agent_that_restarted_has_its_objects_under_other_ids(
     playbook: Playbook,
 ) -> None:
-    playbook.tell(theirs(vhost("shed", "f2")))
+    playbook.publish(theirs(vhost("shed", "f2")))
     former = playbook.objects()
-    told = playbook.tell(ResyncBegan(FARM, restarted=True), ResyncBegan(FARM), theirs(vhost("barn", "g1")))
-    assert not of(DeleteRecord, told)
-    told = playbook.tell(theirs(vhost("barn", "g1")), ResyncEnded(complete=True, agent=FARM))
-    (gone,) = of(DeleteRecord, told)
+    reported = playbook.publish(
+        ResyncBegan(FARM, restarted=True), ResyncBegan(FARM), theirs(vhost("barn", "g1"))
+    )
+    assert not of(DeleteRecord, reported)
+    reported = playbook.publish(theirs(vhost("barn", "g1")), ResyncEnded(complete=True, agent=FARM))
+    (gone,) = of(DeleteRecord, reported)
     assert gone.row == former["shed"].row
     assert playbook.objects()["barn"].row == former["barn"].row
     assert list(playbook.objects()) == ["/", "barn"], "and nothing of another agent is touched"
 
 
 def test_what_is_reported_under_a_name_of_an_agent_that_hangs_is_another_object(playbook: Playbook) -> None:
-    playbook.tell(AgentLost(FARM, "it hangs"))
-    playbook.tell(theirs(vhost("barn", "g1"), "1.11"))
+    playbook.publish(AgentLost(FARM, "it hangs"))
+    playbook.publish(theirs(vhost("barn", "g1"), "1.11"))
     assert len(playbook.objects()) == 3
 
 
 def test_an_agent_without_objects_is_gone_at_once(playbook: Playbook) -> None:
-    playbook.tell(HeartbeatSeen("1.12", NOW))
-    assert playbook.tell(AgentGone("1.12"))[-1] == AgentGoneRecord(1, "1.12", NOW)
+    playbook.publish(HeartbeatSeen("1.12", NOW))
+    assert playbook.publish(AgentGone("1.12"))[-1] == AgentGoneRecord(1, "1.12", NOW)
 
 
 def test_agents_that_come_and_go_leave_nothing_behind(playbook: Playbook) -> None:
     for bank in range(100, 400):
         agent = f"1.{bank}"
-        playbook.tell(
+        playbook.publish(
             theirs(vhost("shed", f"s{bank}"), agent), theirs(queue("q", f"q{bank}", f"s{bank}"), agent)
         )
-        playbook.tell(AgentGone(agent))
+        playbook.publish(AgentGone(agent))
     assert agents(playbook).keys() == {"1.0", FARM}
     assert len(playbook.objects()) == 2
 
 
 def test_which_of_several_agents_hangs_is_reported_once_and_so_is_that_it_is_back(playbook: Playbook) -> None:
     lost = AgentLost(FARM, "agent 1.10: it does not answer; asked again in 5 s", remote=True)
-    (event,) = of(EventRecord, playbook.tell(lost))
+    (event,) = of(EventRecord, playbook.publish(lost))
     assert (event.severity, event.text) == (Severity.WARNING, f"shop: {lost.detail}")
     assert event.values == {0: FARM, 1: lost.detail}
-    assert not of(EventRecord, playbook.tell(lost))
-    read = playbook.tell(
+    assert not of(EventRecord, playbook.publish(lost))
+    read = playbook.publish(
         ResyncBegan(FARM), theirs(vhost("barn", "f1")), ResyncEnded(complete=True, agent=FARM)
     )
     (event,) = of(EventRecord, read)
@@ -142,4 +144,4 @@ def test_which_of_several_agents_hangs_is_reported_once_and_so_is_that_it_is_bac
 
 
 def test_nothing_is_reported_of_an_agent_that_never_reported(playbook: Playbook) -> None:
-    assert not of(EventRecord, playbook.tell(AgentLost("1.99", "it does not answer", remote=True)))
+    assert not of(EventRecord, playbook.publish(AgentLost("1.99", "it does not answer", remote=True)))

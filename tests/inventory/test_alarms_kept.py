@@ -46,7 +46,7 @@ def restarted(tmp_path: Path) -> Playbook:
     return playbook
 
 
-def told(playbook: Playbook, *objects: ObjectSeen) -> list[str]:
+def reported(playbook: Playbook, *objects: ObjectSeen) -> list[str]:
     """Return the texts of the events of conditions that a resync causes."""
     return [e.text for e in events(playbook.synchronise(*objects)) if e.state is not ONE_SHOT]
 
@@ -54,18 +54,18 @@ def told(playbook: Playbook, *objects: ObjectSeen) -> list[str]:
 def test_an_alarm_that_still_stands_is_the_same_and_not_reported_again(
     tmp_path: Path, before: Playbook
 ) -> None:
-    former = alarms(before.tell(machine(hot=True)))
+    former = alarms(before.publish(machine(hot=True)))
     playbook = restarted(tmp_path)
     assert alarms(playbook.snapshot()) == former, "from the first moment"
-    assert told(playbook, machine(hot=True)) == []
+    assert reported(playbook, machine(hot=True)) == []
     assert alarms(playbook.snapshot()) == former
 
 
 def test_one_that_ended_meanwhile_is_cleared_by_the_first_look(tmp_path: Path, before: Playbook) -> None:
-    (former,) = alarms(before.tell(machine(hot=True)))
+    (former,) = alarms(before.publish(machine(hot=True)))
     playbook = restarted(tmp_path)
-    assert told(playbook, machine()) == ["cleared after 1 min: press is too hot (0 of 100)"]
-    (later,) = alarms(playbook.tell(machine(hot=True)))
+    assert reported(playbook, machine()) == ["cleared after 1 min: press is too hot (0 of 100)"]
+    (later,) = alarms(playbook.publish(machine(hot=True)))
     assert later.number > former.number
 
 
@@ -73,32 +73,32 @@ def test_one_that_ended_meanwhile_is_cleared_by_the_first_look(tmp_path: Path, b
 def test_one_whose_object_is_gone_is_cleared_when_all_is_reported(
     tmp_path: Path, before: Playbook, raising: str
 ) -> None:
-    before.tell(about(raising))
+    before.publish(about(raising))
     playbook = restarted(tmp_path)
-    (text,) = told(playbook, machine("saw", "m2"))
+    (text,) = reported(playbook, machine("saw", "m2"))
     assert text.startswith("cleared after 1 min, its object is gone: ")
     assert not standing(playbook)
 
 
 def test_a_resync_that_fell_short_ends_nothing(tmp_path: Path, before: Playbook) -> None:
-    before.tell(machine(hot=True))
+    before.publish(machine(hot=True))
     playbook = restarted(tmp_path)
     playbook.synchronise(complete=False)
     assert standing(playbook) == ["overheated"]
 
 
 def test_what_only_events_report_lasts_until_its_event(tmp_path: Path, before: Playbook) -> None:
-    before.tell(about("doorOpened"), event("strikeBegan"))
+    before.publish(about("doorOpened"), event("strikeBegan"))
     playbook = restarted(tmp_path)
-    assert told(playbook, machine(native_id="m7")) == []
+    assert reported(playbook, machine(native_id="m7")) == []
     assert standing(playbook) == ["open", "strike"]
-    playbook.tell(about("doorClosed", "m7"), event("strikeEnded"))
+    playbook.publish(about("doorClosed", "m7"), event("strikeEnded"))
     assert not standing(playbook)
 
 
 def test_an_alarm_that_ended_before_is_not_back(tmp_path: Path, before: Playbook) -> None:
-    before.tell(machine(hot=True))
-    before.tell(machine())
+    before.publish(machine(hot=True))
+    before.publish(machine())
     assert not standing(restarted(tmp_path))
 
 
@@ -116,20 +116,20 @@ def test_a_new_incarnation_of_a_name_inherits_no_alarm(tmp_path: Path) -> None:
 
 
 def test_an_alarm_of_which_no_rule_reports_any_more_is_cleared(tmp_path: Path, before: Playbook) -> None:
-    before.tell(about("doorOpened"), event("strikeBegan"))
+    before.publish(about("doorOpened"), event("strikeBegan"))
     fewer = MAPPING.replace("clears: open", "").replace("clears: strike", "")
     mapping = parse_document(fewer, Mapping, Path("plant.yaml"))
     playbook = Playbook(tmp_path, boot=2, mapping=mapping, schemas=SCHEMAS)
-    assert told(playbook, machine()) == [
+    assert reported(playbook, machine()) == [
         "cleared after 0 s, nothing reports it any more: a door of press is open",
         "cleared after 0 s, nothing reports it any more: strike",
     ]
 
 
 def test_a_source_that_was_down_before_is_not_reported_down_again(tmp_path: Path, before: Playbook) -> None:
-    before.tell(SourceStateSeen(SourceState.DOWN, "no answer"))
+    before.publish(SourceStateSeen(SourceState.DOWN, "no answer"))
     playbook = restarted(tmp_path)
-    assert not events(playbook.tell(SourceStateSeen(SourceState.DOWN, "no answer")))
+    assert not events(playbook.publish(SourceStateSeen(SourceState.DOWN, "no answer")))
     assert standing(playbook) == ["sourceDown"]
     (up,) = events(playbook.synchronise(machine()))
     assert (up.state, up.condition) == (CLEARED, "sourceDown")
@@ -137,7 +137,7 @@ def test_a_source_that_was_down_before_is_not_reported_down_again(tmp_path: Path
 
 
 def test_an_alarm_that_cannot_be_read_is_raised_again(tmp_path: Path, before: Playbook) -> None:
-    before.tell(machine(hot=True))
+    before.publish(machine(hot=True))
     before.index.close()
     with closing(sqlite3.connect(tmp_path / "instances.sqlite3")) as database, database:
         database.execute("UPDATE alarms SET alarm = '{'")
@@ -157,8 +157,8 @@ def test_one_that_was_cleared_without_a_record_is_reported_by_the_first_look(
     tmp_path: Path, before: Playbook
 ) -> None:
     """The core was killed after the index was on the disk, and before the event was."""
-    raised = events(before.tell(machine(hot=True), event("strikeBegan")))
-    before.tell(machine(), event("strikeEnded"))
+    raised = events(before.publish(machine(hot=True), event("strikeBegan")))
+    before.publish(machine(), event("strikeEnded"))
     playbook = recalled(restarted(tmp_path), *raised)
     cleared = [one for one in events(playbook.synchronise(machine())) if one.state is CLEARED]
     assert sorted((one.condition, one.text) for one in cleared) == [
@@ -172,19 +172,19 @@ def test_one_that_was_cleared_without_a_record_is_reported_by_the_first_look(
 def test_a_clearing_that_is_recorded_or_received_again_is_not_reported_by_the_gateway(
     tmp_path: Path, before: Playbook
 ) -> None:
-    raised = events(before.tell(machine(hot=True), event("strikeBegan")))
-    cleared = events(before.tell(machine(), event("strikeEnded")))
+    raised = events(before.publish(machine(hot=True), event("strikeBegan")))
+    cleared = events(before.publish(machine(), event("strikeEnded")))
     playbook = recalled(restarted(tmp_path), *raised, *cleared)
-    assert told(playbook, machine()) == []
+    assert reported(playbook, machine()) == []
     playbook = recalled(restarted(tmp_path), *raised)
-    playbook.tell(*(EventLearned(one) for one in SCHEMAS if isinstance(one, EventSchema)))
-    again = events(playbook.tell(event("strikeEnded")))
+    playbook.publish(*(EventLearned(one) for one in SCHEMAS if isinstance(one, EventSchema)))
+    again = events(playbook.publish(event("strikeEnded")))
     later = [one for one in events(playbook.synchronise(machine(hot=True))) if one.state is not ONE_SHOT]
     assert [one.state for one in (*again, *later)] == [CLEARED, EventState.RAISED]
 
 
 def test_one_that_is_active_is_not_reported_as_cleared(tmp_path: Path, before: Playbook) -> None:
-    raised = events(before.tell(machine(hot=True), event("strikeBegan")))
+    raised = events(before.publish(machine(hot=True), event("strikeBegan")))
     playbook = recalled(restarted(tmp_path), *raised)
-    assert told(playbook, machine(hot=True)) == []
+    assert reported(playbook, machine(hot=True)) == []
     assert standing(playbook) == ["strike", "overheated"]

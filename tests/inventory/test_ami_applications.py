@@ -49,7 +49,7 @@ class Relay:
         records: list[Record] = []
         for effect in effects:
             if isinstance(effect, Observed):
-                records += self.inventory.tell(*effect.observations)
+                records += self.inventory.publish(*effect.observations)
         return records
 
     def connects(self, name: str = "pump-7", number: int = 1) -> list[Record]:
@@ -121,8 +121,8 @@ def test_objects_that_never_come_back_keep_their_rows_too_when_their_class_grows
     records = relay.time_passes(1)
     after = {name: record.row for name, record in relay.inventory.objects().items()}
     assert after.items() > before.items()
-    told = [record.stable_name for record in of(ObjectRecord, records)]
-    assert len(told) == len(set(told)) == 4
+    reported = [record.stable_name for record in of(ObjectRecord, records)]
+    assert len(reported) == len(set(reported)) == 4
 
 
 def test_commands_change_the_application_only(relay: Relay) -> None:

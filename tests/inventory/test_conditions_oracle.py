@@ -73,34 +73,34 @@ class Model:
         elif what == DELETED and one is not None:
             del self.machines[name]
             self._forget(name)
-            return self.playbook.tell(machine(name, one.native_id, deleted=NOW))
+            return self.playbook.publish(machine(name, one.native_id, deleted=NOW))
         else:
             return []
-        return self._tell(name)
+        return self._publish(name)
 
-    def _tell(self, name: str) -> list[Record]:
+    def _publish(self, name: str) -> list[Record]:
         one = self.machines[name]
         self._look(name)
-        return self.playbook.tell(machine(name, one.native_id, hot=one.hot))
+        return self.playbook.publish(machine(name, one.native_id, hot=one.hot))
 
     def _event(self, what: str, name: str) -> list[Record]:
         if what.startswith("strike"):
             self._set("strike", holds=what == "strikeBegan")
-            return self.playbook.tell(event(what))
+            return self.playbook.publish(event(what))
         one = self.machines.get(name)
         if one is None:
-            return self.playbook.tell(about(what, "nobody"))
+            return self.playbook.publish(about(what, "nobody"))
         kind = "overheated" if what.startswith("heat") else "open"
         self._set(f'{kind} plant:machine "{name}"', holds=what in {"heatRose", "doorOpened"})
         if kind == "overheated":
             one.held_since = self.playbook.now
-        return self.playbook.tell(about(what, one.native_id))
+        return self.playbook.publish(about(what, one.native_id))
 
     def _whole(self, what: str, name: str) -> list[Record]:
         if what == "down":
             self._set("sourceDown", holds=True)
             self.fresh = False
-            return self.playbook.tell(SourceStateSeen(SourceState.DOWN))
+            return self.playbook.publish(SourceStateSeen(SourceState.DOWN))
         if what in {"a second", "a while"}:
             return self._wait(1 if what == "a second" else 16)
         if what == "resync that forgets one":
@@ -110,13 +110,13 @@ class Model:
             for one in self.machines.values():
                 self._born += 1
                 one.native_id = f"m{self._born}"
-        told = []
+        reported = []
         for known, one in self.machines.items():
             self._look(known)
-            told.append(machine(known, one.native_id, hot=one.hot))
+            reported.append(machine(known, one.native_id, hot=one.hot))
         self._set("sourceDown", holds=False)
         self.fresh = True
-        return self.playbook.synchronise(*told, restarted=what == "restart")
+        return self.playbook.synchronise(*reported, restarted=what == "restart")
 
     def _wait(self, seconds: int) -> list[Record]:
         now = self.playbook.now + seconds * SECOND
@@ -159,14 +159,14 @@ class Receiver:
         """Return the conditions of the active alarms, sorted."""
         return sorted(alarm.condition for alarm in self.active.values())
 
-    def _event(self, told: EventRecord) -> None:
-        assert told.number == self._last_event + 1
-        self._last_event = told.number
-        assert told.event_id == f"gw.1.{told.number}"
-        assert (told.severity is Severity.CLEARED) == (told.state is EventState.CLEARED)
-        assert bool(told.condition) == (told.state is not EventState.ONE_SHOT)
-        if told.state is EventState.RAISED:
-            self._raised_by[told.event_id] = told
+    def _event(self, reported: EventRecord) -> None:
+        assert reported.number == self._last_event + 1
+        self._last_event = reported.number
+        assert reported.event_id == f"gw.1.{reported.number}"
+        assert (reported.severity is Severity.CLEARED) == (reported.state is EventState.CLEARED)
+        assert bool(reported.condition) == (reported.state is not EventState.ONE_SHOT)
+        if reported.state is EventState.RAISED:
+            self._raised_by[reported.event_id] = reported
 
     def _alarm(self, alarm: AlarmRecord) -> None:
         if alarm.cleared:
@@ -194,4 +194,4 @@ def test_alarms_stand_as_long_as_their_conditions_and_are_reported_once(
         assert receiver.conditions() == sorted(model.standing), step
     snapshot = playbook.snapshot()
     assert alarms(snapshot) == sorted(receiver.active.values(), key=lambda alarm: alarm.number)
-    assert [told.number for told in events(snapshot)] == list(range(1, len(events(snapshot)) + 1))
+    assert [reported.number for reported in events(snapshot)] == list(range(1, len(events(snapshot)) + 1))

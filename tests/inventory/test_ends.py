@@ -37,9 +37,9 @@ def playbook(tmp_path: Path) -> Playbook:
 
 
 def test_the_end_of_an_object_reports_what_it_was(playbook: Playbook) -> None:
-    playbook.tell(visitor("Bob", "v1", created=NOW))
+    playbook.publish(visitor("Bob", "v1", created=NOW))
     playbook.now += 9 * SECOND
-    (end,) = of(DeleteRecord, playbook.tell(visitor("Bob", "v1", created=NOW, deleted=NOW + 5)))
+    (end,) = of(DeleteRecord, playbook.publish(visitor("Bob", "v1", created=NOW, deleted=NOW + 5)))
     (class_number,) = (r.number for r in of(ClassRecord, playbook.snapshot()) if r.schema.key == VISITOR.key)
     assert end == DeleteRecord(
         source=1,
@@ -59,17 +59,17 @@ def test_the_end_of_an_object_reports_what_it_was(playbook: Playbook) -> None:
 
 
 def test_when_an_object_was_created_may_be_learned_after_it_was_seen(playbook: Playbook) -> None:
-    (seen,) = of(ObjectRecord, playbook.tell(visitor("Bob", "v1")))
-    (heard,) = of(ObjectRecord, playbook.tell(visitor("Bob", "v1", created=NOW - 7)))
-    assert (seen.created, heard.created) == (0, NOW - 7)
-    assert (heard.row, heard.stable_name) == (seen.row, seen.stable_name)
-    assert of(ObjectRecord, playbook.tell(visitor("Bob", "v1", created=NOW - 7))) == []
-    (end,) = of(DeleteRecord, playbook.tell(visitor("Bob", "v1", created=NOW - 7, deleted=NOW)))
+    (seen,) = of(ObjectRecord, playbook.publish(visitor("Bob", "v1")))
+    (later,) = of(ObjectRecord, playbook.publish(visitor("Bob", "v1", created=NOW - 7)))
+    assert (seen.created, later.created) == (0, NOW - 7)
+    assert (later.row, later.stable_name) == (seen.row, seen.stable_name)
+    assert of(ObjectRecord, playbook.publish(visitor("Bob", "v1", created=NOW - 7))) == []
+    (end,) = of(DeleteRecord, playbook.publish(visitor("Bob", "v1", created=NOW - 7, deleted=NOW)))
     assert end.created == NOW - 7
 
 
 def test_what_came_and_went_is_reported_once_as_both_in_one_batch_with_both_times(playbook: Playbook) -> None:
-    came, went = playbook.tell(visitor("Bob", "v1", created=NOW, deleted=NOW + 5))
+    came, went = playbook.publish(visitor("Bob", "v1", created=NOW, deleted=NOW + 5))
     assert isinstance(came, ObjectRecord)
     assert isinstance(went, DeleteRecord)
     assert came.created == went.created == NOW
@@ -82,14 +82,14 @@ def test_numbers_of_ends_ascend_over_a_restart_of_the_core(tmp_path: Path) -> No
         playbook = plant(tmp_path, boot=boot)
         playbook.synchronise()
         for n in range(3):
-            records = playbook.tell(visitor("Bob", f"v{n}", created=n, deleted=NOW))
+            records = playbook.publish(visitor("Bob", f"v{n}", created=n, deleted=NOW))
             numbers += [end.number for end in of(DeleteRecord, records)]
     assert numbers == sorted(set(numbers))
     assert len(numbers) == 6
 
 
 def test_a_snapshot_reports_ends_before_objects_and_events_and_alarms_last(playbook: Playbook) -> None:
-    playbook.tell(machine(hot=True), visitor("Bob", "v1", created=1, deleted=2))
+    playbook.publish(machine(hot=True), visitor("Bob", "v1", created=1, deleted=2))
     order = [EventClassRecord, ClassRecord, SourceRecord, AgentRecord, DeleteRecord, ObjectRecord]
     order += [EventRecord, AlarmRecord]
     kinds = list(dict.fromkeys(type(record) for record in playbook.snapshot()))
@@ -99,11 +99,11 @@ def test_a_snapshot_reports_ends_before_objects_and_events_and_alarms_last(playb
 
 def test_a_snapshot_reports_the_last_ends_and_events_as_they_were_reported_first(playbook: Playbook) -> None:
     limits = HistoryLimits()
-    told = [
-        playbook.tell(visitor("Bob", f"v{n}", created=n, deleted=NOW), event("whistle", "", n))
+    reported = [
+        playbook.publish(visitor("Bob", f"v{n}", created=n, deleted=NOW), event("whistle", "", n))
         for n in range(1, limits.events + 10)
     ]
-    first = [record for records in told for record in records]
+    first = [record for records in reported for record in records]
     again = playbook.snapshot()
     assert of(DeleteRecord, again) == of(DeleteRecord, first)[-limits.ends :]
     assert events(again) == events(first)[-limits.events :]
@@ -112,7 +112,7 @@ def test_a_snapshot_reports_the_last_ends_and_events_as_they_were_reported_first
 def test_a_source_with_many_events_leaves_the_past_of_others(playbook: Playbook) -> None:
     limits = HistoryLimits(events=3, ends=2)
     history = History(limits)
-    records = playbook.tell(visitor("Bob", "v1", created=1, deleted=NOW), event("whistle", "", 1))
+    records = playbook.publish(visitor("Bob", "v1", created=1, deleted=NOW), event("whistle", "", 1))
     history.note(records)
     (first,) = of(EventRecord, records)
     (end,) = of(DeleteRecord, records)
@@ -126,7 +126,7 @@ def test_a_source_with_many_events_leaves_the_past_of_others(playbook: Playbook)
 
 
 def test_the_past_of_a_source_takes_bounded_memory(playbook: Playbook) -> None:
-    (first,) = of(EventRecord, playbook.tell(event("whistle", "", 1)))
+    (first,) = of(EventRecord, playbook.publish(event("whistle", "", 1)))
     long = [msgspec.structs.replace(first, number=number, text="x" * 100_000) for number in range(20)]
     history = History(HistoryLimits(octets=5 * memory_of(long[0])))
     history.note(long)
@@ -139,7 +139,7 @@ def test_the_past_of_a_source_takes_bounded_memory(playbook: Playbook) -> None:
 def test_an_object_that_came_and_went_before_its_class_was_known_is_a_gap(tmp_path: Path) -> None:
     playbook = plant(tmp_path)
     playbook.now += SECOND
-    records = playbook.tell(visitor("Bob", "v1", created=1, deleted=2), event("whistle", "", 1))
+    records = playbook.publish(visitor("Bob", "v1", created=1, deleted=2), event("whistle", "", 1))
     (gap,) = of(GapRecord, records)
     assert (gap.start, gap.end) == (playbook.now, playbook.now)
     assert gap.reason == "2 events or short-lived objects came before their schema"
@@ -147,17 +147,17 @@ def test_an_object_that_came_and_went_before_its_class_was_known_is_a_gap(tmp_pa
 
 
 def test_what_a_session_could_not_read_is_a_gap(playbook: Playbook) -> None:
-    (gap,) = of(GapRecord, playbook.tell(RecordLost(ClassKey("other", "thing"), AGENT)))
+    (gap,) = of(GapRecord, playbook.publish(RecordLost(ClassKey("other", "thing"), AGENT)))
     assert gap.reason == "1 events or short-lived objects came before their schema"
 
 
 def test_such_gaps_are_reported_once_a_second_and_count_all(tmp_path: Path) -> None:
     playbook = plant(tmp_path)
     start = playbook.now
-    gaps = of(GapRecord, playbook.tell(visitor("Bob", "v1", deleted=2)))
+    gaps = of(GapRecord, playbook.publish(visitor("Bob", "v1", deleted=2)))
     for _ in range(9):
         playbook.now += SECOND // 10
-        gaps += of(GapRecord, playbook.tell(visitor("Bob", "v1", deleted=2)))
+        gaps += of(GapRecord, playbook.publish(visitor("Bob", "v1", deleted=2)))
     assert len(gaps) == 1
     (gap,) = of(GapRecord, playbook.tick(0.1))
     assert gap.reason.startswith("9 events")
@@ -167,12 +167,12 @@ def test_such_gaps_are_reported_once_a_second_and_count_all(tmp_path: Path) -> N
 
 def test_an_object_that_lives_is_no_loss_since_a_resync_reports_it_again(tmp_path: Path) -> None:
     playbook = plant(tmp_path)
-    assert not of(GapRecord, playbook.tell(visitor("Bob", "v1")))
+    assert not of(GapRecord, playbook.publish(visitor("Bob", "v1")))
 
 
 def test_what_a_source_taken_out_had_is_gone(playbook: Playbook) -> None:
-    playbook.tell(machine(hot=True))
-    playbook.tell(event("strikeBegan"))
+    playbook.publish(machine(hot=True))
+    playbook.publish(event("strikeBegan"))
     playbook.now += SECOND
     before = len(playbook.batches)
     playbook.inventory.remove_source(playbook.source, playbook.now)
@@ -201,14 +201,14 @@ def test_a_source_taken_out_and_in_again_has_its_number_and_its_objects_their_ro
 
 def test_a_class_learnt_late_is_reported_from_then_on(tmp_path: Path) -> None:
     playbook = plant(tmp_path)
-    playbook.tell(visitor("Bob", "v1", created=1, deleted=2))
-    playbook.tell(ClassLearned(VISITOR), EventLearned(EVENTS["whistle"]))
-    records = playbook.tell(visitor("Eve", "v2", created=1, deleted=2), event("whistle", "", 1))
+    playbook.publish(visitor("Bob", "v1", created=1, deleted=2))
+    playbook.publish(ClassLearned(VISITOR), EventLearned(EVENTS["whistle"]))
+    records = playbook.publish(visitor("Eve", "v2", created=1, deleted=2), event("whistle", "", 1))
     assert [type(record) for record in records] == [ObjectRecord, DeleteRecord, EventRecord]
 
 
 def test_how_many_events_a_former_core_made_stands_behind_those_that_are_known(playbook: Playbook) -> None:
-    (now,) = of(EventRecord, playbook.tell(event("whistle", "", 1)))
+    (now,) = of(EventRecord, playbook.publish(event("whistle", "", 1)))
     former = [
         msgspec.structs.replace(now, boot=boot, number=number) for boot, number in ((2, 8), (2, 9), (4, 1))
     ]

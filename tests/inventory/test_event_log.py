@@ -27,7 +27,7 @@ FULL = EventLogRecord(EventLogState.DISK_FULL, "3 MiB are free", lost=2)
 SLOW = EventLogRecord(EventLogState.SLOW, "a commit took 3 s")
 
 
-class Told:
+class Reported:
     """An inventory without sources, and its published batches."""
 
     def __init__(self, path: Path) -> None:
@@ -55,36 +55,36 @@ class Told:
 
 
 @pytest.fixture
-def told(tmp_path: Path) -> Iterator[Told]:
-    told = Told(tmp_path / "instances.sqlite3")
-    yield told
-    told.index.close()
+def reported(tmp_path: Path) -> Iterator[Reported]:
+    reported = Reported(tmp_path / "instances.sqlite3")
+    yield reported
+    reported.index.close()
 
 
-def test_that_the_log_is_written_is_reported_once(told: Told) -> None:
-    record, event = told.stands(WELL, NOW)
+def test_that_the_log_is_written_is_reported_once(reported: Reported) -> None:
+    record, event = reported.stands(WELL, NOW)
     assert record == WELL
-    assert told.event_name(event) == "gateway:logWritten"
+    assert reported.event_name(event) == "gateway:logWritten"
     assert isinstance(event, EventRecord)
     # A core that is gone may have told of trouble: this ends it.
     assert (event.source, event.state, event.condition) == (0, EventState.CLEARED, "logTrouble")
-    assert told.stands(WELL, NOW) == []
-    assert told.stands(EventLogRecord(EventLogState.WRITING, committed=5), NOW) == [
+    assert reported.stands(WELL, NOW) == []
+    assert reported.stands(EventLogRecord(EventLogState.WRITING, committed=5), NOW) == [
         EventLogRecord(EventLogState.WRITING, committed=5)
     ]
 
 
-def test_a_log_that_is_off_has_no_trouble(told: Told) -> None:
+def test_a_log_that_is_off_has_no_trouble(reported: Reported) -> None:
     off = EventLogRecord(EventLogState.OFF)
-    assert told.stands(off, NOW) == [off]
-    assert told.tick(NOW + HOLD) == []
+    assert reported.stands(off, NOW) == [off]
+    assert reported.tick(NOW + HOLD) == []
 
 
-def test_trouble_is_an_event_and_an_alarm_until_it_is_over_for_a_while(told: Told) -> None:
-    told.stands(WELL, NOW)
-    record, event, alarm = told.stands(FULL, NOW + 5)
+def test_trouble_is_an_event_and_an_alarm_until_it_is_over_for_a_while(reported: Reported) -> None:
+    reported.stands(WELL, NOW)
+    record, event, alarm = reported.stands(FULL, NOW + 5)
     assert record == FULL
-    assert told.event_name(event) == "gateway:logTrouble"
+    assert reported.event_name(event) == "gateway:logTrouble"
     assert isinstance(event, EventRecord)
     assert (event.severity, event.state, event.text) == (
         Severity.MAJOR,
@@ -94,33 +94,33 @@ def test_trouble_is_an_event_and_an_alarm_until_it_is_over_for_a_while(told: Tol
     assert event.values == {0: "disk-full", 1: "3 MiB are free", 2: 2}
     assert isinstance(alarm, AlarmRecord)
     assert (alarm.source, alarm.event_id, alarm.raised) == (0, event.event_id, NOW + 5)
-    assert [r for r in told.inventory.snapshot()[0] if isinstance(r, EventLogRecord | AlarmRecord)] == [
+    assert [r for r in reported.inventory.snapshot()[0] if isinstance(r, EventLogRecord | AlarmRecord)] == [
         FULL,
         alarm,
     ]
     later = NOW + 5 + 60 * 10**9
-    assert told.stands(WELL, later) == [WELL]
-    assert told.tick(later + HOLD - 1) == []
-    cleared, over = told.tick(later + HOLD)
+    assert reported.stands(WELL, later) == [WELL]
+    assert reported.tick(later + HOLD - 1) == []
+    cleared, over = reported.tick(later + HOLD)
     assert isinstance(cleared, EventRecord)
     assert isinstance(over, AlarmRecord)
     assert (cleared.state, cleared.condition) == (EventState.CLEARED, alarm.condition)
     assert cleared.text == "the event log is written again after 1 min"
     assert (over.number, over.cleared) == (alarm.number, later + HOLD)
-    assert told.tick(later + 2 * HOLD) == []
+    assert reported.tick(later + 2 * HOLD) == []
 
 
-def test_trouble_that_comes_and_goes_is_one_condition(told: Told) -> None:
-    told.stands(WELL, NOW)
-    assert len(told.stands(SLOW, NOW)) == 3
+def test_trouble_that_comes_and_goes_is_one_condition(reported: Reported) -> None:
+    reported.stands(WELL, NOW)
+    assert len(reported.stands(SLOW, NOW)) == 3
     for second in range(1, 5):
-        assert told.stands(WELL, NOW + second * 10**9) == [WELL]
-        assert told.stands(SLOW, NOW + second * 10**9 + 1) == [SLOW]
+        assert reported.stands(WELL, NOW + second * 10**9) == [WELL]
+        assert reported.stands(SLOW, NOW + second * 10**9 + 1) == [SLOW]
 
 
-def test_trouble_of_another_kind_is_reported_again_and_is_the_same_alarm(told: Told) -> None:
-    _, first, began = told.stands(SLOW, NOW)
-    _, second, goes_on = told.stands(FULL, NOW + 9)
+def test_trouble_of_another_kind_is_reported_again_and_is_the_same_alarm(reported: Reported) -> None:
+    _, first, began = reported.stands(SLOW, NOW)
+    _, second, goes_on = reported.stands(FULL, NOW + 9)
     assert isinstance(began, AlarmRecord)
     assert isinstance(goes_on, AlarmRecord)
     assert isinstance(first, EventRecord)
@@ -130,14 +130,14 @@ def test_trouble_of_another_kind_is_reported_again_and_is_the_same_alarm(told: T
     assert (goes_on.severity, goes_on.event_id) == (Severity.MAJOR, second.event_id)
 
 
-def test_each_trouble_has_a_number_of_its_own_and_none_is_kept(told: Told) -> None:
+def test_each_trouble_has_a_number_of_its_own_and_none_is_kept(reported: Reported) -> None:
     numbers = set()
     for round_ in range(3):
         now = NOW + round_ * 100 * 10**9
-        alarm = told.stands(FULL, now)[-1]
+        alarm = reported.stands(FULL, now)[-1]
         assert isinstance(alarm, AlarmRecord)
         numbers.add(alarm.number)
-        told.stands(WELL, now + 10**9)
-        assert told.tick(now + 10**9 + HOLD)
+        reported.stands(WELL, now + 10**9)
+        assert reported.tick(now + 10**9 + HOLD)
     assert len(numbers) == 3
-    assert told.index.alarms(0) == []
+    assert reported.index.alarms(0) == []

@@ -41,14 +41,14 @@ class Case:
     before: Callable[[Playbook], object] = lambda _: None
 
 
-def told(*seen: ObjectSeen) -> Callable[[Playbook], list[Record]]:
+def reported(*seen: ObjectSeen) -> Callable[[Playbook], list[Record]]:
     """Return a step that reports these observations in one body."""
-    return lambda play: play.tell(*seen)
+    return lambda play: play.publish(*seen)
 
 
 def resynchronised(*seen: ObjectSeen, restarted: bool = False) -> Callable[[Playbook], list[Record]]:
     """Return a step that begins a resync and reports these, without its end."""
-    return lambda play: play.tell(ResyncBegan(restarted=restarted), *seen)
+    return lambda play: play.publish(ResyncBegan(restarted=restarted), *seen)
 
 
 def lasting(seen: ObjectSeen) -> ObjectSeen:
@@ -58,7 +58,7 @@ def lasting(seen: ObjectSeen) -> ObjectSeen:
 
 def version(schema: ClassSchema) -> Callable[[Playbook], list[Record]]:
     """Return a step that reports another version of the class."""
-    return lambda play: play.tell(ClassLearned(schema))
+    return lambda play: play.publish(ClassLearned(schema))
 
 
 def after(*steps: Callable[[Playbook], object]) -> Callable[[Playbook], None]:
@@ -86,122 +86,122 @@ def in_other_version(seen: ObjectSeen, node: str = "n1") -> ObjectSeen:
     return replace(seen, properties=(*(seen.properties or ()), node))
 
 
-HAS_QUEUE = told(queue("a", "q1", created=BORN))
+HAS_QUEUE = reported(queue("a", "q1", created=BORN))
 
 CASES = (
     # By native id
-    Case((Report.PROPERTIES, Owner.NONE), ["object /|a 1"], told(queue("a", "q1"))),
-    Case((Report.PROPERTIES, Owner.SAME), ["update 1"], told(queue("a", "q1", depth=5)), HAS_QUEUE),
-    Case((Report.PROPERTIES, Owner.OTHER), ["object /|b 2"], told(queue("b", "q1")), HAS_QUEUE),
+    Case((Report.PROPERTIES, Owner.NONE), ["object /|a 1"], reported(queue("a", "q1"))),
+    Case((Report.PROPERTIES, Owner.SAME), ["update 1"], reported(queue("a", "q1", depth=5)), HAS_QUEUE),
+    Case((Report.PROPERTIES, Owner.OTHER), ["object /|b 2"], reported(queue("b", "q1")), HAS_QUEUE),
     Case(
         (Report.PROPERTIES, Owner.OTHER_VERSION),
         ["no end of /|a 1", "object /|a 1"],
-        told(queue("a", "q1")),
+        reported(queue("a", "q1")),
         after(HAS_QUEUE, version(SAME_NAME)),
     ),
     Case(
         (Report.PROPERTIES, Owner.OUTDATED),
         ["inferred end of /|a 1", "object /|a|n1 2"],
-        told(in_other_version(queue("a", "q1"))),
+        reported(in_other_version(queue("a", "q1"))),
         after(HAS_QUEUE, version(OTHER_NAME)),
     ),
     Case(
         (Report.PROPERTIES, Owner.NAMEABLE),
         ["inferred end of /|a#q2 2", "object /|a 1"],
-        told(queue("a", "q2")),
-        after(HAS_QUEUE, told(queue("a", "q2")), told(ended("a", "q1"))),
+        reported(queue("a", "q2")),
+        after(HAS_QUEUE, reported(queue("a", "q2")), reported(ended("a", "q1"))),
     ),
-    Case((Report.STATISTICS, Owner.NONE), [], told(statistics("q1", 1, 1))),
-    Case((Report.STATISTICS, Owner.SAME), ["update 1"], told(statistics("q1", 1, 1)), HAS_QUEUE),
+    Case((Report.STATISTICS, Owner.NONE), [], reported(statistics("q1", 1, 1))),
+    Case((Report.STATISTICS, Owner.SAME), ["update 1"], reported(statistics("q1", 1, 1)), HAS_QUEUE),
     Case(
         (Report.STATISTICS, Owner.OTHER),
         [],
-        told(replace(statistics("q1", 1, 1), created=NOW)),
+        reported(replace(statistics("q1", 1, 1), created=NOW)),
         HAS_QUEUE,
     ),
     Case(
         (Report.STATISTICS, Owner.OUTDATED),
         ["inferred end of /|a 1"],
-        told(statistics("q1", 1, 1)),
+        reported(statistics("q1", 1, 1)),
         after(HAS_QUEUE, version(OTHER_NAME)),
     ),
-    Case((Report.END, Owner.NONE), ["object /|a 1", "end of /|a 1"], told(ended("a", "q1"))),
-    Case((Report.END, Owner.SAME), ["update 1", "end of /|a 1"], told(ended("a", "q1")), HAS_QUEUE),
+    Case((Report.END, Owner.NONE), ["object /|a 1", "end of /|a 1"], reported(ended("a", "q1"))),
+    Case((Report.END, Owner.SAME), ["update 1", "end of /|a 1"], reported(ended("a", "q1")), HAS_QUEUE),
     Case(
         (Report.END, Owner.OTHER),
         ["object /|b 2", "end of /|b 2"],
-        told(ended("b", "q1")),
+        reported(ended("b", "q1")),
         HAS_QUEUE,
     ),
     Case(
         (Report.END, Owner.OUTDATED),
         ["inferred end of /|a 1", "object /|a|n1 2", "end of /|a|n1 2"],
-        told(in_other_version(ended("a", "q1"))),
+        reported(in_other_version(ended("a", "q1"))),
         after(HAS_QUEUE, version(OTHER_NAME)),
     ),
-    Case((Report.BARE_END, Owner.NONE), [], told(bare_end("q1"))),
-    Case((Report.BARE_END, Owner.SAME), ["end of /|a 1"], told(bare_end("q1")), HAS_QUEUE),
-    Case((Report.BARE_END, Owner.OTHER), [], told(bare_end("q1", created=NOW)), HAS_QUEUE),
+    Case((Report.BARE_END, Owner.NONE), [], reported(bare_end("q1"))),
+    Case((Report.BARE_END, Owner.SAME), ["end of /|a 1"], reported(bare_end("q1")), HAS_QUEUE),
+    Case((Report.BARE_END, Owner.OTHER), [], reported(bare_end("q1", created=NOW)), HAS_QUEUE),
     Case(
         (Report.BARE_END, Owner.OUTDATED),
         ["inferred end of /|a 1"],
-        told(bare_end("q1")),
+        reported(bare_end("q1")),
         after(HAS_QUEUE, version(SAME_NAME)),
     ),
     # By name
-    Case(Holder.UNRESOLVED, [], told(queue("a", "q1", "unknown"))),
-    Case(Holder.NONE, ["object /|a 1"], told(queue("a", "q1"))),
+    Case(Holder.UNRESOLVED, [], reported(queue("a", "q1", "unknown"))),
+    Case(Holder.NONE, ["object /|a 1"], reported(queue("a", "q1"))),
     Case(
         Holder.NONE_YET,
         [r"object \?unknown|a#q1 1"],
         lambda play: play.tick(11),
-        told(queue("a", "q1", "unknown")),
+        reported(queue("a", "q1", "unknown")),
     ),
-    Case(Holder.CONFIRMED, ["object /|a#q2 2"], told(queue("a", "q2")), HAS_QUEUE),
+    Case(Holder.CONFIRMED, ["object /|a#q2 2"], reported(queue("a", "q2")), HAS_QUEUE),
     Case(
         Holder.RETURNED,
         ["object /|a 1"],
-        told(queue("a", "q2", created=BORN)),
+        reported(queue("a", "q2", created=BORN)),
         after(HAS_QUEUE, resynchronised(vhost("/", "v1"), restarted=True)),
     ),
     Case(
         Holder.RETURNED,
         ["object peer#c1 1"],
-        told(lasting(connection("peer", "c1"))),
-        after(told(lasting(connection("peer", "c1"))), resynchronised(restarted=True)),
+        reported(lasting(connection("peer", "c1"))),
+        after(reported(lasting(connection("peer", "c1"))), resynchronised(restarted=True)),
     ),
     Case(
         Holder.FORMER,
         ["object /|a 1"],
-        told(lasting(queue("a", "q1", created=NOW))),
+        reported(lasting(queue("a", "q1", created=NOW))),
         after(
-            told(vhost("/", "v1"), lasting(queue("a", "q1", created=BORN))),
+            reported(vhost("/", "v1"), lasting(queue("a", "q1", created=BORN))),
             resynchronised(vhost("/", "v1"), restarted=True),
         ),
     ),
     Case(
         Holder.FORMER,
         ["object /|a 1"],
-        told(queue("a", "q2", created=NOW)),
+        reported(queue("a", "q2", created=NOW)),
         after(HAS_QUEUE, resynchronised(vhost("/", "v1"))),
     ),
     Case(
         Holder.FORMER_VERSION,
         ["no end of /|a 1", "object /|a 1"],
-        told(queue("a", "q2", created=BORN)),
+        reported(queue("a", "q2", created=BORN)),
         after(HAS_QUEUE, version(SAME_NAME), resynchronised(vhost("/", "v1"))),
     ),
     Case(
         Holder.FORMER_ID,
         ["inferred end of peer#c1 1", "object peer#c1 2"],
-        told(connection("peer", "c1")),
-        after(told(connection("peer", "c1")), resynchronised(restarted=True)),
+        reported(connection("peer", "c1")),
+        after(reported(connection("peer", "c1")), resynchronised(restarted=True)),
     ),
     # Without a report
     Case(
         Occasion.MISSING,
         ["inferred end of /|a 1"],
-        lambda play: play.tell(ResyncEnded(complete=True)),
+        lambda play: play.publish(ResyncEnded(complete=True)),
         after(HAS_QUEUE, resynchronised(vhost("/", "v1"))),
     ),
     Case(Occasion.RESTARTED, [], resynchronised(restarted=True)),
@@ -214,10 +214,10 @@ CASES = (
     Case(
         Occasion.NAMEABLE,
         ["object / 1", r"inferred end of \?v5|a#q1 1", "object /|a 2"],
-        told(vhost("/", "v5")),
+        reported(vhost("/", "v5")),
         after(
-            told(replace(vhost("/", "v1"), deleted=NOW + 1)),
-            told(queue("a", "q1", "v5")),
+            reported(replace(vhost("/", "v1"), deleted=NOW + 1)),
+            reported(queue("a", "q1", "v5")),
             lambda play: play.tick(11),
         ),
     ),

@@ -227,15 +227,15 @@ def test_a_reader_cannot_write_and_sees_what_is_committed(used: Path) -> None:
 
 def test_a_copy_made_while_it_is_written_is_whole_and_one_file(used: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
-    told: list[tuple[int, int]] = []
+    reported: list[tuple[int, int]] = []
     with closing(InstanceIndex(used)) as index:
         index.start("gateway", 2)
         index.durable_row(1, "rabbitmq:queue", "/|committed")
         index.commit()
         index.durable_row(1, "rabbitmq:queue", "/|not committed")
-        copy_index(used, copy, lambda done, pages: told.append((done, pages)))
+        copy_index(used, copy, lambda done, pages: reported.append((done, pages)))
         index.commit()
-    assert told[-1][0] == told[-1][1] > 1
+    assert reported[-1][0] == reported[-1][1] > 1
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith("copy")] == ["copy"]
     with closing(sqlite3.connect(copy)) as database:
         names = {name for (name,) in database.execute("SELECT name FROM durable")}

@@ -93,10 +93,10 @@ def _names(records: Iterable[Record]) -> list[str]:
 
 def test_a_resync_that_misses_very_many_ends_them_a_slice_at_a_time(sliced: Sliced) -> None:
     playbook = sliced.playbook
-    playbook.tell(ResyncBegan())
-    playbook.tell(vhost("/", "v1"))
+    playbook.publish(ResyncBegan())
+    playbook.publish(vhost("/", "v1"))
     before = len(playbook.batches)
-    playbook.tell(ResyncEnded(complete=True), SYNCHRONISED)
+    playbook.publish(ResyncEnded(complete=True), SYNCHRONISED)
     sliced.go_on()
     ends = [len(of(DeleteRecord, batch.records)) for batch in playbook.batches[before:]]
     assert max(ends) <= SLICE
@@ -106,8 +106,8 @@ def test_a_resync_that_misses_very_many_ends_them_a_slice_at_a_time(sliced: Slic
 
 def test_a_snapshot_between_two_slices_reports_each_object_once_and_none_that_ended(sliced: Sliced) -> None:
     playbook = sliced.playbook
-    playbook.tell(ResyncBegan())
-    playbook.tell(ResyncEnded(complete=True), SYNCHRONISED)
+    playbook.publish(ResyncBegan())
+    playbook.publish(ResyncEnded(complete=True), SYNCHRONISED)
     sliced.go_on(2)
     ended = set(_names(of(DeleteRecord, sliced.records())))
     there = _names(of(ObjectRecord, playbook.snapshot()))
@@ -121,9 +121,9 @@ def test_a_source_is_synchronised_and_its_agent_fresh_when_the_last_slice_is_app
     sliced = Sliced(tmp_path)
     playbook = sliced.playbook
     sliced.synchronise(vhost("/", "v1"), *_queues())
-    playbook.tell(SourceStateSeen(SourceState.DOWN, "no connection"))
-    playbook.tell(SourceStateSeen(SourceState.SYNCHRONISING), ResyncBegan())
-    playbook.tell(ResyncEnded(complete=True), SYNCHRONISED)
+    playbook.publish(SourceStateSeen(SourceState.DOWN, "no connection"))
+    playbook.publish(SourceStateSeen(SourceState.SYNCHRONISING), ResyncBegan())
+    playbook.publish(ResyncEnded(complete=True), SYNCHRONISED)
     while sliced.left:
         assert (sliced.is_fresh(), sliced.state()) == (False, SourceState.SYNCHRONISING)
         sliced.go_on(1)
@@ -133,15 +133,15 @@ def test_a_source_is_synchronised_and_its_agent_fresh_when_the_last_slice_is_app
 
 def test_what_is_reported_between_two_slices_is_applied_behind_them(sliced: Sliced) -> None:
     playbook = sliced.playbook
-    playbook.tell(ResyncBegan())
-    playbook.tell(vhost("/", "v1"))
-    playbook.tell(ResyncEnded(complete=True), SYNCHRONISED)
-    playbook.tell(queue("queue-7", "n7", depth=3))  # declared again: it ends with the others, and begins
-    playbook.tell(statistics("n7", 5, None))
+    playbook.publish(ResyncBegan())
+    playbook.publish(vhost("/", "v1"))
+    playbook.publish(ResyncEnded(complete=True), SYNCHRONISED)
+    playbook.publish(queue("queue-7", "n7", depth=3))  # declared again: it ends with the others, and begins
+    playbook.publish(statistics("n7", 5, None))
     assert "/|queue-7" in playbook.objects()
     sliced.go_on()
-    told = [one for one in sliced.records() if _names([one]) == ["/|queue-7"]]
-    assert [type(one) for one in told] == [ObjectRecord, DeleteRecord, ObjectRecord]
+    reported = [one for one in sliced.records() if _names([one]) == ["/|queue-7"]]
+    assert [type(one) for one in reported] == [ObjectRecord, DeleteRecord, ObjectRecord]
     assert playbook.objects()["/|queue-7"].values[QUEUE.positions["depth"]] == 5
     assert list(playbook.objects()) == ["/", "/|queue-7"]
 
@@ -155,29 +155,29 @@ def test_an_agent_lost_between_two_slices_is_stale_at_once_and_stays_so(
     sliced: Sliced, loss: AgentLost | SourceStateSeen
 ) -> None:
     playbook = sliced.playbook
-    playbook.tell(ResyncBegan())
-    playbook.tell(vhost("/", "v1"))
-    playbook.tell(ResyncEnded(complete=True), SYNCHRONISED)
+    playbook.publish(ResyncBegan())
+    playbook.publish(vhost("/", "v1"))
+    playbook.publish(ResyncEnded(complete=True), SYNCHRONISED)
     assert sliced.is_fresh()
-    playbook.tell(loss)
-    told = len(playbook.batches)
+    playbook.publish(loss)
+    reported = len(playbook.batches)
     assert not sliced.is_fresh()
     sliced.go_on()
     assert not sliced.is_fresh()
-    later = [record for batch in playbook.batches[told:] for record in batch.records]
+    later = [record for batch in playbook.batches[reported:] for record in batch.records]
     assert not any(agent.fresh for agent in of(AgentRecord, later))
     assert list(playbook.objects()) == ["/"], "what the resync did not tell is gone all the same"
 
 
 def test_an_agent_that_is_lost_and_read_again_between_two_slices_is_fresh_in_the_end(sliced: Sliced) -> None:
     playbook = sliced.playbook
-    playbook.tell(ResyncBegan())
-    playbook.tell(vhost("/", "v1"))
-    playbook.tell(ResyncEnded(complete=True), SYNCHRONISED)
-    playbook.tell(AgentLost(AGENT, "silent"))
-    playbook.tell(ResyncBegan())
-    playbook.tell(vhost("/", "v1"), queue("queue-1", "q1"))
-    playbook.tell(ResyncEnded(complete=True), SYNCHRONISED)
+    playbook.publish(ResyncBegan())
+    playbook.publish(vhost("/", "v1"))
+    playbook.publish(ResyncEnded(complete=True), SYNCHRONISED)
+    playbook.publish(AgentLost(AGENT, "silent"))
+    playbook.publish(ResyncBegan())
+    playbook.publish(vhost("/", "v1"), queue("queue-1", "q1"))
+    playbook.publish(ResyncEnded(complete=True), SYNCHRONISED)
     assert not sliced.is_fresh()
     sliced.go_on()
     assert sliced.is_fresh()
@@ -187,12 +187,12 @@ def test_an_agent_that_is_lost_and_read_again_between_two_slices_is_fresh_in_the
 def test_a_restart_between_two_slices_finds_the_objects_that_are_left_again(sliced: Sliced) -> None:
     playbook = sliced.playbook
     rows = {name: one.row for name, one in playbook.objects().items()}
-    playbook.tell(ResyncBegan())
-    playbook.tell(vhost("/", "v1"), *_queues())
-    playbook.tell(ResyncEnded(complete=True), SYNCHRONISED)
-    playbook.tell(ResyncBegan(restarted=True))
-    playbook.tell(vhost("/", "V1"), *_queues("Q", "V1"))
-    playbook.tell(ResyncEnded(complete=True), SYNCHRONISED)
+    playbook.publish(ResyncBegan())
+    playbook.publish(vhost("/", "v1"), *_queues())
+    playbook.publish(ResyncEnded(complete=True), SYNCHRONISED)
+    playbook.publish(ResyncBegan(restarted=True))
+    playbook.publish(vhost("/", "V1"), *_queues("Q", "V1"))
+    playbook.publish(ResyncEnded(complete=True), SYNCHRONISED)
     sliced.go_on()
     assert {name: one.row for name, one in playbook.objects().items()} == rows
     assert of(DeleteRecord, sliced.records()) == []
@@ -206,10 +206,10 @@ def test_an_answer_comes_behind_all_that_was_reported_before_it(sliced: Sliced) 
         seen.append(len(playbook.objects()))
 
     playbook.inventory.afterwards(playbook.source, look)
-    playbook.tell(ResyncBegan())
-    playbook.tell(ResyncEnded(complete=True), SYNCHRONISED)
+    playbook.publish(ResyncBegan())
+    playbook.publish(ResyncEnded(complete=True), SYNCHRONISED)
     playbook.inventory.afterwards(playbook.source, look)
-    playbook.tell(vhost("/", "v1"))
+    playbook.publish(vhost("/", "v1"))
     sliced.go_on()
     assert seen == [QUEUES + 1, 0]
 
@@ -217,21 +217,21 @@ def test_an_answer_comes_behind_all_that_was_reported_before_it(sliced: Sliced) 
 def test_what_one_slice_leads_to_is_applied_behind_it(sliced: Sliced) -> None:
     playbook = sliced.playbook
 
-    def tell() -> None:
-        playbook.tell(queue("from-within", "w1"))
+    def publish() -> None:
+        playbook.publish(queue("from-within", "w1"))
 
-    playbook.inventory.afterwards(playbook.source, tell)
+    playbook.inventory.afterwards(playbook.source, publish)
     assert "/|from-within" in playbook.objects()
 
 
 def test_the_waiters_of_one_object_appear_a_slice_at_a_time(tmp_path: Path) -> None:
     sliced = Sliced(tmp_path)
     playbook = sliced.playbook
-    playbook.tell(ClassLearned(VHOST), ClassLearned(QUEUE), ResyncBegan())
+    playbook.publish(ClassLearned(VHOST), ClassLearned(QUEUE), ResyncBegan())
     sliced.go_on()
     for one in _queues():
-        playbook.tell(one)
-    playbook.tell(vhost("/", "v1"))
+        playbook.publish(one)
+    playbook.publish(vhost("/", "v1"))
     assert len(playbook.objects()) < QUEUES
     sliced.go_on()
     assert len(playbook.objects()) == QUEUES + 1
@@ -241,10 +241,10 @@ def test_the_waiters_of_one_object_appear_a_slice_at_a_time(tmp_path: Path) -> N
 def test_the_references_to_one_object_that_ends_and_comes_back_follow_in_slices(sliced: Sliced) -> None:
     playbook = sliced.playbook
     link = playbook.objects()["/|queue-3"].values[0]
-    playbook.tell(ObjectSeen(VHOST.key, AGENT, "v1", NOW, 0, NOW, ("/",), ()))
+    playbook.publish(ObjectSeen(VHOST.key, AGENT, "v1", NOW, 0, NOW, ("/",), ()))
     sliced.go_on()
     assert {0 in one.values for one in playbook.objects().values()} == {False}
-    playbook.tell(vhost("/", "v1"))
+    playbook.publish(vhost("/", "v1"))
     sliced.go_on()
     assert [one.values[0] for name, one in playbook.objects().items() if name != "/"] == [link] * QUEUES
 
@@ -266,8 +266,8 @@ def test_alarms_end_with_their_objects_in_slices_too(tmp_path: Path) -> None:
 
 def test_a_tick_between_two_slices_waits_for_the_next_one(sliced: Sliced) -> None:
     playbook = sliced.playbook
-    playbook.tell(ResyncBegan())
-    playbook.tell(ResyncEnded(complete=True), SYNCHRONISED)
+    playbook.publish(ResyncBegan())
+    playbook.publish(ResyncEnded(complete=True), SYNCHRONISED)
     assert of(SourceRecord, playbook.tick(1)) == []
     sliced.go_on()
     assert playbook.source_record().counters["objects_deleted"] == QUEUES + 1
@@ -276,12 +276,12 @@ def test_a_tick_between_two_slices_waits_for_the_next_one(sliced: Sliced) -> Non
 def test_where_too_much_waits_all_is_applied_at_once(sliced: Sliced, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inventory, "MAX_WAITING", 3)
     playbook = sliced.playbook
-    playbook.tell(ResyncBegan())
-    playbook.tell(ResyncEnded(complete=True), SYNCHRONISED)
+    playbook.publish(ResyncBegan())
+    playbook.publish(ResyncEnded(complete=True), SYNCHRONISED)
     for number in range(2):
-        playbook.tell(queue(f"other-{number}", f"o{number}"))
+        playbook.publish(queue(f"other-{number}", f"o{number}"))
     assert len(playbook.objects()) > 1
-    playbook.tell(vhost("/", "v9"))
+    playbook.publish(vhost("/", "v9"))
     assert _names(of(ObjectRecord, playbook.snapshot())) == ["/"]
 
 
@@ -295,18 +295,18 @@ def test_a_source_that_is_to_be_applied_whole_is(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("size", [1, 3, 1000])
 def test_the_same_is_reported_in_slices_as_at_once(tmp_path: Path, size: int) -> None:
-    told = []
+    reported = []
     for folder, slicing in (("whole", None), ("sliced", BatchSettings(lambda: None, size))):
         (tmp_path / folder).mkdir()
         playbook = Playbook(tmp_path / folder, slicing=slicing)
         for bodies in _story():
-            playbook.tell(*bodies)
+            playbook.publish(*bodies)
             for _ in range(1000):
                 playbook.inventory.go_on()
             playbook.tick(1)
             playbook.now += 11 * SECOND
-        told.append([record for batch in playbook.batches for record in batch.records])
-    assert told[0] == told[1]
+        reported.append([record for batch in playbook.batches for record in batch.records])
+    assert reported[0] == reported[1]
 
 
 def _story() -> Iterable[tuple[ClassLearned | ObjectSeen | ResyncBegan | ResyncEnded, ...]]:

@@ -52,13 +52,13 @@ def playbook(tmp_path: Path) -> Playbook:
 
 def test_an_object_is_reported_whole_with_its_name_parent_and_row(playbook: Playbook) -> None:
     records = playbook.synchronise(vhost("/", "v1"), queue("orders", "q1", depth=7))
-    told = of(ObjectRecord, records)[-1]
-    assert told.stable_name == "/|orders"
-    assert told.leaf_name == "orders"
-    assert told.parent == ObjectLink("shop:vhost", 1, "/")
-    assert told.row == 1
-    assert told.lifetime is Lifetime.DURABLE
-    assert told.values == {0: ObjectLink("shop:vhost", 1, "/"), 1: "orders", 2: False, DEPTH: 7}
+    reported = of(ObjectRecord, records)[-1]
+    assert reported.stable_name == "/|orders"
+    assert reported.leaf_name == "orders"
+    assert reported.parent == ObjectLink("shop:vhost", 1, "/")
+    assert reported.row == 1
+    assert reported.lifetime is Lifetime.DURABLE
+    assert reported.values == {0: ObjectLink("shop:vhost", 1, "/"), 1: "orders", 2: False, DEPTH: 7}
 
 
 def test_a_durable_object_has_its_row_again_after_every_kind_of_restart(tmp_path: Path) -> None:
@@ -78,18 +78,18 @@ def test_a_durable_object_has_its_row_again_after_every_kind_of_restart(tmp_path
 def test_a_durable_object_deleted_and_declared_again_has_its_old_row(playbook: Playbook) -> None:
     playbook.synchronise(vhost("/", "v1"), queue("orders", "q1"), queue("other", "q2"))
     row = playbook.objects()["/|orders"].row
-    gone = of(DeleteRecord, playbook.tell(queue("orders", "q1", deleted=NOW + 5)))
+    gone = of(DeleteRecord, playbook.publish(queue("orders", "q1", deleted=NOW + 5)))
     assert [(record.row, record.deleted, record.inferred) for record in gone] == [(row, NOW + 5, False)]
-    playbook.tell(queue("third", "q3"))
-    playbook.tell(queue("orders", "q4"))
+    playbook.publish(queue("third", "q3"))
+    playbook.publish(queue("orders", "q4"))
     assert playbook.objects()["/|orders"].row == row
 
 
 def test_an_incarnation_of_a_transient_object_never_inherits_a_row(playbook: Playbook) -> None:
     playbook.synchronise(connection("1.2.3.4:5 -> 6", "c1", created=NOW))
     first = next(iter(playbook.objects().values()))
-    playbook.tell(ObjectSeen(CONNECTION.key, AGENT, "c1", NOW, NOW, NOW + 9, ("1.2.3.4:5 -> 6",), ()))
-    playbook.tell(connection("1.2.3.4:5 -> 6", "c2", created=NOW + 10))
+    playbook.publish(ObjectSeen(CONNECTION.key, AGENT, "c1", NOW, NOW, NOW + 9, ("1.2.3.4:5 -> 6",), ()))
+    playbook.publish(connection("1.2.3.4:5 -> 6", "c2", created=NOW + 10))
     second = next(iter(playbook.objects().values()))
     assert second.row != first.row
     assert second.stable_name != first.stable_name
@@ -116,7 +116,7 @@ def test_a_restarted_core_gives_no_transient_object_a_row_used_before(tmp_path: 
 
 def test_what_came_and_went_between_two_looks_is_reported_as_both(playbook: Playbook) -> None:
     playbook.synchronise(vhost("/", "v1"))
-    records = playbook.tell(queue("brief", "q1", exclusive=True, created=NOW, deleted=NOW + 3, depth=2))
+    records = playbook.publish(queue("brief", "q1", exclusive=True, created=NOW, deleted=NOW + 3, depth=2))
     created, gone = of(ObjectRecord, records)[0], of(DeleteRecord, records)[0]
     assert (created.created, created.values[DEPTH]) == (NOW, 2)
     assert (gone.row, gone.deleted, gone.inferred) == (created.row, NOW + 3, False)
@@ -140,8 +140,8 @@ def test_a_resync_that_did_not_complete_deletes_nothing(playbook: Playbook) -> N
 
 def test_a_resync_of_one_class_sweeps_that_class_only(playbook: Playbook) -> None:
     playbook.synchronise(vhost("/", "v1"), queue("a", "q1"), connection("c", "c1", created=NOW))
-    playbook.tell(ResyncBegan(class_name="shop:connection"))
-    playbook.tell(ResyncEnded(complete=True, class_name="shop:connection"))
+    playbook.publish(ResyncBegan(class_name="shop:connection"))
+    playbook.publish(ResyncEnded(complete=True, class_name="shop:connection"))
     assert set(playbook.objects()) == {"/", "/|a"}
 
 
@@ -184,8 +184,8 @@ def test_counters_go_on_of_what_lived_on_while_its_agent_was_restarted(
 def test_a_native_id_reused_before_anybody_noticed_a_restart_is_another_object(playbook: Playbook) -> None:
     playbook.synchronise(vhost("/", "v1"), queue("a", "q1", depth=1), queue("b", "q2", depth=2))
     row = playbook.objects()["/|a"].row
-    playbook.tell(queue("c", "q1", depth=3))  # by another index
-    playbook.tell(queue("c", "q1", depth=4))
+    playbook.publish(queue("c", "q1", depth=3))  # by another index
+    playbook.publish(queue("c", "q1", depth=4))
     shown = playbook.objects()
     assert (shown["/|a"].row, shown["/|a"].values[DEPTH]) == (row, 1)
     assert shown["/|c"].row != row
@@ -199,7 +199,7 @@ def test_a_native_id_reused_before_anybody_noticed_a_restart_is_another_object(p
 def test_a_native_id_reported_with_another_birth_is_another_object(playbook: Playbook) -> None:
     playbook.synchronise(connection("peer", "c1", created=NOW - SECOND))
     (former,) = playbook.objects().values()
-    playbook.tell(connection("peer", "c1", created=NOW))
+    playbook.publish(connection("peer", "c1", created=NOW))
     assert {record.created for record in playbook.objects().values()} == {NOW - SECOND, NOW}
     assert len({record.row for record in playbook.objects().values()}) == 2
     playbook.synchronise(connection("peer", "c1", created=NOW))
@@ -228,14 +228,14 @@ def test_a_transient_object_without_a_birth_is_another_after_a_restart(playbook:
 
 def test_only_what_changed_is_reported(playbook: Playbook) -> None:
     playbook.synchronise(vhost("/", "v1"), queue("a", "q1", depth=1, published=5))
-    (update,) = of(UpdateRecord, playbook.tell(statistics("q1", 1, 9, sampled=NOW + SECOND)))
+    (update,) = of(UpdateRecord, playbook.publish(statistics("q1", 1, 9, sampled=NOW + SECOND)))
     assert (dict(update.values), update.absent) == ({PUBLISHED: 9}, ())
     assert (update.statistics_sampled, update.properties_sampled) == (NOW + SECOND, NOW)
 
 
 def test_absent_is_reported_and_is_not_zero(playbook: Playbook) -> None:
     playbook.synchronise(vhost("/", "v1"), queue("a", "q1", depth=1, published=5))
-    (update,) = of(UpdateRecord, playbook.tell(statistics("q1", None, 5)))
+    (update,) = of(UpdateRecord, playbook.publish(statistics("q1", None, 5)))
     assert (dict(update.values), update.absent) == ({}, (DEPTH,))
     assert DEPTH not in playbook.objects()["/|a"].values
 
@@ -247,8 +247,8 @@ def test_a_counter_that_starts_again_is_a_discontinuity(
     playbook.synchronise(vhost("/", "v1"), queue("a", "q1", published=500))
     former = playbook.objects()["/|a"].reset
     for value in between:
-        playbook.tell(statistics("q1", 0, value))
-    playbook.tell(statistics("q1", 0, 501 if between else 3, sampled=NOW + 9 * SECOND))
+        playbook.publish(statistics("q1", 0, value))
+    playbook.publish(statistics("q1", 0, 501 if between else 3, sampled=NOW + 9 * SECOND))
     assert former < playbook.objects()["/|a"].reset == NOW + 9 * SECOND
 
 
@@ -257,9 +257,9 @@ def test_two_discontinuities_never_have_the_same_time_though_the_clock_of_the_ag
 ) -> None:
     playbook.synchronise(vhost("/", "v1"), queue("a", "q1", published=50))
     born = playbook.objects()["/|a"].reset
-    playbook.tell(statistics("q1", 0, 5, NOW - SECOND))
+    playbook.publish(statistics("q1", 0, 5, NOW - SECOND))
     first = playbook.objects()["/|a"].reset
-    playbook.tell(statistics("q1", 0, 3, NOW - SECOND))
+    playbook.publish(statistics("q1", 0, 3, NOW - SECOND))
     second = playbook.objects()["/|a"].reset
     tenths = [time // 10**8 for time in (born, first, second)]
     assert tenths == sorted(set(tenths)), "SNMP tells tenths of a second"
@@ -268,14 +268,14 @@ def test_two_discontinuities_never_have_the_same_time_though_the_clock_of_the_ag
 def test_a_gauge_that_falls_is_no_discontinuity(playbook: Playbook) -> None:
     playbook.synchronise(vhost("/", "v1"), queue("a", "q1", depth=500))
     former = playbook.objects()["/|a"].reset
-    playbook.tell(statistics("q1", 3, None, sampled=NOW + 9 * SECOND))
+    playbook.publish(statistics("q1", 3, None, sampled=NOW + 9 * SECOND))
     assert playbook.objects()["/|a"].reset == former
 
 
 def test_a_name_waits_for_the_target_of_its_reference(playbook: Playbook) -> None:
     playbook.synchronise()
-    assert not of(ObjectRecord, playbook.tell(queue("orders", "q1", "v5")))
-    records = of(ObjectRecord, playbook.tell(vhost("/", "v5")))
+    assert not of(ObjectRecord, playbook.publish(queue("orders", "q1", "v5")))
+    records = of(ObjectRecord, playbook.publish(vhost("/", "v5")))
     assert [record.stable_name for record in records] == ["/", "/|orders"]
 
 
@@ -283,11 +283,11 @@ def test_an_object_that_waits_in_vain_has_a_provisional_name_and_is_named_when_i
     playbook: Playbook,
 ) -> None:
     playbook.synchronise()
-    playbook.tell(queue("orders", "q1", "v5"))
+    playbook.publish(queue("orders", "q1", "v5"))
     (provisional,) = of(ObjectRecord, playbook.tick(11))
     assert provisional.lifetime is Lifetime.TRANSIENT
     assert provisional.parent is None
-    records = playbook.tell(vhost("/", "v5"))
+    records = playbook.publish(vhost("/", "v5"))
     assert [record.row for record in of(DeleteRecord, records)] == [provisional.row]
     assert playbook.objects()["/|orders"].lifetime is Lifetime.DURABLE
     assert playbook.objects()["/|orders"].values[DEPTH] == 0
@@ -298,7 +298,7 @@ def test_an_object_that_waited_before_a_resync_that_lacks_it_is_reported_and_is_
     playbook: Playbook, *, restarted: bool
 ) -> None:
     playbook.synchronise()
-    playbook.tell(queue("orders", "q1", "v5"))
+    playbook.publish(queue("orders", "q1", "v5"))
     records = playbook.synchronise(vhost("/", "v5"), restarted=restarted)
     assert [record.native_id for record in of(ObjectRecord, records) if "orders" in record.leaf_name] == [
         "q1"
@@ -311,8 +311,8 @@ def test_what_belongs_to_a_duplicate_is_provisional_too_until_both_can_be_named(
     playbook.synchronise(vhost("/", "v1"), queue("orders", "q1"))
     orders = playbook.objects()["/|orders"]
     # The end of the first virtual host was lost on the way; another one of its name is told before a resync.
-    playbook.tell(vhost("/", "v2"))
-    playbook.tell(queue("orders", "q2", "v2", depth=7))
+    playbook.publish(vhost("/", "v2"))
+    playbook.publish(queue("orders", "q2", "v2", depth=7))
     (second,) = [record for name, record in playbook.objects().items() if record.native_id == "q2"]
     assert second.lifetime is Lifetime.TRANSIENT, "no row is kept for a name made of native ids"
     playbook.synchronise(vhost("/", "v2"), queue("orders", "q2", "v2", depth=7))
@@ -328,17 +328,19 @@ def test_what_an_object_belongs_to_follows_its_reference(playbook: Playbook) -> 
         return [record.parent for record in of(ObjectRecord, records) if record.native_id == "c1"]
 
     playbook.synchronise(vhost("/", "v1"), consumer("ctag", "c1", "q1"))
-    (told,) = parent(playbook.tell(queue("orders", "q1")))  # known only now
-    assert told is not None
-    assert told.stable_name == "/|orders"
-    assert parent(playbook.tell(queue("orders", "q1", deleted=NOW + 1))) == []  # as it was, though it is gone
-    assert parent(playbook.tell(consumer("ctag", "c1", None))) == [None]
+    (reported,) = parent(playbook.publish(queue("orders", "q1")))  # known only now
+    assert reported is not None
+    assert reported.stable_name == "/|orders"
+    assert (
+        parent(playbook.publish(queue("orders", "q1", deleted=NOW + 1))) == []
+    )  # as it was, though it is gone
+    assert parent(playbook.publish(consumer("ctag", "c1", None))) == [None]
 
 
 def test_a_later_duplicate_never_renames_the_first(playbook: Playbook) -> None:
     playbook.synchronise(vhost("/", "v1"), queue("orders", "q1"))
     first = playbook.objects()["/|orders"]
-    playbook.tell(queue("orders", "q2"))
+    playbook.publish(queue("orders", "q2"))
     after = playbook.objects()
     assert after["/|orders"].row == first.row
     assert after["/|orders"].native_id == "q1"
@@ -348,20 +350,20 @@ def test_a_later_duplicate_never_renames_the_first(playbook: Playbook) -> None:
 def test_a_duplicate_reported_again_keeps_its_row_until_the_name_is_free(playbook: Playbook) -> None:
     playbook.synchronise(vhost("/", "v1"), queue("orders", "q1"), queue("orders", "q2"))
     row = playbook.objects()["/|orders#q2"].row
-    assert not of(DeleteRecord, playbook.tell(queue("orders", "q2", depth=4)))
+    assert not of(DeleteRecord, playbook.publish(queue("orders", "q2", depth=4)))
     assert playbook.objects()["/|orders#q2"].row == row
-    playbook.tell(queue("orders", "q1", deleted=NOW + 1))
-    playbook.tell(queue("orders", "q2", depth=4))
+    playbook.publish(queue("orders", "q1", deleted=NOW + 1))
+    playbook.publish(queue("orders", "q2", depth=4))
     assert playbook.objects()["/|orders"].native_id == "q2"
 
 
 def test_a_reference_follows_its_target(playbook: Playbook) -> None:
     playbook.synchronise(vhost("/", "v1"), queue("orders", "q1"))
     (update,) = of(
-        UpdateRecord, playbook.tell(ObjectSeen(vhost("/", "v1").key, AGENT, "v1", NOW, 0, NOW, ("/",)))
+        UpdateRecord, playbook.publish(ObjectSeen(vhost("/", "v1").key, AGENT, "v1", NOW, 0, NOW, ("/",)))
     )[-1:]
     assert update.absent == (0,), "the virtual host is gone: no pointer to a row that is not there"
-    playbook.tell(vhost("/", "v1"))
+    playbook.publish(vhost("/", "v1"))
     assert playbook.objects()["/|orders"].values[0] == ObjectLink("shop:vhost", 1, "/")
 
 
@@ -384,9 +386,9 @@ def test_a_silent_agent_or_source_makes_its_objects_stale_until_the_next_resync(
     playbook: Playbook, trouble: AgentLost | SourceStateSeen
 ) -> None:
     playbook.synchronise(vhost("/", "v1"), queue("a", "q1"))
-    (stale,) = of(AgentRecord, playbook.tell(trouble))
+    (stale,) = of(AgentRecord, playbook.publish(trouble))
     assert not stale.fresh
-    playbook.tell(statistics("q1", 3, 3))
+    playbook.publish(statistics("q1", 3, 3))
     assert not of(AgentRecord, list(playbook.inventory.snapshot()[0]))[0].fresh, "one update is no resync"
     records = playbook.synchronise(vhost("/", "v1"), queue("a", "q1"))
     assert of(AgentRecord, records)[-1].fresh
@@ -394,17 +396,17 @@ def test_a_silent_agent_or_source_makes_its_objects_stale_until_the_next_resync(
 
 def test_an_agent_without_any_object_is_trusted_again_after_a_resync(playbook: Playbook) -> None:
     playbook.synchronise(vhost("/", "v1"))
-    playbook.tell(AgentLost(AGENT))
+    playbook.publish(AgentLost(AGENT))
     playbook.synchronise()
-    playbook.tell(vhost("/", "v2"))
+    playbook.publish(vhost("/", "v2"))
     (agent,) = of(AgentRecord, list(playbook.inventory.snapshot()[0]))
     assert agent.fresh
 
 
 def test_an_agent_that_was_lost_during_a_resync_is_not_trusted_after_it(playbook: Playbook) -> None:
     playbook.synchronise(vhost("/", "v1"))
-    playbook.tell(ResyncBegan(), vhost("/", "v1"), AgentLost(AGENT))
-    playbook.tell(ResyncEnded(complete=True))
+    playbook.publish(ResyncBegan(), vhost("/", "v1"), AgentLost(AGENT))
+    playbook.publish(ResyncEnded(complete=True))
     (agent,) = of(AgentRecord, list(playbook.inventory.snapshot()[0]))
     assert not agent.fresh
 
@@ -412,19 +414,19 @@ def test_an_agent_that_was_lost_during_a_resync_is_not_trusted_after_it(playbook
 def test_a_heartbeat_confirms_what_the_agent_did_not_mention(playbook: Playbook) -> None:
     playbook.synchronise(vhost("/", "v1"))
     playbook.now += 10 * SECOND
-    (agent,) = of(AgentRecord, playbook.tell(HeartbeatSeen(AGENT, NOW)))
+    (agent,) = of(AgentRecord, playbook.publish(HeartbeatSeen(AGENT, NOW)))
     assert (agent.fresh, agent.confirmed) == (True, playbook.now)
 
 
 def test_a_gap_is_reported_and_counted(playbook: Playbook) -> None:
-    records = playbook.tell(Gap(1, 2, "the queue overflowed"))
+    records = playbook.publish(Gap(1, 2, "the queue overflowed"))
     assert of(GapRecord, records) == [GapRecord(1, 1, 2, "the queue overflowed")]
     assert playbook.source_record().counters["gaps"] == 1
 
 
 def test_an_object_that_gets_its_name_late_keeps_what_it_reported_before(playbook: Playbook) -> None:
     playbook.synchronise(vhost("/", "v1"))
-    playbook.tell(queue("orders", "q1", "gone", depth=7))
+    playbook.publish(queue("orders", "q1", "gone", depth=7))
     playbook.tick(11)  # it waited long enough: shown under a provisional name
-    playbook.tell(replace(queue("orders", "q1"), statistics=None))
+    playbook.publish(replace(queue("orders", "q1"), statistics=None))
     assert playbook.objects()["/|orders"].values[DEPTH] == 7

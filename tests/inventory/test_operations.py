@@ -48,9 +48,9 @@ def mapping(access: str = "read-write", argument: str = "value") -> Mapping:
 
 def silent() -> Mapping:
     """Return a mapping that has the element, without a method to set it."""
-    told = mapping().model_dump()
-    told["classes"]["till"] = {"properties": {"limit": {"type": "u32"}}}
-    return Mapping.model_validate(told)
+    reported = mapping().model_dump()
+    reported["classes"]["till"] = {"properties": {"limit": {"type": "u32"}}}
+    return Mapping.model_validate(reported)
 
 
 def till(*methods: Method, access: Access = Access.READ_WRITE) -> ClassSchema:
@@ -87,7 +87,7 @@ def test_what_no_mapping_knows_how_to_set_cannot_be_set_whatever_the_agent_says(
 
 
 @pytest.mark.parametrize(
-    ("methods", "mapped", "told", "shown"),
+    ("methods", "mapped", "reported", "shown"),
     [
         pytest.param((), None, Access.READ_WRITE, Access.READ_WRITE, id="as the agent tells it"),
         pytest.param((), None, Access.READ_ONLY, Access.READ_ONLY, id="as the agent tells it, not"),
@@ -100,9 +100,9 @@ def test_what_no_mapping_knows_how_to_set_cannot_be_set_whatever_the_agent_says(
     ],
 )
 def test_a_dialect_with_a_request_of_its_own_sets_what_agent_and_mapping_say(
-    methods: tuple[Method, ...], mapped: Mapping | None, told: Access, shown: Access
+    methods: tuple[Method, ...], mapped: Mapping | None, reported: Access, shown: Access
 ) -> None:
-    assert limit_of(*methods, mapped=mapped, access=told, sets_natively=True).access is shown
+    assert limit_of(*methods, mapped=mapped, access=reported, sets_natively=True).access is shown
 
 
 def test_sources_of_two_kinds_may_report_the_same_class() -> None:
@@ -137,7 +137,7 @@ def test_an_object_is_found_by_its_row_while_it_lives(tmp_path: Path) -> None:
     assert entry is not None
     assert entry.record.stable_name == "press"
     assert book.source.is_bound(entry)
-    book.tell(ResyncBegan(restarted=True))
+    book.publish(ResyncBegan(restarted=True))
     assert not book.source.is_bound(entry)
     book.synchronise()
     assert book.source.by_row("plant:machine", 1) is None

@@ -48,7 +48,7 @@ class Polled:
         self.broker = Shop(schema)
         self.stock(first=20)
         self.play = ConsolePlay(ConsoleConfig(is_statistic=partial(is_statistic, mappings)), self.broker)
-        self.play.hears = self.observe
+        self.play.receives = self.observe
 
     def stock(self, first: int, started: str = STARTED) -> None:
         """Replace the broker's objects, numbered from ``first`` on."""
@@ -176,7 +176,7 @@ def test_whatever_happens_the_inventory_shows_what_there_is(
     index = opened_index(tmp_path_factory.mktemp("state") / "instances.sqlite3")
     inventory = Inventory("gw", 1, ClassRegistry({}), index, lambda _: None)
     source = inventory.add_source("openamq", "cml", 10_000)
-    trial.play.hears = lambda observed: inventory.observed(source, observed.observations, trial.play.now)
+    trial.play.receives = lambda observed: inventory.observed(source, observed.observations, trial.play.now)
     for _ in range(data.draw(st.integers(0, 40))):
         trial.happens()
     trial.ends_well()

@@ -60,8 +60,8 @@ def playbook(tmp_path: Path) -> Playbook:
     return playbook
 
 
-def told(playbook: Playbook, seen: EventSeen) -> EventRecord:
-    (record,) = of(EventRecord, playbook.tell(seen))
+def reported(playbook: Playbook, seen: EventSeen) -> EventRecord:
+    (record,) = of(EventRecord, playbook.publish(seen))
     return record
 
 
@@ -74,13 +74,15 @@ def alarms(playbook: Playbook) -> list[tuple[str, str]]:
 def test_a_threshold_that_is_crossed_is_an_alarm_of_the_queue_that_is_named(
     playbook: Playbook,
 ) -> None:
-    up = told(playbook, event("queueThresholdCrossedUpward", qName="orders", msgDepth=80, byteDepth=9000))
+    up = reported(playbook, event("queueThresholdCrossedUpward", qName="orders", msgDepth=80, byteDepth=9000))
     assert up.subject == ObjectLink(f"{QPID}:queue", 1, r"amqp-broker\|/|orders")
     assert (up.state, up.severity) == (EventState.RAISED, Severity.WARNING)
     assert up.text == "Queue orders has reached its threshold: 80 messages, 9000 octets"
-    told(playbook, event("queueThresholdCrossedUpward", qName="bills", msgDepth=80, byteDepth=9000))
+    reported(playbook, event("queueThresholdCrossedUpward", qName="bills", msgDepth=80, byteDepth=9000))
     assert [name for name, _ in alarms(playbook)] == ["queueThreshold", "queueThreshold"]
-    down = told(playbook, event("queueThresholdCrossedDownward", qName="orders", msgDepth=3, byteDepth=90))
+    down = reported(
+        playbook, event("queueThresholdCrossedDownward", qName="orders", msgDepth=3, byteDepth=90)
+    )
     assert (down.state, down.condition) == (EventState.CLEARED, up.condition)
     ((name, of_queue),) = alarms(playbook)
     assert name == "queueThreshold"
@@ -88,17 +90,17 @@ def test_a_threshold_that_is_crossed_is_an_alarm_of_the_queue_that_is_named(
 
 
 def test_an_event_about_an_object_that_is_not_known_stands_for_itself(playbook: Playbook) -> None:
-    record = told(playbook, event("queueThresholdCrossedUpward", qName="gone", msgDepth=80, byteDepth=1))
+    record = reported(playbook, event("queueThresholdCrossedUpward", qName="gone", msgDepth=80, byteDepth=1))
     assert (record.subject, record.state) == (None, EventState.ONE_SHOT)
     assert alarms(playbook) == []
 
 
 def test_a_name_that_two_objects_have_leads_to_neither_until_one_is_gone(playbook: Playbook) -> None:
-    playbook.tell(seen("vhost", "v2", brokerRef=Reference("b1"), name="other"))
-    playbook.tell(queue("orders", "q3", vhost="v2"))
-    assert told(playbook, event("queueDelete", qName="orders")).subject is None
+    playbook.publish(seen("vhost", "v2", brokerRef=Reference("b1"), name="other"))
+    playbook.publish(queue("orders", "q3", vhost="v2"))
+    assert reported(playbook, event("queueDelete", qName="orders")).subject is None
     playbook.synchronise(*BROKER, queue("orders", "q1"), queue("bills", "q2"))
-    subject = told(playbook, event("queueDelete", qName="orders")).subject
+    subject = reported(playbook, event("queueDelete", qName="orders")).subject
     assert subject is not None
     assert subject.row == playbook.objects()[subject.stable_name].row
 
@@ -107,15 +109,17 @@ def test_a_queue_that_comes_back_after_a_restart_is_found_by_its_name(playbook: 
     playbook.now += SECOND
     again = (*BROKER[:3], queue("orders", "q9"))
     playbook.synchronise(*again, restarted=True)
-    subject = told(playbook, event("queueDelete", qName="orders")).subject
+    subject = reported(playbook, event("queueDelete", qName="orders")).subject
     assert subject is not None
     assert playbook.objects()[subject.stable_name].native_id == "q9"
-    assert told(playbook, event("queueDelete", qName="bills")).subject is None, "it was not told again"
+    assert reported(playbook, event("queueDelete", qName="bills")).subject is None, "it was not told again"
 
 
 def test_a_connection_is_found_by_its_address(playbook: Playbook) -> None:
-    playbook.tell(seen("connection", "c1", vhostRef=Reference("v1"), address="10.0.0.1:5672-10.0.0.2:4711"))
-    record = told(playbook, event("clientDisconnect", rhost="10.0.0.1:5672-10.0.0.2:4711", user="joe"))
+    playbook.publish(
+        seen("connection", "c1", vhostRef=Reference("v1"), address="10.0.0.1:5672-10.0.0.2:4711")
+    )
+    record = reported(playbook, event("clientDisconnect", rhost="10.0.0.1:5672-10.0.0.2:4711", user="joe"))
     assert record.subject is not None
     assert record.subject.class_name == f"{QPID}:connection"
     assert record.text == "Client of joe disconnected: 10.0.0.1:5672-10.0.0.2:4711"
@@ -124,16 +128,16 @@ def test_a_connection_is_found_by_its_address(playbook: Playbook) -> None:
 def test_a_link_that_waits_is_an_alarm_with_the_reason(playbook: Playbook) -> None:
     link = seen("link", "l1", vhostRef=Reference("v1"), name="east-west", host="west", port=5672)
     for state, error, standing in (("Waiting", "Connection refused", 1), ("Operational", "", 0)):
-        playbook.tell(
+        playbook.publish(
             ObjectSeen(link.key, AGENT, "l1", NOW, 1, 0, link.properties, (state, error)),
         )
         assert len(alarms(playbook)) == standing
 
 
 def test_a_binding_lasts_as_long_as_its_queue_can(playbook: Playbook) -> None:
-    playbook.tell(queue("replies", "q3", autoDelete=True), queue("topics", "q4", exclusive=True))
+    playbook.publish(queue("replies", "q3", autoDelete=True), queue("topics", "q4", exclusive=True))
     for number, queue_id in enumerate(("q1", "q3", "q4")):
-        playbook.tell(binding("key", f"k{number}", queue_id))
+        playbook.publish(binding("key", f"k{number}", queue_id))
     lifetimes = {record.native_id: record.lifetime for record in playbook.objects().values()}
     assert (lifetimes["q1"], lifetimes["k0"]) == (Lifetime.DURABLE, Lifetime.DURABLE)
     assert (lifetimes["q3"], lifetimes["k1"]) == (Lifetime.TRANSIENT, Lifetime.TRANSIENT)

@@ -75,15 +75,15 @@ def playbook(tmp_path: Path) -> Playbook:
 def test_a_queue_in_a_minority_names_the_nodes_whose_replica_is_online(
     playbook: Playbook, state: str
 ) -> None:
-    records = playbook.tell(orders(online=["rabbit@c"], state=state))
+    records = playbook.publish(orders(online=["rabbit@c"], state=state))
     (alarm,), (event,) = alarms(records), events(records)
     assert (alarm.name, alarm.text) == ("queueMinority", MINORITY)
     assert (event.state, event.text) == (EventState.RAISED, MINORITY)
 
 
 def test_a_stream_that_elects_its_leader_raises_no_alarm(playbook: Playbook) -> None:
-    playbook.tell(orders(type="stream", online=NODES[:2], state="down"))
+    playbook.publish(orders(type="stream", online=NODES[:2], state="down"))
     playbook.tick(60)
     assert standing(playbook) == []
-    playbook.tell(orders(type="stream", online=[], state="down"))
+    playbook.publish(orders(type="stream", online=[], state="down"))
     assert standing(playbook) == ["queueDown"]

@@ -19,8 +19,8 @@ def playbook(tmp_path: Path) -> Playbook:
     return Playbook(tmp_path)
 
 
-def told(playbook: Playbook, *states: SourceState, detail: str = "") -> list[EventRecord]:
-    return [e for state in states for e in of(EventRecord, playbook.tell(SourceStateSeen(state, detail)))]
+def reported(playbook: Playbook, *states: SourceState, detail: str = "") -> list[EventRecord]:
+    return [e for state in states for e in of(EventRecord, playbook.publish(SourceStateSeen(state, detail)))]
 
 
 def brief(events: list[EventRecord]) -> list[tuple[str, Severity, EventState, str]]:
@@ -29,7 +29,9 @@ def brief(events: list[EventRecord]) -> list[tuple[str, Severity, EventState, st
 
 def test_a_source_that_is_known_for_the_first_time_is_up(playbook: Playbook) -> None:
     states = (SourceState.CONNECTING, SourceState.SYNCHRONISING, SourceState.SYNCHRONISED)
-    assert brief(told(playbook, *states)) == [("source shop is synchronised", Severity.INFO, ONE_SHOT, "")]
+    assert brief(reported(playbook, *states)) == [
+        ("source shop is synchronised", Severity.INFO, ONE_SHOT, "")
+    ]
 
 
 @pytest.mark.parametrize("state", [SourceState.DOWN, SourceState.CONNECTING])
@@ -37,41 +39,41 @@ def test_a_source_that_is_known_for_the_first_time_is_up(playbook: Playbook) -> 
 def test_a_source_that_was_trusted_and_is_not_reached_is_down(
     playbook: Playbook, before: SourceState, state: SourceState
 ) -> None:
-    told(playbook, before)
-    (down,) = told(playbook, state, detail="nothing listens there")
+    reported(playbook, before)
+    (down,) = reported(playbook, state, detail="nothing listens there")
     text = f"source shop is {state.value}: nothing listens there"
     assert brief([down]) == [(text, Severity.MAJOR, RAISED, "sourceDown")]
     assert down.values == {0: state.value, 1: "nothing listens there"}
-    (up,) = told(playbook, SourceState.SYNCHRONISING, before)
+    (up,) = reported(playbook, SourceState.SYNCHRONISING, before)
     assert brief([up]) == [(f"source shop is {before.value}", Severity.CLEARED, CLEARED, "sourceDown")]
 
 
 def test_a_source_that_is_down_from_the_start_is_reported_but_one_that_only_tries_is_not(
     playbook: Playbook,
 ) -> None:
-    assert not told(playbook, SourceState.CONNECTING, SourceState.SYNCHRONISING, SourceState.CONNECTING)
-    assert [event.state for event in told(playbook, SourceState.DOWN)] == [RAISED]
+    assert not reported(playbook, SourceState.CONNECTING, SourceState.SYNCHRONISING, SourceState.CONNECTING)
+    assert [event.state for event in reported(playbook, SourceState.DOWN)] == [RAISED]
 
 
 def test_trying_again_and_again_is_reported_once(playbook: Playbook) -> None:
-    told(playbook, SourceState.SYNCHRONISED)
+    reported(playbook, SourceState.SYNCHRONISED)
     states = (SourceState.CONNECTING, SourceState.DOWN, SourceState.SYNCHRONISING) * 3
-    assert len(told(playbook, *states)) == 1
+    assert len(reported(playbook, *states)) == 1
 
 
 def test_staleness_is_not_the_end(playbook: Playbook) -> None:
-    told(playbook, SourceState.SYNCHRONISED)
-    assert not told(playbook, SourceState.DEGRADED, SourceState.SYNCHRONISING, SourceState.SYNCHRONISED)
+    reported(playbook, SourceState.SYNCHRONISED)
+    assert not reported(playbook, SourceState.DEGRADED, SourceState.SYNCHRONISING, SourceState.SYNCHRONISED)
 
 
 def test_a_source_that_is_lost_during_a_resync_was_trusted_before(playbook: Playbook) -> None:
-    told(playbook, SourceState.SYNCHRONISED)
-    assert len(told(playbook, SourceState.SYNCHRONISING, SourceState.CONNECTING)) == 1
+    reported(playbook, SourceState.SYNCHRONISED)
+    assert len(reported(playbook, SourceState.SYNCHRONISING, SourceState.CONNECTING)) == 1
 
 
 def test_a_gap_is_a_record_and_an_event(playbook: Playbook) -> None:
     playbook.synchronise(vhost("/", "v1"))
-    records = playbook.tell(Gap(NOW, NOW + 90 * SECOND, "the queue overflowed"))
+    records = playbook.publish(Gap(NOW, NOW + 90 * SECOND, "the queue overflowed"))
     assert of(GapRecord, records) == [GapRecord(1, NOW, NOW + 90 * SECOND, "the queue overflowed")]
     (event,) = of(EventRecord, records)
     assert event.values == {0: NOW, 1: NOW + 90 * SECOND, 2: "the queue overflowed"}

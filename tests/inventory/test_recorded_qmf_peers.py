@@ -39,7 +39,7 @@ class Site:
         index = opened_index(state / "instances.sqlite3")
         self.inventory = Inventory("gw", 1, registry, index, lambda batch: self.records.extend(batch.records))
 
-    def hears(self, name: str, peer: str) -> tuple[Replay, SourceInventory]:
+    def receives(self, name: str, peer: str) -> tuple[Replay, SourceInventory]:
         source = self.inventory.add_source(name, "qmf", 10_000)
 
         def observe(observations: tuple[Observation, ...], now: int) -> None:
@@ -85,7 +85,7 @@ def site(tmp_path: Path) -> Site:
 
 def test_what_an_agent_of_0_6_created_is_shown_although_it_reports_properties_once(site: Site) -> None:
     """Another console asked first, so that the agent published only the statistics of its children."""
-    replay, source = site.hears("farm", "console-and-agent-0.6")
+    replay, source = site.receives("farm", "console-and-agent-0.6")
     replay.plays(24)
     children = site.objects(f"{EXAMPLE}:child")
     assert sorted(children) == sorted(
@@ -99,7 +99,7 @@ def test_what_an_agent_of_0_6_created_is_shown_although_it_reports_properties_on
 
 
 def test_an_agent_that_left_is_stale_and_has_its_rows_again_when_it_comes_back(site: Site) -> None:
-    replay, _ = site.hears("farm", "console-and-agent-0.6")
+    replay, _ = site.receives("farm", "console-and-agent-0.6")
     replay.plays(29)
     assert site.agents() == {"1.0": True, "1.10": False}
     assert len(site.objects(f"{EXAMPLE}:child")) == 9, "stale: nobody says that they are gone"
@@ -115,7 +115,7 @@ def test_an_agent_that_left_is_stale_and_has_its_rows_again_when_it_comes_back(s
 
 
 def test_a_java_broker_s_objects_have_names_without_hashes_or_banks(site: Site) -> None:
-    replay, source = site.hears("java", "java-0.8")
+    replay, source = site.receives("java", "java-0.8")
     replay.plays()
     hosts = site.objects(f"{BROKER}:vhost")
     assert sorted(hosts) == ["amqp-broker|development", "amqp-broker|localhost", "amqp-broker|test"]
@@ -135,7 +135,7 @@ def test_a_java_broker_s_objects_have_names_without_hashes_or_banks(site: Site) 
 
 
 def test_queues_of_qpidd_with_what_they_refer_to_and_their_alarms(site: Site) -> None:
-    replay, _ = site.hears("qpid", "qpidd-0.34")
+    replay, _ = site.receives("qpid", "qpidd-0.34")
     replay.plays()
     queues = site.objects(f"{BROKER}:queue")
     q3 = queues[r"amqp-broker\|/|q3"]
@@ -160,7 +160,7 @@ def test_queues_of_qpidd_with_what_they_refer_to_and_their_alarms(site: Site) ->
 def test_three_recorded_peers_in_one_inventory_keep_apart(site: Site) -> None:
     peers = {"java": "java-0.8", "farm": "console-and-agent-0.6", "qpid": "qpidd-0.34"}
     for name, peer in peers.items():
-        replay, _ = site.hears(name, peer)
+        replay, _ = site.receives(name, peer)
         replay.plays()
     brokers = [site.objects(f"{BROKER}:broker", source) for source in (1, 2, 3)]
     assert [list(one) for one in brokers] == [["amqp-broker"]] * 3

@@ -30,7 +30,7 @@ def returned(state: Path, *former: RestoredObject, by_native_id: bool = True) ->
     playbook = Playbook(state, boot=2)
     playbook.source.restore(former, by_native_id=by_native_id)
     classes = [schema for schema in playbook.schemas if isinstance(schema, ClassSchema)]
-    playbook.tell(*map(ClassLearned, classes))
+    playbook.publish(*map(ClassLearned, classes))
     return playbook
 
 
@@ -57,7 +57,7 @@ def test_an_end_reported_before_anything_is_read_has_the_name_and_row_of_its_obj
     row = first.objects()["/|orders"].row
     playbook = returned(tmp_path, *remembered(first))
 
-    records = playbook.tell(queue("orders", "q1", deleted=NOW - SECOND))
+    records = playbook.publish(queue("orders", "q1", deleted=NOW - SECOND))
 
     (born,), (end,) = of(ObjectRecord, records), of(DeleteRecord, records)
     assert (born.stable_name, born.row, born.parent) == ("/|orders", row, ObjectLink("shop:vhost", 1, "/"))
@@ -138,15 +138,15 @@ def test_an_agent_that_restarted_calls_its_objects_otherwise(tmp_path: Path) -> 
     first = Playbook(tmp_path)
     first.synchronise(vhost("/", "v1"), queue("orders", "q1"))
     playbook = returned(tmp_path, *remembered(first))
-    playbook.tell(ResyncBegan(restarted=True))
-    assert of(ObjectRecord, playbook.tell(queue("orders", "q1"))) == [], "it waits for its virtual host"
+    playbook.publish(ResyncBegan(restarted=True))
+    assert of(ObjectRecord, playbook.publish(queue("orders", "q1"))) == [], "it waits for its virtual host"
 
 
 def test_what_is_not_reported_again_is_not_referred_to(tmp_path: Path) -> None:
     first = Playbook(tmp_path)
     first.synchronise(vhost("/", "v1"), queue("orders", "q1"))
     playbook = returned(tmp_path, *remembered(first))
-    playbook.tell(queue("orders", "q1"))
+    playbook.publish(queue("orders", "q1"))
     assert ObjectLink("shop:vhost", 1, "/") in playbook.objects()["/|orders"].values.values()
 
     records = playbook.synchronise(queue("orders", "q1"))
@@ -158,10 +158,10 @@ def test_a_transient_object_keeps_its_name_although_its_creation_became_known_la
     first = Playbook(tmp_path)
     first.synchronise(vhost("/", "v1"), connection("peer", "c1"))
     (before,) = [one for one in first.objects().values() if one.native_id == "c1"]
-    first.tell(connection("peer", "c1", created=NOW - SECOND))
+    first.publish(connection("peer", "c1", created=NOW - SECOND))
     playbook = returned(tmp_path, *remembered(first))
 
-    playbook.tell(vhost("/", "v1"), connection("peer", "c1", created=NOW - SECOND))
+    playbook.publish(vhost("/", "v1"), connection("peer", "c1", created=NOW - SECOND))
 
     (after,) = [one for one in playbook.objects().values() if one.native_id == "c1"]
     assert (after.stable_name, after.row) == (before.stable_name, before.row)
@@ -210,7 +210,7 @@ def test_an_end_without_what_its_object_belonged_to_is_that_of_the_object(tmp_pa
     host, orders = remembered(first)
     playbook = returned(tmp_path, host, replace(orders, created=NOW), by_native_id=False)
 
-    records = playbook.tell(queue("orders", "q1", created=NOW, deleted=NOW + SECOND))
+    records = playbook.publish(queue("orders", "q1", created=NOW, deleted=NOW + SECOND))
 
     (end,) = of(DeleteRecord, records)
     assert (end.stable_name, end.row) == (orders.name, orders.row)
@@ -222,8 +222,8 @@ def test_a_row_waits_for_the_agent_that_is_read_later(tmp_path: Path) -> None:
     (former,) = remembered(first)
     playbook = returned(tmp_path, replace(former, agent="1.7"), by_native_id=False)
     playbook.source.restore_agents(["1.7"], NOW)
-    playbook.tell(ResyncBegan(), ResyncEnded(complete=True, without=frozenset({"1.7"})))
+    playbook.publish(ResyncBegan(), ResyncEnded(complete=True, without=frozenset({"1.7"})))
 
-    playbook.tell(replace(connection("a", "c1", NOW), agent="1.7"))
+    playbook.publish(replace(connection("a", "c1", NOW), agent="1.7"))
 
     assert playbook.objects()[f"a#{NOW}"].row == former.row

@@ -115,8 +115,8 @@ class JmxSite:
     async def refusal(self, user: str, password: str) -> str:
         """Return Java's message about a login as this user; an empty text where it succeeds."""
         credentials = self._java_client.strings([user, password])
-        told: str = await asyncio.to_thread(self._java_client.tryConnectWith, self.port, credentials)
-        return told
+        reported: str = await asyncio.to_thread(self._java_client.tryConnectWith, self.port, credentials)
+        return reported
 
     async def shows(self, name: str, attribute: str, value: str) -> None:
         """Wait until a new client reads this value."""
@@ -163,10 +163,10 @@ class Client:
         """Listen to the notifications of an MBean."""
         await asyncio.to_thread(self._java.listen, name)
 
-    async def heard(self) -> str:
+    async def received(self) -> str:
         """Return the next notification."""
-        told: str = await asyncio.to_thread(self._java.heard, 60_000)
-        return told
+        reported: str = await asyncio.to_thread(self._java.heard, 60_000)
+        return reported
 
 
 @pytest.fixture(scope="session")

@@ -60,7 +60,7 @@ ODD = ClassSchema(
 
 
 def test_elements_with_odd_names_are_all_shown(gateway: Gateway) -> None:
-    gateway.tell(
+    gateway.publish(
         ClassRecord(30, ODD, "", ""), till(1, {0: 1, 1: 2, 2: 3, 3: "hidden", 4: "4"}, class_number=30)
     )
     (name,) = [name for name in gateway.machine.names if "type=class" in name]
@@ -91,10 +91,10 @@ def test_a_later_version_of_a_class_lives_beside_the_former(gateway: Gateway) ->
         key=replace(TILL.key, hash=b"other"),
         statistics=(*TILL.statistics, Element("returns", ValueType.U32)),
     )
-    gateway.tell(ClassRecord(21, wider, "name", "hall"), till(3, {NAME: "till3", 9: 4}, class_number=21))
+    gateway.publish(ClassRecord(21, wider, "name", "hall"), till(3, {NAME: "till3", 9: 4}, class_number=21))
     assert gateway.till(3)["returns"] == 4
     assert "returns" not in gateway.till(1)
-    gateway.tell(delete(1), till(1, {NAME: "till1", 9: 5}, class_number=21))
+    gateway.publish(delete(1), till(1, {NAME: "till1", 9: 5}, class_number=21))
     assert gateway.till(1)["returns"] == 5
 
 
@@ -127,7 +127,7 @@ def test_versions_without_objects_are_forgotten_and_their_numbers_used_again(gat
 
 
 def test_versions_are_bounded(gateway: Gateway) -> None:
-    gateway.tell(
+    gateway.publish(
         *(
             ClassRecord(number, replace(TILL, key=ClassKey("shop", f"till{number}")), "", "")
             for number in range(100, 101 + MAX_VERSIONS)

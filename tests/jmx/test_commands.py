@@ -24,7 +24,7 @@ async def test_check_finds_java(jmx: JmxSite, tmp_path: Path) -> None:
     jmx.configure(java=str(tmp_path / "nowhere"))
     ended = await command("check", jmx)
     assert ended.code is ExitCode.NOT_INSTALLED
-    assert "holds no Java runtime" in ended.told[0]
+    assert "holds no Java runtime" in ended.reported[0]
 
 
 async def test_check_reads_passwords(jmx: JmxSite) -> None:
@@ -39,7 +39,7 @@ async def test_check_connect_says_who_has_the_port(jmx: JmxSite) -> None:
         other.listen()
         ended = await command("check", jmx, "--connect")
     assert ended.code is ExitCode.ADDRESS_IN_USE
-    assert ended.told == [
+    assert ended.reported == [
         (
             f"amqp-gateway: jmx: 127.0.0.1:{jmx.port} is taken by something that is no JMX agent: "
             "end it, or choose another address under jmx.listen"
@@ -54,7 +54,7 @@ async def test_health_asks_whether_jmx_takes_connections(jmx: JmxSite) -> None:
     )
     ended = await command("health", jmx)
     assert ended.code is ExitCode.UNREACHABLE
-    assert ended.told[0].endswith("is `amqp-gateway run` running?")
+    assert ended.reported[0].endswith("is `amqp-gateway run` running?")
     async with jmx.running():
         ended = await command("health", jmx)
         checked = await command("check", jmx, "--connect")
@@ -66,7 +66,9 @@ async def test_health_needs_a_process_that_answers(jmx: JmxSite) -> None:
     jmx.site.configure(snmp={"enabled": False})
     ended = await command("health", jmx)
     assert ended.code is ExitCode.CONFIGURATION
-    assert ended.told == ["amqp-gateway: neither snmp nor jmx is enabled: enable one of them for this check"]
+    assert ended.reported == [
+        "amqp-gateway: neither snmp nor jmx is enabled: enable one of them for this check"
+    ]
 
 
 async def test_run_runs_it_with_the_others(jmx: JmxSite) -> None:

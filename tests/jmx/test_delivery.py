@@ -40,8 +40,8 @@ class SlowMachine:
 
     def registered(self) -> list[str]:
         """The names of the objects of class till, in order."""
-        told = [c[4] for batch in self.batches for c in batch if c[0] == REGISTER]
-        return [str(name).rpartition("id=")[2] for name in told if "type=till" in str(name)]
+        reported = [c[4] for batch in self.batches for c in batch if c[0] == REGISTER]
+        return [str(name).rpartition("id=")[2] for name in reported if "type=till" in str(name)]
 
 
 @contextlib.asynccontextmanager
@@ -62,7 +62,7 @@ async def delivering(machine: SlowMachine) -> AsyncIterator[Delivery]:
         await asyncio.gather(running, return_exceptions=True)
 
 
-def tell(delivery: Delivery, first: int, last: int) -> None:
+def publish(delivery: Delivery, first: int, last: int) -> None:
     delivery.received(Batch(1, 1, tuple(till(row) for row in range(first, last + 1))))
 
 
@@ -78,9 +78,9 @@ async def test_what_collects_while_a_batch_is_on_its_way_is_one_batch() -> None:
         begin(delivery)
         await asyncio.sleep(0)  # the first batch is on its way
         for row in range(1, 10):
-            tell(delivery, row, row)
+            publish(delivery, row, row)
         machine.let.set()
-        await asyncio.wait_for(_told(machine, 9), 60)
+        await asyncio.wait_for(_reported(machine, 9), 60)
     assert len(machine.batches) == 2
     assert machine.registered() == [str(row) for row in range(1, 10)]
 
@@ -91,8 +91,8 @@ async def test_a_batch_has_only_so_many_commands(monkeypatch: pytest.MonkeyPatch
     machine.let.set()
     async with delivering(machine) as delivery:
         begin(delivery)
-        tell(delivery, 1, 55)
-        await asyncio.wait_for(_told(machine, 55), 60)
+        publish(delivery, 1, 55)
+        await asyncio.wait_for(_reported(machine, 55), 60)
     assert max(map(len, machine.batches)) == 10
     assert machine.registered() == [str(row) for row in range(1, 56)]
 
@@ -103,7 +103,7 @@ async def test_no_more_is_read_while_too_much_waits(monkeypatch: pytest.MonkeyPa
     async with delivering(machine) as delivery:
         begin(delivery)
         await asyncio.wait_for(delivery.ready(), 60)
-        tell(delivery, 1, 50)
+        publish(delivery, 1, 50)
         waiting = asyncio.create_task(delivery.ready())
         for _ in range(10):
             await asyncio.sleep(0)
@@ -117,7 +117,7 @@ async def test_it_is_complete_when_the_machine_has_the_whole_snapshot() -> None:
     machine = SlowMachine()
     async with delivering(machine) as delivery:
         begin(delivery)
-        tell(delivery, 1, 3)
+        publish(delivery, 1, 3)
         delivery.received(SnapshotEnded(1, 1))
         for _ in range(10):
             await asyncio.sleep(0)
@@ -172,7 +172,7 @@ async def test_waiting_for_the_virtual_machine_covers_what_was_sent_before() -> 
     machine = SlowMachine()
     async with delivering(machine) as delivery:
         begin(delivery)
-        tell(delivery, 1, 3)
+        publish(delivery, 1, 3)
         waiting = asyncio.create_task(delivery.caught_up())
         given_up = asyncio.create_task(delivery.caught_up())
         await asyncio.sleep(0)
@@ -183,7 +183,7 @@ async def test_waiting_for_the_virtual_machine_covers_what_was_sent_before() -> 
         assert machine.registered() == ["1", "2", "3"]
         machine.let.clear()
         await asyncio.wait_for(delivery.caught_up(), 60)
-        tell(delivery, 4, 4)
+        publish(delivery, 4, 4)
         waiting = asyncio.create_task(delivery.caught_up())
         await asyncio.sleep(0)
         assert not waiting.done()
@@ -215,11 +215,11 @@ def test_a_batch_that_is_too_large_is_halved_and_a_command_left_out() -> None:
     assert batches([]) == []
 
 
-async def _told(machine: SlowMachine, tills: int) -> None:
-    async def all_told() -> bool:
+async def _reported(machine: SlowMachine, tills: int) -> None:
+    async def all_reported() -> bool:
         return len(machine.registered()) >= tills
 
-    await eventually(all_told, f"{tills} are registered")
+    await eventually(all_reported, f"{tills} are registered")
 
 
 async def _any(machine: SlowMachine) -> None:

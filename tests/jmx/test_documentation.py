@@ -45,47 +45,47 @@ def rows(attributes: tuple[Attribute, ...]) -> list[str]:
 
 
 def test_the_attributes_of_every_object() -> None:
-    told = [line for line in section("Every object").splitlines() if line.startswith("| `")]
-    assert told[:-1] == rows(OWN_ATTRIBUTES)
-    assert told[-1].startswith(f"| `{STALE}` | Boolean |")
+    reported = [line for line in section("Every object").splitlines() if line.startswith("| `")]
+    assert reported[:-1] == rows(OWN_ATTRIBUTES)
+    assert reported[-1].startswith(f"| `{STALE}` | Boolean |")
 
 
 def test_the_attributes_of_the_gateway_and_its_sources() -> None:
-    told = [line for line in section("The gateway itself").splitlines() if line.startswith("| `")]
-    assert told == rows(GATEWAY_ATTRIBUTES) + rows(SOURCE_ATTRIBUTES)
+    reported = [line for line in section("The gateway itself").splitlines() if line.startswith("| `")]
+    assert reported == rows(GATEWAY_ATTRIBUTES) + rows(SOURCE_ATTRIBUTES)
 
 
 def test_the_types() -> None:
-    told: dict[str, str] = {}
+    reported: dict[str, str] = {}
     for line in section("Types").splitlines():
         types, java, _ = [*line.strip("| ").split(" | "), "", ""][:3]
-        told |= dict.fromkeys(re.findall(r"`(\w+)`", types) if line.startswith("| `") else (), java)
+        reported |= dict.fromkeys(re.findall(r"`(\w+)`", types) if line.startswith("| `") else (), java)
     expected = {
         type_.value: {
             JAVA[attribute_type(Element("e", type_), statistic=statistic)] for statistic in (False, True)
         }
         for type_ in ValueType
     }
-    assert {type_: set(java.split(", ")) for type_, java in told.items()} == expected
+    assert {type_: set(java.split(", ")) for type_, java in reported.items()} == expected
 
 
 def test_the_exceptions_of_each_outcome() -> None:
-    told: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}
+    reported: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}
     for line in section("Set and invoke").splitlines():
         if line.startswith("| `"):
             outcomes, by_set, by_invoke = line.strip("| ").split(" | ")
             exceptions = (named_exceptions(by_set), named_exceptions(by_invoke))
-            told |= dict.fromkeys(re.findall(r"`([a-z-]+)`", outcomes), exceptions)
-    assert told == {
+            reported |= dict.fromkeys(re.findall(r"`([a-z-]+)`", outcomes), exceptions)
+    assert reported == {
         outcome.value: (simple_names(SETS[outcome]), simple_names(INVOKES[outcome])) for outcome in Outcome
     }
 
 
 def test_the_page_for_all_front_ends_says_the_same() -> None:
     rows = [line.strip("| ").split(" | ") for line in OPERATIONS.splitlines() if line.startswith("| `")]
-    told = {cells[0].strip("`"): cells[-2] for cells in rows}
+    reported = {cells[0].strip("`"): cells[-2] for cells in rows}
     for outcome in Outcome:
-        by_set, _, by_invoke = told[outcome.value].partition("of a call")
+        by_set, _, by_invoke = reported[outcome.value].partition("of a call")
         assert named_exceptions(by_set)[:1] == simple_names(SETS[outcome])[:1], outcome
         if by_invoke:
             assert named_exceptions(by_invoke)[:1] == simple_names(INVOKES[outcome])[:1], outcome

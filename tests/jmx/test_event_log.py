@@ -38,7 +38,7 @@ def alarms(gateway: Gateway) -> tuple[object, object]:
 
 
 def test_the_log_is_shown_as_the_core_reports_it(gateway: Gateway) -> None:
-    gateway.tell(FULL_LOG)
+    gateway.publish(FULL_LOG)
     assert shown(gateway) == {
         "State": "disk-full",
         "Detail": "3 MiB are free",
@@ -54,15 +54,15 @@ def test_the_log_is_shown_as_the_core_reports_it(gateway: Gateway) -> None:
 
 
 def test_while_the_core_is_gone_the_state_is_unknown(gateway: Gateway) -> None:
-    gateway.tell(FULL_LOG)
+    gateway.publish(FULL_LOG)
     gateway.disconnect()
-    told = shown(gateway)
-    assert (told["State"], told["Detail"], told["Since"]) == ("unknown", None, None)
-    assert told["Committed"] == 2**40
+    reported = shown(gateway)
+    assert (reported["State"], reported["Detail"], reported["Since"]) == ("unknown", None, None)
+    assert reported["Committed"] == 2**40
 
 
 def test_an_event_of_the_gateway_itself_comes_from_its_mbean(gateway: Gateway) -> None:
-    gateway.tell(LOG_TROUBLE_CLASS, LOG_TROUBLE_BEGAN)
+    gateway.publish(LOG_TROUBLE_CLASS, LOG_TROUBLE_BEGAN)
     ((emitters, emit),) = gateway.machine.emitted
     data = {name: value for name, _, value in emit.data}
     assert emitters == (GATEWAY,)
@@ -72,14 +72,14 @@ def test_an_event_of_the_gateway_itself_comes_from_its_mbean(gateway: Gateway) -
 
 def test_its_alarm_counts_until_it_is_over(gateway: Gateway) -> None:
     assert alarms(gateway) == (0, "cleared")
-    gateway.tell(TROUBLE)
+    gateway.publish(TROUBLE)
     assert alarms(gateway) == (1, "major")
-    gateway.tell(msgspec.structs.replace(TROUBLE, cleared=START))
+    gateway.publish(msgspec.structs.replace(TROUBLE, cleared=START))
     assert alarms(gateway) == (0, "cleared")
 
 
 def test_an_alarm_that_a_new_core_does_not_report_is_over(gateway: Gateway) -> None:
-    gateway.tell(TROUBLE)
+    gateway.publish(TROUBLE)
     gateway.disconnect()
     gateway.hello(epoch=2)
     gateway.snapshot(source())

@@ -32,12 +32,12 @@ def gateway() -> Gateway:
 
 def numbers(gateway: Gateway) -> list[str]:
     """The events that were emitted, as ``EPOCH.NUMBER``."""
-    told = [{name: value for name, _, value in emit.data} for _, emit in gateway.machine.emitted]
-    return [str(data["eventId"]).removeprefix("7b0c.") for data in told]
+    reported = [{name: value for name, _, value in emit.data} for _, emit in gateway.machine.emitted]
+    return [str(data["eventId"]).removeprefix("7b0c.") for data in reported]
 
 
 def test_an_event_is_reported_by_its_subject_its_source_and_the_gateway(gateway: Gateway) -> None:
-    gateway.tell(event(1, link(1, "shop:till")))
+    gateway.publish(event(1, link(1, "shop:till")))
     ((emitters, emit),) = gateway.machine.emitted
     assert emitters == (till_name(), SOURCE, GATEWAY)
     assert (emit.type, emit.message, emit.time, emit.sequence) == (
@@ -66,7 +66,7 @@ def test_an_event_is_reported_by_its_subject_its_source_and_the_gateway(gateway:
 
 
 def test_an_event_without_subject_is_reported_by_its_source_and_the_gateway(gateway: Gateway) -> None:
-    gateway.tell(
+    gateway.publish(
         msgspec.structs.replace(
             event(1), agent="", condition="", state=EventState.ONE_SHOT, text="", time=0, received=5
         )
@@ -80,7 +80,7 @@ def test_an_event_without_subject_is_reported_by_its_source_and_the_gateway(gate
 
 
 def test_the_name_of_an_object_that_has_gone_is_still_reported(gateway: Gateway) -> None:
-    gateway.tell(delete(1), event(1, link(1, "shop:till")))
+    gateway.publish(delete(1), event(1, link(1, "shop:till")))
     ((emitters, emit),) = gateway.machine.emitted
     data = {name: value for name, _, value in emit.data}
     assert emitters == (SOURCE, GATEWAY)
@@ -89,20 +89,20 @@ def test_the_name_of_an_object_that_has_gone_is_still_reported(gateway: Gateway)
 
 
 def test_an_object_whose_class_emits_nothing_leaves_it_to_the_others(gateway: Gateway) -> None:
-    gateway.tell(event(1, link(1)))
+    gateway.publish(event(1, link(1)))
     ((emitters, _),) = gateway.machine.emitted
     assert emitters == (SOURCE, GATEWAY)
 
 
 def test_a_value_that_does_not_fit_is_absent_and_logged(gateway: Gateway) -> None:
-    gateway.tell(msgspec.structs.replace(event(1), values={2: "much", 9: "unknown position"}))
+    gateway.publish(msgspec.structs.replace(event(1), values={2: "much", 9: "unknown position"}))
     ((_, emit),) = gateway.machine.emitted
     assert emit.data[-1] == ("loss", AttributeType.BIG_INTEGER, None)
     assert gateway.logged == [("value-not-shown", "shop:tillBurns.loss: 'much' does not fit its type")]
 
 
 def test_an_unknown_event_is_counted(gateway: Gateway) -> None:
-    gateway.tell(
+    gateway.publish(
         msgspec.structs.replace(event(1), class_number=99), msgspec.structs.replace(event(2), source=9)
     )
     gateway.settle()
@@ -120,7 +120,7 @@ def test_arguments_with_odd_names_are_all_reported(gateway: Gateway) -> None:
             Argument("qName", ValueType.U8),
         ),
     )
-    gateway.tell(
+    gateway.publish(
         EventClassRecord(6, odd), msgspec.structs.replace(event(1), class_number=6, values={1: 1, 2: 2, 3: 3})
     )
     ((_, emit),) = gateway.machine.emitted
@@ -141,12 +141,12 @@ def test_events_of_before_anybody_could_listen_are_remembered_only() -> None:
     gateway.hello()
     snapshot(gateway, 1, 2)
     assert numbers(gateway) == []
-    gateway.tell(event(3))
+    gateway.publish(event(3))
     assert numbers(gateway) == ["1.3"]
 
 
 def test_what_a_later_snapshot_repeats_is_reported_if_it_was_missed(gateway: Gateway) -> None:
-    gateway.tell(event(1), event(2))
+    gateway.publish(event(1), event(2))
     snapshot(gateway, 1, 2, 3, 4)
     assert numbers(gateway) == ["1.1", "1.2", "1.3", "1.4"]
     gateway.settle()
@@ -154,11 +154,11 @@ def test_what_a_later_snapshot_repeats_is_reported_if_it_was_missed(gateway: Gat
 
 
 def test_a_new_core_numbers_events_again(gateway: Gateway) -> None:
-    gateway.tell(event(1), event(2))
+    gateway.publish(event(1), event(2))
     gateway.disconnect()
     gateway.hello(epoch=2)
     snapshot(gateway, 1)
-    gateway.tell(event(2, epoch=2))
+    gateway.publish(event(2, epoch=2))
     assert numbers(gateway) == ["1.1", "1.2", "2.1", "2.2"]
 
 
@@ -173,7 +173,7 @@ def test_a_first_snapshot_that_broke_off_is_not_the_first() -> None:
 
 
 def test_another_virtual_machine_is_not_sent_again_what_the_former_was(gateway: Gateway) -> None:
-    gateway.tell(event(1), event(2))
+    gateway.publish(event(1), event(2))
     later = Gateway(cursor=gateway.cursor)
     later.hello()
     snapshot(later, 1, 2, 3)
@@ -181,7 +181,7 @@ def test_another_virtual_machine_is_not_sent_again_what_the_former_was(gateway: 
 
 
 def test_what_a_later_snapshot_reports_is_marked_as_late(gateway: Gateway) -> None:
-    gateway.tell(event(1))
+    gateway.publish(event(1))
     gateway.disconnect()
     gateway.hello(epoch=3)
     gateway.snapshot(
@@ -192,9 +192,9 @@ def test_what_a_later_snapshot_reports_is_marked_as_late(gateway: Gateway) -> No
         msgspec.structs.replace(event(1, epoch=2), boot=2),
         event(1, epoch=3),
     )
-    gateway.tell(event(2, epoch=3))
+    gateway.publish(event(2, epoch=3))
     data = [{name: value for name, _, value in emit.data} for _, emit in gateway.machine.emitted]
-    assert [(told["eventId"], told["late"]) for told in data] == [
+    assert [(reported["eventId"], reported["late"]) for reported in data] == [
         ("7b0c.1.1", False),
         ("7b0c.1.2", True),
         ("7b0c.2.1", True),
@@ -210,7 +210,7 @@ def test_what_happened_while_there_was_no_process_is_counted() -> None:
     gateway.settle()
     assert numbers(gateway) == []
     assert gateway.machine.read(GATEWAY)["EventsLost"] == 4
-    gateway.tell(event(8))
+    gateway.publish(event(8))
     assert numbers(gateway) == ["1.8"]
     assert gateway.cursor.place == (1, 8)
 

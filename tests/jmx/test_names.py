@@ -213,12 +213,12 @@ def test_java_reads_every_name_as_it_was_meant(tmp_path: Path) -> None:
     awkward = ["", *"a/|#\\*?\",:=\n\r\t\0 '%é日\u2028"]
     values = sorted({first + second for first in awkward for second in awkward})
     values += random_texts()
-    told = bytearray(len(values).to_bytes(4, "big"))
+    reported = bytearray(len(values).to_bytes(4, "big"))
     for value in values:
         for part in (object_name([("source", "r1"), ("name", value), ("id", "1")]), value):
             octets = part.encode()
-            told += len(octets).to_bytes(4, "big") + octets
-    (tmp_path / "names").write_bytes(told)
+            reported += len(octets).to_bytes(4, "big") + octets
+    (tmp_path / "names").write_bytes(reported)
     (tmp_path / "ReadNames.java").write_text(READ_NAMES, encoding="ascii")
     done = subprocess.run(
         ["java", "-Xmx64m", "ReadNames.java", "names"],  # noqa: S607  the machine's own

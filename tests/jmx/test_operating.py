@@ -71,7 +71,7 @@ async def client(jmx: JmxSite) -> AsyncIterator[Client]:
         yield connected
 
 
-def told_always(answer: OperationAnswer, _: OperationRequest) -> OperationAnswer:
+def reported_always(answer: OperationAnswer, _: OperationRequest) -> OperationAnswer:
     """Return this answer to any request."""
     return answer
 
@@ -85,15 +85,15 @@ async def test_every_outcome_has_its_exception(jmx: JmxSite, client: Client) -> 
     sets, invokes = {}, {}
     for outcome in Outcome:
         answer = OperationAnswer(0, "7b0c.1.o9", outcome, "why", "limit", 7, {"limit": 9})
-        jmx.core.operations.script = partial(told_always, answer)
-        told = await client("trySetAttribute", SAFE_NAME, "limit", 7)
-        sets[outcome] = classes_of(told)
+        jmx.core.operations.script = partial(reported_always, answer)
+        reported = await client("trySetAttribute", SAFE_NAME, "limit", 7)
+        sets[outcome] = classes_of(reported)
         invokes[outcome] = classes_of(await client("tryInvoke", SAFE_NAME, "empty", "", None))
         if outcome is not Outcome.APPLIED:
-            assert f"{outcome.value}: limit: why" in told
-            assert "(code 7) [7b0c.1.o9]" in told
+            assert f"{outcome.value}: limit: why" in reported
+            assert "(code 7) [7b0c.1.o9]" in reported
         if outcome in (Outcome.APPLIED_DIFFERENTLY, Outcome.NOT_APPLIED):
-            assert "found 9" in told
+            assert "found 9" in reported
     assert sets == SETS
     assert invokes == INVOKES
 
@@ -140,9 +140,9 @@ async def test_a_core_that_does_not_answer_is_not_waited_for_beyond_the_deadline
 ) -> None:
     jmx.core.operations.script = nothing
     began = time.monotonic()
-    told = await client("tryInvoke", SAFE_NAME, "empty", "", None)
-    assert classes_of(told) == (MBEAN, UNKNOWN)
-    assert "it may have been carried out" in told
+    reported = await client("tryInvoke", SAFE_NAME, "empty", "", None)
+    assert classes_of(reported) == (MBEAN, UNKNOWN)
+    assert "it may have been carried out" in reported
     assert time.monotonic() - began > 1.9
     assert len(jmx.core.operations.requests) == 1
 
@@ -165,11 +165,11 @@ async def test_a_client_receives_operations_of_every_requester(jmx: JmxSite, cli
     await client.listen(GATEWAY)
     jmx.core.publish(operation(2, state=OperationState.BEGUN, outcome=None), safe_update({NOTES: 0}))
     jmx.core.publish(operation(1))
-    told = await client.heard()
-    assert told.startswith(
+    reported = await client.received()
+    assert reported.startswith(
         f"amqp.gateway.operation.set of {GATEWAY}: safe1: applied: set limit by jmx:monitor"
     )
-    assert "operationId=java.lang.String 7b0c.1.o1" in told
-    assert "former=TabularData {limit=5}" in told
+    assert "operationId=java.lang.String 7b0c.1.o1" in reported
+    assert "former=TabularData {limit=5}" in reported
     last = await client.read(SAFE_NAME, "LastOperation")
     assert last.startswith("java.lang.String applied: set limit by jmx:monitor at ")

@@ -32,16 +32,16 @@ def gateway() -> Gateway:
     return gateway
 
 
-def told(gateway: Gateway) -> list[tuple[object, object]]:
+def reported(gateway: Gateway) -> list[tuple[object, object]]:
     """Return number and outcome of each operation of which clients were notified."""
     data = [{name: value for name, _, value in emit.data} for _, emit in gateway.machine.emitted]
     return [(str(item["operationId"]).rpartition("o")[2], item["outcome"]) for item in data]
 
 
 def test_an_operation_that_ended_is_reported_by_the_gateway(gateway: Gateway) -> None:
-    gateway.tell(operation(**BEGUN))
+    gateway.publish(operation(**BEGUN))
     assert gateway.machine.emitted == []
-    gateway.tell(operation())
+    gateway.publish(operation())
     ((emitters, emit),) = gateway.machine.emitted
     assert emitters == (GATEWAY,)
     assert (emit.type, emit.message, emit.time, emit.sequence) == (
@@ -75,7 +75,7 @@ def test_an_operation_that_ended_is_reported_by_the_gateway(gateway: Gateway) ->
 
 
 def test_an_operation_on_what_is_not_there_is_reported_too(gateway: Gateway) -> None:
-    gateway.tell(operation(row=0, stable_name="", source=9, kind=OperationKind.INVOKE, method="empty"))
+    gateway.publish(operation(row=0, stable_name="", source=9, kind=OperationKind.INVOKE, method="empty"))
     ((_, emit),) = gateway.machine.emitted
     data = {name: value for name, _, value in emit.data}
     assert emit.type == "amqp.gateway.operation.invoke"
@@ -83,7 +83,7 @@ def test_an_operation_on_what_is_not_there_is_reported_too(gateway: Gateway) -> 
 
 
 def test_what_is_to_have_no_value_is_named(gateway: Gateway) -> None:
-    gateway.tell(operation(values={}, absent=("label",)))
+    gateway.publish(operation(values={}, absent=("label",)))
     assert "applied: set label by" in str(gateway.machine.read(SAFE_NAME)["LastOperation"])
 
 
@@ -93,52 +93,52 @@ def test_the_gateway_says_which_notices_it_sends() -> None:
 
 
 def test_the_object_and_the_gateway_report_the_last_operations(gateway: Gateway) -> None:
-    gateway.tell(operation(**UNKNOWN))
+    gateway.publish(operation(**UNKNOWN))
     assert "unknown: set limit" in str(gateway.machine.read(SAFE_NAME)["LastOperation"])
-    gateway.tell(operation(**SETTLED))
+    gateway.publish(operation(**SETTLED))
     assert gateway.machine.read(SAFE_NAME)["LastOperation"] == LINE
     gateway.settle()
     assert gateway.machine.read(GATEWAY)["LastOperations"] == (f"{LINE} shop:safe safe1",)
 
 
 def test_an_object_reported_again_keeps_its_last_operation(gateway: Gateway) -> None:
-    gateway.tell(operation())
+    gateway.publish(operation())
     gateway.snapshot(source(), agent(fresh=True), *safe())
     assert gateway.machine.read(SAFE_NAME)["LastOperation"] == LINE
 
 
 def test_what_is_reported_of_an_operation_after_its_end_is_passed_on_once(gateway: Gateway) -> None:
-    gateway.tell(operation(**UNKNOWN), operation(**UNKNOWN), operation(**SETTLED), operation(**SETTLED))
-    gateway.tell(operation(**UNKNOWN))
-    assert told(gateway) == [("1", "unknown"), ("1", "applied")]
+    gateway.publish(operation(**UNKNOWN), operation(**UNKNOWN), operation(**SETTLED), operation(**SETTLED))
+    gateway.publish(operation(**UNKNOWN))
+    assert reported(gateway) == [("1", "unknown"), ("1", "applied")]
 
 
 def test_what_a_later_snapshot_repeats_is_reported_if_it_was_missed(gateway: Gateway) -> None:
-    gateway.tell(operation(1), operation(2, **BEGUN))
+    gateway.publish(operation(1), operation(2, **BEGUN))
     gateway.snapshot(source(), agent(fresh=True), *safe(), operation(1), operation(2), operation(3))
-    assert told(gateway) == [("1", "applied"), ("2", "applied"), ("3", "applied")]
+    assert reported(gateway) == [("1", "applied"), ("2", "applied"), ("3", "applied")]
 
 
 def test_what_ended_before_there_was_a_listener_is_shown_and_not_notified() -> None:
     gateway = Gateway()
     gateway.hello()
     gateway.snapshot(source(), agent(fresh=True), *safe(), operation())
-    assert told(gateway) == []
+    assert reported(gateway) == []
     assert gateway.machine.read(SAFE_NAME)["LastOperation"] == LINE
-    gateway.tell(operation(2))
-    assert told(gateway) == [("2", "applied")]
+    gateway.publish(operation(2))
+    assert reported(gateway) == [("2", "applied")]
 
 
 def test_another_virtual_machine_is_not_sent_it_again_and_a_new_core_numbers_again(gateway: Gateway) -> None:
-    gateway.tell(operation())
+    gateway.publish(operation())
     later = Gateway(cursor=gateway.cursor, operations=gateway.operations)
     later.hello()
     later.snapshot(source(), agent(fresh=True), *safe(), operation())
-    assert told(later) == []
+    assert reported(later) == []
     later.disconnect()
     later.hello(epoch=2)
     later.snapshot(source(), agent(fresh=True), *safe(), operation())
-    assert told(later) == [("1", "applied")]
+    assert reported(later) == [("1", "applied")]
 
 
 def test_what_is_remembered_is_bounded() -> None:
@@ -171,6 +171,6 @@ def test_values_that_are_nested_too_deeply_are_left_out(gateway: Gateway) -> Non
     nested: tuple[object, ...] = ()
     for _ in range(100_000):
         nested = (nested,)
-    gateway.tell(operation(values={"limit": nested}))
+    gateway.publish(operation(values={"limit": nested}))
     ((_, emit),) = gateway.machine.emitted
     assert {name: value for name, _, value in emit.data}["values"] is None

@@ -141,7 +141,7 @@ async def test_an_object_that_has_gone_meanwhile(
     operations: Operations, core: Core, gateway: Gateway
 ) -> None:
     number = gateway.machine.names[till_name()]
-    gateway.tell(delete(1))
+    gateway.publish(delete(1))
     assert (await operations.set(number, MONITOR, [])).status is Status.GONE
     assert (await operations.invoke(number, MONITOR, "readFresh", [])).status is Status.GONE
     assert core.requests == []
@@ -151,7 +151,7 @@ async def test_a_reference_to_an_object_that_has_gone_is_none(
     operations: Operations, core: Core, gateway: Gateway, number: int
 ) -> None:
     reference = till_reference(gateway)
-    gateway.tell(delete(1))
+    gateway.publish(delete(1))
     await operations.set(number, MONITOR, [("till", reference)])
     (request,) = core.requests
     assert request.action == SetElements({"till": "hall1|till1#1"})
@@ -192,16 +192,16 @@ async def test_of_a_set_that_failed_midway_what_was_read_back_counts(
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "reported"),
     [
         ("limit: 9 is more than 8", "limit: 9 is more than 8"),
         ("limit must have a value", "limit must have a value"),
         ("limits are kept", "limit: limits are kept"),
     ],
 )
-def test_an_element_is_named_once(text: str, told: str) -> None:
+def test_an_element_is_named_once(text: str, reported: str) -> None:
     answer = OperationAnswer(0, "", Outcome.WRONG_VALUE, text, "limit")
-    assert explanation(answer) == f"wrong-value: {told}"
+    assert explanation(answer) == f"wrong-value: {reported}"
 
 
 @pytest.mark.parametrize("outcome", [Outcome.APPLIED_DIFFERENTLY, Outcome.NOT_APPLIED])
@@ -219,15 +219,20 @@ def test_what_the_virtual_machine_refused_is_reported_with_its_object(
     operations: Operations, core: Core, number: int
 ) -> None:
     attempt = RefusedAttempt(MONITOR, number, SetElements({"colour": None}), Outcome.UNKNOWN_ELEMENT, "no")
-    told = report(core, operations, attempt)
-    assert (told.principal, told.source, told.class_name, told.row) == (MONITOR, 1, "shop:safe", 1)
-    assert told.refusal == FrontEndRefusal(Outcome.UNKNOWN_ELEMENT, "no", "colour")
+    reported = report(core, operations, attempt)
+    assert (reported.principal, reported.source, reported.class_name, reported.row) == (
+        MONITOR,
+        1,
+        "shop:safe",
+        1,
+    )
+    assert reported.refusal == FrontEndRefusal(Outcome.UNKNOWN_ELEMENT, "no", "colour")
     assert core.requests == []
 
     elsewhere = RefusedAttempt(MONITOR, 0, InvokeMethod("gc"), Outcome.REFUSED, "java.lang:type=Memory: no")
-    told = report(core, operations, elsewhere)
-    assert (told.source, told.class_name, told.row) == (0, "", 0)
-    assert told.refusal == FrontEndRefusal(Outcome.REFUSED, "java.lang:type=Memory: no", "gc")
+    reported = report(core, operations, elsewhere)
+    assert (reported.source, reported.class_name, reported.row) == (0, "", 0)
+    assert reported.refusal == FrontEndRefusal(Outcome.REFUSED, "java.lang:type=Memory: no", "gc")
 
 
 async def test_what_is_refused_before_the_core_is_asked_is_reported(

@@ -50,7 +50,7 @@ def test_the_gateway_reports_itself(gateway: Gateway) -> None:
 
 
 def test_a_source_reports_itself(gateway: Gateway) -> None:
-    gateway.tell(source(SourceState.DEGRADED, messages=7, protocol_errors=1))
+    gateway.publish(source(SourceState.DEGRADED, messages=7, protocol_errors=1))
     gateway.settle()
     shown = gateway.machine.read(SOURCE)
     assert {key: shown[key] for key in ("Name", "Number", "Kind", "State", "Detail", "Since")} == {
@@ -70,7 +70,7 @@ def test_every_counter_of_a_source_has_an_attribute() -> None:
 
 
 def test_alarms_are_reported_while_they_last(gateway: Gateway) -> None:
-    gateway.tell(alarm(1), alarm(2, "flooding"))
+    gateway.publish(alarm(1), alarm(2, "flooding"))
     gateway.settle()
     shown = gateway.machine.read(SOURCE)
     assert shown["ActiveAlarms"] == (
@@ -79,28 +79,30 @@ def test_alarms_are_reported_while_they_last(gateway: Gateway) -> None:
     )
     assert (shown["ActiveAlarmCount"], shown["WorstSeverity"]) == (2, "major")
     assert gateway.machine.read(GATEWAY)["WorstSeverity"] == "major"
-    gateway.tell(alarm(1, cleared=START + 1), alarm(3, "flooding"), alarm(2, "flooding", cleared=START + 1))
+    gateway.publish(
+        alarm(1, cleared=START + 1), alarm(3, "flooding"), alarm(2, "flooding", cleared=START + 1)
+    )
     gateway.settle()
     assert gateway.machine.read(SOURCE)["ActiveAlarmCount"] == 1
-    gateway.tell(alarm(3, "flooding", cleared=START + 1))
+    gateway.publish(alarm(3, "flooding", cleared=START + 1))
     gateway.settle()
     assert gateway.machine.read(SOURCE)["WorstSeverity"] == "cleared"
 
 
 def test_alarms_that_a_snapshot_does_not_report_have_ended(gateway: Gateway) -> None:
-    gateway.tell(alarm(1), alarm(2, "flooding"))
+    gateway.publish(alarm(1), alarm(2, "flooding"))
     gateway.disconnect()
     gateway.hello(epoch=2)
     gateway.snapshot(source(SourceState.CONNECTING))
     gateway.settle()
     assert gateway.machine.read(SOURCE)["ActiveAlarmCount"] == 2
-    gateway.tell(source(), alarm(4, "flooding"))
+    gateway.publish(source(), alarm(4, "flooding"))
     gateway.settle()
     assert gateway.machine.read(SOURCE)["ActiveAlarmCount"] == 1
 
 
 def test_what_was_deleted_lately_is_reported_once(gateway: Gateway) -> None:
-    gateway.tell(delete(1, number=5), delete(2, number=6))
+    gateway.publish(delete(1, number=5), delete(2, number=6))
     gateway.snapshot(source(), *classes(), delete(1, number=5), delete(2, number=6), delete(3, number=7))
     gateway.settle()
     span = "created 2023-11-14T22:13:20.000Z, deleted 2023-11-14T22:13:21.000Z"
@@ -110,7 +112,7 @@ def test_what_was_deleted_lately_is_reported_once(gateway: Gateway) -> None:
 
 
 def test_an_end_that_was_not_reported_happened_before_it_was_noticed(gateway: Gateway) -> None:
-    gateway.tell(msgspec.structs.replace(delete(1, number=5), deleted=0, created=0))
+    gateway.publish(msgspec.structs.replace(delete(1, number=5), deleted=0, created=0))
     gateway.settle()
     assert gateway.machine.read(SOURCE)["RecentlyDeleted"] == (
         "shop:till hall1|till1#1: deleted before 2023-11-14T22:13:22.000Z",

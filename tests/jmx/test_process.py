@@ -42,16 +42,18 @@ async def test_a_client_receives_events_and_changes(jmx: JmxSite) -> None:
         await client.listen(GATEWAY)
         await client.listen(till_name())
         jmx.core.publish(event(1, link(1, "shop:till")))
-        told = sorted([await client.heard(), await client.heard()])
-        assert [text.partition(": ")[0] for text in told] == [
+        reported = sorted([await client.received(), await client.received()])
+        assert [text.partition(": ")[0] for text in reported] == [
             f"amqp.gateway.shop.tillBurns of {till_name()}",
             f"amqp.gateway.shop.tillBurns of {GATEWAY}",
         ]
-        assert f"a till burns; 1 at {START // 10**6}; CompositeData amqp.gateway.shop.tillBurns" in told[0]
-        assert "eventId=java.lang.String 7b0c.1.1" in told[0]
-        assert f"objectName=javax.management.ObjectName {till_name()}" in told[1]
+        assert (
+            f"a till burns; 1 at {START // 10**6}; CompositeData amqp.gateway.shop.tillBurns" in reported[0]
+        )
+        assert "eventId=java.lang.String 7b0c.1.1" in reported[0]
+        assert f"objectName=javax.management.ObjectName {till_name()}" in reported[1]
         jmx.core.publish(update(1, {STATE: "closed", SALES: 11}))
-        assert await client.heard() == (
+        assert await client.received() == (
             f"jmx.attribute.change of {till_name()}: state (java.lang.String) "
             "java.lang.String open -> java.lang.String closed"
         )
@@ -90,7 +92,7 @@ async def test_a_virtual_machine_that_is_killed_is_followed_by_another(jmx: JmxS
             assert await client.read(till_name(), "sales") == "java.lang.Long 10"
             await client.listen(GATEWAY)
             jmx.core.publish(event(1))
-            assert "eventId=java.lang.String 7b0c.1.1" in await client.heard()
+            assert "eventId=java.lang.String 7b0c.1.1" in await client.received()
 
 
 async def test_a_virtual_machine_that_is_killed_while_it_starts_is_followed_by_another(jmx: JmxSite) -> None:
@@ -137,10 +139,10 @@ async def test_passwords_are_made_at_the_first_start_and_asked_for(jmx: JmxSite)
         assert "SecurityException" in await jmx.refusal("monitor", "wrong")
         assert "SecurityException" in await jmx.refusal("nobody", jmx.password)
         assert await jmx.refusal("monitor", jmx.password) == ""
-    told = jmx.log.read_text(encoding="utf-8")
-    assert "jmx-login-refused" in told
-    assert jmx.password not in told
-    assert "wrong" not in told
+    reported = jmx.log.read_text(encoding="utf-8")
+    assert "jmx-login-refused" in reported
+    assert jmx.password not in reported
+    assert "wrong" not in reported
 
 
 async def test_a_password_may_be_configured(jmx: JmxSite) -> None:
@@ -163,35 +165,35 @@ async def test_a_port_that_is_taken(jmx: JmxSite) -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", jmx.port))
         other.listen()
-        code, told = await asyncio.to_thread(start, jmx)
+        code, reported = await asyncio.to_thread(start, jmx)
     assert code is ExitCode.ADDRESS_IN_USE
-    assert len(told) == 1
-    assert f"127.0.0.1 port {jmx.port}" in told[0]
-    assert "jmx.listen" in told[0]
+    assert len(reported) == 1
+    assert f"127.0.0.1 port {jmx.port}" in reported[0]
+    assert "jmx.listen" in reported[0]
 
 
 async def test_java_that_is_missing(jmx: JmxSite, tmp_path: Path) -> None:
     jmx.configure(java=str(tmp_path / "nowhere"))
-    code, told = await asyncio.to_thread(start, jmx)
+    code, reported = await asyncio.to_thread(start, jmx)
     assert code is ExitCode.NOT_INSTALLED
-    assert len(told) == 1
-    assert f"{tmp_path}/nowhere holds no Java runtime" in told[0]
+    assert len(reported) == 1
+    assert f"{tmp_path}/nowhere holds no Java runtime" in reported[0]
 
 
 async def test_a_password_that_cannot_be_read(jmx: JmxSite) -> None:
     jmx.configure(users={"monitor": {"password": {"file": "nowhere"}}})
-    code, told = await asyncio.to_thread(start, jmx)
+    code, reported = await asyncio.to_thread(start, jmx)
     assert code is ExitCode.CONFIGURATION
-    assert told == [
+    assert reported == [
         f"amqp-gateway: {jmx.site.folder}/nowhere: the secret cannot be read: No such file or directory"
     ]
 
 
 async def test_a_state_that_is_missing(jmx: JmxSite) -> None:
     jmx.site.configure(jmx={"enabled": True}, state={"folder": "elsewhere"})
-    code, told = await asyncio.to_thread(start, jmx)
+    code, reported = await asyncio.to_thread(start, jmx)
     assert code is ExitCode.STATE
-    assert len(told) == 1
+    assert len(reported) == 1
     with pytest.raises(Exception, match="no gateway state here"):
         StateFolder(jmx.site.folder / "elsewhere")
 

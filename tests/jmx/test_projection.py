@@ -17,15 +17,15 @@ from tests.jmx.shop import GATEWAY, SALES, TILL, Gateway, classes, delete, hall,
 
 
 def test_records_that_name_nothing_known_are_counted(gateway: Gateway) -> None:
-    gateway.tell(till(3, class_number=77), update(9, {SALES: 1}), delete(9), delete(1, class_number=78))
-    gateway.tell(till(3, number=9))
+    gateway.publish(till(3, class_number=77), update(9, {SALES: 1}), delete(9), delete(1, class_number=78))
+    gateway.publish(till(3, number=9))
     gateway.settle()
     assert gateway.machine.read(GATEWAY)["RefusedRecords"] == 5
 
 
 def test_a_gap_changes_nothing(gateway: Gateway) -> None:
     before = gateway.machine.everything()
-    gateway.tell(GapRecord(1, START, START + 1, "the line was cut"))
+    gateway.publish(GapRecord(1, START, START + 1, "the line was cut"))
     assert gateway.machine.everything() == before
 
 
@@ -34,10 +34,10 @@ def test_a_new_core_keeps_objects_as_stale_until_the_source_is_synchronised(gate
     gateway.hello(epoch=2)
     gateway.snapshot(source(SourceState.CONNECTING))
     assert gateway.till()["Stale"] is True
-    gateway.tell(source(SourceState.SYNCHRONISING), *classes(), agent(fresh=True), hall(), till(2))
+    gateway.publish(source(SourceState.SYNCHRONISING), *classes(), agent(fresh=True), hall(), till(2))
     assert gateway.till(2)["Stale"] is True
     assert till_name(1) in gateway.machine.names
-    gateway.tell(source(SourceState.SYNCHRONISED))
+    gateway.publish(source(SourceState.SYNCHRONISED))
     assert gateway.till(2)["Stale"] is False
     assert till_name(1) not in gateway.machine.names
 
@@ -55,7 +55,7 @@ def test_a_snapshot_that_begins_in_the_middle_of_another_counts_alone(gateway: G
 
 def test_an_incomplete_snapshot_takes_nothing_away(gateway: Gateway) -> None:
     gateway.projection.received(SnapshotBegan(1, 1))
-    gateway.tell(source(), till(2))
+    gateway.publish(source(), till(2))
     gateway.disconnect()
     gateway.settle()
     assert gateway.names() == ["till1,id=1", "till2,id=2"]
@@ -85,7 +85,7 @@ def test_a_renamed_source_has_objects_of_other_names(gateway: Gateway) -> None:
 
 def test_many_objects_go_in_slices(gateway: Gateway) -> None:
     rows = 3 * SLICE_OBJECTS
-    gateway.tell(*(till(row) for row in range(1, rows + 1)))
+    gateway.publish(*(till(row) for row in range(1, rows + 1)))
     gateway.snapshot(source(), *classes(), agent(fresh=True), hall(), till(1))
     assert len(gateway.names()) > SLICE_OBJECTS
     gateway.settle()
@@ -93,7 +93,7 @@ def test_many_objects_go_in_slices(gateway: Gateway) -> None:
 
 
 def test_objects_of_a_source_that_is_gone_go_in_slices(gateway: Gateway) -> None:
-    gateway.tell(*(till(row) for row in range(1, 3 * SLICE_OBJECTS + 1)))
+    gateway.publish(*(till(row) for row in range(1, 3 * SLICE_OBJECTS + 1)))
     gateway.snapshot(source(number=2), *classes())
     assert len(gateway.names()) > SLICE_OBJECTS
     gateway.settle()
@@ -102,7 +102,7 @@ def test_objects_of_a_source_that_is_gone_go_in_slices(gateway: Gateway) -> None
 
 def test_a_source_that_comes_back_while_it_leaves_is_as_fresh_as_its_objects(gateway: Gateway) -> None:
     tills = [till(row) for row in range(1, 3 * SLICE_OBJECTS + 1)]
-    gateway.tell(*tills)
+    gateway.publish(*tills)
     gateway.snapshot(source(number=2), *classes())
     assert gateway.projection.tick(), "it leaves still"
     gateway.snapshot(source(), source(number=2), *classes(), agent(fresh=True), hall(), *tills)
@@ -113,7 +113,7 @@ def test_a_source_that_comes_back_while_it_leaves_is_as_fresh_as_its_objects(gat
 
 def test_finding_what_is_to_go_is_work_for_several_slices_too(gateway: Gateway) -> None:
     rows = [till(row) for row in range(1, 2 * SWEEP_LOOKS + 1)]
-    gateway.tell(*rows)
+    gateway.publish(*rows)
     gateway.snapshot(source(), *classes(), agent(fresh=True), hall(), *rows[1:])
     assert gateway.projection.tick()
     gateway.settle()

@@ -14,7 +14,7 @@ from gateway.feed.records import Lifetime, ObjectRecord, Record
 from gateway.feed.values import FeedValue
 from gateway.jmx.commands import JmxValue
 from gateway.model.observations import SourceState
-from tests.components.told_core import AGENTS, ToldCore
+from tests.components.reported_core import AGENTS, ReportedCore
 from tests.jmx.shop import (
     GATEWAY,
     NAME,
@@ -32,14 +32,14 @@ from tests.jmx.shop import (
 
 
 @dataclass
-class Core(ToldCore[Gateway]):
+class Core(ReportedCore[Gateway]):
     """The state of a core, and its report of each change."""
 
     gateway: Gateway = field(default_factory=Gateway)
 
-    def till(self, row: int, told: Mapping[int, FeedValue], agent_name: str) -> ObjectRecord:
+    def till(self, row: int, reported: Mapping[int, FeedValue], agent_name: str) -> ObjectRecord:
         """Return the record of a till; odd rows are durable."""
-        made = till(row, told, agent_name=agent_name)
+        made = till(row, reported, agent_name=agent_name)
         if row % 2:
             made = msgspec.structs.replace(made, lifetime=Lifetime.DURABLE, stable_name=f"hall1|till{row}")
         return made
@@ -57,7 +57,7 @@ class Core(ToldCore[Gateway]):
         """Delete an object; as in the inventory, references to it are removed right after that."""
         if self.objects.pop(row, None) is None:
             return
-        self.gateway.tell(delete(row))
+        self.gateway.publish(delete(row))
         for referrer, kept in list(self.objects.items()):
             target = kept.values.get(NEXT)
             if target == link(row, "shop:till"):
@@ -99,7 +99,7 @@ def objects_shown(gateway: Gateway) -> dict[str, dict[str, JmxValue]]:
 def test_any_history_ends_where_its_last_state_does(history: list[tuple[Any, ...]]) -> None:
     core = Core()
     core.run(history)
-    core.believe()
+    core.trust()
 
     other = Core(Gateway(now=core.gateway.now), objects=core.objects)
     other.gateway.settle()
@@ -115,20 +115,20 @@ def test_counts_are_always_those_of_the_objects(history: list[tuple[Any, ...]]) 
         gateway = core.gateway
         gateway.settle()
         shown = objects_shown(gateway)
-        told = gateway.machine.read(GATEWAY)
-        assert told["Objects"] == len(shown)
-        assert told["StaleObjects"] == sum(bool(values["Stale"]) for values in shown.values())
+        reported = gateway.machine.read(GATEWAY)
+        assert reported["Objects"] == len(shown)
+        assert reported["StaleObjects"] == sum(bool(values["Stale"]) for values in shown.values())
 
 
 @given(steps)
 def test_an_object_has_one_name_for_as_long_as_it_lives(history: list[tuple[Any, ...]]) -> None:
     core = Core()
     core.run(history)
-    core.believe()
+    core.trust()
     names = set(objects_shown(core.gateway))
     core.restart_machine()
     core.connect(1)
-    core.believe()
+    core.trust()
     assert set(objects_shown(core.gateway)) == names
     assert not [entry for entry in core.gateway.machine.history if entry.startswith("-")]
 
@@ -138,8 +138,8 @@ def test_nothing_stale_is_shown_as_if_it_were_fresh(history: list[tuple[Any, ...
     core = Core()
     for step in history:
         core.run([step])
-        believed = core.state in {SourceState.SYNCHRONISED, SourceState.DEGRADED}
+        trusted = core.state in {SourceState.SYNCHRONISED, SourceState.DEGRADED}
         for values in objects_shown(core.gateway).values():
             if not values["Stale"]:
-                assert believed or core.state is SourceState.SYNCHRONISING
+                assert trusted or core.state is SourceState.SYNCHRONISING
                 assert core.fresh[str(values["Agent"])]

@@ -87,11 +87,11 @@ def test_a_queue_looks_the_same_in_both_brokers_as_far_as_both_report_it() -> No
 
 def test_numbers_say_how_they_behave() -> None:
     queue = shown(recorded_class("queue", QPID))
-    told = {}
+    reported = {}
     for name in ("msgDepth", "msgTotalEnqueues", "consumerCountHigh"):
         fields = attribute(queue, name).descriptor or {}
-        told[name] = fields["kind"], fields["units"]
-    assert told == {
+        reported[name] = fields["kind"], fields["units"]
+    assert reported == {
         "msgDepth": ("gauge", "messages"),
         "msgTotalEnqueues": ("counter", "messages"),
         "consumerCountHigh": ("high", "consumers"),

@@ -66,5 +66,5 @@ def test_objects_emit_the_events_that_refer_to_them() -> None:
     events = list(event_schemas(MAPPING).values())
     for schema in events:
         ShownEvent(EventClassRecord(1, schema))
-    told = {n.type.rpartition(".")[2] for n in shown("connection").define(3, events).notifications}
-    assert {"connectionOpened", "connectionClosed"} <= told
+    reported = {n.type.rpartition(".")[2] for n in shown("connection").define(3, events).notifications}
+    assert {"connectionOpened", "connectionClosed"} <= reported

@@ -32,12 +32,12 @@ def settings(**changes: Any) -> MachineSettings:  # noqa: ANN401  fields of the 
     return MachineSettings(**{"address": "127.0.0.1", "port": 0, "heap": 128, "silence": 900.0, **changes})
 
 
-async def tell(machine: JavaMachine, *commands: Command) -> PushResult:
+async def publish(machine: JavaMachine, *commands: Command) -> PushResult:
     return await machine.push(encode_batch(commands))
 
 
-async def tell_well(machine: JavaMachine, *commands: Command) -> None:
-    assert await tell(machine, *commands) == PushResult(0, ())
+async def publish_well(machine: JavaMachine, *commands: Command) -> None:
+    assert await publish(machine, *commands) == PushResult(0, ())
 
 
 class AsyncClient:

@@ -22,7 +22,7 @@ from gateway.jmx.commands import (
     encode_batch,
 )
 from gateway.jmx.virtual_machine import MAX_BATCH_OCTETS, JavaMachine, PushResult
-from tests.jmx_java.conftest import AsyncClient, tell
+from tests.jmx_java.conftest import AsyncClient, publish
 
 ORDERS = "amqp.gateway:type=queue,name=orders"
 QUEUE = DefineClass(
@@ -54,7 +54,7 @@ async def test_a_mistake_is_reported_and_what_follows_is_carried_out(
     machine: JavaMachine, client: AsyncClient
 ) -> None:
     for number, (wrong, text) in enumerate(MISTAKES):
-        result = await tell(machine, *WELL, wrong, Register(3, 1, 1, ORDERS + "3", ("", number)))
+        result = await publish(machine, *WELL, wrong, Register(3, 1, 1, ORDERS + "3", ("", number)))
         assert (text, result.errors) == (text, 1)
         assert text in result.texts[0]
         assert await client("attribute", ORDERS + "3", "messages") == f"java.lang.Long {number}"
@@ -69,7 +69,7 @@ async def test_a_value_that_is_wrong_is_absent_and_the_object_is_there(
         Attribute("n", AttributeType.LONG, "d"),
     )
     name = "amqp.gateway:type=link"
-    result = await tell(
+    result = await publish(
         machine,
         FRESH,
         DefineClass(2, "x:link", "d", reference),
@@ -85,13 +85,13 @@ async def test_a_value_that_is_wrong_is_absent_and_the_object_is_there(
 
 async def test_data_of_an_event_that_cannot_be_is_reported(machine: JavaMachine) -> None:
     twice = (("a", AttributeType.LONG, 1), ("a", AttributeType.LONG, 2))
-    result = await tell(machine, *WELL, Emit((1,), "t", "m", 1, 1, twice))
+    result = await publish(machine, *WELL, Emit((1,), "t", "m", 1, 1, twice))
     assert result.errors == 1
     assert "the items of event t" in result.texts[0]
 
 
 async def test_of_many_mistakes_the_first_are_reported_and_all_are_counted(machine: JavaMachine) -> None:
-    result = await tell(machine, *(Change(number, {0: "x" * 2000}) for number in range(1000)))
+    result = await publish(machine, *(Change(number, {0: "x" * 2000}) for number in range(1000)))
     assert result.errors == 1000
     assert len(result.texts) == 20
 

@@ -19,7 +19,7 @@ from gateway.jmx.commands import (
 )
 from gateway.jmx.virtual_machine import JavaMachine
 from tests.components.waiting import DEADLINE
-from tests.jmx_java.conftest import AsyncClient, Connect, authenticate, settings, tell, tell_well
+from tests.jmx_java.conftest import AsyncClient, Connect, authenticate, publish, publish_well, settings
 
 DELEGATE = "JMImplementation:type=MBeanServerDelegate"
 ORDERS = "amqp.gateway:type=queue,name=orders"
@@ -57,9 +57,9 @@ LONG_ENOUGH = int(DEADLINE * 1000)
 async def test_a_change_of_a_flagged_attribute_is_reported_with_both_values(
     machine: JavaMachine, client: AsyncClient
 ) -> None:
-    await tell_well(machine, QUEUE, FRESH, Register(1, 1, 1, ORDERS, VALUES))
+    await publish_well(machine, QUEUE, FRESH, Register(1, 1, 1, ORDERS, VALUES))
     await client("listen", ORDERS)
-    await tell_well(machine, Change(1, {0: "idle", 1: 2}), Change(1, {3: ("x", "y")}))
+    await publish_well(machine, Change(1, {0: "idle", 1: 2}), Change(1, {3: ("x", "y")}))
     assert await client("heard", LONG_ENOUGH) == (
         f"jmx.attribute.change of {ORDERS}: state (java.lang.String) "
         "java.lang.String running -> java.lang.String idle"
@@ -72,9 +72,9 @@ async def test_a_change_of_a_flagged_attribute_is_reported_with_both_values(
 async def test_what_did_not_change_and_what_is_not_flagged_is_not_reported(
     machine: JavaMachine, client: AsyncClient
 ) -> None:
-    await tell_well(machine, QUEUE, FRESH, Register(1, 1, 1, ORDERS, VALUES))
+    await publish_well(machine, QUEUE, FRESH, Register(1, 1, 1, ORDERS, VALUES))
     await client("listen", ORDERS)
-    await tell_well(
+    await publish_well(
         machine,
         Change(1, dict(enumerate(VALUES))),
         Change(1, {1: 99}),
@@ -87,29 +87,29 @@ async def test_what_did_not_change_and_what_is_not_flagged_is_not_reported(
 async def test_an_object_reported_again_notifies_its_listeners_of_what_changed(
     machine: JavaMachine, client: AsyncClient
 ) -> None:
-    await tell_well(machine, QUEUE, FRESH, Register(1, 1, 1, ORDERS, VALUES))
+    await publish_well(machine, QUEUE, FRESH, Register(1, 1, 1, ORDERS, VALUES))
     await client("listen", ORDERS)
-    await tell_well(machine, Register(1, 1, 1, ORDERS, ("idle", *VALUES[1:])))
+    await publish_well(machine, Register(1, 1, 1, ORDERS, ("idle", *VALUES[1:])))
     assert "state" in await client("heard", LONG_ENOUGH)
 
 
 async def test_a_withheld_value_is_not_reported_either(machine: JavaMachine, client: AsyncClient) -> None:
-    await tell_well(machine, QUEUE, FRESH, Register(1, 1, 1, ORDERS, VALUES))
+    await publish_well(machine, QUEUE, FRESH, Register(1, 1, 1, ORDERS, VALUES))
     await client("listen", ORDERS)
-    await tell_well(machine, SetGroup(1, Freshness.WITHHELD), Change(1, {0: "idle"}))
-    await tell_well(machine, FRESH, Change(1, {0: "flow"}))
+    await publish_well(machine, SetGroup(1, Freshness.WITHHELD), Change(1, {0: "idle"}))
+    await publish_well(machine, FRESH, Change(1, {0: "flow"}))
     assert "java.lang.String idle -> java.lang.String flow" in await client("heard", LONG_ENOUGH)
 
 
 async def test_an_event_is_reported_by_its_emitters_with_its_data(
     machine: JavaMachine, client: AsyncClient
 ) -> None:
-    await tell_well(machine, QUEUE, Register(1, 1, 1, ORDERS, VALUES), Register(2, 1, 1, PARCELS, VALUES))
+    await publish_well(machine, QUEUE, Register(1, 1, 1, ORDERS, VALUES), Register(2, 1, 1, PARCELS, VALUES))
     for name in (ORDERS, PARCELS):
         await client("listen", name)
-    await tell_well(machine, replace(CREATED, emitters=(1, 77, 2)))
-    heard = [await client("heard", LONG_ENOUGH) for _ in range(2)]
-    assert heard == [
+    await publish_well(machine, replace(CREATED, emitters=(1, 77, 2)))
+    received = [await client("heard", LONG_ENOUGH) for _ in range(2)]
+    assert received == [
         f"amqp.gateway.rabbitmq.queueCreated of {name}: queue orders created; 7 at 1700000000123; "
         "CompositeData amqp.gateway.rabbitmq.queueCreated {eventId=java.lang.String g.1.7, "
         "messages=java.lang.Long 5, time=java.util.Date 1700000000123, user=null}"
@@ -118,23 +118,23 @@ async def test_an_event_is_reported_by_its_emitters_with_its_data(
 
 
 async def test_an_event_without_data_has_none(machine: JavaMachine, client: AsyncClient) -> None:
-    await tell_well(machine, QUEUE, Register(1, 1, 1, ORDERS, VALUES))
+    await publish_well(machine, QUEUE, Register(1, 1, 1, ORDERS, VALUES))
     await client("listen", ORDERS)
-    await tell_well(machine, replace(CREATED, data=()))
+    await publish_well(machine, replace(CREATED, data=()))
     assert (await client("heard", LONG_ENOUGH)).endswith("; null")
 
 
 async def test_a_client_can_filter_by_type_on_the_server(machine: JavaMachine, client: AsyncClient) -> None:
-    await tell_well(machine, QUEUE, FRESH, Register(1, 1, 1, ORDERS, VALUES))
+    await publish_well(machine, QUEUE, FRESH, Register(1, 1, 1, ORDERS, VALUES))
     await client("listenFor", ORDERS, "amqp.gateway.rabbitmq")
-    await tell_well(machine, Change(1, {0: "idle"}), CREATED)
+    await publish_well(machine, Change(1, {0: "idle"}), CREATED)
     assert "queueCreated" in await client("heard", LONG_ENOUGH)
 
 
 async def test_which_notifications_a_class_has_stands_in_its_description(
     machine: JavaMachine, client: AsyncClient
 ) -> None:
-    await tell_well(machine, QUEUE, Register(1, 1, 1, ORDERS, VALUES))
+    await publish_well(machine, QUEUE, Register(1, 1, 1, ORDERS, VALUES))
     event, change = (await client("info", ORDERS))[-2:]
     assert event == (
         "! [amqp.gateway.rabbitmq.queueCreated] javax.management.Notification (A queue was created)"
@@ -149,13 +149,13 @@ async def test_only_objects_with_notifications_can_be_listened_to(
     machine: JavaMachine, client: AsyncClient
 ) -> None:
     quiet = DefineClass(2, "rabbitmq:user", "d", (Attribute("name", AttributeType.STRING, "d"),))
-    await tell_well(
+    await publish_well(
         machine, QUEUE, quiet, Register(1, 1, 1, ORDERS, VALUES), Register(2, 2, 1, PARCELS, ("",))
     )
     emitter = "javax.management.NotificationEmitter"
     assert await client("isInstanceOf", ORDERS, emitter) is True
     assert await client("isInstanceOf", PARCELS, emitter) is False
-    result = await tell(machine, replace(CREATED, emitters=(2,)))
+    result = await publish(machine, replace(CREATED, emitters=(2,)))
     assert result.errors == 1
     assert "without notifications" in result.texts[0]
 
@@ -164,7 +164,7 @@ async def test_the_delegate_notifies_which_objects_come_and_go(
     machine: JavaMachine, client: AsyncClient
 ) -> None:
     await client("listen", DELEGATE)
-    await tell_well(machine, QUEUE, Register(1, 1, 1, ORDERS, VALUES), Unregister(1))
+    await publish_well(machine, QUEUE, Register(1, 1, 1, ORDERS, VALUES), Unregister(1))
     assert await client("heard", LONG_ENOUGH) == f"JMX.mbean.registered of {DELEGATE}: {ORDERS}"
     assert await client("heard", LONG_ENOUGH) == f"JMX.mbean.unregistered of {DELEGATE}: {ORDERS}"
 
@@ -176,10 +176,10 @@ async def test_notifications_that_the_buffer_has_no_room_for_are_counted_for_the
     async with JavaMachine(settings(notification_buffer=10), authenticate) as machine:
         await machine.open()
         async with connect(machine) as client:
-            await tell_well(machine, QUEUE, Register(1, 1, 1, ORDERS, VALUES))
+            await publish_well(machine, QUEUE, Register(1, 1, 1, ORDERS, VALUES))
             await client("listen", ORDERS)
-            await tell_well(machine, *[CREATED] * sent)
+            await publish_well(machine, *[CREATED] * sent)
             async with asyncio.timeout(DEADLINE):
                 while (lost := await client("lostCount")) + await client("heardCount") < sent:
-                    await tell_well(machine, CREATED)
+                    await publish_well(machine, CREATED)
             assert lost > 0

@@ -19,7 +19,7 @@ from gateway.jmx.commands import (
 )
 from gateway.jmx.virtual_machine import JavaMachine
 from tests.components.waiting import eventually
-from tests.jmx_java.conftest import AsyncClient, Connect, authenticate, settings, tell, tell_well
+from tests.jmx_java.conftest import AsyncClient, Connect, authenticate, publish, publish_well, settings
 
 QUEUE = DefineClass(
     1,
@@ -68,13 +68,13 @@ VALUES: tuple[tuple[AttributeType, JmxValue, str], ...] = (
 
 async def test_nothing_is_trusted_without_a_sign_of_life(connect: Connect) -> None:
     state = Attribute("state", AttributeType.STRING, "d", always=True, when_abandoned="unknown")
-    told = (
+    reported = (
         DefineClass(1, "test:source", "d", (state,)),
         FRESH,
         Register(1, 1, 1, ORDERS, ("synchronised",)),
     )
     async with JavaMachine(settings(silence=2.0), authenticate) as machine:
-        await tell_well(machine, *told)
+        await publish_well(machine, *reported)
         await machine.open()
         async with connect(machine) as client:
 
@@ -82,12 +82,12 @@ async def test_nothing_is_trusted_without_a_sign_of_life(connect: Connect) -> No
                 found = await client("attributes", ORDERS, ["state", "Stale"])
                 return bool(found == [f"state=java.lang.String {text}", f"Stale=java.lang.Boolean {stale}"])
 
-            async def is_believed_again() -> bool:
-                await tell_well(machine)  # an empty batch
+            async def is_trusted_again() -> bool:
+                await publish_well(machine)  # an empty batch
                 return await shows("synchronised", "false")
 
             await eventually(lambda: shows("unknown", "true"), "it is doubted")
-            await eventually(is_believed_again, "it is believed again")
+            await eventually(is_trusted_again, "it is believed again")
 
 
 async def test_a_value_has_the_class_of_its_attribute(machine: JavaMachine, client: AsyncClient) -> None:
@@ -95,7 +95,7 @@ async def test_a_value_has_the_class_of_its_attribute(machine: JavaMachine, clie
     attributes = tuple(Attribute(name, kind, "d") for name, (kind, _, _) in zip(names, VALUES, strict=True))
     values = tuple(value for _, value, _ in VALUES)
     name = "amqp.gateway:type=all"
-    await tell_well(
+    await publish_well(
         machine, DefineClass(1, "test:all", "d", attributes), FRESH, Register(1, 1, 1, name, values)
     )
     assert await client("attributes", name, names) == [
@@ -106,15 +106,15 @@ async def test_a_value_has_the_class_of_its_attribute(machine: JavaMachine, clie
 async def test_clients_find_what_was_registered_and_no_more_what_was_unregistered(
     machine: JavaMachine, client: AsyncClient
 ) -> None:
-    await tell_well(
+    await publish_well(
         machine, QUEUE, Register(1, 1, 1, ORDERS, ("orders", 1)), Register(2, 1, 1, PARCELS, ("parcels", 2))
     )
-    await tell_well(machine, Unregister(2), Unregister(2), Unregister(77))
+    await publish_well(machine, Unregister(2), Unregister(2), Unregister(77))
     assert await client("names", "amqp.gateway:*") == [CANONICAL_ORDERS]
 
 
 async def test_a_change_replaces_the_values_it_reports(machine: JavaMachine, client: AsyncClient) -> None:
-    await tell_well(machine, QUEUE, FRESH, Register(1, 1, 1, ORDERS, ("orders", 1)), Change(1, {1: 20}))
+    await publish_well(machine, QUEUE, FRESH, Register(1, 1, 1, ORDERS, ("orders", 1)), Change(1, {1: 20}))
     found = await client("attributes", ORDERS, ["name", "messages", "Stale", "unknown"])
     assert found == [
         "name=java.lang.String orders",
@@ -126,9 +126,9 @@ async def test_a_change_replaces_the_values_it_reports(machine: JavaMachine, cli
 async def test_an_object_reported_again_is_the_same_mbean_with_new_values(
     machine: JavaMachine, client: AsyncClient
 ) -> None:
-    await tell_well(machine, QUEUE, FRESH, Register(1, 1, 1, ORDERS, ("orders", 1)))
+    await publish_well(machine, QUEUE, FRESH, Register(1, 1, 1, ORDERS, ("orders", 1)))
     await client("listen", "JMImplementation:type=MBeanServerDelegate")
-    await tell_well(
+    await publish_well(
         machine, QUEUE, Register(1, 1, 1, ORDERS, ("orders", 2)), Register(9, 1, 1, PARCELS, ("", 0))
     )
     assert await client("attribute", ORDERS, "messages") == "java.lang.Long 2"
@@ -138,22 +138,24 @@ async def test_an_object_reported_again_is_the_same_mbean_with_new_values(
 async def test_a_name_belongs_to_the_object_that_had_it_last(
     machine: JavaMachine, client: AsyncClient
 ) -> None:
-    await tell_well(machine, QUEUE, FRESH, Register(1, 1, 1, ORDERS, ("first", 1)))
-    await tell_well(machine, Register(2, 1, 1, ORDERS, ("second", 2)), Unregister(1))
+    await publish_well(machine, QUEUE, FRESH, Register(1, 1, 1, ORDERS, ("first", 1)))
+    await publish_well(machine, Register(2, 1, 1, ORDERS, ("second", 2)), Unregister(1))
     assert await client("attribute", ORDERS, "name") == "java.lang.String second"
 
 
 async def test_an_object_can_change_its_name(machine: JavaMachine, client: AsyncClient) -> None:
-    await tell_well(machine, QUEUE, Register(1, 1, 1, PARCELS, ("", 1)), Register(1, 1, 1, ORDERS, ("", 1)))
+    await publish_well(
+        machine, QUEUE, Register(1, 1, 1, PARCELS, ("", 1)), Register(1, 1, 1, ORDERS, ("", 1))
+    )
     assert await client("names", "amqp.gateway:*") == [CANONICAL_ORDERS]
 
 
 async def test_a_class_reported_again_is_that_of_objects_reported_later(
     machine: JavaMachine, client: AsyncClient
 ) -> None:
-    await tell_well(machine, QUEUE, FRESH, Register(1, 1, 1, ORDERS, ("orders", 1)))
+    await publish_well(machine, QUEUE, FRESH, Register(1, 1, 1, ORDERS, ("orders", 1)))
     narrow = DefineClass(1, "rabbitmq:queue", "A queue", QUEUE.attributes[:1])
-    await tell_well(machine, narrow, Register(2, 1, 1, PARCELS, ("parcels",)), Change(1, {1: 5}))
+    await publish_well(machine, narrow, Register(2, 1, 1, PARCELS, ("parcels",)), Change(1, {1: 5}))
     assert await client("attribute", ORDERS, "messages") == "java.lang.Long 5"
     assert await client("attributes", PARCELS, ["name", "messages"]) == ["name=java.lang.String parcels"]
 
@@ -169,7 +171,7 @@ async def test_a_class_reported_again_is_that_of_objects_reported_later(
 async def test_freshness_is_reported_for_a_group_at_once(
     machine: JavaMachine, client: AsyncClient, freshness: Freshness, messages: str, stale: str
 ) -> None:
-    await tell_well(machine, QUEUE, Register(1, 1, 1, ORDERS, ("orders", 3)), SetGroup(1, freshness))
+    await publish_well(machine, QUEUE, Register(1, 1, 1, ORDERS, ("orders", 3)), SetGroup(1, freshness))
     assert await client("attribute", ORDERS, "messages") == messages
     assert await client("attribute", ORDERS, "name") == "java.lang.String orders"  # always
     assert await client("attribute", ORDERS, "Stale") == f"java.lang.Boolean {stale}"
@@ -178,14 +180,14 @@ async def test_freshness_is_reported_for_a_group_at_once(
 async def test_a_group_of_which_nothing_was_reported_is_stale(
     machine: JavaMachine, client: AsyncClient
 ) -> None:
-    await tell_well(machine, QUEUE, Register(1, 1, 42, ORDERS, ("orders", 3)))
+    await publish_well(machine, QUEUE, Register(1, 1, 42, ORDERS, ("orders", 3)))
     assert await client("attribute", ORDERS, "Stale") == "java.lang.Boolean true"
 
 
 async def test_the_description_reports_types_ranges_units_and_that_it_never_changes(
     machine: JavaMachine, client: AsyncClient
 ) -> None:
-    await tell_well(machine, QUEUE, Register(1, 1, 1, ORDERS, ("orders", 3)))
+    await publish_well(machine, QUEUE, Register(1, 1, 1, ORDERS, ("orders", 3)))
     assert await client("info", ORDERS) == [
         "rabbitmq:queue: A queue {immutableInfo=true}",
         "name java.lang.String (Its name) r {}",
@@ -231,7 +233,7 @@ async def test_no_attribute_is_lost_for_a_description_that_java_refuses(
 ) -> None:
     name = "amqp.gateway:type=odd"
     definition = DefineClass(1, "test:odd", "", tuple(attribute for attribute, _ in ODD))
-    await tell_well(machine, definition, Register(1, 1, 1, name, (None,) * len(ODD)))
+    await publish_well(machine, definition, Register(1, 1, 1, name, (None,) * len(ODD)))
     lines = await client("info", name)
     assert lines[1:-1] == [f"{attribute.name} {seen}" for attribute, seen in ODD]
 
@@ -243,7 +245,7 @@ async def test_the_second_attribute_of_a_name_is_not_shown_and_reported(
     twice = tuple(
         Attribute(name, AttributeType.LONG, "d", notifies=True) for name in ("a", "a", "Stale", "", "b")
     )
-    result = await tell(
+    result = await publish(
         machine, DefineClass(1, "test:twice", "", twice), FRESH, Register(1, 1, 1, name, (1, 2, 3, 4, 5))
     )
     assert result.errors == 3
@@ -253,7 +255,7 @@ async def test_the_second_attribute_of_a_name_is_not_shown_and_reported(
 
 
 async def test_queries_are_answered_by_the_server(machine: JavaMachine, client: AsyncClient) -> None:
-    await tell_well(
+    await publish_well(
         machine,
         QUEUE,
         FRESH,
@@ -270,7 +272,7 @@ async def test_the_virtual_machines_own_state_can_be_read(client: AsyncClient) -
 async def test_a_read_takes_about_as_long_as_one_of_javas_own_mbeans(
     machine: JavaMachine, client: AsyncClient, record_property: Callable[[str, object], None]
 ) -> None:
-    await tell_well(machine, QUEUE, FRESH, Register(1, 1, 1, ORDERS, ("orders", 3)))
+    await publish_well(machine, QUEUE, FRESH, Register(1, 1, 1, ORDERS, ("orders", 3)))
     ours, native = [], []
     for _ in range(5):
         ours.append(await client("timeOfRead", ORDERS, "messages", 500))

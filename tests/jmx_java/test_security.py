@@ -20,8 +20,8 @@ from tests.jmx_java.conftest import (
     JavaObject,
     JavaStrings,
     authenticate,
+    publish_well,
     settings,
-    tell_well,
 )
 
 QUEUE = DefineClass(
@@ -137,7 +137,7 @@ async def test_a_name_taken_out_of_the_registry_comes_back(
 
 
 async def test_a_client_makes_removes_and_loads_nothing(machine: JavaMachine, client: AsyncClient) -> None:
-    await tell_well(machine, QUEUE, Register(1, 1, 1, ORDERS, (1,)))
+    await publish_well(machine, QUEUE, Register(1, 1, 1, ORDERS, (1,)))
     for attempt in (
         ("tryCreate", "javax.management.loading.MLet", "x:type=MLet"),
         ("tryCreate", "javax.management.timer.Timer", "amqp.gateway:type=timer"),
@@ -165,7 +165,7 @@ async def test_the_virtual_machines_own_mbeans_are_only_read(client: AsyncClient
 async def test_our_mbeans_say_in_the_standard_way_that_they_cannot_be_changed(
     machine: JavaMachine, client: AsyncClient
 ) -> None:
-    await tell_well(machine, QUEUE, Register(1, 1, 1, ORDERS, (1,)))
+    await publish_well(machine, QUEUE, Register(1, 1, 1, ORDERS, (1,)))
     no_attribute = "javax.management.AttributeNotFoundException"
     assert (await client("trySetAttribute", ORDERS, "messages", 5)).startswith(no_attribute)
     assert (await client("trySetAttribute", ORDERS, "none", 5)).startswith(no_attribute)
@@ -181,7 +181,7 @@ async def test_our_mbeans_say_in_the_standard_way_that_they_cannot_be_changed(
 async def test_objects_of_other_classes_in_a_request_are_refused_unread(
     machine: JavaMachine, client: AsyncClient, stranger: AsyncClient
 ) -> None:
-    await tell_well(machine, QUEUE, Register(1, 1, 1, ORDERS, (1,)))
+    await publish_well(machine, QUEUE, Register(1, 1, 1, ORDERS, (1,)))
     attack = await asyncio.to_thread(stranger.java.file, "some/file")
     for attempt in (
         ("trySetAttribute", ORDERS, "messages", attack),
@@ -192,7 +192,7 @@ async def test_objects_of_other_classes_in_a_request_are_refused_unread(
 
 
 async def test_no_class_of_a_client_is_loaded(machine: JavaMachine, client: AsyncClient) -> None:
-    await tell_well(machine, QUEUE, Register(1, 1, 1, ORDERS, (1,)))
+    await publish_well(machine, QUEUE, Register(1, 1, 1, ORDERS, (1,)))
     assert "java.lang.ClassNotFoundException: Client$OwnFilter" in await client("tryFilterOfOurs", ORDERS)
 
 

@@ -32,7 +32,7 @@ from gateway.jmx.virtual_machine import JavaMachine, PushResult
 from tests.components.stopping import stop
 from tests.components.waiting import DEADLINE, wait_until
 from tests.hypothesis_profiles import PROVING
-from tests.jmx_java.conftest import Connect, authenticate, settings, tell, tell_well
+from tests.jmx_java.conftest import Connect, authenticate, publish, publish_well, settings
 
 TWELVE = DefineClass(
     1, "test:twelve", "d", tuple(Attribute(f"a{n}", AttributeType.LONG, "d") for n in range(12))
@@ -85,7 +85,7 @@ async def test_a_killed_machine_is_seen_at_once_and_the_next_has_the_port(connec
                 await first.push(encode_batch([TWELVE]))
             async with JavaMachine(settings(port=first.port), authenticate) as second:
                 assert second.port == first.port
-                await tell_well(second, TWELVE)
+                await publish_well(second, TWELVE)
 
 
 async def test_a_machine_that_dies_during_a_call_is_reported() -> None:
@@ -110,7 +110,7 @@ async def test_a_machine_that_does_not_answer_is_killed(monkeypatch: pytest.Monk
 async def fill(machine: JavaMachine) -> None:
     big = DefineClass(1, "test:big", "d", (Attribute("text", AttributeType.STRING, "d"),))
     for number in range(1000):
-        await tell(machine, big, Register(number, 1, 1, name_of(number), ("x" * (1 << 20),)))
+        await publish(machine, big, Register(number, 1, 1, name_of(number), ("x" * (1 << 20),)))
 
 
 async def test_one_that_runs_out_of_memory_ends_and_says_so() -> None:
@@ -250,7 +250,7 @@ async def test_ten_thousand_objects_are_registered_and_changed_soon(
         for turn in range(rounds)
     ]
     async with JavaMachine(settings(), authenticate) as machine:
-        await tell_well(machine, TWELVE, SetGroup(1, Freshness.FRESH))
+        await publish_well(machine, TWELVE, SetGroup(1, Freshness.FRESH))
         start = time.perf_counter()
         assert await machine.push(register) == PushResult(0, ())
         record_property("register_10000_seconds", round(time.perf_counter() - start, 3))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from gateway.eventlog.query import ask
 from tests.ledger.lives import Kill
-from tests.ledger.times import told_time
+from tests.ledger.times import reported_time
 from tests.ledger.verdict import Gap, lost_by_agent, recorded_gaps
 
 RECORDED_SECONDS = 0.5
@@ -112,9 +112,9 @@ def _earliest(events: Iterable[tuple[float, float]], killed: float, longest: flo
         killed: the time of the kill after which events were missed.
         longest: the longest delay of other events.
     """
-    heard = [(at, took) for at, took in events if at <= killed]
-    last = max((at for at, _ in heard), default=killed)
-    took = max((took for at, took in heard if at >= last - longest), default=0.0)
+    received = [(at, took) for at, took in events if at <= killed]
+    last = max((at for at, _ in received), default=killed)
+    took = max((took for at, took in received if at >= last - longest), default=0.0)
     return last - min(max(2 * took, DELAY_SECONDS[0]), longest)
 
 
@@ -122,17 +122,17 @@ def unexplained(reading: Reading, kills: Iterable[Kill]) -> Iterator[str]:
     """Yield a line for each gap that kills do not explain in full, or that is recorded twice."""
     kills = [kill for kill in kills if kill.victim in reading.victims]
     slack = RECORDED_SECONDS + (0.0 if reading.of is None else TIMESTAMP_SECONDS)
-    told = recorded_gaps(reading.log, reading.source)
+    reported = recorded_gaps(reading.log, reading.source)
     absences = reading.absences(kills)
     yield from (
-        f"not all was read again since {told_time(one.killed)}" for one in absences if one.ended == inf
+        f"not all was read again since {reported_time(one.killed)}" for one in absences if one.ended == inf
     )
-    yield from _beyond(told, absences, slack)
+    yield from _beyond(reported, absences, slack)
     if reading.of is not None:
         yield from _beyond(lost_by_agent(reading.log, reading.source), reading.of.absences(kills), slack)
-    for one, later in combinations((gap for gap in told if not gap.text.endswith(_UNREADABLE)), 2):
+    for one, later in combinations((gap for gap in reported if not gap.text.endswith(_UNREADABLE)), 2):
         if _overlap(one, later) and not _causes(later, kills) - _causes(one, kills):
-            yield f"{_told(later)}: of what is in {_told(one)} already"
+            yield f"{_reported(later)}: of what is in {_reported(one)} already"
 
 
 def _beyond(gaps: Iterable[Gap], absences: list[Absence], slack: float) -> Iterator[str]:
@@ -141,8 +141,8 @@ def _beyond(gaps: Iterable[Gap], absences: list[Absence], slack: float) -> Itera
             one for one in absences if one.earliest - slack <= gap.ended and gap.began <= one.ended + slack
         ]
         if not any(one.earliest - slack <= gap.began and gap.ended <= one.ended + slack for one in around):
-            known = [f"{told_time(one.earliest)} to {told_time(one.ended)}" for one in around]
-            yield f"{_told(gap)}: kills explain {' and '.join(known) or 'nothing of it'}"
+            known = [f"{reported_time(one.earliest)} to {reported_time(one.ended)}" for one in around]
+            yield f"{_reported(gap)}: kills explain {' and '.join(known) or 'nothing of it'}"
 
 
 def _overlap(one: Gap, later: Gap) -> bool:
@@ -153,8 +153,8 @@ def _causes(gap: Gap, kills: list[Kill]) -> set[Kill]:
     return {kill for kill in kills if gap.began <= kill.began <= gap.ended - RESTARTED_SECONDS}
 
 
-def _told(gap: Gap) -> str:
-    return f"gap {told_time(gap.began)} to {told_time(gap.ended)} (seq {gap.seq}: {gap.text})"
+def _reported(gap: Gap) -> str:
+    return f"gap {reported_time(gap.began)} to {reported_time(gap.ended)} (seq {gap.seq}: {gap.text})"
 
 
 def _times(log: Path, sql: str, source: str | None = None) -> list[float]:

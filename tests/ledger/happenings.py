@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from gateway.eventlog.query import ask
 from tests.ledger.lives import Life, Span, Truth
-from tests.ledger.times import MILLISECONDS, begins_late, told_span, told_time, touches, within
+from tests.ledger.times import MILLISECONDS, begins_late, reported_span, reported_time, touches, within
 from tests.ledger.verdict import CLOSING_SECONDS, gaps
 
 EVENTS = {
@@ -25,13 +25,13 @@ _RECORDS = """
     FROM log WHERE kind = 'event' AND package = 'rabbitmq' AND source = $source ORDER BY seq
 """
 
-_Told: TypeAlias = tuple[float, int]
+_Reported: TypeAlias = tuple[float, int]
 """The time of an event, and the seq of its record."""
 
 
 def untold(log: Path, source: str, truth: Truth) -> Iterator[str]:
     """Yield a line for each missing, repeated or unfounded event of ``source`` in the log."""
-    told = _told(log, source)
+    reported = _reported(log, source)
     missed = gaps(log, source)
     for (class_name, name), lives in truth.lives.items():
         if class_name not in EVENTS:
@@ -42,12 +42,12 @@ def untold(log: Path, source: str, truth: Truth) -> Iterator[str]:
         ends = [(one.ended, one.sure and one.end_sure, _slack(one)) for one in lives if one.ended is not None]
         for event, spans in ((begin, begins), (end, ends)):
             what = f"{event} {name} of {source}"
-            yield from (f"{what}: {wrong}" for wrong in _compared(told[event, name], spans, missed))
+            yield from (f"{what}: {wrong}" for wrong in _compared(reported[event, name], spans, missed))
 
 
-def _told(log: Path, source: str) -> dict[tuple[str, str], list[_Told]]:
+def _reported(log: Path, source: str) -> dict[tuple[str, str], list[_Reported]]:
     named = {event: argument for *events, argument in EVENTS.values() for event in events}
-    found: defaultdict[tuple[str, str], list[_Told]] = defaultdict(list)
+    found: defaultdict[tuple[str, str], list[_Reported]] = defaultdict(list)
     with ask(log, _RECORDS, {"source": source}) as answer:
         for event, name, client, user, time, seq in answer.rows:
             arguments = {"name": name, "clientName": client, "user": user}
@@ -61,12 +61,14 @@ def _slack(life: Life) -> float:
     return CLOSING_SECONDS if life.kind in {"connection", "exclusive"} else MILLISECONDS
 
 
-def _compared(told: list[_Told], real: list[tuple[Span, bool, float]], missed: list[Span]) -> Iterator[str]:
-    left = list(told)
+def _compared(
+    reported: list[_Reported], real: list[tuple[Span, bool, float]], missed: list[Span]
+) -> Iterator[str]:
+    left = list(reported)
     for span, sure, slack in real:
         fitting = [one for one in left if within(one[0], span, slack)]
         if fitting:
             left.remove(fitting[0])
         elif sure and not touches(span, missed):
-            yield f"no event, which was {told_span(span)}"
-    yield from (f"told of {told_time(time)}, too (seq {seq})" for time, seq in left)
+            yield f"no event, which was {reported_span(span)}"
+    yield from (f"told of {reported_time(time)}, too (seq {seq})" for time, seq in left)

@@ -33,9 +33,9 @@ from tests.components.ports import free_tcp_port
 from tests.components.waiting import wait_until
 from tests.ledger.absences import Reading
 from tests.ledger.churn import LASTING
+from tests.ledger.front_ends import JmxAccess
 from tests.ledger.lives import Kill, Truth, read_ledger, truth
-from tests.ledger.norths import JmxAccess
-from tests.ledger.times import told_time
+from tests.ledger.times import reported_time
 from tests.ledger.traps import Receivers, receivers
 
 KEPT, PLAIN, RELAYED = "kept", "plain", "relayed"
@@ -207,7 +207,7 @@ class Plant:
         for command in ("run", "agent"):
             newest = max(self.site.folder.glob(f"{command}-*.log"), key=lambda path: path.stat().st_mtime)
             lines += [newest.name, *newest.read_text("utf-8", "replace").splitlines()[-_LAST_LINES:]]
-        lines += [f"{source}: {state} at {told_time(at)}" for source, state, at in _states(self.log)]
+        lines += [f"{source}: {state} at {reported_time(at)}" for source, state, at in _states(self.log)]
         return "\n".join(line[:300] for line in lines)
 
     def end(self) -> None:
@@ -226,11 +226,11 @@ def plant(broker: PrivateBroker, folder: Path, seed: int, pace: float = 0.1) -> 
     password = site.state.secret(f"jmx-{JMX_USER}")
     jmx = JmxAccess(folder / "jmx-client.jar", f"127.0.0.1:{free_tcp_port()}", JMX_USER, password)
     with ExitStack() as stack, ExitStack() as agents, ExitStack() as processes:
-        told = stack.enter_context(receivers(folder, community))
+        reported = stack.enter_context(receivers(folder, community))
         site.configure(
             **_reading(broker, site),
             log={"statistics_interval": "1s", "segment_duration": "10s"},
-            snmp={"listen": [snmp.address], "notifications": told.configured()},
+            snmp={"listen": [snmp.address], "notifications": reported.configured()},
             jmx={"enabled": True, "listen": jmx.address},
         )
         agent = agents.enter_context(_running(site, "agent", AGENT))
@@ -242,7 +242,7 @@ def plant(broker: PrivateBroker, folder: Path, seed: int, pace: float = 0.1) -> 
         )
         ledger = folder / "ledger"
         churn = stack.enter_context(_churning(broker, ledger, folder / "churn.log", seed, pace))
-        made = Plant(broker, site, ledger, gateway, agent, told, snmp, jmx, churn, processes, agents)
+        made = Plant(broker, site, ledger, gateway, agent, reported, snmp, jmx, churn, processes, agents)
         lasting = {("queue", name) for name in LASTING}
         wait_until(lambda: made.truth().lives.keys() >= lasting, "the churn has made what lasts")
         try:

@@ -141,24 +141,26 @@ def report_differences(log: Path, output: Path, truth: Truth, sources: tuple[str
     if ended.code != 0:
         yield f"no report: {ended.errors}"
         return
-    told = json.loads(ended.output)["tables"]
+    reported = json.loads(ended.output)["tables"]
     rows = {
         (row["source"], row["class"]): (row["created"], row["ended"])
-        for row in told["classes"]
+        for row in reported["classes"]
         if row["class"] in CLASSES
     }
     made = {(source, name): (created, deleted) for source, name, created, deleted in _rows(output, _OBJECTS)}
     if rows != made:
         yield f"objects: {rows}, in the tables {made}"
-    published = {(row["source"], row["queue"].rpartition("|")[2]): row["published"] for row in told["queues"]}
+    published = {
+        (row["source"], row["queue"].rpartition("|")[2]): row["published"] for row in reported["queues"]
+    }
     for source in sources:
         for name in truth.published:
             low, high = truth.gained(name)
             if not low <= (published.get((source, name)) or 0) <= high:
                 yield f"{name} of {source}: {published.get((source, name))} messages of {low}"
-    (all_together,) = (row for row in told["brokers"] if row["broker"] is None)
+    (all_together,) = (row for row in reported["brokers"] if row["broker"] is None)
     most = max(
-        sum(row["published"] or 0 for row in told["queues"] if row["source"] == one) for one in sources
+        sum(row["published"] or 0 for row in reported["queues"] if row["source"] == one) for one in sources
     )
     if all_together["published"] > most:
         yield f"all brokers together: {all_together['published']} messages, the busiest source told {most}"

@@ -18,12 +18,12 @@ from tests.components.waiting import wait_until
 from tests.hypothesis_profiles import PROVING
 from tests.ledger import tables
 from tests.ledger.absences import unexplained
+from tests.ledger.front_ends import Shown, Sightings, by_jmx, by_snmp, differences
 from tests.ledger.happenings import untold
 from tests.ledger.lives import Truth
-from tests.ledger.norths import Shown, Sightings, by_jmx, by_snmp, differences
 from tests.ledger.plant import KEPT, PLAIN, SOURCES, Plant, plant
-from tests.ledger.times import told_time
-from tests.ledger.verdict import heard, violations
+from tests.ledger.times import reported_time
+from tests.ledger.verdict import received, violations
 
 VICTIMS = ("core", "supervisor", "snmp", "jmx", "jvm", "compactor", "agent", "broker")
 KILLS = {"3.10": 200, "4.0": 50} if PROVING else {"3.10": len(VICTIMS), "4.0": 2}
@@ -121,12 +121,12 @@ def _victims(chance: random.Random) -> Iterator[str]:
 
 def _shown(made: Plant, sightings: Sightings, at_rest: Truth | None = None) -> Iterator[str]:
     """Yield the differences between SNMP and JMX and the ledger."""
-    norths: tuple[Callable[[], list[Shown]], ...] = (lambda: by_snmp(made.snmp), lambda: by_jmx(made.jmx))
-    for north in norths:
-        shown = [one for one in north() if one.source in JUDGED]
+    front_ends: tuple[Callable[[], list[Shown]], ...] = (lambda: by_snmp(made.snmp), lambda: by_jmx(made.jmx))
+    for northbound in front_ends:
+        shown = [one for one in northbound() if one.source in JUDGED]
         yield from sightings.note(shown, at_rest or made.truth())
         if at_rest is not None:
-            yield from differences(shown, at_rest, {source: heard(made.log, source) for source in JUDGED})
+            yield from differences(shown, at_rest, {source: received(made.log, source) for source in JUDGED})
 
 
 def _until_right(
@@ -147,7 +147,7 @@ def _until_right(
         wait_until(right, "everything is right", SETTLED_SECONDS)
     except AssertionError as error:
         lines = [f"{what}: {line}" for what, lines in found.items() for line in lines]
-        killed = [f"{kill.victim} {told_time(kill.began)}" for kill in made.kills]
+        killed = [f"{kill.victim} {reported_time(kill.began)}" for kill in made.kills]
         raise AssertionError("\n".join([f"killed: {', '.join(killed)}", *lines])) from error
     finally:
         for what in looks:

@@ -9,15 +9,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.ledger.hearing import Heard
 from tests.ledger.lives import Kill, Span, truth
+from tests.ledger.receiving import Received
 from tests.ledger.verdict import Record, contradictions
 
 CONNECTION = "127.0.0.1:40000 -> 127.0.0.1:5672"
 CHANNEL = f"{CONNECTION} (1)"
 TAG = "led-connection-1-1-counted-0"
 CONSUMER = f"counted-0|{CHANNEL}|{TAG}"
-EVERYTHING_HEARD = Heard([], [])
+EVERYTHING_RECEIVED = Received([], [])
 KEY = "counted-0"
 
 Line = dict[str, Any]
@@ -179,53 +179,53 @@ def _inferred(*seqs: int) -> Records:
 def test_the_end_of_a_channel_that_was_open_before_a_gap_may_be_inferred() -> None:
     gap: Span = 15.0, 18.0
 
-    assert _found(_inferred(5), ledger(), Heard([gap], [gap])) == []
-    assert _found(_inferred(5), ledger(), Heard([], [gap])) == []
+    assert _found(_inferred(5), ledger(), Received([gap], [gap])) == []
+    assert _found(_inferred(5), ledger(), Received([], [gap])) == []
 
 
 def test_the_end_of_a_channel_that_was_opened_after_a_gap_is_known() -> None:
     gap: Span = 3.0, 8.0
 
-    assert _found(log(), ledger(), Heard([gap], [gap])) == []
-    assert "its end is inferred" in "\n".join(_found(_inferred(5), ledger(), Heard([gap], [gap])))
+    assert _found(log(), ledger(), Received([gap], [gap])) == []
+    assert "its end is inferred" in "\n".join(_found(_inferred(5), ledger(), Received([gap], [gap])))
 
 
 def test_the_end_of_a_channel_with_its_connection_is_always_known() -> None:
     gap: Span = 33.0, 34.0
 
-    assert "its end is inferred" in "\n".join(_found(_inferred(13), ledger(), Heard([gap], [gap])))
+    assert "its end is inferred" in "\n".join(_found(_inferred(13), ledger(), Received([gap], [gap])))
 
 
 def test_a_consumer_of_a_channel_that_was_open_before_a_gap_may_have_no_time() -> None:
     gap: Span = 14.0, 16.0
     timeless = _with(_with(log(), 9, created=None), 8, created=None)
 
-    assert _found(timeless, ledger(), Heard([gap], [gap])) == []
+    assert _found(timeless, ledger(), Received([gap], [gap])) == []
     before = _with(_with(log(), 7, created=None), 6, created=None)
     later: Span = 26.0, 27.0
-    assert "no time" in "\n".join(_found(before, ledger(), Heard([later], [later])))
+    assert "no time" in "\n".join(_found(before, ledger(), Received([later], [later])))
 
 
 def test_a_consumer_of_such_a_channel_may_be_missed_if_it_was_short() -> None:
     gap: Span = 14.0, 16.0
-    heard = Heard([gap], [gap])
+    received = Received([gap], [gap])
 
-    assert _found(list(_without(log(), 8, 9)), ledger(), heard) == []
-    assert "are none of" in "\n".join(_found(list(_without(log(), 14, 15)), ledger(), heard))
+    assert _found(list(_without(log(), 8, 9)), ledger(), received) == []
+    assert "are none of" in "\n".join(_found(list(_without(log(), 14, 15)), ledger(), received))
     lines = ledger()
     for line in lines[7:]:
         line |= {"from": line["from"] + 5, "to": line["to"] + 5}  # it lives 14 s
-    assert "are none of" in "\n".join(_found(list(_without(log(), 8, 9)), lines, heard))
+    assert "are none of" in "\n".join(_found(list(_without(log(), 8, 9)), lines, received))
 
 
 def test_lives_of_an_agent_may_overlap_and_must_be_of_the_ledger() -> None:
     gap: Span = 14.0, 16.0
-    heard = Heard([gap], [gap])
+    received = Received([gap], [gap])
     of_agent = [msgspec.structs.replace(record, dialect="qmf") for record in _without(log(), 8, 9)]
 
-    assert _found(of_agent, ledger(), heard) == []
-    assert "are none of" in "\n".join(_found(_with(of_agent, 15, deleted=70.0), ledger(), heard))
-    assert "are none of" in "\n".join(_found(list(_without(of_agent, 14, 15)), ledger(), heard))
+    assert _found(of_agent, ledger(), received) == []
+    assert "are none of" in "\n".join(_found(_with(of_agent, 15, deleted=70.0), ledger(), received))
+    assert "are none of" in "\n".join(_found(list(_without(of_agent, 14, 15)), ledger(), received))
 
 
 def test_what_a_killed_broker_takes_along_ends_with_it() -> None:
@@ -235,14 +235,18 @@ def test_what_a_killed_broker_takes_along_ends_with_it() -> None:
     gap: Span = 49.0, 58.0
     killed = _inferred(3, 13, 15)
 
-    heard = Heard([gap], [gap])
-    right = contradictions(killed, truth(lines, [kill]), heard)
+    received = Received([gap], [gap])
+    right = contradictions(killed, truth(lines, [kill]), received)
     assert right == []
-    assert "its end is inferred" in "\n".join(contradictions(killed, truth(lines, [kill]), EVERYTHING_HEARD))
+    assert "its end is inferred" in "\n".join(
+        contradictions(killed, truth(lines, [kill]), EVERYTHING_RECEIVED)
+    )
 
 
-def _found(records: Iterable[Record], lines: list[Line], heard: Heard = EVERYTHING_HEARD) -> list[str]:
-    return contradictions(records, truth(lines, []), heard)
+def _found(
+    records: Iterable[Record], lines: list[Line], received: Received = EVERYTHING_RECEIVED
+) -> list[str]:
+    return contradictions(records, truth(lines, []), received)
 
 
 def _line(act: str, began: float, name: str, outcome: str = "done", **facts: str) -> Line:

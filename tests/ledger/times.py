@@ -33,11 +33,11 @@ def begins_late(life: Life) -> float:
     return ANSWERED_SECONDS if life.kind in _ANSWERED_FIRST else MILLISECONDS
 
 
-def told_time(seconds: float | None) -> str:
+def reported_time(seconds: float | None) -> str:
     """Return the time of day as text."""
     return "no time" if seconds is None else dt.datetime.fromtimestamp(seconds, dt.UTC).isoformat()[11:26]
 
 
-def told_span(span: Span) -> str:
+def reported_span(span: Span) -> str:
     """Return the times of day of both ends as text."""
-    return f"{told_time(span[0])} to {told_time(span[1])}"
+    return f"{reported_time(span[0])} to {reported_time(span[1])}"

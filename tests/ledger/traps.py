@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from gateway.eventlog.query import ask
 from tests.ledger.lives import Kill
-from tests.ledger.times import told_time
+from tests.ledger.times import reported_time
 from tests.snmp.notifications.snmptrapd import Snmptrapd, snmptrapd
 
 _EVENTS = """
@@ -92,7 +92,7 @@ class Receivers:
                 if kind == "informs" and _is_unanswered(one, again):
                     continue
                 if not any(_may_repeat(one, again, kill) for kill in kills):
-                    times = f"{told_time(one.at)} and {told_time(again.at)}"
+                    times = f"{reported_time(one.at)} and {reported_time(again.at)}"
                     yield f"{kind}: {one.event_id} was received twice, {times}"
 
 

@@ -13,9 +13,16 @@ import msgspec
 
 from gateway.eventlog.query import ask
 from tests.ledger.churn import PREFIX
-from tests.ledger.hearing import Heard, forgotten
 from tests.ledger.lives import Life, Span, Truth
-from tests.ledger.times import MILLISECONDS, UNDER_WAY_SECONDS, begins_late, told_span, told_time, within
+from tests.ledger.receiving import Received, forgotten
+from tests.ledger.times import (
+    MILLISECONDS,
+    UNDER_WAY_SECONDS,
+    begins_late,
+    reported_span,
+    reported_time,
+    within,
+)
 
 CLOSING_SECONDS = 5.0
 """The longest delay of the event of a connection's end, and of objects that end with it.
@@ -102,7 +109,7 @@ class Gap(NamedTuple):
 
 
 @dataclass
-class Told:
+class Reported:
     """A life in the log.
 
     Attributes:
@@ -118,31 +125,31 @@ class Told:
 
 def violations(log: Path, source: str, truth: Truth) -> list[str]:
     """Return the differences between the log of ``source`` and the ledger, one line each."""
-    told = [record for record in _records(log) if record.source == source]
-    return contradictions(told, truth, heard(log, source))
+    reported = [record for record in _records(log) if record.source == source]
+    return contradictions(reported, truth, received(log, source))
 
 
-def contradictions(told: Iterable[Record], truth: Truth, told_to: Heard) -> list[str]:
+def contradictions(reported: Iterable[Record], truth: Truth, reported_to: Received) -> list[str]:
     """Return the differences between the records of one source and the ledger, one line each.
 
     Args:
-        told: all records of objects, in their order.
+        reported: all records of objects, in their order.
         truth: the true state according to the ledger.
-        told_to: the times in which the source missed events.
+        reported_to: the times in which the source missed events.
     """
-    told = list(told)
+    reported = list(reported)
     reader = _Lives(truth)
-    found = list(reader.read(told))
+    found = list(reader.read(reported))
     for key, real in sorted(truth.lives.items()):
         if key[0] in CLASSES:
-            found += _compared(" ".join(key), reader.told.get(key, []), real, told_to)
-    return [*found, *_counters(told, truth)]
+            found += _compared(" ".join(key), reader.reported.get(key, []), real, reported_to)
+    return [*found, *_counters(reported, truth)]
 
 
-def heard(log: Path, source: str) -> Heard:
+def received(log: Path, source: str) -> Received:
     """Return the times in which a source missed events."""
     missed = gaps(log, source)
-    return Heard(missed, [*missed, *forgotten(log, source)])
+    return Received(missed, [*missed, *forgotten(log, source)])
 
 
 def gaps(log: Path, source: str) -> list[Span]:
@@ -178,7 +185,7 @@ class _Lives:
     """The lives in the records, and the contradictions among the records."""
 
     def __init__(self, truth: Truth) -> None:
-        self.told: dict[tuple[str, str], list[Told]] = {}
+        self.reported: dict[tuple[str, str], list[Reported]] = {}
         self._truth = truth
         self._clients: dict[str, str] = {}
         self._names: dict[str, str] = {}
@@ -194,11 +201,13 @@ class _Lives:
                 yield f"{' '.join(key)} ({record.kind} {record.object_id}, seq {record.seq}): never was"
             if key in self._truth.lives:
                 where = f"{' '.join(key)} ({record.kind} {record.object_id}, seq {record.seq})"
-                yield from (f"{where}: {what}" for what in self._take(self.told.setdefault(key, []), record))
+                yield from (
+                    f"{where}: {what}" for what in self._take(self.reported.setdefault(key, []), record)
+                )
                 if self._names.setdefault(record.object_id, record.name) != record.name:
                     yield f"{where}: was the identity of {self._names[record.object_id]}"
 
-    def _take(self, lives: list[Told], record: Record) -> Iterator[str]:
+    def _take(self, lives: list[Reported], record: Record) -> Iterator[str]:
         alive = [life for life in lives if life.last is None]
         same = next((life for life in alive if life.first.object_id == record.object_id), None)
         if not alive or (same is None and _takes_the_place(alive[-1].first, record)):
@@ -206,12 +215,12 @@ class _Lives:
                 former = {life.first.object_id for life in lives} if record.lifetime == "transient" else set()
                 if record.object_id in former:
                     yield "is the identity of a former life"
-                lives.append(Told(record, record.created))
+                lives.append(Reported(record, record.created))
             else:
                 yield f"{record.kind} of what did not live"
         elif record.kind == "create":
             yield f"created, and the one before (seq {alive[-1].first.seq}) had not ended"
-            lives.append(Told(record, record.created))
+            lives.append(Reported(record, record.created))
         else:
             life = same or alive[-1]
             if same is None:
@@ -221,7 +230,8 @@ class _Lives:
             if record.kind == "delete":
                 life.last = record
             if life.created is not None and record.created not in {None, life.created}:
-                yield f"created at {told_time(record.created)}, which was {told_time(life.created)} before"
+                before = reported_time(life.created)
+                yield f"created at {reported_time(record.created)}, which was {before} before"
             life.created = life.created if record.created is None else record.created
 
     def _is_of_another(self, record: Record) -> bool:
@@ -263,57 +273,57 @@ def _takes_the_place(former: Record, record: Record) -> bool:
     return record.dialect == "qmf" and record.kind == "create" and record.name != former.name
 
 
-def _compared(what: str, told: list[Told], real: list[Life], heard: Heard) -> Iterator[str]:
-    unseen = sum(not life.sure or heard.may_lack(life) for life in real)
-    alike = sum(heard.may_be_the_same(one, next_one) for one, next_one in pairwise(real))
+def _compared(what: str, reported: list[Reported], real: list[Life], received: Received) -> Iterator[str]:
+    unseen = sum(not life.sure or received.may_lack(life) for life in real)
+    alike = sum(received.may_be_the_same(one, next_one) for one, next_one in pairwise(real))
     most = len(real) + sum(life.may_return for life in real)
-    if not len(real) - unseen - alike <= len(told) <= most:
-        seqs = [one.first.seq for one in told]
-        yield f"{what}: {len(told)} lives (seq {seqs}) of {len(real)}; {unseen} unseen, {alike} alike"
-    if len(told) == len(real):
-        for one, life in zip(told, real, strict=True):
-            yield from (f"{what} (seq {one.first.seq}): {wrong}" for wrong in _wrongs(one, [life], heard))
-    elif len(told) < len(real) and not _is_explained(told, real, heard):
-        times = (f"{told_time(one.created)} (seq {one.first.seq})" for one in told)
-        yield f"{what}: {', '.join(times)} are none of {'; '.join(map(_told_life, real))}"
+    if not len(real) - unseen - alike <= len(reported) <= most:
+        seqs = [one.first.seq for one in reported]
+        yield f"{what}: {len(reported)} lives (seq {seqs}) of {len(real)}; {unseen} unseen, {alike} alike"
+    if len(reported) == len(real):
+        for one, life in zip(reported, real, strict=True):
+            yield from (f"{what} (seq {one.first.seq}): {wrong}" for wrong in _wrongs(one, [life], received))
+    elif len(reported) < len(real) and not _is_explained(reported, real, received):
+        times = (f"{reported_time(one.created)} (seq {one.first.seq})" for one in reported)
+        yield f"{what}: {', '.join(times)} are none of {'; '.join(map(_reported_life, real))}"
 
 
-def _is_explained(told: list[Told], real: list[Life], heard: Heard) -> bool:
+def _is_explained(reported: list[Reported], real: list[Life], received: Received) -> bool:
     """Return whether the recorded lives may be those of the ledger, except unrecorded ones."""
-    if any(one.first.dialect == "qmf" for one in told):
-        return _is_explained_in_any_order(told, real, heard)
+    if any(one.first.dialect == "qmf" for one in reported):
+        return _is_explained_in_any_order(reported, real, received)
 
     def with_lacking(explained: set[int]) -> set[int]:
         for number, life in enumerate(real):
-            if number in explained and (not life.sure or heard.may_lack(life)):
+            if number in explained and (not life.sure or received.may_lack(life)):
                 explained.add(number + 1)
         return explained
 
     explained = with_lacking({0})  # so many of the ledger's lives, in each way to understand what is told
-    for one in told:
+    for one in reported:
         further = {
             number + len(lives)
             for number in explained
-            for lives in _joined(real[number:], heard)
-            if not any(_wrongs(one, lives, heard))
+            for lives in _joined(real[number:], received)
+            if not any(_wrongs(one, lives, received))
         }
         explained = with_lacking(further)
     return len(real) in explained
 
 
-def _is_explained_in_any_order(told: list[Told], real: list[Life], heard: Heard) -> bool:
+def _is_explained_in_any_order(reported: list[Reported], real: list[Life], received: Received) -> bool:
     """Return the same for the lives of an agent, in any order: see `_takes_the_place`.
 
     A transient object whose creation an agent did not see has the number of another such object. Where the
     console missed the end of that, too, both are one life, although another one may be recorded in between.
     """
-    explained = {number for number, life in enumerate(real) if not life.sure or heard.may_lack(life)}
-    for one in told:
+    explained = {number for number, life in enumerate(real) if not life.sure or received.may_lack(life)}
+    for one in reported:
         fitting = [
             range(first, first + len(lives))
             for first in range(len(real))
-            for lives in _joined(real[first:], heard)
-            if not any(_wrongs(one, lives, heard))
+            for lives in _joined(real[first:], received)
+            if not any(_wrongs(one, lives, received))
         ]
         if not fitting:
             return False
@@ -321,60 +331,60 @@ def _is_explained_in_any_order(told: list[Told], real: list[Life], heard: Heard)
     return len(explained) == len(real)
 
 
-def _joined(lives: list[Life], heard: Heard) -> Iterator[list[Life]]:
+def _joined(lives: list[Life], received: Received) -> Iterator[list[Life]]:
     """Yield the first life, and with it as many of the next ones as may be taken for the same."""
     for last in range(1, len(lives) + 1):
         yield lives[:last]
-        if last < len(lives) and not heard.may_be_the_same(lives[last - 1], lives[last]):
+        if last < len(lives) and not received.may_be_the_same(lives[last - 1], lives[last]):
             return
 
 
-def _told_life(life: Life) -> str:
-    ended = "now" if life.ended is None else told_span(life.ended)
-    return f"{told_span(life.created)} until {ended}"
+def _reported_life(life: Life) -> str:
+    ended = "now" if life.ended is None else reported_span(life.ended)
+    return f"{reported_span(life.created)} until {ended}"
 
 
-def _wrongs(told: Told, lives: list[Life], heard: Heard) -> Iterator[str]:
+def _wrongs(reported: Reported, lives: list[Life], received: Received) -> Iterator[str]:
     """Yield the differences of a recorded life from one of the ledger, or from several taken for one."""
-    creations = [list(wrong_creation(told.created, life, heard)) for life in lives]
+    creations = [list(wrong_creation(reported.created, life, received)) for life in lives]
     if all(creations):
         yield from creations[-1]
-    yield from _wrong_end(told, lives[-1], heard)
+    yield from _wrong_end(reported, lives[-1], received)
 
 
-def wrong_creation(created: float | None, life: Life, heard: Heard) -> Iterator[str]:
+def wrong_creation(created: float | None, life: Life, received: Received) -> Iterator[str]:
     """Yield the difference of the recorded time of creation from the ledger, if there is one.
 
     Args:
         created: the recorded time, in seconds since 1970; ``None`` where there is none.
         life: the life in the ledger.
-        heard: the times in which the source missed events.
+        received: the times in which the source missed events.
     """
     if created is None:
-        if not heard.begins_untold(life):
-            yield f"no time of its creation, which was {told_span(life.created)}"
+        if not received.begins_untold(life):
+            yield f"no time of its creation, which was {reported_span(life.created)}"
     elif not within(created, life.created, begins_late(life)):
-        yield f"created at {told_time(created)}, which was {told_span(life.created)}"
+        yield f"created at {reported_time(created)}, which was {reported_span(life.created)}"
 
 
-def _wrong_end(told: Told, life: Life, heard: Heard) -> Iterator[str]:
-    if told.last is None:
+def _wrong_end(reported: Reported, life: Life, received: Received) -> Iterator[str]:
+    if reported.last is None:
         if life.ended is not None and life.end_sure:
-            yield f"no end, which was {told_span(life.ended)}"
+            yield f"no end, which was {reported_span(life.ended)}"
         return
     slack = CLOSING_SECONDS if life.kind in _CLOSING else MILLISECONDS
     if life.ended is None:
-        yield f"ended (seq {told.last.seq}), and lives"
+        yield f"ended (seq {reported.last.seq}), and lives"
         return
-    deleted = None if told.last.inferred else told.last.deleted
+    deleted = None if reported.last.inferred else reported.last.deleted
     if deleted is not None and within(deleted, life.ended, slack):
         return
-    if told.last.inferred or _is_noticed(told.last, life.ended, heard.missed):
-        if not heard.ends_untold(life):
-            yield f"its end is inferred (seq {told.last.seq}), which was {told_span(life.ended)}"
+    if reported.last.inferred or _is_noticed(reported.last, life.ended, received.missed):
+        if not received.ends_untold(life):
+            yield f"its end is inferred (seq {reported.last.seq}), which was {reported_span(life.ended)}"
     else:
-        when = f"{told_time(deleted)} (seq {told.last.seq})"
-        yield f"ended at {when}, which was {told_span(life.ended)}"
+        when = f"{reported_time(deleted)} (seq {reported.last.seq})"
+        yield f"ended at {when}, which was {reported_span(life.ended)}"
 
 
 def _is_noticed(end: Record, real: Span, missed: list[Span]) -> bool:
@@ -394,9 +404,9 @@ def _is_noticed(end: Record, real: Span, missed: list[Span]) -> bool:
     )
 
 
-def _counters(told: Iterable[Record], truth: Truth) -> Iterator[str]:
+def _counters(reported: Iterable[Record], truth: Truth) -> Iterator[str]:
     counters = {name: _Counter() for name in truth.published}
-    for record in told:
+    for record in reported:
         if record.class_name == "queue" and record.leaf in counters:
             counter = counters[record.leaf]
             if not counter.read(record):

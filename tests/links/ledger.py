@@ -12,29 +12,29 @@ class MemoryLedger:
 
     Args:
         prompt: whether everything is lasting at once.
-        told: the identities that a former process recorded.
+        reported: the identities that a former process recorded.
     """
 
-    def __init__(self, *, prompt: bool = True, told: tuple[str, ...] = ()) -> None:
-        self.told: list[str] = list(told)
+    def __init__(self, *, prompt: bool = True, reported: tuple[str, ...] = ()) -> None:
+        self.reported: list[str] = list(reported)
         self._prompt = prompt
         self._lasting_to = 0
         self._moved = asyncio.Event()
 
     def is_recorded(self, identity: str) -> bool:
-        return identity in self.told
+        return identity in self.reported
 
     @contextmanager
     def recording(self, identity: str) -> Iterator[None]:
         yield
-        self.told.append(identity)
+        self.reported.append(identity)
 
     def came_again(self, identity: str) -> None:
-        assert identity in self.told
+        assert identity in self.reported
 
     @property
     def position(self) -> int:
-        return len(self.told)
+        return len(self.reported)
 
     async def lasting(self, position: int) -> None:
         while not self._prompt and self._lasting_to < position:

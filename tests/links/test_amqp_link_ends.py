@@ -43,9 +43,9 @@ async def test_it_goes_on_at_another_node_and_leaves_out_one_that_does_not_answe
     virtual_host: VirtualHost,
 ) -> None:
     broker = virtual_host.broker
-    nobody, address = f"amqp://127.0.0.1:{free_tcp_port()}", f"amqp://localhost:{broker.ports.amqp}"
+    unanswered, address = f"amqp://127.0.0.1:{free_tcp_port()}", f"amqp://localhost:{broker.ports.amqp}"
     endpoint = endpoint_of(broker, virtual_host.name)
-    several = replace(endpoint, others=(nobody, address))
+    several = replace(endpoint, others=(unanswered, address))
     mine = replace(role(), name="test-nodes")
 
     async def closed() -> bool:
@@ -61,7 +61,7 @@ async def test_it_goes_on_at_another_node_and_leaves_out_one_that_does_not_answe
         await eventually(closed, "the broker lists the connection")
         said.append(await link.down(3))
         await link.up(3)
-    assert [one.split(" (")[0].split(": ")[0] for one in said] == [endpoint.url, nobody, address]
+    assert [one.split(" (")[0].split(": ")[0] for one in said] == [endpoint.url, unanswered, address]
 
 
 async def test_it_connects_again_with_another_queue_when_its_session_wants_it_bound_again(
@@ -108,10 +108,10 @@ async def test_it_comes_back_when_its_exchange_was_made_again_before_anyone_miss
                 said = await link.down(times)
             assert await link.up(times + 1) != queue
             await published(channel, Send(name, "console.obj", b"1"))
-            (heard,) = await link.received(1)
+            (delivery,) = await link.received(1)
 
     assert said.startswith(f"{endpoint}: the queue {queue} is not bound to the exchange {name} any more")
-    assert heard.body == b"1"
+    assert delivery.body == b"1"
 
 
 async def test_it_ends_in_the_middle_of_deliveries_without_an_error_in_the_brokers_log(

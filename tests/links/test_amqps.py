@@ -20,7 +20,7 @@ from tests.links.recording import endpoint_of, linked, role
 async def tls_listener(vhost: VirtualHost, authority: Authority, name: str) -> AsyncIterator[int]:
     """Provide a port on which the broker accepts TLS, with a certificate for ``name``."""
     port = free_tcp_port()
-    own = authority.vouch(name)
+    own = authority.confirm(name)
     files = {"certfile": own.certificate, "keyfile": own.key, "cacertfile": authority.own.certificate}
     options = ",".join(f'{{{option},"{path}"}}' for option, path in files.items())
     listener = f'{{"127.0.0.1",{port},inet}}'

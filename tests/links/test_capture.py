@@ -145,16 +145,18 @@ def test_what_is_said_no_more_or_only_now_is_shown(tmp_path: Path) -> None:
     path = tmp_path / "shop.jsonl"
     session = CapturedSession(AskingSession(), capture_file(path))
     session.handle(LinkUp("q"), START)
-    told = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    reported = path.read_text(encoding="utf-8").splitlines(keepends=True)
 
-    silent = read_capture(io.BytesIO("".join(told[:2]).encode()))
+    silent = read_capture(io.BytesIO("".join(reported[:2]).encode()))
     (only_now,) = replay(silent, AskingSession()).differences
     assert (only_now.line, only_now.captured) == (2, None)
 
-    double = read_capture(io.BytesIO("".join([*told, told[-1]]).encode()))
+    double = read_capture(io.BytesIO("".join([*reported, reported[-1]]).encode()))
     assert replay(double, AskingSession()).differences == [
         Difference(
-            2, {key: value for key, value in json.loads(told[-1]).items() if key not in ("ns", "dir")}, None
+            2,
+            {key: value for key, value in json.loads(reported[-1]).items() if key not in ("ns", "dir")},
+            None,
         )
     ]
 
@@ -287,8 +289,16 @@ async def test_what_a_link_carried_is_replayed(tmp_path: Path) -> None:
 
 
 def head(**changed: object) -> bytes:
-    told = {"capture": 1, "source": "s", "dialect": "d", "received": "in", "sent": "out", "part": 1, "ns": 1}
-    return json.dumps({**told, **changed}).encode() + b"\n"
+    reported = {
+        "capture": 1,
+        "source": "s",
+        "dialect": "d",
+        "received": "in",
+        "sent": "out",
+        "part": 1,
+        "ns": 1,
+    }
+    return json.dumps({**reported, **changed}).encode() + b"\n"
 
 
 @pytest.mark.parametrize(
@@ -339,7 +349,7 @@ VALUES = JSON | st.sampled_from(
 
 
 @given(st.lists(st.dictionaries(FIELDS, VALUES).map(json.dumps) | st.text(), max_size=5))
-def test_any_lines_are_replayed_or_refused(told: list[str]) -> None:
+def test_any_lines_are_replayed_or_refused(reported: list[str]) -> None:
     class Patient(AskingSession):
         """A session that accepts any event."""
 
@@ -359,9 +369,9 @@ def test_any_lines_are_replayed_or_refused(told: list[str]) -> None:
             self.asked += 1
             return [Send("", "", str(now).encode())]
 
-    octets = head() + "".join(f"{line}\n" for line in told).encode(errors="surrogatepass")
+    octets = head() + "".join(f"{line}\n" for line in reported).encode(errors="surrogatepass")
     try:
         outcome = replay(read_capture(io.BytesIO(octets)), Patient())
     except CaptureError:
         return
-    assert outcome.events <= 20_000 * (len(told) + 1)
+    assert outcome.events <= 20_000 * (len(reported) + 1)

@@ -214,8 +214,8 @@ ABOUT = (NUMBERS, KEYS, TEXTS, TEXTS)
     | st.builds(ObjectFetch, *ABOUT, NUMBERS)
 )
 def test_any_operation_is_read_as_it_was_written(operation: Operation) -> None:
-    told = json.loads(json.dumps(operation_fields(operation)))
-    assert read_operation(Record(2, told)) == operation
+    reported = json.loads(json.dumps(operation_fields(operation)))
+    assert read_operation(Record(2, reported)) == operation
 
 
 @pytest.mark.parametrize(
@@ -239,7 +239,7 @@ def test_any_operation_is_read_as_it_was_written(operation: Operation) -> None:
 )
 def test_what_is_no_operation_is_refused(changed: dict[str, Any], said: str) -> None:
     head = {"capture": 1, "source": "s", "dialect": "d", "received": "in", "sent": "out", "part": 1, "ns": 1}
-    told = {"ns": START, **operation_fields(CALL), **changed}
-    octets = f"{json.dumps(head)}\n{json.dumps(told)}\n".encode()
+    reported = {"ns": START, **operation_fields(CALL), **changed}
+    octets = f"{json.dumps(head)}\n{json.dumps(reported)}\n".encode()
     with pytest.raises(CaptureError, match=f"^{said}"):
         replay(read_capture(io.BytesIO(octets)), OperatedSession())

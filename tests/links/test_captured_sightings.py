@@ -22,7 +22,7 @@ from tests.dialects.ami.relay_play import RelayPlay
 from tests.links.captures import START, capture_file, lines, reading
 from tests.links.test_stream_capture import GreetingSession
 
-TOLD = (
+REPORTED = (
     'O|T="Tank"|I="t1"|level=42|state="open"|since=1700000000000T|raw="AQID"U|share=0.5',
     'O|T="Tank"|level=1',
     'A|I="a1"|T="Leak"|L=3|where="t1"',
@@ -30,11 +30,11 @@ TOLD = (
 )
 
 
-def known_before(*told: str) -> tuple[RelayConfig, list[ObjectSeen]]:
+def known_before(*reported: str) -> tuple[RelayConfig, list[ObjectSeen]]:
     """Return the config with the classes of an application that sent these lines, and its known objects."""
     play = RelayPlay()
     play.logs_in()
-    play.says(*told)
+    play.says(*reported)
     objects = {step.native_id: step for step in play.left() if isinstance(step, ObjectSeen)}
     return RelayConfig(schemas=tuple(play.schemas.values())), [
         seen for seen in objects.values() if seen.properties
@@ -54,8 +54,8 @@ def capture(path: Path, config: RelayConfig, known: list[ObjectSeen]) -> None:
 
 
 def test_a_call_for_an_object_of_before_is_replayed(tmp_path: Path) -> None:
-    config, known = known_before(*TOLD)
-    assert len(known) == len(TOLD)
+    config, known = known_before(*REPORTED)
+    assert len(known) == len(REPORTED)
     capture(tmp_path / "plant.jsonl", config, known)
 
     written = lines(tmp_path / "plant.jsonl")
@@ -67,7 +67,7 @@ def test_a_call_for_an_object_of_before_is_replayed(tmp_path: Path) -> None:
 
 
 def test_what_is_read_back_is_what_was_known(tmp_path: Path) -> None:
-    config, known = known_before(*TOLD)
+    config, known = known_before(*REPORTED)
     capture(tmp_path / "plant.jsonl", config, known)
 
     class Remembering(GreetingSession):
@@ -99,7 +99,7 @@ def test_many_objects_stand_in_many_records_and_one_that_is_too_long_is_counted(
 
 
 def test_a_session_that_remembers_nothing_passes_it_over(tmp_path: Path) -> None:
-    config, known = known_before(*TOLD)
+    config, known = known_before(*REPORTED)
     capture(tmp_path / "plant.jsonl", config, known)
     outcome = replay(reading(tmp_path / "plant.jsonl"), GreetingSession())
     assert outcome.passed_over == 3  # what was restored, the start, the call
@@ -116,25 +116,25 @@ def test_a_session_that_remembers_nothing_passes_it_over(tmp_path: Path) -> None
     ],
 )
 def test_what_is_no_object_is_an_error(tmp_path: Path, broken: dict[str, object], reason: str) -> None:
-    config, known = known_before(*TOLD)
+    config, known = known_before(*REPORTED)
     path = tmp_path / "plant.jsonl"
     capture(path, config, known)
     first, restored, *others = path.read_text().splitlines()
-    told = json.loads(restored)
-    told["objects"][0] |= broken
-    path.write_text("\n".join((first, json.dumps(told), *others, "")))
+    reported = json.loads(restored)
+    reported["objects"][0] |= broken
+    path.write_text("\n".join((first, json.dumps(reported), *others, "")))
     with pytest.raises(CaptureError, match=f"line 2: .*{reason}"):
         replay(reading(path), RelaySession(config))
 
 
 def test_objects_that_no_session_would_know_are_left_out(tmp_path: Path) -> None:
-    config, known = known_before(*TOLD)
+    config, known = known_before(*REPORTED)
     path = tmp_path / "plant.jsonl"
     capture(path, config, known)
     first, restored, *others = path.read_text().splitlines()
-    told = json.loads(restored)
-    for one in told["objects"]:
+    reported = json.loads(restored)
+    for one in reported["objects"]:
         one["native_id"] = "pump-7|Tank|t1"  # all of them one
         one["properties"] = [{"map": {}} for _ in one["properties"]]
-    path.write_text("\n".join((first, json.dumps(told), *others, "")))
+    path.write_text("\n".join((first, json.dumps(reported), *others, "")))
     assert replay(reading(path), RelaySession(config)).different

@@ -36,7 +36,7 @@ class ResumingSession(RecordingSession):
     def __init__(self) -> None:
         super().__init__()
         self.resumed: list[tuple[str, int]] = []
-        self.heard_before: list[int] = []
+        self.received_before: list[int] = []
 
     def backlog_follows(self, missed: str, waiting: int, now: int) -> list[Effect]:
         assert now > 0
@@ -44,7 +44,7 @@ class ResumingSession(RecordingSession):
         return []
 
     def connected(self, reply_to: str, now: int) -> list[Effect]:
-        self.heard_before.append(len(self.deliveries))
+        self.received_before.append(len(self.deliveries))
         return super().connected(reply_to, now)
 
     @property
@@ -129,7 +129,7 @@ async def test_what_was_sent_meanwhile_is_taken_before_the_session_is_connected(
 
     async with subscribed(virtual_host, ledger) as (session, link):
         assert session.resumed == [("", len(said))]
-        assert session.heard_before == [len(said)]
+        assert session.received_before == [len(said)]
         await say(virtual_host, "now")
         await link.received(len(said) + 1)
         assert session.bodies == [*said, "now"]
@@ -153,7 +153,7 @@ async def test_what_is_not_lasting_comes_again_and_is_reported_once(virtual_host
     taken = counts.taken
     await released(virtual_host)
     assert await left(virtual_host) in {2, 3}  # the first was acknowledged, unless the end came before
-    ledger.told.pop(1)  # the process was killed before this one was noted
+    ledger.reported.pop(1)  # the process was killed before this one was noted
 
     async with subscribed(virtual_host, ledger, counts=counts) as (session, link):
         await say(virtual_host, "new")

@@ -108,11 +108,11 @@ async def test_a_broker_that_insists_on_heartbeats_gets_them() -> None:
     async with AmqpPeer(silent_seconds=3.0) as peer, linked(endpoint_of(peer), CONSOLE) as link:
         await link.up()
 
-        async def heard() -> bool:
+        async def beating() -> bool:
             assert not link.session.down
             return peer.heartbeats >= 6
 
-        await eventually(heard, "six heartbeats on two connections")
+        await eventually(beating, "six heartbeats on two connections")
 
     assert not peer.complaints
 

@@ -20,27 +20,27 @@ def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_each_end_is_reported_and_the_next_attempt_follows() -> None:
-    told: list[str] = []
+    reported: list[str] = []
     enough = asyncio.Event()
 
     async def converse() -> None:
-        raise LinkError(Trouble.BROKEN, f"end {len(told)}")
+        raise LinkError(Trouble.BROKEN, f"end {len(reported)}")
 
     def down(error: LinkError) -> None:
-        told.append(str(error))
-        if len(told) == 3:
+        reported.append(str(error))
+        if len(reported) == 3:
             enough.set()
 
     task = asyncio.create_task(reconnecting(converse, down))
     await enough.wait()
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
-    assert told[:3] == ["end 0", "end 1", "end 2"]
+    assert reported[:3] == ["end 0", "end 1", "end 2"]
 
 
 async def test_a_cancellation_that_the_library_turns_into_a_failure_is_one_all_the_same() -> None:
     trying = asyncio.Event()
-    told: list[LinkError] = []
+    reported: list[LinkError] = []
 
     async def converse() -> None:
         trying.set()
@@ -49,12 +49,12 @@ async def test_a_cancellation_that_the_library_turns_into_a_failure_is_one_all_t
         except asyncio.CancelledError:
             raise LinkError(Trouble.BROKEN, "the connection could not be opened") from None
 
-    task = asyncio.create_task(reconnecting(converse, told.append))
+    task = asyncio.create_task(reconnecting(converse, reported.append))
     await trying.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert told == []
+    assert reported == []
 
 
 @pytest.mark.parametrize(

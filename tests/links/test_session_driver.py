@@ -114,13 +114,13 @@ async def test_sends_of_a_link_that_went_down_are_forgotten() -> None:
 
 def test_a_session_receives_what_of_it_was_not_sent_if_it_is_sent_once_only() -> None:
     answer = Answer(1, Outcome.SOURCE_DOWN, "not sent")
-    told: list[object] = []
+    reported: list[object] = []
 
     class ForgivingSession(ScriptedSession):
         """A session that answers unsent messages."""
 
         def not_sent(self, sends: Sequence[Send], reason: str, now: int) -> list[Effect]:
-            told.append((list(sends), reason, now))
+            reported.append((list(sends), reason, now))
             return [Answered(answer)]
 
     answers: list[Answer] = []
@@ -131,7 +131,7 @@ def test_a_session_receives_what_of_it_was_not_sent_if_it_is_sent_once_only() ->
     talk.unsent([send(1), once, send(3)], "test")
     talk.unsent([send(1)], "test")
 
-    assert told == [([once], "test", 7)]
+    assert reported == [([once], "test", 7)]
     assert answers == [answer]
 
 

@@ -71,16 +71,16 @@ def stream_capture(path: Path, largest_file: int = 1 << 20) -> None:
 def test_connections_are_captured_as_documented(tmp_path: Path) -> None:
     stream_capture(tmp_path / "orders.jsonl")
 
-    told = [{key: line[key] for key in line if key != "ns"} for line in lines(tmp_path / "orders.jsonl")]
+    reported = [{key: line[key] for key in line if key != "ns"} for line in lines(tmp_path / "orders.jsonl")]
 
-    assert told[0]["received"] == "to-relay"
-    assert told[1:5] == [
+    assert reported[0]["received"] == "to-relay"
+    assert reported[1:5] == [
         {"event": "opened", "connection": 1, "address": "127.0.0.1", "name": ""},
         {"dir": "to-application", "connection": 1, "body_b64": base64.b64encode(b"hello").decode()},
         {"event": "opened", "connection": 2, "address": "127.0.0.1", "name": "app"},
         {"dir": "to-application", "connection": 2, "body_b64": base64.b64encode(b"helloapp").decode()},
     ]
-    assert {"dir": "to-application", "connection": 1, "close": True} in told
+    assert {"dir": "to-application", "connection": 1, "close": True} in reported
 
 
 def test_connections_are_replayed(tmp_path: Path) -> None:

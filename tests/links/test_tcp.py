@@ -33,7 +33,7 @@ class EchoSession(ScriptedSession):
 
     def __init__(self) -> None:
         self.peers: dict[int, Peer] = {}
-        self.heard: dict[int, bytes] = {}
+        self.received: dict[int, bytes] = {}
         self.over: list[tuple[int, str]] = []
         self.woken = 0
         self._partial: Counter[int] = Counter()
@@ -41,12 +41,12 @@ class EchoSession(ScriptedSession):
     def opened(self, connection: int, peer: Peer, now: int) -> list[Effect]:
         assert now > 0
         self.peers[connection] = peer
-        self.heard[connection] = b""
+        self.received[connection] = b""
         return [Write(connection, b"hello\n")]
 
     def received_bytes(self, connection: int, octets: bytes, now: int) -> list[Effect]:
         assert now > 0
-        self.heard[connection] += octets
+        self.received[connection] += octets
         lines = octets.splitlines()
         if b"fault" in lines:
             raise RuntimeError("a fault of ours")
@@ -99,19 +99,19 @@ class Listening:
     async def ended(self, count: int = 1) -> list[tuple[int, str]]:
         """Wait until the end of so many connections was reported; return the ends."""
 
-        async def told() -> bool:
+        async def reported() -> bool:
             return len(self.session.over) >= count
 
-        await eventually(told, f"{count} connections over")
+        await eventually(reported, f"{count} connections over")
         return self.session.over
 
     async def noted(self, event: str) -> None:
         """Wait for a note of this kind."""
 
-        async def told() -> bool:
+        async def reported() -> bool:
             return self.conversation.notes[event] > 0
 
-        await eventually(told, event)
+        await eventually(reported, event)
 
 
 @asynccontextmanager
@@ -139,7 +139,7 @@ async def test_what_arrives_and_what_is_said() -> None:
         assert await reader.readline() + await reader.readline() == b"one\ntwo\n"
 
         assert here.session.peers == {1: Peer("127.0.0.1")}
-        assert here.session.heard == {1: b"one\ntwo\n"}
+        assert here.session.received == {1: b"one\ntwo\n"}
 
 
 async def test_connections_are_distinguished() -> None:
@@ -302,7 +302,7 @@ def test_any_octets_reach_the_session_as_they_are(pieces: list[bytes]) -> None:
             writer.write_eof()
             await reader.read()
             await here.ended()
-            assert here.session.heard == {1: b"".join(pieces)}
+            assert here.session.received == {1: b"".join(pieces)}
 
     asyncio.run(talk())
 
@@ -315,7 +315,7 @@ async def test_with_certificates_both_sides_know_each_other(tmp_path: Path) -> N
     certificate = certificate_of(authority, clients=True)
     async with listening(certificate=certificate) as here:
         context = trusting(authority)
-        me = authority.vouch("trading-app")
+        me = authority.confirm("trading-app")
         context.load_cert_chain(me.certificate, me.key)
         async with here.client(context) as (reader, writer):
             writer.write(b"bye\n")
@@ -325,7 +325,7 @@ async def test_with_certificates_both_sides_know_each_other(tmp_path: Path) -> N
 
 async def test_who_has_no_certificate_says_nothing_to_the_session(tmp_path: Path) -> None:
     authority = Authority.make(tmp_path / "ours")
-    stranger = Authority.make(tmp_path / "theirs").vouch("trading-app")
+    stranger = Authority.make(tmp_path / "theirs").confirm("trading-app")
     async with listening(certificate=certificate_of(authority, clients=True)) as here:
         context = trusting(authority)
         context.load_cert_chain(stranger.certificate, stranger.key)
@@ -387,7 +387,7 @@ async def test_certificates_that_cannot_be_used_are_named(tmp_path: Path) -> Non
 
 def certificate_of(authority: Authority, *, clients: bool = False) -> ServerCertificate:
     """Return the certificate of a listener."""
-    own = authority.vouch("listener")
+    own = authority.confirm("listener")
     return ServerCertificate(own.certificate, own.key, authority.own.certificate if clients else None)
 
 

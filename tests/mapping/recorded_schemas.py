@@ -40,10 +40,10 @@ def recorded(package: str) -> tuple[ClassSchema | EventSchema, ...]:
 
 def recorded_class(name: str, package: str, peer: str = QPIDD) -> ClassSchema:
     """Return a class of a peer."""
-    told = recorded(package) if package == OPENAMQ else [each.schema for each in definitions(peer)]
+    reported = recorded(package) if package == OPENAMQ else [each.schema for each in definitions(peer)]
     (found,) = (
         each
-        for each in told
+        for each in reported
         if isinstance(each, ClassSchema) and (each.key.package, each.key.name) == (package, name)
     )
     return found
@@ -54,7 +54,7 @@ def element(schema: ClassSchema, name: str) -> Element:
     return schema.elements[schema.positions[name]]
 
 
-def told_names(schema: ClassSchema | EventSchema) -> Iterator[tuple[str, ValueType]]:
+def reported_names(schema: ClassSchema | EventSchema) -> Iterator[tuple[str, ValueType]]:
     """Yield the place of each element and argument, and its type."""
     if isinstance(schema, EventSchema):
         yield from ((f"events.{schema.key.name}.{one.name}", one.type) for one in schema.arguments)

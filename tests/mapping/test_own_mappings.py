@@ -74,6 +74,6 @@ def test_a_shipped_one_that_takes_additions_is_added_to(tmp_path: Path) -> None:
 
 def test_one_that_is_wrong_is_reported_with_its_line(tmp_path: Path) -> None:
     file = configured(tmp_path, PUMPS.replace("kind: counter", "kind: clock"))
-    told = amqp_gateway("check", "--config", file)
-    assert told.code is ExitCode.CONFIGURATION
-    assert "0.yaml:8: classes.Pump.statistics.flow.kind: " in told.errors
+    reported = amqp_gateway("check", "--config", file)
+    assert reported.code is ExitCode.CONFIGURATION
+    assert "0.yaml:8: classes.Pump.statistics.flow.kind: " in reported.errors

@@ -23,18 +23,20 @@ from tests.mapping.recorded_schemas import (
     mapped_names,
     recorded,
     recorded_class,
-    told_names,
+    reported_names,
     without_a_column,
 )
 
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_every_element_that_is_reported_is_in_the_mapping_and_nothing_else(package: str) -> None:
-    told = {name: type_ for schema in reversed(recorded(package)) for name, type_ in told_names(schema)}
+    reported = {
+        name: type_ for schema in reversed(recorded(package)) for name, type_ in reported_names(schema)
+    }
     mapped = {name: rule.type for name, rule in mapped_names(MAPPINGS[package])}
     if package == OPENAMQ:
         assert mapped.pop("events.notify.text"), "a notify has no schema: it is the session's"
-    assert mapped == told
+    assert mapped == reported
 
 
 @pytest.mark.parametrize("package", PACKAGES)
@@ -46,8 +48,8 @@ def test_every_class_method_and_event_that_is_reported_is_in_the_mapping_and_not
     events = [schema for schema in recorded(package) if isinstance(schema, EventSchema)]
     assert {schema.key.name for schema in classes} == set(mapping.classes)
     assert {schema.key.name for schema in events} == set(mapping.events) - {"notify"}
-    told = {(schema.key.name, method.name) for schema in classes for method in schema.methods}
-    assert told == {(name, method) for name, rule in mapping.classes.items() for method in rule.methods}
+    reported = {(schema.key.name, method.name) for schema in classes for method in schema.methods}
+    assert reported == {(name, method) for name, rule in mapping.classes.items() for method in rule.methods}
 
 
 @pytest.mark.parametrize("package", PACKAGES)

@@ -14,10 +14,12 @@ EVENTS = Events(PACKAGE).schemas
 
 
 def test_the_class_of_applications_is_the_sessions() -> None:
-    told = ClassSchema(ClassKey(PACKAGE, APPLICATION_CLASS), APPLICATION.properties, APPLICATION.statistics)
+    reported = ClassSchema(
+        ClassKey(PACKAGE, APPLICATION_CLASS), APPLICATION.properties, APPLICATION.statistics
+    )
     (shipped,) = class_schemas(SHIPPED).values()
-    assert applied(SHIPPED, told) == shipped
-    assert [(e.type, e.index, e.optional, e.unit) for e in told.elements] == [
+    assert applied(SHIPPED, reported) == shipped
+    assert [(e.type, e.index, e.optional, e.unit) for e in reported.elements] == [
         (e.type, e.index, e.optional, e.unit) for e in shipped.elements
     ]
 
@@ -26,10 +28,10 @@ def test_there_is_no_event_but_the_sessions() -> None:
     assert list(event_schemas(SHIPPED)) == [event.key.name for event in EVENTS]
 
 
-@pytest.mark.parametrize("told", EVENTS, ids=lambda event: event.key.name)
-def test_events_are_the_sessions(told: EventSchema) -> None:
-    shipped = event_schemas(SHIPPED)[told.key.name]
-    assert applied_event(SHIPPED, told) == shipped
-    assert [(a.name, a.type, a.optional, a.unit) for a in told.arguments] == [
+@pytest.mark.parametrize("reported", EVENTS, ids=lambda event: event.key.name)
+def test_events_are_the_sessions(reported: EventSchema) -> None:
+    shipped = event_schemas(SHIPPED)[reported.key.name]
+    assert applied_event(SHIPPED, reported) == shipped
+    assert [(a.name, a.type, a.optional, a.unit) for a in reported.arguments] == [
         (a.name, a.type, a.optional, a.unit) for a in shipped.arguments
     ]

@@ -10,7 +10,7 @@ from gateway.model.secrets import SecretRules, mask_uris
 
 
 @pytest.mark.parametrize(
-    ("told", "shown"),
+    ("reported", "shown"),
     [
         ("amqp://user:hush@host/shop", "amqp://***@host/shop"),
         (
@@ -22,10 +22,10 @@ from gateway.model.secrets import SecretRules, mask_uris
         ("https://host/?auth_token=hush", "https://host/?auth_token=***"),
     ],
 )
-def test_secrets_of_uris_are_masked(told: str, shown: str) -> None:
-    assert mask_uris(told) == shown
+def test_secrets_of_uris_are_masked(reported: str, shown: str) -> None:
+    assert mask_uris(reported) == shown
     assert SecretRules().shows_mask(shown)
-    assert not SecretRules().shows_mask(told)
+    assert not SecretRules().shows_mask(reported)
 
 
 @pytest.mark.parametrize(

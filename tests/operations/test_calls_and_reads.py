@@ -13,7 +13,7 @@ from gateway.model.values import Reference
 from gateway.operations.audit import MAX_REFERENCE
 from tests.operations.works import BOILER_CLASS, DEADLINE, OPERATOR, Works, boiler
 
-SOUTH = ObjectLink(BOILER_CLASS, 2, "south")
+SOUTHBOUND = ObjectLink(BOILER_CLASS, 2, "south")
 
 
 @pytest.fixture
@@ -22,19 +22,19 @@ def works(tmp_path: Path) -> Works:
 
 
 def test_a_call_is_made_once_and_its_outputs_are_answered_by_name(works: Works) -> None:
-    request = works.invoke("move", to=SOUTH, litres=3)
+    request = works.invoke("move", to=SOUTHBOUND, litres=3)
     works.answer(Outcome.APPLIED, "OK", outputs=(2**64 - 1, Reference("id-south")))
     (call,) = works.calls
     assert (call.method, call.native_id) == ("move", "id-north")
     assert call.arguments == (Reference("id-south"), 3, None, None, None)
     answer = works.answers[request]
     assert (answer.outcome, answer.text, answer.code) == (Outcome.APPLIED, "OK", 0)
-    assert answer.values == {"left": 2**64 - 1, "inTank": SOUTH}
-    begun, ended = works.told
+    assert answer.values == {"left": 2**64 - 1, "inTank": SOUTHBOUND}
+    begun, ended = works.reported
     assert (begun.kind, begun.method, begun.values) == (
         OperationKind.INVOKE,
         "move",
-        {"to": SOUTH, "litres": 3},
+        {"to": SOUTHBOUND, "litres": 3},
     )
     assert (ended.found, ended.code) == (answer.values, 0)
     assert len(works.sent) == 1
@@ -46,17 +46,17 @@ def test_every_record_has_the_front_ends_name_of_the_request(works: Works) -> No
         request = OperationRequest(1, OPERATOR, 1, BOILER_CLASS, 1, action, DEADLINE, reference=reference)
         works.perform(works.manager.submit(request, lambda _: None, works.now))
         works.answer()
-    assert [record.reference for record in works.told] == ["table.7", "table.7", "x" * MAX_REFERENCE]
+    assert [record.reference for record in works.reported] == ["table.7", "table.7", "x" * MAX_REFERENCE]
 
 
 def test_outputs_that_were_not_reported_are_left_out(works: Works) -> None:
-    request = works.invoke("move", to=SOUTH, litres=3)
+    request = works.invoke("move", to=SOUTHBOUND, litres=3)
     works.answer(Outcome.REMOTE_FAILURE, "no", code=7)
     assert works.answers[request].values == {}
 
 
 def test_a_reference_to_what_is_not_known_is_reported_by_its_native_id(works: Works) -> None:
-    request = works.invoke("move", to=SOUTH, litres=3)
+    request = works.invoke("move", to=SOUTHBOUND, litres=3)
     works.answer(outputs=(None, Reference("id-east")))
     assert works.answers[request].values == {"inTank": "id-east"}
 
@@ -77,12 +77,12 @@ def test_a_call_without_an_answer_is_unknown(works: Works) -> None:
 
 
 def test_secrets_are_passed_on_and_never_reported(works: Works) -> None:
-    works.invoke("move", to=SOUTH, litres=3, apiToken="hush", pin="1234", note="amqp://u:p@host")
+    works.invoke("move", to=SOUTHBOUND, litres=3, apiToken="hush", pin="1234", note="amqp://u:p@host")
     works.answer()
     assert works.calls[0].arguments[2:] == ("amqp://u:p@host", "hush", "1234")
-    for record in works.told:
+    for record in works.reported:
         assert record.values == {
-            "to": SOUTH,
+            "to": SOUTHBOUND,
             "litres": 3,
             "note": "amqp://***@host",
             "apiToken": "***",
@@ -99,7 +99,7 @@ def test_what_an_agent_says_is_reported_on_one_line_without_passwords(works: Wor
 
 
 def test_long_values_are_cut_in_records_and_whole_on_their_way(works: Works) -> None:
-    works.invoke("move", to=SOUTH, litres=3, note="x" * 10_000)
+    works.invoke("move", to=SOUTHBOUND, litres=3, note="x" * 10_000)
     assert works.calls[0].arguments[2] == "x" * 10_000
     assert works.record.values["note"] == f"{'x' * 2048}… (10000 characters)"
 
@@ -108,9 +108,9 @@ def test_a_reading_answers_all_there_is_after_observations(works: Works) -> None
     request = works.read()
     works.answer(found=boiler(limit=6))
     answer = works.answers[request]
-    told = {"name": "north", "limit": 6, "label": "old", "mode": "hot", "speed": 20}
-    assert answer.values == {**told, "heat": 70}
-    assert [record.state for record in works.told] == [OperationState.BEGUN, OperationState.ENDED]
+    reported = {"name": "north", "limit": 6, "label": "old", "mode": "hot", "speed": 20}
+    assert answer.values == {**reported, "heat": 70}
+    assert [record.state for record in works.reported] == [OperationState.BEGUN, OperationState.ENDED]
     assert works.record.kind is OperationKind.READ
     assert works.record.found == {}
 

@@ -63,7 +63,7 @@ class Interleaving(RuleBasedStateMachine):
 
     @rule()
     def the_log_has_all(self) -> None:
-        for record in list(self.works.told):
+        for record in list(self.works.reported):
             self.works.recorded(record.number)
 
     @rule(is_quick=st.booleans())
@@ -100,12 +100,12 @@ class Interleaving(RuleBasedStateMachine):
             self.works.answer(to=message)
 
     @rule(limit=LIMITS)
-    def somebody_else_sets_it(self, limit: int) -> None:
+    def another_sets_it(self, limit: int) -> None:
         self.limit = limit
 
     @rule()
-    def it_is_told(self) -> None:
-        self.works.tell(self.seen())
+    def it_is_reported(self) -> None:
+        self.works.publish(self.seen())
 
     @precondition(lambda self: self.changes)
     @rule(data=st.data())
@@ -139,7 +139,7 @@ class Interleaving(RuleBasedStateMachine):
 
     @rule()
     def the_link_is_lost_and_comes_back(self) -> None:
-        self.works.tell(SourceStateSeen(SourceState.DOWN, "lost"))
+        self.works.publish(SourceStateSeen(SourceState.DOWN, "lost"))
         for message in list(self.works.sent):
             if message.token not in self.answered:
                 self.answered[message.token] = Outcome.UNKNOWN
@@ -147,8 +147,8 @@ class Interleaving(RuleBasedStateMachine):
         self.works.synchronise(self.seen(), boiler("south"))
 
     @rule()
-    def its_agent_starts_anew(self) -> None:
-        self.works.tell(ResyncBegan(restarted=True))
+    def its_agent_starts_again(self) -> None:
+        self.works.publish(ResyncBegan(restarted=True))
         self.works.synchronise(self.seen(), boiler("south"))
 
     # ---- what holds -----------------------------------------------------------------------------------
@@ -157,13 +157,13 @@ class Interleaving(RuleBasedStateMachine):
     def no_call_is_sent_twice(self) -> None:
         tokens = [message.token for message in self.works.sent]
         assert len(tokens) == len(set(tokens))
-        begun = [r for r in self.works.told if r.state is OperationState.BEGUN]
+        begun = [r for r in self.works.reported if r.state is OperationState.BEGUN]
         changes = [r for r in begun if r.kind is not OperationKind.READ]
         assert len(self.works.calls) <= len(changes)
         assert len(self.works.modifications) <= len([r for r in changes if "speed" in r.values])
 
     @invariant()
-    def nothing_is_sent_that_was_not_told(self) -> None:
+    def nothing_is_sent_that_was_not_reported(self) -> None:
         begins = 0
         for step in self.works.order:
             begins += step.startswith("begun")
@@ -171,33 +171,33 @@ class Interleaving(RuleBasedStateMachine):
 
     @invariant()
     def each_operation_ends_once_and_settles_once_at_most(self) -> None:
-        told: dict[int, list[OperationState]] = {}
-        for record in self.works.told:
-            told.setdefault(record.number, []).append(record.state)
-        for states in told.values():
+        reported: dict[int, list[OperationState]] = {}
+        for record in self.works.reported:
+            reported.setdefault(record.number, []).append(record.state)
+        for states in reported.values():
             assert states in (
                 [OperationState.BEGUN],
                 [OperationState.BEGUN, OperationState.ENDED],
                 [OperationState.BEGUN, OperationState.ENDED, OperationState.SETTLED],
                 [OperationState.ENDED],
             )
-        settled = [r for r in self.works.told if r.state is OperationState.SETTLED]
+        settled = [r for r in self.works.reported if r.state is OperationState.SETTLED]
         assert all(record.outcome in CERTAIN for record in settled)
 
     @invariant()
     def what_is_reported_as_applied_was_found(self) -> None:
-        for record in self.works.told:
+        for record in self.works.reported:
             if record.outcome is Outcome.APPLIED and record.kind is OperationKind.SET:
                 assert record.found == record.values
 
     @invariant()
     def what_is_reported_as_applied_of_a_call_was_done(self) -> None:
-        purges = [r for r in self.works.told if r.outcome is Outcome.APPLIED and r.method == "purge"]
+        purges = [r for r in self.works.reported if r.outcome is Outcome.APPLIED and r.method == "purge"]
         done = [c for c in self.works.calls if c.method == "purge" and c.token in self.truly_done]
         assert len(purges) <= len(done)
 
     @invariant()
-    def whoever_asked_is_answered_in_time(self) -> None:
+    def each_request_is_answered_in_time(self) -> None:
         self.works.wait(0)  # what is due already is so at once
         wake_at = self.works.manager.wake_at
         assert wake_at is None or wake_at > self.works.now

@@ -113,7 +113,7 @@ def test_where_the_dialect_has_no_such_request_only_methods_set(tmp_path: Path) 
 
 
 def test_a_value_can_be_taken_away_where_it_may_be_absent(works: Works) -> None:
-    works.tell(boiler(tag="east"))
+    works.publish(boiler(tag="east"))
     request = works.ask(SetElements({"tag": None}))
     works.answer(found=boiler(tag="east"))
     works.answer()
@@ -278,9 +278,9 @@ def test_the_object_reports_what_came_of_it(unanswered: Works) -> None:
 
 
 def test_it_was_not_applied_when_that_was_seen_for_long(unanswered: Works) -> None:
-    unanswered.tell(boiler(sampled=NOW + 11 * SECOND))
+    unanswered.publish(boiler(sampled=NOW + 11 * SECOND))
     unanswered.wait(31 * SECOND)
-    unanswered.tell(boiler(sampled=NOW + 60 * SECOND))
+    unanswered.publish(boiler(sampled=NOW + 60 * SECOND))
     assert_settled(unanswered, Outcome.NOT_APPLIED)
 
 
@@ -301,11 +301,11 @@ def test_passwords_in_values_are_sent_and_never_reported(works: Works) -> None:
     works.answer(found=boiler(tag="a://***@b"))
     assert steps(works) == [{"tag": "a://n@b"}]
     assert works.record.outcome is Outcome.APPLIED
-    assert "n@b" not in repr(works.told)
+    assert "n@b" not in repr(works.reported)
 
 
 def test_a_hidden_password_is_not_sent_as_what_hides_it(works: Works) -> None:
-    works.tell(boiler(tag="a://***@b"))
+    works.publish(boiler(tag="a://***@b"))
     answer = works.check(SetElements({"speed": 30, "tag": "a://***@c"}))
     assert (answer.outcome, answer.element) == (Outcome.WRONG_VALUE, "tag")
     request = works.set(tag="a://***@b")
@@ -315,7 +315,7 @@ def test_a_hidden_password_is_not_sent_as_what_hides_it(works: Works) -> None:
 
 
 def test_a_hidden_password_of_before_is_not_sent_where_the_value_was_changed_meanwhile(works: Works) -> None:
-    works.tell(boiler(tag="a://***@b"))
+    works.publish(boiler(tag="a://***@b"))
     request = works.set(tag="a://***@b")
     works.answer(found=boiler(tag="a://b"))
     assert works.answers[request].outcome is Outcome.WRONG_VALUE

@@ -23,7 +23,7 @@ def works(tmp_path: Path) -> Works:
 def test_a_value_that_cannot_be_sent_is_refused_already_when_it_is_checked(works: Works) -> None:
     answer = works.check(SetElements({"speed": 30, "tag": ""}))
     assert (answer.outcome, answer.element, answer.text) == (Outcome.WRONG_VALUE, "tag", EMPTY.text)
-    assert (works.told, works.sent) == ([], [])
+    assert (works.reported, works.sent) == ([], [])
 
 
 def test_it_is_recorded_as_refused_and_nothing_is_sent(works: Works) -> None:
@@ -33,7 +33,7 @@ def test_it_is_recorded_as_refused_and_nothing_is_sent(works: Works) -> None:
 
 
 def test_a_value_that_would_not_be_sent_is_accepted_where_it_is_unchanged(works: Works) -> None:
-    works.tell(boiler(tag=""))
+    works.publish(boiler(tag=""))
     request = works.ask(SetElements({"tag": ""}))
     works.answer(found=boiler(tag=""))
     assert works.answers[request].outcome is Outcome.APPLIED

@@ -84,7 +84,7 @@ def test_unknown_said_again_says_nothing(works: Works) -> None:
 
 
 def test_the_value_asked_for_settles_it_when_it_is_reported(works: Works) -> None:
-    works.tell(boiler(limit=7))
+    works.publish(boiler(limit=7))
     assert_settled(works, Outcome.APPLIED)
 
 
@@ -100,7 +100,7 @@ def test_it_was_not_applied_only_when_that_was_seen_for_long(works: Works) -> No
     works.answer(found=boiler(sampled=LATER))
     assert works.record.state is OperationState.ENDED
     works.wait(CERTAIN_AFTER)
-    works.tell(boiler(sampled=LATER))
+    works.publish(boiler(sampled=LATER))
     assert works.record.state is OperationState.ENDED
     works.wait(3 * SECOND)
     works.answer(found=boiler(sampled=LATER + CERTAIN_AFTER))
@@ -110,7 +110,7 @@ def test_it_was_not_applied_only_when_that_was_seen_for_long(works: Works) -> No
 def waiting(works: Works, *, changes_wait: bool) -> None:
     """Let changes wait in the source, or wait no more."""
     detail = "2 of 3 nodes do not run" if changes_wait else ""
-    works.tell(SourceStateSeen(SourceState.SYNCHRONISED, detail, changes_wait))
+    works.publish(SourceStateSeen(SourceState.SYNCHRONISED, detail, changes_wait))
 
 
 def test_what_waits_for_a_majority_is_not_called_failed_and_applied_when_it_is_there(works: Works) -> None:
@@ -118,7 +118,7 @@ def test_what_waits_for_a_majority_is_not_called_failed_and_applied_when_it_is_t
     sent = len(works.sent)
     for _ in range(100):
         works.wait(60 * SECOND)
-        works.tell(boiler(sampled=works.now))
+        works.publish(boiler(sampled=works.now))
     assert len(works.sent) == sent, "reading would show nothing"
     assert works.record.state is OperationState.ENDED
     waiting(works, changes_wait=False)
@@ -132,7 +132,7 @@ def test_what_waits_for_a_majority_is_not_called_failed_and_applied_when_it_is_t
 def test_what_was_not_applied_is_known_some_time_after_changes_do_not_wait_any_more(works: Works) -> None:
     waiting(works, changes_wait=True)
     works.wait(600 * SECOND)
-    works.tell(boiler(sampled=works.now))
+    works.publish(boiler(sampled=works.now))
     waiting(works, changes_wait=False)
     works.wait(3 * SECOND)
     works.answer(found=boiler(sampled=works.now))
@@ -144,7 +144,7 @@ def test_what_was_not_applied_is_known_some_time_after_changes_do_not_wait_any_m
 
 def test_the_value_asked_for_counts_also_while_changes_wait(works: Works) -> None:
     waiting(works, changes_wait=True)
-    works.tell(boiler(limit=7, sampled=works.now))
+    works.publish(boiler(limit=7, sampled=works.now))
     assert_settled(works, Outcome.APPLIED)
 
 
@@ -161,7 +161,7 @@ def test_a_late_report_is_not_disproved_while_changes_wait(works: Works) -> None
 
 
 def test_it_is_read_when_the_source_is_reached_again(works: Works) -> None:
-    works.tell(SourceStateSeen(SourceState.DOWN, "it does not answer"))
+    works.publish(SourceStateSeen(SourceState.DOWN, "it does not answer"))
     sent = len(works.sent)
     works.wait(3600 * SECOND)
     assert len(works.sent) == sent
@@ -172,22 +172,22 @@ def test_it_is_read_when_the_source_is_reached_again(works: Works) -> None:
 
 
 def test_what_is_reported_again_without_the_value_counts_like_a_reading(works: Works) -> None:
-    works.tell(boiler(sampled=NOW + 11 * SECOND))
+    works.publish(boiler(sampled=NOW + 11 * SECOND))
     works.wait(CERTAIN_AFTER)
-    works.tell(boiler(sampled=LATER))
+    works.publish(boiler(sampled=LATER))
     assert_settled(works, Outcome.NOT_APPLIED)
 
 
 def test_what_another_user_set_since_will_never_be_known(works: Works) -> None:
-    works.tell(boiler(limit=9, sampled=NOW + 11 * SECOND))
+    works.publish(boiler(limit=9, sampled=NOW + 11 * SECOND))
     works.wait(CERTAIN_AFTER)
-    works.tell(boiler(limit=9, sampled=LATER))
+    works.publish(boiler(limit=9, sampled=LATER))
     assert works.manager.pending_outcomes == 0
     assert works.record.state is OperationState.ENDED
 
 
 def test_the_end_of_the_object_ends_all_hope(works: Works) -> None:
-    works.tell(boiler(deleted=NOW))
+    works.publish(boiler(deleted=NOW))
     assert works.manager.pending_outcomes == 0
     works.answer(to=call_of(works))
     assert works.record.state is OperationState.ENDED
@@ -200,7 +200,7 @@ def test_it_is_read_a_few_times_and_then_no_more(works: Works) -> None:
             works.answer(Outcome.SOURCE_DOWN)
     assert len(works.sent) == 2 + 4
     assert (works.manager.pending_outcomes, works.manager.wake_at) == (1, None)
-    works.tell(boiler(limit=7))
+    works.publish(boiler(limit=7))
     assert_settled(works, Outcome.APPLIED)
 
 
@@ -226,9 +226,9 @@ def test_no_report_of_an_object_settles_a_call(tmp_path: Path) -> None:
     works = Works(tmp_path)
     works.invoke("purge")
     works.wait(DEADLINE)
-    works.tell(boiler(sampled=LATER))
+    works.publish(boiler(sampled=LATER))
     works.wait(600 * SECOND)
-    works.tell(boiler(limit=8, sampled=LATER + 600 * SECOND))
+    works.publish(boiler(limit=8, sampled=LATER + 600 * SECOND))
     assert works.manager.pending_outcomes == 1
     assert len(works.sent) == 1
 
@@ -238,7 +238,7 @@ def test_a_late_answer_to_what_cannot_be_read_back_settles_it(tmp_path: Path) ->
     works.set(code="1234")
     works.answer(found=boiler())
     works.wait(DEADLINE)
-    works.tell(boiler(limit=7, sampled=LATER))
+    works.publish(boiler(limit=7, sampled=LATER))
     assert works.manager.pending_outcomes == 1
     works.answer(to=call_of(works))
     assert_settled(works, Outcome.APPLIED)
@@ -252,7 +252,7 @@ def test_the_oldest_stays_unknown_when_there_are_too_many(tmp_path: Path) -> Non
     assert works.manager.pending_outcomes == MAX_PENDING
     for message in works.sent[:2]:
         works.answer(to=message)
-    settled = [record.number for record in works.told if record.state is OperationState.SETTLED]
+    settled = [record.number for record in works.reported if record.state is OperationState.SETTLED]
     assert settled == [2]
 
 

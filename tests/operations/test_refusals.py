@@ -22,10 +22,10 @@ from gateway.model.operations import Outcome
 from gateway.operations.policy import Permission
 from tests.operations.works import BOILER_CLASS, OPERATOR, VISITOR, Works, boiler
 
-SOUTH = ObjectLink(BOILER_CLASS, 2, "south")
+SOUTHBOUND = ObjectLink(BOILER_CLASS, 2, "south")
 SET = SetElements({"limit": 7})
 PURGE = InvokeMethod("purge")
-MOVE = InvokeMethod("move", {"to": SOUTH, "litres": 1})
+MOVE = InvokeMethod("move", {"to": SOUTHBOUND, "litres": 1})
 
 
 @pytest.fixture
@@ -47,10 +47,10 @@ CASES: list[tuple[Action, Outcome, str]] = [
     (SetElements({}), Outcome.WRONG_VALUE, ""),
     (InvokeMethod("explode"), Outcome.UNKNOWN_ELEMENT, "explode"),
     (InvokeMethod("purge", {"all": True}), Outcome.WRONG_VALUE, "all"),
-    (InvokeMethod("move", {"to": SOUTH}), Outcome.WRONG_VALUE, "litres"),
-    (InvokeMethod("move", {"to": SOUTH, "litres": None}), Outcome.WRONG_VALUE, "litres"),
-    (InvokeMethod("move", {"to": SOUTH, "litres": 0}), Outcome.WRONG_VALUE, "litres"),
-    (InvokeMethod("move", {"to": SOUTH, "litres": 1, "left": 1}), Outcome.WRONG_VALUE, "left"),
+    (InvokeMethod("move", {"to": SOUTHBOUND}), Outcome.WRONG_VALUE, "litres"),
+    (InvokeMethod("move", {"to": SOUTHBOUND, "litres": None}), Outcome.WRONG_VALUE, "litres"),
+    (InvokeMethod("move", {"to": SOUTHBOUND, "litres": 0}), Outcome.WRONG_VALUE, "litres"),
+    (InvokeMethod("move", {"to": SOUTHBOUND, "litres": 1, "left": 1}), Outcome.WRONG_VALUE, "left"),
     (InvokeMethod("move", {"to": "south", "litres": 1}), Outcome.WRONG_TYPE, "to"),
     (
         InvokeMethod("move", {"to": ObjectLink("works:tank", 2, "south"), "litres": 1}),
@@ -78,17 +78,17 @@ def test_what_does_not_fit_the_schema_is_refused_before_anything_is_sent(
     assert (answer.outcome, answer.element, answer.operation_id) == (outcome, element, "")
     assert answer.text
     assert works.sent == []
-    (record,) = works.told
+    (record,) = works.reported
     assert (record.state, record.outcome, record.element) == (OperationState.ENDED, outcome, element)
     assert works.check(action).outcome is outcome
-    assert len(works.told) == 1
+    assert len(works.reported) == 1
 
 
 @pytest.mark.parametrize("action", [SET, MOVE, ReadFresh()])
 def test_a_check_that_finds_nothing_does_nothing(works: Works, action: Action) -> None:
     answer = works.check(action)
     assert (answer.outcome, answer.operation_id) == (Outcome.APPLIED, "")
-    assert (works.sent, works.told, works.manager.running) == ([], [], 0)
+    assert (works.sent, works.reported, works.manager.running) == ([], [], 0)
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_an_object_that_is_not_there(works: Works, where: dict[str, int]) -> Non
 def test_an_object_that_was_not_read_yet_is_not_said_to_be_gone(
     works: Works, state: SourceState, outcome: Outcome
 ) -> None:
-    works.tell(SourceStateSeen(state, "a detail"))
+    works.publish(SourceStateSeen(state, "a detail"))
     answer = works.answers[works.ask(SET, row=3)]
     assert answer.outcome is outcome
     assert works.sent == []
@@ -137,7 +137,7 @@ def test_a_principal_without_a_rule_is_refused_and_that_is_recorded(
     assert answer.outcome is Outcome.REFUSED
     assert "operations.allow" in answer.text
     assert "snmp:visitor" in answer.text
-    (record,) = works.told
+    (record,) = works.reported
     assert (record.outcome, record.principal) == (Outcome.REFUSED, VISITOR)
     assert works.sent == []
 
@@ -145,7 +145,7 @@ def test_a_principal_without_a_rule_is_refused_and_that_is_recorded(
 def test_a_failed_check_that_the_front_end_reports_itself_is_not_recorded(works: Works) -> None:
     answer = works.answers[works.ask_of_snmp(SetElements({"limit": 2000}))]
     assert (answer.outcome, answer.element, answer.has_failed_check) == (Outcome.WRONG_VALUE, "limit", True)
-    assert (works.told, works.sent) == ([], [])
+    assert (works.reported, works.sent) == ([], [])
 
 
 def test_what_the_policy_refuses_is_recorded_whichever_process_reports(works: Works) -> None:
@@ -177,16 +177,16 @@ def test_what_is_dangerous_or_not_known_to_any_mapping_is_allowed_by_name_only(t
 
 
 def test_what_cannot_be_reached_is_not_tried(works: Works) -> None:
-    works.tell(SourceStateSeen(SourceState.DOWN, "connection refused"))
+    works.publish(SourceStateSeen(SourceState.DOWN, "connection refused"))
     answer = works.check(SET)
     assert answer.outcome is Outcome.SOURCE_DOWN
     assert "connection refused" in answer.text
 
 
 def test_an_object_that_is_being_read_again_cannot_be_changed_now(works: Works) -> None:
-    works.tell(ResyncBegan(restarted=True))
+    works.publish(ResyncBegan(restarted=True))
     assert works.check(SET).outcome is Outcome.NOT_NOW
-    works.tell(boiler())
+    works.publish(boiler())
     assert works.check(SET).outcome is Outcome.APPLIED
 
 
@@ -225,7 +225,7 @@ def test_a_loop_of_refused_attempts_does_not_fill_the_log(works: Works) -> None:
     for _ in range(1000):
         assert works.answers[works.ask(SET, principal=VISITOR)].outcome is Outcome.REFUSED
     works.ask(SetElements({"size": 1}))
-    in_full, others = works.told[:RECORDED_IN_FULL], works.told[RECORDED_IN_FULL:]
+    in_full, others = works.reported[:RECORDED_IN_FULL], works.reported[RECORDED_IN_FULL:]
     assert {(record.principal, record.attempts) for record in in_full} == {(VISITOR, 1)}
     assert [record.outcome for record in others] == [Outcome.UNKNOWN_ELEMENT], "others are told as ever"
     assert works.manager.counters[Outcome.REFUSED] == 1000
@@ -274,8 +274,8 @@ def test_what_a_front_end_has_refused_is_recorded_and_not_done(works: Works) -> 
     works.ask(InvokeMethod("createMBean"), refusal=refusal, row=0, class_name="", source=0)
     assert (works.record.method, works.record.stable_name, works.record.row) == ("createMBean", "", 0)
 
-    told = len(works.told)
+    reported = len(works.reported)
     works.ask(SET, refusal=FrontEndRefusal(Outcome.REFUSED, "likewise", attempts=70))
-    assert len(works.told) == told
+    assert len(works.reported) == reported
     works.wait(PERIOD)
     assert works.record.attempts == 70

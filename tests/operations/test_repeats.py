@@ -55,7 +55,7 @@ def test_one_that_comes_again_while_it_is_carried_out_waits_for_the_same_end(wor
     assert {works.id_of(request) for request in requests} == {works.id_of(requests[0])}
     assert [works.answers[request].request for request in requests] == requests
     assert works.answers[requests[2]].code == 7
-    assert [record.state.value for record in works.told] == ["begun", "ended"]
+    assert [record.state.value for record in works.reported] == ["begun", "ended"]
 
 
 def test_one_that_comes_again_soon_gets_the_operation_of_the_first(works: Asker) -> None:

@@ -50,7 +50,7 @@ def test_a_set_is_recorded_read_sent_read_back_reported_and_answered(works: Work
         "gw.3.o1",
         {"limit": 7},
     )
-    begun, ended = works.told
+    begun, ended = works.reported
     assert (begun.state, begun.outcome, begun.values, begun.previous, begun.ended) == (
         OperationState.BEGUN,
         None,
@@ -85,7 +85,7 @@ def test_where_the_log_is_in_trouble_the_operation_goes_on_and_says_so(works: Wo
 
 
 def test_who_sets_what_is_there_already_changes_nothing(works: Works) -> None:
-    works.tell(boiler(limit=1))
+    works.publish(boiler(limit=1))
     request = works.set(limit=9, mode="hot")
     works.answer(found=boiler(limit=9))
     assert works.calls == []
@@ -113,7 +113,7 @@ def test_a_value_can_be_taken_away_where_it_may_be_absent(works: Works, left: st
     works.answer(found=boiler(label=left))
     assert calls(works) == [("setLabel", (None, "set"))]
     assert works.answers[request].outcome is Outcome.APPLIED
-    assert (works.told[-1].values, works.told[-1].absent) == ({}, ("label",))
+    assert (works.reported[-1].values, works.reported[-1].absent) == ({}, ("label",))
 
 
 @pytest.mark.parametrize(
@@ -279,7 +279,7 @@ def test_a_new_password_is_set_although_what_is_shown_stays_the_same(works: Work
     works.answer()
     works.answer(found=boiler(label=SHOWN))
     assert works.answers[request].outcome is Outcome.APPLIED
-    assert "n@b" not in repr(works.told)
+    assert "n@b" not in repr(works.reported)
 
 
 def test_whether_a_new_password_was_set_cannot_be_seen(works: Works) -> None:
@@ -287,6 +287,6 @@ def test_whether_a_new_password_was_set_cannot_be_seen(works: Works) -> None:
     works.answer(found=boiler(label=SHOWN))
     works.wait(DEADLINE)
     assert works.record.outcome is Outcome.UNKNOWN
-    works.tell(boiler(label=SHOWN, sampled=NOW + 3600 * SECOND))
+    works.publish(boiler(label=SHOWN, sampled=NOW + 3600 * SECOND))
     works.wait(3600 * SECOND)
     assert works.record.outcome is Outcome.UNKNOWN

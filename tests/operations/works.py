@@ -146,7 +146,7 @@ class Works:
         sets_natively: bool = False,
     ) -> None:
         self.now = NOW
-        self.told: list[OperationRecord] = []
+        self.reported: list[OperationRecord] = []
         self.sent: list[MethodCall | ObjectModify | ObjectFetch] = []
         self.answers: dict[int, OperationAnswer] = {}
         self.order: list[str] = []
@@ -172,13 +172,13 @@ class Works:
 
     # ---- what happens south ---------------------------------------------------------------------------
 
-    def tell(self, *observations: Observation) -> None:
+    def publish(self, *observations: Observation) -> None:
         """Observe the contents of one message body."""
         self.inventory.observed(self.source, observations, self.now)
 
     def synchronise(self, *objects: ObjectSeen, restarted: bool = False) -> None:
         """Observe a whole resync."""
-        self.tell(
+        self.publish(
             SourceStateSeen(SourceState.SYNCHRONISING),
             ClassLearned(self._schema),
             ResyncBegan(restarted=restarted),
@@ -199,7 +199,7 @@ class Works:
     ) -> None:
         """Answer the message that was sent last, behind the observations that it led to."""
         if found is not None:
-            self.tell(found)
+            self.publish(found)
         message = to or self.sent[-1]
         self.perform(self.manager.answered(Answer(message.token, outcome, text, code, outputs), self.now))
 
@@ -301,7 +301,7 @@ class Works:
     @property
     def record(self) -> OperationRecord:
         """The last record of an operation."""
-        return self.told[-1]
+        return self.reported[-1]
 
     def value(self, name: str, row: int = 1) -> FeedValue | None:
         """Return the value of an element in the inventory."""
@@ -315,6 +315,6 @@ class Works:
         self.answers[answer.request] = answer
 
     def _published(self, batch: Batch) -> None:
-        self.told += [record for record in batch.records if isinstance(record, OperationRecord)]
+        self.reported += [record for record in batch.records if isinstance(record, OperationRecord)]
         if hasattr(self, "manager"):
             self.perform(self.manager.noticed(batch.records, self.now))

@@ -16,7 +16,7 @@ from tests.outcomes.targets import ORDERS, SHOP, Target
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Reported:
     """The results of an attempt.
 
     Attributes:
@@ -64,7 +64,7 @@ class Attempts:
         of: Objects = SHOP,
         logged: int = 3,
         around: Around = nullcontext,
-    ) -> Told:
+    ) -> Reported:
         """Set an element by each front end; ``logged`` is the number of attempts with a recorded outcome."""
         typed, shown, bean = of if isinstance(of, tuple) else (of,) * 3
         mark = self.mark()
@@ -74,7 +74,7 @@ class Attempts:
             status = self._manager.set(shown, element, value)
         with around():
             failure = self._java.trySetAttribute(bean.object_name, element, value)
-        return Told(done.code, status, classes(failure), self.outcomes(mark, logged))
+        return Reported(done.code, status, classes(failure), self.outcomes(mark, logged))
 
     def invoke(
         self,
@@ -84,7 +84,7 @@ class Attempts:
         of: Objects = ORDERS,
         java: tuple[object, ...] | None = None,
         logged: int = 3,
-    ) -> Told:
+    ) -> Reported:
         """Call a method with arguments by name; ``java`` has all arguments for Java, if they differ."""
         typed, shown, bean = of if isinstance(of, tuple) else (of,) * 3
         given, row = dict(arguments or {}), self._manager.row_of(shown)
@@ -100,11 +100,11 @@ class Attempts:
             else self._java.tryInvoke(bean.object_name, method, "", None)  # asks for no description before
         )
         outcome = called["agCommandOutcome"].partition("(")[0]
-        return Told(done.code, outcome, classes(failure), self.outcomes(mark, logged))
+        return Reported(done.code, outcome, classes(failure), self.outcomes(mark, logged))
 
     def mark(self) -> int:
         """Return the last seq of the log, as soon as it has all operations that SNMP shows."""
-        (told,) = self._manager.values("agOperationsLast").values()
+        (reported,) = self._manager.values("agOperationsLast").values()
         found: list[dict[str, Any]] = []
         sql = (
             "SELECT coalesce(max(seq), 0) AS seq, "
@@ -113,9 +113,9 @@ class Attempts:
 
         def is_there() -> bool:
             found[:] = self._there.ask_log(sql)
-            return int(found[0]["number"]) >= int(told)
+            return int(found[0]["number"]) >= int(reported)
 
-        wait_until(is_there, f"operation {told} is logged")
+        wait_until(is_there, f"operation {reported} is logged")
         return int(found[0]["seq"])
 
     def outcomes(self, mark: int, count: int) -> tuple[str, ...]:

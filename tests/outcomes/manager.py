@@ -75,9 +75,9 @@ class Manager:
 
     def status(self, *words: str) -> str:
         """Return the error status of a SET of these names, types and values; empty for none."""
-        told = self.run("snmpset", *words)
-        reasons = [line.partition(": ")[2] for line in told if line.startswith("Reason: ")]
-        assert reasons or any(" = " in line for line in told), told
+        reported = self.run("snmpset", *words)
+        reasons = [line.partition(": ")[2] for line in reported if line.startswith("Reason: ")]
+        assert reasons or any(" = " in line for line in reported), reported
         return reasons[0].partition(" ")[0].strip("()") if reasons else ""
 
     def submit(self, name: str, target: str, method: str, arguments: Mapping[str, str] | None = None) -> None:
@@ -94,8 +94,8 @@ class Manager:
 
     def command(self, name: str) -> dict[str, str]:
         """Return the columns of a command."""
-        told = self.values("agCommandEntry").items()
-        return {n.split(".")[0]: value for n, value in told if n.endswith(f'"{OPERATOR}"."{name}"')}
+        reported = self.values("agCommandEntry").items()
+        return {n.split(".")[0]: value for n, value in reported if n.endswith(f'"{OPERATOR}"."{name}"')}
 
     def call(
         self, name: str, target: str, method: str, arguments: Mapping[str, str] | None = None

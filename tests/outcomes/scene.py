@@ -59,7 +59,7 @@ class Scene(OperatedGateway):
         """Return the record of an operation with an outcome in the event log, as soon as there is one."""
         found: list[dict[str, Any]] = []
 
-        def is_told() -> bool:
+        def is_reported() -> bool:
             sql = (
                 "SELECT principal, outcome, state, method, element, code, text, latency_ns, former, found, "
                 "\"values\" FROM log WHERE kind = 'operation' AND operation_id = $id AND state = $state"
@@ -67,13 +67,15 @@ class Scene(OperatedGateway):
             found[:] = self.ask_log(sql, id=operation_id, state=state)
             return bool(found)
 
-        wait_until(is_told, f"{operation_id} is logged as {state}")
+        wait_until(is_reported, f"{operation_id} is logged as {state}")
         return found[-1]
 
     def limits(self) -> dict[str, int]:
         """Return the limits of the virtual host according to RabbitMQ's own command."""
-        told = json.loads(self.broker.rabbitmqctl("list_vhost_limits", "-p", VHOST, "--formatter", "json"))
-        return dict(json.loads(told["value"])) if told else {}  # a list where there are none
+        reported = json.loads(
+            self.broker.rabbitmqctl("list_vhost_limits", "-p", VHOST, "--formatter", "json")
+        )
+        return dict(json.loads(reported["value"])) if reported else {}  # a list where there are none
 
     def limit_behind_its_back(self, connections: int | None) -> None:
         """Set or clear the limit of connections of the virtual host, as another user would."""
@@ -90,8 +92,10 @@ class Scene(OperatedGateway):
 
     def depth(self) -> int:
         """Return the number of messages in the queue according to RabbitMQ's own command."""
-        told = self.broker.rabbitmqctl("list_queues", "-p", VHOST, "name", "messages", "--formatter", "json")
-        return {row["name"]: int(row["messages"]) for row in json.loads(told)}[QUEUE]
+        reported = self.broker.rabbitmqctl(
+            "list_queues", "-p", VHOST, "name", "messages", "--formatter", "json"
+        )
+        return {row["name"]: int(row["messages"]) for row in json.loads(reported)}[QUEUE]
 
     def fill(self, messages: int) -> None:
         """Replace the messages in the queue by so many new ones."""

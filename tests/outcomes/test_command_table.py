@@ -27,14 +27,14 @@ def test_what_a_backup_writes_back_purges_nothing(there: Scene, manager: Manager
     target = manager.row_of(ORDERS)
     assert manager.call("purge-2", target, "purge")["agCommandOutcome"] == "applied(1)"
     there.fill(3)
-    told = manager.run(
+    reported = manager.run(
         "snmpset",
         *(f"agCommandTarget.{command}", "o", target),
         *(f"agCommandMethod.{command}", "s", "purge"),
         *(f"agCommandTimeout.{command}", "u", "0"),
         *(f"agCommandRowStatus.{command}", "i", "active"),
     )
-    assert len(told) == 4, told
+    assert len(reported) == 4, reported
     submitted = manager.values("agCommandsSubmitted")
     assert there.depth() == 3
     assert manager.call("purge-3", target, "purge")["agCommandOutcome"] == "applied(1)"

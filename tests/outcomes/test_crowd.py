@@ -12,7 +12,7 @@ import pytest
 
 from gateway.service.processes.exit_codes import ExitCode
 from tests.components.operated_gateway import OPERATOR
-from tests.outcomes.attempts import Attempts, JavaClient, Told
+from tests.outcomes.attempts import Attempts, JavaClient, Reported
 from tests.outcomes.faults import no_change_arriving
 from tests.outcomes.manager import Manager
 from tests.outcomes.scene import Scene, crowded_scene
@@ -64,11 +64,11 @@ def test_more_operations_than_may_wait(
             crowd.records(mark, AT_ONCE, "begun")
 
             # Those that need an answer of the core find no place; reading needs none.
-            told = crowd.invoke("purge")
+            reported = crowd.invoke("purge")
             busy = ("MBeanException", "IllegalStateException")
-            assert told == Told(ExitCode.NOT_NOW, "notNow", busy, ("not-now",) * 3)
-            told = crowd.set("maxConnections", 5)
-            assert told == Told(ExitCode.NOT_NOW, "inconsistentValue", busy, ("not-now",) * 3)
+            assert reported == Reported(ExitCode.NOT_NOW, "notNow", busy, ("not-now",) * 3)
+            reported = crowd.set("maxConnections", 5)
+            assert reported == Reported(ExitCode.NOT_NOW, "inconsistentValue", busy, ("not-now",) * 3)
             assert user.attribute(ORDERS.object_name, "name") == "java.lang.String orders"
             assert not all_but_one.done()
         assert list(all_but_one.result()) == [""] * (AT_ONCE - 1)

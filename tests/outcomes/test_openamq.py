@@ -85,12 +85,12 @@ class Scene(OperatedGateway):
         (operation_id,) = re.findall(r"[0-9a-f-]{36}\.\d+\.o\d+", text)
         found: list[dict[str, Any]] = []
 
-        def is_told() -> bool:
+        def is_reported() -> bool:
             sql = "SELECT outcome, text, former, found FROM log WHERE operation_id = $id AND state = $state"
             found[:] = self.ask_log(sql, id=operation_id, state=state)
             return bool(found)
 
-        wait_until(is_told, f"{operation_id} is logged as {state}")
+        wait_until(is_reported, f"{operation_id} is logged as {state}")
         return found[-1]
 
 
@@ -131,8 +131,8 @@ def test_what_is_set_is_found_and_the_brokers_notice_is_reported(scene: Scene) -
 
 def test_variables_of_one_set_are_one_request(scene: Scene) -> None:
     requests = len(scene.broker.requests)
-    told = scene.set(*at("oamqConfigPort", "s", "7673"), *at("oamqConfigMonitor", "u", "61"))
-    assert told == "oamqConfigPort.1.1 = 7673\noamqConfigMonitor.1.1 = 61 seconds\n"
+    reported = scene.set(*at("oamqConfigPort", "s", "7673"), *at("oamqConfigMonitor", "u", "61"))
+    assert reported == "oamqConfigPort.1.1 = 7673\noamqConfigMonitor.1.1 = 61 seconds\n"
     assert scene.broker.requests[requests:] == [{"port": "7673", "monitor": 61}]
     assert NOTICE in scene.walk("agOperationText").values()
 
@@ -142,8 +142,8 @@ def test_what_the_broker_ignores_was_not_applied(scene: Scene) -> None:
     ended = scene.settings("dump_state=7")
     assert ended.code is ExitCode.NOT_APPLIED
     assert "not-applied: reported as done, but dump_state is what it was before" in ended.errors
-    told = scene.set(*at("oamqConfigDumpState", "u", "7"))
-    assert "commitFailed" in told
+    reported = scene.set(*at("oamqConfigDumpState", "u", "7"))
+    assert "commitFailed" in reported
 
 
 def test_what_the_broker_puts_within_its_bounds_was_applied_differently(scene: Scene) -> None:
@@ -188,8 +188,8 @@ def test_what_only_cml_cannot_carry_is_refused_in_the_test_phase(
     scene: Scene, variables: tuple[str, ...], status: str
 ) -> None:
     requests = len(scene.broker.requests)
-    told = scene.set(*variables)
-    assert status in told, told
+    reported = scene.set(*variables)
+    assert status in reported, reported
     assert len(scene.broker.requests) == requests
 
 
@@ -200,8 +200,8 @@ def test_what_was_read_is_written_back_and_nothing_is_sent(scene: Scene) -> None
         lambda: scene.command("get", "--fresh", f"openamq/{SETTINGS}").code is ExitCode.OK, "it is read"
     )
     requests = len(scene.broker.requests)
-    told = scene.set(*at("oamqConfigListen", "s", ""), *at("oamqConfigPort", "s", "5672"))
-    assert "Error" not in told
+    reported = scene.set(*at("oamqConfigListen", "s", ""), *at("oamqConfigPort", "s", "5672"))
+    assert "Error" not in reported
     assert len(scene.broker.requests) == requests
 
 

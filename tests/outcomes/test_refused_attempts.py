@@ -23,7 +23,7 @@ def logged(there: Scene, principal: str, text: str) -> dict[str, Any]:
     """Return the last record of an attempt of that principal with that text, as soon as there is one."""
     found: list[dict[str, Any]] = []
 
-    def is_told() -> bool:
+    def is_reported() -> bool:
         sql = (
             "SELECT outcome, operation, origin, method, element, text FROM log WHERE kind = 'operation' "
             "AND principal = $principal AND contains(text, $text) ORDER BY seq"
@@ -31,7 +31,7 @@ def logged(there: Scene, principal: str, text: str) -> dict[str, Any]:
         found[:] = there.ask_log(sql, principal=principal, text=text)
         return bool(found)
 
-    wait_until(is_told, f"an attempt of {principal} is logged")
+    wait_until(is_reported, f"an attempt of {principal} is logged")
     return found[-1]
 
 
@@ -76,11 +76,11 @@ def test_each_binding_of_a_refused_set_is_recorded_with_what_was_asked_for(
     )
     found: list[dict[str, Any]] = []
 
-    def is_told() -> bool:
+    def is_reported() -> bool:
         found[:] = there.documents("log", "query", sql)
         return bool(found)
 
-    wait_until(is_told, "the attempt is logged")
+    wait_until(is_reported, "the attempt is logged")
     record = found[-1]
     assert (record["class"], record["object_name"], record["element"]) == ("vhost", VHOST, "maxConnections")
     assert (record["outcome"], record["principal"]) == ("wrong-type", f"snmp:{OPERATOR}")

@@ -13,7 +13,7 @@ import pytest
 from gateway.service.processes.exit_codes import ExitCode
 from tests.components.operated_gateway import OPERATOR
 from tests.components.waiting import wait_until
-from tests.outcomes.attempts import Attempts, JavaClient, Told, classes
+from tests.outcomes.attempts import Attempts, JavaClient, Reported, classes
 from tests.outcomes.faults import go_on, standing_still, standing_still_at_the_change
 from tests.outcomes.manager import Manager
 from tests.outcomes.scene import Scene
@@ -31,7 +31,7 @@ class Listener:
 
     def __init__(self, client: JavaClient) -> None:
         self._client = client
-        self._heard: list[str] = []
+        self._received: list[str] = []
         for kind in ("set", "invoke"):
             client.listenFor(GATEWAY, f"amqp.gateway.operation.{kind}")
 
@@ -39,13 +39,13 @@ class Listener:
         """Return the only notification that an operation was settled, as soon as it arrives."""
         found: list[str] = []
 
-        def is_heard() -> bool:
-            self._heard.append(self._client.heard(100))
-            of_it = (text for text in self._heard if operation_id in text)
+        def is_received() -> bool:
+            self._received.append(self._client.received(100))
+            of_it = (text for text in self._received if operation_id in text)
             found[:] = [text for text in of_it if "state=java.lang.String settled" in text]
             return bool(found)
 
-        wait_until(is_heard, "a notification that it was settled")
+        wait_until(is_received, "a notification that it was settled")
         (notice,) = found
         return notice
 
@@ -86,13 +86,13 @@ def test_a_purge_during_a_standstill(
         attempts.records(mark, 1, "begun")
         done = threads.submit(there.command, "invoke", DISTANT_ORDERS.path, "purge", "--timeout", "1s")
         failure = threads.submit(java.tryInvokeWith, DISTANT_ORDERS.object_name, "purge", [])
-        told = Told(
+        reported = Reported(
             done.result().code,
             called.result()["agCommandOutcome"],
             classes(failure.result()),
             attempts.outcomes(mark, 3),
         )
-        assert told == Told(ExitCode.UNKNOWN_OUTCOME, "unknown(14)", UNKNOWN, ("unknown",) * 3)
+        assert reported == Reported(ExitCode.UNKNOWN_OUTCOME, "unknown(14)", UNKNOWN, ("unknown",) * 3)
     settled = {record["operation_id"]: record for record in attempts.records(mark, 3, "settled")}
     first = called.result()["agCommandOperationId"]
     assert settled[first]["outcome"] == "applied", settled
@@ -128,8 +128,8 @@ def test_a_limit_whose_change_the_broker_had_when_it_stood_still(
         assert there.limits() == {"max-connections": 54}
         there.limit_behind_its_back(None)
 
-    told = attempts.set("maxConnections", 54, of=DISTANT_SHOP, around=stopped)
-    assert told == Told(ExitCode.UNKNOWN_OUTCOME, "undoFailed", UNKNOWN, ("unknown",) * 3)
+    reported = attempts.set("maxConnections", 54, of=DISTANT_SHOP, around=stopped)
+    assert reported == Reported(ExitCode.UNKNOWN_OUTCOME, "undoFailed", UNKNOWN, ("unknown",) * 3)
     for record in settled:
         assert record["found"] == '{"maxConnections":54}'
         assert_settled_everywhere(there, manager, listener, record["operation_id"], "applied")

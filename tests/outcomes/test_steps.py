@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import pytest
 
 from gateway.service.processes.exit_codes import ExitCode
-from tests.outcomes.attempts import Attempts, Told
+from tests.outcomes.attempts import Attempts, Reported
 from tests.outcomes.faults import losing_rights_at_the_change
 from tests.outcomes.scene import Scene
 from tests.outcomes.targets import DISTANT_SHOP
@@ -27,10 +27,10 @@ def no_limit_remains(there: Scene) -> Iterator[None]:
 
 
 def test_rights_that_are_revoked_between_test_and_commit(attempts: Attempts, there: Scene) -> None:
-    told = attempts.set(
+    reported = attempts.set(
         "maxConnections", 52, of=DISTANT_SHOP, around=lambda: losing_rights_at_the_change(there)
     )
-    assert told == Told(
+    assert reported == Reported(
         ExitCode.REMOTE_FAILURE, "commitFailed", ("MBeanException", "Exception"), ("remote-failure",) * 3
     )
     assert there.limits() == {}
@@ -45,8 +45,10 @@ def test_another_value_that_another_user_sets_behind_it(attempts: Attempts, ther
             yield
 
     mark = attempts.mark()
-    told = attempts.set("maxConnections", 53, of=DISTANT_SHOP, around=overtaken)
-    assert told == Told(ExitCode.NOT_APPLIED, "commitFailed", FOUND_ANOTHER, ("applied-differently",) * 3)
+    reported = attempts.set("maxConnections", 53, of=DISTANT_SHOP, around=overtaken)
+    assert reported == Reported(
+        ExitCode.NOT_APPLIED, "commitFailed", FOUND_ANOTHER, ("applied-differently",) * 3
+    )
     found = [record["found"] for record in attempts.records(mark, 3)]
     assert found == [f'{{"maxConnections":{number}}}' for number in (900, 901, 902)]
     assert there.limits() == {"max-connections": 902}
@@ -62,6 +64,6 @@ def test_the_value_from_before_that_another_user_puts_back_behind_it(
         with there.relay.stepping_in(behind=lambda: there.limit_behind_its_back(900)):
             yield
 
-    told = attempts.set("maxConnections", 53, of=DISTANT_SHOP, around=undone)
-    assert told == Told(ExitCode.NOT_APPLIED, "commitFailed", FOUND_ANOTHER, ("not-applied",) * 3)
+    reported = attempts.set("maxConnections", 53, of=DISTANT_SHOP, around=undone)
+    assert reported == Reported(ExitCode.NOT_APPLIED, "commitFailed", FOUND_ANOTHER, ("not-applied",) * 3)
     assert there.limits() == {"max-connections": 900}

@@ -32,10 +32,10 @@ _TYPES: Final = {"INTEGER": "i", "Gauge32": "u", "OID": "o", "Hex-STRING": "x", 
 def definitions(there: Scene) -> dict[str, list[str]]:
     """Return all definitions that the broker exports, with sorted lists."""
     with there.broker.http() as http:
-        told = http.get("definitions").raise_for_status().json()
+        reported = http.get("definitions").raise_for_status().json()
     return {
         kind: sorted(json.dumps(one, sort_keys=True) for one in listed)
-        for kind, listed in told.items()
+        for kind, listed in reported.items()
         if isinstance(listed, list)
     }
 
@@ -65,8 +65,8 @@ def walked(manager: Manager, column: str) -> dict[str, tuple[str, str, str]]:
     lines = manager.run("snmpwalk", f"{column}.{SOURCE_NUMBER}", form="-OnexU")
     found: dict[str, tuple[str, str, str]] = {}
     for line in re.split(r"\n(?=\.1\.3\.6)", "\n".join(lines)):
-        name, _, told = line.partition(" = ")
-        kind, _, value = told.partition(": ")
+        name, _, reported = line.partition(" = ")
+        kind, _, value = reported.partition(": ")
         index = ".".join(name.split(".")[-2:])
         value = value.strip('"') if kind == "STRING" else re.sub(r"\s", "", value)
         found[index] = (name, _TYPES[kind], value)
@@ -90,9 +90,9 @@ def test_by_snmp(manager: Manager) -> None:
 
 
 def test_by_jmx(java: JavaClient) -> None:
-    told = list(java.writeBack(f"amqp.gateway:source={SOURCE},*"))
-    assert {line.split()[0] for line in told} == {"vhost", "user", "policy", "parameter"}
-    assert [line for line in told if line.endswith(" not set")] == []
+    reported = list(java.writeBack(f"amqp.gateway:source={SOURCE},*"))
+    assert {line.split()[0] for line in reported} == {"vhost", "user", "policy", "parameter"}
+    assert [line for line in reported if line.endswith(" not set")] == []
 
 
 @pytest.mark.parametrize("target", ONE_OF_EACH, ids=lambda target: target.class_name)

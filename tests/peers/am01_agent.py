@@ -210,13 +210,13 @@ class Am01AgentSession:
             return []
         if self._republish:
             self._republish, self._republish_at = False, now
-            self._objects.tell_everything()
+            self._objects.publish_everything()
         # Late ticks do not add up: the next one counts from now.
         self._publish_at = now + self._config.publish_interval
         schemas = self._revision not in ASKED
-        return [self._told(one) for one in self._objects.take_news(schemas=schemas)]
+        return [self._reported(one) for one in self._objects.take_news(schemas=schemas)]
 
-    def _told(self, message: News) -> Send:
+    def _reported(self, message: News) -> Send:
         if isinstance(message, ClassDescription):
             kind, key = "schema", message.definition.key
         else:
@@ -320,7 +320,7 @@ class Am01AgentSession:
 
     def _called(self, request: MethodRequest, delivery: Delivery, now: int) -> Effect | MethodResponse:
         target = self._objects.find(request.object_id)
-        key = self._class_told(request)
+        key = self._class_reported(request)
         if self._config.get_and_set and target is not None and target.is_of(key):
             if request.method == GET:
                 return self._got(request, target)
@@ -330,7 +330,7 @@ class Am01AgentSession:
         done = self._calls.called(call, target, delivery, now)
         return self._carried(done) if isinstance(done, MethodResponse) else done
 
-    def _class_told(self, request: MethodRequest) -> ClassKey:
+    def _class_reported(self, request: MethodRequest) -> ClassKey:
         """Return the class that the routing key names, without the hash, which keys do not have."""
         package, name = request.key.package, request.key.name
         unnamed = self._revision in BROADCASTING and package == self._config.package
@@ -496,13 +496,13 @@ class ServedObjects:
     ) -> None:
         self.definitions = Definitions()
         self.classes: dict[tuple[str, str], ServedClass] = {}
-        told = tuple(events)
+        reported = tuple(events)
         self._revision = revision
         self._objects: dict[int, ServedObject] = {}
         self._deleted: deque[tuple[ServedObject, int]] = deque(maxlen=deletion_limit)
         for schema in classes:
             name = (schema.key.package, schema.key.name)
-            own = [one for one in told if (one.key.package, event_name(one.key)[0]) == name]
+            own = [one for one in reported if (one.key.package, event_name(one.key)[0]) == name]
             served = ServedClass(schema, own, revision)
             if served.definition.key in self.definitions:
                 raise LocalProtocolError(f"class {schema.key} is given twice")
@@ -559,7 +559,7 @@ class ServedObjects:
         self._deleted.append((gone, deleted))
         return True
 
-    def tell_everything(self) -> None:
+    def publish_everything(self) -> None:
         """Mark all schemas and objects as unpublished."""
         for served in self.classes.values():
             served.untold = True

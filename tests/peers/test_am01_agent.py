@@ -36,7 +36,7 @@ from tests.dialects.qmf.playbook import START
 from tests.peers.am01_agent import Am01AgentConfig, Am01AgentSession
 from tests.peers.am01_agent_scene import BROKER, ONE, REVISIONS, Scene, started
 
-HEARD = pytest.mark.parametrize(
+RECEIVED = pytest.mark.parametrize(
     "revision", [one for one in Revision if one not in ASKED], ids=lambda one: one.value
 )
 
@@ -44,17 +44,17 @@ HEARD = pytest.mark.parametrize(
 @pytest.mark.parametrize("revision", [Revision.FEBRUARY_2008, Revision.MARCH_2008])
 def test_packages_are_announced_by_who_can_be_asked(revision: Revision) -> None:
     scene = Scene(revision)
-    told = scene.messages(scene.starts())
+    reported = scene.messages(scene.starts())
     key = "mgmt.schema.package" if revision is Revision.FEBRUARY_2008 else f"mgmt.{BROKER}.schema.package"
-    assert told == [(key, PackageIndication(0, "shop"))]
+    assert reported == [(key, PackageIndication(0, "shop"))]
 
 
 @REVISIONS
 def test_everything_is_reported_at_the_first_interval_and_what_changed_at_each(revision: Revision) -> None:
     scene = Scene(revision)
     assert scene.starts()[-1] == WakeAt(START + 10 * SECOND)
-    told = scene.published()
-    kinds = [type(message) for _, message in told]
+    reported = scene.published()
+    kinds = [type(message) for _, message in reported]
     schemas = [] if revision in ASKED else [ClassDescription]
     assert kinds == [*schemas, PropertyContent, StatisticContent]
     assert scene.published() == []
@@ -78,7 +78,7 @@ def test_configuration_is_published_only_if_it_has_changed(revision: Revision) -
     assert scene.published() == []
 
 
-@HEARD
+@RECEIVED
 def test_a_schema_is_published_with_the_first_object_of_its_class(revision: Revision) -> None:
     scene = Scene(revision)
     scene.session.start(scene.now)
@@ -109,14 +109,14 @@ def test_what_came_and_went_within_an_interval_is_reported_with_its_statistics()
     scene = started(Revision.JANUARY_2008)
     scene.session.put(tank_object(2))
     scene.session.delete(2, START + 5)
-    told = [message for _, message in scene.published()]
-    assert [(type(one), one.deleted) for one in told if isinstance(one, Content)] == [
+    reported = [message for _, message in scene.published()]
+    assert [(type(one), one.deleted) for one in reported if isinstance(one, Content)] == [
         (PropertyContent, START + 5),
         (StatisticContent, START + 5),
     ]
 
 
-@HEARD
+@RECEIVED
 def test_a_queue_that_is_bound_receives_everything_at_the_next_interval(revision: Revision) -> None:
     scene = started(revision)
     assert scene.session.console_bound(scene.now) == [WakeAt(scene.now + 10 * SECOND)]

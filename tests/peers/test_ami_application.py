@@ -50,7 +50,7 @@ class Conversation:
         self.session = session
         self.relay = RelayPlay()
         self.relay.connects()
-        self.told: list[ApplicationEffect] = []
+        self.reported: list[ApplicationEffect] = []
         self.carry(session.connected(self.relay.now))
 
     def says(self, instruction: Outbound) -> None:
@@ -62,7 +62,7 @@ class Conversation:
                 self.relay.says_octets(effect.octets)
                 self.answered(self.relay.left())
             else:
-                self.told.append(effect)
+                self.reported.append(effect)
 
     def answered(self, steps: Iterable[object]) -> None:
         for step in steps:
@@ -74,7 +74,7 @@ def test_an_application_publishes_and_gets_its_acknowledgement() -> None:
     talk = Conversation(application(replace(NAMED, metrics={"site": "north"})))
     talk.says(ObjectUpdate("Tank", "t1", values={"level": 3}))
     talk.says(ObjectUpdate("Tank", "t1", values={"a": 1, "_": "x" * 300}))
-    assert [effect.reply.text for effect in talk.told if isinstance(effect, Acknowledged)] == [
+    assert [effect.reply.text for effect in talk.reported if isinstance(effect, Acknowledged)] == [
         "Welcome to AMI v1.0",
         "ACK",
         "ACK",
@@ -89,7 +89,7 @@ def test_an_application_answers_what_is_called() -> None:
     talk.relay.left()
     talk.relay.calls("halt")
     talk.answered(talk.relay.left())
-    asked = next(effect for effect in talk.told if isinstance(effect, Asked))
+    asked = next(effect for effect in talk.reported if isinstance(effect, Asked))
     (sent,) = talk.session.respond(Response(asked.execute.request_id, 0, "halted"), talk.relay.now)
     assert isinstance(sent, Sent)
     talk.relay.says_octets(sent.octets)

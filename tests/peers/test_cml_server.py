@@ -171,11 +171,11 @@ def test_what_would_end_the_shell_is_not_sent_to_what_may_be_the_shell() -> None
         whole = _inspected(play, 0)
         assert whole.fields[3] == Field("tags", long)
         assert not whole.notice
-        told = _inspected(play, 0, message_id="")
-        assert not shell_would_end(told, spelling)
-        assert len(told.fields[3].text.encode()) <= MAX_SHOWN
-        assert told.fields[3].text.endswith("...")
-        assert told.notice == "shortened for amq_shell, whole with a message-id: tags"
+        reported = _inspected(play, 0, message_id="")
+        assert not shell_would_end(reported, spelling)
+        assert len(reported.fields[3].text.encode()) <= MAX_SHOWN
+        assert reported.fields[3].text.endswith("...")
+        assert reported.notice == "shortened for amq_shell, whole with a message-id: tags"
 
 
 def test_a_percent_sign_goes_to_the_shell_as_another_one() -> None:
@@ -323,15 +323,15 @@ def test_who_names_no_queue_is_answered_nothing_and_served_all_the_same() -> Non
 
 def test_notifications_have_a_letter_and_a_key_that_the_example_binds() -> None:
     play = ServerPlay()
-    told = []
+    reported = []
     for severity in Severity:
         [sent] = play.session.notify(severity, "queue exceeded\0 limit")
         assert isinstance(sent, Send)
         assert sent.exchange == "amq.notify"
         notify = read_message(sent.body)
         assert isinstance(notify, Notify)
-        told.append((severity.name, sent.routing_key, notify.text))
-    assert told == [
+        reported.append((severity.name, sent.routing_key, notify.text))
+    assert reported == [
         (name, f"amq.{word}", f"{letter}: queue exceeded\ufffd limit")
         for name, word, letter in (
             ("CLEARED", "info", "I"),

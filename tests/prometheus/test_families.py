@@ -110,9 +110,9 @@ def test_the_documentation_lists_what_is_shown_by_default() -> None:
 
 @given(st.text(max_size=30), st.text(max_size=30), st.text(max_size=30))
 def test_any_names_give_names_of_metrics(package: str, class_name: str, element: str) -> None:
-    told = named(Element(element, ValueType.U32, unit="octets"), package, class_name)
-    assert told is not None
-    assert NAME.fullmatch(told[0])
+    reported = named(Element(element, ValueType.U32, unit="octets"), package, class_name)
+    assert reported is not None
+    assert NAME.fullmatch(reported[0])
 
 
 @pytest.mark.parametrize(

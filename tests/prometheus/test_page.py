@@ -57,36 +57,36 @@ def test_a_boolean_is_0_or_1() -> None:
 
 def test_changes_are_shown_and_what_has_no_value_is_not() -> None:
     shown = gateway()
-    shown.tell(update(1, {COINS: 8}, (TAPE,)))
+    shown.publish(update(1, {COINS: 8}, (TAPE,)))
     assert shown.value("amqp_shop_till_coins") == 8
     assert shown.value("amqp_shop_till_tape_bytes") is None
 
 
 def test_series_of_what_is_gone_disappear() -> None:
     shown = gateway(till(2))
-    shown.tell(DeleteRecord(1, TILL_CLASS, 1, "hall1|till1", START, inferred=False, number=1))
+    shown.publish(DeleteRecord(1, TILL_CLASS, 1, "hall1|till1", START, inferred=False, number=1))
     assert {dict(labels)["name"] for _, labels in shown.series("amqp_shop_till_")} == {"till2"}
 
 
 def test_nothing_is_shown_of_a_source_that_is_not_trusted() -> None:
     shown = gateway()
-    for state, believed in (
+    for state, trusted in (
         (SourceState.DOWN, False),
         (SourceState.CONNECTING, False),
         (SourceState.DEGRADED, True),
         (SourceState.SYNCHRONISED, True),
     ):
-        shown.tell(source(state))
-        assert shown.value(SOURCE_UP, source="shop1") == believed
-        assert bool(shown.series()) == believed
+        shown.publish(source(state))
+        assert shown.value(SOURCE_UP, source="shop1") == trusted
+        assert bool(shown.series()) == trusted
 
 
 def test_nothing_is_shown_of_a_silent_agent() -> None:
     shown = gateway(agent(fresh=True, name="2.0"), till(2, agent_name="2.0"))
-    shown.tell(agent(fresh=False))
+    shown.publish(agent(fresh=False))
     assert {dict(labels)["agent"] for _, labels in shown.series()} == {"2.0"}
-    shown.tell(agent_gone())
-    shown.tell(agent(fresh=True), hall(values={1: True}), till())
+    shown.publish(agent_gone())
+    shown.publish(agent(fresh=True), hall(values={1: True}), till())
     assert {dict(labels)["agent"] for _, labels in shown.series()} == {"1.0", "2.0"}
 
 
@@ -112,7 +112,7 @@ def test_what_a_second_snapshot_does_not_report_is_gone() -> None:
 
 def test_of_two_with_the_same_labels_the_younger_is_shown() -> None:
     shown = gateway(till(9, name="till1"))
-    shown.tell(update(9, {COINS: 99}))
+    shown.publish(update(9, {COINS: 99}))
     assert shown.value("amqp_shop_till_coins", name="till1") == 99
 
 
@@ -121,17 +121,17 @@ def test_objects_beyond_the_bound_are_left_out_whole_and_counted() -> None:
     per_till = 5
     series = shown.series(max_series=1 + 4 * per_till + 3)
     assert len(series) == 1 + 4 * per_till
-    told = shown.text(max_series=1 + 4 * per_till + 3)
-    assert f'{LEFT_OUT}{{class="shop:till"}} 6.0' in told
-    assert f'{LEFT_OUT}{{class="shop:hall"}} 0.0' in told
-    assert f"{SERIES} {1 + 4 * per_till}.0" in told
+    reported = shown.text(max_series=1 + 4 * per_till + 3)
+    assert f'{LEFT_OUT}{{class="shop:till"}} 6.0' in reported
+    assert f'{LEFT_OUT}{{class="shop:hall"}} 0.0' in reported
+    assert f"{SERIES} {1 + 4 * per_till}.0" in reported
 
 
 def test_only_what_was_chosen_is_shown() -> None:
     shown = Gateway(classes={"shop:till": ["coins"]})
     shown.hello()
     shown.snapshot(source(), agent(fresh=True), HALL, TILL, hall(values={1: True}), till())
-    shown.tell(update(1, {SALES: 5}))
+    shown.publish(update(1, {SALES: 5}))
     assert {name for name, _ in shown.series()} == {"amqp_shop_till_coins"}
 
 
@@ -146,8 +146,8 @@ def test_two_versions_of_a_class_are_one_family() -> None:
 
 def test_open_metrics_are_sent_when_they_are_asked_for() -> None:
     text = gateway().text(accept="application/openmetrics-text; version=1.0.0")
-    told = {family.name: family.type for family in openmetrics_string_to_metric_families(text)}  # type: ignore[no-untyped-call]
-    assert told["amqp_shop_till_sales"] == "counter"
+    reported = {family.name: family.type for family in openmetrics_string_to_metric_families(text)}  # type: ignore[no-untyped-call]
+    assert reported["amqp_shop_till_sales"] == "counter"
 
 
 @given(st.text(max_size=40))

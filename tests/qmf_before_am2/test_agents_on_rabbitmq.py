@@ -61,8 +61,8 @@ def test_two_properties_of_one_set_are_one_request(there: Cellar) -> None:
     agent = there.agents.is_.written
     before = len(agent.done)
     capacity, label = vat(there, "Capacity"), vat(there, "Label")
-    told = there.set(capacity, "=", "9000", label, "s", "Grüner Veltliner")
-    assert told == f"{capacity} = 9000 litre\n{label} = Grüner Veltliner\n"
+    reported = there.set(capacity, "=", "9000", label, "s", "Grüner Veltliner")
+    assert reported == f"{capacity} = 9000 litre\n{label} = Grüner Veltliner\n"
     assert agent.done[before:] == [(1, {"capacity": 9000, "label": "Grüner Veltliner"})]
 
 
@@ -108,8 +108,8 @@ def test_two_objects_of_one_set_are_refused_and_nothing_is_sent(there: Cellar) -
     there.agents.do(lambda: agents.written.put(2))
     there.shows("siteCellarVatName", "v1", "v1", "v2")
     before = len(agents.written.done)
-    told = there.set(vat(there, "Capacity"), "=", "50", vat(there, "Capacity", 2), "=", "50")
-    assert "inconsistentValue" in told
+    reported = there.set(vat(there, "Capacity"), "=", "50", vat(there, "Capacity", 2), "=", "50")
+    assert "inconsistentValue" in reported
     assert len(agents.written.done) == before
     there.agents.do(lambda: agents.written.delete(2))
     there.shows("siteCellarVatName", "v1", "v1")

@@ -93,14 +93,14 @@ class RemoteAgent:
         """Answer a request for the objects of a class."""
         if self.hangs or self.is_stopped:
             return []
-        told: list[Message] = []
+        reported: list[Message] = []
         for request in read_body(delivery.body, self._definitions):
             assert isinstance(request, GetQuery)
             if request.selector.get("_class") == "shed":
                 shed, name = ObjectId.of(sequence=1, agent_bank=self.bank, number=1), f"shed {self.bank}"
-                told.append(ObjectContent(request.sequence, self._shed, now, now, 0, shed, (name,), ()))
-            told.append(CommandComplete(request.sequence))
-        return [self._send(DIRECT_EXCHANGE, delivery.reply_to, *told)]
+                reported.append(ObjectContent(request.sequence, self._shed, now, now, 0, shed, (name,), ()))
+            reported.append(CommandComplete(request.sequence))
+        return [self._send(DIRECT_EXCHANGE, delivery.reply_to, *reported)]
 
     def _send(self, exchange: str, key: str, *messages: Message) -> Send:
         body = b"".join(write(one, self._definitions) for one in messages)

@@ -89,7 +89,7 @@ class Gateway:
                 found.setdefault(record.leaf_name, []).append(record)
         return found
 
-    def told(self, event: str) -> Counter[str]:
+    def reported(self, event: str) -> Counter[str]:
         """Return the number of times that an event was reported, by its text."""
         records, _ = self.inventory.snapshot()
         numbers = {
@@ -130,13 +130,17 @@ async def another_second() -> None:
     await until(lambda: int(time.time()) > since, "another second")
 
 
-def hears_all(agent: RunningCommand) -> bool:
+def receives_all(agent: RunningCommand) -> bool:
     """Return whether an agent has read everything, and receives events."""
-    told = [line for line in agent.log if line["event"] == "agent-status"]
-    return bool(told) and told[-1]["state"] == "synchronised" and "cannot be seen" not in told[-1]["detail"]
+    reported = [line for line in agent.log if line["event"] == "agent-status"]
+    return (
+        bool(reported)
+        and reported[-1]["state"] == "synchronised"
+        and "cannot be seen" not in reported[-1]["detail"]
+    )
 
 
-def configuration(broker: PrivateBroker, folder: Path, agent: Credentials, obeyed: str) -> Path:
+def configuration(broker: PrivateBroker, folder: Path, agent: Credentials, accepted: str) -> Path:
     """Write the configuration of two agents of the same settings, each also allowed to change the broker."""
     for user in (agent, broker.administrator):
         (folder / user.name).write_text(user.password)
@@ -152,7 +156,7 @@ def configuration(broker: PrivateBroker, folder: Path, agent: Credentials, obeye
         "writing": {"user": broker.administrator.name, "password": {"file": broker.administrator.name}},
         "publish": {
             "amqp": {"url": url, "user": agent.name, "password": secret},
-            "allowed_users": [obeyed],
+            "allowed_users": [accepted],
             "interval": "1s",
         },
     }
@@ -247,7 +251,9 @@ async def site(broker: PrivateBroker, folder: Path) -> AsyncIterator[Site]:
         async with await aio_pika.connect(broker.amqp_url(vhost=MANAGEMENT_VHOST)) as listening:
             here = Site(broker, started, gateway, ids)
             await until(here.serving, "one is elected")
-            await until(lambda: all(map(hears_all, started.values())), "both have read all and hear events")
+            await until(
+                lambda: all(map(receives_all, started.values())), "both have read all and hear events"
+            )
             channel = await listening.channel()
             # One of the gateway's own by its name, of which nothing is told.
             queue = await channel.declare_queue("amqp-gateway.listener", exclusive=True)
@@ -283,7 +289,7 @@ async def test_one_serves_and_the_other_takes_its_place_when_it_is_killed(
         for name in names:
             await shop.declare(name)
         await until(lambda: each_once(gateway, names), "all are heard of")
-        await until(lambda: gateway.told("queueCreated").total() == 10, "all are told")
+        await until(lambda: gateway.reported("queueCreated").total() == 10, "all are told")
         rows = {name: gateway.objects("queue")[name][0].row for name in names}
 
         shop.kill()
@@ -300,14 +306,14 @@ async def test_one_serves_and_the_other_takes_its_place_when_it_is_killed(
             await shop.declare(name)
         names += ["later1", "later2"]
         await until(lambda: each_once(gateway, names), "all are there")
-        await until(lambda: gateway.told("queueCreated").total() >= len(names), "all are told")
+        await until(lambda: gateway.reported("queueCreated").total() >= len(names), "all are told")
         await until(lambda: gateway.state is SourceState.SYNCHRONISED, "the gateway knows all")
 
         # One more, behind which nothing of before can be on its way.
         await shop.declare("last")
-        await until(lambda: "last" in str(gateway.told("queueCreated")), "the last one is told")
-        assert set(gateway.told("queueCreated").values()) == {1}
-        assert gateway.told("queueDeleted").total() == 0
+        await until(lambda: "last" in str(gateway.reported("queueCreated")), "the last one is told")
+        assert set(gateway.reported("queueCreated").values()) == {1}
+        assert gateway.reported("queueDeleted").total() == 0
         assert each_once(gateway, [*names, "last"])
         assert {name: gateway.objects("queue")[name][0].row for name in rows} == rows
 
@@ -321,9 +327,9 @@ async def test_a_method_is_carried_out_once_by_the_one_that_serves(
         async def limited(token: int, limit: int) -> None:
             answer = await gateway.call(token, "vhost", "/", "setMaxConnections", limit)
             assert (answer.outcome, answer.text) == (Outcome.APPLIED, "OK")
-            told = await asyncio.to_thread(own_rabbitmq.rabbitmqctl, "list_vhost_limits", "--silent")
-            assert json.loads(told.strip())["max-connections"] == limit
-            await until(lambda: str(limit) in str(gateway.told("vhostLimitsSet")), "the setting is told")
+            reported = await asyncio.to_thread(own_rabbitmq.rabbitmqctl, "list_vhost_limits", "--silent")
+            assert json.loads(reported.strip())["max-connections"] == limit
+            await until(lambda: str(limit) in str(gateway.reported("vhostLimitsSet")), "the setting is told")
 
         def agents_of(class_name: str, leaf: str) -> set[str]:
             return {one.agent for one in gateway.objects(class_name).get(leaf, [])}
@@ -340,7 +346,7 @@ async def test_a_method_is_carried_out_once_by_the_one_that_serves(
         await until(lambda: gateway.state is SourceState.SYNCHRONISED, "the gateway knows all")
         await limited(2, 2222)
         # The broker tells each setting: none was made twice.
-        assert sorted(gateway.told("vhostLimitsSet").values()) == [1, 1]
+        assert sorted(gateway.reported("vhostLimitsSet").values()) == [1, 1]
         assert [len(answers) for answers in gateway.answers.values()] == [1, 1]
 
 

@@ -10,7 +10,7 @@ from gateway.demo.broker import PrivateBroker
 from gateway.model.operations import Outcome
 from tests.components.waiting import eventually
 from tests.service.test_election import site
-from tests.service.test_who_is_obeyed import filled_queue, messages
+from tests.service.test_who_is_accepted import filled_queue, messages
 
 LOW_WATERMARK, USUAL_WATERMARK = "0.0001", "0.6"
 

@@ -201,18 +201,18 @@ def plant(make_plant: Callable[[], Plant]) -> Plant:
 
 def test_an_object_of_any_source_is_published_with_its_values(plant: Plant) -> None:
     plant.is_read(pump())
-    told = plant.objects()[-1]
-    assert (told.key.package, told.key.name) == ("plant", "pump")
-    assert (told.created, told.sampled) == (2 * SECOND, 3 * SECOND)
+    reported = plant.objects()[-1]
+    assert (reported.key.package, reported.key.name) == ("plant", "pump")
+    assert (reported.created, reported.sampled) == (2 * SECOND, 3 * SECOND)
     assert any(one.properties == ("line-1", "north") for one in plant.objects())
     assert any(one.statistics is not None and one.statistics[0] == 5 for one in plant.objects())
 
 
 def test_a_change_and_an_end_are_published(plant: Plant) -> None:
     plant.is_read(pump())
-    told = len(plant.objects())
+    reported = len(plant.objects())
     plant.observed(pump(turns=9))
-    assert [one.statistics and one.statistics[0] for one in plant.objects()[told:]] == [9]
+    assert [one.statistics and one.statistics[0] for one in plant.objects()[reported:]] == [9]
     plant.observed(pump(deleted=8 * SECOND))
     assert plant.objects()[-1].deleted == 8 * SECOND
 
@@ -237,10 +237,10 @@ def test_nothing_is_published_before_everything_was_read(plant: Plant) -> None:
 
 def test_a_stale_agent_silences_the_role(plant: Plant) -> None:
     plant.is_read(pump())
-    told = len(plant.seen)
+    reported = len(plant.seen)
     plant.observed(AgentLost("a1", "silent"))
     plant.observed(pump(turns=6))
-    assert not [one for one in plant.seen[told:] if isinstance(one, ObjectSeen | HeartbeatSeen)]
+    assert not [one for one in plant.seen[reported:] if isinstance(one, ObjectSeen | HeartbeatSeen)]
     plant.is_read(pump(turns=6))
     assert [one.statistics for one in plant.objects() if one.statistics is not None][-1][0] == 6
 
@@ -260,10 +260,10 @@ def test_another_version_of_a_class_is_no_end_of_its_objects(plant: Plant) -> No
     newer = ClassSchema(
         ClassKey("plant", "pump", b"v2"), (*PUMP.properties, more), PUMP.statistics, PUMP.methods
     )
-    told = len(plant.objects())
+    reported = len(plant.objects())
     plant.observed(ClassLearned(newer), pump(schema=newer))
     plant.pass_time(30)
-    later = plant.objects()[told:]
+    later = plant.objects()[reported:]
     assert {one.native_id for one in later} == {first}
     assert not [one for one in later if one.deleted]
     assert any(one.properties == ("line-1", "north", "more") for one in later)
@@ -273,12 +273,12 @@ def test_another_incarnation_of_a_durable_object_has_another_id(tmp_path: Path) 
     plant = Plant(tmp_path, numbered_by_facts=True)
     plant.is_read(pump("00000000000000aa"))
     first = plant.objects()[-1].native_id
-    told = len(plant.objects())
+    reported = len(plant.objects())
     # The inventory keeps row and name of a durable object that was made again unheard.
     record = msgspec.structs.replace(next(iter(plant.source.objects())), native_id="00000000000000bb")
     plant.do(plant.role.take([record], plant.now))
     plant.pass_time()
-    later = plant.objects()[told:]
+    later = plant.objects()[reported:]
     assert [one.native_id for one in later if one.deleted] == [first]
     assert {one.native_id for one in later if not one.deleted} == {"0-0-1-0-187"}
 

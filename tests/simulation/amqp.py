@@ -133,7 +133,7 @@ class AmqpClient:
     def fall_silent(self, silence: Silence) -> None:
         """Make the connection half-open until it heals or the loss is detected."""
         if self._up:
-            self._scheduler.tell(self.conversation.name, str(silence))
+            self._scheduler.note(self.conversation.name, str(silence))
             queue = self.queue
             silence.falls([self.outgoing], [queue], lambda: self._found_out(queue))
 

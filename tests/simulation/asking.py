@@ -15,7 +15,7 @@ from tests.simulation.loop import VirtualLoop
 from tests.simulation.scheduler import Clock, Scheduler
 
 
-class NorthLink(FeedLink):
+class NorthboundLink(FeedLink):
     """A link that receives messages from the simulation instead of a socket.
 
     Args:
@@ -25,7 +25,7 @@ class NorthLink(FeedLink):
     def __init__(self, subscriber: Subscriber) -> None:
         super().__init__(Path("feed.sock"), subscriber)
 
-    def heard(self, message: FeedMessage, feed: Feed) -> None:
+    def take(self, message: FeedMessage, feed: Feed) -> None:
         """Process a message that arrived."""
         self._received(message, cast("StreamWriter", feed))
 
@@ -38,7 +38,7 @@ class NorthLink(FeedLink):
 
 
 @dataclass(frozen=True, slots=True)
-class NorthSurroundings:
+class NorthboundSurroundings:
     """The surroundings that every front end is started with.
 
     Attributes:
@@ -53,4 +53,4 @@ class NorthSurroundings:
     loop: VirtualLoop
     clock: Clock
     core: Callable[[], Core | None]
-    link: type[NorthLink] = NorthLink
+    link: type[NorthboundLink] = NorthboundLink

@@ -201,9 +201,9 @@ class Core:
         assert self._around.acks is not None
         return self.parts.ledger(self._around.acks().of(source))
 
-    def subscribe(self, north: North) -> Feed:
+    def subscribe(self, northbound: Northbound) -> Feed:
         """Connect a front end; the socket accepts the connection even while the core is stopped."""
-        return Feed(self._around.scheduler, self, north)
+        return Feed(self._around.scheduler, self, northbound)
 
     def kill(self) -> None:
         """Kill the core as with kill -9: uncommitted data is lost, and data in sockets still arrives."""
@@ -259,7 +259,7 @@ class Core:
         self._timers[turn] = self._around.scheduler.after(interval, turn)
 
 
-class North(Protocol):
+class Northbound(Protocol):
     """The handler of a front end's feed (`gateway.feed.client.Subscriber`)."""
 
     def received(self, message: FeedMessage) -> None:
@@ -275,47 +275,47 @@ class Feed:
     It is also the stream to which the subscriber writes its requests (`asyncio.StreamWriter`).
     """
 
-    def __init__(self, scheduler: Scheduler, core: Core, north: North) -> None:
+    def __init__(self, scheduler: Scheduler, core: Core, northbound: Northbound) -> None:
         self.subscription = core.new_subscription()
         self.transport = self
         self._core = core
         self._requests = RequestReader()
         self._unanswered: set[int] = set()
-        self._from_north: Pipe[bytes] = Pipe(scheduler, self._hear, QUICK)
-        self._from_north.owner = core.process
+        self._from_northbound: Pipe[bytes] = Pipe(scheduler, self._receive, QUICK)
+        self._from_northbound.owner = core.process
         self._scheduler = scheduler
-        self._north = north
+        self._northbound = northbound
         self._frames = FrameReader()
         self._socket: Pipe[bytes] = Pipe(scheduler, self._read, QUICK)
         self._open = True
-        self._told_at = self._heard_at = scheduler.now
+        self._reported_at = self._received_at = scheduler.now
         self._listen()
         core.process.run(self._accept)
 
     def _accept(self) -> None:
         if self._open:
             self._core.feeds.append(self)
-            self._tell(encode(self._core.hello))
+            self._announce(encode(self._core.hello))
             self._write()
             self._live()
 
     def _live(self) -> None:
         """Send a sign of life at intervals in which no other message was sent."""
         if self._open:
-            if self._scheduler.now - self._told_at >= _ALIVE and len(self._socket) < _IN_SOCKET:
-                self._tell(encode(Alive()))
+            if self._scheduler.now - self._reported_at >= _ALIVE and len(self._socket) < _IN_SOCKET:
+                self._announce(encode(Alive()))
             self._scheduler.after(_ALIVE, self._live)
 
     def _listen(self) -> None:
         """End the connection when the core has been silent for too long."""
-        left = self._heard_at + _SILENCE - self._scheduler.now
+        left = self._received_at + _SILENCE - self._scheduler.now
         if not self._open:
             return
         if left > 0:
             self._scheduler.after(left, self._listen)
         else:
             self.hang_up()
-            self._north.ended()
+            self._northbound.ended()
 
     def offer(self, batch: Batch) -> None:
         """Offer a batch to the subscription."""
@@ -330,7 +330,7 @@ class Feed:
     def core_died(self) -> None:
         """Close the feed after the core's end; the socket is still read, the last message perhaps in part."""
         self._open = False
-        self._from_north.cut()
+        self._from_northbound.cut()
         if self._scheduler.random.random() < 0.5:
             message = self.subscription.take()
             if message is not None:
@@ -348,7 +348,7 @@ class Feed:
     def abort(self) -> None:
         """Close the feed, and report its end to the front end."""
         self.hang_up()
-        self._scheduler.after(0, self._north.ended)
+        self._scheduler.after(0, self._northbound.ended)
 
     def is_closing(self) -> bool:
         """Return whether the feed is closed for writing."""
@@ -360,9 +360,9 @@ class Feed:
 
     def write(self, octets: bytes) -> None:
         """Send octets of a request to the core."""
-        self._from_north.put(octets)
+        self._from_northbound.put(octets)
 
-    def _hear(self, octets: bytes) -> None:
+    def _receive(self, octets: bytes) -> None:
         for request in self._requests.feed(octets):
             assert isinstance(request, OperationRequest), "these norths want to be told of everything"
             self._take(request)
@@ -386,18 +386,18 @@ class Feed:
             message = self.subscription.take()
             if message is None:
                 return
-            self._tell(encode(message))
+            self._announce(encode(message))
 
-    def _tell(self, octets: bytes) -> None:
-        self._told_at = self._scheduler.now
+    def _announce(self, octets: bytes) -> None:
+        self._reported_at = self._scheduler.now
         self._socket.put(octets)
 
     def _read(self, octets: bytes) -> None:
-        self._heard_at = self._scheduler.now
+        self._received_at = self._scheduler.now
         if octets == _END:
             self._socket.cut()
-            self._north.ended()
+            self._northbound.ended()
             return
         for message in self._frames.feed(octets):
-            self._north.received(message)
+            self._northbound.received(message)
         self._core.process.run(self._write)

@@ -27,7 +27,7 @@ class EventAccount:
 
     def __init__(self) -> None:
         self.begun: Place | None = None
-        self._told: set[Place] = set()
+        self._reported: set[Place] = set()
         self._counted: set[Place] = set()
         self._saved: Place = (0, 0)
 
@@ -40,15 +40,15 @@ class EventAccount:
         if self.begun is None and place[0]:
             self.begun = place
 
-    def told(self, event_id: str, *, is_alarm: bool) -> None:
+    def reported(self, event_id: str, *, is_alarm: bool) -> None:
         """Record a notification; the notification of a lasting alarm may be repeated."""
         place = place_of(event_id)
         if place is None:
             return
         # What was told and saved is not told again by a later process.
-        again = place in self._told and place <= self._saved
+        again = place in self._reported and place <= self._saved
         demand(is_alarm or not again, f"event {event_id} is told again, and was handled up to {self._saved}")
-        self._told.add(place)
+        self._reported.add(place)
 
     def counted(self, events: Iterable[Place]) -> None:
         """Record events that were reported to the receiver as lost."""
@@ -60,6 +60,6 @@ class EventAccount:
             return
         for event_id in made:
             place = place_of(event_id)
-            is_counted = place is None or place <= self.begun or place in self._told | self._counted
+            is_counted = place is None or place <= self.begun or place in self._reported | self._counted
             if not is_counted:
                 yield f"event {event_id} was neither told nor counted as lost"

@@ -32,7 +32,7 @@ class FaultPlan:
         self._kinds = {name: kinds[name] for name in names}
         self._pause = scheduler.between(*MEAN_PAUSE)
         self._ceased = False
-        scheduler.tell("faults", f"{', '.join(names) or 'none'}; every {self._pause / SECOND:.1f} s")
+        scheduler.note("faults", f"{', '.join(names) or 'none'}; every {self._pause / SECOND:.1f} s")
         self._later()
 
     def cease(self) -> None:
@@ -48,6 +48,6 @@ class FaultPlan:
         if self._ceased:
             return
         name = self._scheduler.random.choice(tuple(self._kinds))
-        self._scheduler.tell("fault", name)
+        self._scheduler.note("fault", name)
         self._kinds[name]()
         self._later()

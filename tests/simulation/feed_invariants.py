@@ -1,7 +1,7 @@
 """The invariants of the feed of the core.
 
 They are checked with each batch that leaves the inventory, and at the end. Above each check stands its
-meaning for a user of the gateway. The invariants of front ends are in `north_invariants`.
+meaning for a user of the gateway. The invariants of front ends are in `northbound_invariants`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ These are messages that its queues have dropped, and the end of an agent whose w
 
 
 @dataclass(slots=True)
-class _Told:
+class _Reported:
     """The last state of an object in the feed."""
 
     identity: object
@@ -81,7 +81,7 @@ class FeedInvariants:
         self._sequence = 0
         self._classes: dict[int, ClassSchema] = {}
         self._events: dict[int, EventSchema] = {}
-        self._living: dict[tuple[int, str, int], _Told] = {}
+        self._living: dict[tuple[int, str, int], _Reported] = {}
         self._durable_rows: dict[DurableName, int] = {}
         self._seen: set[int] = set()
         self._gaps: dict[str, list[tuple[int, int]]] = {}
@@ -110,16 +110,16 @@ class FeedInvariants:
         for source in self.sources.values():
             if source in self._truth.kept:
                 continue  # its events wait for the next core
-            heard = self._unreached.get(source, self.contact.get(source, 0))
+            received = self._unreached.get(source, self.contact.get(source, 0))
             if source in self._missing_since:  # it said so; the core that ends does not say until when
-                heard = min(heard, self._missing_since[source])
+                received = min(received, self._missing_since[source])
             if recently:  # what a queue dropped meanwhile is found out some seconds later
-                heard = min(heard, self.stopped_at)
+                received = min(received, self.stopped_at)
             since, until = self._truth.unheard.get(source, (0, 0))
             ran_until = self.stopped_at if recently else self._scheduler.now
             if until >= ran_until:  # stopped or killed before it could find out
-                heard = min(heard, since)
-            self._unwatched.setdefault(source, heard)
+                received = min(received, since)
+            self._unwatched.setdefault(source, received)
 
     def power_failed(self, kept: Collection[DurableName]) -> None:
         """Keep only the rows of these names, which are on the disk; others may get new, unused rows."""
@@ -211,7 +211,7 @@ class FeedInvariants:
         if known is not None:
             demand(known.identity == identity, f"row {key} of {known.identity} is told for {identity}")
             self._discontinuity(key, known, counters, record.reset)
-        self._living[key] = _Told(identity, record.reset, counters)
+        self._living[key] = _Reported(identity, record.reset, counters)
 
     def _is_alike(self, record: ObjectRecord, owner: object) -> bool:
         """Return whether a new core cannot know that the former object of this name has ended.
@@ -243,7 +243,7 @@ class FeedInvariants:
         demand(record.inferred or record.deleted > 0, f"{record} was told, and has no time")
 
     def _discontinuity(
-        self, key: tuple[int, str, int], known: _Told, counters: dict[int, int], reset: int
+        self, key: tuple[int, str, int], known: _Reported, counters: dict[int, int], reset: int
     ) -> None:
         # Whoever computes rates is told whenever a counter may have begun again.
         for position, value in counters.items():

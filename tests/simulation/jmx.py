@@ -15,7 +15,7 @@ from gateway.jmx.projection import Projection, ProjectionSettings
 from gateway.model.times import MILLISECOND, SECOND
 from gateway.snmp.row_columns import RowColumn, RowLifetime
 from tests.jmx.model_machine import Bean, ModelMachine
-from tests.simulation.asking import NorthSurroundings
+from tests.simulation.asking import NorthboundSurroundings
 from tests.simulation.core import DEADLINE, Feed
 from tests.simulation.processes import RUNNING, Process
 from tests.simulation.scheduler import Timer
@@ -40,7 +40,7 @@ class JmxProcess:
         projection: the type of its projection.
     """
 
-    def __init__(self, around: NorthSurroundings, projection: type[Projection]) -> None:
+    def __init__(self, around: NorthboundSurroundings, projection: type[Projection]) -> None:
         self.process = RUNNING.get() or Process()
         self._around = around
         self._made_of = projection
@@ -72,7 +72,7 @@ class JmxProcess:
     def kill_machine(self) -> None:
         """Kill the virtual machine; another one is started later."""
         if self._life is not None:
-            self._scheduler.tell("jmx", "virtual machine killed")
+            self._scheduler.note("jmx", "virtual machine killed")
             self._life.end()
             self._life = None
             delay = self._scheduler.between(100 * MILLISECOND, SECOND)
@@ -94,7 +94,7 @@ class JmxProcess:
             cursor=self._cursor,
             operations=self._operations,
             clock=self._clock.now,
-            log=lambda event, detail: self._scheduler.tell("jmx", f"{event}: {detail}"),
+            log=lambda event, detail: self._scheduler.note("jmx", f"{event}: {detail}"),
         )
         self._life = _Life(self._around, projection)
 
@@ -102,10 +102,10 @@ class JmxProcess:
 class _Life:
     """One life of a virtual machine."""
 
-    def __init__(self, around: NorthSurroundings, projection: Projection) -> None:
+    def __init__(self, around: NorthboundSurroundings, projection: Projection) -> None:
         self._loop = around.loop
         self._link = around.link(projection)
-        self._backend = Backend(_nobody, 1.0)
+        self._backend = Backend(_no_user, 1.0)
         self._backend.operator = Operations(
             projection.objects, self._link.ask, self._caught_up, DEADLINE - _ANSWERING
         )
@@ -127,7 +127,7 @@ class _Life:
     def received(self, message: FeedMessage) -> None:
         """Process a message of the feed."""
         if self._feed is not None:
-            self._link.heard(message, self._feed)
+            self._link.take(message, self._feed)
         self._push()
 
     def ask(self, request: bytes, answer: Callable[[bytes], None]) -> None:
@@ -140,8 +140,8 @@ class _Life:
 
     async def _caught_up(self) -> None:
         """Wait until all commands so far are carried out, as in `gateway.jmx.delivery.Delivery`."""
-        told = self._taken + self._projection.waiting
-        while self._pushed < told:
+        reported = self._taken + self._projection.waiting
+        while self._pushed < reported:
             waiter = asyncio.get_running_loop().create_future()
             self._waiters.append(waiter)
             await waiter
@@ -257,5 +257,5 @@ def _plain(machine: ModelMachine, value: JmxValue) -> Plain:
     return plain(value)
 
 
-async def _nobody(_user: str, _password: str) -> bool:
+async def _no_user(_user: str, _password: str) -> bool:
     return False

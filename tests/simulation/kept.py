@@ -44,7 +44,7 @@ class Instant(enum.StrEnum):
     """The instant at which a core is killed."""
 
     ARRIVED = "a delivery has arrived, and nobody is told"
-    TOLD = "its records wait for the disk"
+    REPORTED = "its records wait for the disk"
     WRITTEN = "some are on the disk, and nobody knows"
     ACKNOWLEDGED = "its acknowledgement is on the way"
     ANY = "at any time"
@@ -56,7 +56,7 @@ class KeptParts:
 
     ledger: Callable[[Ledger], Ledger] = lambda ledger: ledger
     deliveries: type[UnacknowledgedDeliveries] = UnacknowledgedDeliveries
-    tells_late: bool = True
+    publishes_late: bool = True
 
 
 class Judge:
@@ -94,12 +94,15 @@ class Judge:
         """Check, when all is calm, that each delivery was recorded, events once, and in order."""
         demand(Counter(log) == self.stored, "the log has other records than came to the disk")
         for message in self.messages.values():
-            told = [self.stored[message.serial, part] for part in range(len(message.records))]
-            events = [told[part] for part in self._parts(message)]
+            reported = [self.stored[message.serial, part] for part in range(len(message.records))]
+            events = [reported[part] for part in self._parts(message)]
             if message.serial not in self._dropped:
-                demand(all(events), f"message {message.serial} ({message.records}) is told {told} times")
+                demand(all(events), f"message {message.serial} ({message.records}) is told {reported} times")
             most = 1 + self.cut[message.serial]
-            demand(max(told, default=0) <= most, f"message {message.serial} is told {told} times, not {most}")
+            demand(
+                max(reported, default=0) <= most,
+                f"message {message.serial} is told {reported} times, not {most}",
+            )
         first = list(dict.fromkeys(serial for serial, _ in log))
         demand(first == sorted(first), "messages are told in another order than they were published")
 
@@ -124,7 +127,7 @@ class Life:
             simulation.files,
             next_seq,
             RecordedDeliveries(
-                last.deliveries if simulation.parts.tells_late else (), simulation.scheduler.now
+                last.deliveries if simulation.parts.publishes_late else (), simulation.scheduler.now
             ),
             simulation.block_records,
             self._on_disk,
@@ -146,7 +149,7 @@ class Life:
         with suppress(StopIteration):
             self._run()
         self._deliveries = self._simulation.parts.deliveries(
-            self._ledger, self._tell, lambda: self._listens, self.counts
+            self._ledger, self._announce, lambda: self._listens, self.counts
         )
         self._acknowledging = self._loop.create_task(self._deliveries.acknowledge())
         self._run()
@@ -191,12 +194,12 @@ class Life:
         self._loop.run_until_complete(self._deliveries.arrived(cast(AbstractIncomingMessage, incoming)))
         self._settle()
 
-    def _tell(self, message: AbstractIncomingMessage) -> None:
-        told = cast(Incoming, message).message
+    def _announce(self, message: AbstractIncomingMessage) -> None:
+        reported = cast(Incoming, message).message
         self._simulation.perhaps(Instant.ARRIVED)
         if not self.is_dead:
-            self._log.record(records_of(told))
-            self._scheduler.tell("core", f"tells {told.serial}")
+            self._log.record(records_of(reported))
+            self._scheduler.note("core", f"tells {reported.serial}")
 
     def _listen(self) -> None:
         self._listens = True
@@ -218,7 +221,7 @@ class Life:
         if self.counts.acknowledged > before:
             self._simulation.perhaps(Instant.ACKNOWLEDGED)
         elif self.counts.unacknowledged:
-            self._simulation.perhaps(Instant.TOLD)
+            self._simulation.perhaps(Instant.REPORTED)
 
     def _run(self) -> None:
         for _ in range(_TURNS):
@@ -303,13 +306,13 @@ class KeptSimulation:
         self.judge.conclude(self.files.stored())
 
     def _start(self) -> None:
-        self.scheduler.tell("core", "starts")
+        self.scheduler.note("core", "starts")
         self._life = Life(self)
 
     def _kill(self, instant: Instant) -> None:
         if self._life is not None:
             self.kills[instant] += 1
-            self.scheduler.tell("core", f"killed: {instant.value}")
+            self.scheduler.note("core", f"killed: {instant.value}")
             killed, self._life = self._life, None
             killed.kill()
             self.scheduler.after(self.scheduler.between(MILLISECOND, 8 * SECOND), self._start)
@@ -331,6 +334,6 @@ class KeptSimulation:
         if self._life is not None:
             fault = self.scheduler.random.choice((self._life.lose_connection, self._life.stop_listening))
             if self.scheduler.random.random() < self._chance:
-                self.scheduler.tell("fault", fault.__name__)
+                self.scheduler.note("fault", fault.__name__)
                 fault()
         self.scheduler.after(self.scheduler.between(MILLISECOND, 2 * self._pause), self._strike)

@@ -193,7 +193,7 @@ class KeptBroker:
             self._watcher.dropped(self._ready.popleft()[0])
 
     def _expire(self) -> None:
-        self._scheduler.tell("broker", "the queue has expired")
+        self._scheduler.note("broker", "the queue has expired")
         self.exists = False
         while self._ready:
             self._watcher.dropped(self._ready.popleft()[0])

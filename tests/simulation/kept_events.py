@@ -36,7 +36,7 @@ class EventMessage(Message):
     """A message with an event of the broker."""
 
     key: str = ""
-    told: Mapping[str, object] = field(default_factory=dict)
+    reported: Mapping[str, object] = field(default_factory=dict)
     published: int = 0
 
 
@@ -45,7 +45,7 @@ class EventDelivery(Incoming):
 
     def __init__(self, message: Message, redelivered: bool, tag: int, link: Link) -> None:  # noqa: FBT001
         assert isinstance(message, EventMessage)
-        headers: dict[str, Any] = dict(message.told)
+        headers: dict[str, Any] = dict(message.reported)
         super().__init__(message, redelivered, tag, link, EVENT_EXCHANGE, "", None, headers)
 
     @property
@@ -191,7 +191,7 @@ class KeptEventLink:
         """Make the connection half-open until it heals or heartbeats are missed."""
         link = self._link
         if link is not None:
-            self._scheduler.tell("rabbitmq-events", f"events {silence}")
+            self._scheduler.note("rabbitmq-events", f"events {silence}")
             silence.falls(
                 [link.acknowledgements],
                 [link.deliveries],
@@ -255,7 +255,7 @@ class KeptEventLink:
         )
         self._link = self._queue.consume(lambda incoming: self._arrived(deliveries, incoming))
         self._set_pace()
-        self._scheduler.tell("rabbitmq-events", f"consumes, {waiting} wait")
+        self._scheduler.note("rabbitmq-events", f"consumes, {waiting} wait")
         if not first:
             self._received(BacklogFollows(missed, waiting or 0))
         self._missing_reported = False
@@ -283,7 +283,7 @@ class KeptEventLink:
     def _take(self, message: AbstractIncomingMessage) -> None:
         incoming = cast(Incoming, message)
         key, headers = incoming.routing_key, incoming.headers
-        self._scheduler.tell("rabbitmq-events", f"event {key} {headers.get('name', '')}")
+        self._scheduler.note("rabbitmq-events", f"event {key} {headers.get('name', '')}")
         self._received(BrokerEventReceived.of_message(key, headers))
         self._gap.event_taken(self._run.now())
 

@@ -28,12 +28,12 @@ class KeptLives:
 
     Args:
         truth: the true state.
-        told_again: records of deliveries that a killed core had recorded in part, which the next one repeats.
+        reported_again: records of deliveries that a killed core recorded in part and the next one repeats.
     """
 
-    def __init__(self, truth: Truth, told_again: Iterable[LogRecord]) -> None:
+    def __init__(self, truth: Truth, reported_again: Iterable[LogRecord]) -> None:
         self._truth = truth
-        self._told_again = Counter(map(_event_of, told_again))
+        self._reported_again = Counter(map(_event_of, reported_again))
         self._things: dict[str, Thing] = {}
         self._inferred: list[Thing] = []
         self._gaps: dict[str, list[_Gap]] = {}
@@ -52,7 +52,7 @@ class KeptLives:
                 self._life(record)
         yield from self._ends()
         for event, times in self._events.items():
-            if times > 1 + self._told_again[event]:
+            if times > 1 + self._reported_again[event]:
                 yield f"the log tells an event {times} times: {event.decode()}"
 
     def _gap(self, source: str, record: LogRecord) -> Iterator[str]:
@@ -81,8 +81,8 @@ class KeptLives:
         """Yield the ends that the log infers although the broker reported them while no core ran."""
         for thing in self._inferred:
             kept = self._truth.kept[thing.source]
-            is_told = thing.serial in kept.reported and thing.class_name not in _UNNAMED
-            is_kept = is_told and not thing.hidden_until and not thing.hidden
+            is_reported = thing.serial in kept.reported and thing.class_name not in _UNNAMED
+            is_kept = is_reported and not thing.hidden_until and not thing.hidden
             absent = any(since <= thing.ended <= until for since, until in kept.absences)
             gaps = self._gaps.get(thing.source, ())
             missed = any(since - _NOTICED <= thing.ended <= until + _NOTICED for since, until in gaps)

@@ -35,7 +35,7 @@ UNCERTAIN = frozenset({Outcome.UNKNOWN, Outcome.APPLIED_DIFFERENTLY})
 """Outcomes after which the operation may or may not have been carried out."""
 
 
-class Told(enum.Enum):
+class Reported(enum.Enum):
     """The outcome that a user received."""
 
     DONE = "done"
@@ -43,7 +43,7 @@ class Told(enum.Enum):
     UNCERTAIN = "uncertain"
 
     @classmethod
-    def of(cls, outcome: Outcome) -> Told:
+    def of(cls, outcome: Outcome) -> Reported:
         """Return the member for an outcome."""
         if outcome is Outcome.APPLIED:
             return cls.DONE
@@ -88,21 +88,21 @@ class Ledger:
     disk: OperationDisk
     done: Counter[Key] = field(default_factory=Counter)
     done_at: dict[Key, int] = field(default_factory=dict)
-    answers: list[tuple[Key, Told, str]] = field(default_factory=list)
+    answers: list[tuple[Key, Reported, str]] = field(default_factory=list)
     final: dict[str, OperationRecord] = field(default_factory=dict)
     begun: Counter[Key] = field(default_factory=Counter)
     repeated: Counter[Key] = field(default_factory=Counter)
     forgotten: Counter[Key] = field(default_factory=Counter)
     at: Callable[[str], None] = lambda _: None
     _elements: dict[Key, Timeline] = field(default_factory=dict)
-    _told_by: dict[str, int] = field(default_factory=dict)
+    _reported_by: dict[str, int] = field(default_factory=dict)
 
     def carried_out(self, key: Key, element: Timeline | None = None) -> None:
         """Record that an operation was carried out now; ``element`` is the element that was set."""
         self.at("done")
         if element is not None:
             self._elements[key] = element
-        self.scheduler.tell("ledger", f"carried out {key}")
+        self.scheduler.note("ledger", f"carried out {key}")
         self.done[key] += 1
         self.done_at[key] = self.scheduler.now
         # No write is carried out twice, and none that nobody asked for.
@@ -116,11 +116,11 @@ class Ledger:
             f"{key} is done, and no record of its begin is there",
         )
 
-    def told(self, key: Key, told: Told, text: str) -> None:
+    def reported(self, key: Key, reported: Reported, text: str) -> None:
         """Record the answer to a user."""
-        self.scheduler.tell("user", f"{key}: {told.value}: {text}")
-        self.answers.append((key, told, text))
-        if told is Told.DONE:
+        self.scheduler.note("user", f"{key}: {reported.value}: {text}")
+        self.answers.append((key, reported, text))
+        if reported is Reported.DONE:
             # Nothing is told as done that was not.
             demand(self.done[key] > 0, f"{key} is told as done and was not: {text}")
 
@@ -157,9 +157,11 @@ class Ledger:
                 f"{key} was done {self.done[key]} times, and is told as done {least} to {most} times",
             )
         differently = {_key_of_record(one) for one in self.final.values() if _is_reported(one)}
-        for key, told, text in self.answers:
-            is_told_so = told is Told.NOT_DONE and key not in differently and not self.repeated[key]
-            wrong = is_told_so and isinstance(key, int) and self.done[key] > 0
+        for key, reported, text in self.answers:
+            is_reported_so = (
+                reported is Reported.NOT_DONE and key not in differently and not self.repeated[key]
+            )
+            wrong = is_reported_so and isinstance(key, int) and self.done[key] > 0
             demand(not wrong, f"{key} is told as not done and was: {text}")
         self._check_disk()
 
@@ -172,12 +174,14 @@ class Ledger:
             states[record.operation_id].append(record.state)
             last[record.operation_id] = record
             demand(SECRET not in repr(record), f"the log tells a secret: {record}")
-        for operation_id, told in states.items():
+        for operation_id, reported in states.items():
             # Each operation that was begun has one end in the log, by a later core if need be.
-            in_order = list(dict.fromkeys(told))
-            ends = told.count(OperationState.ENDED.value), told.count(OperationState.SETTLED.value)
-            demand(ends[0] == 1 and ends[1] <= 1, f"{operation_id} is told in the log as {told}")
-            demand(in_order == sorted(in_order, key=_ORDER.index), f"{operation_id}: the log tells {told}")
+            in_order = list(dict.fromkeys(reported))
+            ends = reported.count(OperationState.ENDED.value), reported.count(OperationState.SETTLED.value)
+            demand(ends[0] == 1 and ends[1] <= 1, f"{operation_id} is told in the log as {reported}")
+            demand(
+                in_order == sorted(in_order, key=_ORDER.index), f"{operation_id}: the log tells {reported}"
+            )
             # The log says what norths were told, or that nobody knows.
             outcome, final = last[operation_id].outcome, self.final[operation_id].outcome
             agree = final is not None and outcome in {final.value, Outcome.UNKNOWN.value}
@@ -192,7 +196,7 @@ class Ledger:
             demand(former is None, f"{record} is begun twice")
             self.begun[key] += 1
         elif former is not None:
-            if epoch != self._told_by[record.operation_id] and self._is_given_up(record, former):
+            if epoch != self._reported_by[record.operation_id] and self._is_given_up(record, former):
                 return
             # What is known of an operation does not change any more, and it has one end.
             expected = OperationState.BEGUN if record.state is OperationState.ENDED else OperationState.ENDED
@@ -200,7 +204,7 @@ class Ledger:
             known = former.outcome not in {None, Outcome.UNKNOWN}
             demand(not known, f"{record} contradicts {former}")
         self.final[record.operation_id] = record
-        self._told_by[record.operation_id] = epoch
+        self._reported_by[record.operation_id] = epoch
 
     def _is_given_up(self, record: OperationRecord, former: OperationRecord) -> bool:
         """Return whether a core gave up an operation whose end by a former core did not reach the disk."""

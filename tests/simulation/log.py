@@ -86,11 +86,11 @@ class _Life:
             if record.kind is RecordKind.OPERATION and self.recording is not None:
                 self.recording.append(record)
 
-    def tell_head(self, most: int | None = None) -> None:
+    def publish_head(self, most: int | None = None) -> None:
         """Add further records to the head of the open segment."""
-        told = list(islice(self.head, most))
-        self.record(told)
-        if most is None or len(told) < most:
+        reported = list(islice(self.head, most))
+        self.record(reported)
+        if most is None or len(reported) < most:
             open_segment = self.segments[-1]
             open_segment.head_ends_at = open_segment.head_ends_at or len(open_segment.records)
 
@@ -129,7 +129,7 @@ class SimulatedLog:
 
     Attributes:
         acks: the deliveries that the log has, for the present core.
-        told_again: records of deliveries that were on the disk in part when a core was killed.
+        reported_again: records of deliveries that were on the disk in part when a core was killed.
     """
 
     def __init__(
@@ -143,7 +143,7 @@ class SimulatedLog:
         durable: Collection[str] = (),
     ) -> None:
         self.acks: AckTracker
-        self.told_again: list[LogRecord] = []
+        self.reported_again: list[LogRecord] = []
         self._durable = durable
         self.disk = disk
         self._random = random.Random(f"log {seed}")  # noqa: S311  repeatable on purpose
@@ -232,13 +232,13 @@ class SimulatedLog:
     def _recorded(self, life: _Life) -> None:
         """Begin a new segment, by chance, after something was recorded."""
         if self._random.random() < _NEW_SEGMENT:
-            life.tell_head()
+            life.publish_head()
             life.segments.append(_Segment())
             if life.recording is not None:
                 life.recording.new_segment()
             life.head = life.mirror.head(self._clock.now)
             self._start_segment(life, Why.AGE)
-        life.tell_head(_AT_A_TIME)
+        life.publish_head(_AT_A_TIME)
         life.note(self._clock.scheduler.now)
         self._keep_within_bounds(life)
 
@@ -262,16 +262,16 @@ class SimulatedLog:
         """
         life = self._life
         assert life is not None
-        life.tell_head()
+        life.publish_head()
         life.tick(self._clock.now() + 2 * INTERVAL)
         if life.mirror.refused:
             yield f"the log refused {life.mirror.refused} records"
         yield from self._lives(inventory, life, is_calm=is_calm)
-        told = life.records
-        events = [record.event_id for record in told if record.kind is RecordKind.EVENT]
+        reported = life.records
+        events = [record.event_id for record in reported if record.kind is RecordKind.EVENT]
         if events != life.events:
             yield "the log has other events than were told"
-        gaps = [record for record in told if record.kind is RecordKind.GAP and record.text != _ABSENCE]
+        gaps = [record for record in reported if record.kind is RecordKind.GAP and record.text != _ABSENCE]
         if len(gaps) != life.gaps:
             yield "the log has other gaps than were told"
 
@@ -292,8 +292,8 @@ class SimulatedLog:
                 if identifier not in expected and identifier in unconfirmed:
                     continue
                 if found.get(identifier) != expected.get(identifier):
-                    told, known = found.get(identifier), expected.get(identifier)
-                    yield f"{what} tells {identifier} as {told}, the core knows {known}"
+                    reported, known = found.get(identifier), expected.get(identifier)
+                    yield f"{what} tells {identifier} as {reported}, the core knows {known}"
         begun = Counter(r.object_id for r in log if r.kind is RecordKind.CREATE)
         ended = Counter(r.object_id for r in log if r.kind is RecordKind.DELETE)
         deleted = sum(source.counters["objects_deleted"] for source in inventory.sources)
@@ -320,8 +320,8 @@ class SimulatedLog:
                 if (
                     before < left < after
                 ):  # what came of it is there in part: it is promised no more than that
-                    self.told_again += life.records[before:left]
-        told = 0
+                    self.reported_again += life.records[before:left]
+        reported = 0
         for segment in life.segments:
             there, left = segment.records[:left], max(0, left - len(segment.records))
             if there:
@@ -329,8 +329,8 @@ class SimulatedLog:
                 if segment.head_ends_at and segment.head_ends_at <= len(there):
                     self._standing_seq = seq
                 path = write_segment(self._folder, seq, block(there, seq))
-                told += len(there)
-                self._bounds.written(path, seq, life.times[told - 1])
+                reported += len(there)
+                self._bounds.written(path, seq, life.times[reported - 1])
                 self._past += there
         self._write_identity()
 

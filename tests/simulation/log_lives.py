@@ -12,7 +12,7 @@ from gateway.serving.qmf import EVENTS_LOST
 from tests.simulation.scheduler import BEGINNING, FURTHEST_OFF
 from tests.simulation.truth import Thing, Truth, mark_of
 
-_TOLD = (RecordKind.CREATE, RecordKind.SNAPSHOT)
+_REPORTED = (RecordKind.CREATE, RecordKind.SNAPSHOT)
 _NOTICED = 2 * FURTHEST_OFF
 """The tolerance of times, because two clocks may be off in opposite directions."""
 
@@ -30,7 +30,7 @@ class LogLives:
         self._sources = frozenset(sources)
         self._things: dict[str, Thing] = {}
         self._identifiers: dict[int, str] = {}
-        self._told: set[int] = set()
+        self._reported: set[int] = set()
         self._provisional: set[int] = set()
         self._read_whole: set[str] = set()
         self._unlistable: dict[str, bool] = {}
@@ -51,7 +51,7 @@ class LogLives:
                 thing = self._thing_of(record)
                 self._provisional |= {thing.serial} if thing is not None else set()
                 continue
-            if record.kind in _TOLD:
+            if record.kind in _REPORTED:
                 yield from self._begins(record.object_id, record)
             elif record.kind is RecordKind.DELETE:
                 yield from self._ends(record.object_id, record)
@@ -62,7 +62,7 @@ class LogLives:
         if record.kind is RecordKind.START:
             self._core = (record.values or {}).get("boot")
         elif record.kind is RecordKind.SOURCE and record.source in self._sources:
-            self._source_told(record.source, record)
+            self._source_reported(record.source, record)
         elif record.kind is RecordKind.GAP:
             for source in self._sources if record.source is None else (record.source,):
                 gap = nanoseconds_of(record.from_ts), nanoseconds_of(record.to_ts)
@@ -74,7 +74,7 @@ class LogLives:
         if until:
             self._gaps.setdefault(source, []).append((since or BEGINNING, until))
 
-    def _source_told(self, source: str, record: LogRecord) -> None:
+    def _source_reported(self, source: str, record: LogRecord) -> None:
         """Record the state of a source; its objects are unknown until everything was read once.
 
         If objects can be neither listed nor observed for long, their end is recorded as inferred.
@@ -89,7 +89,7 @@ class LogLives:
         if thing is None:
             return
         self._things[identifier] = thing
-        self._told.add(thing.serial)
+        self._reported.add(thing.serial)
         if self._unlistable[thing.source]:
             self._identifiers[thing.serial] = identifier
         if self._ended.get(thing.serial, self._core) != self._core:
@@ -151,8 +151,8 @@ class LogLives:
         for thing in self._truth.things.values():
             if thing.source not in self._sources or not thing.announced or thing.ended <= BEGINNING:
                 continue
-            is_told = thing.serial in self._told or thing.serial in self._provisional
-            if not is_told and not self._is_in_a_gap(thing):
+            is_reported = thing.serial in self._reported or thing.serial in self._provisional
+            if not is_reported and not self._is_in_a_gap(thing):
                 yield f"{thing} came and went, and the log tells neither that nor of a gap"
         # What ended unheard is told to have ended with what it belonged to.
         yield from (text for thing, text in self._late if not self._is_in_a_gap(thing))
@@ -183,8 +183,8 @@ def _is_provisional(record: LogRecord) -> bool:
     return UNKNOWN in name or (record.dialect == "qmf" and is_duplicate)
 
 
-def _is_far(told: str, true: int) -> bool:
-    return abs(nanoseconds_of(told) - true) > _NOTICED
+def _is_far(reported: str, true: int) -> bool:
+    return abs(nanoseconds_of(reported) - true) > _NOTICED
 
 
 def _text(time: int) -> str:

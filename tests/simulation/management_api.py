@@ -124,8 +124,8 @@ class ManagementApi:
         for element, path in (("messages", "messages"), ("messagesPublished", "publish")):
             value = thing.now(element) if element in thing.values else None
             if isinstance(value, int):
-                told: dict[str, Json] = {path: value, "messages_ready": value}
-                document |= told if path == "messages" else {"message_stats": {path: value}}
+                reported: dict[str, Json] = {path: value, "messages_ready": value}
+                document |= reported if path == "messages" else {"message_stats": {path: value}}
         if class_name == "policy":
             priority = thing.now("priority")
             document["priority"] = priority if isinstance(priority, int) else 0

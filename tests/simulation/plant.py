@@ -73,7 +73,7 @@ JOB = ClassSchema(
     statistics=(Element("steps", ValueType.U64, kind=Kind.COUNTER),),
 )
 SCHEMAS = (HALL, MACHINE, JOB)
-TOLD = (HALL, with_request(MACHINE), JOB)
+REPORTED = (HALL, with_request(MACHINE), JOB)
 """The classes as they are on the wire."""
 
 MAPPING = MappingFile.model_validate(
@@ -241,7 +241,7 @@ class Plant:
         self.things[class_name, name] = thing
         self.links[thing.serial] = links
         self.created[thing.serial] = self.clock.now()
-        self._scheduler.tell(self.source, f"creates {thing}")
+        self._scheduler.note(self.source, f"creates {thing}")
         if self.listener is not None:
             self.listener.put(thing, new=True)
         return thing
@@ -266,7 +266,7 @@ class Plant:
         class_name = thing.class_name.partition(":")[2]
         del self.things[class_name, thing.name]
         self._truth.end(thing, now)
-        self._scheduler.tell(self.source, f"ends {thing}")
+        self._scheduler.note(self.source, f"ends {thing}")
         if self.listener is not None:
             self.listener.delete(thing)
         for other in tuple(self.things.values()):
@@ -301,7 +301,7 @@ class Plant:
 
     def _changed(self, thing: Thing, values: Mapping[str, object]) -> None:
         self._truth.change(thing, self._scheduler.now, values)
-        self._scheduler.tell(self.source, f"changes {thing}: {dict(values)}")
+        self._scheduler.note(self.source, f"changes {thing}: {dict(values)}")
         if self.listener is not None:
             self.listener.put(thing, new=False)
 

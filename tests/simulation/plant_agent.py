@@ -23,7 +23,7 @@ from gateway.model.times import MILLISECOND, SECOND
 from gateway.model.values import Reference, Value
 from tests.simulation.amqp import AmqpBroker, AmqpClient
 from tests.simulation.native_dialect import MODIFY, carried
-from tests.simulation.plant import SCHEMAS, TOLD, Plant
+from tests.simulation.plant import REPORTED, SCHEMAS, Plant
 from tests.simulation.scheduler import Scheduler, Timer
 from tests.simulation.session_driver import SimulatedDriver
 from tests.simulation.site import AGENT_USER, CONSOLE_USER
@@ -59,7 +59,7 @@ class PlantAgent:
             rereads=random.random() < 0.5,
         )
         self._is_alive = True
-        self.session = AgentSession(config, TOLD)
+        self.session = AgentSession(config, REPORTED)
         self._scheduler = scheduler
         self._clock = clock
         self._plant = plant

@@ -67,7 +67,7 @@ class PlantSite:
     def begin(self) -> None:
         """Start the agent."""
         boot = next(self._boots) if self._remembers_boots else 1
-        self._stage.scheduler.tell("plant-agent", f"starts, boot {boot}")
+        self._stage.scheduler.note("plant-agent", f"starts, boot {boot}")
         self._agent = PlantAgent(self._stage.scheduler, self._broker, self._plant, boot)
         self._plant.listener = self._agent
 
@@ -110,7 +110,7 @@ class PlantSite:
 
     def _kill_agent(self) -> None:
         if self._agent is not None:
-            self._stage.scheduler.tell("plant-agent", "killed")
+            self._stage.scheduler.note("plant-agent", "killed")
             self._agent.die()
             self._agent = self._plant.listener = None
             self._stage.soon(self.begin, longest=OUTAGE)

@@ -85,7 +85,7 @@ class RabbitMq:
         self._add_host("/")
         for _ in range(10):
             self.live()
-        self._tell_statistics()
+        self._publish_statistics()
 
     @property
     def next_serial(self) -> int:
@@ -121,7 +121,7 @@ class RabbitMq:
         """Revoke the permission of the gateway's user in a random virtual host."""
         hosts = [parts[0] for kind, *parts in self.things if kind == "vhost"]
         host = self._scheduler.random.choice(hosts)
-        self._scheduler.tell(self.source, f"forbids {host}")
+        self._scheduler.note(self.source, f"forbids {host}")
         self.forbidden.add(host)
         self._hide(host, hidden=True)
 
@@ -134,7 +134,7 @@ class RabbitMq:
 
     def stop(self) -> None:
         """Stop the broker; transient objects are lost without an event."""
-        self._scheduler.tell(self.source, "stops")
+        self._scheduler.note(self.source, "stops")
         self.up = False
         for listener in tuple(self.listeners):
             listener.broker_stopped()
@@ -148,7 +148,7 @@ class RabbitMq:
 
     def start(self) -> None:
         """Start the broker again, in another process."""
-        self._scheduler.tell(self.source, "starts")
+        self._scheduler.note(self.source, "starts")
         self.up = True
         self.process += 1
         self.started = self._scheduler.now
@@ -157,9 +157,9 @@ class RabbitMq:
             self.alarm = False
             node = self.things["node", NODE]
             self._truth.change(node, self._scheduler.now, {"memoryAlarm": False})
-        self._tell_recovered()
+        self._publish_recovered()
 
-    def _tell_recovered(self) -> None:
+    def _publish_recovered(self) -> None:
         """Report the durable queues as created, as RabbitMQ does; a durable subscription receives that."""
         for (kind, *parts), thing in tuple(self.things.items()):
             if kind == "queue":
@@ -173,21 +173,21 @@ class RabbitMq:
                     arguments=[f'{{<<"x-serial">>,long,{thing.serial}}}'],
                 )
 
-    def _tell_statistics(self) -> None:
+    def _publish_statistics(self) -> None:
         """Report the statistics of queues and exchanges to the management database."""
         if self.up:
             for (kind, *_), thing in self.things.items():
                 published = self._published.get(thing.serial)
                 if kind == "queue":
                     purged = thing.serial in self._purged
-                    told: dict[str, object] = {
+                    values: dict[str, object] = {
                         "messages": 0 if purged else (published or 0) % 7,
                         "messagesPublished": published,
                     }
-                    self._truth.change(thing, self._scheduler.now, told)
+                    self._truth.change(thing, self._scheduler.now, values)
                 elif kind == "exchange":
                     self._truth.change(thing, self._scheduler.now, {"messagesPublishedIn": published})
-        self._scheduler.after(STATISTICS_INTERVAL, self._tell_statistics)
+        self._scheduler.after(STATISTICS_INTERVAL, self._publish_statistics)
 
     def _change_hosts(self) -> None:
         host = self._scheduler.random.choice(_HOSTS[1:])
@@ -331,7 +331,7 @@ class RabbitMq:
     def set_priority(self, policy: Thing, priority: int) -> None:
         """Set the priority of a policy."""
         self._truth.change(policy, self._scheduler.now, {"priority": priority})
-        self.belongings.tell_policy(policy)
+        self.belongings.publish_policy(policy)
 
     def purge(self, queue: Thing) -> None:
         """Remove all messages of a queue."""
@@ -368,7 +368,7 @@ class RabbitMq:
             thing.announced &= not thing.hidden and now >= known_since
         self.things[class_name, *parts] = thing
         self.documents[serial] = document_of(class_name, values, serial)
-        self._scheduler.tell(self.source, f"creates {thing}")
+        self._scheduler.note(self.source, f"creates {thing}")
         return thing
 
     def end(self, thing: Thing, by: str = "somebody") -> None:
@@ -399,7 +399,7 @@ class RabbitMq:
         key = next(key for key, known in self.things.items() if known is thing)
         del self.things[key]
         self._truth.end(thing, self._scheduler.now)
-        self._scheduler.tell(self.source, f"ends {thing}")
+        self._scheduler.note(self.source, f"ends {thing}")
         return list(key[1:])
 
     def _hide(self, host: str, *, hidden: bool) -> None:
@@ -415,6 +415,6 @@ class RabbitMq:
 
     def emit(self, key: str, /, **headers: object) -> None:
         """Publish an event."""
-        told = {"timestamp_in_ms": self._clock.now() // MILLISECOND, **headers}
+        stamped = {"timestamp_in_ms": self._clock.now() // MILLISECOND, **headers}
         for listener in self.listeners:
-            listener.event(key, told)
+            listener.event(key, stamped)

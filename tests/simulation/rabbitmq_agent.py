@@ -128,7 +128,7 @@ class SourceRunInProcess:
         status = self.source.status
         if status != self._status:
             self._status = status
-            self._scheduler.tell("rabbitmq-agent", f"sees {status}")
+            self._scheduler.note("rabbitmq-agent", f"sees {status}")
             self._note_seldom(status)
             self._on_status(status)
         if sooner and self._waiting is not None:
@@ -182,20 +182,20 @@ class SourceRunInProcess:
             wait = min(max(MILLISECOND, self.source.call_at - now), _LONGEST_WAIT)
             self._next_call = self._scheduler.after(wait, self._call)
             return
-        self._scheduler.tell("rabbitmq-agent", f"makes {request}")
+        self._scheduler.note("rabbitmq-agent", f"makes {request}")
         self._changes.make(request, self._call_answered)
 
     def _call_answered(self, answer: BrokerAnswer) -> None:
         if self._stopped:
             return
-        self._scheduler.tell("rabbitmq-agent", f"is answered {answer}")
+        self._scheduler.note("rabbitmq-agent", f"is answered {answer}")
         self.handle(CallAnswered(answer))
         self._call()
 
     def _answered(self, request: ManagementRequest, answer: Answer, began: int) -> None:
         if self._stopped:
             return
-        self._scheduler.tell("rabbitmq-agent", f"{request.target[:40]} {type(answer).__name__}")
+        self._scheduler.note("rabbitmq-agent", f"{request.target[:40]} {type(answer).__name__}")
         self.handle(AnswerReceived(request, answer, began))
         self._advance()
 
@@ -285,7 +285,7 @@ class EventLink:
     def fall_silent(self, silence: Silence) -> None:
         """Make the connection half-open until it heals or heartbeats are missed."""
         if self in self._rabbitmq.listeners:
-            self._scheduler.tell("rabbitmq-agent", f"events {silence}")
+            self._scheduler.note("rabbitmq-agent", f"events {silence}")
             silence.falls([], [self._pipe], lambda: self.lose("no heartbeat of the peer"))
 
     def _lost(self, reason: str) -> None:
@@ -320,7 +320,7 @@ class EventLink:
 
     def _arrived(self, event: tuple[str, Mapping[str, object]]) -> None:
         key, headers = event
-        self._scheduler.tell("rabbitmq-agent", f"event {key} {headers.get('name', '')}")
+        self._scheduler.note("rabbitmq-agent", f"event {key} {headers.get('name', '')}")
         self._run.event(key, headers)
 
     def _watch(self) -> None:

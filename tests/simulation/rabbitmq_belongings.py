@@ -13,7 +13,7 @@ from tests.simulation.truth import Thing
 _NAMES = ("one", "two")
 _COMPONENT = "shovel"
 
-Told = tuple[str, dict[str, object]]
+Reported = tuple[str, dict[str, object]]
 """The routing key and the headers of an event."""
 
 
@@ -93,7 +93,7 @@ class Belongings:
             if hangs:
                 yield other
 
-    def tell_policy(self, policy: Thing) -> None:
+    def publish_policy(self, policy: Thing) -> None:
         """Publish the event that a policy was set."""
         host, name = policy.name.split("|")
         self._broker.emit("policy.set", vhost=host, name=name)
@@ -191,7 +191,7 @@ class Belongings:
         }
         # The event only says that there is something to be read.
         policy = self._broker.add("policy", (host, name), values, durable=True, announced=False)
-        self.tell_policy(policy)
+        self.publish_policy(policy)
 
     def _set_parameter(self) -> None:
         host, name = self._broker.some_host(), self._scheduler.random.choice(_NAMES)
@@ -233,7 +233,7 @@ def _bound(parts: tuple[str, ...]) -> dict[str, object]:
     }
 
 
-ENDS: Final[Mapping[str, Callable[[list[str], int], Told]]] = {
+ENDS: Final[Mapping[str, Callable[[list[str], int], Reported]]] = {
     "channel": lambda parts, serial: (
         "channel.closed",
         {"pid": f"<rabbit.{serial}.1>", "name": parts[0], "node": NODE},

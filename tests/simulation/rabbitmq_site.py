@@ -92,7 +92,7 @@ class RabbitMqSite:
         if not self._over_amqp:
             return
         boot = next(self._boots)
-        self._stage.scheduler.tell("rabbitmq-agent", f"starts, boot {boot}")
+        self._stage.scheduler.note("rabbitmq-agent", f"starts, boot {boot}")
         session = AgentConfig(
             self._uuid(), boot, frozenset({CONSOLE_USER}), publish_interval=5 * SECOND, rereads=True
         )
@@ -176,7 +176,7 @@ class RabbitMqSite:
         stage = self._stage
 
         def observed(observations: Iterable[Observation]) -> None:
-            stage.heard(self.name)
+            stage.received(self.name)
             core.inventory.observed(source, observations, core.clock.now())
 
         complete_until = core.last.complete_until.get(self.name, 0)
@@ -251,7 +251,7 @@ class RabbitMqSite:
     def _silence_management(self) -> None:
         if self._run is not None:
             silence = Silence.chosen(self._stage.scheduler)
-            self._stage.scheduler.tell(self.name, f"management {silence}")
+            self._stage.scheduler.note(self.name, f"management {silence}")
             self._run.management.fall_silent(silence)
             self._blind()
             self._stage.scheduler.after(silence.duration, self._sees)
@@ -266,7 +266,7 @@ class RabbitMqSite:
 
     def _kill_agent(self) -> None:
         if self._run is not None and self._link is not None:
-            self._stage.scheduler.tell("rabbitmq-agent", "killed")
+            self._stage.scheduler.note("rabbitmq-agent", "killed")
             self._link.close()
             self._run.stop()
             self._run = self._link = None

@@ -39,8 +39,8 @@ class Receiver:
     Attributes:
         target: its configuration in the gateway.
         loss: share of datagrams that are lost, in either direction.
-        believed: conditions of which it received the begin and not the end, with their source.
-        heard: ids of the events that it received from the present run of the SNMP process.
+        trusted: conditions of which it received the begin and not the end, with their source.
+        event_ids: ids of the events that it received from the present run of the SNMP process.
         twice: ids of those that it received twice.
         deaf: whether no datagram reaches it.
         account: the account of its events, if it loses none of them.
@@ -50,8 +50,8 @@ class Receiver:
 
     target: Target
     loss: float = 0.0
-    believed: set[tuple[str, str]] = field(default_factory=set)
-    heard: set[str] = field(default_factory=set)
+    trusted: set[tuple[str, str]] = field(default_factory=set)
+    event_ids: set[str] = field(default_factory=set)
     twice: list[str] = field(default_factory=list)
     deaf: bool = False
     account: EventAccount | None = None
@@ -74,20 +74,20 @@ class Receiver:
 
     def _take(self, values: dict[NotificationObject, str], now: int) -> None:
         event_id = values.get(NotificationObject.ID, "")
-        if event_id in self.heard:
+        if event_id in self.event_ids:
             self.twice.append(event_id)
-        self.heard.add(event_id)
+        self.event_ids.add(event_id)
         condition = values.get(NotificationObject.CONDITION, "")
         key = values.get(NotificationObject.SOURCE, ""), condition
         state = values.get(NotificationObject.STATE)
         if self.account is not None:
-            self.account.told(event_id, is_alarm=state == str(int(ConditionStateNumber.RAISED)))
+            self.account.reported(event_id, is_alarm=state == str(int(ConditionStateNumber.RAISED)))
         self.lately[key] = now
         self.unsure.discard(key)
         if condition and state == str(int(ConditionStateNumber.RAISED)):
-            self.believed.add(key)
+            self.trusted.add(key)
         elif condition and state == str(int(ConditionStateNumber.CLEARED)):
-            self.believed.discard(key)
+            self.trusted.discard(key)
 
 
 class Receivers:
@@ -144,7 +144,7 @@ class Sending:
         self._stopped = False
         self._account = receivers.account
         for receiver in receivers.all.values():
-            receiver.heard.clear()
+            receiver.event_ids.clear()
         outside = Outside(
             send=self._send,
             agent_address=lambda _: bytes(4),
@@ -231,7 +231,7 @@ class Sending:
     def _arrive(self, sent: tuple[Receiver, bytes]) -> None:
         receiver, datagram = sent
         answer = receiver.receive(datagram, self._scheduler.now)
-        self._scheduler.tell(receiver.target.name, f"believes {sorted(receiver.believed)}")
+        self._scheduler.note(receiver.target.name, f"believes {sorted(receiver.trusted)}")
         if answer is not None and not self._lost(receiver) and not self._stopped:
             self._later(lambda: self._answered(answer, receiver.target.address))
 

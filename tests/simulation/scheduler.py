@@ -86,7 +86,7 @@ class Scheduler:
         """The trace so far."""
         return self._trace
 
-    def tell(self, who: str, what: str) -> None:
+    def note(self, who: str, what: str) -> None:
         """Add a line to the trace."""
         self._trace.add(self.now, who, what)
 

@@ -41,7 +41,7 @@ class SimulatedDriver:
         name: the name in the trace.
         session: the session, which handles the events.
         observe: called with all observations of one message body.
-        heard: called for each message that arrives, before anything else.
+        received: called for each message that arrives, before anything else.
         answered: called with the answers to calls and fetches.
 
     Attributes:
@@ -56,7 +56,7 @@ class SimulatedDriver:
         name: str,
         session: Session,
         observe: Observe,
-        heard: Callable[[], None] = lambda: None,
+        received: Callable[[], None] = lambda: None,
         answered: Callable[[Answer], None] = lambda _: None,
     ) -> None:
         self.asked: Callable[[Called | ModifyAsked | ReadAsked], None] = lambda _: None
@@ -69,18 +69,18 @@ class SimulatedDriver:
         self._scheduler = scheduler
         self._clock = clock
         self._observe = observe
-        self._heard = heard
+        self._received = received
         self._timer: Timer | None = None
         self._stopped = False
 
     def connected(self, reply_to: str) -> None:
         """Process the start of the link; replies to ``reply_to`` arrive."""
-        self._scheduler.tell(self.name, f"connected {reply_to}")
+        self._scheduler.note(self.name, f"connected {reply_to}")
         self.handle(LinkUp(reply_to))
 
     def disconnected(self, detail: str) -> None:
         """Process the loss of the link."""
-        self._scheduler.tell(self.name, f"disconnected: {detail}")
+        self._scheduler.note(self.name, f"disconnected: {detail}")
         self.send = None
         self.handle(LinkDown(detail))
 
@@ -88,22 +88,22 @@ class SimulatedDriver:
         """Report messages as certainly not sent, if they are sent once only or are mandatory."""
         once = [send for send in sends if send.not_after or send.mandatory]
         if once:
-            self._scheduler.tell(self.name, f"{len(once)} unsent: {reason}")
+            self._scheduler.note(self.name, f"{len(once)} unsent: {reason}")
             self.handle(NotSent(once, reason))
 
     def doubted(self, reason: str, lasted: int) -> None:
         """Report that messages of the last ``lasted`` nanoseconds may have been lost."""
-        self._scheduler.tell(self.name, f"doubts: {reason}")
+        self._scheduler.note(self.name, f"doubts: {reason}")
         self.handle(LossSuspected(reason, self._clock.now() - lasted))
 
     def deliver(self, delivery: Delivery) -> None:
         """Process a message that arrived."""
         if self._stopped:
             return
-        self._heard()
+        self._received()
         self.counters["messages"] += 1
         what = delivery.body[:4].decode("latin-1")
-        self._scheduler.tell(self.name, f"<- {delivery.routing_key} {what} {len(delivery.body)}")
+        self._scheduler.note(self.name, f"<- {delivery.routing_key} {what} {len(delivery.body)}")
         self.handle(delivery)
 
     def handle(self, event: Event) -> None:
@@ -130,19 +130,19 @@ class SimulatedDriver:
                     self.send(effect)
             case Observed(observations):
                 for observation in observations:
-                    self._scheduler.tell(self.name, f"observed {_short(observation)}")
+                    self._scheduler.note(self.name, f"observed {_short(observation)}")
                 self._observe(observations)
             case Answered(answer):
-                self._scheduler.tell(self.name, f"answered {answer}")
+                self._scheduler.note(self.name, f"answered {answer}")
                 self._answered(answer)
             case Called() | ModifyAsked() | ReadAsked():
-                self._scheduler.tell(self.name, f"asked {effect}")
+                self._scheduler.note(self.name, f"asked {effect}")
                 self.asked(effect)
             case WakeAt(time):
                 self._wake_at(time)
             case Note(event, detail):
                 self.notes[event] += 1
-                self._scheduler.tell(self.name, f"note {event}: {detail}")
+                self._scheduler.note(self.name, f"note {event}: {detail}")
 
     def _wake_at(self, time: int) -> None:
         if self._timer is not None:

@@ -30,17 +30,17 @@ _LINE = re.compile(r"^(?P<outcome>[a-z-]+): .*\[(?P<id>[^]]+)\]")
 
 
 def check_snmp(
-    told: Mapping[str, OperationRecord], final: Mapping[str, OperationRecord], snmp: SnmpProcess
+    reported: Mapping[str, OperationRecord], final: Mapping[str, OperationRecord], snmp: SnmpProcess
 ) -> None:
     """Check that SNMP's tables agree with the core.
 
     Args:
-        told: the last operations of the core that runs now, by id.
+        reported: the last operations of the core that runs now, by id.
         final: the last record of every operation, by id.
         snmp: the SNMP process.
     """
     shown = _outcomes(snmp.store, (*ROOT, *OPERATION_ENTRY), OperationColumn.ID, OperationColumn.OUTCOME)
-    expected = {one: record.outcome for one, record in told.items()}
+    expected = {one: record.outcome for one, record in reported.items()}
     demand(shown == expected, f"agOperationTable shows {shown}, the core tells {expected}")
     view = snmp.commands.view(WRITER)
     commands = _outcomes(view, (*ROOT, *COMMAND_ENTRY), CommandColumn.OPERATION_ID, CommandColumn.OUTCOME)
@@ -48,7 +48,7 @@ def check_snmp(
         if operation_id:
             known = final[operation_id].outcome
             # What came of what was under way when a core was killed, nobody but the log may have heard.
-            is_lost = outcome is Outcome.UNKNOWN and operation_id not in told
+            is_lost = outcome is Outcome.UNKNOWN and operation_id not in reported
             shows = f"the command of {operation_id} shows {outcome}, it is {known}"
             demand(outcome is known or is_lost, shows)
     for under in (OPERATION_ENTRY, COMMANDS):
@@ -56,7 +56,7 @@ def check_snmp(
             demand(SECRET.encode() not in tlv, f"{under}.{name} shows a secret")
 
 
-def check_jmx(told: Mapping[str, OperationRecord], machine: ModelMachine) -> None:
+def check_jmx(reported: Mapping[str, OperationRecord], machine: ModelMachine) -> None:
     """Check that the MBeans agree with the core, and that clients were notified of each outcome once."""
     for name, attributes in machine.everything().items():
         demand(SECRET not in repr(attributes), f"{name} shows a secret")
@@ -64,7 +64,7 @@ def check_jmx(told: Mapping[str, OperationRecord], machine: ModelMachine) -> Non
         lines = several if isinstance(several, tuple) else (single,)
         for line in lines:
             found = _LINE.match(line) if isinstance(line, str) else None
-            record = told.get(found["id"]) if found else None
+            record = reported.get(found["id"]) if found else None
             if found and record is not None and record.outcome is not None:
                 demand(found["outcome"] == record.outcome.value, f"{name} shows {line!r}, it is {record}")
     notices: Counter[object] = Counter()

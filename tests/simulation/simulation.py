@@ -27,7 +27,7 @@ from gateway.snmp.oid_registry import OidRegistry
 from gateway.snmp.projection import Projection
 from gateway.snmp.registry_growth import SeenSchemas, new_registry
 from tests.jmx.model_machine import ModelMachine
-from tests.simulation.asking import NorthLink, NorthSurroundings
+from tests.simulation.asking import NorthboundLink, NorthboundSurroundings
 from tests.simulation.core import INDEX, Core, Parts, SourceRun, Surroundings
 from tests.simulation.faults import FaultPlan
 from tests.simulation.feed_invariants import FeedInvariants
@@ -39,7 +39,7 @@ from tests.simulation.log import SimulatedLog
 from tests.simulation.log_bounds import LogBounds
 from tests.simulation.log_lives import LogLives
 from tests.simulation.loop import VirtualLoop
-from tests.simulation.north_invariants import NorthInvariants
+from tests.simulation.northbound_invariants import NorthboundInvariants
 from tests.simulation.pipes import QUICK
 from tests.simulation.plant_site import PlantSite
 from tests.simulation.processes import Process
@@ -122,7 +122,7 @@ class Made:
     console: type[ConsoleSession] = ConsoleSession
     jmx: type[jmx.Projection] = jmx.Projection
     mirror: type[LogRecorder] = LogRecorder
-    link: type[NorthLink] = NorthLink
+    link: type[NorthboundLink] = NorthboundLink
     bounds: type[LogBounds] = LogBounds
     faults: tuple[str, ...] = ()
 
@@ -149,7 +149,7 @@ class Simulation:
         self._clock = Clock(self.scheduler)
         truth = self._truth = Truth()
         self._loop = VirtualLoop(self.scheduler)  # type: ignore[abstract]  # what is not there raises
-        self._north = NorthSurroundings(
+        self._northbound = NorthboundSurroundings(
             self.scheduler, self._loop, self._clock, lambda: self._core, self._made.link
         )
         self._disk = OperationDisk(self.scheduler)
@@ -161,7 +161,7 @@ class Simulation:
             truth,
             self._clock,
             self._made.console,
-            self._heard,
+            self._received,
             self.ledger,
             Random(f"durable {seed}"),  # noqa: S311  repeatable on purpose
         )
@@ -170,9 +170,9 @@ class Simulation:
         self._registries = tuple(site.registry for site in self._sites)
         self._provisional = new_registry("", 0, "AMQP-GATEWAY-SITE-MIB", "site", dt.date(2026, 5, 1))
         shown = {name: elements for site in self._sites for name, elements in site.shown.items()}
-        self.told = FeedInvariants(self.scheduler, truth)
+        self.reported = FeedInvariants(self.scheduler, truth)
         reader = TableReader(self._registries, shown)
-        self.shown = NorthInvariants(self.scheduler, truth, self.told, reader)
+        self.shown = NorthboundInvariants(self.scheduler, truth, self.reported, reader)
         durable = frozenset(site.name for site in self._sites if site.durable)
         self._log = SimulatedLog(
             seed, self._clock, self._made.mirror, self._disk, Path(folder) / "log", self._made.bounds, durable
@@ -236,7 +236,7 @@ class Simulation:
             self.scheduler.run_until(BEGINNING + STORM)
             plan.cease()
             self._lives = False
-            self.scheduler.tell("simulation", "calm")
+            self.scheduler.note("simulation", "calm")
             for site in self._sites:
                 site.heal()
             self._disk.clear()
@@ -268,10 +268,10 @@ class Simulation:
                     raise ViolationError(f"after {CALM // SECOND} s of calm: {'; '.join(differences)}")
             elif not well_since:
                 well_since = self.scheduler.now
-                self.scheduler.tell("simulation", "all is well")
+                self.scheduler.note("simulation", "all is well")
             elif self.scheduler.now - well_since >= STEADY:
                 break
-        self.told.account()
+        self.reported.account()
         self.ledger.check()
         self._check_operations()
         self._check_log(is_calm=True)
@@ -282,7 +282,7 @@ class Simulation:
         ]
         if differences := list(LogLives(self._truth, remembered).differences(self._log.records)):
             raise ViolationError("; ".join(differences[:5]))
-        kept = KeptLives(self._truth, self._log.told_again)
+        kept = KeptLives(self._truth, self._log.reported_again)
         if differences := list(kept.differences(self._log.records)):
             raise ViolationError("; ".join(differences[:5]))
 
@@ -290,14 +290,14 @@ class Simulation:
         """Check that front ends show the operations that the core knows."""
         assert self._core is not None
         assert self._snmp is not None
-        told = self._last_operations(self._core)
-        while max((r.ended for r in told.values()), default=0) > self._clock.now() - 2 * SECOND:
+        reported = self._last_operations(self._core)
+        while max((r.ended for r in reported.values()), default=0) > self._clock.now() - 2 * SECOND:
             self.scheduler.run_until(self.scheduler.now + SECOND)  # what was settled just now is on its way
-            told = self._last_operations(self._core)
+            reported = self._last_operations(self._core)
         machine = self._jmx.machine if self._jmx is not None else None
-        check_snmp(told, self.ledger.final, self._snmp)
+        check_snmp(reported, self.ledger.final, self._snmp)
         if machine is not None:
-            check_jmx(told, machine)
+            check_jmx(reported, machine)
 
     @staticmethod
     def _last_operations(core: Core) -> dict[str, OperationRecord]:
@@ -324,20 +324,20 @@ class Simulation:
 
     def _start_core(self) -> None:
         epoch = next(self._epochs)
-        self.scheduler.tell("core", f"starts, epoch {epoch}")
+        self.scheduler.note("core", f"starts, epoch {epoch}")
         self._core = Core(self._around, epoch, self._made.core)
         self._note_core()
 
     def _starter(self, site: Site) -> Callable[[Core, SourceInventory], SourceRun]:
         def start(core: Core, source: SourceInventory) -> SourceRun:
-            self.told.watches(source.identity.number, site.name)
+            self.reported.watches(source.identity.number, site.name)
             return site.source(core, source)
 
         return start
 
     def _kill_core(self) -> None:
         if self._core is not None:
-            self.scheduler.tell("core", "killed")
+            self.scheduler.note("core", "killed")
             self._check_log(is_calm=False)
             killed, self._core = self._core, None
             self._note_core()
@@ -346,10 +346,10 @@ class Simulation:
                 kept.core_killed(self.scheduler.now)
             self._log.ends()
             self._soon(self._start_core)
-            self.told.core_killed()
+            self.reported.core_killed()
 
     def _published(self, batch: Batch) -> None:
-        self.told.published(batch)
+        self.reported.published(batch)
         self.ledger.published(batch)
         self._log.published(batch)
 
@@ -361,12 +361,12 @@ class Simulation:
             raise ViolationError("; ".join(differences[:5]))
 
     def _start_snmp(self) -> None:
-        self.scheduler.tell("snmp", "starts")
+        self.scheduler.note("snmp", "starts")
         Process().run(self._new_snmp)
 
     def _new_snmp(self) -> None:
         self._snmp = SnmpProcess(
-            self._north,
+            self._northbound,
             self._registries,
             self._provisional,
             self._save_provisional,
@@ -377,21 +377,21 @@ class Simulation:
 
     def _kill_snmp(self) -> None:
         if self._snmp is not None:
-            self.scheduler.tell("snmp", "killed")
+            self.scheduler.note("snmp", "killed")
             self._snmp.kill()
             self._snmp = None
             self._soon(self._start_snmp)
 
     def _start_jmx(self) -> None:
-        self.scheduler.tell("jmx", "starts")
+        self.scheduler.note("jmx", "starts")
         Process().run(self._new_jmx)
 
     def _new_jmx(self) -> None:
-        self._jmx = JmxProcess(self._north, self._made.jmx)
+        self._jmx = JmxProcess(self._northbound, self._made.jmx)
 
     def _kill_jmx(self) -> None:
         if self._jmx is not None:
-            self.scheduler.tell("jmx", "killed")
+            self.scheduler.note("jmx", "killed")
             self._jmx.kill()
             self._jmx = None
             self._soon(self._start_jmx)
@@ -402,14 +402,14 @@ class Simulation:
 
     def _lose_power(self) -> None:
         """End all processes at one instant, with the machine; unsynced data is lost, by chance."""
-        self.scheduler.tell("simulation", "power failure")
+        self.scheduler.note("simulation", "power failure")
         self._kill_jmx()
         self._kill_snmp()
         self._kill_core()
         for receiver in self._receivers.all.values():
             receiver.power_failed(self.scheduler.now)
         if self.scheduler.random.random() < _LOST_WITH_THE_POWER:
-            self.told.power_failed(self._index_disk.lose_power())
+            self.reported.power_failed(self._index_disk.lose_power())
 
     def _stand_still(self, name: str) -> None:
         """Stop one process; the supervisor kills it if that lasts."""
@@ -442,10 +442,10 @@ class Simulation:
             process.stop()
         self._note_core()
         stopped = ", ".join(processes)
-        self.scheduler.tell("simulation", f"{stopped}: stopped for {duration / SECOND:.1f} s")
+        self.scheduler.note("simulation", f"{stopped}: stopped for {duration / SECOND:.1f} s")
 
         def go_on() -> None:
-            self.scheduler.tell("simulation", f"{stopped}: goes on")
+            self.scheduler.note("simulation", f"{stopped}: goes on")
             for process in processes.values():
                 for action in process.go_on():
                     self.scheduler.after_in(process, 0, action)
@@ -456,7 +456,7 @@ class Simulation:
         return duration
 
     def _beans(self, machine: ModelMachine) -> dict[str, ShownRow]:
-        numbers = {name: number for number, name in self.told.sources.items()}
+        numbers = {name: number for number, name in self.reported.sources.items()}
         return shown_rows(machine, numbers, self._shown)
 
     def _numbered_beans(self) -> dict[int, ShownRow]:
@@ -468,8 +468,8 @@ class Simulation:
     def _save_provisional(self, registry: OidRegistry, _seen: SeenSchemas) -> None:
         self._provisional = registry
 
-    def _heard(self, source: str) -> None:
-        self.told.contact[source] = self.scheduler.now
+    def _received(self, source: str) -> None:
+        self.reported.contact[source] = self.scheduler.now
 
     # ---- what happens ---------------------------------------------------------------------------------
 
@@ -489,23 +489,23 @@ class Simulation:
         if self._armed is not None and self._armed[0] == point:
             _, fault = self._armed
             self._armed = None
-            self.scheduler.tell("fault", f"at {point}")
+            self.scheduler.note("fault", f"at {point}")
             self.scheduler.after_in(None, self.scheduler.between(1000, 20 * MILLISECOND), fault)
 
     def _note_core(self) -> None:
         runs = self._core is not None and not self._core.process.is_stopped
         if self._core is not None and not runs:
-            self.told.core_stopped()
-        elif runs and self.told.stopped_until > self.scheduler.now:
-            self.told.stopped_until = self.scheduler.now
-        self.told.no_core_since = 0 if runs else self.told.no_core_since or self.scheduler.now
+            self.reported.core_stopped()
+        elif runs and self.reported.stopped_until > self.scheduler.now:
+            self.reported.stopped_until = self.scheduler.now
+        self.reported.no_core_since = 0 if runs else self.reported.no_core_since or self.scheduler.now
 
     def _look(self) -> None:
         """Read and check the front ends that can answer a management station or a Java client."""
         if self._snmp is not None and not self._snmp.process.is_stopped:
             self._snmp.process.run(self._snmp.judge)
             self.shown.read(self._snmp.store)
-            self.shown.told(self._receivers)
+            self.shown.reported(self._receivers)
         jmx = self._jmx
         if jmx is not None and jmx.machine is not None and not jmx.is_silent:
             self.shown.read_beans(self._beans(jmx.machine))

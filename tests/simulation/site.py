@@ -46,7 +46,7 @@ class Stage:
     Attributes:
         gateway_clock: the clock of the gateway's machine.
         console: the type of the console session under test.
-        heard: called with the name of a source for each message that its console receives.
+        received: called with the name of a source for each message that its console receives.
         ledger: the account of operations that were carried out.
         kept: chances of durable subscriptions, apart from all others: seeds without one keep their steps.
     """
@@ -55,7 +55,7 @@ class Stage:
     truth: Truth
     gateway_clock: Clock
     console: type[ConsoleSession]
-    heard: Callable[[str], None]
+    received: Callable[[str], None]
     ledger: Ledger
     kept: Random
 
@@ -145,7 +145,7 @@ class ConsoleOverAmqp:
             f"{name}-console",
             session,
             lambda observations: core.observed(source, observations),
-            lambda: stage.heard(name),
+            lambda: stage.received(name),
             core.answered(source),
         )
         port = ConsolePort(session, conversation, core.clock)

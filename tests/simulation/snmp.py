@@ -19,7 +19,7 @@ from gateway.snmp.requests import Access, Responder, Sender
 from gateway.snmp.set_requests import SetRequests, SetSettings
 from gateway.snmp.standard_groups import SnmpCounters
 from gateway.snmp.store import Store
-from tests.simulation.asking import NorthSurroundings
+from tests.simulation.asking import NorthboundSurroundings
 from tests.simulation.core import DEADLINE, Feed
 from tests.simulation.processes import RUNNING, Process
 from tests.simulation.receivers import Receivers, Sending
@@ -48,7 +48,7 @@ class SnmpProcess:
 
     def __init__(
         self,
-        around: NorthSurroundings,
+        around: NorthboundSurroundings,
         registries: tuple[OidRegistry, ...],
         provisional: OidRegistry,
         save: Callable[[OidRegistry, SeenSchemas], None],
@@ -71,7 +71,7 @@ class SnmpProcess:
             provisional=provisional,
             save=save,
             clock=clock.now,
-            log=lambda event, detail: scheduler.tell("snmp", f"{event}: {detail}"),
+            log=lambda event, detail: scheduler.note("snmp", f"{event}: {detail}"),
         )
         self._sending = Sending(scheduler, clock, receivers, boot, self.projection)
         self.projection.notify_of_events(self._sending)
@@ -101,9 +101,9 @@ class SnmpProcess:
 
     def received(self, message: FeedMessage) -> None:
         """Process a message of the feed."""
-        self._scheduler.tell("snmp", f"<- {type(message).__name__} {len(getattr(message, 'records', ()))}")
+        self._scheduler.note("snmp", f"<- {type(message).__name__} {len(getattr(message, 'records', ()))}")
         if self.feed is not None:
-            self.link.heard(message, self.feed)
+            self.link.take(message, self.feed)
 
     def ask(self, datagram: bytes, sender: Sender, answer: Callable[[bytes], None]) -> None:
         """Process a datagram; ``answer`` is called with the response."""
@@ -132,7 +132,7 @@ class SnmpProcess:
     def ended(self) -> None:
         """Process the end of the core's feed."""
         self.feed = None
-        self._scheduler.tell("snmp", "feed down")
+        self._scheduler.note("snmp", "feed down")
         self.link.lost("the core closed the feed")
         self._later(RETRY, self._connect)
 

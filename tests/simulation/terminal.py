@@ -7,7 +7,7 @@ from collections.abc import Callable
 from gateway.feed.operations import OperationAnswer, OperationRequest
 from gateway.feed.records import FeedMessage, SnapshotEnded
 from gateway.model.operations import Outcome
-from tests.simulation.asking import NorthLink
+from tests.simulation.asking import NorthboundLink
 from tests.simulation.core import Core, Feed
 from tests.simulation.loop import VirtualLoop
 
@@ -33,17 +33,17 @@ class Terminal:
         self._request = request
         self._answered = answered
         self._has_asked = False
-        self._link = NorthLink(self)
+        self._link = NorthboundLink(self)
         self._feed: Feed | None = core.subscribe(_Arriving(self))
 
-    def heard(self, told: FeedMessage) -> None:
+    def arrived(self, reported: FeedMessage) -> None:
         """Process a message that arrived from the feed."""
         if self._feed is not None:
-            self._link.heard(told, self._feed)
+            self._link.take(reported, self._feed)
 
-    def received(self, told: FeedMessage) -> None:
+    def received(self, reported: FeedMessage) -> None:
         """Process a message of the feed; submit the request after the snapshot."""
-        if isinstance(told, SnapshotEnded) and not self._has_asked:
+        if isinstance(reported, SnapshotEnded) and not self._has_asked:
             self._has_asked = True
             self._loop.spawn(self._ask())
 
@@ -72,5 +72,5 @@ class _Arriving:
     """The handler of the feed, which forwards to a terminal."""
 
     def __init__(self, terminal: Terminal) -> None:
-        self.received = terminal.heard
+        self.received = terminal.arrived
         self.ended = terminal.ended

@@ -98,10 +98,10 @@ class Nameless(Passing):
     """A ledger that records all deliveries under one name."""
 
     def recording(self, identity: str) -> AbstractContextManager[None]:  # noqa: ARG002  forgets it
-        return self._telling()
+        return self._publishing()
 
     @contextmanager
-    def _telling(self) -> Iterator[None]:
+    def _publishing(self) -> Iterator[None]:
         with self.ledger.recording("one name"):
             yield
 
@@ -112,7 +112,7 @@ class Suspicious(UnacknowledgedDeliveries):
     def proceed(self) -> None:
         with contextlib.suppress(IndexError):
             while self._waiting[0].redelivered and self._ready():
-                self._told = self._waiting.popleft()
+                self._reported = self._waiting.popleft()
                 self._passed_on += 1
                 self._news.set()
         super().proceed()
@@ -123,7 +123,7 @@ MUTANTS: Iterable[tuple[str, KeptParts]] = (
     ("a ledger that waits for all but the last record", KeptParts(ledger=Late)),
     ("a ledger that forgets", KeptParts(ledger=Forgetful)),
     ("a ledger that names nothing", KeptParts(ledger=Nameless)),
-    ("segments that do not tell of late deliveries", KeptParts(tells_late=False)),
+    ("segments that do not tell of late deliveries", KeptParts(publishes_late=False)),
     ("deliveries that are passed over in suspicion", KeptParts(deliveries=Suspicious)),
 )
 

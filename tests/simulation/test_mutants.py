@@ -38,7 +38,7 @@ from gateway.snmp.projection import Projection
 from gateway.sources.rabbitmq.source import RabbitMqSource
 from gateway.sources.rabbitmq.source_events import SourceEvent
 from tests.components.opened_index import opened_index
-from tests.simulation.asking import NorthLink
+from tests.simulation.asking import NorthboundLink
 from tests.simulation.core import Parts
 from tests.simulation.log_bounds import LogBounds
 from tests.simulation.simulation import Made, Simulation
@@ -54,14 +54,14 @@ class NeverStale(Projection):
 
     def received(self, message: FeedMessage) -> None:
         if isinstance(message, Batch):
-            message = msgspec.structs.replace(message, records=tuple(map(self._believed, message.records)))
+            message = msgspec.structs.replace(message, records=tuple(map(self._trusted, message.records)))
         super().received(message)
 
     def disconnected(self, reason: str) -> None:
         pass
 
     @staticmethod
-    def _believed(record: Record) -> Record:
+    def _trusted(record: Record) -> Record:
         if isinstance(record, AgentRecord):
             return msgspec.structs.replace(record, fresh=True)
         return (
@@ -146,7 +146,7 @@ class KeepsBeans(jmx.Projection):
         super().received(message)
 
 
-class TellsNoEnd(Projection):
+class PublishesNoEnd(Projection):
     """A projection that notifies receivers of the begin of alarms, and never of their end."""
 
     def standing_alarms(self) -> None:
@@ -217,7 +217,7 @@ class HidesDiscontinuities(ChangingInventory):
         )
 
 
-class NumbersAnew(Inventory):
+class NumbersAgain(Inventory):
     """An inventory that adds one to every row number of the index in each even epoch."""
 
     def _out(self, records: list[Record]) -> None:
@@ -250,7 +250,7 @@ class SleepyConsole(ConsoleSession):
         return [] if isinstance(event, TimerExpired) else super().handle(event, now)
 
 
-class NeverJudges(NorthLink):
+class NeverJudges(NorthboundLink):
     """A link that does not detect that its process was stopped."""
 
     def judge(self) -> bool:
@@ -271,7 +271,7 @@ class LosesStatistics(LogRecorder):
         return super().tick(now)[1:]
 
 
-class TellsHalfAHead(LogRecorder):
+class PublishesHalfAHead(LogRecorder):
     """A recorder that omits every other object at the head of a segment."""
 
     def head(self, clock: Callable[[], int]) -> Iterator[AnyRecord]:
@@ -347,7 +347,7 @@ MUTANTS: Iterable[tuple[str, Made]] = (
     ("a projection that ignores staleness", Made(projection=NeverStale)),
     ("a projection that never sweeps", Made(projection=NeverSweeps)),
     ("a JMX projection that keeps what has ended", Made(jmx=KeepsBeans)),
-    ("an SNMP process that tells no end of an alarm", Made(projection=TellsNoEnd)),
+    ("an SNMP process that tells no end of an alarm", Made(projection=PublishesNoEnd)),
     ("an inventory that takes no alarm back", Made(core=Parts(inventory=RaisesOnly))),
     ("an index that forgets everything", Made(core=Parts(index=forgetful_index))),
     (
@@ -370,7 +370,7 @@ MUTANTS: Iterable[tuple[str, Made]] = (
         Made(core=Parts(inventory=ForgetsEvents), faults=("snmp killed", "core killed")),
     ),
     ("an inventory that tells no discontinuity", Made(core=Parts(inventory=HidesDiscontinuities))),
-    ("an inventory that numbers again", Made(core=Parts(inventory=NumbersAnew))),
+    ("an inventory that numbers again", Made(core=Parts(inventory=NumbersAgain))),
     ("a console that ignores announcements", Made(console=TrustingConsole)),
     ("a console that sleeps", Made(console=SleepyConsole)),
     (
@@ -379,7 +379,7 @@ MUTANTS: Iterable[tuple[str, Made]] = (
     ),
     ("a log without ends", Made(mirror=LogsNoEnds)),
     ("a log that forgets what waited", Made(mirror=LosesStatistics)),
-    ("a log with half a head", Made(mirror=TellsHalfAHead)),
+    ("a log with half a head", Made(mirror=PublishesHalfAHead)),
     ("a log without resets", Made(mirror=HidesResets)),
     ("a log that begins again with each start", Made(mirror=RemembersNothing)),
     (

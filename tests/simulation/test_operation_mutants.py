@@ -138,7 +138,7 @@ def never_reads_back(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Operation, "answered", at_once)
 
 
-def believes_reports(patch: pytest.MonkeyPatch) -> None:
+def trusts_reports(patch: pytest.MonkeyPatch) -> None:
     """Take a set that was reported as done for done, whatever was read back."""
     verdict = Operation.verdict
     patch.setattr(Operation, "verdict", lambda *args: replace(verdict(*args), outcome=Outcome.APPLIED))
@@ -149,7 +149,7 @@ def settles_unread(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("gateway.operations.manager.Reconciler", SettlesUnread)
 
 
-def tells_secrets(patch: pytest.MonkeyPatch) -> None:
+def publishes_secrets(patch: pytest.MonkeyPatch) -> None:
     """Publish secret values unmasked."""
 
     def masked(
@@ -185,8 +185,8 @@ def test_a_broken_part_is_noticed(made: Made) -> None:
 @pytest.mark.parametrize(
     "patched",
     [
-        *(asks_twice, knows_no_retransmission, never_reads_back, believes_reports, settles_unread),
-        tells_secrets,
+        *(asks_twice, knows_no_retransmission, never_reads_back, trusts_reports, settles_unread),
+        publishes_secrets,
     ],
 )
 def test_a_broken_behaviour_is_noticed(patched: Break, monkeypatch: pytest.MonkeyPatch) -> None:

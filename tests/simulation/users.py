@@ -29,7 +29,7 @@ from gateway.snmp.fixed_mib import (
 from gateway.snmp.row_columns import RowColumn
 from tests.simulation.core import DEADLINE, Core
 from tests.simulation.jmx import JmxProcess
-from tests.simulation.ledger import FIRST_MARK, Key, Ledger, Told, key_of
+from tests.simulation.ledger import FIRST_MARK, Key, Ledger, Reported, key_of
 from tests.simulation.loop import VirtualLoop
 from tests.simulation.scheduler import Scheduler
 from tests.simulation.site import Wish
@@ -52,13 +52,13 @@ _TWICE = 0.1
 _GIVES_UP = 0.1
 """The probability that a terminal is closed before it has an answer."""
 
-_STATUSES: Mapping[int, Told] = {message.NO_ERROR: Told.DONE, message.UNDO_FAILED: Told.UNCERTAIN}
+_STATUSES: Mapping[int, Reported] = {message.NO_ERROR: Reported.DONE, message.UNDO_FAILED: Reported.UNCERTAIN}
 """The outcomes of error statuses; every other one means that nothing has changed."""
 
-_JMX_STATUSES: Mapping[int, Told] = {
-    Status.APPLIED: Told.DONE,
-    Status.APPLIED_DIFFERENTLY: Told.UNCERTAIN,
-    Status.OUTCOME_UNKNOWN: Told.UNCERTAIN,
+_JMX_STATUSES: Mapping[int, Reported] = {
+    Status.APPLIED: Reported.DONE,
+    Status.APPLIED_DIFFERENTLY: Reported.UNCERTAIN,
+    Status.OUTCOME_UNKNOWN: Reported.UNCERTAIN,
 }
 
 
@@ -141,7 +141,7 @@ class Users:
             return
         row = random.choice(rows)
         action, key = self._wish(row)
-        self._scheduler.tell("user", f"asks by SNMP for {action} of {row.class_name} {row.row}: {key}")
+        self._scheduler.note("user", f"asks by SNMP for {action} of {row.class_name} {row.row}: {key}")
         if isinstance(action, SetElements):
             self._set(row, action, key)
         else:
@@ -157,9 +157,11 @@ class Users:
 
         def answered(status: int | None) -> None:
             if status is None:
-                self._ledger.told(key, Told.UNCERTAIN, "SET is not answered")
+                self._ledger.reported(key, Reported.UNCERTAIN, "SET is not answered")
                 return
-            self._ledger.told(key, _STATUSES.get(status, Told.NOT_DONE), f"SET: error-status {status}")
+            self._ledger.reported(
+                key, _STATUSES.get(status, Reported.NOT_DONE), f"SET: error-status {status}"
+            )
 
         def leaves(status: int, process: SnmpProcess) -> None:
             if status == message.NO_ERROR:
@@ -241,18 +243,18 @@ class Users:
 
         def look(left: int) -> None:
             if self._gateway.snmp() is not process or not left:
-                self._ledger.told(key, Told.UNCERTAIN, "the command cannot be seen any more")
+                self._ledger.reported(key, Reported.UNCERTAIN, "the command cannot be seen any more")
             elif cell(CommandColumn.STATE) != CommandStateNumber.ENDED:
                 self._scheduler.after(_POLL, lambda: look(left - 1))
             else:
                 outcome = Outcome[OutcomeNumber(cell(CommandColumn.OUTCOME)).name]
-                self._ledger.told(key, Told.of(outcome), f"command: {outcome.value}")
+                self._ledger.reported(key, Reported.of(outcome), f"command: {outcome.value}")
 
         def answered(status: int | None) -> None:
             if status is None:
-                self._ledger.told(key, Told.UNCERTAIN, "the command was not answered")
+                self._ledger.reported(key, Reported.UNCERTAIN, "the command was not answered")
             elif status != message.NO_ERROR:
-                self._ledger.told(key, Told.NOT_DONE, f"command: error-status {status}")
+                self._ledger.reported(key, Reported.NOT_DONE, f"command: error-status {status}")
             else:
                 look(_POLLS)
 
@@ -269,7 +271,7 @@ class Users:
             return
         number = self._scheduler.random.choice(numbers)
         action, key = self._wish(beans[number])
-        self._scheduler.tell("user", f"asks by JMX for {action} of bean {number}: {key}")
+        self._scheduler.note("user", f"asks by JMX for {action} of bean {number}: {key}")
         request = next(self._ports)
         who: list[object] = [number, "operator", "192.0.2.2"]
         if isinstance(action, SetElements):
@@ -285,9 +287,9 @@ class Users:
 
         def answered(reply: bytes) -> None:
             status, text, _ = msgpack.unpackb(reply)
-            told = _JMX_STATUSES.get(status, Told.NOT_DONE)
-            self._ledger.told(key, told, f"JMX: {Status(status).name} {text}")
-            if told is Told.DONE and isinstance(action, SetElements) and machine is not None:
+            reported = _JMX_STATUSES.get(status, Reported.NOT_DONE)
+            self._ledger.reported(key, reported, f"JMX: {Status(status).name} {text}")
+            if reported is Reported.DONE and isinstance(action, SetElements) and machine is not None:
                 ((element, _),) = action.values.items()
                 bean = machine.beans.get(number)
                 shown = machine.read(bean.name).get(element) if bean is not None else None
@@ -311,10 +313,10 @@ class Users:
             return
         row = random.choice(rows)
         action, key = self._wish(row)
-        self._scheduler.tell("user", f"asks at a terminal for {action}: {key}")
+        self._scheduler.note("user", f"asks at a terminal for {action}: {key}")
 
         def answered(answer: OperationAnswer) -> None:
-            self._ledger.told(key, Told.of(answer.outcome), f"terminal: {answer}")
+            self._ledger.reported(key, Reported.of(answer.outcome), f"terminal: {answer}")
 
         request = OperationRequest(
             0, Principal("cli", "operator", "1"), row.source, row.class_name, row.row, action, DEADLINE

@@ -20,9 +20,9 @@ Serve = Callable[[Store], int]
 @pytest.fixture
 def failures() -> Iterator[list[Exception]]:
     """Provide the list of the agent's own errors; assert that it is empty at the end."""
-    told: list[Exception] = []
-    yield told
-    assert told == []
+    reported: list[Exception] = []
+    yield reported
+    assert reported == []
 
 
 @pytest.fixture

@@ -27,10 +27,10 @@ def system_group(
     clock: Clock, description: str = "a gateway", location: str = ""
 ) -> tuple[Store, SystemGroup]:
     store = Store()
-    told = SystemDescription(
+    reported = SystemDescription(
         description, (1, 3, 6, 1, 4, 1, 8072), contact="ops@example.org", name="gw1", location=location
     )
-    return store, SystemGroup(store, told, clock)
+    return store, SystemGroup(store, reported, clock)
 
 
 def test_the_scalars_say_what_the_operator_configured() -> None:

@@ -42,10 +42,10 @@ def reader_port(data: SortedOracle, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 def our_answer(data: SortedOracle, datagram: bytes, writer: str = "operator") -> Answer:
-    told: list[Exception] = []
+    reported: list[Exception] = []
     access = {COMMUNITY: Access(data.store, writer=writer)}
-    answer = Responder(access, SnmpCounters(), told.append).answer(datagram)
-    assert not told
+    answer = Responder(access, SnmpCounters(), reported.append).answer(datagram)
+    assert not reported
     return read_answer(answer)
 
 
@@ -112,9 +112,9 @@ def test_snmpd_refuses_a_set_of_who_only_reads_in_the_same_way(
     data: SortedOracle, reader_port: int, version: int, names: list[Oid]
 ) -> None:
     asked = request(SET, names, version=version, value=ber.encode_integer(1))
-    told = our_answer(data, asked, writer="")
-    assert told == read_answer(exchange(reader_port, asked))
-    assert told.status == (message.NO_SUCH_NAME if version == VERSION_1 else message.NO_ACCESS)
+    reported = our_answer(data, asked, writer="")
+    assert reported == read_answer(exchange(reader_port, asked))
+    assert reported.status == (message.NO_SUCH_NAME if version == VERSION_1 else message.NO_ACCESS)
 
 
 def well_formed_oddities() -> list[bytes]:

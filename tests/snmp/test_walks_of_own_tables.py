@@ -28,7 +28,7 @@ def gateway() -> Gateway:
     gateway.hello()
     tills: list[ObjectRecord] = [till(1), till(2)]
     gateway.snapshot(source(), *classes(), agent(fresh=True), hall(), *tills)
-    gateway.tell(alarm(5, subject=link(1)), alarm(6, "moving"), end(11, 2))
+    gateway.publish(alarm(5, subject=link(1)), alarm(6, "moving"), end(11, 2))
     return gateway
 
 

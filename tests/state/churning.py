@@ -48,17 +48,19 @@ async def churn(inventory: Inventory, clock: SystemClock, chance: random.Random)
     """Create and delete objects at random, for ever."""
     source = inventory.add_source("shop", "qmf")
 
-    def tell(*observations: Observation) -> None:
+    def announce(*observations: Observation) -> None:
         inventory.observed(source, observations, clock.now())
 
-    tell(*(ClassLearned(schema) for schema in (VHOST, QUEUE, CONNECTION)), ResyncBegan(), vhost("/", "v1"))
-    tell(ResyncEnded(complete=True))
+    announce(
+        *(ClassLearned(schema) for schema in (VHOST, QUEUE, CONNECTION)), ResyncBegan(), vhost("/", "v1")
+    )
+    announce(ResyncEnded(complete=True))
     alive: list[ObjectSeen] = []
     for number in range(10**9):
         if alive and chance.random() < 0.5:
             seen = alive.pop(chance.randrange(len(alive)))
             deleted = clock.now()
-            tell(
+            announce(
                 ObjectSeen(
                     seen.key, AGENT, seen.native_id, deleted, seen.created, deleted, seen.properties, ()
                 )
@@ -67,12 +69,12 @@ async def churn(inventory: Inventory, clock: SystemClock, chance: random.Random)
             seen = queue(f"queue {chance.randrange(QUEUES)}", f"q{number}")
             if any(other.properties == seen.properties for other in alive):
                 continue
-            tell(seen)
+            announce(seen)
             alive.append(seen)
         else:
             created = clock.now()
             seen = ObjectSeen(CONNECTION.key, AGENT, f"c{number}", created, created, 0, (f"{number}",), ())
-            tell(seen)
+            announce(seen)
             alive.append(seen)
         await asyncio.sleep(0)
 

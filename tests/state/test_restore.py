@@ -117,8 +117,10 @@ def test_a_folder_that_is_replaced_is_kept_beside(backup: Path, state: StateFold
 def test_a_folder_of_something_else_is_not_touched(backup: Path, tmp_path: Path, *, replace: bool) -> None:
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "letter").touch()
-    told = "is not empty: with --replace" if not replace else "holds something else than a gateway's state"
-    with pytest.raises(StateError, match=told):
+    reported = (
+        "is not empty: with --replace" if not replace else "holds something else than a gateway's state"
+    )
+    with pytest.raises(StateError, match=reported):
         restore(backup, tmp_path / "home", NOW, replace=replace)
     assert [path.name for path in (tmp_path / "home").iterdir()] == ["letter"]
 
@@ -132,8 +134,8 @@ def test_a_file_in_the_place_of_a_folder(backup: Path) -> None:
 @pytest.mark.parametrize("replace", [False, True])
 def test_a_folder_in_use_is_not_touched(backup: Path, state: StateFolder, *, replace: bool) -> None:
     before = texts(state.path)
-    told = "another gateway runs on this state" if replace else "is not empty"
-    with state.locked(), pytest.raises(StateError, match=told):
+    reported = "another gateway runs on this state" if replace else "is not empty"
+    with state.locked(), pytest.raises(StateError, match=reported):
         restore(backup, state.path, NOW, replace=replace)
     assert texts(state.path) == before
 

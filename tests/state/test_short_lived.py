@@ -35,7 +35,7 @@ class Core:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.told: Counter[type] = Counter()
+        self.reported: Counter[type] = Counter()
         self.last_rows: Counter[int] = Counter()
         self.statements: Counter[str] = Counter()
         self.index = opened_index(folder / "instances.sqlite3", needs_upkeep=self._needs_upkeep)
@@ -44,11 +44,11 @@ class Core:
         self.inventory = Inventory("gw", 1, ClassRegistry({"shop": MAPPING}), self.index, self._published)
         self.source = self.inventory.add_source("shop", "qmf")
         self.now = NOW
-        self.tell(*(ClassLearned(schema) for schema in (VHOST, QUEUE, CONNECTION)), ResyncBegan())
-        self.tell(vhost("/", "v1"))
-        self.tell(ResyncEnded(complete=True))
+        self.publish(*(ClassLearned(schema) for schema in (VHOST, QUEUE, CONNECTION)), ResyncBegan())
+        self.publish(vhost("/", "v1"))
+        self.publish(ResyncEnded(complete=True))
 
-    def tell(self, *observations: ClassLearned | ResyncBegan | ResyncEnded | ObjectSeen) -> None:
+    def publish(self, *observations: ClassLearned | ResyncBegan | ResyncEnded | ObjectSeen) -> None:
         """Observe one message; the upkeep that it makes due comes after it."""
         self.now += SECOND // 1000
         self.inventory.observed(self.source, observations, self.now)
@@ -69,7 +69,7 @@ class Core:
 
     def _published(self, batch: Batch) -> None:
         for record in batch.records:
-            self.told[type(record)] += 1
+            self.reported[type(record)] += 1
             if isinstance(record, ObjectRecord):
                 assert record.row > self.last_rows[record.class_number], "no number is given again"
                 self.last_rows[record.class_number] = record.row
@@ -89,13 +89,13 @@ def connection(number: int, *, deleted: int = 0) -> ObjectSeen:
 
 def come_and_go(core: Core, numbers: range) -> None:
     for number in numbers:
-        core.tell(connection(number))
-        core.tell(connection(number, deleted=core.now))
+        core.publish(connection(number))
+        core.publish(connection(number, deleted=core.now))
 
 
 def test_a_million_connections_leave_nothing_behind(core: Core) -> None:
     come_and_go(core, range(BEFORE))
-    disk, told = core.disk(), core.told.copy()
+    disk, reported = core.disk(), core.reported.copy()
     core.statements.clear()
     come_and_go(core, range(BEFORE, BEFORE + TENTH))
     first = core.statements.copy()
@@ -105,8 +105,8 @@ def test_a_million_connections_leave_nothing_behind(core: Core) -> None:
     come_and_go(core, range(BEFORE + OBJECTS - TENTH, BEFORE + OBJECTS))
     last = core.statements.copy()
 
-    assert core.told[ObjectRecord] - told[ObjectRecord] == OBJECTS
-    assert core.told[DeleteRecord] - told[DeleteRecord] == OBJECTS
+    assert core.reported[ObjectRecord] - reported[ObjectRecord] == OBJECTS
+    assert core.reported[DeleteRecord] - reported[DeleteRecord] == OBJECTS
     assert core.disk() - disk < 64 * 1024
     assert last == first, "an object costs as many statements after all those as at first"
     assert not last, "and that is none: blocks are reserved elsewhere"
@@ -154,12 +154,12 @@ def test_names_that_come_and_go_are_forgotten_and_their_numbers_never_given_agai
     sizes = []
     for number in range(OBJECTS // 5):
         name = f"durable {number}"
-        core.tell(queue(name, name))
-        core.tell(queue(name, name, deleted=core.now))
+        core.publish(queue(name, name))
+        core.publish(queue(name, name, deleted=core.now))
         if number % kept == 0:
             forget()
             sizes.append(core.disk())
-    assert core.told[ObjectRecord] == OBJECTS // 5 + 1
+    assert core.reported[ObjectRecord] == OBJECTS // 5 + 1
     assert max(sizes[5:]) < 2 * sizes[4]
     forget()
     names = core.index._database.execute("SELECT COUNT(*) FROM durable").fetchone()[0]  # noqa: SLF001

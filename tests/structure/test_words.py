@@ -113,21 +113,12 @@ def identifiers(file: Path) -> Iterator[str]:
                 yield name
 
 
-def test_names_use_the_words_of_the_glossary() -> None:
+@pytest.mark.parametrize("folder", ["gateway", "tests"])
+def test_names_use_the_words_of_the_glossary(folder: str) -> None:
     found = {
         (file.relative_to(ROOT).as_posix(), name)
-        for file in (ROOT / "gateway").rglob("*.py")
+        for file in (ROOT / folder).rglob("*.py")
         for name in set(identifiers(file)) - PUBLISHED.get(file.relative_to(ROOT).as_posix(), set())
         if any(UNUSED.fullmatch(part) for part in PARTS_OF_NAMES.findall(name))
-    }
-    assert found == set()
-
-
-def test_names_of_tests_use_the_words_of_the_glossary() -> None:
-    found = {
-        (file.relative_to(ROOT).as_posix(), name)
-        for file in (ROOT / "tests").rglob("test_*.py")
-        for name in identifiers(file)
-        if name.startswith("test_") and any(UNUSED.fullmatch(part) for part in name.split("_"))
     }
     assert found == set()

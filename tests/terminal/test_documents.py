@@ -40,7 +40,7 @@ from gateway.terminal.lines import (
 from gateway.terminal.selection import Pattern, concerns
 from gateway.terminal.view import CoreChanged, FeedChange, ObjectKey, TerminalView
 from tests.components.shop import START, update
-from tests.terminal.told import TILL, known_shop, rang, tell, till
+from tests.terminal.reported import TILL, known_shop, publish, rang, till
 
 FIRST = ObjectKey(1, "shop:till", 1)
 AT = "2023-11-14T22:13:20.000000000Z"
@@ -102,9 +102,9 @@ def happened(happening: FeedChange, view: TerminalView) -> Document:
 
 def test_what_happens() -> None:
     view = known_shop()
-    (created,) = tell(view, till(1))
-    (changed,) = tell(view, update(1, {2: 0}, absent=(1,)))
-    (event,) = tell(view, rang(3))
+    (created,) = publish(view, till(1))
+    (changed,) = publish(view, update(1, {2: 0}, absent=(1,)))
+    (event,) = publish(view, rang(3))
 
     assert happened(created, view)["kind"] == "created"
     assert happened(created, view)["values"]["mood"] == "busy"
@@ -157,7 +157,7 @@ def operation(view: TerminalView) -> OperationRecord:
         began=START,
         ended=START,
     )
-    tell(view, record)
+    publish(view, record)
     return record
 
 
@@ -239,8 +239,8 @@ def test_lines_for_people() -> None:
 
 def test_each_happening_has_a_line() -> None:
     view = known_shop(till(1))
-    (changed,) = tell(view, update(1, {3: 9}, absent=(1,)))
-    (event,) = tell(view, rang(3))
+    (changed,) = publish(view, update(1, {3: 9}, absent=(1,)))
+    (event,) = publish(view, rang(3))
     lines = [change_line(one, view, START) for one in (changed, event, CoreChanged())]
     assert lines == [
         f"22:13:20.000  changed    {TILL_PATH}  limit: 10 -> (absent); sales: 7 -> 9;",
@@ -250,13 +250,13 @@ def test_each_happening_has_a_line() -> None:
 
 
 @pytest.mark.parametrize(
-    ("pattern", "told"),
+    ("pattern", "reported"),
     [("", True), ("shop1", True), ("other", False), ("shop1/till", True), ("//*2", False), ("/hall", False)],
 )
-def test_a_subscriber_to_a_part_receives_that_part(pattern: str, told: bool) -> None:  # noqa: FBT001  a parameter
+def test_a_subscriber_to_a_part_receives_that_part(pattern: str, reported: bool) -> None:  # noqa: FBT001  a parameter
     view = known_shop(till(1))
-    for happening in (*tell(view, update(1, {3: 9})), *tell(view, rang(3))):
-        assert concerns(Pattern.of(pattern), happening, view) is told
+    for happening in (*publish(view, update(1, {3: 9})), *publish(view, rang(3))):
+        assert concerns(Pattern.of(pattern), happening, view) is reported
     assert concerns(Pattern.of(pattern), CoreChanged("gone"), view)
 
 

@@ -12,7 +12,7 @@ from gateway.feed.records import DeleteRecord
 from gateway.terminal.selection import NotOneObjectError, Pattern, find_object
 from gateway.terminal.view import TerminalView
 from tests.components.shop import START
-from tests.terminal.told import TILL, known_shop, till
+from tests.terminal.reported import TILL, known_shop, till
 
 
 def shop() -> TerminalView:

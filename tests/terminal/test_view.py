@@ -28,7 +28,7 @@ from gateway.terminal.view import (
     TerminalView,
 )
 from tests.components.shop import START, agent, agent_gone, source, update
-from tests.terminal.told import HALL, KNOWN, RANG, TILL, known_shop, rang, snapshot, tell, till
+from tests.terminal.reported import HALL, KNOWN, RANG, TILL, known_shop, publish, rang, snapshot, till
 
 FIRST = ObjectKey(1, "shop:till", 1)
 
@@ -48,17 +48,17 @@ def test_the_first_snapshot_is_how_things_stand_and_nothing_that_happens() -> No
 
 def test_objects_come_change_and_go() -> None:
     view = known_shop()
-    (created,) = tell(view, till(1))
+    (created,) = publish(view, till(1))
     assert isinstance(created, Created)
 
-    (changed,) = tell(view, update(1, {3: 8, 4: START}, absent=(1,)))
+    (changed,) = publish(view, update(1, {3: 8, 4: START}, absent=(1,)))
     assert isinstance(changed, Changed)
-    told = [(change.element.name, change.former, change.value) for change in changed.changes]
-    assert told == [("limit", 10, None), ("sales", 7, 8), ("opened", None, START)]
+    reported = [(change.element.name, change.former, change.value) for change in changed.changes]
+    assert reported == [("limit", 10, None), ("sales", 7, 8), ("opened", None, START)]
     assert view.objects[FIRST].value("limit") is None
     assert view.objects[FIRST].record.statistics_sampled == START + 9 * SECOND
 
-    assert tell(view, ended(1)) == [Deleted("shop1", "shop:till", "hall1|till1", ended(1))]
+    assert publish(view, ended(1)) == [Deleted("shop1", "shop:till", "hall1|till1", ended(1))]
     assert FIRST not in view.objects
 
 
@@ -66,9 +66,9 @@ def test_an_object_whose_class_has_a_new_version_neither_ends_nor_comes() -> Non
     view = known_shop(till(1))
     schema = replace(TILL.schema, statistics=(*TILL.schema.statistics, Element("tips", ValueType.U64)))
     newer = msgspec.structs.replace(TILL, number=TILL.number + 100, schema=schema)
-    anew = msgspec.structs.replace(till(1), class_number=newer.number, values={**till(1).values, 5: 2})
+    again = msgspec.structs.replace(till(1), class_number=newer.number, values={**till(1).values, 5: 2})
 
-    (changed,) = tell(view, newer, ended(1, number=0, inferred=True), anew)
+    (changed,) = publish(view, newer, ended(1, number=0, inferred=True), again)
 
     assert isinstance(changed, Changed)
     assert [(change.element.name, change.value) for change in changed.changes] == [("tips", 2)]
@@ -77,14 +77,14 @@ def test_an_object_whose_class_has_a_new_version_neither_ends_nor_comes() -> Non
 
 def test_an_update_that_changes_no_value_is_nothing_that_happens() -> None:
     view = known_shop(till(1))
-    assert tell(view, update(1, {3: 7})) == []
+    assert publish(view, update(1, {3: 7})) == []
     assert view.objects[FIRST].record.statistics_sampled == START + 9 * SECOND
 
 
 def test_what_is_reported_twice_happens_once() -> None:
     view = known_shop(till(1), rang(1))
-    assert tell(view, rang(1), till(1)) == []
-    (event,) = tell(view, rang(2))
+    assert publish(view, rang(1), till(1)) == []
+    (event,) = publish(view, rang(2))
     assert isinstance(event, EventOccurred)
     assert event.in_class == RANG
 
@@ -94,7 +94,7 @@ def test_another_core_reports_what_changed_meanwhile() -> None:
     assert view.disconnected("it ended") == [CoreChanged("it ended")]
     assert view.disconnected("still") == []
 
-    told = [
+    reported = [
         *KNOWN,
         ended(2),
         msgspec.structs.replace(till(1), values={**till(1).values, 3: 9}),
@@ -102,7 +102,7 @@ def test_another_core_reports_what_changed_meanwhile() -> None:
         rang(1),
         rang(2),
     ]
-    kinds = [type(happening) for happening in snapshot(view, *told, epoch=2)]
+    kinds = [type(happening) for happening in snapshot(view, *reported, epoch=2)]
 
     assert kinds == [Deleted, Changed, Created, EventOccurred, CoreChanged]
     assert view.is_whole
@@ -117,7 +117,7 @@ def test_what_a_new_core_does_not_report_is_kept_until_its_source_is_trusted() -
     assert happened == [SourceChanged(connecting), CoreChanged()]
     assert FIRST in view.objects
 
-    assert tell(view, source(), epoch=2) == [
+    assert publish(view, source(), epoch=2) == [
         SourceChanged(source()),
         Deleted("shop1", "shop:till", "hall1|till1"),
     ]
@@ -134,16 +134,16 @@ def test_alarms_last_from_one_record_to_another() -> None:
     view = known_shop()
     raised = AlarmRecord(4, 1, "full", "full shop:till", Severity.MAJOR, None, "full", "7b0c.1.1", START)
     cleared = msgspec.structs.replace(raised, cleared=START + SECOND)
-    assert tell(view, raised) == [AlarmChanged("shop1", raised)]
-    assert tell(view, raised) == []
-    assert tell(view, cleared) == [AlarmChanged("shop1", cleared)]
+    assert publish(view, raised) == [AlarmChanged("shop1", raised)]
+    assert publish(view, raised) == []
+    assert publish(view, cleared) == [AlarmChanged("shop1", cleared)]
     assert view.alarms == {}
 
 
 def test_what_the_gateway_reports_itself() -> None:
     view = known_shop()
     gap, full = GapRecord(1, 1, 2, "away"), EventLogRecord(EventLogState.DISK_FULL, "no room")
-    assert tell(view, gap, full, msgspec.structs.replace(full, waiting=5)) == [
+    assert publish(view, gap, full, msgspec.structs.replace(full, waiting=5)) == [
         GapFound("shop1", gap),
         EventLogChanged(full),
     ]
@@ -157,7 +157,7 @@ def test_operations_are_reported_as_they_go_on() -> None:
         1, "7b0c.1.o1", OperationKind.SET, OperationState.BEGUN, who, *FIRST, "hall1|till1", "till1"
     )
     done = msgspec.structs.replace(begun, state=OperationState.ENDED, outcome=Outcome.APPLIED)
-    assert tell(view, begun, done, done) == [
+    assert publish(view, begun, done, done) == [
         OperationChanged("shop1", begun),
         OperationChanged("shop1", done),
     ]
@@ -168,34 +168,34 @@ def test_values_are_stale_while_agent_or_source_are_silent() -> None:
     view = known_shop(till(1))
     known = view.objects[FIRST]
     assert view.stale_since(known) == 0
-    tell(view, agent(fresh=False, since=START + SECOND))
+    publish(view, agent(fresh=False, since=START + SECOND))
     assert view.stale_since(known) == START + SECOND
-    tell(view, source(SourceState.DOWN))
+    publish(view, source(SourceState.DOWN))
     assert view.stale_since(known) == START
 
 
 def test_an_object_that_is_gone_is_as_stale_as_its_agent() -> None:
     view = known_shop(till(1))
     known = view.objects[FIRST]
-    tell(view, ended(1))
+    publish(view, ended(1))
     assert view.stale_since(known) == 0
-    tell(view, agent(fresh=False, since=START + SECOND))
+    publish(view, agent(fresh=False, since=START + SECOND))
     assert view.stale_since(known) == START + SECOND
 
 
 def test_an_agent_that_is_gone_is_no_reason_for_doubts() -> None:
     view = known_shop(till(1))
-    tell(view, agent(fresh=False, since=START + SECOND))
+    publish(view, agent(fresh=False, since=START + SECOND))
     assert view.stale_since(view.objects[FIRST]) == START + SECOND
-    tell(view, ended(1), msgspec.structs.replace(ended(1), class_number=HALL.number, number=2))
-    assert tell(view, agent_gone()) == []
-    tell(view, agent(fresh=True), till(1))
+    publish(view, ended(1), msgspec.structs.replace(ended(1), class_number=HALL.number, number=2))
+    assert publish(view, agent_gone()) == []
+    publish(view, agent(fresh=True), till(1))
     assert view.stale_since(view.objects[FIRST]) == 0
 
 
 def test_what_could_not_be_known_changes_nothing() -> None:
     view = known_shop()
     strange = msgspec.structs.replace(till(1), class_number=99)
-    assert tell(view, update(1, {3: 1}), strange, msgspec.structs.replace(till(1), source=9)) == []
-    assert tell(view, msgspec.structs.replace(rang(1), class_number=99)) == []
+    assert publish(view, update(1, {3: 1}), strange, msgspec.structs.replace(till(1), source=9)) == []
+    assert publish(view, msgspec.structs.replace(rang(1), class_number=99)) == []
     assert FIRST not in view.objects

@@ -65,13 +65,13 @@ class Load:
         Raises:
             RuntimeError: the client failed; the text is Java's.
         """
-        return self.tell("\t".join(map(str, request)))
+        return self.publish("\t".join(map(str, request)))
 
     def time(self, *request: object) -> int:
         """Return the answer to a request whose answer is a number of nanoseconds."""
         return int(self.ask(*request))
 
-    def tell(self, line: str) -> str:
+    def publish(self, line: str) -> str:
         """Send a line, and return the answer."""
         assert self._process.stdin is not None
         self._process.stdin.write(f"{line}\n")
@@ -107,7 +107,7 @@ def load_client(jar: Path, port: int, user: str, password: str) -> Iterator[Load
     ) as process:
         try:
             load = Load(process)
-            load.tell(password)
+            load.publish(password)
             yield load
         finally:
             process.kill()

@@ -38,7 +38,7 @@ class LogBenchmark:
             for part in parts:
                 part.measure()
         for part in parts:
-            part.tell()
+            part.publish()
 
 
 class _Append:
@@ -74,13 +74,13 @@ class _Append:
         self._octets.append(len(octets) / appended.records)
         self._synced.append(len(octets) / by_hand / _MEGABYTE)
         mirror = self._workload.mirror
-        told = (
+        reported = (
             mirror.apply(batch, self._workload.now) for _ in range(self._times) for batch in self._batches
         )
-        self._of_a_feed.append(append.by_us(folder, self._workload, told))
+        self._of_a_feed.append(append.by_us(folder, self._workload, reported))
         shutil.rmtree(folder)
 
-    def tell(self) -> None:
+    def publish(self) -> None:
         figure, median = self._run.figure, statistics.median
         figure("octets of a record, on the disk", f"{median(self._octets):.0f}")
         figure("what the disk took, written by hand", f"{median(self._synced):.0f} MB/s")
@@ -115,7 +115,7 @@ class _Recover:
         self._scanned.append(crashed.octets / ours / _MEGABYTE)
         self._checkpointed.append(recover.by_sqlite(crashed.checkpointed, scratch, crashed.records))
 
-    def tell(self) -> None:
+    def publish(self) -> None:
         octets = self._crashed.octets / _MEGABYTE
         seconds = octets / statistics.median(self._scanned)
         self._run.figure(
@@ -148,7 +148,7 @@ class _Compact:
         seconds = compact.by_duckdb(self._segment, scratch, records, threads)
         self._all_processors.append(records / seconds)
 
-    def tell(self) -> None:
+    def publish(self) -> None:
         rate = statistics.median(self._all_processors)
         threads, size = compact.all_processors(), self._segment.path.stat().st_size
         self._run.figure(f"duckdb with {threads} threads", f"{rate:,.0f} rows/s")

@@ -92,8 +92,8 @@ class Workload:
             for start in range(0, self._queues, BATCH_RECORDS):
                 self.now += self._step
                 self._batch += 1
-                told = tuple(self._update(row) for row in rows[start : start + BATCH_RECORDS])
-                yield Batch(1, self._batch, told)
+                reported = tuple(self._update(row) for row in rows[start : start + BATCH_RECORDS])
+                yield Batch(1, self._batch, reported)
 
     def updates(self, turns: int) -> Iterator[AnyRecord]:
         """Yield the log's records of this many updates of each queue."""

@@ -75,7 +75,7 @@ def compile_native(folder: Path) -> None:
     """
     options = ["-O2", "-Wall", "-Wextra", "-Werror"]
     _compile(*options, "-o", folder / "load", _NATIVE / "load.c")
-    told = [
+    reported = [
         subprocess.run(  # noqa: S603  no shell; words from here
             ("net-snmp-config", option),  # noqa: S607  wherever the system has it
             check=True,
@@ -84,7 +84,7 @@ def compile_native(folder: Path) -> None:
         ).stdout
         for option in ("--base-cflags", "--agent-libs")
     ]
-    compiler, libraries = map(shlex.split, told)
+    compiler, libraries = map(shlex.split, reported)
     _compile(*options, *compiler, "-o", folder / "container_agent", _NATIVE / "container_agent.c", *libraries)
 
 
@@ -98,8 +98,8 @@ def our_agent(folder: Path, rows: int) -> Iterator[tuple[Agent, Oid]]:
     with contextlib.ExitStack() as stack:
         core = stack.enter_context(FeedPlayer(folder / "feed.sock"))
         command = ("process", "snmp", "--config", site.configuration)
-        north = stack.enter_context(running(*command, log=folder / "snmp.log"))
-        north.ready()
+        northbound = stack.enter_context(running(*command, log=folder / "snmp.log"))
+        northbound.ready()
         core.begin(records(rows))
         registry_file = site.state.path / "provisional.oids.yaml"
         wait_until(registry_file.exists, "the class of the rows")
@@ -108,7 +108,7 @@ def our_agent(folder: Path, rows: int) -> Iterator[tuple[Agent, Oid]]:
         assert queue.columns == tuple(COLUMNS)
         entry = registry.entry_oid(DEFAULT_ROOT, queue)
         _wait_for_last_row(site.snmp_port, entry, rows)
-        yield Agent(OURS, site.snmp_port, north.process.pid), entry
+        yield Agent(OURS, site.snmp_port, northbound.process.pid), entry
 
 
 @contextlib.contextmanager

@@ -34,7 +34,7 @@ class SparkBenchmark:
         run.figure("lake", f"{lake.records:,} records of {minutes} minutes in {size}")
         with _spark(run, lake) as spark:
             _compare(run, lake, spark)
-            _tell_stream_and_report(run, lake, spark)
+            _publish_stream_and_report(run, lake, spark)
             for _ in run.rounds():
                 for job, case in CASES.items():
                     run.record(case, OURS, lake.records / spark.take(job))
@@ -108,7 +108,7 @@ def _compare(run: Run, lake: Lake, spark: _Spark) -> None:
         assert ours == theirs, f"{job}: Spark finds {ours}, DuckDB {theirs}"
 
 
-def _tell_stream_and_report(run: Run, lake: Lake, spark: _Spark) -> None:
+def _publish_stream_and_report(run: Run, lake: Lake, spark: _Spark) -> None:
     """Record the figures of the stream and the report, which also warm Spark up for the rounds."""
     streamed = spark.take("stream")
     run.figure(

@@ -38,10 +38,10 @@ class Lake:
 def make_lake(log: Path, queues: int, minutes: int) -> Lake:
     """Make a lake with a file for each hour, in which each queue's statistics change once a minute."""
     workload = Workload(queues, step=_MINUTE * BATCH_RECORDS // queues)
-    told = chain(workload.begin(), workload.updates(minutes))
+    reported = chain(workload.begin(), workload.updates(minutes))
     next_seq = 1
     with Compactor(log) as compactor:
-        for records in _hours(told):
+        for records in _hours(reported):
             written = segment(log, next_seq, records, of_a_block=MAX_BLOCK_RECORDS)
             compacted = compactor.compact(written)
             assert compacted is not None

@@ -135,7 +135,7 @@ class RelayPlay:
         """Return the answers to calls since the last time."""
         return [step for step in self.left() if isinstance(step, Answer)]
 
-    def told(self, kind: str = "") -> list[str]:
+    def reported(self, kind: str = "") -> list[str]:
         """Return the observations since the last time as short texts that contain ``kind``."""
         shown = [self.shown(step) for step in self.left() if not isinstance(step, str | Answer)]
         return [one for one in shown if kind in one]
@@ -159,16 +159,16 @@ class RelayPlay:
     def values(self, seen: ObjectSeen) -> dict[str, Value | None]:
         """Return the values of an object by the keys that its application chose."""
         schema = self.schemas[seen.key]
-        told: dict[str, Value | None] = {}
+        reported: dict[str, Value | None] = {}
         for elements, values in ((schema.properties, seen.properties), (schema.statistics, seen.statistics)):
             if values is not None:
                 assert len(values) == len(elements)
-                told |= {
+                reported |= {
                     element.label: value
                     for element, value in zip(elements, values, strict=True)
                     if element.label
                 }
-        return told
+        return reported
 
     def objects(self, kind: str = "Tank") -> list[ObjectSeen]:
         """Return the observations of objects of a type since the last time."""

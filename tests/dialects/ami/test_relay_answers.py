@@ -167,11 +167,11 @@ def test_commands_go_with_their_connection_and_are_shown_until_it_is_back() -> N
     play.left()
     play.ends()
     play.time_passes(100)
-    assert "class application" not in play.told()
+    assert "class application" not in play.reported()
     play.connects(2)
     play.says('L|I="pump-7"', ALONE, number=2)
     play.time_passes(100)
-    assert "class application" not in play.told()  # they are the same ones
+    assert "class application" not in play.reported()  # they are the same ones
 
 
 def test_nothing_can_be_read_again() -> None:

@@ -123,11 +123,11 @@ def test_what_was_refused_of_an_application_is_reported_before_it_is_forgotten()
     play.left()
     play.connects(2)
     play.says('L|I="pump-8"', number=2)
-    told = play.told()
+    reported = play.reported()
     (refused,) = (
-        number for number, one in enumerate(told) if one.startswith("event instructionsRefused pump-7 1 ")
+        number for number, one in enumerate(reported) if one.startswith("event instructionsRefused pump-7 1 ")
     )
-    assert refused < told.index("AgentGone")
+    assert refused < reported.index("AgentGone")
 
 
 def test_a_login_that_is_refused_removes_nothing_and_reports_nothing() -> None:

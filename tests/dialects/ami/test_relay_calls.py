@@ -134,7 +134,7 @@ def test_what_was_typed_unseen_is_no_column_of_a_row() -> None:
     play = called_with_a_pin()
     play.says(r'R|I="g1"|S=3|pin="1234"|state="by 1234"|n=1234')
     play.time_passes(1)
-    assert play.told("Tank")[-1] == "Tank t1 state=by *** level=3 n=1234"
+    assert play.reported("Tank")[-1] == "Tank t1 state=by *** level=3 n=1234"
 
 
 def test_an_answer_without_what_was_typed_unseen_is_logged_as_it_came() -> None:

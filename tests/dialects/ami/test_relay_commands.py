@@ -154,7 +154,7 @@ def test_some_commands_are_refused(line: str) -> None:
     play.says(line)
     assert play.lines()[0].startswith("1< M|Q=1|S=1|M=")
     play.time_passes(10)
-    assert "class application" not in play.told()
+    assert "class application" not in play.reported()
 
 
 def test_commands_of_a_connection_are_bounded() -> None:

@@ -32,11 +32,11 @@ def element_type(play: RelayPlay, key: str) -> ValueType:
 
 def test_a_new_key_is_reported_after_a_moment_with_all_objects_again(play: RelayPlay) -> None:
     play.says('O|T="Tank"|I="t2"|level=4', 'O|T="Tank"|I="t2"|vol=1.5', 'O|T="Tank"|I="t1"|level=5')
-    assert play.told("Tank") == ["Tank t2 level=4", "Tank t2 level=4", "Tank t1 level=5"]
+    assert play.reported("Tank") == ["Tank t2 level=4", "Tank t2 level=4", "Tank t1 level=5"]
     play.time_passes(0.3)
-    assert play.told("Tank") == ["class Tank", "Tank t1 level=5", "Tank t2 level=4 vol=1.5"]
+    assert play.reported("Tank") == ["class Tank", "Tank t1 level=5", "Tank t2 level=4 vol=1.5"]
     play.says('O|T="Tank"|I="t1"|vol=2.5')
-    assert play.told() == ["Tank t1 level=5 vol=2.5"]
+    assert play.reported() == ["Tank t1 level=5 vol=2.5"]
 
 
 def test_a_hundred_new_keys_make_few_versions(play: RelayPlay) -> None:
@@ -58,16 +58,16 @@ def test_a_class_that_was_quiet_waits_for_a_moment_only_again(play: RelayPlay) -
     play.left()
     play.says('O|T="Tank"|I="t1"|new=1')
     play.time_passes(0.3)
-    assert "class Tank" in play.told()
+    assert "class Tank" in play.reported()
 
 
 def test_a_version_that_was_reported_before_is_not_reported_again_as_another_one(play: RelayPlay) -> None:
     play.says('O|T="Tank"|I="t1"|note=null|level=4L')
     play.time_passes(1)
-    assert play.told("Tank")[1] == "class Tank"
+    assert play.reported("Tank")[1] == "class Tank"
     play.says('O|T="Tank"|I="t1"|level=5')
     play.time_passes(100)
-    assert "class Tank" not in play.told()
+    assert "class Tank" not in play.reported()
 
 
 @pytest.mark.parametrize(
@@ -114,12 +114,12 @@ def test_a_key_whose_values_change_their_type_widens(
 def test_what_was_reported_before_is_reported_in_the_wider_type(play: RelayPlay) -> None:
     play.says('O|T="Tank"|I="t2"|level="high"')
     play.time_passes(1)
-    assert play.told("Tank")[-2:] == ["Tank t1 level=3", "Tank t2 level=high"]
+    assert play.reported("Tank")[-2:] == ["Tank t1 level=3", "Tank t2 level=high"]
 
 
 def test_text_for_a_number_is_absent_until_the_class_has_it(play: RelayPlay) -> None:
     play.says('O|T="Tank"|I="t1"|level="high"')
-    assert play.told() == ["Tank t1"]
+    assert play.reported() == ["Tank t1"]
 
 
 def test_the_same_type_under_a_wider_range_needs_no_version(play: RelayPlay) -> None:
@@ -128,14 +128,14 @@ def test_the_same_type_under_a_wider_range_needs_no_version(play: RelayPlay) -> 
     play.left()
     play.says('O|T="Tank"|I="t1"|x=4L|y=9007199254740993L')
     play.time_passes(100)
-    assert play.told("Tank") == ["Tank t1 level=3 x=4.0 y=9007199254740993"]
+    assert play.reported("Tank") == ["Tank t1 level=3 x=4.0 y=9007199254740993"]
 
 
 def test_a_class_without_objects_grows_with_the_next_one(play: RelayPlay) -> None:
     play.says('O|T="Tank"|I="t1"|vol=1.5', 'D|T="Tank"|I="t1"')
     play.left()
     play.says('O|T="Tank"|I="t2"|vol=1.5')
-    assert play.told() == ["class Tank", "Tank t2 vol=1.5"]
+    assert play.reported() == ["class Tank", "Tank t2 vol=1.5"]
 
 
 def test_many_objects_are_reported_again_in_turns_so_that_no_other_waits() -> None:
@@ -145,15 +145,15 @@ def test_many_objects_are_reported_again_in_turns_so_that_no_other_waits() -> No
     play.left()
     play.now += SECOND
     play.take(play.session.handle(TimerExpired(), play.now))
-    assert play.told("Tank") == ["class Tank", "Tank t0 a=0 b=9", "Tank t1 a=1"]
+    assert play.reported("Tank") == ["class Tank", "Tank t0 a=0 b=9", "Tank t1 a=1"]
     assert play.wake_at <= play.now
     play.says('O|T="Tank"|I="t4"|a=7|b=8', 'D|T="Tank"|I="t3"', 'O|T="Tank"|I="t5"|b=6')
-    assert play.told("Tank") == ["Tank t4 a=7", "-Tank t3", "Tank t5 b=6"]
+    assert play.reported("Tank") == ["Tank t4 a=7", "-Tank t3", "Tank t5 b=6"]
     play.says('O|T="Tank"|I="t4"|c=1')
     play.time_passes(0)
-    assert play.told("Tank") == ["Tank t4 a=7", "Tank t2 a=2", "Tank t4 a=7 b=8"]
+    assert play.reported("Tank") == ["Tank t4 a=7", "Tank t2 a=2", "Tank t4 a=7 b=8"]
     play.time_passes(10)
-    assert [told for told in play.told("Tank t") if "c=" in told] == ["Tank t4 a=7 b=8 c=1"]
+    assert [reported for reported in play.reported("Tank t") if "c=" in reported] == ["Tank t4 a=7 b=8 c=1"]
 
 
 def test_objects_that_wait_take_turns_while_others_change() -> None:
@@ -166,7 +166,7 @@ def test_objects_that_wait_take_turns_while_others_change() -> None:
         play.says(line)
     play.left()
     play.time_passes(10)
-    assert play.told("Tank t3") == ["Tank t3 a=3 b=1 c=1", "Tank t3 a=3 b=1 c=1 d=1"]
+    assert play.reported("Tank t3") == ["Tank t3 a=3 b=1 c=1", "Tank t3 a=3 b=1 c=1 d=1"]
 
 
 def test_many_objects_expire_in_turns() -> None:
@@ -176,9 +176,9 @@ def test_many_objects_expire_in_turns() -> None:
     play.left()
     play.now += 2 * SECOND
     play.take(play.session.handle(TimerExpired(), play.now))
-    assert play.told("-Tank") == ["-Tank t0", "-Tank t1"]
+    assert play.reported("-Tank") == ["-Tank t0", "-Tank t1"]
     play.time_passes(0)
-    assert play.told("-Tank") == ["-Tank t2", "-Tank t3", "-Tank t4"]
+    assert play.reported("-Tank") == ["-Tank t2", "-Tank t3", "-Tank t4"]
 
 
 def test_keys_are_bounded_and_a_refused_instruction_changes_nothing() -> None:
@@ -201,7 +201,7 @@ def test_versions_are_bounded() -> None:
         "1< M|Q=4|S=1|M",
     ]
     play.says('O|T="Tank"|I="t1"|a=5')
-    assert play.told() == ["Tank t1 a=5"]
+    assert play.reported() == ["Tank t1 a=5"]
 
 
 def test_names_of_elements_never_meet() -> None:
@@ -239,7 +239,7 @@ def test_no_application_uses_up_what_others_need() -> None:
     assert taken == [20, 10, 5]
     play.logs_in("modest", 4)
     play.says('O|T="Pump"|I="p1"|flow=1', number=4)
-    assert "Pump p1 flow=1" in play.told()
+    assert "Pump p1 flow=1" in play.reported()
 
 
 def test_changes_beyond_an_applications_share_are_counted_and_reported() -> None:
@@ -249,7 +249,7 @@ def test_changes_beyond_an_applications_share_are_counted_and_reported() -> None
     play.says('O|T="Tank1"|I="t1"|more=1')
     play.time_passes(60)
     reason = "it has changed classes as often as it may since the gateway was started"
-    assert f"event instructionsRefused pump-7 1 {reason}" in play.told("event")
+    assert f"event instructionsRefused pump-7 1 {reason}" in play.reported("event")
 
 
 def test_keys_reported_together_are_one_version_whichever_agent_reports_them() -> None:
@@ -261,10 +261,10 @@ def test_keys_reported_together_are_one_version_whichever_agent_reports_them() -
     play.says('O|T="Tank"|I="t2"|c=1', 'O|T="Tank"|I="t2"|d=1', number=2)
     play.says('O|T="Tank"|I="t1"|e=1', number=1)
     play.time_passes(1)
-    assert play.told("Tank t1")[-1] == "Tank t1 a=1 b=1 e=1"
+    assert play.reported("Tank t1")[-1] == "Tank t1 a=1 b=1 e=1"
     play.says('O|T="Tank"|I="t2"|f=1', number=2)
     play.time_passes(1)
-    assert play.told("Tank t2")[-1] == "Tank t2 c=1 d=1 f=1"
+    assert play.reported("Tank t2")[-1] == "Tank t2 c=1 d=1 f=1"
 
 
 def test_a_version_that_was_reported_before_may_come_again() -> None:
@@ -272,7 +272,7 @@ def test_a_version_that_was_reported_before_may_come_again() -> None:
     play.logs_in()
     assert greedy(play) == 1
     play.says('D|T="Tank1"|I="t1"', 'O|T="Tank1"|I="t1"|key1_0=2')
-    assert play.told("Tank1") == ["-Tank1 t1", "Tank1 t1 key1_0=2"]
+    assert play.reported("Tank1") == ["-Tank1 t1", "Tank1 t1 key1_0=2"]
 
 
 def test_commands_that_change_all_the_time_leave_room_for_keys() -> None:
@@ -290,13 +290,13 @@ def test_commands_that_change_all_the_time_leave_room_for_keys() -> None:
     ]
     play.says('O|T="Tank"|I="t1"|b=2')
     play.time_passes(60)
-    assert "Tank t1 a=1 b=2" in play.told("Tank")
+    assert "Tank t1 a=1 b=2" in play.reported("Tank")
 
 
 def offered(play: RelayPlay) -> list[str]:
     """Return the names of the commands in the class of ``pump-7`` as reported last."""
-    told = [step for step in play.left() if isinstance(step, ObjectSeen) and step.native_id == "pump-7"]
-    return [method.name for method in play.schemas[told[-1].key].methods]
+    reported = [step for step in play.left() if isinstance(step, ObjectSeen) and step.native_id == "pump-7"]
+    return [method.name for method in play.schemas[reported[-1].key].methods]
 
 
 def two_commands_and_no_change_left() -> RelayPlay:

@@ -37,15 +37,15 @@ LIMITS = RelayLimits(
     held_lines=3,
 )
 _SHORT = st.sampled_from(["a", "b", "c:d", "#1", "object"])
-_TOLD = st.dictionaries(st.sampled_from(["a", "b", "object", "password"]) | KEYS, VALUES, max_size=3)
+_REPORTED = st.dictionaries(st.sampled_from(["a", "b", "object", "password"]) | KEYS, VALUES, max_size=3)
 _TIMES = st.none() | st.sampled_from([0, -1, -1500, 1, 1_700_000_002_000])
 _SAID: st.SearchStrategy[Instruction] = st.one_of(
     INSTRUCTIONS,
-    st.builds(Login, _SHORT, st.frozensets(st.sampled_from(Option), max_size=1), values=_TOLD),
-    st.builds(ObjectUpdate, _SHORT, st.none() | _SHORT, _TIMES, values=_TOLD),
+    st.builds(Login, _SHORT, st.frozensets(st.sampled_from(Option), max_size=1), values=_REPORTED),
+    st.builds(ObjectUpdate, _SHORT, st.none() | _SHORT, _TIMES, values=_REPORTED),
     st.builds(Delete, _SHORT, _SHORT),
-    st.builds(Status, _TOLD),
-    st.builds(Alert, _SHORT, st.integers(0, 2), _SHORT, _TIMES, values=_TOLD),
+    st.builds(Status, _REPORTED),
+    st.builds(Alert, _SHORT, st.integers(0, 2), _SHORT, _TIMES, values=_REPORTED),
 )
 
 
@@ -110,12 +110,12 @@ class Mirror:
         count = len(schema.properties)
         properties = seen.properties if seen.properties is not None else values[:count]
         statistics = seen.statistics if seen.statistics is not None else values[count:]
-        told: Values = (*properties, *statistics)
-        assert len(told) == len(schema.elements)
-        for element, value in zip(schema.elements, told, strict=True):
+        reported: Values = (*properties, *statistics)
+        assert len(reported) == len(schema.elements)
+        for element, value in zip(schema.elements, reported, strict=True):
             assert value is None or validate(element, value) is None, (element, value)
             assert value is not None or element.optional
-        self.objects[seen.native_id] = (seen.key, told)
+        self.objects[seen.native_id] = (seen.key, reported)
         if self.resync is not None:
             self.resync[1].add(seen.native_id)
 
@@ -137,9 +137,9 @@ def test_whatever_is_received_what_is_reported_makes_sense(steps: list[tuple[str
                 play.connects(number)
                 open_ones.add(number)
             play.says_octets(octets, number)
-        told = play.left()
-        mirror.take(told)
-        open_ones -= {int(step[0]) for step in told if isinstance(step, str) and step.endswith(" closed")}
+        reported = play.left()
+        mirror.take(reported)
+        open_ones -= {int(step[0]) for step in reported if isinstance(step, str) and step.endswith(" closed")}
         per_agent = [mirror.owner(native_id) for native_id in mirror.objects]
         assert len(per_agent) <= LIMITS.objects
         assert all(per_agent.count(agent) <= LIMITS.objects_each for agent in per_agent)
@@ -173,10 +173,10 @@ def test_pieces_of_any_length_say_the_same(lines: list[bytes], length: int) -> N
     whole.says_octets(octets)
     for begin in range(0, len(octets), length):
         pieces.says_octets(octets[begin : begin + length])
-    said, told = whole.left(), pieces.left()
+    said, reported = whole.left(), pieces.left()
     for kind in ("1< ", "1 closed", "protocol-error", "refused-instruction"):
-        assert _of(told, kind) == _of(said, kind)
-    assert [step for step in told if not isinstance(step, str)] == [
+        assert _of(reported, kind) == _of(said, kind)
+    assert [step for step in reported if not isinstance(step, str)] == [
         step for step in said if not isinstance(step, str)
     ]
 

@@ -23,7 +23,7 @@ def play() -> RelayPlay:
 
 def test_a_type_becomes_a_class_and_an_object_one_of_its_objects(play: RelayPlay) -> None:
     play.says('O|T="Tank"|I="t1"|level=3|site="north"')
-    assert play.told() == ["class Tank", "Tank t1 site=north level=3"]
+    assert play.reported() == ["class Tank", "Tank t1 site=north level=3"]
     (schema,) = [schema for key, schema in play.schemas.items() if key.name == "Tank"]
     assert schema.key.package == "ami"
     assert [(one.name, one.type, one.index) for one in schema.elements] == [
@@ -49,16 +49,16 @@ def test_an_object_is_reported_whole_and_then_in_part(play: RelayPlay) -> None:
 
 def test_the_alert_that_an_object_belongs_to_is_one_of_its_properties(play: RelayPlay) -> None:
     play.says('O|T="Tank"|I="t1"|A="a1"|level=3')
-    assert play.told()[-1] == "Tank t1 A=a1 level=3"
+    assert play.reported()[-1] == "Tank t1 A=a1 level=3"
     play.says('O|T="Tank"|I="t1"|level=4', 'O|T="Tank"|I="t1"|A="a2"')
-    assert play.told() == ["Tank t1 level=4", "Tank t1 A=a2 level=4"]
+    assert play.reported() == ["Tank t1 level=4", "Tank t1 A=a2 level=4"]
 
 
 def test_null_takes_one_value_away_and_what_is_not_reported_stays(play: RelayPlay) -> None:
     play.says('O|T="Tank"|I="t1"|level=3|vol=12.5', 'O|T="Tank"|I="t1"|level=null')
-    assert play.told()[-1] == "Tank t1 vol=12.5"
+    assert play.reported()[-1] == "Tank t1 vol=12.5"
     play.says('O|T="Tank"|I="t1"|never=null')
-    assert play.told() == ["Tank t1 vol=12.5"]
+    assert play.reported() == ["Tank t1 vol=12.5"]
 
 
 def test_all_kinds_of_values_are_reported_as_what_they_are(play: RelayPlay) -> None:
@@ -93,13 +93,13 @@ def test_of_objects_without_an_id_only_the_last_ones_are_kept() -> None:
     play = RelayPlay(RelayConfig(limits=RelayLimits(inserted=2)))
     play.logs_in()
     play.says('O|T="Tank"|E=-1000L|n=1', 'O|T="Tank"|n=2', 'O|T="Tank"|n=3')
-    assert play.told()[-1] == f"-Tank #{START}"
+    assert play.reported()[-1] == f"-Tank #{START}"
     play.time_passes(2)
     play.says('O|T="Tank"|E=-1000L|n=4')
     play.time_passes(2)
     play.left()
     play.says('O|T="Tank"|n=5', 'O|T="Tank"|n=6')  # 3 is dropped for 5; 4 is gone already
-    assert [told for told in play.told() if told.startswith("-")] == [f"-Tank #{START + 2}"]
+    assert [reported for reported in play.reported() if reported.startswith("-")] == [f"-Tank #{START + 2}"]
 
 
 def test_one_id_in_two_types_and_of_two_applications_are_different_objects(play: RelayPlay) -> None:
@@ -112,11 +112,11 @@ def test_one_id_in_two_types_and_of_two_applications_are_different_objects(play:
 
 def test_a_deleted_object_ends_and_its_id_may_be_used_again(play: RelayPlay) -> None:
     play.says('O|T="Tank"|I="t1"|level=3|vol=1.5', 'D|T="Tank"|I="t1"')
-    assert play.told()[-1] == "-Tank t1"
+    assert play.reported()[-1] == "-Tank t1"
     play.says('D|T="Tank"|I="t1"', 'D|T="Nowhere"|I="t1"', 'O|T="Tank"|I="t1"|L=0')
     assert [line[:14] for line in play.lines()] == ["1< M|Q=3|S=0|M", "1< M|Q=4|S=0|M", "1< M|Q=5|S=0|M"]
     play.says('O|T="Tank"|I="t1"|level=4')
-    assert play.told() == ["Tank t1 level=4"]
+    assert play.reported() == ["Tank t1 level=4"]
 
 
 def test_a_delete_without_an_id_is_refused(play: RelayPlay) -> None:
@@ -150,16 +150,16 @@ def test_later_expiry_times_replace_former_ones_and_zero_takes_them_away(play: R
     play.says('O|T="Tank"|I="t1"|level=3', 'O|T="Tank"|I="t2"|E=-5000L', 'O|T="Tank"|I="t3"|E=0L')
     play.left()
     play.time_passes(2)
-    assert [told for told in play.told() if told.startswith("-")] == ["-Tank t1"]
+    assert [reported for reported in play.reported() if reported.startswith("-")] == ["-Tank t1"]
     play.time_passes(4)
-    assert [told for told in play.told() if told.startswith("-")] == ["-Tank t2"]
+    assert [reported for reported in play.reported() if reported.startswith("-")] == ["-Tank t2"]
     play.time_passes(1000)
-    assert [told for told in play.told() if told.startswith("-")] == []
+    assert [reported for reported in play.reported() if reported.startswith("-")] == []
 
 
 def test_an_object_whose_time_is_past_ends_with_what_it_reported(play: RelayPlay) -> None:
     play.says('O|T="Tank"|I="t1"|E=1000L|level=3')
-    assert play.told() == ["class Tank", "Tank t1 level=3", "-Tank t1"]
+    assert play.reported() == ["class Tank", "Tank t1 level=3", "-Tank t1"]
     play.says('O#0|T="Tank"|I="t2"|E=1000L', 'O|T="Tank"|E=1000L')
     assert [line.partition("M=")[2] for line in play.lines()] == [
         '"ACK"',
@@ -176,7 +176,7 @@ def test_many_times_of_one_object_take_no_room(play: RelayPlay) -> None:
     play.says(*(f'O|T="Tank"|I="t1"|E=-{1000 + n}L' for n in range(500)))
     play.left()
     play.time_passes(3)
-    assert [told for told in play.told() if told.startswith("-")] == ["-Tank t1"]
+    assert [reported for reported in play.reported() if reported.startswith("-")] == ["-Tank t1"]
 
 
 def test_objects_expire_though_their_application_is_not_connected(play: RelayPlay) -> None:
@@ -184,7 +184,7 @@ def test_objects_expire_though_their_application_is_not_connected(play: RelayPla
     play.ends()
     play.left()
     play.time_passes(61)
-    assert [told for told in play.told() if told.startswith("-")] == ["-Tank t1"]
+    assert [reported for reported in play.reported() if reported.startswith("-")] == ["-Tank t1"]
 
 
 # Alerts.
@@ -216,9 +216,9 @@ def test_an_alert_expires_and_can_be_deleted_as_an_object_of_its_type(play: Rela
     play.says('A|I="a1"|L=3|T="Leak"|E=-1000L', 'A|I="a2"|L=3|T="Leak"', 'A|I="a3"|L=1|T="Leak"|E=5L')
     assert play.lines()[-1].endswith('M="Expiry time (E) is past: the object has expired"')
     play.says('D|T="Other"|I="a2"', 'D|T="Leak"|I="a2"')
-    assert [told for told in play.told() if told.startswith("-")] == ["-alert a2"]
+    assert [reported for reported in play.reported() if reported.startswith("-")] == ["-alert a2"]
     play.time_passes(2)
-    assert [told for told in play.told() if told.startswith("-")] == ["-alert a1"]
+    assert [reported for reported in play.reported() if reported.startswith("-")] == ["-alert a1"]
 
 
 def test_an_alert_that_is_refused_is_no_event() -> None:

@@ -58,7 +58,7 @@ class Account:
             if 0 < time <= now:
                 del self.values[key], self.expires[key]
 
-    def told(self) -> dict[tuple[str, str, str], dict[str, Value]]:
+    def reported(self) -> dict[tuple[str, str, str], dict[str, Value]]:
         """Return all objects with the values that a relay should report."""
         return {
             key: {
@@ -103,4 +103,4 @@ def test_all_that_was_said_is_reported_and_nothing_else(
                     values = {**former, **play.values(seen)}
                     shown[key] = {column: value for column, value in values.items() if value is not None}
         assert shown.keys() == account.values.keys()  # whatever else waits, lives and ends do not
-    assert shown == account.told()
+    assert shown == account.reported()

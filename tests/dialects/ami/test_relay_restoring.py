@@ -43,10 +43,10 @@ def after(*lines: str, limits: RelayLimits | None = None) -> RelayPlay:
 
 def test_objects_are_reported_as_they_were() -> None:
     known, _ = before(*TANKS)
-    told = [one for one in after(*TANKS).restored if isinstance(one, ObjectSeen)]
+    reported = [one for one in after(*TANKS).restored if isinstance(one, ObjectSeen)]
     was = {one.native_id: one for one in known if one.key.name == "Tank"}
-    assert {one.native_id: one for one in told if one.key.name == "Tank"} == was
-    (metrics,) = (one for one in told if one.key.name == "metrics")
+    assert {one.native_id: one for one in reported if one.key.name == "Tank"} == was
+    (metrics,) = (one for one in reported if one.key.name == "metrics")
     assert metrics in known
 
 
@@ -61,7 +61,7 @@ def test_classes_of_before_are_no_change_of_whose_objects_are_shown_again() -> N
     play = after(*lines, limits=RelayLimits(versions=8))  # four types, three classes of the relay's own
     play.logs_in()
     play.says('O|T="Pump"|I="p1"|flow=1')
-    assert "Pump p1 flow=1" in play.told()
+    assert "Pump p1 flow=1" in play.reported()
 
 
 def test_an_application_is_there_and_not_connected() -> None:
@@ -81,8 +81,8 @@ def test_what_was_there_before_has_come_into_being_when_it_did() -> None:
     play = RelayPlay(
         RelayConfig(schemas=schemas), [replace(one, created=earlier[one.native_id]) for one in known]
     )
-    told = {one.native_id: one.created for one in play.restored if isinstance(one, ObjectSeen)}
-    assert told == earlier
+    reported = {one.native_id: one.created for one in play.restored if isinstance(one, ObjectSeen)}
+    assert reported == earlier
 
 
 def test_they_are_stale_until_their_application_speaks() -> None:
@@ -90,20 +90,20 @@ def test_they_are_stale_until_their_application_speaks() -> None:
     assert not any(isinstance(one, ResyncEnded | AgentLost) for one in play.restored)
     play.connects()
     play.says('L|I="pump-7"')
-    told = play.left()
-    assert len([one for one in told if isinstance(one, ObjectSeen) and one.key.name == "Tank"]) == 3
-    assert ResyncEnded(complete=True, agent="pump-7") in told
+    reported = play.left()
+    assert len([one for one in reported if isinstance(one, ObjectSeen) and one.key.name == "Tank"]) == 3
+    assert ResyncEnded(complete=True, agent="pump-7") in reported
 
 
 def test_what_changes_in_part_keeps_its_rest() -> None:
     play = after(*TANKS)
     play.logs_in()
     play.says('O|T="Tank"|I="t1"|b=false|i=4')
-    (changed,) = play.told()
+    (changed,) = play.reported()
     assert "b=False" in changed
     assert "s=a|b" in changed
     play.says('D|T="Tank"|I="t1"')
-    assert play.told() == ["-Tank t1"]
+    assert play.reported() == ["-Tank t1"]
 
 
 def test_numbers_that_may_not_be_the_last_ones_are_stale() -> None:
@@ -111,17 +111,17 @@ def test_numbers_that_may_not_be_the_last_ones_are_stale() -> None:
     assert "Tank t1 s=open i=5 n=6" in [play.shown(o) for o in play.restored if isinstance(o, ObjectSeen)]
     play.connects()
     play.says('L|I="pump-7"|rpm=901')
-    told = play.told()
-    assert "Tank t1 s=open" in told
-    assert "metrics #metrics rpm=901" in told
+    reported = play.reported()
+    assert "Tank t1 s=open" in reported
+    assert "metrics #metrics rpm=901" in reported
     play.says('O|T="Tank"|I="t1"|n=8')
-    assert play.told() == ["Tank t1 n=8"]
+    assert play.reported() == ["Tank t1 n=8"]
 
 
 def test_they_expire_as_before() -> None:
     play = after('O|T="Tank"|I="t1"|i=5|E=-60000L', 'O|T="Tank"|I="t2"|i=5')
     play.time_passes(61)
-    assert play.told() == ["-Tank t1"]
+    assert play.reported() == ["-Tank t1"]
 
 
 def objects_and_notes(play: RelayPlay) -> list[Step]:
@@ -158,6 +158,6 @@ def test_values_that_the_log_has_otherwise_are_absent() -> None:
     assert tank.properties is not None
     odd = replace(tank, properties=(*tank.properties[:3], 1_700_000_000_000_000_001))
     restored = RelayPlay(RelayConfig(schemas=schemas), [odd]).restored
-    (told,) = (one for one in restored if isinstance(one, ObjectSeen))
-    assert told.properties is not None
-    assert (told.properties[3], told.statistics) == (None, (5,))
+    (reported,) = (one for one in restored if isinstance(one, ObjectSeen))
+    assert reported.properties is not None
+    assert (reported.properties[3], reported.statistics) == (None, (5,))

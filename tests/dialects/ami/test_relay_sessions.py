@@ -194,12 +194,12 @@ def test_gaps_and_repeats_of_numbers_are_counted_and_reported_once_a_second() ->
     play.says('L#0|I="pump-7"', "S#3|a=1", "S#2|a=1", "S|a=1", "S#9|a=1")
     play.left()
     play.time_passes(2)
-    told = play.told()
-    assert "event sequenceGap pump-7 7 1" in told
+    reported = play.reported()
+    assert "event sequenceGap pump-7 7 1" in reported
     play.says("S#10|a=2", "S#11|a=3")
     play.left()
     play.time_passes(2)
-    assert [line for line in play.told() if line.startswith("event")] == []
+    assert [line for line in play.reported() if line.startswith("event")] == []
     play.says("nonsense#12")
     play.says("S#99999999999999999|a=1", "S#9223372036854775807|a=1", "S|a=1", "S|a=1")
     assert play.lines()[-1].startswith("1< M|Q=9223372036854775807L|S=0")
@@ -232,14 +232,14 @@ def test_metrics_are_added_replaced_and_taken_away() -> None:
     play.time_passes(1)
     play.left()
     play.says("S|mem=15500|env=null")
-    assert play.told() == ["metrics #metrics mem=15500"]
+    assert play.reported() == ["metrics #metrics mem=15500"]
 
 
 def test_metrics_that_never_were_are_not_begun() -> None:
     play = RelayPlay()
     play.logs_in()
     play.says("S|env=null", "S")
-    assert play.told() == []
+    assert play.reported() == []
 
 
 # Pauses.
@@ -266,7 +266,10 @@ def test_what_was_said_behind_a_pause_holds_when_the_connection_ends() -> None:
     play.logs_in()
     play.says("P|D=250", 'O|T="Tank"|I="t1"|level=3', "P|D=250", 'O|T="Tank"|I="t2"|level=3')
     play.ends()
-    assert [told for told in play.told() if told.startswith("Tank")] == ["Tank t1 level=3", "Tank t2 level=3"]
+    assert [reported for reported in play.reported() if reported.startswith("Tank")] == [
+        "Tank t1 level=3",
+        "Tank t2 level=3",
+    ]
 
 
 def test_what_stands_behind_an_end_that_was_held_up_is_not_taken() -> None:
@@ -359,15 +362,15 @@ def test_an_agent_that_comes_back_with_much_is_trusted_when_all_of_it_was_report
     play.left()
     play.connects(2)
     play.says('L|I="pump-7"', number=2)
-    assert "ResyncEnded" not in play.told()
+    assert "ResyncEnded" not in play.reported()
     play.time_passes(0)
-    assert play.told()[-1] == "ResyncEnded"
+    assert play.reported()[-1] == "ResyncEnded"
     play.ends(number=2)
     play.connects(3)
     play.says('L|I="pump-7"', number=3)
     play.ends(number=3)
     play.time_passes(10)
-    assert "ResyncEnded" not in play.told()  # nobody is there who could be believed
+    assert "ResyncEnded" not in play.reported()  # nobody is there who could be believed
 
 
 def test_two_connections_of_one_application_are_one_application() -> None:
@@ -375,13 +378,13 @@ def test_two_connections_of_one_application_are_one_application() -> None:
     play.logs_in()
     play.connects(2)
     play.says('L|I="pump-7"', number=2)
-    assert "ResyncBegan" not in play.told()
+    assert "ResyncBegan" not in play.reported()
     play.ends(number=1)
-    assert "AgentLost" not in play.told()
+    assert "AgentLost" not in play.reported()
     play.says('O|T="Tank"|I="t1"', number=2)
-    assert play.told()[-1] == "Tank t1"
+    assert play.reported()[-1] == "Tank t1"
     play.ends(number=2)
-    assert "AgentLost" in play.told()
+    assert "AgentLost" in play.reported()
 
 
 def test_who_does_not_log_in_is_not_waited_for_for_ever() -> None:
@@ -426,7 +429,7 @@ def test_a_line_that_is_too_long_is_answered_once_and_passed_over() -> None:
 
 
 def refusals(play: RelayPlay) -> list[str]:
-    return [step for step in play.told() if step.startswith("event instructionsRefused")]
+    return [step for step in play.reported() if step.startswith("event instructionsRefused")]
 
 
 def test_what_a_quiet_application_loses_is_reported_at_once_and_then_once_a_minute() -> None:
@@ -434,14 +437,14 @@ def test_what_a_quiet_application_loses_is_reported_at_once_and_then_once_a_minu
     play.connects()
     play.says('L|I="pump-7"|O="QUIET"', "O|level=3", 'O|T="Tank"|I="t1"|level=3')
     play.time_passes(2)
-    (told,) = refusals(play)
-    assert told.startswith("event instructionsRefused pump-7 1 ")
+    (reported,) = refusals(play)
+    assert reported.startswith("event instructionsRefused pump-7 1 ")
     play.says("nonsense", "O|level=3")
     play.time_passes(30)
     assert refusals(play) == []
     play.time_passes(29)
-    (told,) = refusals(play)
-    assert told.startswith("event instructionsRefused pump-7 2 ")
+    (reported,) = refusals(play)
+    assert reported.startswith("event instructionsRefused pump-7 2 ")
     play.time_passes(120)
     assert refusals(play) == []
 

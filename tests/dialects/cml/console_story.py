@@ -58,7 +58,7 @@ def synchronised(config: ConsoleConfig = CONFIG, broker: Shop | None = None) -> 
     return play
 
 
-def told(steps: list[Step]) -> list[str]:
+def reported(steps: list[Step]) -> list[str]:
     """Return the numbers of the objects that were observed, ``-`` before those that ended, in order."""
     return [
         f"{'-' if one.deleted else ''}{one.native_id.rpartition('/')[2]}"

@@ -77,7 +77,9 @@ class Inventory:
             elif isinstance(one, ResyncBegan):
                 self.generation += 1
             elif isinstance(one, ResyncEnded) and one.complete:
-                self.living = {name: told for name, told in self.living.items() if told == self.generation}
+                self.living = {
+                    name: reported for name, reported in self.living.items() if reported == self.generation
+                }
 
 
 class Trial:
@@ -191,6 +193,6 @@ class Trial:
         hidden = {9} if play.session._config.short_lived is ShortLived.NO else set()  # noqa: SLF001
         private = {n for n, (_, fields, _) in play.broker.objects.items() if fields.get("exclusive") == "1"}
         hidden |= private if hidden else set()
-        believed = sorted(int(name.rpartition("/")[2]) for name in self.inventory.living)
-        assert believed == sorted(play.broker.objects.keys() - hidden)
+        trusted = sorted(int(name.rpartition("/")[2]) for name in self.inventory.living)
+        assert trusted == sorted(play.broker.objects.keys() - hidden)
         assert set(self.answers) == set(range(1, self.token + 1))

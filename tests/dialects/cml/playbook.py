@@ -180,7 +180,7 @@ class ConsolePlay:
 
     Attributes:
         spoils: replies that replace the correct ones, by request; ``None`` for no reply.
-        hears: a function that receives the observations.
+        receives: a function that receives the observations.
     """
 
     def __init__(self, config: ConsoleConfig | None = None, broker: Shop | None = None) -> None:
@@ -189,7 +189,7 @@ class ConsolePlay:
         self.broker = broker or shop()
         self.waiting: deque[Send] = deque()
         self.sent: list[Send] = []
-        self.hears: Callable[[Observed], None] = lambda _: None
+        self.receives: Callable[[Observed], None] = lambda _: None
         self.spoils: dict[Request, Reply | None] = {}
         self.session = ConsoleSession(config or ConsoleConfig(message_id_prefix="c-"))
         self._steps: list[Step] = []
@@ -205,7 +205,7 @@ class ConsolePlay:
                 self._steps.append(self.read(effect))
             elif isinstance(effect, Observed):
                 self._steps.extend(effect.observations)
-                self.hears(effect)
+                self.receives(effect)
             elif isinstance(effect, Answered):
                 self._steps.append(effect.answer)
             else:

@@ -158,14 +158,16 @@ def test_what_ends_at_the_server_ends_at_the_console(pair: Pair) -> None:
 
 
 @pytest.mark.parametrize(
-    ("severity", "heard"),
+    ("severity", "received"),
     [
         (Severity.CRITICAL, Severity.MAJOR),
         (Severity.WARNING, Severity.WARNING),
         (Severity.INFO, Severity.INFO),
     ],
 )
-def test_notices_of_the_server_arrive(pair: Pair, severity: Severity, heard: Severity) -> None:
+def test_notices_of_the_server_arrive(pair: Pair, severity: Severity, received: Severity) -> None:
     pair.carry(pair.server.notify(severity, "queue exceeded configured limit of 5000."))
-    event = EventSeen(key("notify"), "broker", pair.now, heard, ("queue exceeded configured limit of 5000.",))
+    event = EventSeen(
+        key("notify"), "broker", pair.now, received, ("queue exceeded configured limit of 5000.",)
+    )
     assert pair.observed[-1] == event

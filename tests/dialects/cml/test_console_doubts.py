@@ -21,11 +21,11 @@ from gateway.model.observations import (
 from gateway.model.times import SECOND
 from tests.dialects.cml.console_story import (
     SYNCHRONISED,
+    reported,
     seen,
     states,
     synchronised,
     the_broker,
-    told,
 )
 from tests.dialects.cml.playbook import shop
 
@@ -34,7 +34,7 @@ from tests.dialects.cml.playbook import shop
 
 def test_a_silent_broker_is_stale_and_its_first_word_begins_a_walk() -> None:
     play = synchronised()
-    heard = play.now
+    received = play.now
     play.time_passes(15, answering=False)
     assert play.left() == [
         InspectRequest(0),
@@ -51,19 +51,19 @@ def test_a_silent_broker_is_stale_and_its_first_word_begins_a_walk() -> None:
     play.time_passes(14)
     steps = play.left()
     (gap,) = [one for one in steps if isinstance(one, Gap)]
-    assert (gap.start, gap.reason) == (heard, "the broker did not answer")
+    assert (gap.start, gap.reason) == (received, "the broker did not answer")
     assert states(steps)[-1] == SYNCHRONISED
 
 
 def test_a_broker_that_takes_no_requests_for_a_while_counts_as_not_listened_to() -> None:
     play = synchronised()
-    heard = play.now
+    received = play.now
     play.time_passes(5, answering=False)
     play.take(play.session.handle(NotSent([play.waiting.popleft()], "no route"), play.now))
     play.time_passes(8)
     steps = play.left()
     (gap,) = [one for one in steps if isinstance(one, Gap)]
-    assert (gap.start, gap.end) == (heard, heard + 10 * SECOND)
+    assert (gap.start, gap.end) == (received, received + 10 * SECOND)
     assert [one.state for one in states(steps)] == [
         SourceState.DOWN,
         SourceState.SYNCHRONISING,
@@ -80,7 +80,7 @@ def test_an_object_that_does_not_answer_makes_all_stale_until_it_does() -> None:
     reason = "object 7 'orders': no answer for 10 s"
     assert AgentLost("broker", reason) in steps
     assert SourceStateSeen(SourceState.DEGRADED, f"{reason}; next attempt in 5 s") in steps
-    assert "9" in told(steps[steps.index(AgentLost("broker", reason)) :])
+    assert "9" in reported(steps[steps.index(AgentLost("broker", reason)) :])
     play.spoils.clear()
     play.time_passes(60)
     play.stands(State.SYNCHRONISED)

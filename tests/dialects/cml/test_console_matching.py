@@ -23,7 +23,7 @@ from gateway.dialects.session import Send
 from gateway.model.observations import EventSeen, ResyncEnded, Severity, SourceState
 from gateway.model.operations import Answer, Outcome
 from gateway.model.times import SECOND
-from tests.dialects.cml.console_story import CONFIG, fetch, key, states, synchronised, told
+from tests.dialects.cml.console_story import CONFIG, fetch, key, reported, states, synchronised
 from tests.dialects.cml.playbook import SCHEMA, ConsolePlay
 
 ONE_AT_A_TIME = replace(CONFIG, matching=Matching.ONE_AT_A_TIME)
@@ -47,7 +47,7 @@ def test_answers_may_come_in_any_order() -> None:
     play.left()
     for number in (9, 7):
         play.answers(to=waiting[number])
-    assert told(play.left()) == ["9", "7"]
+    assert reported(play.left()) == ["9", "7"]
 
 
 def test_an_answer_that_comes_twice_counts_once() -> None:
@@ -57,7 +57,7 @@ def test_an_answer_that_comes_twice_counts_once() -> None:
     play.answers(to=waiting[7])
     play.answers(to=waiting[7])
     steps = play.left()
-    assert told(steps) == ["7"]
+    assert reported(steps) == ["7"]
     assert steps[-1] == "unmatched-reply"
 
 
@@ -84,9 +84,9 @@ def test_an_answer_of_the_wrong_kind_or_about_another_object_is_none(reply: Repl
     waiting = outstanding(play)
     play.left()
     play.answers(reply, to=waiting[7])
-    assert told(play.left()) == []
+    assert reported(play.left()) == []
     play.time_passes(5)
-    assert "7" in told(play.left())  # asked for again
+    assert "7" in reported(play.left())  # asked for again
 
 
 @pytest.mark.parametrize("body", [b"", b"<cml><inspect-reply", b"<cml><hello/></cml>", b"\xff\x00\x01"])
@@ -96,9 +96,9 @@ def test_an_answer_that_cannot_be_read_is_asked_for_again(body: bytes) -> None:
     play.left()
     play.waiting.remove(waiting[7])
     play.arrives(body, waiting[7].message_id)
-    assert told(play.left()) == []
+    assert reported(play.left()) == []
     play.time_passes(5)
-    assert "7" in told(play.left())
+    assert "7" in reported(play.left())
 
 
 def test_messages_are_trusted_from_configured_users_only_where_there_are_some() -> None:
@@ -198,7 +198,7 @@ def test_a_late_answer_about_the_same_object_says_the_same() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "severity", "told_text"),
+    ("text", "severity", "reported_text"),
     [
         (
             "E: queue exceeded configured limit of 5000.",
@@ -213,10 +213,10 @@ def test_a_late_answer_about_the_same_object_says_the_same() -> None:
         ("", Severity.INFO, ""),
     ],
 )
-def test_a_notification_is_an_event(text: str, severity: Severity, told_text: str) -> None:
+def test_a_notification_is_an_event(text: str, severity: Severity, reported_text: str) -> None:
     play = synchronised()
     play.arrives(play.written(Notify(text)), exchange="amq.notify")
-    play.leaves(EventSeen(key("notify"), "broker", play.now, severity, (told_text,)))
+    play.leaves(EventSeen(key("notify"), "broker", play.now, severity, (reported_text,)))
 
 
 def test_before_the_schema_is_known_a_notification_has_no_meaning() -> None:

@@ -34,10 +34,10 @@ from tests.dialects.cml.console_story import (
     gone,
     modify,
     native,
+    reported,
     seen,
     states,
     synchronised,
-    told,
 )
 from tests.dialects.cml.playbook import ConsolePlay, shop
 from tests.dialects.foreseen import as_foreseen, called
@@ -305,7 +305,7 @@ def test_what_is_read_again_is_observed_before_that_is_answered() -> None:
     play.answers()
     play.leaves(seen(7, "queue", "orders", 4, False), Answer(1, Outcome.APPLIED, "", 0))
     play.time_passes(20)
-    assert told(play.left()).count("7") == 1  # its interval began again
+    assert reported(play.left()).count("7") == 1  # its interval began again
 
 
 def test_what_is_gone_when_it_is_read_again_is_reported() -> None:
@@ -314,7 +314,7 @@ def test_what_is_gone_when_it_is_read_again_is_reported() -> None:
     play.left()
     play.answers(InspectReply(Status.NOT_FOUND))
     steps = play.left()
-    assert told(steps) == ["-8", "-7"]
+    assert reported(steps) == ["-8", "-7"]
     assert steps[-1] == Answer(1, Outcome.OBJECT_GONE, "the broker has no such object any more", 1)
 
 

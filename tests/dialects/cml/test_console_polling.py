@@ -33,11 +33,11 @@ from tests.dialects.cml.console_story import (
     SYNCHRONISED,
     UNSEEN,
     gone,
+    reported,
     seen,
     states,
     synchronised,
     the_broker,
-    told,
 )
 from tests.dialects.cml.playbook import ConsolePlay, Shop, Step, shop
 
@@ -74,7 +74,7 @@ def test_a_new_queue_is_inspected_when_it_was_listed_twice() -> None:
     play.broker.put(20, "queue", 0, name="late", pending="0", exclusive="0")
     play.broker.put(21, "queue_binding", 20, name="late")
     play.time_passes(5)
-    assert told(play.left()) == ["0"]
+    assert reported(play.left()) == ["0"]
     play.time_passes(2)
     play.leaves(
         InspectRequest(0),
@@ -92,7 +92,7 @@ def test_what_came_and_went_between_two_listings_is_never_inspected() -> None:
     play.time_passes(5)
     play.broker.remove(20)
     play.time_passes(10)
-    assert "20" not in told(play.left())
+    assert "20" not in reported(play.left())
 
 
 def test_what_is_not_listed_any_more_is_gone_with_all_in_it() -> None:
@@ -110,7 +110,7 @@ def test_what_is_not_found_is_gone() -> None:
     play = synchronised()
     play.spoils = {InspectRequest(7, "queue"): InspectReply(Status.NOT_FOUND)}
     play.time_passes(20)
-    assert told(play.left())[-4:-1] == ["-8", "-7", "9"]
+    assert reported(play.left())[-4:-1] == ["-8", "-7", "9"]
 
 
 def test_an_answer_about_what_was_gone_meanwhile_is_no_news() -> None:
@@ -123,9 +123,9 @@ def test_an_answer_about_what_was_gone_meanwhile_is_no_news() -> None:
     play.broker.remove(7)
     play.left()
     play.answers(to=root)
-    assert told(play.left()) == ["0", "-8", "-7"]
+    assert reported(play.left()) == ["0", "-8", "-7"]
     play.answers(late, to=queue)
-    assert told(play.left()) == []
+    assert reported(play.left()) == []
 
 
 def test_an_object_that_is_called_otherwise_is_another_one() -> None:
@@ -136,14 +136,16 @@ def test_an_object_that_is_called_otherwise_is_another_one() -> None:
     when = steps.index(seen(7, "queue", "invoices", 1, False))
     assert isinstance(before := steps[when - 1], ObjectSeen)
     assert before.deleted
-    assert told([before]) == ["-7"]
+    assert reported([before]) == ["-7"]
 
 
 def test_an_object_of_another_class_is_another_one() -> None:
     play = synchronised()
     play.broker.put(7, "connection", name="orders", trace="0")
     play.time_passes(20)
-    assert told([one for one in play.left() if isinstance(one, ObjectSeen) and "/7" in one.native_id]) == [
+    assert reported(
+        [one for one in play.left() if isinstance(one, ObjectSeen) and "/7" in one.native_id]
+    ) == [
         "-7",
         "7",
     ]
@@ -177,7 +179,7 @@ def test_an_object_that_is_listed_twice_is_one() -> None:
     play = ConsolePlay(CONFIG, broker)
     play.connects()
     play.time_passes(4)
-    assert told(play.left()).count("7") == 1
+    assert reported(play.left()).count("7") == 1
 
 
 # What comes and goes with connections.
@@ -197,10 +199,10 @@ def test_what_is_in_private_queues_and_connections_is_inspected_when_it_was_list
     play = ConsolePlay(CONFIG, broker)
     play.connects()
     play.time_passes(3)
-    assert told(play.left()) == ["0", "1", "0", "7", "9", "30", "8"]
+    assert reported(play.left()) == ["0", "1", "0", "7", "9", "30", "8"]
     play.time_passes(2)
     steps = play.left()
-    assert sorted(told(steps)) == sorted(["7", "9", "30", "31", "32", "33"])
+    assert sorted(reported(steps)) == sorted(["7", "9", "30", "31", "32", "33"])
     assert steps[-2:] == [ResyncEnded(complete=True), SYNCHRONISED]
 
 
@@ -208,7 +210,7 @@ def test_they_can_be_inspected_as_soon_as_they_are_listed() -> None:
     play = ConsolePlay(replace(CONFIG, short_lived=ShortLived.YES), private())
     play.connects()
     play.time_passes(0.5)
-    assert sorted(told(play.left())) == ["0", "1", "30", "31", "32", "7", "8", "9"]
+    assert sorted(reported(play.left())) == ["0", "1", "30", "31", "32", "7", "8", "9"]
     play.stands(State.SYNCHRONISED)
 
 
@@ -217,7 +219,7 @@ def test_they_can_be_left_alone_which_is_said() -> None:
     play.connects()
     play.time_passes(4)
     steps = play.left()
-    assert told(steps) == ["0", "1", "0", "7", "8"]
+    assert reported(steps) == ["0", "1", "0", "7", "8"]
     assert asked(steps)[30] == 1  # only inspecting a queue tells whether it is private
     text = f"{UNSEEN}; 3 objects that come and go with connections are not inspected"
     assert states(steps)[-1].detail == text
@@ -232,7 +234,7 @@ def test_a_queue_that_turns_private_is_not_shown_any_more() -> None:
     play = synchronised(replace(CONFIG, short_lived=ShortLived.NO))
     play.broker.put(7, "queue", name="orders", pending="3", exclusive="1")
     play.time_passes(25)
-    steps = told(play.left())
+    steps = reported(play.left())
     assert steps[steps.index("-8") :][:2] == ["-8", "-7"]
     assert steps[-1] == "0"
 
@@ -263,8 +265,8 @@ def test_what_may_not_be_seen_is_said_and_not_shown(reply: InspectReply, why: st
     play.time_passes(45)
     steps = play.left()
     assert steps.count("not-shown") == 1
-    assert "-7" in told(steps)
-    assert "-8" in told(steps)
+    assert "-7" in reported(steps)
+    assert "-8" in reported(steps)
     assert states(steps) == [
         SourceStateSeen(SourceState.SYNCHRONISED, f"{UNSEEN}; 1 objects cannot be shown (object 7: {why})")
     ]
@@ -309,7 +311,7 @@ def test_objects_have_a_bound() -> None:
     play.connects()
     play.time_passes(4)
     steps = play.left()
-    assert len(set(told(steps))) == 7  # the broker, and six that are listed
+    assert len(set(reported(steps))) == 7  # the broker, and six that are listed
     assert states(steps)[-1].detail == f"{UNSEEN}; 8 objects beyond the limit of 6 are left out"
     for number in range(40, 48):
         broker.remove(number)

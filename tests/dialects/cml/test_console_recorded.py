@@ -17,7 +17,7 @@ from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModi
 from gateway.model.schema import ClassKey
 from gateway.model.times import SECOND
 from gateway.model.values import Reference, Value
-from tests.dialects.cml.console_story import states, told
+from tests.dialects.cml.console_story import reported, states
 from tests.dialects.cml.playbook import ConsolePlay
 from tests.dialects.cml.recorded_broker import answer
 from tests.dialects.cml.recordings import exchanges, replies
@@ -76,7 +76,7 @@ def test_what_was_not_recorded_is_not_there() -> None:
     steps = walked().left()
     assert not [one for one in steps if isinstance(one, ObjectSeen) and one.deleted]
     assert states(steps)[-1].state is SourceState.SYNCHRONISED
-    assert len(set(told(steps))) == 28
+    assert len(set(reported(steps))) == 28
 
 
 def outcome_of(message: Received, own: type, number: int) -> Outcome:

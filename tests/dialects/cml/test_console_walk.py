@@ -40,11 +40,11 @@ from tests.dialects.cml.console_story import (
     CONNECTING,
     SYNCHRONISED,
     SYNCHRONISING,
+    reported,
     seen,
     states,
     synchronised,
     the_broker,
-    told,
 )
 from tests.dialects.cml.playbook import QUEUE, SCHEMA, START, ConsolePlay, Shop
 
@@ -343,15 +343,15 @@ def test_the_end_of_a_connection_ends_a_walk() -> None:
 
 def test_after_a_pause_what_was_listed_before_is_inspected_at_once_and_the_pause_is_a_gap() -> None:
     play = synchronised()
-    heard = play.now
+    received = play.now
     play.disconnects()
     play.now += SECOND
     play.connects()
     play.answers_all()
     steps = play.left()
     assert isinstance(steps[1], Gap)
-    assert (steps[1].end, steps[1].reason) == (heard + SECOND, "not connected")
-    assert told(steps) == ["0", "1", "7", "9", "8"]
+    assert (steps[1].end, steps[1].reason) == (received + SECOND, "not connected")
+    assert reported(steps) == ["0", "1", "7", "9", "8"]
     assert ResyncBegan() in steps
     assert steps[-2:] == [ResyncEnded(complete=True), SYNCHRONISED]
 

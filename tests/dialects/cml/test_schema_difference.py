@@ -24,5 +24,5 @@ def test_where_only_the_version_differs_no_class_is_named() -> None:
 def test_of_many_classes_the_first_are_named() -> None:
     (first, *_) = SCHEMA.classes
     many = tuple(replace(first, name=f"c{number:02}") for number in range(20))
-    told = replace(SCHEMA, classes=(*SCHEMA.classes, *many))
-    assert difference(SCHEMA, told).endswith("c00, c01, c02, c03, c04, c05, c06, c07, c08, c09, ...")
+    reported = replace(SCHEMA, classes=(*SCHEMA.classes, *many))
+    assert difference(SCHEMA, reported).endswith("c00, c01, c02, c03, c04, c05, c06, c07, c08, c09, ...")

@@ -35,7 +35,7 @@ def learnt(kind: Callable[[], Decoder]) -> tuple[Decoder, list[Body]]:
     bodies = BODIES[kind]()
     for body in bodies:
         decoded(decoder, body)
-    return decoder, [body for body in bodies if (told := decoded(decoder, body)) and told.reencoded]
+    return decoder, [body for body in bodies if (reported := decoded(decoder, body)) and reported.reencoded]
 
 
 def decoded(decoder: Decoder, body: Body) -> Decoded | None:
@@ -50,9 +50,9 @@ def decoded(decoder: Decoder, body: Body) -> Decoded | None:
 def test_one_octet_that_is_another(kind: Callable[[], Decoder], which: int, where: int, change: int) -> None:
     decoder, bodies = learnt(kind)
     body = bodies[which % len(bodies)]
-    told = decoded(decoder, body)
-    assert told is not None
+    reported = decoded(decoder, body)
+    assert reported is not None
     octets = bytearray(body.octets)
     octets[where % len(octets)] ^= change
     otherwise = decoded(decoder, Body(bytes(octets), routing_key=body.routing_key))
-    assert otherwise is None or otherwise.messages != told.messages or not otherwise.reencoded
+    assert otherwise is None or otherwise.messages != reported.messages or not otherwise.reencoded

@@ -66,9 +66,9 @@ def test_arguments_have_names_once_schema_and_call_were_received() -> None:
     assert decoder.decode(call).messages[0]["arguments"] == {"litres": 9}
     another = Body(write(FILLED), routing_key="console-2")
     assert "method" not in decoder.decode(another).messages[0]  # the answer to a call of somebody else
-    (told,) = decoder.decode(answer).messages
-    assert (told["method"], told["arguments"]) == ("fill", {"level": 256})
-    assert decoder.decode(answer).messages == [told]  # captured on both sides of a broker
+    (reported,) = decoder.decode(answer).messages
+    assert (reported["method"], reported["arguments"]) == ("fill", {"level": 256})
+    assert decoder.decode(answer).messages == [reported]  # captured on both sides of a broker
 
 
 def test_an_answer_is_to_the_latest_call_of_its_number() -> None:
@@ -76,18 +76,18 @@ def test_an_answer_is_to_the_latest_call_of_its_number() -> None:
     decoder.decode(Body(write(SchemaResponse(1, TANK))))
     decoder.decode(Body(write(FILL), reply_to="console-1"))
     decoder.decode(Body(write(replace(FILL, method="drain")), reply_to="console-1"))
-    (told,) = decoder.decode(Body(write(FILLED), routing_key="console-1")).messages
-    assert (told["method"], told["arguments"]) == ("drain", {"base64": "AAAAAAAAAQA="})
+    (reported,) = decoder.decode(Body(write(FILLED), routing_key="console-1")).messages
+    assert (reported["method"], reported["arguments"]) == ("drain", {"base64": "AAAAAAAAAQA="})
 
 
 def test_the_method_of_a_class_that_is_not_known_is_named() -> None:
     decoder = Am2Decoder()
     decoder.decode(Body(write(FILL), reply_to="console-1"))
-    (told,) = decoder.decode(Body(write(FILLED), routing_key="console-1")).messages
-    assert (told["method"], told["arguments"]) == ("fill", {"base64": "AAAAAAAAAQA="})
+    (reported,) = decoder.decode(Body(write(FILLED), routing_key="console-1")).messages
+    assert (reported["method"], reported["arguments"]) == ("fill", {"base64": "AAAAAAAAAQA="})
     decoder.decode(Body(write(SchemaResponse(1, TANK))))
-    (told,) = decoder.decode(Body(write(FILLED), routing_key="console-1")).messages
-    assert (told["method"], told["arguments"]) == ("fill", {"level": 256})
+    (reported,) = decoder.decode(Body(write(FILLED), routing_key="console-1")).messages
+    assert (reported["method"], reported["arguments"]) == ("fill", {"level": 256})
 
 
 def test_more_classes_than_are_kept_are_not_known() -> None:
@@ -106,8 +106,8 @@ def test_an_answer_without_arguments_has_none() -> None:
     decoder = Am2Decoder()
     decoder.decode(Body(write(SchemaResponse(1, TANK))))
     decoder.decode(Body(write(FILL)))
-    (told,) = decoder.decode(Body(write(MethodResponse(7, 7, "no")), routing_key="console-1")).messages
-    assert (told["method"], told["arguments"]) == ("fill", None)
+    (reported,) = decoder.decode(Body(write(MethodResponse(7, 7, "no")), routing_key="console-1")).messages
+    assert (reported["method"], reported["arguments"]) == ("fill", None)
 
 
 def test_calls_without_answers_are_forgotten_in_the_end() -> None:
@@ -122,8 +122,8 @@ def test_calls_without_answers_are_forgotten_in_the_end() -> None:
 def test_octets_behind_arguments_are_shown() -> None:
     decoder = Am2Decoder()
     decoder.decode(Body(write(SchemaResponse(1, TANK))))
-    (told,) = decoder.decode(Body(write(FILL) + b"more")).messages
-    assert (told["arguments"], told["rest"]) == ({"litres": 9}, {"base64": "bW9yZQ=="})
+    (reported,) = decoder.decode(Body(write(FILL) + b"more")).messages
+    assert (reported["arguments"], reported["rest"]) == ({"litres": 9}, {"base64": "bW9yZQ=="})
 
 
 def test_arguments_in_an_unusual_form_are_not_written_again() -> None:
@@ -183,10 +183,10 @@ def test_a_text_that_only_fits_as_it_came_is_not_written(decoder: Callable[[], D
 def test_an_event_of_agent_0_6_is_read_by_its_own_schema_and_not_by_what_qpidd_keeps_of_it() -> None:
     decoder = Am2Decoder()
     created = [
-        (told["arguments"], decoded.reencoded)
+        (reported["arguments"], decoded.reencoded)
         for decoded in (decoder.decode(Body(one.body)) for one in recorded("console-and-agent-0.6"))
-        for told in decoded.messages
-        if told["message"] == "EventIndication" and "ChildCreated" in str(told["key"])
+        for reported in decoded.messages
+        if reported["message"] == "EventIndication" and "ChildCreated" in str(reported["key"])
     ]
     assert [one for one in created if one[0] != {"childName": "kid0"}][:1] == [({"childName": "kid1"}, True)]
     assert all(same for _, same in created)
@@ -199,8 +199,8 @@ def test_a_schema_without_a_hash_takes_the_place_of_a_longer_one() -> None:
         decoder.decode(Body(write(SchemaResponse(1, EventDefinition.of(EventSchema(key, arguments))))))
     known = Definitions()
     known.add(EventDefinition.of(EventSchema(key)))
-    (told,) = decoder.decode(Body(write(EventIndication(0, key, 1, 6, ()), known))).messages
-    assert told["arguments"] == {}
+    (reported,) = decoder.decode(Body(write(EventIndication(0, key, 1, 6, ()), known))).messages
+    assert reported["arguments"] == {}
 
 
 def test_a_java_broker_s_values_are_read_in_its_form() -> None:
@@ -212,8 +212,8 @@ def test_a_java_broker_s_values_are_read_in_its_form() -> None:
 
 
 def test_what_is_not_known_is_called_by_its_opcode() -> None:
-    (told,) = Am2Decoder().decode(Body(b"AM2?" + bytes(4))).messages
-    assert told == {"message": "UnknownOpcode", "sequence": 0, "code": 63, "opcode": "?"}
+    (reported,) = Am2Decoder().decode(Body(b"AM2?" + bytes(4))).messages
+    assert reported == {"message": "UnknownOpcode", "sequence": 0, "code": 63, "opcode": "?"}
 
 
 WRITTEN_OTHERWISE = {
@@ -246,8 +246,8 @@ def test_everything_that_was_recorded_is_read_and_written_again(peer: str) -> No
 
 
 def described(definition: ClassDefinition | EventDefinition) -> Any:  # noqa: ANN401  whatever JSON has
-    (told,) = Am2Decoder().decode(Body(write(SchemaResponse(1, definition)))).messages
-    return told["definition"]
+    (reported,) = Am2Decoder().decode(Body(write(SchemaResponse(1, definition)))).messages
+    return reported["definition"]
 
 
 def test_a_schema_says_how_each_of_its_values_travels() -> None:
@@ -311,13 +311,21 @@ def test_events_before_am2_are_read_in_the_layout_that_is_ours() -> None:
     decoder.decode(Body(written, routing_key="mgmt.schema.shop.tank"))
     event = Body(am01_examples.EVENT_OCTETS, routing_key="mgmt.event.shop.tank.warning")
     decoded = decoder.decode(event)
-    (told,) = decoded.messages
-    assert (told["message"], told["severity"], told["arguments"]) == ("EventIndication", 4, {"rate": 5})
+    (reported,) = decoded.messages
+    assert (reported["message"], reported["severity"], reported["arguments"]) == (
+        "EventIndication",
+        4,
+        {"rate": 5},
+    )
     assert decoded.reencoded is True
 
 
 def test_of_am1_alone_nothing_else_is_read() -> None:
     with pytest.raises(ProtocolError):
         am1_decoder().decode(Body(b"AM01P\0", routing_key="agent"))
-    (told,) = am1_decoder().decode(Body(b"AM1P\0\0\0\5", routing_key="agent")).messages
-    assert (told["message"], told["sequence"], told["revisions"]) == ("PackageQuery", 5, ["2008-03"])
+    (reported,) = am1_decoder().decode(Body(b"AM1P\0\0\0\5", routing_key="agent")).messages
+    assert (reported["message"], reported["sequence"], reported["revisions"]) == (
+        "PackageQuery",
+        5,
+        ["2008-03"],
+    )

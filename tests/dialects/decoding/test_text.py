@@ -137,19 +137,19 @@ def test_a_line_that_is_too_long_with_escapes_is_not_written() -> None:
 def test_a_line_of_a_stream_may_come_in_pieces() -> None:
     decoder = AmiDecoder()
 
-    def heard(octets: bytes, stream: str = "1") -> Decoded:
+    def received(octets: bytes, stream: str = "1") -> Decoded:
         return decoder.decode(Body(octets, stream=stream))
 
-    assert heard(b"H\nS|a=4").messages == [{"message": "Help", "sequence": None, "now": None}]
-    assert heard(b"S|b=", "2") == Decoded([], None)
-    whole = heard(b"2\r\n")
+    assert received(b"H\nS|a=4").messages == [{"message": "Help", "sequence": None, "now": None}]
+    assert received(b"S|b=", "2") == Decoded([], None)
+    whole = received(b"2\r\n")
     assert (whole.messages[0]["values"], whole.reencoded) == ({"a": 42}, True)  # ends of lines aside
-    assert heard(b"1\n", "2").messages[0]["values"] == {"b": 1}
-    heard(b"S|a=", "1")
+    assert received(b"1\n", "2").messages[0]["values"] == {"b": 1}
+    received(b"S|a=", "1")
     for number in range(MAX_STREAMS):
-        heard(b"S|c=", f"other {number}")
+        received(b"S|c=", f"other {number}")
     with pytest.raises(ProtocolError):
-        heard(b"5\n", "1")
+        received(b"5\n", "1")
 
 
 @pytest.mark.parametrize("octets", [b"H\n" * (MAX_LINES + 1), b"\n" * (MAX_OCTETS + 1)])

@@ -58,7 +58,7 @@ class Between(Generic[ConsoleT, AgentT]):
         self._seen: set[str] | None = None
         self._messages: deque[tuple[Send, str]] = deque()
 
-    def told(self, *kinds: type[Observation]) -> list[Observation]:
+    def reported(self, *kinds: type[Observation]) -> list[Observation]:
         """Return the observations of these types since the last time; all of them, if no type is given."""
         found = [one for one in self.observed if not kinds or isinstance(one, kinds)]
         self.observed.clear()

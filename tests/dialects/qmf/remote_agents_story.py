@@ -33,7 +33,7 @@ from tests.dialects.qmf.console_story import (
 from tests.dialects.qmf.examples import OBJECT_ID, shop
 from tests.dialects.qmf.playbook import AGENT_USER, BROKER, ConsolePlay, Step
 
-BELIEVED = frozenset({AGENT_USER})
+TRUSTED = frozenset({AGENT_USER})
 THEIRS = ObjectId.of(sequence=1, agent_bank=10, number=1)
 THEIR_TANK = replace(SEEN, agent="1.10", native_id="0-1-1-10-1")
 AGENT_CLASS = ClassSchema(

@@ -74,19 +74,23 @@ class RecordedLife:
         self.key = first.key
         self.created = first.created
         self.deleted = 0
-        self.told: list[Content] = []
+        self.reported: list[Content] = []
 
     def lives(self, at: int, since: int) -> bool:
         """Return whether the object lives at ``at``, and its agent has reported it since ``since``."""
         return (
-            self.created <= at and not 0 < self.deleted <= at and any(t.sampled >= since for t in self.told)
+            self.created <= at
+            and not 0 < self.deleted <= at
+            and any(t.sampled >= since for t in self.reported)
         )
 
     def content(self, sequence: int, at: int) -> ObjectContent:
         """Return the content with which an agent answers at ``at``."""
-        told = [one for one in self.told if one.sampled <= at][::-1] or self.told
-        properties = next(one.properties for one in (*told, *self.told) if one.properties is not None)
-        statistics = next((one.statistics for one in (*told, *self.told) if one.statistics is not None), ())
+        reported = [one for one in self.reported if one.sampled <= at][::-1] or self.reported
+        properties = next(one.properties for one in (*reported, *self.reported) if one.properties is not None)
+        statistics = next(
+            (one.statistics for one in (*reported, *self.reported) if one.statistics is not None), ()
+        )
         return ObjectContent(
             sequence,
             self.key,
@@ -112,7 +116,7 @@ class RecordedPeer:
         for one in records:
             if isinstance(one, PropertyContent | StatisticContent | ObjectContent):
                 life = self.lives.setdefault((one.object_id, one.created), RecordedLife(one))
-                life.told.append(one)
+                life.reported.append(one)
                 life.deleted = life.deleted or one.deleted
         self.announced = {
             one.package: publication.at
@@ -169,7 +173,7 @@ class Replay(ConsolePlay):
     """A console that receives a recording from its beginning, and answers to its requests.
 
     Attributes:
-        told: all steps that left the session except requests, in order.
+        reported: all steps that left the session except requests, in order.
     """
 
     def __init__(
@@ -181,7 +185,7 @@ class Replay(ConsolePlay):
         rules = HeartbeatRules(Heartbeats.AUTO)
         super().__init__(config or ConsoleConfig(trust_anyone=True, heartbeats=rules), definitions(peer))
         self.peer = RecordedPeer(peer)
-        self.told: list[Step] = []
+        self.reported: list[Step] = []
         self._observe = observe
         self._publications = list(publications(peer))
         self.now = self._publications[0].at
@@ -210,7 +214,7 @@ class Replay(ConsolePlay):
         while waiting:
             step = waiting.pop(0)
             if not isinstance(step, tuple):
-                self.told.append(step)
+                self.reported.append(step)
                 continue
             key, request = step
             for answer in self.peer.answers(request, key, self.now):  # type: ignore[arg-type]  # a console's

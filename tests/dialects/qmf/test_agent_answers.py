@@ -250,8 +250,8 @@ def test_references_are_object_ids_of_this_agent() -> None:
     play.session.put(ManagedObject(TANK.key, 1, START, ("t1", 100, None, owner), (1.0, 1), START))
     play.session.put(ManagedObject(TANK.key, 2, START, ("t2", 100, None, Reference("")), (1.0, 1), START))
     play.flushes()
-    told = [step[1] for step in play.left() if isinstance(step, tuple)]
-    owners = [one.properties[3] for one in told if isinstance(one, PropertyContent) and one.properties]
+    reported = [step[1] for step in play.left() if isinstance(step, tuple)]
+    owners = [one.properties[3] for one in reported if isinstance(one, PropertyContent) and one.properties]
     assert owners == [ObjectId.of(sequence=5, number=77), ObjectId(0, 0)]
 
 

@@ -122,8 +122,8 @@ def test_what_is_sent_once_outlives_a_broker_and_what_is_sent_again_need_not() -
     play = started(tank())
 
     def are_persistent() -> list[bool]:
-        told, play.sent = play.sent, []
-        return [one.persistent for one in told]
+        reported, play.sent = play.sent, []
+        return [one.persistent for one in reported]
 
     are_persistent()
     play.session.put(tank(number=5))
@@ -307,8 +307,8 @@ def test_what_comes_and_goes_while_another_agent_serves_is_published_by_that_one
     play.session.delete(1, START + 7)
     play.starts()
     play.time_passes(10)
-    told = [step[1] for step in play.left() if isinstance(step, tuple)]
-    assert not [one for one in told if isinstance(one, PropertyContent) and one.deleted]
+    reported = [step[1] for step in play.left() if isinstance(step, tuple)]
+    assert not [one for one in reported if isinstance(one, PropertyContent) and one.deleted]
 
 
 def test_a_read_that_ends_while_nothing_is_said_reports_no_end_before_its_time() -> None:

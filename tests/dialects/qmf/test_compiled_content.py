@@ -15,7 +15,7 @@ from gateway.dialects.qmf.fields import ObjectId
 from gateway.dialects.qmf.layout import MAX_ELEMENTS, ContentFields, Layout, OptionalLayout
 
 _HEAD = b"\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0\3" + bytes(15) + b"\4"
-_TOLD = (1, 2, 3, ObjectId(0, 4))
+_REPORTED = (1, 2, 3, ObjectId(0, 4))
 _ELEMENTS = st.lists(st.tuples(st.sampled_from(list(TypeCode)), st.booleans()), max_size=12)
 
 
@@ -29,7 +29,7 @@ def _step_by_step(layout: OptionalLayout, octets: bytes) -> object:
         values, end = layout.read(octets, len(_HEAD))
     except ProtocolError as error:
         return str(error)
-    return (*_TOLD, values, end)
+    return (*_REPORTED, values, end)
 
 
 @given(_ELEMENTS, st.binary(max_size=120))
@@ -65,13 +65,13 @@ def test_nine_optional_elements_have_a_mask_of_two_octets() -> None:
     layout = OptionalLayout([TypeCode.STR8] * 9, [True] * 9)
     octets = _HEAD + b"\x01\x01" + b"\x02hi" + b"\x02ho"
     values = ("hi", *[None] * 7, "ho")
-    assert _read(layout, octets) == (*_TOLD, values, len(octets))
+    assert _read(layout, octets) == (*_REPORTED, values, len(octets))
 
 
 def test_text_that_is_no_utf_8_is_shown() -> None:
     layout = OptionalLayout([TypeCode.STR8, TypeCode.STR16], [False, False])
     octets = _HEAD + b"\x02\xffi" + b"\0\x01x"
-    assert _read(layout, octets) == (*_TOLD, ("\\xffi", "x"), len(octets))
+    assert _read(layout, octets) == (*_REPORTED, ("\\xffi", "x"), len(octets))
 
 
 @pytest.mark.parametrize("forms", [AM2, AM01])

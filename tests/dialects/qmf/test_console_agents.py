@@ -112,12 +112,12 @@ def test_an_agent_that_restarted_while_the_link_was_down_is_another_incarnation_
     assert len(restarts(play)) == 1
 
 
-@pytest.mark.parametrize("told", [tank(boot=3), tank(boot=0), tank(boot=1, number=0)])
-def test_ids_that_outlive_a_restart_do_not_show_one(told: PropertyContent) -> None:
+@pytest.mark.parametrize("reported", [tank(boot=3), tank(boot=0), tank(boot=1, number=0)])
+def test_ids_that_outlive_a_restart_do_not_show_one(reported: PropertyContent) -> None:
     play = synchronised()
     play.arrives(tank(boot=3))
     play.arrives(PackageIndication(0, "shop"), key="schema.package")
-    play.arrives(told)
+    play.arrives(reported)
     assert not restarts(play)
 
 

@@ -72,11 +72,11 @@ def test_creations_changes_deletions_and_events_arrive() -> None:
     conversation.agent.delete(2, conversation.now)
     conversation.time_passes(11)
     assert conversation.picture == shown(conversation, tank(1, fills=None))
-    conversation.told()
+    conversation.reported()
     conversation.agent_does(
         conversation.agent.raise_event(LEAK.key, conversation.now, Severity.CRITICAL, ("t1", 5))
     )
-    (event,) = conversation.told(EventSeen)
+    (event,) = conversation.reported(EventSeen)
     assert isinstance(event, EventSeen)
     assert (event.severity, event.arguments) == (Severity.CRITICAL, ("t1", 5))
 
@@ -99,12 +99,12 @@ def test_an_agent_that_died_and_came_back_with_less() -> None:
     conversation.agent_does(conversation.agent.start(conversation.now))
     conversation.console_does(conversation.console.handle(LinkUp(QUEUE), conversation.now))
     conversation.time_passes(5)
-    conversation.told()
+    conversation.reported()
     conversation.start_agent()
     conversation.agent.put(tank(2))
     conversation.agent_does(conversation.agent.start(conversation.now))
     assert conversation.picture == shown(conversation, tank(2))
-    assert conversation.told(ResyncBegan, Gap, ResyncEnded) == [
+    assert conversation.reported(ResyncBegan, Gap, ResyncEnded) == [
         Gap(START, START + 5 * SECOND, "agent 1.0 restarted or lost its connection"),
         ResyncBegan(restarted=True),
         ResyncEnded(complete=True),

@@ -39,9 +39,9 @@ from tests.dialects.qmf.console_story import GREETING, PUSHED, SEEN, changed, go
 from tests.dialects.qmf.examples import LEAK, TANK, shop
 from tests.dialects.qmf.playbook import AGENT_USER, START, ConsolePlay
 
-HEARD = START - 3600 * SECOND
+RECEIVED = START - 3600 * SECOND
 KNOWN = (ClassDefinition.of(TANK), EventDefinition.of(LEAK))
-RESTARTED = ConsoleConfig(trusted_users=frozenset({AGENT_USER}), definitions=KNOWN, complete_until=HEARD)
+RESTARTED = ConsoleConfig(trusted_users=frozenset({AGENT_USER}), definitions=KNOWN, complete_until=RECEIVED)
 """The configuration of a console that has the state of its former process."""
 LEAKED = EventIndication(0, LEAK.key, START - 7, 4, ("t1", 3))
 LEAK_KEY = "console.event.1.0.shop.leak"
@@ -54,13 +54,13 @@ def catching_up(config: ConsoleConfig = RESTARTED, missed: str = "", waiting: in
     return play
 
 
-def hearing(waiting: int) -> SourceStateSeen:
+def receiving(waiting: int) -> SourceStateSeen:
     return SourceStateSeen(SourceState.SYNCHRONISING, f"reading messages that waited: {waiting}")
 
 
 def test_what_was_sent_meanwhile_is_reported_and_nothing_is_asked_before_it_is_over() -> None:
     play = catching_up()
-    play.leaves(ClassLearned(TANK), EventLearned(LEAK), hearing(3))
+    play.leaves(ClassLearned(TANK), EventLearned(LEAK), receiving(3))
     play.arrives(changed(deleted=START - 5), key=PUSHED)
     ended = replace(SEEN, deleted=START - 5, statistics=None)
     play.leaves(ended)
@@ -90,7 +90,7 @@ def test_requests_are_numbered_from_where_it_is_reported() -> None:
 
 def test_a_class_that_is_not_known_yet_is_not_asked_for_and_what_cannot_be_sent_again_is_lost() -> None:
     play = catching_up(replace(RESTARTED, definitions=()))
-    play.leaves(hearing(3))
+    play.leaves(receiving(3))
     play.arrives(changed(), key=PUSHED)
     play.leaves()
     play.arrives(LEAKED, key=LEAK_KEY)
@@ -110,14 +110,14 @@ def test_what_a_full_queue_dropped_is_missed_until_the_first_that_it_kept() -> N
     play = catching_up(missed="it was full")
     play.left()
     play.arrives(changed(), key=PUSHED, sent=START - 60 * SECOND)
-    assert Gap(HEARD, START - 60 * SECOND, "it was full") in play.left()
+    assert Gap(RECEIVED, START - 60 * SECOND, "it was full") in play.left()
     play.connects()
     assert [step for step in play.left() if isinstance(step, Gap)] == []
 
 
 def test_what_a_new_queue_could_not_receive_is_missed_until_now() -> None:
     play = catching_up(missed="it is new", waiting=0)
-    assert Gap(HEARD, START, "it is new") in play.left()
+    assert Gap(RECEIVED, START, "it is new") in play.left()
     play.connects()
     assert [step for step in play.left() if isinstance(step, Gap)] == []
 
@@ -132,13 +132,13 @@ def test_a_loss_is_reported_although_the_link_goes_down_before_anything_arrived(
     play.take(play.session.handle(LinkDown("gone"), play.now))
     play.take(play.session.handle(BacklogFollows("", 1), play.now))
     play.connects()
-    assert Gap(HEARD, START, "it was full") in play.left()
+    assert Gap(RECEIVED, START, "it was full") in play.left()
 
 
 def test_without_a_durable_queue_a_new_console_reports_since_when_nothing_was_received() -> None:
     play = ConsolePlay(RESTARTED)
     play.connects()
-    assert Gap(HEARD, START, "not connected") in play.left()
+    assert Gap(RECEIVED, START, "not connected") in play.left()
 
 
 def test_a_reconnection_to_a_kept_queue_is_no_gap() -> None:
@@ -182,8 +182,8 @@ def test_packages_and_restarts_of_meanwhile_are_greeted_for_when_it_is_over() ->
 def test_an_agent_that_came_meanwhile_is_not_greeted_before_it_is_over() -> None:
     play = catching_up()
     play.left()
-    told = replace(changed(), object_id=ObjectId.of(sequence=3, number=7))
-    play.arrives(told, key=PUSHED)
+    reported = replace(changed(), object_id=ObjectId.of(sequence=3, number=7))
+    play.arrives(reported, key=PUSHED)
     play.session.handle(PropertiesMissing(), play.now)
     play.time_passes(10)
     assert not [one for one in play.left() if isinstance(one, tuple)]
@@ -191,7 +191,7 @@ def test_an_agent_that_came_meanwhile_is_not_greeted_before_it_is_over() -> None
 
 def test_what_is_known_of_packages_that_are_not_wanted_any_more_is_forgotten() -> None:
     play = catching_up(replace(RESTARTED, packages=frozenset({"barn"})))
-    play.leaves(hearing(3))
+    play.leaves(receiving(3))
     assert play.session.definitions == ()
     assert set(catching_up().session.definitions) == set(KNOWN)
 
@@ -207,6 +207,6 @@ def test_a_broker_that_was_restarted_meanwhile_is_reported_and_asked_later() -> 
     for created in (START - 9 * SECOND, START - 5 * SECOND):
         itself = PropertyContent(0, key, START, created, 0, ObjectId.of(sequence=0, number=2), ("east",))
         play.arrives(itself, key="console.obj.1.0.org.apache.qpid.broker.broker")
-    told = play.left()
-    assert told.count(ResyncBegan(restarted=True)) == 1
-    assert not [one for one in told if isinstance(one, tuple)]
+    reported = play.left()
+    assert reported.count(ResyncBegan(restarted=True)) == 1
+    assert not [one for one in reported if isinstance(one, tuple)]

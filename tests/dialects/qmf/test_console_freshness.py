@@ -109,10 +109,10 @@ def test_an_agent_without_heartbeats_that_has_nothing_to_say_is_asked_for_everyt
     play.time_passes(1)
     play.leaves(*ASKED)
     reads_everything_again(play, 6)
-    told = play.left()
+    reported = play.left()
     state = PUBLISHES_NOTHING if mode is Heartbeats.AUTO else SYNCHRONISED
-    assert told[-2:] == [ResyncEnded(complete=True), state]
-    assert not [one for one in told if isinstance(one, Gap | AgentLost)], "it was there all the time"
+    assert reported[-2:] == [ResyncEnded(complete=True), state]
+    assert not [one for one in reported if isinstance(one, Gap | AgentLost)], "it was there all the time"
     play.time_passes(20)
     assert play.left()[-1] == ("broker", BrokerRequest(10)), "and again, as long as it is silent"
 

@@ -41,9 +41,9 @@ from tests.dialects.qmf.examples import TANK
 from tests.dialects.qmf.playbook import BROKER, START, ConsolePlay, Step
 from tests.dialects.qmf.remote_agents_story import (
     AGENT_CLASS,
-    BELIEVED,
     THEIR_TANK,
     THEIRS,
+    TRUSTED,
     agent_object,
     asked,
     beats,
@@ -57,7 +57,7 @@ REFUSED = "it was read incompletely: FetchObjects refused: no (1)"
 UNANSWERED = "it does not answer: no answer to FetchObjects"
 
 
-def not_believed(why: str, agent: str = "1.10") -> SourceStateSeen:
+def not_trusted(why: str, agent: str = "1.10") -> SourceStateSeen:
     return SourceStateSeen(SourceState.SYNCHRONISED, f"agent {agent} is stale: {why}")
 
 
@@ -68,7 +68,7 @@ def test_an_agent_that_refuses_is_read_again_before_long_and_no_other() -> None:
         THEIR_TANK,
         ResyncEnded(complete=False, agent="1.10"),
         AgentLost("1.10", f"agent 1.10: {REFUSED}; asked again in 6 s", remote=True),
-        not_believed(REFUSED),
+        not_trusted(REFUSED),
     )
     play.time_passes(7)
     play.leaves(ResyncBegan("1.10"), ("agent.1.10", GetQuery(7, GET_TANKS)))
@@ -91,13 +91,13 @@ def test_what_is_due_of_an_agent_that_is_given_up_is_not_asked_again() -> None:
 
 def test_an_agent_that_never_answers_loses_nothing_but_its_own() -> None:
     play = with_agent()
-    told = passes(play, 65, "1.0", "1.10")
-    assert told == [
+    reported = passes(play, 65, "1.0", "1.10")
+    assert reported == [
         ("agent.1.10", GetQuery(7, GET_TANKS)),
         ("agent.1.10", GetQuery(8, GET_TANKS)),
         ResyncEnded(complete=False, agent="1.10"),
         AgentLost("1.10", f"agent 1.10: {UNANSWERED}; asked again in 6 s", remote=True),
-        not_believed(UNANSWERED),
+        not_trusted(UNANSWERED),
         "no-answer",
     ]
     assert play.session.state is State.SYNCHRONISED
@@ -108,10 +108,10 @@ def test_an_agent_that_hangs_is_asked_more_and_more_seldom_until_it_answers() ->
     pauses: list[int] = []
     asked_at = START
     while play.now - START < 3600 * SECOND:
-        told = passes(play, 5, "1.0", "1.10")
-        if ResyncEnded(complete=False, agent="1.10") in told:
+        reported = passes(play, 5, "1.0", "1.10")
+        if ResyncEnded(complete=False, agent="1.10") in reported:
             asked_at = play.now
-        elif ResyncBegan("1.10") in told:
+        elif ResyncBegan("1.10") in reported:
             pauses.append((play.now - asked_at) // SECOND)
     assert pauses[:5] == sorted(pauses[:5])
     assert 300 <= max(pauses) <= 300 * 5 // 4 + 5
@@ -124,7 +124,7 @@ def test_an_agent_that_hangs_is_asked_more_and_more_seldom_until_it_answers() ->
 
 
 def test_an_agent_that_hung_is_asked_for_the_rest_when_it_has_answered_for_one_class() -> None:
-    play = synchronised(ConsoleConfig(BELIEVED, definitions=(ClassDefinition.of(AGENT_CLASS),)))
+    play = synchronised(ConsoleConfig(TRUSTED, definitions=(ClassDefinition.of(AGENT_CLASS),)))
     beats(play)
     assert len(asked(play)) == 2
     passes(play, 65, "1.0", "1.10")
@@ -137,7 +137,7 @@ def test_an_agent_that_hung_is_asked_for_the_rest_when_it_has_answered_for_one_c
 
 def of_two_classes(play_config: ConsoleConfig | None = None) -> ConsolePlay:
     """Return a console that asks a remote agent, which has just appeared, for two classes: requests 6, 7."""
-    config = play_config or ConsoleConfig(BELIEVED)
+    config = play_config or ConsoleConfig(TRUSTED)
     return with_agent(replace(config, definitions=(ClassDefinition.of(AGENT_CLASS),)))
 
 
@@ -154,9 +154,9 @@ def test_what_an_agent_that_is_given_up_was_to_be_asked_again_is_not() -> None:
     passes(play, 25, "1.0", "1.10")
     play.now += 27 * SECOND  # a process that was held up: one request is over, the other one due again
     play.take(play.session.handle(TimerExpired(), play.now))
-    told = play.left()
-    assert [one for one in told if isinstance(one, AgentLost) and one.agent == "1.10"]
-    assert not [one for one in told if isinstance(one, tuple) and one[0] == "agent.1.10"]
+    reported = play.left()
+    assert [one for one in reported if isinstance(one, AgentLost) and one.agent == "1.10"]
+    assert not [one for one in reported if isinstance(one, tuple) and one[0] == "agent.1.10"]
 
 
 def test_an_agent_that_hung_and_was_silent_is_read_as_soon_as_it_speaks() -> None:
@@ -168,10 +168,10 @@ def test_an_agent_that_hung_and_was_silent_is_read_as_soon_as_it_speaks() -> Non
 
 
 def test_too_much_to_ask_of_an_agent_leaves_only_it_unread() -> None:
-    play = of_two_classes(ConsoleConfig(BELIEVED, request_limit=1))
+    play = of_two_classes(ConsoleConfig(TRUSTED, request_limit=1))
     play.arrives(CommandComplete(6))
     why = "it was read incompletely: too many requests are waiting"
-    assert not_believed(why) in play.left()
+    assert not_trusted(why) in play.left()
 
 
 def test_an_agent_that_never_sent_a_heartbeat_is_not_missed() -> None:
@@ -179,16 +179,16 @@ def test_an_agent_that_never_sent_a_heartbeat_is_not_missed() -> None:
     theirs = replace(changed(), object_id=THEIRS)
     play.arrives(theirs, key="console.obj.1.10.shop.tank")
     play.arrives(CommandComplete(6))
-    told: list[Step] = []
+    reported: list[Step] = []
     while play.now - START < 86_500 * SECOND:
         play.time_passes(20)
         beats(play, "1.0")
-        told += [one for one in play.left() if isinstance(one, AgentLost | AgentGone)]
-    assert told == []
+        reported += [one for one in play.left() if isinstance(one, AgentLost | AgentGone)]
+    assert reported == []
 
 
 def test_what_an_agent_that_left_does_not_answer_is_no_fault() -> None:
-    play = of_a_qpid_broker(ConsoleConfig(BELIEVED, heartbeats=HeartbeatRules(interval=60 * SECOND)))
+    play = of_a_qpid_broker(ConsoleConfig(TRUSTED, heartbeats=HeartbeatRules(interval=60 * SECOND)))
     play.arrives(agent_object(5))
     play.arrives(CommandComplete(5), CommandComplete(6))
     play.arrives(replace(changed(), object_id=THEIRS), key="console.obj.1.10.shop.tank")
@@ -208,7 +208,7 @@ def test_a_whole_reading_asks_no_agent_that_hangs_and_ends_without_it() -> None:
     play.arrives(ClassIndication(11, ClassKind.OBJECT, TANK.key), CommandComplete(11))
     assert play.left()[-1] == ("agent.1.0", GetQuery(12, GET_TANKS))
     play.arrives(CommandComplete(12))
-    play.leaves(ResyncEnded(complete=True, without=frozenset({"1.10"})), not_believed(UNANSWERED))
+    play.leaves(ResyncEnded(complete=True, without=frozenset({"1.10"})), not_trusted(UNANSWERED))
 
 
 def test_an_agent_that_hangs_while_everything_is_read_is_left_out_of_it() -> None:
@@ -217,9 +217,9 @@ def test_an_agent_that_hangs_while_everything_is_read_is_left_out_of_it() -> Non
     beats(play)
     play.arrives(CommandComplete(5))
     play.left()
-    told = passes(play, 65, "1.0", "1.10")
-    assert AgentLost("1.10", f"agent 1.10: {UNANSWERED}; asked again in 6 s", remote=True) in told
-    assert ResyncEnded(complete=True, without=frozenset({"1.10"})) in told
+    reported = passes(play, 65, "1.0", "1.10")
+    assert AgentLost("1.10", f"agent 1.10: {UNANSWERED}; asked again in 6 s", remote=True) in reported
+    assert ResyncEnded(complete=True, without=frozenset({"1.10"})) in reported
     assert play.session.state is State.SYNCHRONISED
 
 
@@ -230,9 +230,9 @@ def test_an_answer_of_an_agent_that_cannot_be_read_leaves_all_others_trusted() -
     play = with_agent()
     play.arrives_octets(b"AM2g" + (6).to_bytes(4, "big") + b"?")
     play.arrives(CommandComplete(6))
-    told = play.left()
-    assert ResyncEnded(complete=False, agent="1.10") in told
-    assert not_believed("it was read incompletely: a message could not be read") in told
+    reported = play.left()
+    assert ResyncEnded(complete=False, agent="1.10") in reported
+    assert not_trusted("it was read incompletely: a message could not be read") in reported
 
 
 def test_what_an_agent_refuses_of_a_whole_reading_leaves_it_out() -> None:
@@ -244,7 +244,7 @@ def test_what_an_agent_refuses_of_a_whole_reading_leaves_it_out() -> None:
     assert play.left() == [
         AgentLost("1.10", f"agent 1.10: {REFUSED}; asked again in 6 s", remote=True),
         ResyncEnded(complete=True, without=frozenset({"1.10"})),
-        not_believed(REFUSED),
+        not_trusted(REFUSED),
     ]
 
 

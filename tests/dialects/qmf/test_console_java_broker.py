@@ -230,8 +230,8 @@ def test_one_that_restarted_behind_a_bridge_shows_it_by_its_own_object() -> None
 @pytest.mark.parametrize(("created", "deleted"), [(0, 0), (START + SECOND, START + SECOND)])
 def test_what_says_nothing_of_a_birth_shows_no_restart(created: int, deleted: int) -> None:
     play = synchronised()
-    told = PropertyContent(0, BROKER_CLASS.key, START, created, deleted, ITSELF, ("java",))
-    play.arrives(told, key=f"console.obj.1.0.{PACKAGE}.broker")
+    reported = PropertyContent(0, BROKER_CLASS.key, START, created, deleted, ITSELF, ("java",))
+    play.arrives(reported, key=f"console.obj.1.0.{PACKAGE}.broker")
     assert not [one for one in play.left() if isinstance(one, ResyncBegan)]
 
 

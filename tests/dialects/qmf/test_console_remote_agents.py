@@ -55,12 +55,12 @@ from tests.dialects.qmf.playbook import AGENT_USER, BROKER, NEXT_BROKER, START, 
 from tests.dialects.qmf.remote_agents_story import (
     AGENT_CLASS,
     AGENTS_PUSHED,
-    BELIEVED,
     GET_AGENTS,
     GONE,
     LEFT,
     THEIR_TANK,
     THEIRS,
+    TRUSTED,
     agent_object,
     beats,
     leaves_the_broker,
@@ -95,7 +95,7 @@ def test_an_agent_that_falls_silent_is_lost_and_no_other() -> None:
     assert play.left()[-1] == ("agent.1.10", GetQuery(7, GET_TANKS)), "it is read again, and nobody else"
 
 
-ONE_AGENT = ConsoleConfig(BELIEVED, agent_limit=2)
+ONE_AGENT = ConsoleConfig(TRUSTED, agent_limit=2)
 """The configuration of a console that allows one agent beside the broker's own."""
 
 
@@ -175,9 +175,9 @@ def test_a_reading_ends_incomplete_with_what_it_needs(ends: str) -> None:
     else:
         play.take(play.session.handle(LossSuspected("test"), play.now))
         last = ("broker", BrokerRequest(7))
-    told = play.left()
-    assert told[0] == ResyncEnded(complete=False, agent="1.10")
-    assert told[-1] == last
+    reported = play.left()
+    assert reported[0] == ResyncEnded(complete=False, agent="1.10")
+    assert reported[-1] == last
 
 
 def test_an_agent_that_appears_while_all_is_read_is_a_part_of_that() -> None:
@@ -276,7 +276,7 @@ def test_agents_that_leave_faster_than_they_are_forgotten_are_forgotten_at_once(
 # The link breaks, and the agents are elsewhere meanwhile.
 
 
-def read_anew(play: ConsolePlay, broker: UUID = BROKER) -> None:
+def read_again(play: ConsolePlay, broker: UUID = BROKER) -> None:
     """Connect again, to a broker of this identity, and answer all but the queries for objects."""
     play.connects()
     play.left()
@@ -299,7 +299,7 @@ def test_an_agent_that_ended_while_the_link_was_down_is_removed_when_it_would_ha
     broker: UUID,
 ) -> None:
     play = cut_off()
-    read_anew(play, broker)
+    read_again(play, broker)
     play.arrives(CommandComplete(10))
     assert ResyncEnded(complete=True, without=frozenset({"1.10"})) in play.left()
     assert passes(play, 25, "1.0") == []
@@ -308,7 +308,7 @@ def test_an_agent_that_ended_while_the_link_was_down_is_removed_when_it_would_ha
 
 def test_an_agent_that_reports_again_behind_a_broken_link_is_read() -> None:
     play = cut_off()
-    read_anew(play)
+    read_again(play)
     play.arrives(CommandComplete(10))
     assert play.session.state is State.SYNCHRONISED
     play.left()
@@ -320,9 +320,9 @@ def test_no_agent_is_gone_while_no_message_can_arrive() -> None:
     play = cut_off()
     play.connects()
     play.left()
-    told = passes(play, 120)
-    assert not [one for one in told if isinstance(one, AgentGone)]
-    greeted = [one[1] for one in told if isinstance(one, tuple)][-1]
+    reported = passes(play, 120)
+    assert not [one for one in reported if isinstance(one, AgentGone)]
+    greeted = [one[1] for one in reported if isinstance(one, tuple)][-1]
     assert isinstance(greeted, BrokerRequest)
     play.arrives(BrokerResponse(greeted.sequence, BROKER))
     beats(play)
@@ -332,12 +332,12 @@ def test_no_agent_is_gone_while_no_message_can_arrive() -> None:
 def test_an_agent_that_is_silent_for_a_day_is_gone() -> None:
     play = with_agent()
     play.arrives(CommandComplete(6))
-    told: list[Step] = []
+    reported: list[Step] = []
     while play.now - START < 86_500 * SECOND:
         play.time_passes(20)
         beats(play, "1.0")
-        told += [one for one in play.left() if isinstance(one, AgentLost | AgentGone)]
-    assert told == [
+        reported += [one for one in play.left() if isinstance(one, AgentLost | AgentGone)]
+    assert reported == [
         AgentLost("1.10", "agent 1.10 has been silent for 30 s", remote=True),
         AgentGone("1.10", "agent 1.10 is gone: it is silent for all too long"),
     ]
@@ -399,8 +399,8 @@ def test_a_class_of_agents_without_banks_reports_none(banks: tuple[str, ...]) ->
     elements = [one for one in AGENT_CLASS.properties if one.name in {"label", *banks}]
     definition = ClassDefinition.of(replace(AGENT_CLASS, properties=tuple(elements)))
     values: tuple[str | int, ...] = ("farm", *(10 for _ in banks))
-    told = PropertyContent(0, AGENT_CLASS.key, 1, 1, 0, OBJECT_ID, values)
-    assert agent_described(definition, told) is None
+    reported = PropertyContent(0, AGENT_CLASS.key, 1, 1, 0, OBJECT_ID, values)
+    assert agent_described(definition, reported) is None
 
 
 def test_where_only_an_agent_s_package_is_wanted_its_heartbeats_show_it() -> None:
@@ -418,7 +418,7 @@ def test_where_only_an_agent_s_package_is_wanted_its_heartbeats_show_it() -> Non
 
 
 def test_an_agent_of_before_the_start_has_a_moment_to_return() -> None:
-    config = ConsoleConfig(trusted_users=BELIEVED, restored_agents=("1.10",))
+    config = ConsoleConfig(trusted_users=TRUSTED, restored_agents=("1.10",))
     play = synchronised(config)
     assert passes(play, 25, "1.0") == []
     assert passes(play, 10, "1.0") == [GONE]

@@ -15,7 +15,7 @@ from tests.dialects.qmf.remote_agents_story import THEIR_TANK, THEIRS, beats, wi
 
 PUSHED = "console.obj.1.10.shop.tank"
 RESTARTED = ResyncBegan("1.10", restarted=True)
-THEIRS_ANEW = ObjectId.of(sequence=2, agent_bank=10, number=1)
+THEIRS_AGAIN = ObjectId.of(sequence=2, agent_bank=10, number=1)
 
 
 def read() -> ConsolePlay:
@@ -28,16 +28,16 @@ def read() -> ConsolePlay:
 
 def test_it_shows_by_the_boot_sequence_of_its_ids_and_the_agent_is_read_again() -> None:
     play = read()
-    play.arrives(replace(changed(), object_id=THEIRS_ANEW), key=PUSHED)
-    told = replace(THEIR_TANK, native_id=str(THEIRS_ANEW))
+    play.arrives(replace(changed(), object_id=THEIRS_AGAIN), key=PUSHED)
+    reported = replace(THEIR_TANK, native_id=str(THEIRS_AGAIN))
     play.leaves(
         RESTARTED,
         ResyncBegan("1.10"),
-        replace(told, statistics=None),
+        replace(reported, statistics=None),
         ("agent.1.10", GetQuery(7, GET_TANKS)),
     )
-    play.arrives(got(7, object_id=THEIRS_ANEW), CommandComplete(7))
-    play.leaves(told, ResyncEnded(complete=True, agent="1.10"))
+    play.arrives(got(7, object_id=THEIRS_AGAIN), CommandComplete(7))
+    play.leaves(reported, ResyncEnded(complete=True, agent="1.10"))
 
 
 def test_ids_that_outlive_a_restart_and_those_of_this_run_show_none() -> None:
@@ -54,7 +54,7 @@ def test_while_all_is_listed_it_is_reported_and_read_with_everything_else() -> N
     play.take(play.session.handle(LossSuspected("test"), play.now))
     play.arrives(BrokerResponse(7, BROKER))
     play.left()
-    play.arrives(replace(changed(), object_id=THEIRS_ANEW), key=PUSHED)
+    play.arrives(replace(changed(), object_id=THEIRS_AGAIN), key=PUSHED)
     assert [one for one in play.left() if isinstance(one, ResyncBegan | tuple)] == [RESTARTED]
 
 
@@ -65,7 +65,7 @@ def test_one_that_was_away_has_no_former_run() -> None:
     play.connects()
     play.left()
     beats(play)
-    play.arrives(replace(changed(), object_id=THEIRS_ANEW), key=PUSHED)
+    play.arrives(replace(changed(), object_id=THEIRS_AGAIN), key=PUSHED)
     assert RESTARTED not in play.left()
 
 
@@ -73,5 +73,5 @@ def test_there_is_an_end_to_the_agents_whose_boots_are_known() -> None:
     restarts = Restarts()
     for bank in range(2000):
         assert not restarts.remote_shown_by(f"1.{bank}", THEIRS)
-    assert not restarts.remote_shown_by("1.0", THEIRS_ANEW), "it is forgotten"
-    assert restarts.remote_shown_by("1.1999", THEIRS_ANEW)
+    assert not restarts.remote_shown_by("1.0", THEIRS_AGAIN), "it is forgotten"
+    assert restarts.remote_shown_by("1.1999", THEIRS_AGAIN)

@@ -72,7 +72,7 @@ def synchronised(peer: str) -> tuple[ConsolePlay, RecordedPeer, list[object]]:
         known=definitions(peer),
     )
     answering = RecordedPeer(peer)
-    told: list[object] = []
+    reported: list[object] = []
     play.connects()
     waiting = play.left()
     while waiting:
@@ -82,20 +82,20 @@ def synchronised(peer: str) -> tuple[ConsolePlay, RecordedPeer, list[object]]:
                 play.arrives(answer, user="")
                 waiting.extend(play.left())
         else:
-            told.append(step)
-    return play, answering, told
+            reported.append(step)
+    return play, answering, reported
 
 
 @pytest.mark.parametrize("peer", PEERS)
 def test_a_resync_with_a_real_peer_is_complete(peer: str) -> None:
-    play, answering, told = synchronised(peer)
+    play, answering, reported = synchronised(peer)
     assert play.session.state is State.SYNCHRONISED
-    assert ResyncEnded(complete=True) in told
-    learnt = [one for one in told if isinstance(one, ClassLearned | EventLearned)]
+    assert ResyncEnded(complete=True) in reported
+    learnt = [one for one in reported if isinstance(one, ClassLearned | EventLearned)]
     assert {one.schema.key.name for one in learnt} == {
         key.name for _, key in answering.indications if key in answering.schemas
     }
-    seen = {one.native_id for one in told if isinstance(one, ObjectSeen)}
+    seen = {one.native_id for one in reported if isinstance(one, ObjectSeen)}
     assert seen == {str(object_id) for object_id in answering.objects}
 
 
@@ -106,15 +106,15 @@ def test_everything_that_a_real_peer_pushed_is_reported(peer: str) -> None:
     assert len(pushed) > 100
     for one in pushed:
         play.arrives(one, key=f"console.obj.1.0.{one.key.package}.{one.key.name}", user="")
-    told = [one for one in play.left() if isinstance(one, ObjectSeen)]
-    assert [one.native_id for one in told] == [str(one.object_id) for one in pushed]
-    assert [one.deleted for one in told] == [one.deleted for one in pushed]
+    reported = [one for one in play.left() if isinstance(one, ObjectSeen)]
+    assert [one.native_id for one in reported] == [str(one.object_id) for one in pushed]
+    assert [one.deleted for one in reported] == [one.deleted for one in pushed]
 
 
 def test_a_qpid_broker_s_domain_keeps_its_password() -> None:
-    _, _, told = synchronised("qpidd-0.34")
+    _, _, reported = synchronised("qpidd-0.34")
     (domain,) = [
-        one.schema for one in told if isinstance(one, ClassLearned) and one.schema.key.name == "domain"
+        one.schema for one in reported if isinstance(one, ClassLearned) and one.schema.key.name == "domain"
     ]
     assert isinstance(domain.key, ClassKey)
     names = [one.name for one in domain.properties]

@@ -340,8 +340,8 @@ def test_an_agent_that_is_lost_in_the_middle_is_missed_and_the_query_given_up() 
     listed(play)
     play.arrives(got(5))
     play.time_passes(60)
-    told = play.left()
-    assert [type(one).__name__ for one in told if not isinstance(one, tuple | str)] == [
+    reported = play.left()
+    assert [type(one).__name__ for one in reported if not isinstance(one, tuple | str)] == [
         "ObjectSeen",
         "AgentLost",
         "ResyncEnded",

@@ -159,8 +159,8 @@ def test_the_queue_class_of_qpidd() -> None:
     key = ClassKey(BROKER_PACKAGE, "queue", bytes.fromhex("84ce326e2cbd689980d76267d3327e0f"))
     queue = definitions(QPIDD).find_class(key)
     assert queue is not None
-    told = [(p.name, p.type, p.access, p.index, p.optional) for p in queue.schema.properties]
-    assert told == [
+    reported = [(p.name, p.type, p.access, p.index, p.optional) for p in queue.schema.properties]
+    assert reported == [
         ("vhostRef", ValueType.REFERENCE, Access.READ_CREATE, True, False),
         ("name", ValueType.STRING, Access.READ_CREATE, True, False),
         ("durable", ValueType.BOOL, Access.READ_CREATE, False, False),

@@ -38,11 +38,11 @@ def replayed(peer: str) -> Replay:
 def course(replay: Replay) -> list[Step]:
     """Return the changes of state of a session: lost agents, resyncs, source states, and notes."""
     turns = AgentLost | ResyncBegan | ResyncEnded | SourceStateSeen | str
-    return [one for one in replay.told if isinstance(one, turns)]
+    return [one for one in replay.reported if isinstance(one, turns)]
 
 
 def learnt(replay: Replay) -> dict[str, ClassSchema]:
-    return {one.schema.key.name: one.schema for one in replay.told if isinstance(one, ClassLearned)}
+    return {one.schema.key.name: one.schema for one in replay.reported if isinstance(one, ClassLearned)}
 
 
 def named(schema: ClassSchema, seen: ObjectSeen) -> dict[str, Value | None]:
@@ -52,10 +52,10 @@ def named(schema: ClassSchema, seen: ObjectSeen) -> dict[str, Value | None]:
     return properties | dict(statistics)
 
 
-def told_of(replay: Replay, class_name: str, native_id: str) -> list[ObjectSeen]:
+def reported_of(replay: Replay, class_name: str, native_id: str) -> list[ObjectSeen]:
     return [
         one
-        for one in replay.told
+        for one in replay.reported
         if isinstance(one, ObjectSeen) and (one.key.name, one.native_id) == (class_name, native_id)
     ]
 
@@ -82,25 +82,25 @@ def test_a_java_broker_is_read_once_and_trusted_while_it_publishes() -> None:
         "SchemaRequest": 26,
         "GetQuery": 13,
     }
-    assert not [one for one in replay.told if isinstance(one, EventSeen | HeartbeatSeen)]
+    assert not [one for one in replay.reported if isinstance(one, EventSeen | HeartbeatSeen)]
 
 
 def test_classes_of_a_java_broker_have_hashes_of_their_own() -> None:
-    told = [one for one in replayed(JAVA).told if isinstance(one, ClassLearned | EventLearned)]
-    assert len({one.schema.key.hash for one in told}) == 26
-    assert bytes(16) not in {one.schema.key.hash for one in told}
+    reported = [one for one in replayed(JAVA).reported if isinstance(one, ClassLearned | EventLearned)]
+    assert len({one.schema.key.hash for one in reported}) == 26
+    assert bytes(16) not in {one.schema.key.hash for one in reported}
 
 
 def test_a_queue_of_a_java_broker_with_its_reference_and_its_end() -> None:
     replay = replayed(JAVA)
     schema = learnt(replay)["queue"]
-    told = told_of(replay, "queue", "0-0-0-0-61")
-    values = named(schema, told[0])
+    reported = reported_of(replay, "queue", "0-0-0-0-61")
+    values = named(schema, reported[0])
     assert (values["name"], values["vhostRef"]) == ("j91q", Reference("0-0-0-0-36"))
     assert (values["durable"], values["exclusive"], values["msgDepth"]) == (False, False, 0)
-    assert {one.agent for one in told} == {"1.0"}
-    assert [one.deleted for one in told if one.deleted] == [1_795_159_204_931_000_000]
-    assert told[-1].deleted, "nothing is told of it behind its end"
+    assert {one.agent for one in reported} == {"1.0"}
+    assert [one.deleted for one in reported if one.deleted] == [1_795_159_204_931_000_000]
+    assert reported[-1].deleted, "nothing is told of it behind its end"
 
 
 def test_a_java_broker_that_falls_silent_is_asked_before_it_is_lost() -> None:
@@ -127,16 +127,16 @@ def test_an_agent_of_0_6_comes_goes_and_comes_back() -> None:
 
 
 def test_classes_of_an_agent_of_0_6_are_lower_case_and_its_events_are_not() -> None:
-    told = [one for one in replayed(AGENT_06).told if isinstance(one, ClassLearned | EventLearned)]
-    theirs = {one.schema.key.name for one in told if one.schema.key.package.endswith(".example")}
+    reported = [one for one in replayed(AGENT_06).reported if isinstance(one, ClassLearned | EventLearned)]
+    theirs = {one.schema.key.name for one in reported if one.schema.key.package.endswith(".example")}
     assert theirs == {"parent", "child", "ChildCreated", "ChildDestroyed"}
 
 
 def test_objects_of_an_agent_of_0_6_are_its_own() -> None:
     replay = replayed(AGENT_06)
-    told = told_of(replay, "parent", "0-0-1-10-76880203221321045")
-    assert {one.agent for one in told} == {"1.10"}
-    values = named(learnt(replay)["parent"], told[0])
+    reported = reported_of(replay, "parent", "0-0-1-10-76880203221321045")
+    assert {one.agent for one in reported} == {"1.10"}
+    values = named(learnt(replay)["parent"], reported[0])
     assert values == {"name": "Example Core Object #1", "state": "IN_LOOP", "count": 4}
     method = learnt(replay)["parent"].methods[0]
     assert (method.name, [(one.name, one.direction.value) for one in method.arguments]) == (
@@ -146,12 +146,14 @@ def test_objects_of_an_agent_of_0_6_are_its_own() -> None:
 
 
 def test_events_of_an_agent_of_0_6_come_without_arguments_as_qpidd_keeps_a_cut_schema() -> None:
-    created = [one for one in replayed(AGENT_06).told if isinstance(one, EventSeen) and one.agent == "1.10"]
+    created = [
+        one for one in replayed(AGENT_06).reported if isinstance(one, EventSeen) and one.agent == "1.10"
+    ]
     assert [(one.key.name, one.arguments) for one in created] == [("ChildCreated", ())] * 9
 
 
 def test_heartbeats_are_each_agent_s_own() -> None:
-    beats = Counter(one.agent for one in replayed(AGENT_06).told if isinstance(one, HeartbeatSeen))
+    beats = Counter(one.agent for one in replayed(AGENT_06).reported if isinstance(one, HeartbeatSeen))
     assert beats == {"1.0": 20, "1.10": 5}
 
 
@@ -202,32 +204,34 @@ def test_compound_statistics_of_a_queue_are_elements_of_their_own() -> None:
 
 def test_a_queue_of_qpidd_with_its_references_and_maps() -> None:
     replay = replayed(QPIDD)
-    told = [one for one in told_of(replay, "queue", "0-1-1-0-63") if one.properties is not None]
-    values = named(learnt(replay)["queue"], told[-1])
+    reported = [one for one in reported_of(replay, "queue", "0-1-1-0-63") if one.properties is not None]
+    values = named(learnt(replay)["queue"], reported[-1])
     assert values["name"] == "q3"
     assert (values["vhostRef"], values["altExchange"]) == (Reference("0-0-1-0-3"), Reference("0-0-1-0-7"))
     assert values["arguments"] == {"qpid.max_count": 4, "qpid.policy_type": "reject"}
-    (plain,) = [one for one in told_of(replay, "queue", "0-1-1-0-55") if one.properties is not None][:1]
+    (plain,) = [one for one in reported_of(replay, "queue", "0-1-1-0-55") if one.properties is not None][:1]
     assert named(learnt(replay)["queue"], plain)["altExchange"] is None, "an optional property that is absent"
 
 
 def test_every_event_of_qpidd_is_reported_once() -> None:
-    events = Counter(one.key.name for one in replayed(QPIDD).told if isinstance(one, EventSeen))
+    events = Counter(one.key.name for one in replayed(QPIDD).reported if isinstance(one, EventSeen))
     assert events["queueDeclare"] > 600
     assert events["queueThresholdCrossedUpward"] == 2
-    (boom,) = [one for one in replayed(QPIDD).told if isinstance(one, EventSeen) and one.key.name == "boom"]
+    (boom,) = [
+        one for one in replayed(QPIDD).reported if isinstance(one, EventSeen) and one.key.name == "boom"
+    ]
     assert (boom.agent, boom.arguments) == ("1.10", ("because", 9))
 
 
 def test_objects_that_qpidd_deleted_are_reported_as_deleted() -> None:
     gone = {
         one.native_id
-        for one in replayed(QPIDD).told
+        for one in replayed(QPIDD).reported
         if isinstance(one, ObjectSeen) and one.key.name == "queue" and one.deleted
     }
     assert len(gone) > 600
     last: dict[str, ObjectSeen] = {}
-    for one in replayed(QPIDD).told:
+    for one in replayed(QPIDD).reported:
         if isinstance(one, ObjectSeen) and one.native_id in gone:
             last[one.native_id] = one
     assert all(one.deleted for one in last.values())

@@ -109,7 +109,7 @@ def test_java_s_name_for_the_class_that_a_reference_leads_to() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "direction"),
+    ("reported", "direction"),
     [
         ("I", Direction.IN),
         ("O", Direction.OUT),
@@ -119,15 +119,15 @@ def test_java_s_name_for_the_class_that_a_reference_leads_to() -> None:
     ],
 )
 def test_directions_as_text_and_as_the_numbers_of_the_specification(
-    told: QmfValue, direction: Direction
+    reported: QmfValue, direction: Direction
 ) -> None:
-    argument: dict[str, QmfValue] = {"name": "a", "type": 3, "dir": told}
+    argument: dict[str, QmfValue] = {"name": "a", "type": 3, "dir": reported}
     schema = _class({"name": "run", "argCount": 1}, argument, methods=1)
     assert schema.methods[0].arguments[0].direction is direction
 
 
 def test_what_does_not_make_sense_in_a_record_is_left_out() -> None:
-    told: dict[str, QmfValue] = {
+    reported: dict[str, QmfValue] = {
         "name": "x",
         "type": 3,
         "min": "low",
@@ -137,12 +137,12 @@ def test_what_does_not_make_sense_in_a_record_is_left_out() -> None:
         "access": 99,
         "references": 5,
     }
-    assert _class(told, properties=1).properties == (Element("x", ValueType.U32),)
+    assert _class(reported, properties=1).properties == (Element("x", ValueType.U32),)
 
 
 def test_what_is_no_number_where_one_belongs_is_none() -> None:
-    told: dict[str, QmfValue] = {"name": "x", "type": 3, "access": {}, "index": "yes", "optional": (1,)}
-    assert _class(told, properties=1).properties == (Element("x", ValueType.U32),)
+    reported: dict[str, QmfValue] = {"name": "x", "type": 3, "access": {}, "index": "yes", "optional": (1,)}
+    assert _class(reported, properties=1).properties == (Element("x", ValueType.U32),)
     assert _class({"name": "run", "argCount": "2"}, methods=1).methods == (Method("run"),)
 
 

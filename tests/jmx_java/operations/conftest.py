@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from gateway.jmx.virtual_machine import JavaMachine
-from tests.jmx_java.conftest import authenticate, settings, tell_well
+from tests.jmx_java.conftest import authenticate, publish_well, settings
 from tests.jmx_java.operations.queues import FULL
 from tests.jmx_java.scripted_operator import ScriptedOperator
 
@@ -22,6 +22,6 @@ def operator() -> ScriptedOperator:
 async def machine(operator: ScriptedOperator) -> AsyncIterator[JavaMachine]:
     """A virtual machine with two queues."""
     async with JavaMachine(settings(), authenticate) as started:
-        await tell_well(started, *FULL)
+        await publish_well(started, *FULL)
         await started.open(operator)
         yield started

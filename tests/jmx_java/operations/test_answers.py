@@ -6,7 +6,7 @@ import pytest
 
 from gateway.jmx.backend import Reply, Status
 from gateway.jmx.virtual_machine import JavaMachine
-from tests.jmx_java.conftest import AsyncClient, Connect, authenticate, settings, tell_well
+from tests.jmx_java.conftest import AsyncClient, Connect, authenticate, publish_well, settings
 from tests.jmx_java.operations.queues import FULL, ORDERS
 from tests.jmx_java.scripted_operator import ScriptedOperator
 
@@ -46,7 +46,7 @@ async def test_each_status_has_its_exception(
 
 async def test_a_machine_without_an_operator_changes_nothing(connect: Connect) -> None:
     async with JavaMachine(settings(), authenticate) as machine:
-        await tell_well(machine, *FULL)
+        await publish_well(machine, *FULL)
         await machine.open()
         async with connect(machine) as client:
             failure = await client("trySetAttribute", ORDERS, "limit", 4)

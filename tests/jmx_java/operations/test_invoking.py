@@ -36,8 +36,8 @@ async def test_parameters_arrive_in_their_order_and_may_be_null(
 ) -> None:
     bills = await asyncio.to_thread(java_client.objectName, BILLS)
     operator.reply = Reply(Status.APPLIED, "", (2**64 - 1,))
-    told = await client("invoke", ORDERS, "move", [bills, None, "fast"])
-    assert told == f"java.math.BigInteger {2**64 - 1}"
+    reported = await client("invoke", ORDERS, "move", [bills, None, "fast"])
+    assert reported == f"java.math.BigInteger {2**64 - 1}"
     ((number, _, operation, arguments),) = operator.asked
     assert (number, operation) == (7, "move")
     assert arguments == [

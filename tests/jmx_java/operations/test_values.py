@@ -109,7 +109,7 @@ async def test_a_value_of_a_wrong_class_is_refused_with_the_right_one(
     client: AsyncClient, java_client: JavaObject
 ) -> None:
     value = await asyncio.to_thread(java_client.bigDecimal, "1.5")
-    told = "a value of java.math.BigDecimal cannot be taken; java.lang.Long is wanted"
-    assert f"wrong-type: limit: {told}" in await client("trySetAttribute", ORDERS, "limit", value)
+    reported = "a value of java.math.BigDecimal cannot be taken; java.lang.Long is wanted"
+    assert f"wrong-type: limit: {reported}" in await client("trySetAttribute", ORDERS, "limit", value)
     failure = await client("tryInvokeWith", ORDERS, "move", [None, value, None])
-    assert f"wrong-type: parameter count of move: {told}" in failure
+    assert f"wrong-type: parameter count of move: {reported}" in failure

@@ -41,9 +41,9 @@ def _source(virtual_host: VirtualHost, folder: Path, **more: Any) -> Am01Source:
 
 
 async def _said(virtual_host: VirtualHost, folder: Path, **more: Any) -> str:  # noqa: ANN401  as above
-    told: list[str] = []
-    await check_source(_source(virtual_host, folder, **more), folder, told.append)
-    (line,) = told
+    reported: list[str] = []
+    await check_source(_source(virtual_host, folder, **more), folder, reported.append)
+    (line,) = reported
     return line.partition("): ")[2]
 
 
@@ -86,12 +86,12 @@ async def test_an_agent_that_would_not_be_listened_to_is_named(
 
 
 async def test_an_agent_without_a_checked_user_is_named(virtual_host: VirtualHost, tmp_path: Path) -> None:
-    said = await _heard(virtual_host, tmp_path, b"AM01p\0\x04qpid")
+    said = await _received(virtual_host, tmp_path, b"AM01p\0\x04qpid")
     assert said == "an agent speaks 2008-02, without a checked user: ignored unless 'trust_anyone' is on"
 
 
 async def test_what_is_no_qmf_is_said(virtual_host: VirtualHost, tmp_path: Path) -> None:
-    said = await _heard(virtual_host, tmp_path, b"<cml/>")
+    said = await _received(virtual_host, tmp_path, b"<cml/>")
     start = "no agent was received on exchange qpid.management within 3 s; what came is no QMF before AM2: "
     assert said.startswith(start)
     assert "a bridge to here (docs/qmf-before-am2.md)" in said
@@ -108,7 +108,7 @@ async def test_that_an_idle_agent_may_be_there_unheard_is_said(
     assert said.startswith(f"no agent was received on exchange qpid.management within 1 s {idle}: ")
 
 
-async def _heard(virtual_host: VirtualHost, folder: Path, body: bytes) -> str:
+async def _received(virtual_host: VirtualHost, folder: Path, body: bytes) -> str:
     """Return the finding while this is published again and again."""
     async with client(virtual_host) as channel:
         await channel.declare_exchange("qpid.management", aio_pika.ExchangeType.TOPIC, durable=True)

@@ -50,25 +50,27 @@ def test_who_captures_needs_the_address_for_itself() -> None:
     check_unheard(source(free_tcp_port()))
     with (
         answering(b"M") as port,
-        pytest.raises(CommandError, match="by 'captures'") as told,
+        pytest.raises(CommandError, match="by 'captures'") as reported,
     ):
         check_unheard(source(port))
-    assert told.value.code is ExitCode.ADDRESS_IN_USE
+    assert reported.value.code is ExitCode.ADDRESS_IN_USE
 
 
 async def test_an_address_that_is_free(tmp_path: Path) -> None:
-    told: list[str] = []
+    reported: list[str] = []
     port = free_tcp_port()
-    await check_listener(source(port), tmp_path, told.append)
-    assert told == [f"127.0.0.1 port {port} is free: applications can connect there while the gateway runs"]
+    await check_listener(source(port), tmp_path, reported.append)
+    assert reported == [
+        f"127.0.0.1 port {port} is free: applications can connect there while the gateway runs"
+    ]
 
 
 async def test_one_that_this_gateway_or_a_relay_has(tmp_path: Path) -> None:
-    told: list[str] = []
+    reported: list[str] = []
     with answering(b'M|Q=0|S=0|M="help"\n') as port:
-        await check_listener(source(port), tmp_path, told.append)
+        await check_listener(source(port), tmp_path, reported.append)
     where = f"127.0.0.1 port {port}"
-    assert told == [
+    assert reported == [
         f"{where} has a listener: this gateway's, if it runs; else a relay's, and one must give way"
     ]
 
@@ -90,13 +92,15 @@ async def test_one_that_this_machine_has_not(tmp_path: Path) -> None:
 
 
 async def test_certificates_are_read(tmp_path: Path) -> None:
-    files = Authority.make(tmp_path).vouch("gateway")
+    files = Authority.make(tmp_path).confirm("gateway")
     tls = {"certificate": files.certificate.name, "key": files.key.name, "client_ca": "missing.pem"}
     with pytest.raises(CommandError, match=r"certificates for TLS cannot be used .*missing\.pem"):
         await check_listener(source(free_tcp_port(), tls=tls), tmp_path, lambda _: None)
-    told: list[str] = []
-    await check_listener(source(free_tcp_port(), tls=tls | {"client_ca": "ca.pem"}), tmp_path, told.append)
-    assert len(told) == 1
+    reported: list[str] = []
+    await check_listener(
+        source(free_tcp_port(), tls=tls | {"client_ca": "ca.pem"}), tmp_path, reported.append
+    )
+    assert len(reported) == 1
 
 
 @pytest.mark.parametrize(

@@ -33,15 +33,15 @@ def _source(port: int, folder: Path, **more: Any) -> CmlSource:  # noqa: ANN401 
     return CmlSource.model_validate({"kind": "cml", "amqp": amqp, **more})
 
 
-async def _told(source: CmlSource, folder: Path) -> list[str]:
-    told: list[str] = []
-    await check_source(source, folder, told.append)
-    return told
+async def _reported(source: CmlSource, folder: Path) -> list[str]:
+    reported: list[str] = []
+    await check_source(source, folder, reported.append)
+    return reported
 
 
 async def _refused(source: CmlSource, folder: Path) -> tuple[ExitCode, str]:
     with pytest.raises(CommandError) as caught:
-        await _told(source, folder)
+        await _reported(source, folder)
     return caught.value.code, str(caught.value)
 
 
@@ -54,7 +54,7 @@ def _says(message: Message) -> Any:  # noqa: ANN401  a script of the peer
 
 async def test_an_openamq_reports_its_schema(tmp_path: Path) -> None:
     async with open_amq() as (_, peer):
-        schema, private = await _told(_source(peer.port, tmp_path), tmp_path)
+        schema, private = await _reported(_source(peer.port, tmp_path), tmp_path)
         assert not peer.complaints
         assert [request.mandatory for request in peer.requests] == [True]
     assert schema.endswith("(virtual host '/', user 'super'): openamq.org/server 1.0, 9 classes")
@@ -66,9 +66,9 @@ async def test_another_schema_than_the_file_has_is_said(tmp_path: Path) -> None:
     (tmp_path / "schema.xml").write_text(schema_document(other), encoding="utf-8")
     async with open_amq() as (_, peer):
         source = _source(peer.port, tmp_path, schema_file="schema.xml", short_lived="second-listing")
-        _, differs = await _told(source, tmp_path)
+        _, differs = await _reported(source, tmp_path)
         (tmp_path / "schema.xml").write_text(schema_document(recorded_schema()), encoding="utf-8")
-        assert len(await _told(source, tmp_path)) == 1
+        assert len(await _reported(source, tmp_path)) == 1
     assert differs.startswith("'schema_file' has openamq.org/server 0.9: the broker's own is used")
 
 
@@ -86,36 +86,36 @@ async def test_a_schema_file_that_cannot_be_used_is_named(
     path = tmp_path / "schema.xml"
     if content is not None:
         path.write_text(content, encoding="utf-8")
-    code, told = await _refused(_source(1, tmp_path, schema_file="schema.xml"), tmp_path)
+    code, reported = await _refused(_source(1, tmp_path, schema_file="schema.xml"), tmp_path)
     assert code is ExitCode.CONFIGURATION
-    assert told.startswith(f"{path}: 'schema_file' cannot be used: ")
-    assert complaint in told
+    assert reported.startswith(f"{path}: 'schema_file' cannot be used: ")
+    assert complaint in reported
 
 
 async def test_a_broker_that_is_away_is_unreachable(tmp_path: Path) -> None:
-    code, told = await _refused(_source(free_tcp_port(), tmp_path), tmp_path)
-    assert (code, "nothing listens there" in told) == (ExitCode.UNREACHABLE, True)
+    code, reported = await _refused(_source(free_tcp_port(), tmp_path), tmp_path)
+    assert (code, "nothing listens there" in reported) == (ExitCode.UNREACHABLE, True)
 
 
 async def test_a_server_that_is_silent_is_unreachable(tmp_path: Path) -> None:
     async with AmqpPeer(silence) as peer:
-        code, told = await _refused(_source(peer.port, tmp_path, request_deadline="1s"), tmp_path)
+        code, reported = await _refused(_source(peer.port, tmp_path, request_deadline="1s"), tmp_path)
     assert code is ExitCode.UNREACHABLE
-    assert told.endswith("no answer to a schema-request within 1 s: is a server of CML running there?")
+    assert reported.endswith("no answer to a schema-request within 1 s: is a server of CML running there?")
 
 
 async def test_a_user_without_rights_is_reported_so(tmp_path: Path) -> None:
     async with AmqpPeer(_says(SchemaReply(Status.NO_ACCESS))) as peer:
-        code, told = await _refused(_source(peer.port, tmp_path), tmp_path)
+        code, reported = await _refused(_source(peer.port, tmp_path), tmp_path)
     assert code is ExitCode.FORBIDDEN
-    assert told.endswith("user 'super' may not see the schema: give it a user that may read")
+    assert reported.endswith("user 'super' may not see the schema: give it a user that may read")
 
 
 async def test_what_answers_with_something_else_is_no_server_of_cml(tmp_path: Path) -> None:
     async with AmqpPeer(_says(InspectReply(Status.NOT_FOUND))) as peer:
-        code, told = await _refused(_source(peer.port, tmp_path), tmp_path)
+        code, reported = await _refused(_source(peer.port, tmp_path), tmp_path)
     assert code is ExitCode.FAILED
-    assert told.endswith("it does not send its schema: is this a server of CML?")
+    assert reported.endswith("it does not send its schema: is this a server of CML?")
 
 
 async def test_what_answers_with_no_document_is_no_server_of_cml(tmp_path: Path) -> None:
@@ -123,8 +123,8 @@ async def test_what_answers_with_no_document_is_no_server_of_cml(tmp_path: Path)
         yield Reply(request.properties.reply_to or "", b"hello")
 
     async with AmqpPeer(script) as peer:
-        code, told = await _refused(_source(peer.port, tmp_path), tmp_path)
-    assert (code, "what it answers is no CML" in told) == (ExitCode.FAILED, True)
+        code, reported = await _refused(_source(peer.port, tmp_path), tmp_path)
+    assert (code, "what it answers is no CML" in reported) == (ExitCode.FAILED, True)
 
 
 async def test_what_a_rabbitmq_lacks_is_said_with_what_makes_it(
@@ -135,21 +135,22 @@ async def test_what_a_rabbitmq_lacks_is_said_with_what_makes_it(
     (tmp_path / "password").chmod(0o600)
     amqp = {"vhost": virtual_host.name, "user": broker.administrator.name}
     source = _source(broker.ports.amqp, tmp_path, amqp=amqp)
-    code, told = await _refused(source, tmp_path)
-    assert (code, "no exchange 'amq.notify'" in told) == (ExitCode.MISSING, True)
-    assert told.endswith("amqp-gateway provision-cml makes what is missing on a RabbitMQ")
+    code, reported = await _refused(source, tmp_path)
+    assert (code, "no exchange 'amq.notify'" in reported) == (ExitCode.MISSING, True)
+    assert reported.endswith("amqp-gateway provision-cml makes what is missing on a RabbitMQ")
 
     named = {"system_exchange": "shop.system", "notify_exchange": None}
     source = _source(broker.ports.amqp, tmp_path, amqp=amqp, **named)
-    code, told = await _refused(source, tmp_path)
-    assert (code, "no exchange 'shop.system'" in told) == (ExitCode.MISSING, True)
+    code, reported = await _refused(source, tmp_path)
+    assert (code, "no exchange 'shop.system'" in reported) == (ExitCode.MISSING, True)
 
     with virtual_host.http() as http:
         http.put(f"exchanges/{virtual_host.path}/shop.system", json={"type": "direct"}).raise_for_status()
-    code, told = await _refused(source, tmp_path)
+    code, reported = await _refused(source, tmp_path)
     assert code is ExitCode.MISSING
     assert (
-        "no server receives requests to shop.system with the key amq.console: no queue is bound there" in told
+        "no server receives requests to shop.system with the key amq.console: no queue is bound there"
+        in reported
     )
 
     user = broker.administrator

@@ -21,7 +21,7 @@ from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.terminal.view import Changed, CoreChanged, Created, ObjectKey
 from tests.components.shop import GATEWAY_ID, START, update
 from tests.components.waiting import DEADLINE, eventually
-from tests.terminal.told import KNOWN, till
+from tests.terminal.reported import KNOWN, till
 
 FIRST = ObjectKey(1, "shop:till", 1)
 
@@ -29,8 +29,8 @@ FIRST = ObjectKey(1, "shop:till", 1)
 @asynccontextmanager
 async def core(path: Path, *records: object, epoch: int = 1) -> AsyncIterator[FeedServer]:
     """Provide a core whose snapshot contains these records besides those that every snapshot begins with."""
-    told = (*KNOWN, *records)
-    server = FeedServer(path, Hello(VERSION, epoch, GATEWAY_ID, START), lambda: (told, 1))  # type: ignore[arg-type,return-value]
+    reported = (*KNOWN, *records)
+    server = FeedServer(path, Hello(VERSION, epoch, GATEWAY_ID, START), lambda: (reported, 1))  # type: ignore[arg-type,return-value]
     await server.start()
     try:
         yield server

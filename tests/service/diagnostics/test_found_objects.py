@@ -10,7 +10,7 @@ from gateway.service.diagnostics.published_names import PublishedNames, interest
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.terminal.selection import NotOneObjectError
 from tests.components.shop import START
-from tests.terminal.told import TILL, known_shop, till
+from tests.terminal.reported import TILL, known_shop, till
 
 NAMES = PublishedNames(None, (), {})
 END = DeleteRecord(1, TILL.number, 9, "hall1|till9", START, False, 1, "till9")

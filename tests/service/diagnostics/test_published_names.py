@@ -11,7 +11,7 @@ from gateway.service.diagnostics.published_names import PublishedNames
 from gateway.snmp.oid_registry import DEFAULT_ROOT
 from gateway.snmp.registry_files import load_shipped_registries
 from gateway.terminal.view import ObjectKey
-from tests.terminal.told import known_shop, till
+from tests.terminal.reported import known_shop, till
 
 REGISTRIES = load_shipped_registries()
 NAMES = PublishedNames(DEFAULT_ROOT, REGISTRIES, {})

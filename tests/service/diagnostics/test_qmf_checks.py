@@ -29,11 +29,11 @@ def source(host: VirtualHost, folder: Path, **more: Any) -> QmfSource:  # noqa: 
     path.write_text(user.password, encoding="utf-8")
     url = f"amqp://127.0.0.1:{host.broker.ports.amqp}"
     amqp = {"url": url, "vhost": host.name, "user": user.name, "password": {"file": "password"}}
-    believe = {} if "trust_anyone" in more else {"trusted_users": ["agent"]}
-    return QmfSource.model_validate({"kind": "qmf", "amqp": amqp, **believe, **more})
+    trust = {} if "trust_anyone" in more else {"trusted_users": ["agent"]}
+    return QmfSource.model_validate({"kind": "qmf", "amqp": amqp, **trust, **more})
 
 
-async def told(settings: QmfSource, folder: Path) -> str:
+async def reported(settings: QmfSource, folder: Path) -> str:
     lines: list[str] = []
     await check_source(settings, folder, lines.append)
     (line,) = lines
@@ -72,12 +72,12 @@ async def test_an_exchange_that_is_missing_is_named_with_who_makes_it(
     virtual_host: VirtualHost, tmp_path: Path
 ) -> None:
     with pytest.raises(CommandError) as caught:
-        await told(source(virtual_host, tmp_path), tmp_path)
+        await reported(source(virtual_host, tmp_path), tmp_path)
     assert caught.value.code is ExitCode.MISSING
     assert "no exchange 'qpid.management'" in str(caught.value)
     async with exchange(virtual_host):
         with pytest.raises(CommandError) as caught:
-            await told(source(virtual_host, tmp_path, direct_exchange="replies"), tmp_path)
+            await reported(source(virtual_host, tmp_path, direct_exchange="replies"), tmp_path)
     assert caught.value.code is ExitCode.MISSING
     assert "no exchange 'replies'" in str(caught.value)
     assert str(caught.value).endswith("name the direct exchange of this broker under 'direct_exchange'")
@@ -85,7 +85,7 @@ async def test_an_exchange_that_is_missing_is_named_with_who_makes_it(
 
 async def test_a_rabbitmq_without_an_agent(virtual_host: VirtualHost, tmp_path: Path) -> None:
     async with exchange(virtual_host):
-        said = await told(source(virtual_host, tmp_path), tmp_path)
+        said = await reported(source(virtual_host, tmp_path), tmp_path)
     user = virtual_host.broker.administrator.name
     assert said == (
         "no agent answers on exchange qpid.management: no agent receives the key broker, no queue is bound "
@@ -97,7 +97,7 @@ async def test_a_rabbitmq_without_an_agent(virtual_host: VirtualHost, tmp_path: 
 
 async def test_an_agent_that_does_not_answer(virtual_host: VirtualHost, tmp_path: Path) -> None:
     async with agent(virtual_host):
-        said = await told(source(virtual_host, tmp_path, request_deadline="1s"), tmp_path)
+        said = await reported(source(virtual_host, tmp_path, request_deadline="1s"), tmp_path)
     assert said.startswith("no agent answers on exchange qpid.management: not within 1 s: ")
 
 
@@ -124,11 +124,11 @@ async def test_which_agent_answers_and_whether_it_is_trusted(
     if "trusted_users" in more:
         more = {"trusted_users": [user]}
     async with agent(virtual_host, *JAVA, user=user if publishes_as else None):
-        said = await told(source(virtual_host, tmp_path, **more), tmp_path)
+        said = await reported(source(virtual_host, tmp_path, **more), tmp_path)
     assert said == f"agent {BROKER} answers{says.replace('US', user)}"
 
 
 async def test_something_else_that_listens_there(virtual_host: VirtualHost, tmp_path: Path) -> None:
     async with agent(virtual_host, b"AM2z\0\0\0\x01\0\0\0\0\0", b"hello", user=None):
-        said = await told(source(virtual_host, tmp_path), tmp_path)
+        said = await reported(source(virtual_host, tmp_path), tmp_path)
     assert "what came is no QMF AM2: at offset 0" in said

@@ -19,7 +19,7 @@ from gateway.service.processes.exit_codes import CommandError, ExitCode
 from tests.components.waiting import eventually
 
 
-def told() -> list[Reading]:
+def reported() -> list[Reading]:
     lag = Histogram(families.LOOP_LAG, (0.001, 0.01), "core")
     lag.observe(0.002)
     return [
@@ -31,7 +31,7 @@ def told() -> list[Reading]:
 
 
 async def answer(accept: str) -> tuple[bytes, str]:
-    return exposed(told(), accept)
+    return exposed(reported(), accept)
 
 
 @pytest.fixture
@@ -79,8 +79,8 @@ async def test_openmetrics_is_spoken_to_who_asks_for_it(client: httpx.AsyncClien
     response = await client.get("/metrics", headers={"accept": "application/openmetrics-text; version=1.0.0"})
 
     assert response.headers["content-type"].startswith("application/openmetrics-text; version=1.0.0")
-    families_told = openmetrics_string_to_metric_families(response.text)  # type: ignore[no-untyped-call]
-    assert len(list(families_told)) == 3
+    families_reported = openmetrics_string_to_metric_families(response.text)  # type: ignore[no-untyped-call]
+    assert len(list(families_reported)) == 3
 
 
 async def test_one_connection_serves_scrape_after_scrape(

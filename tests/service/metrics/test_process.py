@@ -49,8 +49,8 @@ async def test_a_loop_that_was_held_is_seen_to_be_late(monkeypatch: pytest.Monke
     running = asyncio.create_task(lag.run())
     await rounds.wait()
     running.cancel()
-    told = list(lag.readings())
-    assert (bucket(told, "0.025"), bucket(told, "0.1")) == (0, 1)
+    reported = list(lag.readings())
+    assert (bucket(reported, "0.025"), bucket(reported, "0.1")) == (0, 1)
 
 
 def test_the_pauses_of_each_generation_are_distinguished() -> None:
@@ -59,9 +59,9 @@ def test_the_pauses_of_each_generation_are_distinguished() -> None:
     for generation in (0, 2):
         pauses("start", {"generation": generation})
         pauses("stop", {"generation": generation})
-    told = list(pauses.readings())
-    assert counts(told, families.GC_PAUSE.name) == {("core", "0"): 1, ("core", "1"): 0, ("core", "2"): 1}
-    slow = [one for one in told if one.labels == ("core", "2") and one.suffix == "_sum"]
+    reported = list(pauses.readings())
+    assert counts(reported, families.GC_PAUSE.name) == {("core", "0"): 1, ("core", "1"): 0, ("core", "2"): 1}
+    slow = [one for one in reported if one.labels == ("core", "2") and one.suffix == "_sum"]
     assert [one.value for one in slow] == [pytest.approx(0.2)]
 
 
@@ -72,8 +72,8 @@ async def test_a_process_is_measured_as_long_as_it_works() -> None:
         gc.collect()
 
     await measured(work(), "core", metrics)
-    told = await metrics.collect()
-    assert counts(told, families.GC_PAUSE.name)["core", "2"] >= 1
+    reported = await metrics.collect()
+    assert counts(reported, families.GC_PAUSE.name)["core", "2"] >= 1
     assert gc.callbacks == before
 
 

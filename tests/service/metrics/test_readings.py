@@ -81,8 +81,8 @@ async def test_who_does_not_answer_in_time_is_left_out(monkeypatch: pytest.Monke
 
 
 @given(st.lists(st.builds(Reading, st.text(), st.text(), st.tuples(st.text()), st.floats(allow_nan=False))))
-def test_what_is_sent_is_what_arrives(told: list[Reading]) -> None:
-    assert decode_readings(encode_readings(told)) == told
+def test_what_is_sent_is_what_arrives(reported: list[Reading]) -> None:
+    assert decode_readings(encode_readings(reported)) == reported
 
 
 @given(st.binary())

@@ -96,10 +96,10 @@ def test_every_family_is_reported_as_it_is_described(gateway: Gateway) -> None:
         lambda: gateway.families().keys() >= {exposed_name(family) for family in families.FAMILIES},
         "every family has a sample",
     )
-    told = gateway.families()
-    assert told.keys() == {exposed_name(family) for family in families.FAMILIES}
+    reported = gateway.families()
+    assert reported.keys() == {exposed_name(family) for family in families.FAMILIES}
     for family in families.FAMILIES:
-        metric = told[exposed_name(family)]
+        metric = reported[exposed_name(family)]
         assert (metric.type, metric.documentation) == (family.kind.value, family.help)
         labels = {name for sample in metric.samples for name in sample.labels} - {"le"}
         assert labels == set(family.labels), family.name

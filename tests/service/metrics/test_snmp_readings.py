@@ -25,14 +25,14 @@ async def test_each_set_counts_once_by_its_status() -> None:
         await shop.set((at(LIMIT), integer(7)), (at(LIMIT), integer(7)))
     await shop.set((at(LIMIT, 9), integer(7)))
     await shop.answer(set_request([(at(LIMIT), integer(7))], community=READER))
-    told = list(set_readings(shop.counters, shop.sets))
-    assert value(told, families.SNMP_SETS, "noError") == 1
-    assert value(told, families.SNMP_SETS, "inconsistentName") == 1
-    assert value(told, families.SNMP_SETS, "noAccess") == 1
-    assert value(told, families.SNMP_SETS, "commitFailed") == 0
-    assert value(told, families.SNMP_SET_VARIABLES) == 2
-    assert value(told, families.SNMP_SET_RETRANSMISSIONS) == 2
-    assert value(told, families.SNMP_SETS_REMEMBERED) == 1
+    reported = list(set_readings(shop.counters, shop.sets))
+    assert value(reported, families.SNMP_SETS, "noError") == 1
+    assert value(reported, families.SNMP_SETS, "inconsistentName") == 1
+    assert value(reported, families.SNMP_SETS, "noAccess") == 1
+    assert value(reported, families.SNMP_SETS, "commitFailed") == 0
+    assert value(reported, families.SNMP_SET_VARIABLES) == 2
+    assert value(reported, families.SNMP_SET_RETRANSMISSIONS) == 2
+    assert value(reported, families.SNMP_SETS_REMEMBERED) == 1
 
 
 async def test_what_waits_and_what_there_was_no_room_for() -> None:
@@ -43,10 +43,10 @@ async def test_what_waits_and_what_there_was_no_room_for() -> None:
     ]
     waiting = [asyncio.ensure_future(shop.answer(request)) for request in requests]
     await waiting[-1]
-    told = list(set_readings(shop.counters, shop.sets))
-    assert value(told, families.SNMP_SETS_RUNNING) == value(told, families.SNMP_SETS_RUNNING_MAX)
-    assert value(told, families.SNMP_SETS_WITHOUT_ROOM) == 2
-    assert value(told, families.SNMP_SETS, "resourceUnavailable") == 2
+    reported = list(set_readings(shop.counters, shop.sets))
+    assert value(reported, families.SNMP_SETS_RUNNING) == value(reported, families.SNMP_SETS_RUNNING_MAX)
+    assert value(reported, families.SNMP_SETS_WITHOUT_ROOM) == 2
+    assert value(reported, families.SNMP_SETS, "resourceUnavailable") == 2
     shop.released.set()
     await asyncio.gather(*waiting)
     assert value(set_readings(shop.counters, shop.sets), families.SNMP_SETS_RUNNING) == 0
@@ -58,8 +58,8 @@ def test_commands_are_counted_by_what_came_of_them() -> None:
     Command(table, "b").submit()
     Command(table, "c").submit(method="move")  # without what it must be given: asked for all the same
     table.answer(Outcome.REFUSED)
-    told = list(command_readings(table.table.health))
-    assert value(told, families.SNMP_COMMANDS) == 3
-    assert value(told, families.SNMP_COMMANDS_RUNNING) == 2
-    assert value(told, families.SNMP_COMMANDS_ENDED, "refused") == 1
-    assert value(told, families.SNMP_COMMANDS_ENDED, "applied") == 0
+    reported = list(command_readings(table.table.health))
+    assert value(reported, families.SNMP_COMMANDS) == 3
+    assert value(reported, families.SNMP_COMMANDS_RUNNING) == 2
+    assert value(reported, families.SNMP_COMMANDS_ENDED, "refused") == 1
+    assert value(reported, families.SNMP_COMMANDS_ENDED, "applied") == 0

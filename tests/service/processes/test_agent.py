@@ -51,7 +51,7 @@ CYCLES = 10 if PROVING else 2
 
 
 @dataclass(frozen=True)
-class Heard:
+class Received:
     """An event as the console received it, and its delay after it happened (ns)."""
 
     name: str
@@ -63,7 +63,7 @@ class Heard:
 class Console:
     """The observations of the console."""
 
-    events: list[Heard] = field(default_factory=list)
+    events: list[Received] = field(default_factory=list)
     heartbeats: int = 0
     lost: int = 0
     synchronised: bool = False
@@ -82,7 +82,7 @@ class Console:
                     names = [argument.name for argument in self.schemas[one.key].arguments]
                     arguments = dict(zip(names, one.arguments, strict=True))
                     delay = SystemClock().now() - one.time
-                    self.events.append(Heard(one.key.name, arguments, delay))
+                    self.events.append(Received(one.key.name, arguments, delay))
                 case HeartbeatSeen():
                     self.heartbeats += 1
                 case AgentLost():
@@ -90,7 +90,7 @@ class Console:
                 case SourceStateSeen():
                     self.synchronised = one.state is SourceState.SYNCHRONISED
 
-    def heard(self, name: str, /, **arguments: object) -> list[Heard]:
+    def received(self, name: str, /, **arguments: object) -> list[Received]:
         """The events of this name with these arguments."""
         return [
             event
@@ -163,8 +163,8 @@ async def site(broker: PrivateBroker, folder: Path, tag: str = "management") -> 
     )
     loaded = LoadedConfiguration(settings, folder / "gateway.yaml")
     clock, console = SystemClock(), Console()
-    believed = frozenset({publisher.name})
-    session = ConsoleSession(ConsoleConfig(believed, heartbeats=HeartbeatRules(interval=2 * SECOND)))
+    trusted = frozenset({publisher.name})
+    session = ConsoleSession(ConsoleConfig(trusted, heartbeats=HeartbeatRules(interval=2 * SECOND)))
     conversation = MessageDriver("console", session, console.observed, clock, Counter())
     endpoint = AmqpEndpoint(url, MANAGEMENT_VHOST, gateway.name, SecretStr(gateway.password))
     link = AmqpLink(endpoint, AmqpRole("console", session.bindings), conversation, clock)
@@ -202,7 +202,7 @@ async def test_under_an_alarm_events_arrive_promptly_and_no_storm_begins(
     async with site(own_rabbitmq, tmp_path) as shop:
         console = shop.console
         await shop.alarm(raised=True)
-        await until(lambda: console.heard("memoryAlarmSet"), "the alarm is heard of")
+        await until(lambda: console.received("memoryAlarmSet"), "the alarm is heard of")
         await until(lambda: console.heartbeats > 2, "the agent speaks")
         loop = asyncio.get_running_loop()
         began, sent, heartbeats = loop.time(), len(shop.bodies), console.heartbeats
@@ -210,7 +210,7 @@ async def test_under_an_alarm_events_arrive_promptly_and_no_storm_begins(
         while loop.time() - began < ALARM_SECONDS:
             made += 1
             await shop.queue(f"q{made}")
-            await until(lambda: console.heard("queueCreated", name=f"q{made}"), "an event under the alarm")  # noqa: B023  awaited here
+            await until(lambda: console.received("queueCreated", name=f"q{made}"), "an event under the alarm")  # noqa: B023  awaited here
             await asyncio.sleep(1)  # the alarm is to last
         seconds = loop.time() - began
         record_property("messages_a_second", round((len(shop.bodies) - sent) / seconds, 1))
@@ -219,12 +219,12 @@ async def test_under_an_alarm_events_arrive_promptly_and_no_storm_begins(
         assert console.heartbeats - heartbeats > seconds / 4
         assert console.lost == 0
         await shop.alarm(raised=False)
-        await until(lambda: console.heard("memoryAlarmCleared"), "its end is heard of")
+        await until(lambda: console.received("memoryAlarmCleared"), "its end is heard of")
         await shop.queue("after")
-        await until(lambda: console.heard("queueCreated", name="after"), "an event after the alarm")
+        await until(lambda: console.received("queueCreated", name="after"), "an event after the alarm")
         own = {"gateway", "agent", "publisher"}
-        told = [event for event in console.events if event.name.startswith("connection")]
-        assert [event for event in told if event.arguments["user"] in own] == []
+        reported = [event for event in console.events if event.name.startswith("connection")]
+        assert [event for event in reported if event.arguments["user"] in own] == []
         slowest = max(event.delay for event in console.events)
         record_property("slowest_event_ms", slowest // 10**6)
         assert slowest < PROMPT
@@ -261,14 +261,14 @@ async def _events_in_the_midst_of_alarms(shop: Site) -> None:
     await declaring
     await shop.queue("last")
     console = shop.console
-    await until(lambda: console.heard("queueCreated", name="last"), "the last event")
-    told = [
+    await until(lambda: console.received("queueCreated", name="last"), "the last event")
+    reported = [
         (event.name, event.arguments["name"])
         for event in console.events
         if event.name in {"queueCreated", "queueDeleted"}
     ]
     expected = [(name, f"q{number}") for number in range(made) for name in ("queueCreated", "queueDeleted")]
-    assert told == [*expected, ("queueCreated", "last")]
+    assert reported == [*expected, ("queueCreated", "last")]
     alarms = [event.name for event in console.events if "Alarm" in event.name]
     assert alarms[:2] == ["memoryAlarmSet", "memoryAlarmCleared"]
     assert all(one != other for one, other in pairwise(alarms))
@@ -301,8 +301,8 @@ async def test_a_publisher_without_the_tag_is_silent_under_an_alarm_and_the_log_
             await shop.alarm(raised=True)
             await until(lambda: _lines(logs, "blocked"), "the log says so again")
             await shop.alarm(raised=False)
-            await until(lambda: shop.console.heard("memoryAlarmCleared"), "events are heard again")
-            assert len(shop.console.heard("memoryAlarmSet")) == 1
+            await until(lambda: shop.console.received("memoryAlarmCleared"), "events are heard again")
+            assert len(shop.console.received("memoryAlarmSet")) == 1
     assert "tag 'management'" in str(_lines(logs, "blocked")[0]["detail"])
 
 

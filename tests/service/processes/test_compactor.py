@@ -152,10 +152,10 @@ def test_no_compactor_runs_where_none_is_wanted(tmp_path: Path) -> None:
         gateway.ready()
         lines: list[dict[str, Any]] = []
 
-        def is_told() -> bool:
+        def is_reported() -> bool:
             lines[:] = [line for line in gateway.log if line["event"] == "gateway-ready"]
             return bool(lines)
 
-        wait_until(is_told, "what runs is told")
+        wait_until(is_reported, "what runs is told")
     (ready,) = lines
     assert set(ready["processes"]) == {"core", "snmp"}

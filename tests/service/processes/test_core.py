@@ -26,11 +26,11 @@ def site(tmp_path: Path) -> Site:
 
 def hello(path: Path) -> Hello:
     """Return the first message that a north receives."""
-    with socket.socket(socket.AF_UNIX) as north:
-        north.settimeout(DEADLINE)
-        north.connect(str(path))
+    with socket.socket(socket.AF_UNIX) as northbound:
+        northbound.settimeout(DEADLINE)
+        northbound.connect(str(path))
         frames = FrameReader()
-        while octets := north.recv(65536):
+        while octets := northbound.recv(65536):
             for message in frames.feed(octets):
                 assert isinstance(message, Hello)
                 return message
@@ -71,7 +71,7 @@ def test_a_second_core_on_the_same_state_is_refused(site: Site) -> None:
         still = hello(site.folder / "feed.sock")
 
     assert second.code is ExitCode.STATE
-    assert second.told == [
+    assert second.reported == [
         (
             f"amqp-gateway: {site.folder}/state: another gateway runs on this state: stop it, or "
             "give this one a state folder of its own"

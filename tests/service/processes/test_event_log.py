@@ -30,7 +30,7 @@ class Core:
 
     def __init__(self, folder: Path, disk: Disk | None = None, settings: LogSettings = SETTINGS) -> None:
         self.folder = folder / "log"
-        self.told: list[EventLogRecord] = []
+        self.reported: list[EventLogRecord] = []
         self.log = CoreEventLog(self.folder, settings, SystemClock(), lambda: {"boot": 3}, disk=disk)
         self._sequence = 0
 
@@ -38,7 +38,7 @@ class Core:
     async def running(self) -> AsyncIterator[Core]:
         """Run the log as long as the core lives."""
         async with self.log:
-            task = asyncio.create_task(self.log.run(self.told.append))
+            task = asyncio.create_task(self.log.run(self.reported.append))
             try:
                 yield self
             finally:
@@ -68,10 +68,10 @@ class Core:
             await self.log.reached(self.log.last_seq)
         return read_log(self.folder)
 
-    async def told_of(self, state: EventLogState) -> EventLogRecord:
+    async def reported_of(self, state: EventLogState) -> EventLogRecord:
         """Wait until the log is in this state; return the record that reported it."""
-        await until(lambda: self.told and self.told[-1].state is state, f"the log is {state.value}")
-        return self.told[-1]
+        await until(lambda: self.reported and self.reported[-1].state is state, f"the log is {state.value}")
+        return self.reported[-1]
 
 
 async def test_what_the_feed_reports_is_on_the_disk(tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ async def test_what_the_feed_reports_is_on_the_disk(tmp_path: Path) -> None:
     assert records[0]["values"]["boot"] == 3
     assert [record["kind"] for record in records[-4:]] == ["create", "update", "event", "delete"]
     assert records[-2]["event_id"] == "gw.1.7"
-    assert core.told[-1].state is EventLogState.WRITING
+    assert core.reported[-1].state is EventLogState.WRITING
 
 
 async def test_each_segment_begins_with_all_that_lives(tmp_path: Path) -> None:
@@ -132,12 +132,12 @@ async def test_a_fault_of_ours_costs_what_it_concerns_and_is_reported(tmp_path: 
 
 async def test_how_the_log_is_is_reported_at_least_when_it_changes(tmp_path: Path) -> None:
     async with Core(tmp_path).running() as core:
-        first = await core.told_of(EventLogState.WRITING)
+        first = await core.reported_of(EventLogState.WRITING)
         seq = core.publish(*BEGUN)
-        await until(lambda: core.told[-1].committed >= seq, "what was committed is told")
-        await until(lambda: core.told[-1].segments == 1, "the segment is counted")
+        await until(lambda: core.reported[-1].committed >= seq, "what was committed is told")
+        await until(lambda: core.reported[-1].segments == 1, "the segment is counted")
     assert first.since > 0
-    assert core.told[-1].octets > 0
+    assert core.reported[-1].octets > 0
 
 
 async def test_trouble_is_reported_at_once_and_nothing_waits_for_its_end(tmp_path: Path) -> None:
@@ -148,11 +148,11 @@ async def test_trouble_is_reported_at_once_and_nothing_waits_for_its_end(tmp_pat
         with capture_logs() as lines:
             failing[0] = True
             seq = core.publish(queue(1))
-            full = await core.told_of(EventLogState.DISK_FULL)
+            full = await core.reported_of(EventLogState.DISK_FULL)
             for row in range(2, 50):
                 core.publish(queue(row))
             failing[0] = False
-            well = await core.told_of(EventLogState.WRITING)
+            well = await core.reported_of(EventLogState.WRITING)
         records = await core.commit()
     assert full.detail
     assert full.waiting > 0
@@ -170,7 +170,7 @@ async def test_a_slow_disk_is_trouble_too(tmp_path: Path) -> None:
         await core.begin()
         disk.hang()
         core.publish(queue(1))
-        slow = await core.told_of(EventLogState.SLOW)
+        slow = await core.reported_of(EventLogState.SLOW)
         disk.answer()
         await core.commit()
     assert "longer than 1 s" in slow.detail
@@ -182,7 +182,7 @@ async def test_a_log_that_cannot_be_used_stops_nothing(tmp_path: Path) -> None:
     (core.folder / "LOG").write_text("{}")
     with capture_logs() as lines:
         async with core.running():
-            failed = await core.told_of(EventLogState.FAILED)
+            failed = await core.reported_of(EventLogState.FAILED)
             assert core.publish(*BEGUN, queue(1)) == 0
     assert str(core.folder / "LOG") in failed.detail
     assert failed.since > T0

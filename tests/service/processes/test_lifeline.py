@@ -74,12 +74,12 @@ async def both_ends(line: Line) -> AsyncIterator[tuple[ProcessLine, Lifeline, as
     """Provide the listening supervisor's end, the child's end, and the event of the child's readiness."""
     parent, child = line
     listening, ready = ProcessLine(parent), asyncio.Event()
-    hearing = asyncio.create_task(listening.receive(ready))
+    receiving = asyncio.create_task(listening.receive(ready))
     try:
         yield listening, child, ready
     finally:
-        hearing.cancel()
-        await asyncio.gather(hearing, return_exceptions=True)
+        receiving.cancel()
+        await asyncio.gather(receiving, return_exceptions=True)
 
 
 async def test_the_child_answers_as_often_as_it_is_asked(line: Line) -> None:

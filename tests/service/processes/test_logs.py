@@ -35,8 +35,13 @@ def test_programs_read_json() -> None:
     done = subprocess.run(  # noqa: S603  what stands here
         [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True
     )
-    told = json.loads(done.stderr)
-    assert (told["event"], told["process"], told["level"], told["epoch"]) == ("core-ready", "core", "info", 1)
+    reported = json.loads(done.stderr)
+    assert (reported["event"], reported["process"], reported["level"], reported["epoch"]) == (
+        "core-ready",
+        "core",
+        "info",
+        1,
+    )
 
 
 @pytest.mark.parametrize(("no_color", "coloured"), [("", True), ("1", False)])

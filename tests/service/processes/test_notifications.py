@@ -149,8 +149,8 @@ def test_a_wrong_community_is_reported_unless_configured_otherwise(
         gateway.ready()
         with pytest.raises(TimeoutError):
             exchange(site.snmp_port, request(message.GET, [(1, 3)], community=b"guess"), seconds=0.2)
-        told = receiver.until(is_notification(AUTHENTICATION_FAILURE), "somebody guesses")
-        assert b"127.0.0.1" in told.content(NotificationObject.TEXT)
+        reported = receiver.until(is_notification(AUTHENTICATION_FAILURE), "somebody guesses")
+        assert b"127.0.0.1" in reported.content(NotificationObject.TEXT)
         ended = gateway.terminate()
     assert ended.code is ExitCode.OK
     assert site.state.secret("community") not in ended.errors
@@ -215,5 +215,5 @@ def test_a_start_with_a_file_of_a_newer_gateway_says_so(tmp_path: Path, receiver
     (tmp_path / "state" / FILE).write_text('{"version": 3}')
     ended = amqp_gateway("process", "snmp", "--config", site.configuration)
     assert ended.code is ExitCode.STATE
-    assert len(ended.told) == 1
-    assert "newer gateway" in ended.told[0]
+    assert len(ended.reported) == 1
+    assert "newer gateway" in ended.reported[0]

@@ -117,24 +117,24 @@ def test_the_values_of_a_queue_are_what_its_broker_says(page: Page, rabbitmq: Pr
         publish(client, 3)
         wait_until(lambda: page.of_queue(QUEUE).get("messages") == 10, "those that came are told")
         wait_until(lambda: page.of_queue(QUEUE).get("message_bytes") == 1000, "and how long they are")
-        told = page.of_queue(QUEUE)
+        reported = page.of_queue(QUEUE)
         broker = client.get(f"queues/%2F/{QUEUE}").json()
-    assert told["messages_ready"] == broker["messages_ready"] == 10
-    assert told["consumers"] == broker["consumers"] == 0
-    assert told["state"] == 1
+    assert reported["messages_ready"] == broker["messages_ready"] == 10
+    assert reported["consumers"] == broker["consumers"] == 0
+    assert reported["state"] == 1
     with rabbitmq.http() as client:
 
         def all_are_counted() -> bool:
-            nonlocal told, broker
-            told, broker = page.of_queue(QUEUE), client.get(f"queues/%2F/{QUEUE}").json()
+            nonlocal reported, broker
+            reported, broker = page.of_queue(QUEUE), client.get(f"queues/%2F/{QUEUE}").json()
             # RabbitMQ may miss what a channel counts that lives for a moment only, as these do.
             counted = broker.get("message_stats", {}).get("publish", 0)
-            return bool(0 < counted == told.get("messages_published_total"))
+            return bool(0 < counted == reported.get("messages_published_total"))
 
         try:
             wait_until(all_are_counted, "it counts what the broker counts")
         except AssertionError as error:
-            raise AssertionError(f"{told}, and the broker says {broker}") from error
+            raise AssertionError(f"{reported}, and the broker says {broker}") from error
 
 
 def test_series_of_a_queue_disappear_with_it(page: Page, rabbitmq: PrivateBroker) -> None:
@@ -189,9 +189,9 @@ def expressions() -> list[str]:
 
 def test_the_board_asks_for_what_is_shown_without_further_configuration(page: Page) -> None:
     wait_until(lambda: page.of_queue(QUEUE), "the queue is told")
-    told = set(re.findall(r"^([a-z_]+)", page.get().text + page.get("/metrics").text, re.MULTILINE))
+    reported = set(re.findall(r"^([a-z_]+)", page.get().text + page.get("/metrics").text, re.MULTILINE))
     asked = {name for one in expressions() for name in re.findall(r"amqp_[a-z_]+", one)}
-    assert asked <= told
+    assert asked <= reported
 
 
 def test_the_page_comes_back_when_its_process_was_killed(page: Page) -> None:
@@ -221,5 +221,5 @@ def test_without_the_endpoint_objects_are_refused(tmp_path: Path) -> None:
     site.configure(metrics={"objects": {}})
     checked = amqp_gateway("check", "--config", site.configuration)
     assert checked.code is ExitCode.CONFIGURATION
-    (line,) = (line for line in checked.told if "metrics" in line)
+    (line,) = (line for line in checked.reported if "metrics" in line)
     assert "objects are served by the endpoint that 'enabled: true' switches on" in line

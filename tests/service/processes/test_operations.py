@@ -69,7 +69,7 @@ class Site:
     def __init__(self, folder: Path, event_log: RecordedLog | None) -> None:
         clock, classes = SystemClock(), ClassRegistry({"works": MAPPING})
         self.event_log = event_log
-        self.told: list[OperationRecord] = []
+        self.reported: list[OperationRecord] = []
         self.sent: asyncio.Queue[MethodCall | ObjectModify | ObjectFetch] = asyncio.Queue()
         index = opened_index(folder / "instances.sqlite3")
         self.inventory = Inventory("gw", 1, classes, index, self._published)
@@ -122,7 +122,7 @@ class Site:
         return answer
 
     def _published(self, batch: Batch) -> None:
-        self.told += [record for record in batch.records if isinstance(record, OperationRecord)]
+        self.reported += [record for record in batch.records if isinstance(record, OperationRecord)]
         if hasattr(self, "operations"):
             self.operations.noticed(batch)
 
@@ -146,12 +146,12 @@ async def test_the_source_is_asked_once_the_log_has_the_begin_on_the_disk(tmp_pa
         for _ in range(10):
             await asyncio.sleep(0)
         assert (site.sent.qsize(), event_log.hurried) == (0, [7])
-        assert [record.state for record in site.told] == [OperationState.BEGUN]
+        assert [record.state for record in site.reported] == [OperationState.BEGUN]
         event_log.on_disk.set()
         call = await site.next_sent()
         site.operations.answered(Answer(call.token, Outcome.APPLIED, "OK", 0))
         assert (await within_deadline(answer)).outcome is Outcome.APPLIED
-        assert [record.state for record in site.told] == [OperationState.BEGUN, OperationState.ENDED]
+        assert [record.state for record in site.reported] == [OperationState.BEGUN, OperationState.ENDED]
 
 
 async def test_a_log_in_trouble_holds_nothing_up_and_that_is_reported(tmp_path: Path) -> None:
@@ -195,7 +195,7 @@ async def test_what_waited_too_long_for_a_core_that_was_stopped_is_not_done(tmp_
     async with running(tmp_path) as site:
         answer = await within_deadline(site.ask(waited=61 * SECOND))
         assert answer.outcome is Outcome.NOT_NOW
-        assert site.told[-1].outcome is Outcome.NOT_NOW
+        assert site.reported[-1].outcome is Outcome.NOT_NOW
         assert site.sent.qsize() == 0
 
 
@@ -203,7 +203,7 @@ async def test_what_is_not_answered_ends_at_its_deadline(tmp_path: Path) -> None
     async with running(tmp_path) as site:
         answer = await within_deadline(site.ask(timeout=SECOND // 20))
         assert answer.outcome is Outcome.UNKNOWN
-        assert site.told[-1].outcome is Outcome.UNKNOWN
+        assert site.reported[-1].outcome is Outcome.UNKNOWN
         assert site.sent.qsize() == 1
 
 
@@ -239,10 +239,10 @@ async def test_what_a_core_before_left_is_reported(tmp_path: Path) -> None:
             method="purge",
         )
         site.operations.recover([begun])
-        assert [(record.operation_id, record.outcome) for record in site.told] == [
+        assert [(record.operation_id, record.outcome) for record in site.reported] == [
             ("gw.0.o4", Outcome.UNKNOWN)
         ]
-        assert site.told[0] in site.inventory.snapshot()[0]
+        assert site.reported[0] in site.inventory.snapshot()[0]
 
 
 def test_the_configuration_is_what_the_policy_decides_by() -> None:

@@ -30,7 +30,7 @@ async def test_a_call_is_carried_out_and_its_answer_comes_behind_what_it_changed
         answer = await site.answered(token)
 
     assert answer == Answer(token, Outcome.APPLIED, "OK", 0, (8,))
-    assert site.told.steps[-2:] == [8, answer]
+    assert site.reported.steps[-2:] == [8, answer]
 
 
 async def test_a_call_that_the_agent_refuses_failed_and_says_why(
@@ -50,7 +50,7 @@ async def test_an_object_is_read_again(virtual_host: VirtualHost, tmp_path: Path
         token = site.fetch()
         answer = await site.answered(token)
         assert answer == Answer(token, Outcome.APPLIED, "", 0)
-        assert 9 in site.told.steps[: site.told.steps.index(answer)]
+        assert 9 in site.reported.steps[: site.reported.steps.index(answer)]
         site.agent.session.delete(7, 1)
         token = site.fetch()
         assert (await site.answered(token)).outcome is Outcome.OBJECT_GONE
@@ -124,7 +124,7 @@ async def test_while_the_broker_takes_no_messages_calls_are_refused_and_none_is_
             return (await site.answered(token)).outcome is Outcome.APPLIED
 
         async def has_come_to_something(token: int) -> bool:
-            return bool(site.told.answers(token) or site.agent.calls)
+            return bool(site.reported.answers(token) or site.agent.calls)
 
         await eventually(is_carried_out, "the broker takes messages again")
 

@@ -22,7 +22,7 @@ from tests.service.processes.test_core import processes_of
 
 
 @contextmanager
-def read_by_somebody(fifo: Path) -> Iterator[None]:
+def read_by_another(fifo: Path) -> Iterator[None]:
     """Run the block while another process reads the FIFO and waits for more."""
     opened = []
 
@@ -63,7 +63,7 @@ def test_a_process_that_has_not_even_read_its_configuration_ends_with_its_superv
             stdin=subprocess.DEVNULL,
         )
         theirs.close()
-        with read_by_somebody(configuration):
+        with read_by_another(configuration):
             ours.close()
             started.wait(DEADLINE)
 
@@ -81,7 +81,7 @@ def test_a_core_that_starts_lets_go_of_the_state_when_its_supervisor_is_killed(t
     os.mkfifo(log / "LOG")
     with running("run", "--config", site.configuration, log=tmp_path / "first") as gateway:
         supervisor = psutil.Process(gateway.process.pid)
-        with read_by_somebody(log / "LOG"):
+        with read_by_another(log / "LOG"):
             core = psutil.Process(processes_of(supervisor)["core"])
             os.kill(gateway.process.pid, signal.SIGKILL)
             gateway.process.wait(DEADLINE)

@@ -253,14 +253,14 @@ async def test_it_reports_its_processes(tmp_path: Path) -> None:
         await diary.has("ready", 2)
 
         async def both_answer() -> bool:
-            told = await supervising.readings()
-            return values(told, families.PROCESS_UP.name) == {"first": 1, "second": 1}
+            reported = await supervising.readings()
+            return values(reported, families.PROCESS_UP.name) == {"first": 1, "second": 1}
 
         await eventually(both_answer, "both answer")
-        told = await supervising.readings()
+        reported = await supervising.readings()
 
-    assert values(told, families.RESTARTS.name) == {"first": 1, "second": 0}
-    memory = values(told, families.PROCESS_MEMORY.name)
+    assert values(reported, families.RESTARTS.name) == {"first": 1, "second": 0}
+    memory = values(reported, families.PROCESS_MEMORY.name)
     assert memory.keys() == {"supervisor", "first", "second"}
     assert min(memory.values()) > 1_000_000
 
@@ -340,11 +340,11 @@ async def test_one_with_work_now_and_then_runs_only_then_and_its_counts_go_on(
         assert await asyncio.get_running_loop().sock_recv(line, 1) == READY
 
         async def counted() -> float | None:
-            told = await supervising.readings()
-            assert "worker" in values(told, families.PROCESS_UP.name) or not supervising.processes.get(
+            reported = await supervising.readings()
+            assert "worker" in values(reported, families.PROCESS_UP.name) or not supervising.processes.get(
                 "worker"
             )
-            return next((one.value for one in told if one.family == "worked_total"), None)
+            return next((one.value for one in reported if one.family == "worked_total"), None)
 
         assert await counted() == 0
         assert diary.lines() == []
@@ -357,8 +357,8 @@ async def test_one_with_work_now_and_then_runs_only_then_and_its_counts_go_on(
 
             await eventually(rests, "it rests, and what it counted is kept")
         assert supervising.restarts["worker"] == 0
-        told = await supervising.readings()
-        assert values(told, families.PROCESS_UP.name) == {"first": 1}
+        reported = await supervising.readings()
+        assert values(reported, families.PROCESS_UP.name) == {"first": 1}
     assert diary.words() == ["started", "ready", "ended"] * 2
 
 

@@ -76,15 +76,15 @@ def test_systemd_finds_nothing_to_remark_and_little_to_attack(
             ["verify", "--man=no"],
             ["security", "--offline=true", f"--threshold={EXPOSURE}", "--no-pager"],
         ):
-            told = subprocess.run(  # noqa: S603  systemd's own command
+            reported = subprocess.run(  # noqa: S603  systemd's own command
                 ["systemd-analyze", *check, path],  # noqa: S607
                 capture_output=True,
                 text=True,
                 timeout=60,
                 check=False,
             )
-            assert told.returncode == 0, told.stdout + told.stderr
-            assert told.stderr == ""
+            assert reported.returncode == 0, reported.stdout + reported.stderr
+            assert reported.stderr == ""
 
 
 def test_the_user_can_be_made(site: Site) -> None:
@@ -172,16 +172,16 @@ def test_a_running_gateway_says_when_it_is_ready_lives_and_stops(site: Site) -> 
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
         systemd.bind(os.fspath(path))
         systemd.settimeout(DEADLINE)
-        told: list[str] = []
+        reported: list[str] = []
 
-        def heard(word: str) -> None:
-            while word not in told:
-                told.extend(systemd.recv(4096).decode().split("\n"))
+        def received(word: str) -> None:
+            while word not in reported:
+                reported.extend(systemd.recv(4096).decode().split("\n"))
 
         variables = {"NOTIFY_SOCKET": os.fspath(path), "WATCHDOG_USEC": "2000000"}
         with running("run", "--config", site.configuration, log=site.folder / "log", **variables) as gateway:
-            heard("READY=1")
-            told.clear()
-            heard("WATCHDOG=1")
+            received("READY=1")
+            reported.clear()
+            received("WATCHDOG=1")
             assert gateway.terminate().code is ExitCode.OK
-            heard("STOPPING=1")
+            received("STOPPING=1")

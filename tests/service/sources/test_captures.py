@@ -73,10 +73,10 @@ async def test_a_capture_that_cannot_be_made_ends_the_work(tmp_path: Path) -> No
     sources = {"field": {"kind": "qmf", "amqp": amqp, "trust_anyone": True}}
     settings = Configuration.model_validate({"version": 1, "sources": sources})
     loaded = LoadedConfiguration(settings, tmp_path / "gateway.yaml")
-    told: list[CaptureStands] = []
+    reported: list[CaptureStands] = []
 
     target = CaptureTarget(tmp_path / "none" / "field.jsonl")
-    await capture_source(loaded, "field", target, SystemClock(), told.append)
+    await capture_source(loaded, "field", target, SystemClock(), reported.append)
 
-    assert told[-1].trouble.endswith("No such file or directory")
-    assert (told[-1].messages, told[-1].records) == (0, 0)
+    assert reported[-1].trouble.endswith("No such file or directory")
+    assert (reported[-1].messages, reported[-1].records) == (0, 0)

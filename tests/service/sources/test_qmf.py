@@ -63,14 +63,14 @@ class JavaBroker:
                 if not (self._hides and LATE.encode() in body):
                     await direct.publish(aio_pika.Message(body), message.reply_to or "")
 
-    async def tells_statistics_alone(self) -> None:
+    async def publishes_statistics_alone(self) -> None:
         """Publish statistics of the queue that was not reported, and report it from now on."""
         self._hides = False
         (life,) = [one for one in self._peer.lives.values() if str(one.object_id) == "0-0-0-0-17"]
-        (told,) = [one for one in life.told if isinstance(one, StatisticContent)][-1:]
+        (reported,) = [one for one in life.reported if isinstance(one, StatisticContent)][-1:]
         exchange = await self._channel.get_exchange("qpid.management", ensure=False)
         key = "console.obj.1.0.org.apache.qpid.broker.queue"
-        await exchange.publish(aio_pika.Message(write(told, self._known)), key)
+        await exchange.publish(aio_pika.Message(write(reported, self._known)), key)
 
 
 @asynccontextmanager
@@ -128,7 +128,7 @@ async def test_a_java_broker_that_falls_silent_is_asked_and_stale_when_it_does_n
     async with source(virtual_host, tmp_path, "1s") as inventory:
         async with java_broker(virtual_host) as broker:
             await becomes_fresh(inventory, fresh=True)
-            told, asked = objects(inventory), broker.asked
+            reported, asked = objects(inventory), broker.asked
 
             async def is_asked_again() -> bool:
                 return broker.asked >= 2 * asked
@@ -136,10 +136,10 @@ async def test_a_java_broker_that_falls_silent_is_asked_and_stale_when_it_does_n
             await eventually(is_asked_again, "it publishes nothing, and is asked for everything again")
             assert is_fresh(inventory)
         await becomes_fresh(inventory, fresh=False)
-        assert objects(inventory) == told, "nothing of it is gone, as far as known"
+        assert objects(inventory) == reported, "nothing of it is gone, as far as known"
         async with java_broker(virtual_host):
             await becomes_fresh(inventory, fresh=True)
-            assert objects(inventory) == told
+            assert objects(inventory) == reported
 
 
 async def test_an_object_whose_properties_were_not_reported_is_asked_for(
@@ -148,7 +148,7 @@ async def test_an_object_whose_properties_were_not_reported_is_asked_for(
     async with java_broker(virtual_host) as broker, source(virtual_host, tmp_path, "60s") as inventory:
         await becomes_fresh(inventory, fresh=True)
         assert "0-0-0-0-17" not in objects(inventory)
-        await broker.tells_statistics_alone()
+        await broker.publishes_statistics_alone()
 
         async def is_known() -> bool:
             return "0-0-0-0-17" in objects(inventory)

@@ -25,7 +25,7 @@ from gateway.model.secrets import SecretRules
 from gateway.service.sources import rabbitmq as rabbitmq_source
 from gateway.service.sources.source_context import SourceContext
 from gateway.service.sources.sources import source_of
-from tests.components.called_agent import Told
+from tests.components.called_agent import Reported
 from tests.components.full_disk import full_disk
 from tests.components.opened_index import opened_index
 from tests.components.waiting import DEADLINE, eventually
@@ -72,24 +72,24 @@ async def test_operations_on_a_broker_that_is_not_reached_are_not_sent(tmp_path:
             "password": {"file": "password"},
         }
     )
-    told = Told()
+    reported = Reported()
     inventory = Inventory("gw", 1, ClassRegistry({}), opened_index(tmp_path / "i"), lambda _batch: None)
     around = SourceContext(
-        *(inventory, load_shipped_mappings(), SecretRules(), SystemClock(), tmp_path, 1), operations=told
+        *(inventory, load_shipped_mappings(), SecretRules(), SystemClock(), tmp_path, 1), operations=reported
     )
     running = asyncio.create_task(source_of("shop", settings, around)())
 
     async def is_refused() -> bool:
-        if told.port is not None:
-            told.port.fetch(ObjectFetch(1, ClassKey("rabbitmq", "queue"), "1.0", "0-1-1-0-1", 2**62))
-        return any("the management API does not answer" in answer.text for answer in told.answers(1))
+        if reported.port is not None:
+            reported.port.fetch(ObjectFetch(1, ClassKey("rabbitmq", "queue"), "1.0", "0-1-1-0-1", 2**62))
+        return any("the management API does not answer" in answer.text for answer in reported.answers(1))
 
     try:
         await eventually(is_refused, "a fetch was refused")
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
-    assert set(told.outcomes(1)) == {Outcome.SOURCE_DOWN}
+    assert set(reported.outcomes(1)) == {Outcome.SOURCE_DOWN}
 
 
 async def test_without_row_numbers_it_does_not_go_on(tmp_path: Path) -> None:

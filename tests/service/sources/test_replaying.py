@@ -34,8 +34,8 @@ MAPPINGS = load_shipped_mappings()
 
 
 def said(ns: int, body: bytes) -> dict[str, object]:
-    told = {"exchange": "amq.direct", "routing_key": "q", "body_b64": base64.b64encode(body).decode()}
-    return {"ns": ns, "dir": "to-console", **told}
+    reported = {"exchange": "amq.direct", "routing_key": "q", "body_b64": base64.b64encode(body).decode()}
+    return {"ns": ns, "dir": "to-console", **reported}
 
 
 @contextmanager

@@ -36,8 +36,8 @@ from tests.dialects.qmf.recordings import definitions
 AM2 = KINDS["qmf"]
 
 
-def of_json(told: object) -> Any:  # noqa: ANN401  whatever JSON has
-    return json.loads(json.dumps(told))
+def of_json(reported: object) -> Any:  # noqa: ANN401  whatever JSON has
+    return json.loads(json.dumps(reported))
 
 
 def test_every_kind_of_source_can_be_captured() -> None:
@@ -49,15 +49,15 @@ def test_every_kind_of_source_can_be_captured() -> None:
 def test_the_settings_of_every_kind_stand_in_a_capture(kind: str) -> None:
     form = KINDS[kind]
     config = form.config(SecretRules(), load_shipped_mappings())
-    told = form.settings(config, form.left_out)
-    assert form.with_settings(config, of_json(told), form.left_out) == config
-    assert told
+    reported = form.settings(config, form.left_out)
+    assert form.with_settings(config, of_json(reported), form.left_out) == config
+    assert reported
 
 
 def test_a_time_zone_is_the_same_again() -> None:
     config = RelayConfig(dates=DateRules(ZoneInfo("Europe/Berlin")))
-    told = of_json(relay_settings_of(config, KINDS["ami"].left_out))
-    assert with_relay_settings(RelayConfig(secrets=config.secrets), told, KINDS["ami"].left_out) == config
+    reported = of_json(relay_settings_of(config, KINDS["ami"].left_out))
+    assert with_relay_settings(RelayConfig(secrets=config.secrets), reported, KINDS["ami"].left_out) == config
 
 
 @pytest.mark.parametrize("zone", [None, 5, "", "Europe/Nowhere", "../../etc/passwd", "\0", "Europe"])
@@ -75,18 +75,18 @@ def test_what_was_chosen_is_chosen_again() -> None:
         heartbeats=HeartbeatRules(interval=7),
         first_sequence=12345,
     )
-    told = of_json(settings_of(chosen, AM2.left_out))
-    assert with_settings(ConsoleConfig(secrets=secrets), told, AM2.left_out) == chosen
+    reported = of_json(settings_of(chosen, AM2.left_out))
+    assert with_settings(ConsoleConfig(secrets=secrets), reported, AM2.left_out) == chosen
 
 
 def test_settings_of_another_version_are_taken_as_far_as_they_are_known() -> None:
     config = ConsoleConfig()
-    told = {"believe_anyone": True, "from_the_future": {}, "heartbeats": {"of_the_past": 5}}
-    assert with_settings(config, told, AM2.left_out) == replace(config, trust_anyone=True)
+    reported = {"believe_anyone": True, "from_the_future": {}, "heartbeats": {"of_the_past": 5}}
+    assert with_settings(config, reported, AM2.left_out) == replace(config, trust_anyone=True)
 
 
 @pytest.mark.parametrize(
-    ("told", "said"),
+    ("reported", "said"),
     [
         (None, "'settings' is no object"),
         ([], "'settings' is no object"),
@@ -101,9 +101,9 @@ def test_settings_of_another_version_are_taken_as_far_as_they_are_known() -> Non
         ),
     ],
 )
-def test_what_is_no_setting_is_refused(told: object, said: str) -> None:
+def test_what_is_no_setting_is_refused(reported: object, said: str) -> None:
     with pytest.raises(CaptureError, match=f"^line 1: {said}"):
-        with_settings(ConsoleConfig(), told, AM2.left_out)
+        with_settings(ConsoleConfig(), reported, AM2.left_out)
 
 
 CLASSES = (ClassSchema(ClassKey("ami", "Tank"), (Element("name", ValueType.STRING, index=True),)),)
@@ -157,5 +157,5 @@ class Chosen:
 @given(st.integers(0, 2**63 - 1), st.lists(st.text(max_size=5), max_size=3).map(tuple))
 def test_any_settings_come_back(number: int, names: tuple[str, ...]) -> None:
     chosen = Chosen(number, names)
-    told = of_json(settings_of(chosen, {"left_out"}))
-    assert with_settings(Chosen(left_out=chosen.left_out), told, {"left_out"}) == chosen
+    reported = of_json(settings_of(chosen, {"left_out"}))
+    assert with_settings(Chosen(left_out=chosen.left_out), reported, {"left_out"}) == chosen

@@ -26,8 +26,10 @@ def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @asynccontextmanager
-async def _keeping(known: SchemaCache[SchemaReply], tell: Callable[[], SchemaReply]) -> AsyncIterator[None]:
-    keeping = asyncio.create_task(known.keep(tell))
+async def _keeping(
+    known: SchemaCache[SchemaReply], publish: Callable[[], SchemaReply]
+) -> AsyncIterator[None]:
+    keeping = asyncio.create_task(known.keep(publish))
     try:
         yield
     finally:
@@ -36,11 +38,11 @@ async def _keeping(known: SchemaCache[SchemaReply], tell: Callable[[], SchemaRep
 
 
 async def test_what_was_learnt_is_known_again(tmp_path: Path) -> None:
-    known, told = cml_cache(tmp_path, "openamq"), list[SchemaReply]()
+    known, reported = cml_cache(tmp_path, "openamq"), list[SchemaReply]()
     assert known.read() is None
-    async with _keeping(known, lambda: told[-1]):
+    async with _keeping(known, lambda: reported[-1]):
         for schema in (SCHEMA, replace(SCHEMA, version="1.1")):
-            told.append(schema)
+            reported.append(schema)
             known.learnt()
 
             async def is_written(wanted: SchemaReply = schema) -> bool:
@@ -62,28 +64,28 @@ async def test_what_is_known_already_is_not_written_again(
     (tmp_path / FOLDER).mkdir()
     (tmp_path / FOLDER / "openamq.cml").write_text(schema_document(SCHEMA), encoding="utf-8")
     monkeypatch.setattr(cached_schemas, "write_durably", write)
-    known, told = cml_cache(tmp_path, "openamq"), [SCHEMA]
+    known, reported = cml_cache(tmp_path, "openamq"), [SCHEMA]
     assert known.read() == SCHEMA
     looked = []
 
-    def tell() -> SchemaReply:
-        looked.append(told[-1])
-        return told[-1]
+    def publish() -> SchemaReply:
+        looked.append(reported[-1])
+        return reported[-1]
 
     async def has_looked() -> bool:
         return bool(looked)
 
-    async with _keeping(known, tell):
+    async with _keeping(known, publish):
         known.learnt()
         await eventually(has_looked, "it looks for what was learnt")
-        told.append(replace(SCHEMA, version="1.1"))
+        reported.append(replace(SCHEMA, version="1.1"))
         known.learnt()
 
         async def is_written() -> bool:
             return bool(written)
 
         await eventually(is_written, "another one is kept")
-    assert written == [schema_document(told[-1])]
+    assert written == [schema_document(reported[-1])]
 
 
 @pytest.mark.parametrize("octets", [b"", b"<cml/>", b"<cml><schema-reply/></cml>", b"\xff\xfe"])
@@ -95,8 +97,8 @@ def test_a_file_that_cannot_be_read_is_as_good_as_none(tmp_path: Path, octets: b
 
 async def test_a_schema_that_cannot_be_written_holds_nothing_up(tmp_path: Path) -> None:
     (tmp_path / FOLDER).write_text("no folder")
-    known, told = cml_cache(tmp_path, "openamq"), [SCHEMA]
-    async with _keeping(known, lambda: told[-1]):
+    known, reported = cml_cache(tmp_path, "openamq"), [SCHEMA]
+    async with _keeping(known, lambda: reported[-1]):
         known.learnt()
         await asyncio.sleep(0)
         (tmp_path / FOLDER).unlink()

@@ -53,7 +53,7 @@ def site_with(folder: Path, port: int, **settings: Any) -> Site:  # noqa: ANN401
     return site
 
 
-def told(printed: list[Printed]) -> dict[str, list[bool]]:
+def reported(printed: list[Printed]) -> dict[str, list[bool]]:
     """Return by event id whether notifications were marked as late, except those that SNMP makes itself."""
     found: dict[str, list[bool]] = {}
     for each in printed:
@@ -88,21 +88,21 @@ def test_events_of_a_core_that_were_not_sent_are_sent_late_and_once(
     with running("run", "--config", site.configuration, log=tmp_path / "log") as gateway:
         gateway.ready()
         uuid = site.state.identity
-        wait_until(lambda: f"{uuid}.1.1" in told(daemon.printed()), "the first core's events arrive")
+        wait_until(lambda: f"{uuid}.1.1" in reported(daemon.printed()), "the first core's events arrive")
         wait_until(lambda: handled(site) >= (1, 1), "it is known to be handled, and answered")
 
         epoch = unheard_core(
             gateway, site, lambda epoch: f"{uuid}.{epoch}.1" in logged_ids(site), "its event is on the disk"
         )
         kill(gateway, "snmp")
-        wait_until(lambda: f"{uuid}.{epoch}.1" in told(daemon.printed()), "the next process sends it")
-        assert told(daemon.printed())[f"{uuid}.{epoch}.1"] == [True]
+        wait_until(lambda: f"{uuid}.{epoch}.1" in reported(daemon.printed()), "the next process sends it")
+        assert reported(daemon.printed())[f"{uuid}.{epoch}.1"] == [True]
         wait_until(lambda: handled(site) > (epoch, 1), "it is known to be handled, and answered")
 
         starts = len(of_the_agent(daemon))
         kill(gateway, "snmp")
         wait_until(lambda: len(of_the_agent(daemon)) > starts, "the agent is back")
-        after = told(daemon.printed())
+        after = reported(daemon.printed())
     assert after[f"{uuid}.{epoch}.1"] == [True]
     for event_id, marks in after.items():  # what is sent again can be told by its id, and says so
         assert marks[1:] == [True] * (len(marks) - 1), event_id
@@ -132,7 +132,9 @@ def test_events_that_compaction_took_before_they_were_sent_are_counted(
         wait_until(
             lambda: counted_as_lost(daemon) - before >= made[epoch], "the receiver is told how many it missed"
         )
-        assert not [event_id for event_id in told(daemon.printed()) if event_id.split(".")[1] == str(epoch)]
+        assert not [
+            event_id for event_id in reported(daemon.printed()) if event_id.split(".")[1] == str(epoch)
+        ]
         assert counted_as_lost(daemon) - before == made[epoch]
 
 
@@ -205,14 +207,14 @@ def test_informs_survive_the_death_of_everything(tmp_path: Path) -> None:
     ):
         gateway.ready()
         uuid = site.state.identity
-        wait_until(lambda: f"{uuid}.1.1" in told(daemon.printed()), "what waited arrives")
+        wait_until(lambda: f"{uuid}.1.1" in reported(daemon.printed()), "what waited arrives")
         wait_until(lambda: saved(site).targets[0].informs == (), "and nothing waits any more")
-        assert set(logged_ids(site)) <= told(daemon.printed()).keys()
-        assert told(daemon.printed())[f"{uuid}.1.1"][0]
+        assert set(logged_ids(site)) <= reported(daemon.printed()).keys()
+        assert reported(daemon.printed())[f"{uuid}.1.1"][0]
 
 
 def test_listeners_of_jmx_receive_them_late_or_how_many_they_missed(tmp_path: Path) -> None:
-    site, port, heard = site_with(tmp_path, free_udp_port()), free_tcp_port(), []
+    site, port, received = site_with(tmp_path, free_udp_port()), free_tcp_port(), []
     document = yaml.safe_load(site.configuration.read_text())
     document["jmx"] = {"enabled": True, "listen": f"127.0.0.1:{port}"}
     site.configuration.write_text(yaml.safe_dump(document))
@@ -233,18 +235,18 @@ def test_listeners_of_jmx_receive_them_late_or_how_many_they_missed(tmp_path: Pa
         kill(gateway, "core")
         os.kill(stopped, signal.SIGCONT)
 
-        def is_heard(part: str) -> bool:
-            heard.append(client.heard(100))
-            return any(part in text for text in heard)
+        def is_received(part: str) -> bool:
+            received.append(client.received(100))
+            return any(part in text for text in received)
 
-        wait_until(lambda: is_heard(f"{uuid}.2."), "an event of the second core is heard")
-        late = [text for text in heard if f"{uuid}.2." in text]
+        wait_until(lambda: is_received(f"{uuid}.2."), "an event of the second core is heard")
+        late = [text for text in received if f"{uuid}.2." in text]
         assert all("late=java.lang.Boolean true" in text for text in late), late
 
-        wait_until(lambda: told_events(site) >= (2, 1), "it is known to be told")
+        wait_until(lambda: reported_events(site) >= (2, 1), "it is known to be told")
         kill(gateway, "core")
         kill(gateway, "jmx")
-        wait_until(lambda: told_events(site) >= (4, 1), "the next process knows the next core's events")
+        wait_until(lambda: reported_events(site) >= (4, 1), "the next process knows the next core's events")
         wait_until(lambda: can_connect(machine, port, password), "it can be asked")
         again = machine.connect(port, "monitor", password)
 
@@ -254,7 +256,7 @@ def test_listeners_of_jmx_receive_them_late_or_how_many_they_missed(tmp_path: Pa
         wait_until(lambda: lost() >= 1, "listeners can see how many they missed")
 
 
-def told_events(site: Site) -> tuple[int, int]:
+def reported_events(site: Site) -> tuple[int, int]:
     return EventCursorFile(site.state.path).read().place
 
 

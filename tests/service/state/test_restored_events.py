@@ -44,11 +44,11 @@ def logged(record: EventRecord, schema: EventClassRecord = FULL) -> LastEvents:
 
 
 def test_an_event_comes_back_as_it_was_with_the_boot_of_its_core() -> None:
-    told = event()
-    (found,), classes = back(logged(told))
+    reported = event()
+    (found,), classes = back(logged(reported))
     (schema,) = [r for r in classes.records() if str(getattr(r, "schema").key) == "shop:full"]  # noqa: B009
     assert found == msgspec.structs.replace(
-        told, source=4, class_number=schema.number, boot=1, received=found.received
+        reported, source=4, class_number=schema.number, boot=1, received=found.received
     )
 
 
@@ -57,7 +57,7 @@ def test_an_event_of_the_gateway_itself_comes_back() -> None:
     own = next(
         r for r in registry.records() if isinstance(r, EventClassRecord) and r.schema.key.name == "logWritten"
     )
-    told = event(
+    reported = event(
         event_id="gw.3.9",
         source=0,
         agent="",
@@ -66,7 +66,7 @@ def test_an_event_of_the_gateway_itself_comes_back() -> None:
         state=EventState.CLEARED,
         severity=Severity.CLEARED,
     )
-    (found,), _ = back(dataclasses.replace(logged(told, own), schemas={}))
+    (found,), _ = back(dataclasses.replace(logged(reported, own), schemas={}))
     assert (found.source, found.boot, found.number, found.subject) == (0, 3, 9, None)
     assert (found.values, found.state, found.severity) == ({0: 5}, EventState.CLEARED, Severity.CLEARED)
 
@@ -109,11 +109,11 @@ def test_the_last_events_of_each_source_are_read(tmp_path: Path) -> None:
     other = msgspec.structs.replace(SHOP, number=2, name="other")
     records = [
         *shop.began,
-        *shop.tell(other, msgspec.structs.replace(AGENT, source=2)),
-        *shop.tell(event(source=2, event_id="gw.1.1", number=1)),
+        *shop.publish(other, msgspec.structs.replace(AGENT, source=2)),
+        *shop.publish(event(source=2, event_id="gw.1.1", number=1)),
     ]
     for number in range(2, 8):
-        records += shop.tell(event(event_id=f"gw.1.{number}", number=number))
+        records += shop.publish(event(event_id=f"gw.1.{number}", number=number))
     write_segment(tmp_path, 1, block(records, 1), is_open=True)
     last = last_events(tmp_path, 3, "gw")
     assert [record.event_id for record in last.events] == ["gw.1.1", "gw.1.5", "gw.1.6", "gw.1.7"]
@@ -135,7 +135,7 @@ def test_how_many_events_there_were_is_known_though_they_are_not_in_the_last_seg
     shop = Shop()
     start = start_record(T0_TEXT, Why.AGE, {"gateway": "gw", "boot": 4, EVENTS: {"2": 5, "4": 7}})
     foreign = start_record(T0_TEXT, Why.AGE, {"gateway": "other", EVENTS: {"4": 99}})
-    later = shop.tell(event(event_id="gw.4.8", number=8))
+    later = shop.publish(event(event_id="gw.4.8", number=8))
     write_segment(tmp_path, 1, block([foreign, start, *shop.began, *later], 1), is_open=True)
     last = last_events(tmp_path, 3, "gw")
     assert last.made == {2: 5, 4: 8}
@@ -146,7 +146,7 @@ def test_the_segment_before_those_that_report_how_all_stands_is_read_while_it_is
     tmp_path: Path,
 ) -> None:
     shop = Shop()
-    parts = [[*shop.began, *shop.tell(event(event_id=f"gw.1.{n}", number=n))] for n in (1, 2, 3)]
+    parts = [[*shop.began, *shop.publish(event(event_id=f"gw.1.{n}", number=n))] for n in (1, 2, 3)]
     seq = 1
     for part in parts:
         path = write_segment(tmp_path, seq, block(part, seq))
@@ -159,5 +159,10 @@ def test_the_segment_before_those_that_report_how_all_stands_is_read_while_it_is
 
 def test_a_start_record_names_the_last_cores_that_made_events() -> None:
     made = dict.fromkeys(range(1, 200), 3) | {150: 0}
-    told = events_value(made)
-    assert (len(told), told["199"], "150" in told, "99" in told) == (MAX_CORES, 3, False, True)
+    reported = events_value(made)
+    assert (len(reported), reported["199"], "150" in reported, "99" in reported) == (
+        MAX_CORES,
+        3,
+        False,
+        True,
+    )

@@ -60,8 +60,8 @@ def test_the_agent_knows_an_object_as_the_agent_before_it_did() -> None:
     queue = known[ObjectName("queue", ("/", "orders"))]
     assert queue.created == CREATED
     assert queue.number == object_number(queue.name, CREATED)
-    told = dict(zip([element.name for element in SCHEMA.properties], queue.properties, strict=True))
-    assert {name: value for name, value in told.items() if value is not None} == {
+    reported = dict(zip([element.name for element in SCHEMA.properties], queue.properties, strict=True))
+    assert {name: value for name, value in reported.items() if value is not None} == {
         "vhost": "/",
         "name": "orders",
         "durable": True,

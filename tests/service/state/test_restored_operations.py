@@ -29,7 +29,7 @@ from tests.eventlog.test_operations import BEGUN
 SHOP = SourceRecord(1, "shop", "qmf", SourceState.SYNCHRONISED, "", T0, T0)
 
 
-def told(record: OperationRecord, sources: dict[str, int], now: int = T0) -> OperationRecord:
+def reported(record: OperationRecord, sources: dict[str, int], now: int = T0) -> OperationRecord:
     """Return the operation as it is restored from a log that was written at ``now``."""
     line = operation_record(record, SHOP, microseconds_text(now) or "", now)
     (found,) = restored_operations([line], sources)
@@ -37,7 +37,7 @@ def told(record: OperationRecord, sources: dict[str, int], now: int = T0) -> Ope
 
 
 def test_it_is_as_it_was_but_for_what_json_has_no_form_for() -> None:
-    found = told(BEGUN, {"shop": 4}, T0 + 3 * SECOND)
+    found = reported(BEGUN, {"shop": 4}, T0 + 3 * SECOND)
     assert found == msgspec.structs.replace(
         BEGUN,
         number=0,
@@ -48,14 +48,14 @@ def test_it_is_as_it_was_but_for_what_json_has_no_form_for() -> None:
 
 
 def test_of_a_source_that_is_not_configured_any_more_no_object_is_reported() -> None:
-    found = told(BEGUN, {})
+    found = reported(BEGUN, {})
     assert (found.source, found.row, found.stable_name) == (0, 0, "")
     assert found.operation_id == BEGUN.operation_id
 
 
 def test_calls_keep_their_methods() -> None:
     purge = msgspec.structs.replace(BEGUN, kind=OperationKind.INVOKE, method="purge", values={}, previous={})
-    found = told(purge, {"shop": 1})
+    found = reported(purge, {"shop": 1})
     assert (found.kind, found.method, found.values) == (OperationKind.INVOKE, "purge", {})
 
 
@@ -72,7 +72,7 @@ async def leave_begun(site: Site) -> Path:
     return folder
 
 
-class North:
+class Northbound:
     """A north, with the records of operations that it received."""
 
     def __init__(self) -> None:
@@ -85,23 +85,23 @@ class North:
     def disconnected(self, reason: str) -> None:
         pass
 
-    async def is_told(self) -> bool:
+    async def is_reported(self) -> bool:
         return bool(self.operations)
 
 
 async def test_the_next_core_ends_it_as_unknown_once(tmp_path: Path) -> None:
-    site, north = new_site(tmp_path), North()
+    site, northbound = new_site(tmp_path), Northbound()
     folder = await leave_begun(site)
     site.configure(log={"min_free": 0, "commit_interval": "1ms"})
     assert len(unfinished_operations(folder)) == 1
     with running("process", "core", "--config", site.configuration, log=site.folder / "log") as core:
         await asyncio.to_thread(core.ready)
-        following = asyncio.create_task(FeedLink(site.folder / "feed.sock", north).run())
-        await eventually(north.is_told, "the operation is told")
+        following = asyncio.create_task(FeedLink(site.folder / "feed.sock", northbound).run())
+        await eventually(northbound.is_reported, "the operation is told")
         following.cancel()
         await asyncio.gather(following, return_exceptions=True)
         await asyncio.to_thread(core.terminate)
-    (record,) = north.operations
+    (record,) = northbound.operations
     assert (record.operation_id, record.state, record.outcome) == (
         BEGUN.operation_id,
         OperationState.ENDED,

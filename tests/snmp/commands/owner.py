@@ -183,10 +183,10 @@ class Command:
 
     @property
     def cells(self) -> dict[CommandColumn, bytes]:
-        return _told({column: self.table.store.get(self.name(column)) for column in CommandColumn})
+        return _reported({column: self.table.store.get(self.name(column)) for column in CommandColumn})
 
     def argument_cells(self, argument: str) -> dict[CommandArgumentColumn, bytes]:
-        return _told(
+        return _reported(
             {
                 column: self.table.store.get(self.argument_name(argument, column))
                 for column in CommandArgumentColumn
@@ -195,7 +195,7 @@ class Command:
 
     def result_cells(self, number: int) -> dict[CommandResultColumn, bytes]:
         base = (*ROOT, *COMMAND_RESULT_ENTRY)
-        return _told(
+        return _reported(
             {
                 column: self.table.store.get((*base, column, *self.index, number))
                 for column in CommandResultColumn
@@ -214,6 +214,6 @@ class Command:
 _Column = TypeVar("_Column", bound=IntEnum)
 
 
-def _told(cells: dict[_Column, bytes]) -> dict[_Column, bytes]:
+def _reported(cells: dict[_Column, bytes]) -> dict[_Column, bytes]:
     """Return the cells without holes."""
     return {column: value for column, value in cells.items() if value != ber.NO_SUCH_INSTANCE}

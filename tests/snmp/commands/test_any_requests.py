@@ -89,7 +89,7 @@ class AnyRequests(RuleBasedStateMachine):
         self.last = shown
 
     @invariant()
-    def nobody_has_more_than_the_quota(self) -> None:
+    def no_manager_has_more_than_the_quota(self) -> None:
         for owner in OWNERS:
             assert sum(Command(self.table, name, owner).is_there for name in "abcd") <= LIMITS.quota
 

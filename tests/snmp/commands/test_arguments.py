@@ -43,11 +43,11 @@ def create(move: Command) -> None:
 def cells(
     value: str | None, status: RowStatus, syntax: ValueSyntaxNumber = ValueSyntaxNumber.TEXT
 ) -> dict[CommandArgumentColumn, bytes]:
-    told = {
+    reported = {
         CommandArgumentColumn.SYNTAX: ber.encode_integer(syntax),
         CommandArgumentColumn.ROW_STATUS: ber.encode_integer(status),
     }
-    return told if value is None else {CommandArgumentColumn.VALUE: text(value)} | told
+    return reported if value is None else {CommandArgumentColumn.VALUE: text(value)} | reported
 
 
 @pytest.mark.parametrize(
@@ -83,12 +83,12 @@ def test_a_text_that_is_no_value_ends_the_command_at_once(
 ) -> None:
     move.submit(*(move.argument(*each) for each in arguments.items()), method="move")
     assert not table.asked
-    told = move.cells
-    assert told[CommandColumn.STATE] == ber.encode_integer(3)
-    assert told[CommandColumn.OUTCOME] == ber.encode_integer(outcome)
-    assert told[CommandColumn.ELEMENT] == text(element)
-    assert told[CommandColumn.TEXT] == text(why)
-    assert told[CommandColumn.OPERATION_ID] == text("")
+    reported = move.cells
+    assert reported[CommandColumn.STATE] == ber.encode_integer(3)
+    assert reported[CommandColumn.OUTCOME] == ber.encode_integer(outcome)
+    assert reported[CommandColumn.ELEMENT] == text(element)
+    assert reported[CommandColumn.TEXT] == text(why)
+    assert reported[CommandColumn.OPERATION_ID] == text("")
 
 
 def test_json_is_read_as_json(table: Table, move: Command) -> None:
@@ -286,11 +286,11 @@ def test_an_unknown_outcome_is_replaced_when_it_gets_known(table: Table, move: C
     table.answer(Outcome.UNKNOWN, text="no answer")
     unknown = ber.encode_integer(OutcomeNumber.UNKNOWN)
     ended = move.cells[CommandColumn.ENDED]
-    for told in [
+    for reported in [
         record("gw.1.o2", OperationState.SETTLED, Outcome.APPLIED),
         record("gw.1.o1", OperationState.ENDED, Outcome.UNKNOWN),
     ]:
-        table.table.operation_changed(told)
+        table.table.operation_changed(reported)
         assert move.cells[CommandColumn.OUTCOME] == unknown
     table.table.operation_changed(record("gw.1.o1", OperationState.SETTLED, Outcome.APPLIED))
     assert move.cells[CommandColumn.OUTCOME] == ber.encode_integer(OutcomeNumber.APPLIED)

@@ -52,8 +52,8 @@ class Agent:
     async def table(self, community: str = "annas") -> dict[str, str]:
         """Return the output of a walk of the commands, without times."""
         lines = await self._run("snmpwalk", community, "2c", "agCommands")
-        told = dict(line.removeprefix("AMQP-GATEWAY-MIB::").split(" = ", 1) for line in lines)
-        return {name: value for name, value in told.items() if not name.startswith(_TIMES)}
+        reported = dict(line.removeprefix("AMQP-GATEWAY-MIB::").split(" = ", 1) for line in lines)
+        return {name: value for name, value in reported.items() if not name.startswith(_TIMES)}
 
     async def until_ended(self, command: str) -> None:
         async def has_ended() -> bool:
@@ -151,11 +151,11 @@ async def test_one_set_calls_a_method(tmp_path: Path) -> None:
         agent.operations.script = lambda _: OperationAnswer(
             0, "gw.1.o7", Outcome.APPLIED, "OK", code=0, values={"sales": 5, "rest": {"a": (1, 2)}}
         )
-        told = await agent.snmpset(
+        reported = await agent.snmpset(
             *argument("c", "reason", "it is late"),
             *named("c", RowStatus="i createAndGo", Target=f"o {TILL}", Method="s close"),
         )
-        assert told == [
+        assert reported == [
             'AMQP-GATEWAY-MIB::agCommandArgumentValue."anna"."c"."reason" = STRING: "it is late"',
             'AMQP-GATEWAY-MIB::agCommandRowStatus."anna"."c" = INTEGER: createAndGo(4)',
             f'AMQP-GATEWAY-MIB::agCommandTarget."anna"."c" = OID: {TILL}',

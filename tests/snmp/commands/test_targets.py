@@ -31,7 +31,7 @@ def test_any_instance_of_a_row_is_its_object() -> None:
 
 def test_of_an_object_that_is_not_there_the_place_is_known() -> None:
     gateway = shop()
-    gateway.tell(end(11, 1))
+    gateway.publish(end(11, 1))
     for row in (1, 2, 2**32 - 1):
         assert target(gateway, TILL_ENTRY, (RowColumn.NAME, 1, row)) == Target(1, "shop:till", row)
     assert target(gateway, TILL_ENTRY, (RowColumn.NAME, 9, 1)) == Target(9, "shop:till", 1)

@@ -162,8 +162,8 @@ class Site(Feeding):
 
     def stable_names(self) -> set[str]:
         """Return the stable names of all living objects."""
-        told, _ = self.inventory.snapshot()
-        return {one.stable_name for one in told if isinstance(one, ObjectRecord)}
+        reported, _ = self.inventory.snapshot()
+        return {one.stable_name for one in reported if isinstance(one, ObjectRecord)}
 
     def _published(self, batch: Batch) -> None:
         self.batches.append(batch)

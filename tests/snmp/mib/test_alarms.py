@@ -68,7 +68,7 @@ def of_source(gateway: Gateway, column: SourceColumn, number: int = 1) -> bytes 
 
 
 def test_an_alarm_is_a_row_until_it_is_cleared(gateway: Gateway) -> None:
-    gateway.tell(alarm(5, subject=link()))
+    gateway.publish(alarm(5, subject=link()))
     assert row(gateway, 5) == {
         AlarmColumn.SOURCE: ber.encode_integer(1),
         AlarmColumn.NAME: text("robbery"),
@@ -82,12 +82,12 @@ def test_an_alarm_is_a_row_until_it_is_cleared(gateway: Gateway) -> None:
         AlarmColumn.EVENT_ID: text("7b0c.1.5"),
         AlarmColumn.STALE: FALSE,
     }
-    gateway.tell(alarm(5, subject=link(), cleared=START + SECOND))
+    gateway.publish(alarm(5, subject=link(), cleared=START + SECOND))
     assert gateway.walk(ENTRY) == {}
 
 
 def test_an_alarm_without_an_object_points_nowhere(gateway: Gateway) -> None:
-    gateway.tell(msgspec.structs.replace(alarm(5), raised=0))
+    gateway.publish(msgspec.structs.replace(alarm(5), raised=0))
     cells = row(gateway, 5)
     assert cells[AlarmColumn.ROW] == ber.encode_oid((0, 0))
     assert cells[AlarmColumn.CLASS] == cells[AlarmColumn.OBJECT_NAME] == text("")
@@ -98,7 +98,7 @@ def test_alarms_are_counted_by_severity_and_by_source(gateway: Gateway) -> None:
     assert scalar(gateway, AlarmScalar.ACTIVE) == ber.encode_gauge32(0)
     assert of_source(gateway, SourceColumn.WORST_ALARM) == ber.encode_integer(SeverityNumber.CLEARED)
     severities = [Severity.CRITICAL, Severity.MINOR, Severity.MINOR, Severity.WARNING, Severity.INFO]
-    gateway.tell(*(alarm(n, f"c{n}", severity=severity) for n, severity in enumerate(severities, 1)))
+    gateway.publish(*(alarm(n, f"c{n}", severity=severity) for n, severity in enumerate(severities, 1)))
     counts = [
         (AlarmScalar.ACTIVE, 5),
         (AlarmScalar.CRITICAL, 1),
@@ -110,15 +110,15 @@ def test_alarms_are_counted_by_severity_and_by_source(gateway: Gateway) -> None:
     assert [scalar(gateway, which) for which, _ in counts] == [ber.encode_gauge32(n) for _, n in counts]
     assert of_source(gateway, SourceColumn.ACTIVE_ALARMS) == ber.encode_gauge32(5)
     assert of_source(gateway, SourceColumn.WORST_ALARM) == ber.encode_integer(SeverityNumber.CRITICAL)
-    gateway.tell(alarm(1, "c1", cleared=START + SECOND))
+    gateway.publish(alarm(1, "c1", cleared=START + SECOND))
     assert scalar(gateway, AlarmScalar.CRITICAL) == ber.encode_gauge32(0)
     assert of_source(gateway, SourceColumn.ACTIVE_ALARMS) == ber.encode_gauge32(4)
     assert of_source(gateway, SourceColumn.WORST_ALARM) == ber.encode_integer(SeverityNumber.MINOR)
 
 
 def test_an_alarm_may_become_worse(gateway: Gateway) -> None:
-    gateway.tell(alarm(1, severity=Severity.WARNING))
-    gateway.tell(alarm(1, severity=Severity.MAJOR))
+    gateway.publish(alarm(1, severity=Severity.WARNING))
+    gateway.publish(alarm(1, severity=Severity.MAJOR))
     assert row(gateway, 1)[AlarmColumn.SEVERITY] == ber.encode_integer(SeverityNumber.MAJOR)
     assert scalar(gateway, AlarmScalar.ACTIVE) == ber.encode_gauge32(1)
     assert scalar(gateway, AlarmScalar.WARNING) == ber.encode_gauge32(0)
@@ -126,58 +126,58 @@ def test_an_alarm_may_become_worse(gateway: Gateway) -> None:
 
 def test_the_last_change_is_that_of_the_conditions_not_of_their_reports(gateway: Gateway) -> None:
     assert scalar(gateway, AlarmScalar.LAST_CHANGE) is None
-    gateway.tell(alarm(1))
+    gateway.publish(alarm(1))
     gateway.now += 50 * SECOND
-    gateway.tell(alarm(1))
+    gateway.publish(alarm(1))
     assert scalar(gateway, AlarmScalar.LAST_CHANGE) == date_and_time(START)
-    gateway.tell(alarm(1, cleared=START + 9 * SECOND))
+    gateway.publish(alarm(1, cleared=START + 9 * SECOND))
     assert scalar(gateway, AlarmScalar.LAST_CHANGE) == date_and_time(START + 9 * SECOND)
 
 
 def test_an_alarm_is_stale_with_its_objects_row(gateway: Gateway) -> None:
-    gateway.tell(
+    gateway.publish(
         agent(fresh=True, name="2.0"),
         till(3, agent_name="2.0"),
         alarm(1, "one", subject=link(1)),
         alarm(3, "three", subject=link(3)),
     )
-    gateway.tell(agent(fresh=False, name="2.0"))
+    gateway.publish(agent(fresh=False, name="2.0"))
     assert (stale(gateway, 1), stale(gateway, 3)) == (FALSE, TRUE)
-    gateway.tell(agent(fresh=True, name="2.0"))
+    gateway.publish(agent(fresh=True, name="2.0"))
     assert stale(gateway, 3) == FALSE
 
 
 def test_an_alarm_without_a_row_is_stale_with_any_agent_of_its_source(gateway: Gateway) -> None:
-    gateway.tell(alarm(1), source(number=2), agent(fresh=True, number=2), alarm(2, number_of_source=2))
-    gateway.tell(agent(fresh=False))
+    gateway.publish(alarm(1), source(number=2), agent(fresh=True, number=2), alarm(2, number_of_source=2))
+    gateway.publish(agent(fresh=False))
     assert (stale(gateway, 1), stale(gateway, 2)) == (TRUE, FALSE)
-    gateway.tell(agent(fresh=True), source(SourceState.DOWN))
+    gateway.publish(agent(fresh=True), source(SourceState.DOWN))
     assert (stale(gateway, 1), stale(gateway, 2)) == (TRUE, FALSE)
 
 
 def test_an_alarm_without_a_row_is_not_stale_for_an_agent_that_is_gone(gateway: Gateway) -> None:
-    gateway.tell(alarm(1), agent(fresh=False, name="2.0"))
+    gateway.publish(alarm(1), agent(fresh=False, name="2.0"))
     assert stale(gateway, 1) == TRUE
-    gateway.tell(agent_gone("2.0"))
+    gateway.publish(agent_gone("2.0"))
     assert stale(gateway, 1) == FALSE
 
 
 def test_that_a_source_is_down_is_trusted_while_it_is(gateway: Gateway) -> None:
-    gateway.tell(source(SourceState.DOWN), alarm(1, "sourceDown", name="sourceDown"), alarm(2, "two"))
+    gateway.publish(source(SourceState.DOWN), alarm(1, "sourceDown", name="sourceDown"), alarm(2, "two"))
     assert (stale(gateway, 1), stale(gateway, 2)) == (FALSE, TRUE)
     gateway.disconnect()
     assert stale(gateway, 1) == TRUE
 
 
 def test_a_snapshot_of_the_same_core_takes_away_what_it_does_not_report(gateway: Gateway) -> None:
-    gateway.tell(alarm(1, "one"), alarm(2, "two"))
+    gateway.publish(alarm(1, "one"), alarm(2, "two"))
     gateway.snapshot(*EVERYTHING, alarm(2, "two"))
     assert active(gateway) == {2}
     assert scalar(gateway, AlarmScalar.ACTIVE) == ber.encode_gauge32(1)
 
 
 def test_alarms_stay_stale_until_a_new_core_has_synchronised_their_source(gateway: Gateway) -> None:
-    gateway.tell(alarm(1, "one"), alarm(2, "two"))
+    gateway.publish(alarm(1, "one"), alarm(2, "two"))
     gateway.disconnect()
     assert stale(gateway, 1) == TRUE
     gateway.hello(epoch=2)
@@ -185,15 +185,15 @@ def test_alarms_stay_stale_until_a_new_core_has_synchronised_their_source(gatewa
     gateway.settle()
     assert active(gateway) == {1, 2}
     assert stale(gateway, 2) == TRUE
-    gateway.tell(source(SourceState.SYNCHRONISING), alarm(7, "two"))  # the same condition, by a new number
+    gateway.publish(source(SourceState.SYNCHRONISING), alarm(7, "two"))  # the same condition, by a new number
     assert active(gateway) == {1, 7}
-    gateway.tell(source(SourceState.SYNCHRONISED))
+    gateway.publish(source(SourceState.SYNCHRONISED))
     assert active(gateway) == {7}
     assert stale(gateway, 7) == FALSE
 
 
 def test_the_alarms_of_a_source_that_is_not_configured_any_more_are_gone(gateway: Gateway) -> None:
-    gateway.tell(alarm(1))
+    gateway.publish(alarm(1))
     gateway.snapshot(source(number=2), alarm(2, number_of_source=2))
     assert active(gateway) == {2}
     assert of_source(gateway, SourceColumn.ACTIVE_ALARMS, 2) == ber.encode_gauge32(1)
@@ -214,10 +214,10 @@ def test_a_flood_of_alarms_meets_a_bound_and_is_counted() -> None:
 
 
 def test_many_alarms_are_called_stale_in_slices(gateway: Gateway) -> None:
-    gateway.tell(*(alarm(n, f"c{n}") for n in range(1, 101)))
-    gateway.tell(source(SourceState.DOWN))
-    told = list(gateway.walk((*ENTRY, AlarmColumn.STALE)).values())
-    assert 0 < told.count(TRUE) < 100
+    gateway.publish(*(alarm(n, f"c{n}") for n in range(1, 101)))
+    gateway.publish(source(SourceState.DOWN))
+    reported = list(gateway.walk((*ENTRY, AlarmColumn.STALE)).values())
+    assert 0 < reported.count(TRUE) < 100
     assert gateway.projection.tick()
     gateway.settle()
     assert set(gateway.walk((*ENTRY, AlarmColumn.STALE)).values()) == {TRUE}
@@ -230,30 +230,34 @@ def test_what_lasts_is_reported_only_while_its_source_is_read(gateway: Gateway) 
         alarms = projection.standing_alarms()
         return None if alarms is None else (set(alarms["shop1"].conditions), alarms["shop1"].complete)
 
-    gateway.tell(alarm(1, "one"), alarm(2, "two"))
+    gateway.publish(alarm(1, "one"), alarm(2, "two"))
     assert standing() == ({"one", "two"}, True)
-    gateway.tell(alarm(1, "one", cleared=START))
+    gateway.publish(alarm(1, "one", cleared=START))
     assert standing() == ({"two"}, True)
-    gateway.tell(agent(fresh=False))
+    gateway.publish(agent(fresh=False))
     assert standing() == ({"two"}, False)
-    gateway.tell(agent(fresh=True))
+    gateway.publish(agent(fresh=True))
     projection.disconnected("reset")
     assert standing() is None
     gateway.hello(epoch=2)
     projection.received(SnapshotBegan(2, 1))
-    gateway.tell(*EVERYTHING)
+    gateway.publish(*EVERYTHING)
     assert standing() is None
     projection.received(SnapshotEnded(2, 1))
     assert standing() == (set(), True)  # also before the row of the alarm that ended unseen has left
 
 
 def test_an_alarm_that_lasts_is_reachable_as_a_notification(gateway: Gateway) -> None:
-    gateway.tell(alarm(1, "one"))
-    told = gateway.projection.alarm_notification("shop1", "one")
-    assert told is not None
-    assert told.oid == (*ROOT, *NOTIFICATIONS, OwnNotification.ALARM_RAISED)
-    assert (told.name, told.number, told.event_id) == ("gateway:alarmRaised", 0, alarm(1, "one").event_id)
-    assert (told.state, told.condition, told.source) == (EventState.RAISED, "one", "shop1")
+    gateway.publish(alarm(1, "one"))
+    reported = gateway.projection.alarm_notification("shop1", "one")
+    assert reported is not None
+    assert reported.oid == (*ROOT, *NOTIFICATIONS, OwnNotification.ALARM_RAISED)
+    assert (reported.name, reported.number, reported.event_id) == (
+        "gateway:alarmRaised",
+        0,
+        alarm(1, "one").event_id,
+    )
+    assert (reported.state, reported.condition, reported.source) == (EventState.RAISED, "one", "shop1")
     assert gateway.projection.alarm_notification("shop1", "two") is None
     assert gateway.projection.alarm_notification("nobody", "one") is None
 
@@ -284,7 +288,7 @@ def test_no_condition_stands_twice_and_every_count_is_that_of_the_rows(
     known: dict[int, AlarmRecord] = {}
     for step in steps:
         if isinstance(step, AlarmRecord):
-            gateway.tell(step)
+            gateway.publish(step)
             known = {
                 n: record for n, record in known.items() if record.condition != step.condition or step.cleared
             }

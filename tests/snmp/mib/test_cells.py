@@ -92,20 +92,20 @@ def test_not_a_number_is_still_eight_octets() -> None:
 
 @given(st.floats(allow_nan=False))
 def test_a_number_as_text_reads_back_as_it_was(value: float) -> None:
-    told, _ = ber.read_octets(tlv := float_text(value), 0, len(tlv))
-    assert float(told) == value
-    assert len(told) <= 24
+    reported, _ = ber.read_octets(tlv := float_text(value), 0, len(tlv))
+    assert float(reported) == value
+    assert len(reported) <= 24
 
 
 @given(st.floats(width=32, allow_nan=False))
 def test_a_number_of_32_bits_as_text_has_no_more_digits_than_those_need(value: float) -> None:
-    told, _ = ber.read_octets(tlv := float_text(value, single=True), 0, len(tlv))
-    assert struct.unpack(">f", struct.pack(">f", float(told)))[0] == value
-    assert len(told.lstrip(b"-").split(b"e")[0].replace(b".", b"").strip(b"0")) <= 9
+    reported, _ = ber.read_octets(tlv := float_text(value, single=True), 0, len(tlv))
+    assert struct.unpack(">f", struct.pack(">f", float(reported)))[0] == value
+    assert len(reported.lstrip(b"-").split(b"e")[0].replace(b".", b"").strip(b"0")) <= 9
 
 
 @pytest.mark.parametrize(
-    ("value", "told"),
+    ("value", "reported"),
     [
         (struct.unpack(">f", struct.pack(">f", 0.1))[0], b"0.1"),
         ((2 - 2**-23) * 2.0**127, b"3.4028235e+38"),
@@ -114,10 +114,14 @@ def test_a_number_of_32_bits_as_text_has_no_more_digits_than_those_need(value: f
         (1e300, b"1e+300"),
     ],
 )
-def test_numbers_of_32_bits_by_example(value: float, told: bytes) -> None:
+def test_numbers_of_32_bits_by_example(value: float, reported: bytes) -> None:
     octets, text_of_it = float_encoder(single=True)(value)
     assert octets == ber.encode_octets(struct.pack(">d", value))
-    assert text_of_it == value_encoder(Form(Syntax.FLOAT_TEXT), single=True)(value) == ber.encode_octets(told)
+    assert (
+        text_of_it
+        == value_encoder(Form(Syntax.FLOAT_TEXT), single=True)(value)
+        == ber.encode_octets(reported)
+    )
 
 
 def test_what_is_no_number_has_neither_octets_nor_text() -> None:

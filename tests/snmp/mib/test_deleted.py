@@ -40,7 +40,7 @@ def row(gateway: Gateway, number: int) -> dict[int, bytes]:
 
 def row_of(gateway: Gateway, number: int) -> dict[int, bytes]:
     """Return the row of an end that is reported now."""
-    gateway.tell(end(number, number))
+    gateway.publish(end(number, number))
     return row(gateway, number)
 
 
@@ -53,7 +53,7 @@ def scalar(gateway: Gateway, which: DeletedScalar) -> bytes | None:
 
 
 def test_an_object_that_ends_leaves_its_table_for_this_one(gateway: Gateway) -> None:
-    gateway.tell(end(11))
+    gateway.publish(end(11))
     assert gateway.till(RowColumn.NAME, 1) is None
     assert row(gateway, 11) == {
         DeletedColumn.SOURCE: ber.encode_integer(1),
@@ -72,7 +72,7 @@ def test_an_object_that_ends_leaves_its_table_for_this_one(gateway: Gateway) -> 
 
 
 def test_what_was_not_reported_has_no_instance(gateway: Gateway) -> None:
-    gateway.tell(end(11, deleted=0), msgspec.structs.replace(end(12, 2, created=0), received=0))
+    gateway.publish(end(11, deleted=0), msgspec.structs.replace(end(12, 2, created=0), received=0))
     inferred, without_birth = row(gateway, 11), row(gateway, 12)
     assert inferred[DeletedColumn.INFERRED] == TRUE
     assert not {DeletedColumn.DELETED, DeletedColumn.DURATION} & inferred.keys()
@@ -80,19 +80,19 @@ def test_what_was_not_reported_has_no_instance(gateway: Gateway) -> None:
 
 
 def test_clocks_that_disagree_give_no_duration(gateway: Gateway) -> None:
-    gateway.tell(end(11, deleted=START, created=START + SECOND))
+    gateway.publish(end(11, deleted=START, created=START + SECOND))
     assert DeletedColumn.DURATION not in row(gateway, 11)
 
 
 def test_an_object_that_came_and_went_in_one_batch_is_reported(gateway: Gateway) -> None:
-    gateway.tell(till(9), end(11, 9))
+    gateway.publish(till(9), end(11, 9))
     assert gateway.till(RowColumn.NAME, 9) is None
     assert row(gateway, 11)[DeletedColumn.NAME] == text("till9")
 
 
 def test_the_oldest_row_leaves_when_there_are_too_many(gateway: Gateway) -> None:
     first = MAX_ROWS + 100
-    gateway.tell(*(record for n in range(1, first + 1) for record in (till(n), end(n, n))))
+    gateway.publish(*(record for n in range(1, first + 1) for record in (till(n), end(n, n))))
     assert numbers(gateway) == list(range(101, first + 1))
     assert scalar(gateway, DeletedScalar.COUNT) == ber.encode_gauge32(MAX_ROWS)
     assert scalar(gateway, DeletedScalar.LAST) == ber.encode_integer(first)
@@ -100,8 +100,8 @@ def test_the_oldest_row_leaves_when_there_are_too_many(gateway: Gateway) -> None
 
 
 def test_a_source_with_many_ends_leaves_the_rows_of_others(gateway: Gateway) -> None:
-    gateway.tell(source(number=2), msgspec.structs.replace(end(1), source=2))
-    gateway.tell(*(end(n, n) for n in range(2, MAX_ROWS + 3)))
+    gateway.publish(source(number=2), msgspec.structs.replace(end(1), source=2))
+    gateway.publish(*(end(n, n) for n in range(2, MAX_ROWS + 3)))
     assert numbers(gateway) == [1, *range(3, MAX_ROWS + 3)]
 
 
@@ -110,22 +110,22 @@ def test_rows_are_bounded_by_what_is_in_them(gateway: Gateway) -> None:
     small = Gateway(history=HistoryLimits(octets=3 * octets))
     small.hello()
     small.snapshot(*KNOWN)
-    small.tell(*(end(n, n) for n in range(1, 6)))
+    small.publish(*(end(n, n) for n in range(1, 6)))
     assert numbers(small) == [3, 4, 5]
 
 
 def test_the_oldest_row_leaves_also_when_numbers_begin_again(gateway: Gateway) -> None:
     highest = 2**31 - 1
-    gateway.tell(*(end(highest - n) for n in reversed(range(MAX_ROWS))))
-    gateway.tell(end(1))
+    gateway.publish(*(end(highest - n) for n in reversed(range(MAX_ROWS))))
+    gateway.publish(end(1))
     assert 1 in numbers(gateway)
     assert highest - MAX_ROWS + 1 not in numbers(gateway)
 
 
 def test_an_end_that_is_known_is_passed_over_and_touches_no_row(gateway: Gateway) -> None:
-    gateway.tell(end(11))
-    gateway.tell(till(1))  # a durable object comes back with its row
-    gateway.tell(end(11))
+    gateway.publish(end(11))
+    gateway.publish(till(1))  # a durable object comes back with its row
+    gateway.publish(end(11))
     assert gateway.till(RowColumn.NAME, 1) is not None
     assert scalar(gateway, DeletedScalar.TOLD) == ber.encode_counter64(1)
 
@@ -138,7 +138,7 @@ def test_an_end_in_a_snapshot_is_history_and_touches_no_row(gateway: Gateway) ->
 
 
 def test_a_snapshot_gives_a_new_agent_what_the_old_one_had(gateway: Gateway) -> None:
-    gateway.tell(end(11), end(12, 2))
+    gateway.publish(end(11), end(12, 2))
     again = Gateway()
     again.hello()
     again.snapshot(*KNOWN, end(11), end(12, 2), hall())
@@ -146,14 +146,14 @@ def test_a_snapshot_gives_a_new_agent_what_the_old_one_had(gateway: Gateway) -> 
 
 
 def test_after_a_snapshot_what_it_did_not_report_is_gone(gateway: Gateway) -> None:
-    gateway.tell(end(11), end(12, 2))
+    gateway.publish(end(11), end(12, 2))
     gateway.snapshot(*KNOWN, end(12, 2), hall())
     assert numbers(gateway) == [12]
     assert scalar(gateway, DeletedScalar.COUNT) == ber.encode_gauge32(1)
 
 
 def test_many_rows_leave_in_slices(gateway: Gateway) -> None:
-    gateway.tell(*(end(n, n) for n in range(1, 201)))
+    gateway.publish(*(end(n, n) for n in range(1, 201)))
     gateway.snapshot(*KNOWN, hall(), till(1), till(2))
     assert 0 < len(numbers(gateway)) < 200
     assert gateway.projection.tick()
@@ -162,10 +162,10 @@ def test_many_rows_leave_in_slices(gateway: Gateway) -> None:
 
 
 def test_a_row_that_is_reported_again_while_it_was_to_leave_stays(gateway: Gateway) -> None:
-    gateway.tell(*(end(n, n) for n in range(1, 201)))
+    gateway.publish(*(end(n, n) for n in range(1, 201)))
     gateway.snapshot(*KNOWN)
     left = numbers(gateway)[-1]
-    gateway.tell(end(left, left))
+    gateway.publish(end(left, left))
     gateway.settle()
     assert numbers(gateway) == [left]
 
@@ -176,7 +176,7 @@ def test_the_end_of_an_object_of_a_class_without_a_table_has_no_row_to_point_to(
         key=replace(classes()[0].schema.key, package="zoo", name="flood"),
         statistics=tuple(replace(classes()[0].schema.properties[0], name=f"e{n}") for n in range(2_001)),
     )
-    gateway.tell(
+    gateway.publish(
         msgspec.structs.replace(classes()[0], number=99, schema=flood),
         msgspec.structs.replace(end(11), class_number=99),
     )
@@ -185,12 +185,12 @@ def test_the_end_of_an_object_of_a_class_without_a_table_has_no_row_to_point_to(
 
 
 def test_an_end_without_a_number_only_takes_its_row_away(gateway: Gateway) -> None:
-    gateway.tell(delete(1))
+    gateway.publish(delete(1))
     assert gateway.till(RowColumn.NAME, 1) is None
     assert numbers(gateway) == []
 
 
 def test_an_end_in_an_unknown_class_is_counted(gateway: Gateway) -> None:
-    gateway.tell(msgspec.structs.replace(end(11), class_number=77))
+    gateway.publish(msgspec.structs.replace(end(11), class_number=77))
     assert numbers(gateway) == []
     assert gateway.cell((*ROOT, *HEALTH), Health.FEED_REFUSED, 0) == ber.encode_counter64(1)

@@ -44,7 +44,7 @@ def state(gateway: Gateway) -> bytes:
 
 def test_the_log_is_shown_as_the_core_reports_it(gateway: Gateway) -> None:
     assert shown(gateway) == {LogScalar.STATE: ber.encode_integer(LogStateNumber.UNKNOWN)}
-    gateway.tell(FULL_LOG)
+    gateway.publish(FULL_LOG)
     since = date_and_time(START)
     assert since is not None
     assert shown(gateway) == {
@@ -59,19 +59,19 @@ def test_the_log_is_shown_as_the_core_reports_it(gateway: Gateway) -> None:
         LogScalar.DELETED_FILES: counter64(4),
         LogScalar.DELETED_OCTETS: counter64(2**42),
     }
-    gateway.tell(EventLogRecord(EventLogState.OFF))
+    gateway.publish(EventLogRecord(EventLogState.OFF))
     assert state(gateway) == ber.encode_integer(LogStateNumber.OFF)
     assert LogScalar.SINCE not in shown(gateway)
 
 
-@pytest.mark.parametrize("told", EventLogState)
-def test_every_state_has_a_number(gateway: Gateway, told: EventLogState) -> None:
-    gateway.tell(EventLogRecord(told))
-    assert state(gateway) == ber.encode_integer(LogStateNumber[told.name])
+@pytest.mark.parametrize("reported", EventLogState)
+def test_every_state_has_a_number(gateway: Gateway, reported: EventLogState) -> None:
+    gateway.publish(EventLogRecord(reported))
+    assert state(gateway) == ber.encode_integer(LogStateNumber[reported.name])
 
 
 def test_while_the_core_is_gone_the_state_is_unknown(gateway: Gateway) -> None:
-    gateway.tell(FULL_LOG)
+    gateway.publish(FULL_LOG)
     gateway.disconnect()
     assert state(gateway) == ber.encode_integer(LogStateNumber.UNKNOWN)
     assert shown(gateway)[LogScalar.COMMITTED] == counter64(2**40)
@@ -81,7 +81,7 @@ def test_while_the_core_is_gone_the_state_is_unknown(gateway: Gateway) -> None:
 
 
 def test_its_alarm_is_of_the_gateway_and_never_stale_while_the_core_is_there(gateway: Gateway) -> None:
-    gateway.tell(TROUBLE)
+    gateway.publish(TROUBLE)
     entry = (*ROOT, *ALARM_ENTRY)
     assert gateway.cell(entry, AlarmColumn.SOURCE, 9) == ber.encode_integer(0)
     assert gateway.cell(entry, AlarmColumn.STALE, 9) == ber.encode_integer(2)
@@ -95,7 +95,7 @@ def test_its_alarm_is_of_the_gateway_and_never_stale_while_the_core_is_there(gat
 
 
 def test_receivers_are_held_to_what_lasts_of_the_gateway_itself(gateway: Gateway) -> None:
-    gateway.tell(TROUBLE)
+    gateway.publish(TROUBLE)
     standing = gateway.projection.standing_alarms()
     assert standing is not None
     assert standing[""] == StandingAlarms({"logTrouble": "7b0c.1.9"}, complete=True)
@@ -105,7 +105,7 @@ def test_receivers_are_held_to_what_lasts_of_the_gateway_itself(gateway: Gateway
 
 
 def test_its_trouble_is_a_notification_of_the_fixed_module(gateway: Gateway) -> None:
-    gateway.tell(LOG_TROUBLE_CLASS, LOG_TROUBLE_BEGAN)
+    gateway.publish(LOG_TROUBLE_CLASS, LOG_TROUBLE_BEGAN)
     (notification,) = gateway.notified
     assert notification.oid == (*ROOT, *NOTIFICATIONS, OwnNotification.LOG_TROUBLE)
     assert (notification.name, notification.source) == ("gateway:logTrouble", "")

@@ -75,7 +75,7 @@ def own(number: NotificationObject) -> ber.Oid:
 
 
 def test_an_event_becomes_a_notification_with_every_argument_in_its_place(gateway: Gateway) -> None:
-    gateway.tell(event(7))
+    gateway.publish(event(7))
     assert gateway.notified == [
         Notification(
             oid=TILL_CLOSED_OID,
@@ -105,7 +105,7 @@ def test_an_event_becomes_a_notification_with_every_argument_in_its_place(gatewa
 
 
 def test_arguments_that_are_absent_keep_their_places(gateway: Gateway) -> None:
-    gateway.tell(msgspec.structs.replace(event(7, {}), subject=None))
+    gateway.publish(msgspec.structs.replace(event(7, {}), subject=None))
     (notification,) = gateway.notified
     assert [value for _, value in notification.arguments] == [
         NO_POINTER,
@@ -118,13 +118,13 @@ def test_arguments_that_are_absent_keep_their_places(gateway: Gateway) -> None:
 
 
 def test_a_condition_travels_with_its_state(gateway: Gateway) -> None:
-    gateway.tell(msgspec.structs.replace(event(7), state=EventState.RAISED, condition="closed till1"))
+    gateway.publish(msgspec.structs.replace(event(7), state=EventState.RAISED, condition="closed till1"))
     (notification,) = gateway.notified
     assert (notification.state, notification.condition) == (EventState.RAISED, "closed till1")
 
 
 def test_the_row_of_an_object_that_is_gone_is_still_named(gateway: Gateway) -> None:
-    gateway.tell(delete(1), event(7))
+    gateway.publish(delete(1), event(7))
     assert gateway.notified[0].row == TILL_ROW
 
 
@@ -132,7 +132,7 @@ def test_the_row_of_an_object_that_is_gone_is_still_named(gateway: Gateway) -> N
     "subject", [ObjectLink("shop:till", 0, "hall1/till1"), ObjectLink("street:house", 4, "number 4")]
 )
 def test_an_object_without_a_row_is_reported_by_its_name(gateway: Gateway, subject: ObjectLink) -> None:
-    gateway.tell(msgspec.structs.replace(event(7, {0: subject}), subject=subject))
+    gateway.publish(msgspec.structs.replace(event(7, {0: subject}), subject=subject))
     (notification,) = gateway.notified
     assert (notification.object_name, notification.row) == (subject.stable_name, NO_ROW)
     assert notification.arguments[:2] == (
@@ -142,21 +142,21 @@ def test_an_object_without_a_row_is_reported_by_its_name(gateway: Gateway, subje
 
 
 def test_what_a_snapshot_reports_again_is_given_again_with_the_same_number(gateway: Gateway) -> None:
-    gateway.tell(event(7))
+    gateway.publish(event(7))
     gateway.snapshot(source(), *classes(), event_class(), agent(fresh=True), hall(), till(1), event(7))
     assert [(n.epoch, n.number) for n in gateway.notified] == [(1, 7), (1, 7)]
 
 
 def test_a_new_core_numbers_events_again(gateway: Gateway) -> None:
     gateway.hello(epoch=2)
-    gateway.tell(event(1))
+    gateway.publish(event(1))
     assert gateway.notified == []
     gateway.snapshot(source(), event_class(number=3), event(1, class_number=3))
     assert [(n.epoch, n.number) for n in gateway.notified] == [(2, 1)]
 
 
 def test_an_event_that_was_not_reported_is_counted(gateway: Gateway) -> None:
-    gateway.tell(event(1, class_number=77))
+    gateway.publish(event(1, class_number=77))
     assert gateway.notified == []
     assert gateway.cell((*ROOT, *HEALTH), Health.FEED_REFUSED, 0) == ber.encode_counter64(1)
 
@@ -222,7 +222,7 @@ def test_the_gateways_own_events_have_the_numbers_of_the_fixed_module(
     arguments: dict[NotificationObject, bytes],
 ) -> None:
     (schema,) = (schema for schema in OWN_EVENTS if schema.key.name == name)
-    gateway.tell(event_class(schema, 60), event(8, values, class_number=60))
+    gateway.publish(event_class(schema, 60), event(8, values, class_number=60))
     (notification,) = gateway.notified
     assert notification.oid == (*ROOT, *NOTIFICATIONS, number)
     assert notification.name == f"gateway:{name}"
@@ -231,7 +231,7 @@ def test_the_gateways_own_events_have_the_numbers_of_the_fixed_module(
 
 
 def test_an_event_that_the_fixed_module_lacks_is_provisional(gateway: Gateway) -> None:
-    gateway.tell(event_class(EventSchema(ClassKey("gateway", "moved")), 60), event(8, class_number=60))
+    gateway.publish(event_class(EventSchema(ClassKey("gateway", "moved")), 60), event(8, class_number=60))
     assert gateway.notified[0].oid == (*ROOT, 3, 0, 1)
 
 
@@ -241,7 +241,7 @@ BARK = EventSchema(ClassKey("zoo", "bark"), (Argument("dog", ValueType.STRING),)
 
 
 def test_an_unknown_event_gets_a_provisional_number_and_the_registry_is_kept(gateway: Gateway) -> None:
-    gateway.tell(event_class(BARK, 60), event(8, {0: "Rex"}, class_number=60))
+    gateway.publish(event_class(BARK, 60), event(8, {0: "Rex"}, class_number=60))
     (notification,) = gateway.notified
     assert notification.oid == (*ROOT, 3, 0, 1)
     assert notification.arguments == (((*ROOT, 3, 1, 1000, 1, 0), text("Rex")),)
@@ -252,17 +252,17 @@ def test_an_unknown_event_gets_a_provisional_number_and_the_registry_is_kept(gat
 
 def test_a_provisional_event_keeps_its_number_over_a_restart(gateway: Gateway) -> None:
     meow = replace(BARK, key=ClassKey("zoo", "meow"))
-    gateway.tell(event_class(BARK, 60), event_class(meow, 61))
+    gateway.publish(event_class(BARK, 60), event_class(meow, 61))
     again = Gateway(provisional=gateway.projection.provisional)
     again.hello()
-    again.tell(source(), event_class(meow, 1), event(8, {}, class_number=1))
+    again.publish(source(), event_class(meow, 1), event(8, {}, class_number=1))
     assert again.notified[0].oid == (*ROOT, 3, 0, 2)
     assert again.saved == []
 
 
 def test_an_event_that_finds_no_room_is_counted_and_logged_once(gateway: Gateway) -> None:
     flood = EventSchema(ClassKey("zoo", "flood"), tuple(Argument(f"a{n}", ValueType.U8) for n in range(200)))
-    gateway.tell(event_class(flood, 60), event_class(flood, 61), event(8, {}, class_number=60))
+    gateway.publish(event_class(flood, 60), event_class(flood, 61), event(8, {}, class_number=60))
     assert gateway.notified == []
     assert [name for name, _ in gateway.logged] == ["event-not-shown"]
     assert gateway.cell((*ROOT, *HEALTH), Health.EVENTS_NOT_SHOWN, 0) == ber.encode_gauge32(1)
@@ -272,7 +272,7 @@ def test_an_argument_that_a_shipped_registry_lacks_is_logged_and_the_others_are_
     gateway: Gateway,
 ) -> None:
     newer = replace(TILL_CLOSED, arguments=(Argument("rats", ValueType.U8), *TILL_CLOSED.arguments))
-    gateway.tell(event_class(newer, 60), event(8, {0: 9, 2: "Ann"}, class_number=60))
+    gateway.publish(event_class(newer, 60), event(8, {0: 9, 2: "Ann"}, class_number=60))
     assert gateway.notified[0].arguments[2] == ((*ARGUMENTS, 3, 0), text("Ann"))
     assert gateway.logged == [
         ("element-not-in-registry", "shop:tillClosed.rats: the shipped registry has no number for it")
@@ -281,8 +281,8 @@ def test_an_argument_that_a_shipped_registry_lacks_is_logged_and_the_others_are_
 
 def test_a_narrower_number_is_reported_in_the_wider_form(gateway: Gateway) -> None:
     arguments = (Argument("sales", ValueType.U16),)
-    gateway.tell(event_class(replace(TILL_CLOSED, arguments=arguments), 60))
-    gateway.tell(event(8, {0: 12}, class_number=60))
+    gateway.publish(event_class(replace(TILL_CLOSED, arguments=arguments), 60))
+    gateway.publish(event(8, {0: 12}, class_number=60))
     assert gateway.notified[0].arguments[3] == ((*ARGUMENTS, 4, 0), text("12"))
 
 
@@ -334,8 +334,8 @@ def test_each_form_has_its_value(name: str, value: FeedValue, sent: bytes) -> No
     assert varbinds({name: value})[arc(name)] == sent
 
 
-@pytest.mark.parametrize(("value", "told"), [(2.5, 2.5), (None, math.nan)])
-def test_a_number_that_a_registry_has_as_octets_is_reported_so(value: float | None, told: float) -> None:
+@pytest.mark.parametrize(("value", "reported"), [(2.5, 2.5), (None, math.nan)])
+def test_a_number_that_a_registry_has_as_octets_is_reported_so(value: float | None, reported: float) -> None:
     older = parse_registry(
         registry_text(SHOP_REGISTRY).replace("floatText", "float64"), Path("older.oids.yaml")
     )
@@ -344,7 +344,7 @@ def test_a_number_that_a_registry_has_as_octets_is_reported_so(value: float | No
     bound = bind_event(CLOSED, older, event_entry, ROOT, lambda _link, _source: None)
     place = [argument.name for argument in CLOSED.arguments].index("mean")
     sent = dict(bound.varbinds({} if value is None else {place: value}, 1))
-    assert sent[older.argument_oid(ROOT, arc("mean"))] == ber.encode_octets(struct.pack(">d", told))
+    assert sent[older.argument_oid(ROOT, arc("mean"))] == ber.encode_octets(struct.pack(">d", reported))
 
 
 @pytest.mark.parametrize(("type_", "sent"), [(ValueType.F32, "0.1"), (ValueType.F64, "0.10000000149011612")])
@@ -411,13 +411,13 @@ def test_no_value_of_a_peer_changes_a_type_or_a_place(values: dict[str, FeedValu
 def test_versions_of_an_event_share_its_notification(gateway: Gateway) -> None:
     values = (NamedValue("loud", "loud"),)
     wider = replace(BARK, arguments=(*BARK.arguments, Argument("how", ValueType.STRING, values=values)))
-    gateway.tell(event_class(BARK, 60), event_class(wider, 61))
-    gateway.tell(event(8, {0: "Rex", 1: "loud"}, class_number=61), event(9, {0: "Rex"}, class_number=60))
+    gateway.publish(event_class(BARK, 60), event_class(wider, 61))
+    gateway.publish(event(8, {0: "Rex", 1: "loud"}, class_number=61), event(9, {0: "Rex"}, class_number=60))
     assert [(n.oid[-1], len(n.arguments)) for n in gateway.notified] == [(1, 2), (1, 1)]
     assert gateway.notified[0].arguments[1][1] == ber.encode_integer(2)
 
 
 def test_receivers_are_notified_how_many_events_a_former_core_made(gateway: Gateway) -> None:
-    gateway.tell(EventsMadeRecord(1, 9))
+    gateway.publish(EventsMadeRecord(1, 9))
     assert gateway.made == [(1, 9)]
     assert gateway.projection.status.refused == 0

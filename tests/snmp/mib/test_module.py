@@ -126,9 +126,13 @@ def test_an_argument_that_is_gone_stays_in_its_notifications_and_is_obsolete(tmp
     text = module_text(grown, class_schemas(SHOP).values(), events.values())
     obsolete = text[text.index("shpEventSales OBJECT-TYPE") :]
     assert "STATUS      obsolete" in obsolete[: obsolete.index("::=")]
-    told = text[text.index("shpTillClosed NOTIFICATION-TYPE") :]
-    told = told[: told.index("::=")]
-    assert told.index("shpEventSales,") < told.index("shpEventMean,") < told.index("shpEventSales2\n")
+    reported = text[text.index("shpTillClosed NOTIFICATION-TYPE") :]
+    reported = reported[: reported.index("::=")]
+    assert (
+        reported.index("shpEventSales,")
+        < reported.index("shpEventMean,")
+        < reported.index("shpEventSales2\n")
+    )
     assert "shpNotificationObjectObsoleteGroup OBJECT-GROUP" in text
     assert complaints(tmp_path, "SHOP-MIB", text) == []
 

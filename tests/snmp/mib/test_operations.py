@@ -80,7 +80,7 @@ def scalar(gateway: Gateway, which: OperationScalar) -> bytes | None:
 
 
 def test_an_operation_is_shown_while_it_is_under_way(gateway: Gateway) -> None:
-    gateway.tell(BEGUN)
+    gateway.publish(BEGUN)
     shown = row(gateway)
     assert shown[OperationColumn.STATE] == ber.encode_integer(OperationStateNumber.BEGUN)
     without = {OperationColumn.OUTCOME, OperationColumn.CODE, OperationColumn.ENDED, OperationColumn.DURATION}
@@ -88,7 +88,7 @@ def test_an_operation_is_shown_while_it_is_under_way(gateway: Gateway) -> None:
 
 
 def test_what_came_of_it_is_reported_with_the_values_found(gateway: Gateway) -> None:
-    gateway.tell(BEGUN, ENDED)
+    gateway.publish(BEGUN, ENDED)
     assert row(gateway) == {
         OperationColumn.ID: text("7b0c.1.o5"),
         OperationColumn.PRINCIPAL: text("snmp:operator"),
@@ -117,32 +117,32 @@ def test_what_came_of_it_is_reported_with_the_values_found(gateway: Gateway) -> 
 
 
 def test_an_object_that_there_is_not_has_no_row(gateway: Gateway) -> None:
-    gateway.tell(
+    gateway.publish(
         msgspec.structs.replace(ENDED, class_name="shop:none", row=0, source=0, stable_name="", leaf_name="")
     )
     assert row(gateway)[OperationColumn.ROW] == ber.encode_oid((0, 0))
 
 
 def test_values_that_are_too_long_are_left_out(gateway: Gateway) -> None:
-    gateway.tell(msgspec.structs.replace(ENDED, found={"note": "x" * 1_020}))
+    gateway.publish(msgspec.structs.replace(ENDED, found={"note": "x" * 1_020}))
     assert row(gateway)[OperationColumn.FOUND] == text("")
 
 
 def test_the_oldest_row_leaves_when_there_are_too_many(gateway: Gateway) -> None:
-    gateway.tell(*(msgspec.structs.replace(ENDED, number=number) for number in range(1, MAX_ROWS + 11)))
+    gateway.publish(*(msgspec.structs.replace(ENDED, number=number) for number in range(1, MAX_ROWS + 11)))
     assert indexes(gateway) == list(range(11, MAX_ROWS + 11))
     assert scalar(gateway, OperationScalar.COUNT) == ber.encode_gauge32(MAX_ROWS)
 
 
 def test_a_source_with_many_operations_leaves_those_of_others(gateway: Gateway) -> None:
     refused = msgspec.structs.replace(ENDED, source=0, number=1, class_name="", row=0)
-    gateway.tell(msgspec.structs.replace(ENDED, number=2), refused)
-    gateway.tell(*(msgspec.structs.replace(refused, number=number) for number in range(3, MAX_ROWS + 3)))
+    gateway.publish(msgspec.structs.replace(ENDED, number=2), refused)
+    gateway.publish(*(msgspec.structs.replace(refused, number=number) for number in range(3, MAX_ROWS + 3)))
     assert indexes(gateway) == list(range(2, MAX_ROWS + 3))
 
 
 def test_after_a_restart_of_the_core_a_number_is_another_operation(gateway: Gateway) -> None:
-    gateway.tell(*(msgspec.structs.replace(ENDED, number=number) for number in range(1, MAX_ROWS + 1)))
+    gateway.publish(*(msgspec.structs.replace(ENDED, number=number) for number in range(1, MAX_ROWS + 1)))
     gateway.hello(epoch=2)
     again = msgspec.structs.replace(ENDED, number=1, operation_id="7b0c.2.o1", text="of the next core")
     gateway.snapshot(*KNOWN, again, msgspec.structs.replace(again, number=2, operation_id="7b0c.2.o2"))
@@ -154,7 +154,7 @@ def test_after_a_restart_of_the_core_a_number_is_another_operation(gateway: Gate
 
 
 def test_after_a_snapshot_what_it_did_not_report_is_gone(gateway: Gateway) -> None:
-    gateway.tell(*(msgspec.structs.replace(ENDED, number=number) for number in range(1, 201)))
+    gateway.publish(*(msgspec.structs.replace(ENDED, number=number) for number in range(1, 201)))
     gateway.hello(epoch=2)
     gateway.snapshot(*KNOWN, msgspec.structs.replace(ENDED, number=7))
     assert gateway.projection.tick()

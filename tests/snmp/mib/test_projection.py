@@ -98,14 +98,14 @@ def test_absent_values_and_unknown_times_are_holes(gateway: Gateway) -> None:
     bare = msgspec.structs.replace(
         till(3, {1: "till3"}), parent=None, created=0, statistics_sampled=0, reset=0, changed=0
     )
-    gateway.tell(bare)
+    gateway.publish(bare)
     filled = {column for column, _, row in gateway.walk(TILL_ENTRY) if row == 3}
     assert filled == {2, 3, RowColumn.SAMPLED, RowColumn.STALE, RowColumn.STATE, 11, 12, 102}
 
 
 def test_an_update_changes_what_it_reports_and_nothing_else(gateway: Gateway) -> None:
     before = gateway.walk(TILL_ENTRY)
-    gateway.tell(update(1, {4: 99}, absent=(3,)))
+    gateway.publish(update(1, {4: 99}, absent=(3,)))
     changed = {key[:1] for key, tlv in before.items() if gateway.walk(TILL_ENTRY).get(key) != tlv}
     assert changed == {(SALES,), (NOTE,), (NOTE_LENGTH,), (RowColumn.SAMPLED,)}
     assert gateway.till(SALES) == ber.encode_counter64(99)
@@ -113,30 +113,30 @@ def test_an_update_changes_what_it_reports_and_nothing_else(gateway: Gateway) ->
 
 
 def test_an_object_reported_again_loses_what_it_no_longer_has(gateway: Gateway) -> None:
-    gateway.tell(till(1, {1: "till1"}))
+    gateway.publish(till(1, {1: "till1"}))
     assert gateway.till(SALES) is None
     assert gateway.till(102) == text("till1")
 
 
 def test_a_deleted_row_is_gone_at_once(gateway: Gateway) -> None:
-    gateway.tell(delete(1))
+    gateway.publish(delete(1))
     assert {row for _, _, row in gateway.walk(TILL_ENTRY)} == {2}
 
 
 def test_a_reference_to_a_class_without_a_table_has_its_name_only(gateway: Gateway) -> None:
-    gateway.tell(update(1, {0: ObjectLink("street:house", 4, "number 4")}))
+    gateway.publish(update(1, {0: ObjectLink("street:house", 4, "number 4")}))
     assert gateway.till(100) is None
     assert gateway.till(101) == text("number 4")
 
 
 def test_records_that_name_nothing_known_are_counted(gateway: Gateway) -> None:
-    gateway.tell(till(3, class_number=77), update(9, {4: 1}), delete(9), delete(1, class_number=78))
+    gateway.publish(till(3, class_number=77), update(9, {4: 1}), delete(9), delete(1, class_number=78))
     assert gateway.cell((*ROOT, 1, 1, 1), 12, 0) == ber.encode_counter64(4)
 
 
 def test_events_and_gaps_change_no_row(gateway: Gateway) -> None:
     before = gateway.walk((*ROOT, 2))
-    gateway.tell(
+    gateway.publish(
         EventClassRecord(5, EventSchema(ClassKey("shop", "fire"))),
         EventRecord("7b0c.1.1", 1, 5, "1.0", START, Severity.MAJOR, {}),
         GapRecord(1, START, START + 1, "the line was cut"),
@@ -148,55 +148,55 @@ def test_events_and_gaps_change_no_row(gateway: Gateway) -> None:
 
 
 def test_the_rows_of_a_silent_agent_turn_stale_and_those_of_others_do_not(gateway: Gateway) -> None:
-    gateway.tell(till(3, agent_name="2.0"))
-    gateway.tell(agent(fresh=False))
+    gateway.publish(till(3, agent_name="2.0"))
+    gateway.publish(agent(fresh=False))
     assert [gateway.till(RowColumn.STALE, row) for row in (1, 2, 3)] == [TRUE, TRUE, FALSE]
     assert gateway.till(RowColumn.STATE) == STALE
     assert gateway.till(SALES) == ber.encode_counter64(10)
-    gateway.tell(agent(fresh=True))
+    gateway.publish(agent(fresh=True))
     assert gateway.till(RowColumn.STALE) == FALSE
 
 
 def test_values_that_are_stale_for_too_long_are_withheld_until_they_are_fresh_again(gateway: Gateway) -> None:
     before = gateway.walk(TILL_ENTRY)
-    gateway.tell(agent(fresh=False, since=gateway.now))
+    gateway.publish(agent(fresh=False, since=gateway.now))
     gateway.wait(59)
     assert gateway.till(SALES) == ber.encode_counter64(10)
     gateway.wait(1)
     assert {column for column, _, _ in gateway.walk(TILL_ENTRY)} == set(range(2, 13))
     assert gateway.till(RowColumn.NAME) == text("till1")
     assert gateway.till(RowColumn.STATE) == WITHHELD
-    gateway.tell(agent(fresh=True))
+    gateway.publish(agent(fresh=True))
     assert gateway.walk(TILL_ENTRY) == before
 
 
 def test_an_update_of_a_withheld_row_is_seen_when_it_is_fresh_again(gateway: Gateway) -> None:
-    gateway.tell(agent(fresh=False, since=gateway.now))
+    gateway.publish(agent(fresh=False, since=gateway.now))
     gateway.wait(61)
-    gateway.tell(update(1, {4: 12}))
+    gateway.publish(update(1, {4: 12}))
     assert gateway.till(SALES) is None
-    gateway.tell(agent(fresh=True))
+    gateway.publish(agent(fresh=True))
     assert gateway.till(SALES) == ber.encode_counter64(12)
 
 
 def test_an_object_that_comes_while_its_agent_is_stale_is_stale(gateway: Gateway) -> None:
-    gateway.tell(agent(fresh=False))
-    gateway.tell(till(3))
+    gateway.publish(agent(fresh=False))
+    gateway.publish(till(3))
     assert gateway.till(RowColumn.STALE, 3) == TRUE
 
 
 @pytest.mark.parametrize("state", [SourceState.DOWN, SourceState.CONNECTING])
 def test_a_source_that_is_not_reached_makes_its_rows_stale(gateway: Gateway, state: SourceState) -> None:
-    gateway.tell(source(state))
+    gateway.publish(source(state))
     assert gateway.till(RowColumn.STALE) == TRUE
-    gateway.tell(source(SourceState.SYNCHRONISING))
+    gateway.publish(source(SourceState.SYNCHRONISING))
     assert gateway.till(RowColumn.STALE) == TRUE
-    gateway.tell(source(SourceState.SYNCHRONISED))
+    gateway.publish(source(SourceState.SYNCHRONISED))
     assert gateway.till(RowColumn.STALE) == FALSE
 
 
 def test_a_degraded_source_is_trusted(gateway: Gateway) -> None:
-    gateway.tell(source(SourceState.DEGRADED))
+    gateway.publish(source(SourceState.DEGRADED))
     assert gateway.till(RowColumn.STALE) == FALSE
 
 
@@ -215,10 +215,10 @@ def test_a_new_core_keeps_rows_as_stale_until_the_source_is_synchronised(gateway
     gateway.hello(epoch=2)
     gateway.snapshot(source(SourceState.CONNECTING))
     assert gateway.till(RowColumn.STALE) == TRUE
-    gateway.tell(source(SourceState.SYNCHRONISING), *classes(), agent(fresh=True), hall(), till(2))
+    gateway.publish(source(SourceState.SYNCHRONISING), *classes(), agent(fresh=True), hall(), till(2))
     assert gateway.till(RowColumn.STALE, 2) == TRUE
     assert gateway.till(RowColumn.NAME, 1) == text("till1")
-    gateway.tell(source(SourceState.SYNCHRONISED))
+    gateway.publish(source(SourceState.SYNCHRONISED))
     assert gateway.till(RowColumn.STALE, 2) == FALSE
     assert gateway.till(RowColumn.NAME, 1) is None
 
@@ -246,16 +246,16 @@ def test_a_new_snapshot_of_the_same_core_sweeps_what_it_does_not_report(gateway:
 
 def test_a_snapshot_that_begins_in_the_middle_of_another_counts_alone(gateway: Gateway) -> None:
     gateway.projection.received(SnapshotBegan(1, 1))
-    gateway.tell(source(), till(1))
+    gateway.publish(source(), till(1))
     gateway.projection.received(SnapshotBegan(1, 2))
-    gateway.tell(source(), till(2))
+    gateway.publish(source(), till(2))
     gateway.projection.received(SnapshotEnded(1, 2))
     assert {row for _, _, row in gateway.walk(TILL_ENTRY)} == {2}
 
 
 def test_an_incomplete_snapshot_takes_nothing_away(gateway: Gateway) -> None:
     gateway.projection.received(SnapshotBegan(1, 1))
-    gateway.tell(source(), till(2))
+    gateway.publish(source(), till(2))
     gateway.disconnect()
     gateway.settle()
     assert {row for _, _, row in gateway.walk(TILL_ENTRY)} == {1, 2}
@@ -271,8 +271,8 @@ def test_a_source_that_a_snapshot_does_not_report_is_gone_with_everything(gatewa
 
 def test_many_rows_change_in_slices(gateway: Gateway) -> None:
     rows = 3 * SLICE_ROWS
-    gateway.tell(*(till(row) for row in range(1, rows + 1)))
-    gateway.tell(agent(fresh=False, since=gateway.now))
+    gateway.publish(*(till(row) for row in range(1, rows + 1)))
+    gateway.publish(agent(fresh=False, since=gateway.now))
     stale = sum(tlv == TRUE for tlv in gateway.walk((*TILL_ENTRY, RowColumn.STALE)).values())
     assert stale in {SLICE_ROWS - 1, SLICE_ROWS}  # the hall is of the same agent
     assert gateway.projection.tick()
@@ -285,8 +285,8 @@ def test_many_rows_change_in_slices(gateway: Gateway) -> None:
 
 
 def many_tills_and_alarms(gateway: Gateway) -> None:
-    gateway.tell(*(till(row) for row in range(1, 2 * SLICE_ROWS)))
-    gateway.tell(*(alarm(number, f"c{number}") for number in range(1, 101)))
+    gateway.publish(*(till(row) for row in range(1, 2 * SLICE_ROWS)))
+    gateway.publish(*(alarm(number, f"c{number}") for number in range(1, 101)))
 
 
 def test_a_source_that_is_gone_leaves_when_all_of_it_has_left_in_slices(gateway: Gateway) -> None:

@@ -26,23 +26,23 @@ from gateway.snmp.fixed_mib import (
     SumColumn,
 )
 from gateway.snmp.row_columns import RowColumn
+from tests.components.reported_core import AGENTS, ReportedCore
 from tests.components.shop import START
-from tests.components.told_core import AGENTS, ToldCore
 from tests.snmp.mib.shop import ROOT, TILL_ENTRY, Gateway, alarm, classes, end, link, till
 
 WAITING = 107
 
 
 @dataclass
-class Core(ToldCore[Gateway]):
+class Core(ReportedCore[Gateway]):
     """The state of a core, which sends a record of each change."""
 
     gateway: Gateway = field(default_factory=Gateway)
     ends: list[DeleteRecord] = field(default_factory=list)
     alarms: dict[int, AlarmRecord] = field(default_factory=dict)
 
-    def till(self, row: int, told: Mapping[int, FeedValue], agent_name: str) -> ObjectRecord:
-        return till(row, told, agent_name=agent_name)
+    def till(self, row: int, reported: Mapping[int, FeedValue], agent_name: str) -> ObjectRecord:
+        return till(row, reported, agent_name=agent_name)
 
     def known(self) -> list[Record]:
         return [*classes(), *self.ends, *self.objects.values(), *self.alarms.values()]
@@ -50,15 +50,15 @@ class Core(ToldCore[Gateway]):
     def delete(self, row: int) -> None:
         if self.objects.pop(row, None) is not None:
             self.ends.append(end(len(self.ends) + 1, row))
-            self.gateway.tell(self.ends[-1])
+            self.gateway.publish(self.ends[-1])
 
     def raise_alarm(self, row: int) -> None:
         self.alarms[row] = alarm(row, f"alarm {row}", subject=link(row))
-        self.gateway.tell(self.alarms[row])
+        self.gateway.publish(self.alarms[row])
 
     def clear_alarm(self, row: int) -> None:
         if self.alarms.pop(row, None) is not None:
-            self.gateway.tell(alarm(row, f"alarm {row}", cleared=START))
+            self.gateway.publish(alarm(row, f"alarm {row}", cleared=START))
 
 
 rows = st.integers(1, 6)
@@ -100,9 +100,9 @@ def shown(gateway: Gateway) -> dict[ber.Oid, bytes]:
 @given(steps)
 def test_any_history_ends_where_its_last_state_does(history: list[tuple[Any, ...]]) -> None:
     core = Core()
-    core.tell(7, {1: "the first"}, AGENTS[0])  # so that the class is counted whatever comes
+    core.publish(7, {1: "the first"}, AGENTS[0])  # so that the class is counted whatever comes
     core.run(history)
-    core.believe()
+    core.trust()
 
     other = Core(Gateway(now=core.gateway.now), objects=core.objects, ends=core.ends, alarms=core.alarms)
     other.gateway.settle()

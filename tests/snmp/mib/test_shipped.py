@@ -82,7 +82,7 @@ from tests.written_pages.notifications_table import notifications_table
 
 MIBS = shipped_folder("mibs")
 REGISTRIES = {registry.package: registry for registry in load_shipped_registries()}
-TOLD = ("read-only", "read-write", "read-create", "accessible-for-notify")
+REPORTED = ("read-only", "read-write", "read-create", "accessible-for-notify")
 BASE_MODULES = {"SNMPv2-SMI", "SNMPv2-TC", "SNMPv2-CONF", "SNMPv2-MIB", "SNMP-FRAMEWORK-MIB"}
 
 
@@ -286,13 +286,13 @@ def test_every_object_of_the_fixed_module_has_the_number_of_the_code(
     fixed: dict[str, Any], numbers: type[IntEnum], base: Oid, prefix: str
 ) -> None:
     expected = {f"{prefix}{camel(member.name)}": (*DEFAULT_ROOT, *base, int(member)) for member in numbers}
-    told = {
+    reported = {
         name: oid_of(fixed, name)
         for name, node in fixed.items()
-        if (node.get("maxaccess") in TOLD or node.get("class") == "notificationtype")
+        if (node.get("maxaccess") in REPORTED or node.get("class") == "notificationtype")
         and oid_of(fixed, name)[:-1] == (*DEFAULT_ROOT, *base)
     }
-    assert told == expected
+    assert reported == expected
 
 
 def test_the_enumerations_of_the_fixed_module_are_those_of_the_code(fixed: dict[str, Any]) -> None:
@@ -329,9 +329,11 @@ def test_every_notification_of_the_fixed_module_begins_with_what_all_have_in_com
     notifications = [node for node in fixed.values() if node.get("class") == "notificationtype"]
     assert len(notifications) == len(OwnNotification)
     for node in notifications:
-        told = [entry["object"] for entry in node["objects"]]
-        assert told[: len(common)] == common
-        assert [oid_of(fixed, name)[-1] for name in told] == sorted(oid_of(fixed, n)[-1] for n in told)
+        reported = [entry["object"] for entry in node["objects"]]
+        assert reported[: len(common)] == common
+        assert [oid_of(fixed, name)[-1] for name in reported] == sorted(
+            oid_of(fixed, n)[-1] for n in reported
+        )
 
 
 @pytest.mark.parametrize("package", sorted(REGISTRIES))
@@ -374,12 +376,12 @@ def test_a_generated_module_has_the_notifications_that_the_agent_sends(package: 
     assert notifications == {event_entry.descriptor for event_entry in registry.events}
     common = [f"agEvent{camel(member.name)}" for member in COMMON_OBJECTS]
     for event_entry in registry.events:
-        told = document[event_entry.descriptor]
+        reported = document[event_entry.descriptor]
         assert oid_of(document, event_entry.descriptor) == registry.notification_oid(
             DEFAULT_ROOT, event_entry
         )
         own = [name for argument in registry.arguments_of(event_entry) for name in argument.descriptors]
-        assert [entry["object"] for entry in told["objects"]] == common + own
+        assert [entry["object"] for entry in reported["objects"]] == common + own
     for argument in registry.arguments:
         for descriptor, arc in zip(argument.descriptors, argument.arcs, strict=True):
             assert document[descriptor]["maxaccess"] == "accessible-for-notify"
@@ -417,8 +419,8 @@ def test_net_snmp_knows_the_label_of_every_number(path: Path) -> None:
     }
     assert labelled
     for name, labels in labelled.items():
-        told = translate("-Td", f"{path.stem}::{name}")
-        assert all(f"{label}(" in told for label in labels), name
+        reported = translate("-Td", f"{path.stem}::{name}")
+        assert all(f"{label}(" in reported for label in labels), name
 
 
 def test_a_count_that_qpid_declares_as_a_duration_is_counted_in_samples() -> None:

@@ -52,7 +52,7 @@ def total(gateway: Gateway, element: int) -> tuple[int, int] | None:
 
 
 def test_a_source_is_shown_with_its_state_and_counters(gateway: Gateway) -> None:
-    gateway.tell(source(SourceState.SYNCHRONISED, messages=5, octets=2**63, protocol_errors=1, events=2))
+    gateway.publish(source(SourceState.SYNCHRONISED, messages=5, octets=2**63, protocol_errors=1, events=2))
     row = {column: tlv for (column, *_), tlv in gateway.walk((*ROOT, *SOURCE_ENTRY)).items()}
     assert row == {
         SourceColumn.NAME: ber.encode_octets(b"shop1"),
@@ -88,7 +88,7 @@ def test_a_source_is_shown_with_its_state_and_counters(gateway: Gateway) -> None
     ],
 )
 def test_each_state_of_a_source_has_a_number(gateway: Gateway, state: SourceState, number: int) -> None:
-    gateway.tell(source(state))
+    gateway.publish(source(state))
     assert gateway.cell((*ROOT, *SOURCE_ENTRY), SourceColumn.STATE, 1) == ber.encode_integer(number)
 
 
@@ -100,7 +100,7 @@ def test_a_class_is_counted_by_source(gateway: Gateway) -> None:
     assert of_class(gateway, ClassColumn.ROW_TABLE) == ber.encode_oid(TILL_ENTRY[:-1])
     assert of_class(gateway, ClassColumn.LAST_CHANGE) == date_and_time(START)
     gateway.now += SECOND
-    gateway.tell(delete(1), agent(fresh=False))
+    gateway.publish(delete(1), agent(fresh=False))
     assert of_class(gateway, ClassColumn.ROWS) == ber.encode_gauge32(1)
     assert of_class(gateway, ClassColumn.STALE_ROWS) == ber.encode_gauge32(1)
     assert of_class(gateway, ClassColumn.LAST_CHANGE) == date_and_time(START + SECOND)
@@ -116,13 +116,13 @@ def test_statistics_are_summed_over_the_objects_that_have_them(gateway: Gateway)
         gateway.cell((*ROOT, *SUM_ENTRY), c, 1, 7002, SALES) for c in (SumColumn.MEAN, SumColumn.MEAN_TEXT)
     ]
     assert means == [float64(15.0), ber.encode_octets(b"15.0")]
-    gateway.tell(update(1, {4: 15}, absent=(5,)))
+    gateway.publish(update(1, {4: 15}, absent=(5,)))
     assert total(gateway, SALES) == (35, 2)
     assert total(gateway, WAITING) == (2, 1)
-    gateway.tell(till(2, {4: 2**64 - 1}))
+    gateway.publish(till(2, {4: 2**64 - 1}))
     assert total(gateway, SALES) == (2**64 - 1, 2)
     assert total(gateway, WAITING) == (0, 0)
-    gateway.tell(delete(2))
+    gateway.publish(delete(2))
     assert total(gateway, SALES) == (15, 1)
 
 
@@ -131,23 +131,23 @@ def test_properties_and_text_are_not_summed(gateway: Gateway) -> None:
 
 
 def test_withheld_values_leave_the_sums_and_come_back(gateway: Gateway) -> None:
-    gateway.tell(agent(fresh=False, since=gateway.now))
+    gateway.publish(agent(fresh=False, since=gateway.now))
     assert total(gateway, SALES) == (30, 2)
     gateway.wait(61)
     assert total(gateway, SALES) == (0, 0)
     assert health(gateway, Health.ROWS_WITHHELD) == ber.encode_gauge32(3)
-    gateway.tell(update(1, {4: 11}))
+    gateway.publish(update(1, {4: 11}))
     assert total(gateway, SALES) == (0, 0)
-    gateway.tell(agent(fresh=True))
+    gateway.publish(agent(fresh=True))
     assert total(gateway, SALES) == (31, 2)
     assert health(gateway, Health.ROWS_WITHHELD) == ber.encode_gauge32(0)
 
 
 def test_sums_of_a_withheld_row_that_is_deleted_stay_right(gateway: Gateway) -> None:
-    gateway.tell(agent(fresh=False, since=gateway.now))
+    gateway.publish(agent(fresh=False, since=gateway.now))
     gateway.wait(61)
-    gateway.tell(delete(1))
-    gateway.tell(agent(fresh=True))
+    gateway.publish(delete(1))
+    gateway.publish(agent(fresh=True))
     assert total(gateway, SALES) == (20, 1)
 
 

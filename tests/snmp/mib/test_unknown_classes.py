@@ -45,7 +45,7 @@ def with_statistics(schema: ClassSchema, *statistics: Element) -> ClassSchema:
 
 
 def test_an_unknown_class_gets_a_provisional_table_and_the_registry_is_kept(gateway: Gateway) -> None:
-    gateway.tell(ClassRecord(30, DOG, "", ""), till(1, {0: 4}, class_number=30))
+    gateway.publish(ClassRecord(30, DOG, "", ""), till(1, {0: 4}, class_number=30))
     assert gateway.cell(SITE_ENTRY, 100, 1, 1) == ber.encode_gauge32(4)
     (saved,) = gateway.saved
     assert saved is gateway.projection.provisional
@@ -54,27 +54,29 @@ def test_an_unknown_class_gets_a_provisional_table_and_the_registry_is_kept(gate
 
 
 @pytest.mark.parametrize(
-    ("type_", "told"), [(ValueType.F32, b"0.1"), (ValueType.F64, b"0.10000000149011612")]
+    ("type_", "reported"), [(ValueType.F32, b"0.1"), (ValueType.F64, b"0.10000000149011612")]
 )
-def test_beside_a_number_in_octets_stands_its_text(gateway: Gateway, type_: ValueType, told: bytes) -> None:
+def test_beside_a_number_in_octets_stands_its_text(
+    gateway: Gateway, type_: ValueType, reported: bytes
+) -> None:
     weighed = with_statistics(DOG, Element("weight", type_))
     (weight,) = struct.unpack(">f", struct.pack(">f", 0.1))
-    gateway.tell(ClassRecord(30, weighed, "", ""), till(1, {0: weight}, class_number=30))
+    gateway.publish(ClassRecord(30, weighed, "", ""), till(1, {0: weight}, class_number=30))
     assert gateway.cell(SITE_ENTRY, 100, 1, 1) == float64(weight)
-    assert gateway.cell(SITE_ENTRY, 101, 1, 1) == ber.encode_octets(told)
-    gateway.tell(till(1, {}, class_number=30))
+    assert gateway.cell(SITE_ENTRY, 101, 1, 1) == ber.encode_octets(reported)
+    gateway.publish(till(1, {}, class_number=30))
     assert gateway.walk((*SITE_ENTRY, 100)) == gateway.walk((*SITE_ENTRY, 101)) == {}
 
 
 def test_the_provisional_registry_is_kept_once_for_all_classes_of_a_message(gateway: Gateway) -> None:
-    gateway.tell(ClassRecord(30, DOG, "", ""), ClassRecord(31, CAT, "", ""))
+    gateway.publish(ClassRecord(30, DOG, "", ""), ClassRecord(31, CAT, "", ""))
     assert [len(saved.classes) for saved in gateway.saved] == [2]
 
 
 def test_a_provisional_registry_that_cannot_be_kept_is_logged_once_and_tried_again(gateway: Gateway) -> None:
     gateway.disk_full = True
-    gateway.tell(ClassRecord(30, DOG, "", ""), till(1, {0: 4}, class_number=30))
-    gateway.tell(ClassRecord(31, CAT, "", ""))
+    gateway.publish(ClassRecord(30, DOG, "", ""), till(1, {0: 4}, class_number=30))
+    gateway.publish(ClassRecord(31, CAT, "", ""))
     assert gateway.cell(SITE_ENTRY, 100, 1, 1) == ber.encode_gauge32(4)
     assert [event for event, _ in gateway.logged] == ["provisional-registry-not-saved"]
     gateway.disk_full = False
@@ -83,10 +85,10 @@ def test_a_provisional_registry_that_cannot_be_kept_is_logged_once_and_tried_aga
 
 
 def test_a_provisional_class_keeps_its_numbers_over_a_restart(gateway: Gateway) -> None:
-    gateway.tell(ClassRecord(30, DOG, "", ""), ClassRecord(31, CAT, "", ""))
+    gateway.publish(ClassRecord(30, DOG, "", ""), ClassRecord(31, CAT, "", ""))
     again = Gateway(provisional=gateway.projection.provisional)
     again.hello()
-    again.tell(
+    again.publish(
         source(),
         ClassRecord(1, CAT, "", ""),
         till(1, {0: 4}, class_number=1),
@@ -98,25 +100,25 @@ def test_a_provisional_class_keeps_its_numbers_over_a_restart(gateway: Gateway) 
 def test_the_module_of_a_site_is_written_again_when_all_it_names_was_reported_after_a_restart(
     gateway: Gateway,
 ) -> None:
-    gateway.tell(ClassRecord(30, DOG, "", ""), ClassRecord(31, CAT, "", ""))
+    gateway.publish(ClassRecord(30, DOG, "", ""), ClassRecord(31, CAT, "", ""))
     again = Gateway(provisional=gateway.projection.provisional)
     again.hello()
     dog = with_statistics(DOG, Element("legs", ValueType.U8, unit="legs"))  # a mapping says more by now
-    again.tell(source(), ClassRecord(1, CAT, "", ""))
+    again.publish(source(), ClassRecord(1, CAT, "", ""))
     assert again.saved == []
-    again.tell(ClassRecord(2, dog, "", ""))
+    again.publish(ClassRecord(2, dog, "", ""))
     assert again.saved == [gateway.projection.provisional]
-    again.tell(ClassRecord(2, dog, "", ""), till(1, {0: 4}, class_number=2))
+    again.publish(ClassRecord(2, dog, "", ""), till(1, {0: 4}, class_number=2))
     assert len(again.saved) == 1
 
 
 def test_a_wider_version_of_a_provisional_class_shares_the_table(gateway: Gateway) -> None:
-    gateway.tell(ClassRecord(30, DOG, "", ""), till(1, {0: 4}, class_number=30))
+    gateway.publish(ClassRecord(30, DOG, "", ""), till(1, {0: 4}, class_number=30))
     wider = with_statistics(DOG, *DOG.statistics, Element("tails", ValueType.U8))
-    gateway.tell(ClassRecord(31, wider, "", ""), till(2, {0: 3, 1: 1}, class_number=31))
+    gateway.publish(ClassRecord(31, wider, "", ""), till(2, {0: 3, 1: 1}, class_number=31))
     assert gateway.walk((*SITE_ENTRY, 100)) == {(1, 1): ber.encode_gauge32(4), (1, 2): ber.encode_gauge32(3)}
     assert gateway.walk((*SITE_ENTRY, 101)) == {(1, 2): ber.encode_gauge32(1)}
-    gateway.tell(till(2, {0: 3}, class_number=30))
+    gateway.publish(till(2, {0: 3}, class_number=30))
     assert gateway.walk((*SITE_ENTRY, 101)) == {}
 
 
@@ -124,15 +126,15 @@ def test_a_class_that_finds_no_room_is_counted_and_logged_once(gateway: Gateway)
     flood = ClassSchema(
         ClassKey("zoo", "flood"), statistics=tuple(Element(f"e{n}", ValueType.U8) for n in range(3_000))
     )
-    gateway.tell(ClassRecord(30, flood, "", ""), ClassRecord(31, flood, "", ""), till(1, class_number=30))
+    gateway.publish(ClassRecord(30, flood, "", ""), ClassRecord(31, flood, "", ""), till(1, class_number=30))
     assert [event for event, _ in gateway.logged] == ["class-not-shown"]
     assert gateway.cell((*ROOT, 1, 1, 1), 19, 0) == ber.encode_gauge32(1)
 
 
 def test_an_element_that_a_shipped_registry_lacks_is_counted_and_logged_once(gateway: Gateway) -> None:
     newer = with_statistics(TILL, *TILL.statistics, Element("rats", ValueType.U8))
-    gateway.tell(ClassRecord(30, newer, "", ""), ClassRecord(31, newer, "", ""))
-    gateway.tell(till(3, {4: 5, 6: 1}, class_number=30))
+    gateway.publish(ClassRecord(30, newer, "", ""), ClassRecord(31, newer, "", ""))
+    gateway.publish(till(3, {4: 5, 6: 1}, class_number=30))
     assert gateway.till(SALES, 3) == ber.encode_counter64(5)
     assert gateway.logged == [
         ("element-not-in-registry", "shop:till.rats: the shipped registry has no number for it")
@@ -142,6 +144,6 @@ def test_an_element_that_a_shipped_registry_lacks_is_counted_and_logged_once(gat
 
 def test_an_element_of_another_type_than_the_registry_is_not_shown(gateway: Gateway) -> None:
     other = with_statistics(TILL, Element("sales", ValueType.STRING))
-    gateway.tell(ClassRecord(30, other, "", ""), till(3, {4: "many"}, class_number=30))
+    gateway.publish(ClassRecord(30, other, "", ""), till(3, {4: "many"}, class_number=30))
     assert gateway.till(SALES, 3) is None
     assert [event for event, _ in gateway.logged] == ["element-not-in-registry"]

@@ -22,8 +22,8 @@ def main(port: int, community: str) -> None:
     config.add_v1_system(receiver, "area", community)
 
     def received(_engine: Any, _reference: Any, _id: Any, _name: Any, varbinds: Any, _context: Any) -> None:  # noqa: ANN401
-        told = [[str(name), type(value).__name__, value.prettyPrint()] for name, value in varbinds]
-        print(json.dumps(told), flush=True)  # noqa: T201  the test reads it
+        reported = [[str(name), type(value).__name__, value.prettyPrint()] for name, value in varbinds]
+        print(json.dumps(reported), flush=True)  # noqa: T201  the test reads it
 
     ntfrcv.NotificationReceiver(receiver, received)
     receiver.transport_dispatcher.job_started(1)

@@ -158,11 +158,11 @@ def test_in_a_flood_that_does_not_end_a_receiver_gets_its_rate_and_is_reported_t
         received += play.answer_all()
     play.pass_time(2 * SECOND)
     received += play.answer_all()
-    told = [each.suppressed for each in received if each.oid == SUMMARY]
+    reported = [each.suppressed for each in received if each.oid == SUMMARY]
     events = [each for each in received if each.is_event]
-    assert len(events) + sum(told) == 8_500
+    assert len(events) + sum(reported) == 8_500
     assert len(events) == len({each.number for each in events})
-    assert 2 <= len(told) <= 5
+    assert 2 <= len(reported) <= 5
 
 
 def test_a_backlog_is_sent_no_faster_than_the_rate() -> None:

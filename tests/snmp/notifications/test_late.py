@@ -15,7 +15,7 @@ from tests.snmp.notifications.story import INFORM, NMS, ROOT, START, TRAP_V1, Pl
 LATE = (*ROOT, *NOTIFICATION_OBJECTS, NotificationObject.LATE, 0)
 
 
-def told(play: Play) -> list[tuple[int, bool]]:
+def reported(play: Play) -> list[tuple[int, bool]]:
     """Return the number of each event that arrived, and whether it was marked as late."""
     return [(each.number, LATE in each.values) for each in play.received() if each.is_event]
 
@@ -23,7 +23,7 @@ def told(play: Play) -> list[tuple[int, bool]]:
 def test_what_happens_is_not_late() -> None:
     play = Play([target()])
     play.notify(event(1), event(2))
-    assert told(play) == [(1, False), (2, False)]
+    assert reported(play) == [(1, False), (2, False)]
 
 
 def test_what_a_snapshot_reports_that_was_not_sent_before_is_late() -> None:
@@ -31,7 +31,7 @@ def test_what_a_snapshot_reports_that_was_not_sent_before_is_late() -> None:
     play.notify(event(1))
     again = play.restarted()
     again.notify(*(replace(event(number), repeated=True) for number in (1, 2, 3)), event(4))
-    assert told(again) == [(2, True), (3, True), (4, False)]
+    assert reported(again) == [(2, True), (3, True), (4, False)]
 
 
 def test_the_mark_is_the_last_object_and_says_true() -> None:
@@ -50,17 +50,17 @@ def test_events_of_a_core_that_died_go_before_those_of_the_next() -> None:
     former = [replace(event(number), repeated=True, is_late=True) for number in (1, 2, 3, 4)]
     fresh = [replace(event(number, epoch=2), repeated=True) for number in (1, 2)]
     again.notify(*former, *fresh, event(3, epoch=2))
-    assert told(again) == [(3, True), (4, True), (1, False), (2, False), (3, False)]
+    assert reported(again) == [(3, True), (4, True), (1, False), (2, False), (3, False)]
     third = again.restarted()
     third.notify(*former, *fresh)
-    assert told(third) == []
+    assert reported(third) == []
 
 
 def test_what_the_first_snapshot_of_a_core_reports_is_late_if_it_is_old() -> None:
     play = Play([target()])
     old, young = START - LATE_AFTER - 1, START - SECOND
     play.notify(*(replace(event(n, received=at), repeated=True) for n, at in ((1, old), (2, young))))
-    assert told(play) == [(1, True), (2, False)]
+    assert reported(play) == [(1, True), (2, False)]
 
 
 def test_what_a_snapshot_leaves_out_is_counted_and_reported_to_each_receiver() -> None:
@@ -96,7 +96,7 @@ def test_informs_that_the_last_process_was_not_answered_are_late() -> None:
     play.notify(event(1))
     again = play.restarted()
     again.settle()
-    assert told(again) == [(1, True)]
+    assert reported(again) == [(1, True)]
     third = again.restarted()
     third.settle()
     (inform,) = third.received()
@@ -125,7 +125,7 @@ def test_events_that_no_snapshot_reports_any_more_are_lost_however_many_cores_ma
     for made in ((1, 9), (2, 3)):
         again.sender.events_made(*made)
     again.notify(replace(event(1, epoch=3), repeated=True), event(2, epoch=3))
-    assert told(again) == [(6, True), (1, False), (2, False)]
+    assert reported(again) == [(6, True), (1, False), (2, False)]
     assert [health.lost for health in again.sender.health.values()] == [7, 7]  # 1.5, 1.7 to 1.9, 2.1 to 2.3
     third = again.restarted()
     third.sender.events_made(2, 3)
@@ -137,5 +137,5 @@ def test_an_agent_that_remembers_nothing_was_not_there_and_loses_nothing() -> No
     play.notify(*(replace(event(number), repeated=True, is_late=True) for number in (3, 4, 7)))
     play.sender.events_made(1, 9)
     play.notify(replace(event(1, epoch=2), repeated=True))
-    assert told(play) == [(1, False)]
+    assert reported(play) == [(1, False)]
     assert play.sender.health["nms"].lost == 0

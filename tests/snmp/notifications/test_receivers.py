@@ -188,8 +188,8 @@ class PysnmpReceiver:
 
     def next(self) -> list[tuple[str, str, str]]:
         """Return the varbinds of the next notification: name, type, value."""
-        told = json.loads(self._printed.get(timeout=DEADLINE))
-        return [(name, kind, value) for name, kind, value in told]
+        reported = json.loads(self._printed.get(timeout=DEADLINE))
+        return [(name, kind, value) for name, kind, value in reported]
 
     def _read(self, lines: IO[str]) -> None:
         for line in lines:

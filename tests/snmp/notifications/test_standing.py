@@ -91,8 +91,8 @@ def test_an_alarm_that_no_event_reported_is_reported_with_the_id_of_the_event_th
     play.pass_time(31 * SECOND)
     assert play.received() == []
     play.pass_time(30 * SECOND)
-    (told,) = play.received()
-    assert (told.oid, told.event_id) == (RAISED, "x.1.9")
+    (reported,) = play.received()
+    assert (reported.oid, reported.event_id) == (RAISED, "x.1.9")
     play.notify(cleared(5, "c"))
     play.standing = lasts()
     play.pass_time(600 * SECOND)
@@ -105,8 +105,8 @@ def test_a_beginning_that_the_rate_suppressed_is_reported_when_the_flood_is_over
     play.notify(*(raised(number, name) for number, name in enumerate(names, 1)))
     play.standing = lasts(*names)
     play.pass_time(600 * SECOND)
-    told = [each for each in play.received() if each.is_event or each.oid == RAISED]
-    conditions = [each.content(NotificationObject.CONDITION).decode() for each in told]
+    reported = [each for each in play.received() if each.is_event or each.oid == RAISED]
+    conditions = [each.content(NotificationObject.CONDITION).decode() for each in reported]
     assert sorted(conditions) == sorted(names)
 
 
@@ -161,7 +161,7 @@ class World:
     def __init__(self, severity: Severity, rate: int) -> None:
         self.play = Play([target(severity=severity, rate=rate, kind=INFORM)], standing=lasts())
         self.active: dict[str, tuple[int, Severity]] = {}
-        self.believed: set[str] = set()
+        self.trusted: set[str] = set()
         self.number = 0
 
     def begin(self, condition: str, severity: Severity, *, lost: bool) -> None:
@@ -189,9 +189,9 @@ class World:
         for each in self.play.answer_all():
             condition = each.content(NotificationObject.CONDITION).decode()
             if each.content(NotificationObject.STATE) == b"\x01":
-                self.believed.add(condition)
+                self.trusted.add(condition)
             else:
-                self.believed.discard(condition)
+                self.trusted.discard(condition)
 
 
 _steps = st.lists(
@@ -220,7 +220,7 @@ def test_after_a_while_a_receiver_knows_what_is_true(
     for _ in range(40):
         world.go_on(10)
     severe = {each for each, (_, severity) in world.active.items() if severity >= minimum}
-    assert severe <= world.believed <= set(world.active)
+    assert severe <= world.trusted <= set(world.active)
 
 
 def test_nothing_is_sent_where_nothing_differs() -> None:
@@ -275,14 +275,14 @@ def test_what_was_perhaps_not_sent_is_reported_after_another_restart_too() -> No
 
 
 def test_what_waits_in_the_process_when_it_saves_was_not_reported() -> None:
-    def told() -> list[str]:
+    def reported() -> list[str]:
         return [condition for (_, condition), _ in play.sender.saved().targets[0].conditions]
 
     play = Play([target()])
     play.notify(raised(1, "c"))
-    assert told() == ["c"]
+    assert reported() == ["c"]
     play.sender.notify(cleared(2, "c"))
     play.sender.notify(raised(3, "d"))
-    assert told() == ["c"]
+    assert reported() == ["c"]
     play.settle()
-    assert told() == ["d"]
+    assert reported() == ["d"]

@@ -21,9 +21,9 @@ from tests.snmp.notifications.test_standing import lasts
 MANY = [f"c{number}" for number in range(2 * SLICE_CONDITIONS + 500)]
 
 
-def selection(*told: str) -> Selection:
+def selection(*reported: str) -> Selection:
     """Return the selection of a receiver to which these conditions of the only source were sent as begun."""
-    return Selection(Severity.INFO, ("*",), [(("orders", each), Severity.MAJOR) for each in told])
+    return Selection(Severity.INFO, ("*",), [(("orders", each), Severity.MAJOR) for each in reported])
 
 
 def whole_check(check: StandingCheck, standing: dict[str, StandingAlarms]) -> list[Difference]:

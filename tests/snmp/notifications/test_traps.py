@@ -73,11 +73,11 @@ def test_in_a_flood_sent_and_suppressed_make_what_was_offered() -> None:
     play.pass_time(2 * SECOND)
     received = play.received()
     summaries = [each for each in received if each.oid == SUMMARY]
-    told = sum(each.suppressed for each in summaries)
-    assert len(numbers(received)) + told == 10_000
+    reported = sum(each.suppressed for each in summaries)
+    assert len(numbers(received)) + reported == 10_000
     assert abs(len(numbers(received)) - (50 + 500)) <= 1  # half of the bucket, then the rate
     health = play.sender.health["nms"]
-    assert (health.sent, health.suppressed) == (len(received), told)
+    assert (health.sent, health.suppressed) == (len(received), reported)
 
 
 def test_a_receiver_is_notified_when_the_flood_ends() -> None:
@@ -270,8 +270,8 @@ def test_nothing_is_lost_without_being_reported(events: list[tuple[Severity, int
         play.pass_time(pause)
     play.pass_time(12 * SECOND)
     received = play.received()
-    told = sum(each.suppressed for each in received if each.oid == SUMMARY)
-    assert len(numbers(received)) + told == len(events)
+    reported = sum(each.suppressed for each in received if each.oid == SUMMARY)
+    assert len(numbers(received)) + reported == len(events)
     assert all(first < second for first, second in itertools.pairwise(numbers(received)))
 
 

@@ -27,9 +27,9 @@ def test_what_is_configured_can_be_read(*, enabled: bool, number: int) -> None:
 
 
 async def test_it_is_reported_with_the_address_of_its_sender_and_of_no_other() -> None:
-    counters, failures, told = SnmpCounters(), list[Exception](), list[str]()
+    counters, failures, reported = SnmpCounters(), list[Exception](), list[str]()
     access = {COMMUNITY: Access(Store())}
-    responder = Responder(access, counters, failures.append, wrong_community=told.append)
+    responder = Responder(access, counters, failures.append, wrong_community=reported.append)
     server = UdpServer(responder.answer, counters, failures.append)
     server.open([("127.0.0.1", 0)])
     try:
@@ -51,6 +51,6 @@ async def test_it_is_reported_with_the_address_of_its_sender_and_of_no_other() -
             await asyncio.sleep(0)
     finally:
         server.close()
-    assert told == ["127.0.0.1"]
+    assert reported == ["127.0.0.1"]
     assert counters.bad_community_names == 1
     assert failures == []

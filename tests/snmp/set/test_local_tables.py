@@ -92,6 +92,6 @@ async def test_by_best_effort_they_are_tested_again_when_the_check_took_time() -
         return applied(request)
 
     shop.script = closes_meanwhile
-    told = await shop.set((HERE, integer(1)), (at(LIMIT), integer(2)))
-    assert told == (message.INCONSISTENT_VALUE, 1)
+    reported = await shop.set((HERE, integer(1)), (at(LIMIT), integer(2)))
+    assert reported == (message.INCONSISTENT_VALUE, 1)
     assert (board.written, shop.done) == ([], [])

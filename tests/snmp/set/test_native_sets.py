@@ -52,7 +52,7 @@ class OpenAmq(Site):
 
     Attributes:
         modified: the values of each modification sent to the broker.
-        told: the records of operations.
+        reported: the records of operations.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -63,7 +63,7 @@ class OpenAmq(Site):
         self.source = self.watch("openamq", iter(observations), sets_natively=True)
         self.show()
         self.modified: list[dict[str, object]] = []
-        self.told: list[OperationRecord] = []
+        self.reported: list[OperationRecord] = []
         audit = Audit("gw", 1, Redaction(RULES))
         self.manager = OperationManager(self.inventory, self.classes, Policy([ANYTHING]), audit)
         self.manager.connect(self.source.identity.number)
@@ -94,7 +94,7 @@ class OpenAmq(Site):
         for effect in effects:
             match effect:
                 case Publish(record, lasting):
-                    self.told.append(record)
+                    self.reported.append(record)
                     if lasting:
                         self._perform(self.manager.recorded(record.number, START))
                 case Send(_, sent):
@@ -130,13 +130,13 @@ async def test_what_one_set_names_is_one_request_and_its_notice_is_reported(brok
     assert status == (message.NO_ERROR, 0)
     assert broker.modified == [{"port": "6673", "monitor": 60}]
     assert broker.store.get(at("port")) == text("6673")
-    assert (broker.told[-1].outcome, broker.told[-1].text) == (Outcome.APPLIED, NOTICE)
+    assert (broker.reported[-1].outcome, broker.reported[-1].text) == (Outcome.APPLIED, NOTICE)
 
 
 async def test_what_the_broker_put_within_its_bounds_was_not_set_as_asked_for(broker: OpenAmq) -> None:
     status = await broker.set((at("batching"), gauge(2**31 - 1)))
     assert status == (message.COMMIT_FAILED, 1)
-    record = broker.told[-1]
+    record = broker.reported[-1]
     assert (record.outcome, record.found) == (Outcome.APPLIED_DIFFERENTLY, {"batching": LARGEST_BATCH})
 
 

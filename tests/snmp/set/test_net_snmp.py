@@ -34,8 +34,8 @@ async def port(shop: Shop) -> AsyncIterator[int]:
 
 async def test_snmpset_sets(shop: Shop, port: int, tmp_path: Path) -> None:
     arguments = [NAME, "i", "7", dotted(at(NOTE)), "s", "at the back"]
-    told = await run("snmpset", tmp_path, port, arguments, options=COMMUNITY)
-    assert told == [
+    reported = await run("snmpset", tmp_path, port, arguments, options=COMMUNITY)
+    assert reported == [
         f"{NAME} = INTEGER: 7",
         f"{dotted(at(NOTE))} = Hex-STRING: 61 74 20 74 68 65 20 62 61 63 6B",
     ]
@@ -50,8 +50,8 @@ async def test_snmpset_gets_what_failed(
     shop: Shop, port: int, tmp_path: Path, version: str, reason: str
 ) -> None:
     shop.script = outcome(Outcome.REMOTE_FAILURE, "limit")
-    told = await run("snmpset", tmp_path, port, [NAME, "i", "7"], version=version, options=COMMUNITY)
-    assert told == ["Error in packet.", f"Reason: {reason}", f"Failed object: {NAME}"]
+    reported = await run("snmpset", tmp_path, port, [NAME, "i", "7"], version=version, options=COMMUNITY)
+    assert reported == ["Error in packet.", f"Reason: {reason}", f"Failed object: {NAME}"]
 
 
 async def test_others_are_answered_while_a_set_waits_and_a_retransmission_does_nothing(

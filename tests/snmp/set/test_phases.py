@@ -56,7 +56,7 @@ async def test_beside_the_advisory_lock_an_object_is_checked_and_then_changed() 
 
 async def test_a_variable_without_a_value_can_be_given_one() -> None:
     shop = Shop()
-    shop.gateway.tell(settable_till(3, {NOTE_AT: "x"}))
+    shop.gateway.publish(settable_till(3, {NOTE_AT: "x"}))
     assert await shop.set((at(OPTIONS, 3), text('{"a": [1, "b"]}'))) == NO_ERROR
     assert shop.done == [{"options": {"a": (1, "b")}}]
 
@@ -206,8 +206,8 @@ async def test_version_1_has_fewer_statuses(checked: Outcome, tried: Outcome, st
 
 async def test_a_set_of_two_objects_is_refused() -> None:
     shop = Shop()
-    told = await shop.set((at(LIMIT), integer(1)), (at(NOTE), text("x")), (at(LIMIT, 2), integer(2)))
-    assert told == (message.INCONSISTENT_VALUE, 3)
+    reported = await shop.set((at(LIMIT), integer(1)), (at(NOTE), text("x")), (at(LIMIT, 2), integer(2)))
+    assert reported == (message.INCONSISTENT_VALUE, 3)
     assert shop.requests == []
 
 
@@ -229,7 +229,7 @@ async def test_by_best_effort_the_first_that_fails_is_reported_and_ends_it() -> 
         return OperationAnswer(0, "gw.1.o1", Outcome.REMOTE_FAILURE) if fails else applied(request)
 
     shop = Shop(best_effort=True)
-    shop.gateway.tell(settable_till(3))
+    shop.gateway.publish(settable_till(3))
     shop.script = second_fails
     three = [(at(LIMIT, row), integer(row)) for row in (1, 2, 3)]
     assert await shop.set(*three) == (message.COMMIT_FAILED, 2)
@@ -241,7 +241,7 @@ async def test_by_best_effort_the_first_that_fails_is_reported_and_ends_it() -> 
 
 async def test_a_text_that_was_cut_is_not_written_back() -> None:
     shop = Shop()
-    shop.gateway.tell(settable_till(1, {NOTE_AT: "x" * 300}))
+    shop.gateway.publish(settable_till(1, {NOTE_AT: "x" * 300}))
     shown = shop.gateway.store.get(at(NOTE))
     assert shown == text("x" * 255)
     assert await shop.set((at(NOTE), shown), (at(OPTIONS), text('{"key":1}'))) == NO_ERROR

@@ -112,8 +112,8 @@ async def test_of_very_many_bindings_the_first_and_the_refused_one_are_reported(
     shop = Shop()
     names = [(*SYSTEM_LOCATION, n) for n in range(MAX_RECORDED + 50)]
     assignments = [Assignment(n, name, integer(n)) for n, name in enumerate(names, 1)]
-    told = asked_values(shop.gateway.projection, assignments, MAX_RECORDED + 20)
-    assert list(told) == [dotted(name) for name in (*names[: MAX_RECORDED - 1], names[MAX_RECORDED + 20])]
+    reported = asked_values(shop.gateway.projection, assignments, MAX_RECORDED + 20)
+    assert list(reported) == [dotted(name) for name in (*names[: MAX_RECORDED - 1], names[MAX_RECORDED + 20])]
 
 
 @pytest.mark.parametrize(

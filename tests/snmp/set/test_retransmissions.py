@@ -113,7 +113,7 @@ def test_any_history_carries_each_out_once_in_its_time(steps: list[tuple[str, An
             ended[number] = Rejected(5, number) if number % 2 else None, now
             lately.end(key, ended[number][0], now)
         elif step == "arrive":
-            remembered = {each: told for each, (told, when) in ended.items() if now - when < KEEP}
+            remembered = {each: reported for each, (reported, when) in ended.items() if now - when < KEEP}
             assert lately.is_running(key) == (number in running)
             found = lately.ended(key, now)
             assert (found is not None) == (number in remembered)

@@ -30,15 +30,15 @@ def test_every_outcome_has_the_statuses_of_the_page() -> None:
     ]
     (heading,) = (row for row in rows if set(COLUMNS) <= set(row))
     tested, committed = (heading.index(column) for column in COLUMNS)
-    told = {row[0].strip("`"): row for row in rows if len(row) == len(heading)}
+    reported = {row[0].strip("`"): row for row in rows if len(row) == len(heading)}
     for outcome in Outcome:
-        row = told[outcome.value]
+        row = reported[outcome.value]
         status = TEST_STATUSES.get(outcome)
         assert re.findall(r"`(\w+)`", row[tested]) == ([] if status is None else [status_name(status)])
         assert re.findall(r"`(\w+)`", row[committed]) == [status_name(COMMIT_STATUSES[outcome])]
 
 
 def test_version_1_gets_only_what_it_knows() -> None:
-    told = {*TEST_STATUSES.values(), *COMMIT_STATUSES.values()}
-    assert {VERSION_1_STATUSES.get(status, status) for status in told} <= set(range(6))
+    reported = {*TEST_STATUSES.values(), *COMMIT_STATUSES.values()}
+    assert {VERSION_1_STATUSES.get(status, status) for status in reported} <= set(range(6))
     assert set(VERSION_1_STATUSES) == set(range(message.NO_ACCESS, message.INCONSISTENT_NAME + 1))

@@ -188,8 +188,8 @@ def test_any_octets_are_a_value_or_a_status(syntax: Syntax, tag: int, content: b
         st.tuples(st.just(Syntax.UUID), st.just(ValueType.UUID), st.uuids()),
     )
 )
-def test_what_is_shown_is_read_as_it_was(told: tuple[Syntax, ValueType, FeedValue]) -> None:
-    syntax, type_, value = told
+def test_what_is_shown_is_read_as_it_was(reported: tuple[Syntax, ValueType, FeedValue]) -> None:
+    syntax, type_, value = reported
     shown = value_encoder(entry(syntax).form)(value)
     if shown is not None and not (isinstance(value, str) and "\ud800" <= max(value, default="") <= "\udfff"):
         assert read(shown, type_, syntax) == value

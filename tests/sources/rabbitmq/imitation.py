@@ -74,7 +74,7 @@ _WITHOUT_STATISTICS = {"vhost", "name", "durable", "auto_delete", "exclusive", "
 
 
 @dataclass(frozen=True)
-class Told:
+class Reported:
     """An event as the console received it; arguments are by name."""
 
     name: str
@@ -200,8 +200,8 @@ class ImitatedBroker:
         )
         return NotFound() if asked_for is None else Document(asked_for)
 
-    def _about(self, name: ObjectName, told: Json) -> Answer:
-        return Document(told) if name.parts in self.objects[name.class_name] else NotFound()
+    def _about(self, name: ObjectName, reported: Json) -> Answer:
+        return Document(reported) if name.parts in self.objects[name.class_name] else NotFound()
 
     def _users(self) -> Answer:
         if self.users is None:
@@ -350,9 +350,9 @@ class World:
 
     def event(self, key: str, **headers: object) -> None:
         """Deliver an event of the broker, now."""
-        told = {"timestamp_in_ms": self.now // MILLISECOND, **headers}
-        self.source_does(self.source.handle(BrokerEventReceived.of_message(key, told), self.now))
-        self.agent_does(self.agent.event(key, told, self.now))
+        reported = {"timestamp_in_ms": self.now // MILLISECOND, **headers}
+        self.source_does(self.source.handle(BrokerEventReceived.of_message(key, reported), self.now))
+        self.agent_does(self.agent.event(key, reported, self.now))
 
     def queue_created(self, name: str, vhost: str = "/", **more: object) -> None:
         """Deliver the event of a queue's creation, now."""
@@ -389,11 +389,11 @@ class World:
             if one.key.name == class_name and one.properties is not None
         ]
 
-    def events(self, since: int = 0) -> list[Told]:
+    def events(self, since: int = 0) -> list[Reported]:
         """Return the events that the console received, from the observation at ``since`` on."""
         schemas = {one.schema.key: one.schema for one in self.observations if isinstance(one, EventLearned)}
         return [
-            Told(
+            Reported(
                 one.key.name,
                 one.time,
                 one.severity,

@@ -113,13 +113,13 @@ class Play:
         values, _ = DEFINITIONS[class_name].outputs[method].read(response.arguments, 0)
         return tuple(values)
 
-    def told(self) -> list[Received]:
+    def reported(self) -> list[Received]:
         """Return the messages to consoles since the last time."""
         said, self.said = self.said, []
         return said
 
     def response(self) -> MethodResponse:
-        (response,) = [one for one in self.told() if isinstance(one, MethodResponse)]
+        (response,) = [one for one in self.reported() if isinstance(one, MethodResponse)]
         return response
 
     def is_idle(self) -> bool:

@@ -51,9 +51,9 @@ def test_sessions_and_links_as_recorded() -> None:
     """The recorded answer has two sessions: one with two senders and two receivers, one with a receiver."""
     found = sessions_of(CLIENT, "/", cast("Json", RECORDED))
     assert found is not None
-    told = values("session", found.sessions[0])
+    reported = values("session", found.sessions[0])
     assert (
-        told.items()
+        reported.items()
         >= {
             "name": SESSION,
             "connectionObject": CLIENT,

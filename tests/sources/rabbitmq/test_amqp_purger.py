@@ -132,8 +132,8 @@ async def test_where_amqp_is_not_reached_it_goes_by_http_once(virtual_host: Virt
 
 
 async def test_wrong_credentials_send_nothing(virtual_host: VirtualHost) -> None:
-    nobody = Credentials("nobody", "wrong")
-    answer = await AmqpPurger(endpoint_of(virtual_host.broker, nobody)).purge(
+    unanswered = Credentials("nobody", "wrong")
+    answer = await AmqpPurger(endpoint_of(virtual_host.broker, unanswered)).purge(
         Purge(virtual_host.name, "orders")
     )
     assert isinstance(answer, NotSent)

@@ -73,9 +73,9 @@ def test_a_deprecated_feature_shows_whether_it_is_in_use_and_keeps_showing_it() 
     shop.source_does(shop.source.handle(LinkUp(""), shop.now))
     shop.run(20)
     assert shop.value("deprecatedFeature", TRANSIENT, "inUse") is True
-    heard = len(shop.seen)
+    received = len(shop.seen)
     shop.run(700)
-    assert all(seen.key.name != "deprecatedFeature" or not seen.deleted for seen in shop.seen[heard:])
+    assert all(seen.key.name != "deprecatedFeature" or not seen.deleted for seen in shop.seen[received:])
     assert shop.value("deprecatedFeature", TRANSIENT, "inUse") is True
     shop.broker.used_features = []
     shop.run(400)
@@ -205,8 +205,8 @@ def shop_with_a_bound_queue(queue: Mapping[str, Json] = MappingProxyType({})) ->
     broker.add_node(uptime=3_600_000)
     broker.objects["node"][OTHER,] = {**broker.objects["node"][NODE,], "name": OTHER, "os_pid": "101"}
     broker.add_exchange("till", "/")
-    told: dict[str, Json] = {"node": OTHER, "state": "running", "messages": 7, **queue}
-    broker.add_queue("bills", "/", **told)
+    reported: dict[str, Json] = {"node": OTHER, "state": "running", "messages": 7, **queue}
+    broker.add_queue("bills", "/", **reported)
     broker.objects["binding"]["/", "till", "queue", "bills", "bills"] = {
         "vhost": "/",
         "source": "till",

@@ -41,10 +41,10 @@ def test_a_deleted_queue_of_which_no_event_reports_is_gone_too() -> None:
         play.looks("queues/", NotFound())
         play.time_passes(0.25)
     play.looks("queues/", NotFound())
-    told = play.told()
-    assert any(isinstance(one, PropertyContent) and one.deleted for one in told)
-    assert isinstance(told[-1], MethodResponse)
-    assert told[-1].status == Status.OK
+    reported = play.reported()
+    assert any(isinstance(one, PropertyContent) and one.deleted for one in reported)
+    assert isinstance(reported[-1], MethodResponse)
+    assert reported[-1].status == Status.OK
 
 
 @pytest.mark.parametrize("waiting", [False, True])
@@ -54,7 +54,7 @@ def test_no_answer_ends_a_queue_while_the_events_of_an_interruption_arrive(*, wa
         play.world.source_does(play.world.source.handle(BacklogFollows("", 1), play.now))
     play.asks_for("queue", "orders")
     play.looks("queues/", NotFound())
-    ended = [one for one in play.told() if isinstance(one, PropertyContent) and one.deleted]
+    ended = [one for one in play.reported() if isinstance(one, PropertyContent) and one.deleted]
     assert bool(ended) is not waiting
 
 

@@ -58,28 +58,33 @@ def undated(shop: World) -> dict[str, Any]:
     return node
 
 
-def kept(heard_ago: float = 60) -> tuple[World, int]:
+def kept(received_ago: float = 60) -> tuple[World, int]:
     """Return a source with a resumed durable subscription, and its predecessor's time of completeness (ns).
 
     Events that were still on the way at that time are not covered by it.
 
     Args:
-        heard_ago: the age of that time in seconds at the start of the source, which is a whole second.
+        received_ago: the age of that time in seconds at the start of the source, which is a whole second.
     """
     shop = World()
     shop.broker.add_node(1, 3_600_000)
     shop.broker.add_vhost("/")
-    until = shop.now - int(heard_ago * SECOND)
+    until = shop.now - int(received_ago * SECOND)
     shop.source.remember([], shop.now, events_kept=True, complete_until=until)
     return shop, until
 
 
 def former(
-    class_name: str, parts: tuple[str, ...], number: int, created: int = 0, sampled: int = 0, **told: Value
+    class_name: str,
+    parts: tuple[str, ...],
+    number: int,
+    created: int = 0,
+    sampled: int = 0,
+    **reported: Value,
 ) -> KnownObject:
     """Return an object that existed when the preceding gateway ended."""
     schema = class_schemas(MAPPING)[class_name]
-    properties = tuple(told.get(element.name) for element in schema.properties)
+    properties = tuple(reported.get(element.name) for element in schema.properties)
     statistics = (None,) * len(schema.statistics)
     return KnownObject(ObjectName(class_name, parts), number, created, 0, properties, statistics, sampled)
 
@@ -158,7 +163,7 @@ def test_a_node_that_was_started_while_events_waited_may_have_lost_all_since() -
 
 
 def test_a_node_that_was_started_in_the_second_of_the_last_event_may_have_lost_all_since() -> None:
-    shop, until = kept(heard_ago=2.9)
+    shop, until = kept(received_ago=2.9)
     restarted(shop, 2, uptime=2_500)
     shop.run(1)
     resumed(shop)
@@ -216,8 +221,8 @@ def test_what_ended_while_the_gateway_was_away_is_reported_in_its_virtual_host()
     shop.source.remember([host, queue], shop.now, events_kept=False, complete_until=complete_until)
     shop.run(5)
 
-    told = [one for one in shop.observed if isinstance(one, ObjectSeen)]
-    (end,) = (one for one in told if one.deleted and one.native_id == native_id(queue.number))
+    reported = [one for one in shop.observed if isinstance(one, ObjectSeen)]
+    (end,) = (one for one in reported if one.deleted and one.native_id == native_id(queue.number))
     assert end.inferred
     assert end.properties is not None
     assert end.properties[0] == Reference(native_id(host.number))
@@ -251,9 +256,9 @@ def test_what_was_made_after_its_node_started_did_not_end_with_the_node_before(
     )
     shop.source.remember([queue], shop.now, events_kept=False, complete_until=shop.now - 60 * SECOND)
     shop.run(5)
-    told = [one for one in shop.observed if isinstance(one, ObjectSeen) and one.key.name == "queue"]
-    ended = {one.native_id for one in told if one.deleted}
-    shown = {one.native_id for one in told if not one.deleted}
+    reported = [one for one in shop.observed if isinstance(one, ObjectSeen) and one.key.name == "queue"]
+    ended = {one.native_id for one in reported if one.deleted}
+    shown = {one.native_id for one in reported if not one.deleted}
     assert (native_id(queue.number) in shown, native_id(queue.number) in ended) == (lives, not lives)
 
 
@@ -267,8 +272,8 @@ def transient(shop: World, number: int, created: int = 0) -> KnownObject:
 
 def lived_and_ended(shop: World, number: int) -> tuple[bool, bool]:
     """Return whether an object was shown, and whether its end was reported."""
-    told = [one for one in shop.observed if isinstance(one, ObjectSeen)]
-    of_it = [one for one in told if one.native_id == native_id(number)]
+    reported = [one for one in shop.observed if isinstance(one, ObjectSeen)]
+    of_it = [one for one in reported if one.native_id == native_id(number)]
     return any(not one.deleted for one in of_it), any(one.deleted for one in of_it)
 
 
@@ -314,12 +319,12 @@ def test_a_queue_made_again_after_its_node_was_killed_is_never_shown_as_the_form
     shop.run(4)
     node["uptime"] = 7_000
     shop.run(20)
-    told = [
+    reported = [
         one
         for one in shop.observed[began:]
         if isinstance(one, ObjectSeen) and one.native_id == native_id(known.number)
     ]
-    assert [bool(one.deleted) for one in told] == [True]
+    assert [bool(one.deleted) for one in reported] == [True]
     assert shop.source.synchronised
 
 
@@ -458,8 +463,8 @@ def test_a_virtual_host_that_was_made_again_while_events_waited_keeps_what_was_k
     shop.event("vhost.created", name="shop", timestamp_in_ms=happened + 1)
     shop.source_does(shop.source.handle(LinkUp(""), shop.now))
     shop.run(60)
-    told = [one for one in shop.observed if isinstance(one, ObjectSeen) and one.key.name == "vhost"]
-    (gone,) = [one for one in told if one.deleted]
+    reported = [one for one in shop.observed if isinstance(one, ObjectSeen) and one.key.name == "vhost"]
+    (gone,) = [one for one in reported if one.deleted]
     assert "the first" in (gone.properties or ())
     (shown,) = [known for known in shop.source.known("vhost") if known.name.leaf == "shop"]
     assert "the second" in shown.properties

@@ -38,9 +38,9 @@ def test_no_headers_stop_the_agent(events: list[tuple[str, dict[str, object]]]) 
     for key, headers in events:
         shop.event(key, **headers)
     shop.run(1)
-    heard = len(shop.observations)
+    received = len(shop.observations)
     shop.event("user.deleted", name="bob")
-    assert [event.name for event in shop.events(heard)] == ["userDeleted"]
+    assert [event.name for event in shop.events(received)] == ["userDeleted"]
 
 
 def test_every_event_of_the_mapping_has_a_text_of_its_own_arguments() -> None:

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from gateway.sources.rabbitmq.events import Bound, Created, Deleted, EventKinds, Other, bound
 from gateway.sources.rabbitmq.object_names import ObjectName
 from tests.sources.rabbitmq.documents import any_json
-from tests.sources.rabbitmq.heard import (
+from tests.sources.rabbitmq.imitation import Reported, World
+from tests.sources.rabbitmq.received import (
     BINDING_CREATED,
     CONNECTION_CREATED,
     CONSUMER_CREATED,
@@ -26,14 +27,13 @@ from tests.sources.rabbitmq.heard import (
     event_reader,
     message,
 )
-from tests.sources.rabbitmq.imitation import Told, World
 from tests.sources.rabbitmq.story import world
 
 
 def test_an_exclusive_queue_reports_its_owner() -> None:
-    event, told = created("queue.created", QUEUE_CREATED)
+    event, reported = created("queue.created", QUEUE_CREATED)
     assert event.time == 1795163274_583000000
-    assert told == {
+    assert reported == {
         "vhost": "seen",
         "name": "exq",
         "type": "classic",
@@ -55,8 +55,8 @@ def test_other_kinds_of_queue_report_their_type() -> None:
 
 
 def test_an_exchange() -> None:
-    _, told = created("exchange.created", EXCHANGE_CREATED)
-    assert told == {
+    _, reported = created("exchange.created", EXCHANGE_CREATED)
+    assert reported == {
         "vhost": "seen",
         "name": "xx",
         "type": "topic",
@@ -69,9 +69,9 @@ def test_an_exchange() -> None:
 
 
 def test_a_connection_reports_the_same_as_the_management_api_without_secrets() -> None:
-    event, told = created("connection.created", CONNECTION_CREATED)
+    event, reported = created("connection.created", CONNECTION_CREATED)
     assert event.process == OWNER
-    assert told == {
+    assert reported == {
         "name": "127.0.0.1:36472 -> 127.0.0.1:35672",
         "providedName": "w2",
         "user": "admin",
@@ -242,7 +242,7 @@ def raised(shop: World) -> list[str]:
     return [event.name for event in shop.events()]
 
 
-def one_raised(shop: World, event: str, **headers: object) -> Told:
+def one_raised(shop: World, event: str, **headers: object) -> Reported:
     """Return the single management event that a broker's event leads to."""
     before = len(shop.events())
     shop.event(event, **headers)
@@ -251,14 +251,14 @@ def one_raised(shop: World, event: str, **headers: object) -> Told:
     return only
 
 
-def shop_that_tells() -> World:
+def shop_that_publishes() -> World:
     shop = world()
     shop.run(2)
     return shop
 
 
 def test_setting_an_operator_policy_is_distinguished_from_setting_a_policy() -> None:
-    shop = shop_that_tells()
+    shop = shop_that_publishes()
     shop.event("policy.set", vhost="/", name="limit", **POLICY)
     shop.event("parameter.set", component="operator_policy", vhost="/", name="limit", value=POLICY)
     shop.event("queue.policy.updated", vhost="/", name="orders", type="rabbit_classic_queue", **POLICY)
@@ -269,46 +269,46 @@ def test_setting_an_operator_policy_is_distinguished_from_setting_a_policy() -> 
 
 
 def test_the_last_limit_of_a_virtual_host_is_cleared_by_setting_nothing() -> None:
-    shop = shop_that_tells()
+    shop = shop_that_publishes()
     limits = {"component": "vhost-limits", "vhost": "/", "name": "limits"}
-    told = one_raised(shop, "parameter.set", **limits, value={"max-queues": 5})
-    assert (told.name, told.arguments["limits"]) == ("vhostLimitsSet", {"max-queues": 5})
+    reported = one_raised(shop, "parameter.set", **limits, value={"max-queues": 5})
+    assert (reported.name, reported.arguments["limits"]) == ("vhostLimitsSet", {"max-queues": 5})
     assert one_raised(shop, "parameter.set", **limits, value=[]).name == "vhostLimitsCleared"
     assert one_raised(shop, "parameter.set", **limits).name == "vhostLimitsCleared"
     assert one_raised(shop, "parameter.cleared", **limits).name == "vhostLimitsCleared"
 
 
 def test_a_global_parameter_is_cleared_by_setting_no_value_too() -> None:
-    shop = shop_that_tells()
+    shop = shop_that_publishes()
     headers = {"component": "global", "name": "flag"}
     assert one_raised(shop, "parameter.set", **headers, value=0).name == "parameterSet"
     assert one_raised(shop, "parameter.set", **headers).name == "parameterCleared"
 
 
 def test_parameters_are_reported_without_their_values() -> None:
-    shop = shop_that_tells()
+    shop = shop_that_publishes()
     value = {"src-uri": "amqp://user:secret@here", "src-queue": "a"}
-    told = one_raised(shop, "parameter.set", component="shovel", vhost="/", name="mover", value=value)
-    assert (told.name, told.arguments["component"]) == ("parameterSet", "shovel")
-    assert "secret" not in str(told.arguments)
+    reported = one_raised(shop, "parameter.set", component="shovel", vhost="/", name="mover", value=value)
+    assert (reported.name, reported.arguments["component"]) == ("parameterSet", "shovel")
+    assert "secret" not in str(reported.arguments)
     shop.event("parameter.set", component="exchange-delete-in-progress", vhost="/", name="x", value=True)
     shop.run(2)
     assert raised(shop) == ["parameterSet"]
 
 
 def test_limits_and_topic_permissions_of_users() -> None:
-    shop = shop_that_tells()
-    told = one_raised(shop, "user.limits.set", username="app", name="limits", **{"max-connections": 5})
-    assert (told.name, told.arguments["user"], told.arguments["maxConnections"]) == (
+    shop = shop_that_publishes()
+    reported = one_raised(shop, "user.limits.set", username="app", name="limits", **{"max-connections": 5})
+    assert (reported.name, reported.arguments["user"], reported.arguments["maxConnections"]) == (
         "userLimitsSet",
         "app",
         5,
     )
-    told = one_raised(shop, "user.limits.cleared", username="app", name="limits")
-    assert (told.name, told.arguments["user"]) == ("userLimitsCleared", "app")
+    reported = one_raised(shop, "user.limits.cleared", username="app", name="limits")
+    assert (reported.name, reported.arguments["user"]) == ("userLimitsCleared", "app")
     headers = {"vhost": "/", "user": "app", "exchange": "amq.topic", "write": "w", "read": ""}
-    told = one_raised(shop, "topic.permission.created", **headers)
-    assert (told.name, told.arguments["exchange"], told.arguments["write"]) == (
+    reported = one_raised(shop, "topic.permission.created", **headers)
+    assert (reported.name, reported.arguments["exchange"], reported.arguments["write"]) == (
         *("topicPermissionSet", "amq.topic", "w"),
     )
     assert (
@@ -317,7 +317,7 @@ def test_limits_and_topic_permissions_of_users() -> None:
 
 
 def test_a_shovel_that_fails_again_and_again_is_reported_once() -> None:
-    shop = shop_that_tells()
+    shop = shop_that_publishes()
     for _ in range(3):
         shop.event("shovel.worker.status", **SHOVEL, status="starting")
         shop.event("shovel.worker.status", **SHOVEL, status="terminated", reason=[98, 97, 100])
@@ -332,7 +332,7 @@ def test_a_shovel_that_fails_again_and_again_is_reported_once() -> None:
 
 
 def test_a_shovel_ends_after_the_parameter_that_made_it() -> None:
-    shop = shop_that_tells()
+    shop = shop_that_publishes()
     shop.event("parameter.set", component="shovel", **SHOVEL, value={})
     shop.run(2)
     shop.event("parameter.cleared", component="shovel", **SHOVEL)
@@ -342,23 +342,23 @@ def test_a_shovel_ends_after_the_parameter_that_made_it() -> None:
 
 
 def test_a_federation_link_says_why_it_fails_without_what_it_quotes() -> None:
-    shop = shop_that_tells()
+    shop = shop_that_publishes()
     error = '{auth_failure,"ACCESS_REFUSED - user:secret"}'
-    told = one_raised(shop, "federation.link.status", **LINK, status="error", error=error)
-    assert (told.name, told.arguments["reason"]) == ("federationLinkFailed", "auth_failure")
-    told = one_raised(shop, "federation.link.status", **LINK, status="running", uri="amqp://there")
-    assert (told.name, told.arguments["exchange"]) == ("federationLinkRunning", "till")
+    reported = one_raised(shop, "federation.link.status", **LINK, status="error", error=error)
+    assert (reported.name, reported.arguments["reason"]) == ("federationLinkFailed", "auth_failure")
+    reported = one_raised(shop, "federation.link.status", **LINK, status="running", uri="amqp://there")
+    assert (reported.name, reported.arguments["exchange"]) == ("federationLinkRunning", "till")
     assert one_raised(shop, "federation.link.removed", **LINK).name == "federationLinkRemoved"
 
 
 def test_a_failed_login_over_mqtt_has_its_peer_in_the_connections_name_only() -> None:
-    shop = shop_that_tells()
+    shop = shop_that_publishes()
     failure = {"name": "9.9.9.9:9 -> x", "connection_name": "10.0.0.7:35695 -> 10.0.0.1:1883"}
-    told = one_raised(shop, "user.authentication.failure", **failure)
-    assert (told.arguments["peerHost"], told.arguments["peerPort"]) == ("10.0.0.7", 35695)
+    reported = one_raised(shop, "user.authentication.failure", **failure)
+    assert (reported.arguments["peerHost"], reported.arguments["peerPort"]) == ("10.0.0.7", 35695)
     # Where there is none, as on 3.10, what the client calls itself is not taken for its address.
-    told = one_raised(shop, "user.authentication.failure", name="9.9.9.9:9 -> x")
-    assert told.arguments["peerHost"] == ""
+    reported = one_raised(shop, "user.authentication.failure", name="9.9.9.9:9 -> x")
+    assert reported.arguments["peerHost"] == ""
 
 
 @pytest.mark.parametrize(

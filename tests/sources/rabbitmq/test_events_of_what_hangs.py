@@ -8,7 +8,7 @@ import pytest
 
 from gateway.sources.rabbitmq.events import Changed, Deleted, Other
 from gateway.sources.rabbitmq.object_names import ObjectName
-from tests.sources.rabbitmq.heard import (
+from tests.sources.rabbitmq.received import (
     BINDING_CREATED,
     CHANNEL,
     CHANNEL_CREATED,
@@ -22,9 +22,9 @@ from tests.sources.rabbitmq.heard import (
 
 
 def test_a_channel_belongs_to_the_connection_in_its_name_and_ends_by_its_process() -> None:
-    event, told = created("channel.created", CHANNEL_CREATED)
+    event, reported = created("channel.created", CHANNEL_CREATED)
     assert event.process == CHANNEL
-    assert told == {
+    assert reported == {
         "name": "peer -> us (1)",
         "connection": "peer -> us",
         "number": 1,
@@ -37,8 +37,8 @@ def test_a_channel_belongs_to_the_connection_in_its_name_and_ends_by_its_process
 
 
 def test_a_consumer_is_known_by_its_channels_process() -> None:
-    _, told = created("consumer.created", CONSUMER_CREATED)
-    assert told == {
+    _, reported = created("consumer.created", CONSUMER_CREATED)
+    assert reported == {
         "vhost": "seen",
         "queue": "orders",
         "channel": "peer -> us (1)",
@@ -59,9 +59,9 @@ def test_a_consumer_is_known_by_its_channels_process() -> None:
 
 def test_a_consumer_of_a_protocol_without_channels_is_known_by_its_connections_process() -> None:
     started = {**CONSUMER_CREATED, "channel": OWNER, "consumer_tag": "mqtt"}
-    _, told = created("consumer.created", started)
-    assert (told["channel"], told["connectionObject"]) == ("peer -> us", "peer -> us")
-    assert "channelObject" not in told
+    _, reported = created("consumer.created", started)
+    assert (reported["channel"], reported["connectionObject"]) == ("peer -> us", "peer -> us")
+    assert "channelObject" not in reported
     name = ObjectName("consumer", ("seen", "orders", "peer -> us", "mqtt"))
     assert event_reader().read(*message("consumer.deleted", started)) == Deleted(name, 1795163274_583000000)
 
@@ -76,8 +76,8 @@ def test_the_end_of_a_consumer_on_a_channel_opened_unheard_is_known_by_queue_and
 
 
 def test_a_binding_is_called_as_listings_call_it() -> None:
-    _, told = created("binding.created", BINDING_CREATED)
-    assert told == {
+    _, reported = created("binding.created", BINDING_CREATED)
+    assert reported == {
         "vhost": "seen",
         "source": "e1",
         "destinationType": "queue",

@@ -215,7 +215,7 @@ def test_a_password_is_not_shown() -> None:
 # Several nodes of one cluster.
 
 
-async def nobody() -> str:
+async def unanswered() -> str:
     """Return the URL of a server that has ended."""
     async with server(lambda *_: asyncio.sleep(0)) as url:
         return url
@@ -242,7 +242,7 @@ class Node:
 
 async def test_another_node_answers_for_one_that_is_down_and_is_asked_from_then_on() -> None:
     node = Node(response(b"[1]"))
-    async with server(node.serve) as url, cluster(await nobody(), url) as reader:
+    async with server(node.serve) as url, cluster(await unanswered(), url) as reader:
         with capture_logs() as logged:
             answers = [await reader.read(OverviewRequest()) for _ in range(3)]
     assert answers == [Document([1])] * 3
@@ -315,7 +315,7 @@ async def test_a_listing_that_takes_too_long_is_not_asked_of_each_node() -> None
 
 
 async def test_each_node_is_asked_once_and_named_where_none_answers() -> None:
-    urls = [await nobody(), await nobody()]
+    urls = [await unanswered(), await unanswered()]
     async with cluster(*urls) as reader:
         answer = await reader.read(OverviewRequest())
     assert isinstance(answer, Unavailable)

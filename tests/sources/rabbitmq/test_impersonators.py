@@ -116,9 +116,9 @@ def world(users: dict[str, list[str]] | None) -> World:
 
 def answered(shop: World) -> bool:
     """Return whether a console's get query is answered now."""
-    told = len(shop.sent)
+    reported = len(shop.sent)
     shop.agent_does(shop.agent.handle(Delivery("", "broker", QUERY, "console", "loopback"), shop.now))
-    return len(shop.sent) > told
+    return len(shop.sent) > reported
 
 
 def details(shop: World, event: str) -> list[str]:
@@ -217,7 +217,7 @@ class Log:
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    async def told(self, event: str) -> dict[str, Any]:
+    async def reported(self, event: str) -> dict[str, Any]:
         """Wait for an event, and return its record."""
 
         async def found() -> object:
@@ -305,14 +305,14 @@ async def test_a_request_is_refused_while_it_could_be_forged(
 
             await eventually(answers, "the agent answers")
             tag("impersonator")
-            assert "user 'mallory' carries the tag" in (await log.told("impersonator"))["detail"]
+            assert "user 'mallory' carries the tag" in (await log.reported("impersonator"))["detail"]
             async with console(broker, mallory) as liar:
                 await liar.ask(gateway)
-                assert "request from 'gateway'" in (await log.told("distrusted-sender"))["detail"]
+                assert "request from 'gateway'" in (await log.reported("distrusted-sender"))["detail"]
                 assert liar.answered == set()
 
             tag("")
-            await log.told("impersonator-gone")
+            await log.reported("impersonator-gone")
             asked = await honest.ask(gateway)
 
             async def answered_again() -> bool:

@@ -24,7 +24,7 @@ from tests.links.ledger import MemoryLedger
 from tests.sources.rabbitmq.test_live import Sink
 from tests.sources.rabbitmq.watching import event_endpoint
 
-SLOWLY_TOLD, SLOW_SECONDS = 300, 0.01
+SLOWLY_REPORTED, SLOW_SECONDS = 300, 0.01
 """The number of events, and the seconds for each; in all they take longer than an answer may take."""
 
 
@@ -33,7 +33,7 @@ class Listener(Sink):
 
     def __init__(self, vhost: str) -> None:
         super().__init__()
-        self.hears = True
+        self.receives = True
         self.fails_at = ""
         self._vhost = vhost
 
@@ -51,12 +51,12 @@ class Listener(Sink):
 
 @asynccontextmanager
 async def listening(
-    vhost: VirtualHost, queue: str, ledger: MemoryLedger, told: Callable[[], None] = lambda: None
+    vhost: VirtualHost, queue: str, ledger: MemoryLedger, reported: Callable[[], None] = lambda: None
 ) -> AsyncIterator[Listener]:
     """Provide the sink of a consumer with a durable subscription."""
     sink = Listener(vhost.name)
     subscription = DurableSubscription(queue, 10_000, 60 * SECOND, ledger)
-    kept = KeptEvents(subscription, lambda: sink.hears, told)
+    kept = KeptEvents(subscription, lambda: sink.receives, reported)
     endpoint = event_endpoint(vhost.broker, vhost.broker.administrator)
     consumer = EventConsumer(endpoint, ["queue.created"], sink.receive, SystemClock(), kept)
     running = asyncio.create_task(consumer.run())
@@ -86,14 +86,14 @@ def new_queue() -> str:
 async def test_events_of_meanwhile_come_first(virtual_host: VirtualHost) -> None:
     queue, ledger, flushed = new_queue(), MemoryLedger(), list[int]()
     async with listening(virtual_host, queue, ledger) as first:
-        await until(lambda: "caught up" in first.told, "it listens")
-        assert first.told[0].startswith("resumed with 0: the queue")
+        await until(lambda: "caught up" in first.reported, "it listens")
+        assert first.reported[0].startswith("resumed with 0: the queue")
     await declare(virtual_host, "a", "b")
     async with listening(virtual_host, queue, ledger, lambda: flushed.append(1)) as second:
-        await until(lambda: "caught up" in second.told, "it has caught up")
+        await until(lambda: "caught up" in second.reported, "it has caught up")
         assert second.names == ["a", "b"]
-        assert second.told[0].startswith("resumed with ")
-        assert second.told[0].endswith(": ")
+        assert second.reported[0].startswith("resumed with ")
+        assert second.reported[0].endswith(": ")
         await declare(virtual_host, "c")
         await until(lambda: second.names == ["a", "b", "c"], "the next is told")
         assert len(flushed) == len(second.events)
@@ -103,16 +103,16 @@ async def test_events_of_meanwhile_come_first(virtual_host: VirtualHost) -> None
 async def test_events_wait_for_a_session_that_understands_them(virtual_host: VirtualHost) -> None:
     queue, ledger = new_queue(), MemoryLedger()
     async with listening(virtual_host, queue, ledger) as sink:
-        await until(lambda: "caught up" in sink.told, "it listens")
+        await until(lambda: "caught up" in sink.reported, "it listens")
     async with listening(virtual_host, queue, ledger) as sink:
-        sink.hears = False
+        sink.receives = False
         await declare(virtual_host, "a")
-        await until(lambda: sink.told, "it listens again")
+        await until(lambda: sink.reported, "it listens again")
         await declare(virtual_host, "b")
         assert sink.names == []
-        sink.hears = True
+        sink.receives = True
         await until(lambda: sink.names == ["a", "b"], "both are told, in order")
-        await until(lambda: "caught up" in sink.told, "it has caught up")
+        await until(lambda: "caught up" in sink.reported, "it has caught up")
     await delete_queue(virtual_host, queue)
 
 
@@ -124,22 +124,22 @@ async def test_who_is_slow_at_what_waits_keeps_the_connection(
     monkeypatch.setattr(own_queue, "CONNECT_SECONDS", 0.5)
     queue, ledger = new_queue(), MemoryLedger()
     async with listening(virtual_host, queue, ledger) as sink:
-        await until(lambda: "caught up" in sink.told, "it listens")
-    await declare(virtual_host, *map(str, range(SLOWLY_TOLD)))
+        await until(lambda: "caught up" in sink.reported, "it listens")
+    await declare(virtual_host, *map(str, range(SLOWLY_REPORTED)))
     async with listening(virtual_host, queue, ledger, lambda: time.sleep(SLOW_SECONDS)) as sink:
-        await until(lambda: len(sink.names) == SLOWLY_TOLD, "all are told")
-        await until(lambda: "caught up" in sink.told, "it has caught up")
-        assert not [line for line in sink.told if "no answer" in line]
+        await until(lambda: len(sink.names) == SLOWLY_REPORTED, "all are told")
+        await until(lambda: "caught up" in sink.reported, "it has caught up")
+        assert not [line for line in sink.reported if "no answer" in line]
     await delete_queue(virtual_host, queue)
 
 
 async def test_one_that_we_fail_at_does_not_come_again_and_again(virtual_host: VirtualHost) -> None:
     queue, ledger = new_queue(), MemoryLedger()
     async with listening(virtual_host, queue, ledger) as sink:
-        await until(lambda: "caught up" in sink.told, "it listens")
+        await until(lambda: "caught up" in sink.reported, "it listens")
         sink.fails_at = "a"
         await declare(virtual_host, "a", "b")
-        await until(lambda: any("internal error ValueError" in line for line in sink.told), "it says so")
+        await until(lambda: any("internal error ValueError" in line for line in sink.reported), "it says so")
         await until(lambda: sink.names == ["a", "b"], "it goes on behind it")
         await declare(virtual_host, "c")
         await until(lambda: sink.names == ["a", "b", "c"], "it goes on")
@@ -155,11 +155,11 @@ async def test_an_event_that_we_fail_at_ends_the_connection_of_a_plain_subscript
     consumer = EventConsumer(endpoint, ["queue.created"], sink.receive, SystemClock())
     running = asyncio.create_task(consumer.run())
     try:
-        await until(lambda: "connected" in sink.told, "it listens")
+        await until(lambda: "connected" in sink.reported, "it listens")
         sink.fails_at = "a"
         await declare(virtual_host, "a")
-        await until(lambda: any("internal error ValueError" in line for line in sink.told), "it says so")
-        await until(lambda: sink.told[-1] == "connected", "it listens again")
+        await until(lambda: any("internal error ValueError" in line for line in sink.reported), "it says so")
+        await until(lambda: sink.reported[-1] == "connected", "it listens again")
         await declare(virtual_host, "b")
         await until(lambda: sink.names == ["a", "b"], "it goes on")
     finally:

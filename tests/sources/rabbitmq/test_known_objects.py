@@ -24,8 +24,8 @@ PEER = ObjectName("connection", ("peer -> us",))
 
 
 def queue(name: str = "orders", **more: Json) -> Reading:
-    told = {"vhost": "/", "name": name, "durable": True, "auto_delete": False, "exclusive": False, **more}
-    reading = READERS["queue"].read(told)
+    reported = {"vhost": "/", "name": name, "durable": True, "auto_delete": False, "exclusive": False, **more}
+    reading = READERS["queue"].read(reported)
     assert reading is not None
     return reading
 
@@ -36,7 +36,7 @@ def connection(connected_at: int | None = None, **more: Json) -> Reading:
     return reading
 
 
-def told(changes: Iterable[Change]) -> list[tuple[str, str, int]]:
+def reported(changes: Iterable[Change]) -> list[tuple[str, str, int]]:
     """Return the changes in short: new, put or gone; the object; its creation or deletion time."""
     return [
         ("gone", change.object.name.leaf, change.time)
@@ -60,9 +60,9 @@ def known_queue(now: int = T0) -> KnownObjects:
 
 def test_an_event_creates_and_a_listing_adds_values() -> None:
     known = KnownObjects(READERS)
-    assert told(known.created(queue(), T0, T0 + 5)) == [("new", "orders", T0)]
+    assert reported(known.created(queue(), T0, T0 + 5)) == [("new", "orders", T0)]
     changes = known.listed(queue(messages=3), T0 + SECOND, T0 + SECOND, T0 + SECOND)
-    assert told(changes) == [("put", "orders", T0)]
+    assert reported(changes) == [("put", "orders", T0)]
     (change,) = changes
     assert change.object.number == object_number(ORDERS, T0)
     assert change.object.statistics[0] == 3
@@ -70,15 +70,15 @@ def test_an_event_creates_and_a_listing_adds_values() -> None:
 
 def test_the_same_values_are_reported_again_only_for_their_sample_time() -> None:
     known = known_queue()
-    assert told(known.listed(queue(), T0, T0, T0)) == [("put", "orders", 0)]
-    assert told(known.listed(queue(), T0, T0, T0)) == []
+    assert reported(known.listed(queue(), T0, T0, T0)) == [("put", "orders", 0)]
+    assert reported(known.listed(queue(), T0, T0, T0)) == []
 
 
 def test_a_creation_event_that_comes_after_the_listing_adds_the_time_and_keeps_the_number() -> None:
     known = KnownObjects(READERS)
     known.listed(queue(arguments={"a": 1}, state="running"), T0, T0, T0)
     (change,) = known.created(queue(arguments={"b": 2}), T0 - 5, T0 + SECOND)
-    assert told([change]) == [("put", "orders", T0 - 5)]
+    assert reported([change]) == [("put", "orders", T0 - 5)]
     assert change.object.number == object_number(ORDERS, 0)
     positions = READERS["queue"].schema.positions
     assert change.object.properties[positions["arguments"]] == {"a": 1}  # the listing's is preferred
@@ -88,23 +88,26 @@ def test_a_creation_event_that_comes_after_the_listing_adds_the_time_and_keeps_t
 def test_a_creation_event_for_an_object_known_for_long_means_that_its_end_was_missed() -> None:
     known = known_queue()
     later = T0 + MERGE_WINDOW
-    assert told(known.created(queue(), later, later)) == [("gone", "orders", later), ("new", "orders", later)]
+    assert reported(known.created(queue(), later, later)) == [
+        ("gone", "orders", later),
+        ("new", "orders", later),
+    ]
 
 
 def test_the_same_creation_reported_twice_is_nothing_new() -> None:
     known = KnownObjects(READERS)
     known.created(queue(), T0, T0)
-    assert told(known.created(queue(), T0, T0 + SECOND)) == []
+    assert reported(known.created(queue(), T0, T0 + SECOND)) == []
 
 
 def test_a_listing_that_may_be_older_than_the_end_does_not_bring_an_object_back() -> None:
     known = KnownObjects(READERS)
     known.created(queue(), T0, T0)
-    assert told(known.deleted(ORDERS, T0 + 7, T0 + 10)) == [("gone", "orders", T0 + 7)]
+    assert reported(known.deleted(ORDERS, T0 + 7, T0 + 10)) == [("gone", "orders", T0 + 7)]
     assert known.listed(queue(), T0 - SECOND, T0, T0) == []
     assert known.listed(queue(), T0 + LISTING_LAG, T0 + LISTING_LAG, T0 + LISTING_LAG) == []
     later = T0 + LISTING_LAG + SECOND
-    assert told(known.listed(queue(), later, later, later)) == [("new", "orders", 0)]
+    assert reported(known.listed(queue(), later, later, later)) == [("new", "orders", 0)]
 
 
 def test_a_virtual_host_that_is_created_again_has_what_the_next_listing_shows_of_it() -> None:
@@ -130,7 +133,7 @@ def test_the_end_of_an_unknown_object_is_remembered_for_a_while() -> None:
     assert known.deleted(ORDERS, T0, T0) == []
     assert known.listed(queue(), T0 - SECOND, T0, T0) == []
     known.ends.forget_old(T0 + ENDS_KEPT_FOR + 1)
-    assert told(known.listed(queue(), T0 - SECOND, T0, T0)) == [("new", "orders", 0)]
+    assert reported(known.listed(queue(), T0 - SECOND, T0, T0)) == [("new", "orders", 0)]
 
 
 def test_a_listing_that_may_show_its_predecessor_reports_nothing_of_a_successor() -> None:
@@ -138,8 +141,8 @@ def test_a_listing_that_may_show_its_predecessor_reports_nothing_of_a_successor(
     known.deleted(ORDERS, T0, T0)
     known.created(queue(), T0 + 1, T0 + 1)
     early, late = T0 + 2, T0 + LISTING_LAG
-    assert told(known.listed(queue(messages=700), early, early, early)) == []
-    assert told(known.listed(queue(messages=1), late, late, late)) == [("put", "orders", T0 + 1)]
+    assert reported(known.listed(queue(messages=700), early, early, early)) == []
+    assert reported(known.listed(queue(messages=1), late, late, late)) == [("put", "orders", T0 + 1)]
 
 
 def test_what_is_settled_at_creation_distinguishes_two_objects_of_one_name() -> None:
@@ -147,8 +150,8 @@ def test_what_is_settled_at_creation_distinguishes_two_objects_of_one_name() -> 
     known.listed(queue(arguments={"x-max-length": 5}), T0, T0, T0)
     later = T0 + 5 * SECOND  # deleted and declared again while no events arrived
     changes = known.listed(queue(arguments={"x-max-length": 6}), later, later, later)
-    assert told(changes) == [("gone", "orders", later), ("new", "orders", 0)]
-    assert told(known.listed(queue(arguments={"x-max-length": 6}), later, later, later)) == []
+    assert reported(changes) == [("gone", "orders", later), ("new", "orders", 0)]
+    assert reported(known.listed(queue(arguments={"x-max-length": 6}), later, later, later)) == []
 
 
 def test_a_listing_may_report_more_of_a_table_than_an_event() -> None:
@@ -156,7 +159,7 @@ def test_a_listing_may_report_more_of_a_table_than_an_event() -> None:
     known.created(queue(arguments={"x-max-length": 5, "x-odd": "1.5"}), T0, T0)
     later = T0 + 5 * SECOND
     whole: Json = {"x-max-length": 5, "x-odd": 1.5, "x-nested": {"of": ["many"]}}
-    assert told(known.listed(queue(arguments=whole), later, later, later)) == [("put", "orders", T0)]
+    assert reported(known.listed(queue(arguments=whole), later, later, later)) == [("put", "orders", T0)]
 
 
 def test_a_listing_that_contradicts_an_event_shows_another_object() -> None:
@@ -165,14 +168,14 @@ def test_a_listing_that_contradicts_an_event_shows_another_object() -> None:
         known.created(queue(arguments={"x-max-length": 5}), T0, T0)
         later = T0 + 60 * SECOND
         changes = known.listed(another, later, later, later)
-        assert told(changes) == [("gone", "orders", later), ("new", "orders", 0)]
+        assert reported(changes) == [("gone", "orders", later), ("new", "orders", 0)]
 
 
 def test_what_one_listing_lacks_is_gone_when_a_second_lacks_it_too() -> None:
     known = known_queue()
     changes, suspects = known.swept("queue", set(), T0, LISTING_LAG, T0 + SECOND, lambda _: False)
     assert (changes, suspects) == ([], [ORDERS])
-    assert told(sweep(known, T0 + 5 * SECOND)) == [("gone", "orders", T0 + 6 * SECOND)]
+    assert reported(sweep(known, T0 + 5 * SECOND)) == [("gone", "orders", T0 + 6 * SECOND)]
 
 
 def test_a_listing_that_shows_it_again_clears_the_suspicion() -> None:
@@ -188,7 +191,7 @@ def test_what_an_event_created_about_when_the_listing_began_is_not_missed_in_it(
     known.created(queue(), T0, T0)
     assert sweep(known, T0 - SECOND) == sweep(known, T0 + LISTING_LAG - 1) == []
     sweep(known, T0 + LISTING_LAG + 1)
-    assert told(sweep(known, T0 + LISTING_LAG + SECOND)) != []
+    assert reported(sweep(known, T0 + LISTING_LAG + SECOND)) != []
 
 
 def test_what_the_listing_could_not_show_is_not_missed() -> None:
@@ -199,7 +202,7 @@ def test_what_the_listing_could_not_show_is_not_missed() -> None:
 def test_404_ends_an_object_at_once_unless_it_is_too_young() -> None:
     known = known_queue()
     known.created(queue("young"), T0, T0)
-    assert told(known.not_found(ORDERS, T0 + 1, T0 + 2)) == [("gone", "orders", T0 + 2)]
+    assert reported(known.not_found(ORDERS, T0 + 1, T0 + 2)) == [("gone", "orders", T0 + 2)]
     assert known.not_found(ORDERS, T0 + 1, T0 + 2) == []
     assert known.not_found(ObjectName("queue", ("/", "young")), T0 + 1, T0 + 2) == []
 
@@ -210,13 +213,13 @@ def test_a_second_listing_ends_an_object_only_when_the_event_of_its_end_should_h
     listed = T0 + 60 * SECOND
     sweep(known, listed)
     assert sweep(known, listed + SECOND) == []
-    assert told(sweep(known, listed + 2 * SECOND)) != []
+    assert reported(sweep(known, listed + 2 * SECOND)) != []
 
     known = known_queue()
     known.events_arrive = True
     known.mark_unconfirmed()  # events were missed
     sweep(known, listed)
-    assert told(sweep(known, listed + SECOND)) != []
+    assert reported(sweep(known, listed + SECOND)) != []
 
 
 def test_404_ends_an_object_only_when_the_event_of_its_end_should_have_arrived() -> None:
@@ -225,13 +228,13 @@ def test_404_ends_an_object_only_when_the_event_of_its_end_should_have_arrived()
     listed = T0 + 60 * SECOND
     sweep(known, listed)
     assert known.not_found(ORDERS, listed + SECOND, listed + SECOND) == []
-    assert told(known.not_found(ORDERS, listed + 2 * SECOND, listed + 2 * SECOND)) != []
+    assert reported(known.not_found(ORDERS, listed + 2 * SECOND, listed + 2 * SECOND)) != []
 
     known = known_queue()
     known.events_arrive = True
     known.mark_unconfirmed()  # events were missed
     sweep(known, listed)
-    assert told(known.not_found(ORDERS, listed + SECOND, listed + SECOND)) != []
+    assert reported(known.not_found(ORDERS, listed + SECOND, listed + SECOND)) != []
 
 
 def test_an_answer_clears_the_suspicion() -> None:
@@ -247,7 +250,7 @@ def test_a_connection_that_took_over_a_name_is_another_connection() -> None:
     first = T0 // 1_000_000
     known.listed(connection(first), T0, T0, T0)
     changes = known.listed(connection(first + 5), T0 + 9, T0 + 9, T0 + 9)
-    assert told(changes) == [
+    assert reported(changes) == [
         ("gone", "peer -> us", T0 + 9),
         ("new", "peer -> us", T0 + 5_000_000),
     ]
@@ -268,7 +271,7 @@ def test_a_successor_is_shown_although_the_end_of_its_predecessor_is_remembered(
     known.created(connection(first), T0, T0)
     known.deleted(PEER, T0 + 10, T0 + 10)
     changes = known.listed(connection(first + 5), T0 + 9, T0 + 9, T0 + 9)
-    assert told(changes) == [("new", "peer -> us", T0 + 5_000_000)]
+    assert reported(changes) == [("new", "peer -> us", T0 + 5_000_000)]
 
 
 def test_what_was_settled_at_creation_stays_and_what_changes_does_not() -> None:
@@ -290,7 +293,7 @@ def test_what_may_not_be_read_any_more_keeps_its_properties() -> None:
     assert isinstance(change, Put)
     assert set(change.object.statistics) == {None}
     assert change.object.properties[0] == "/"
-    assert told(known.out_of_sight(ObjectName("queue", ("/", "never-read")), T0 + 1)) == [
+    assert reported(known.out_of_sight(ObjectName("queue", ("/", "never-read")), T0 + 1)) == [
         ("gone", "never-read", T0 + 1)
     ]
 
@@ -376,10 +379,10 @@ def test_events_of_a_predecessor_that_a_killed_broker_delivers_again_change_noth
     known.deleted(ORDERS, T0 + 2 * SECOND, T0 + 2 * SECOND)
     known.created(queue(), T0 + 3 * SECOND, T0 + 3 * SECOND)
     later = T0 + 60 * SECOND
-    assert told(known.created(queue(), T0, later)) == []
-    assert told(known.deleted(ORDERS, T0 + 2 * SECOND, later)) == []
+    assert reported(known.created(queue(), T0, later)) == []
+    assert reported(known.deleted(ORDERS, T0 + 2 * SECOND, later)) == []
     end = T0 + 4 * SECOND
-    assert told(known.deleted(ORDERS, end, later)) == [("gone", "orders", end)]
+    assert reported(known.deleted(ORDERS, end, later)) == [("gone", "orders", end)]
 
 
 def test_a_class_is_to_be_listed_again_that_was_listed_before_what_its_objects_depend_on() -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from gateway.model.times import SECOND
 from gateway.sources.rabbitmq.known_objects import KnownObjects
 from gateway.sources.rabbitmq.object_lives import LISTING_LAG, Gone
-from tests.sources.rabbitmq.test_known_objects import ORDERS, READERS, T0, known_queue, queue, sweep, told
+from tests.sources.rabbitmq.test_known_objects import ORDERS, READERS, T0, known_queue, queue, reported, sweep
 
 
 def remembering(created: int = T0 - 500 * SECOND) -> KnownObjects:
@@ -22,34 +22,34 @@ def remembering(created: int = T0 - 500 * SECOND) -> KnownObjects:
 def test_the_end_of_what_only_a_former_agent_knew_is_reported_whole() -> None:
     known = remembering()
     (gone,) = known.deleted(ORDERS, T0 - SECOND, T0)
-    assert told([gone]) == [("gone", "orders", T0 - SECOND)]
+    assert reported([gone]) == [("gone", "orders", T0 - SECOND)]
     assert gone.object.properties[READERS["queue"].schema.positions["state"]] == "running"
     assert known.deleted(ORDERS, T0 - SECOND, T0) == []
 
 
 def test_a_listing_shows_what_a_former_agent_knew_with_its_time_of_creation() -> None:
     known = remembering()
-    assert told(known.listed(queue(), T0, T0, T0)) == [("new", "orders", T0 - 500 * SECOND)]
+    assert reported(known.listed(queue(), T0, T0, T0)) == [("new", "orders", T0 - 500 * SECOND)]
 
 
 def test_what_was_created_again_meanwhile_is_two_objects_when_the_events_of_meanwhile_have_come() -> None:
     known = remembering()
     known.listed(queue(), T0, T0, T0)
     late = T0 + 60 * SECOND
-    assert told(known.deleted(ORDERS, T0 - 9 * SECOND, late)) == [("gone", "orders", T0 - 9 * SECOND)]
-    assert told(known.created(queue(), T0 - 8 * SECOND, late)) == [("new", "orders", T0 - 8 * SECOND)]
+    assert reported(known.deleted(ORDERS, T0 - 9 * SECOND, late)) == [("gone", "orders", T0 - 9 * SECOND)]
+    assert reported(known.created(queue(), T0 - 8 * SECOND, late)) == [("new", "orders", T0 - 8 * SECOND)]
 
 
 def test_an_event_from_before_the_first_sight_of_an_object_is_about_it_however_late_it_comes() -> None:
     known = KnownObjects(READERS)
     known.listed(queue(), T0, T0, T0)
-    assert told(known.created(queue(), T0 - SECOND, T0 + 60 * SECOND)) == [("put", "orders", T0 - SECOND)]
+    assert reported(known.created(queue(), T0 - SECOND, T0 + 60 * SECOND)) == [("put", "orders", T0 - SECOND)]
 
 
 def test_what_was_reported_by_events_is_remembered_no_more() -> None:
     known = remembering()
     known.created(queue(), T0, T0)
-    assert told(known.deleted(ORDERS, T0 + 1, T0 + 1)) == [("gone", "orders", T0 + 1)]
+    assert reported(known.deleted(ORDERS, T0 + 1, T0 + 1)) == [("gone", "orders", T0 + 1)]
     assert known.deleted(ORDERS, T0 + 2, T0 + 2) == []
 
 
@@ -57,7 +57,7 @@ def test_an_end_may_be_that_of_another_where_the_events_of_meanwhile_are_missing
     known = remembering()
     known.events_of_meanwhile_missed()
     assert known.deleted(ORDERS, T0 - SECOND, T0) == []
-    assert told(known.listed(queue(), T0 + 60 * SECOND, T0 + 60 * SECOND, T0 + 60 * SECOND)) == [
+    assert reported(known.listed(queue(), T0 + 60 * SECOND, T0 + 60 * SECOND, T0 + 60 * SECOND)) == [
         ("new", "orders", 0)
     ]
 
@@ -91,7 +91,7 @@ def remembered() -> KnownObjects:
 def test_what_was_known_before_the_start_ends_when_another_of_its_name_is_created() -> None:
     known = remembered()
     changes = known.created(queue(), T0 + SECOND, T0 + SECOND)
-    assert told(changes) == [("gone", "orders", T0 + SECOND), ("new", "orders", T0 + SECOND)]
+    assert reported(changes) == [("gone", "orders", T0 + SECOND), ("new", "orders", T0 + SECOND)]
     assert isinstance(changes[0], Gone)
     assert changes[0].inferred
 
@@ -158,7 +158,7 @@ def test_what_a_node_recovers_was_not_created_again() -> None:
     later = T0 + 500 * SECOND
     assert known.created(queue(), later, later, lasts=True) == []
     assert known.is_known_otherwise(queue(), later, later)
-    assert told(known.created(queue("unheard"), later, later, lasts=True, recovered=True)) == [
+    assert reported(known.created(queue("unheard"), later, later, lasts=True, recovered=True)) == [
         ("new", "unheard", 0)
     ]
 
@@ -168,7 +168,10 @@ def test_an_event_is_not_about_what_was_seen_before_events_arrived() -> None:
     known.listed(queue(), T0, T0, T0)
     known.events_since = T0 + 4 * SECOND
     later = T0 + 5 * SECOND
-    assert told(known.created(queue(), later, later)) == [("gone", "orders", later), ("new", "orders", later)]
+    assert reported(known.created(queue(), later, later)) == [
+        ("gone", "orders", later),
+        ("new", "orders", later),
+    ]
 
 
 def test_an_event_is_not_about_another_that_a_listing_showed_a_moment_before() -> None:
@@ -176,7 +179,7 @@ def test_an_event_is_not_about_another_that_a_listing_showed_a_moment_before() -
     known.listed(queue(), T0, T0, T0)
     later = T0 + SECOND
     assert not known.is_known_otherwise(queue(durable=False), later, later)
-    assert told(known.created(queue(durable=False), later, later, lasts=True)) == [
+    assert reported(known.created(queue(durable=False), later, later, lasts=True)) == [
         ("gone", "orders", later),
         ("new", "orders", later),
     ]
@@ -193,13 +196,13 @@ def test_a_listing_that_shows_another_object_before_its_events_arrive_is_trusted
     known = known_queue()
     known.events_arrive = True
     assert known.listed(queue(durable=False), T0, T0, T0) == []
-    assert told(known.deleted(ORDERS, T0 - SECOND, T0 + SECOND)) == [("gone", "orders", T0 - SECOND)]
+    assert reported(known.deleted(ORDERS, T0 - SECOND, T0 + SECOND)) == [("gone", "orders", T0 - SECOND)]
 
     known = known_queue()
     known.events_arrive = True
     known.listed(queue(durable=False), T0, T0, T0)
     later = T0 + 9 * SECOND
-    assert told(known.listed(queue(durable=False), later, later, later)) == [
+    assert reported(known.listed(queue(durable=False), later, later, later)) == [
         ("gone", "orders", later),
         ("new", "orders", 0),
     ]
@@ -214,7 +217,7 @@ def test_what_was_listed_before_the_start_gets_its_creation_from_the_event_that_
     )  # the log does not say when
     assert not known.is_known_otherwise(queue(), T0 - 2 * SECOND, T0)
     changes = known.created(queue(), T0 - 2 * SECOND, T0, lasts=True)
-    assert told(changes) == [("new", "orders", T0 - 2 * SECOND)]
+    assert reported(changes) == [("new", "orders", T0 - 2 * SECOND)]
 
 
 def test_a_late_event_of_an_end_is_that_of_the_one_whose_place_a_listing_has_given_to_another() -> None:
@@ -224,4 +227,4 @@ def test_a_late_event_of_an_end_is_that_of_the_one_whose_place_a_listing_has_giv
     assert known.get(ORDERS) is not None
 
     end = T0 + 10 * SECOND
-    assert told(known.deleted(ORDERS, end, end)) == [("gone", "orders", end)]
+    assert reported(known.deleted(ORDERS, end, end)) == [("gone", "orders", end)]

@@ -18,12 +18,12 @@ from tests.sources.rabbitmq.test_known_objects import (
     exchange,
     known_queue,
     queue,
+    reported,
     sweep,
-    told,
 )
 
 
-def hearing_queues() -> KnownObjects:
+def receiving_queues() -> KnownObjects:
     """Return the objects of a broker whose events arrive, after a complete listing of queues without any."""
     known = KnownObjects(READERS)
     known.events_arrive, known.events_since = True, T0 - 100 * SECOND
@@ -32,10 +32,10 @@ def hearing_queues() -> KnownObjects:
 
 
 def test_what_a_listing_shows_before_the_event_of_its_creation_waits_for_the_event() -> None:
-    known = hearing_queues()
-    assert told(known.listed(queue(messages=3), T0, T0 + 1, T0 + 2)) == []
+    known = receiving_queues()
+    assert reported(known.listed(queue(messages=3), T0, T0 + 1, T0 + 2)) == []
     changes = known.created(queue(), T0 - SECOND, T0 + 3)
-    assert told(changes) == [("new", "orders", T0 - SECOND), ("put", "orders", T0 - SECOND)]
+    assert reported(changes) == [("new", "orders", T0 - SECOND), ("put", "orders", T0 - SECOND)]
     last = changes[-1]
     assert isinstance(last, Put)
     assert (last.object.statistics[0], last.object.sampled) == (3, T0 + 1)
@@ -43,38 +43,38 @@ def test_what_a_listing_shows_before_the_event_of_its_creation_waits_for_the_eve
 
 
 def test_what_came_and_went_before_its_events_arrive_has_its_times() -> None:
-    known = hearing_queues()
+    known = receiving_queues()
     known.listed(queue(), T0, T0, T0)
     known.created(queue(), T0 - SECOND, T0 + 1)
-    assert told(known.deleted(ORDERS, T0 + SECOND, T0 + SECOND)) == [("gone", "orders", T0 + SECOND)]
+    assert reported(known.deleted(ORDERS, T0 + SECOND, T0 + SECOND)) == [("gone", "orders", T0 + SECOND)]
 
 
 def test_what_a_listing_shows_is_taken_without_an_event_when_that_must_have_arrived() -> None:
-    known = hearing_queues()
-    assert told(known.listed(queue(), T0, T0, T0)) == []
-    assert told(known.listed(queue(), T0 + SECOND, T0 + SECOND, T0 + SECOND)) == []
-    assert told(known.listed(queue(), T0 + 2 * SECOND, 0, T0 + 2 * SECOND)) == [("new", "orders", 0)]
+    known = receiving_queues()
+    assert reported(known.listed(queue(), T0, T0, T0)) == []
+    assert reported(known.listed(queue(), T0 + SECOND, T0 + SECOND, T0 + SECOND)) == []
+    assert reported(known.listed(queue(), T0 + 2 * SECOND, 0, T0 + 2 * SECOND)) == [("new", "orders", 0)]
 
 
 def test_what_ended_while_its_creation_was_waited_for_is_not_taken_later() -> None:
-    known = hearing_queues()
+    known = receiving_queues()
     known.listed(queue(), T0, T0, T0)
-    assert told(known.deleted(ORDERS, T0 + SECOND, T0 + SECOND)) == []
-    assert told(known.listed(queue(), T0 + 3 * SECOND, 0, T0 + 3 * SECOND)) == []
+    assert reported(known.deleted(ORDERS, T0 + SECOND, T0 + SECOND)) == []
+    assert reported(known.listed(queue(), T0 + 3 * SECOND, 0, T0 + 3 * SECOND)) == []
 
 
 def test_what_the_next_listing_lacks_waits_no_longer_for_its_event() -> None:
-    known = hearing_queues()
+    known = receiving_queues()
     known.listed(queue(), T0, T0, T0)
     sweep(known, T0 + 5 * SECOND)
-    assert told(known.listed(queue(), T0 + 6 * SECOND, 0, T0 + 6 * SECOND)) == [], "it is another one"
+    assert reported(known.listed(queue(), T0 + 6 * SECOND, 0, T0 + 6 * SECOND)) == [], "it is another one"
 
 
 def test_what_may_be_older_than_the_events_waits_for_none() -> None:
     known = KnownObjects(READERS)
     known.events_arrive, known.events_since = True, T0 - SECOND
     sweep(known, T0 - 2 * SECOND)
-    assert told(known.listed(queue(), T0, T0, T0)) == [("new", "orders", 0)]
+    assert reported(known.listed(queue(), T0, T0, T0)) == [("new", "orders", 0)]
 
 
 def bound_queue() -> KnownObjects:
@@ -91,11 +91,11 @@ def test_what_was_bound_to_a_queue_before_its_end_is_reported_although_the_end_i
 ) -> None:
     known = bound_queue()
     ends = known.deleted(ORDERS, T0, T0, by_event=False) if by_operation else known.not_found(ORDERS, T0, T0)
-    assert told(ends) == [("gone", "orders", T0)]
+    assert reported(ends) == [("gone", "orders", T0)]
     later, bound, deleted = T0 + 9 * SECOND, T0 - 3 * SECOND, T0 - SECOND
-    assert told(known.created(binding(), bound, later)) == [("new", binding().name.leaf, bound)]
+    assert reported(known.created(binding(), bound, later)) == [("new", binding().name.leaf, bound)]
     (gone,) = known.deleted(ORDERS, deleted, later)
-    assert told([gone]) == [("gone", binding().name.leaf, deleted)]
+    assert reported([gone]) == [("gone", binding().name.leaf, deleted)]
     assert isinstance(gone, Gone)
     assert not gone.inferred
 
@@ -108,7 +108,7 @@ def test_what_was_bound_to_a_queue_that_has_ended_is_listed_or_ends() -> None:
     assert known.unconfirmed("binding", lambda _: False)
     listed = later + 2 * LISTING_LAG
     changes, suspects = known.swept("binding", set(), listed, LISTING_LAG, listed, lambda _: False)
-    assert (told(changes), suspects) == ([("gone", binding().name.leaf, listed)], [])
+    assert (reported(changes), suspects) == ([("gone", binding().name.leaf, listed)], [])
 
 
 def test_what_was_bound_to_a_queue_ends_before_another_queue_of_the_name_is_new() -> None:
@@ -116,7 +116,7 @@ def test_what_was_bound_to_a_queue_ends_before_another_queue_of_the_name_is_new(
     known.not_found(ORDERS, T0, T0)
     later = T0 + 9 * SECOND
     known.created(binding(), T0 - 3 * SECOND, later)
-    assert told(known.created(queue(), T0 + SECOND, later)) == [
+    assert reported(known.created(queue(), T0 + SECOND, later)) == [
         ("gone", binding().name.leaf, later),
         ("new", "orders", T0 + SECOND),
     ]
@@ -126,7 +126,7 @@ def test_an_object_that_has_ended_is_not_new_when_the_event_of_its_creation_arri
     known = bound_queue()
     known.not_found(ORDERS, T0, T0)
     assert known.created(queue(), T0 - 100 * SECOND, T0 + SECOND) == []
-    assert told(known.created(queue(), T0 - SECOND, T0 + SECOND)) == [("new", "orders", T0 - SECOND)]
+    assert reported(known.created(queue(), T0 - SECOND, T0 + SECOND)) == [("new", "orders", T0 - SECOND)]
 
 
 def test_an_object_that_ended_with_another_is_not_new_when_the_event_of_its_creation_arrives() -> None:
@@ -152,7 +152,7 @@ def test_the_start_of_a_node_after_the_last_run_says_nothing_of_when_a_queue_was
     known.restore([replace(one, first_seen=0) for one in former.of_class("queue")], T0, T0)
     started = T0 + 20 * SECOND
     assert known.is_known_otherwise(queue(), started, T0 + 60 * SECOND)
-    assert told(known.created(queue(), started, T0 + 60 * SECOND, lasts=True)) == [("new", "orders", 0)]
+    assert reported(known.created(queue(), started, T0 + 60 * SECOND, lasts=True)) == [("new", "orders", 0)]
 
 
 def test_events_that_come_minutes_late_are_about_the_one_that_had_ended_by_then() -> None:
@@ -168,7 +168,7 @@ def test_events_that_come_minutes_late_are_about_the_one_that_had_ended_by_then(
     late = T0 + 90 * SECOND
     assert known.created(queue(), T0 - 200 * SECOND, late) == []
     assert known.deleted(ORDERS, T0 - 30 * SECOND, late) == []
-    assert told(known.created(queue(durable=False), T0 - 20 * SECOND, late)) == [
+    assert reported(known.created(queue(durable=False), T0 - 20 * SECOND, late)) == [
         ("put", "orders", T0 - 20 * SECOND)
     ]
-    assert told(known.deleted(ORDERS, T0 + 80 * SECOND, late)) == [("gone", "orders", T0 + 80 * SECOND)]
+    assert reported(known.deleted(ORDERS, T0 + 80 * SECOND, late)) == [("gone", "orders", T0 + 80 * SECOND)]

@@ -43,7 +43,7 @@ async def test_a_queue_of_another_client_comes_counts_and_goes(virtual_host: Vir
                     "orders", durable=True, arguments={"x-max-length": 9, "x-queue-type": "classic"}
                 )
                 await until(lambda: watched.exists("queue", "orders"), "the queue is heard of")
-                assert watched.heard("queue", "orders")[0].created
+                assert watched.received("queue", "orders")[0].created
                 assert watched.value("queue", "orders", "arguments") == {
                     "x-max-length": 9,
                     "x-queue-type": "classic",
@@ -59,7 +59,7 @@ async def test_a_queue_of_another_client_comes_counts_and_goes(virtual_host: Vir
                 await until(lambda: watched.gone("queue", "orders"), "its end is heard of")
                 await channel.declare_queue("orders", durable=True)
                 await until(lambda: watched.exists("queue", "orders"), "its successor is heard of")
-            ids = {one.native_id for one in watched.heard("queue", "orders")}
+            ids = {one.native_id for one in watched.received("queue", "orders")}
             assert len(ids) == 2
 
 
@@ -73,10 +73,12 @@ async def test_what_lives_for_a_moment_is_seen_too(virtual_host: VirtualHost) ->
                 channel = await client.channel()
                 await channel.declare_queue("mine", exclusive=True)
             await until(lambda: watched.gone("queue", "mine"), "queue")
-            told = [one.properties for one in watched.seen if one.key.name == "connection" and one.properties]
-            name = next(str(properties[0]) for properties in told if "moment" in properties)
+            reported = [
+                one.properties for one in watched.seen if one.key.name == "connection" and one.properties
+            ]
+            name = next(str(properties[0]) for properties in reported if "moment" in properties)
             await until(lambda: watched.gone("connection", name), "connection")
-            assert watched.heard("queue", "mine")[-1].created
+            assert watched.received("queue", "mine")[-1].created
             own = [one for one in watched.source.known("queue") if one.name.leaf.startswith("amqp-gateway.")]
             assert own == []
 
@@ -93,7 +95,7 @@ async def test_a_virtual_host_without_permission_is_not_shown_as_empty(virtual_h
             assert watched.value("vhost", secret.name, "state") == "notPermitted"
             assert watched.value("vhost", secret.name, "messages") is None
             assert watched.value("vhost", virtual_host.name, "state") == "running"
-            assert watched.heard("queue", "hidden") == []
+            assert watched.received("queue", "hidden") == []
 
 
 async def test_without_the_event_plugin_the_agent_says_what_it_cannot_see(
@@ -135,7 +137,7 @@ async def test_a_broker_that_was_killed_and_is_back(own_rabbitmq: PrivateBroker)
         with broker.http() as client:
             assert client.get("queues/%2F/lasting").is_success, "the broker lost it"
         assert watched.exists("queue", "lasting")
-        assert len({one.native_id for one in watched.heard("queue", "lasting")}) == 1
+        assert len({one.native_id for one in watched.received("queue", "lasting")}) == 1
 
 
 async def test_a_wrong_password_is_said_clearly(rabbitmq: PrivateBroker) -> None:
@@ -152,7 +154,7 @@ class Sink:
 
     def __init__(self, delay: float = 0.0) -> None:
         self.events: list[tuple[str, Mapping[str, object]]] = []
-        self.told: list[str] = []
+        self.reported: list[str] = []
         self._delay = delay
 
         self._catching_up = False
@@ -160,17 +162,17 @@ class Sink:
     def receive(self, event: Received) -> None:
         match event:
             case LinkUp():
-                self.told.append("caught up" if self._catching_up else "connected")
+                self.reported.append("caught up" if self._catching_up else "connected")
                 self._catching_up = False
             case BacklogFollows(missed, waiting):
                 self._catching_up = True
-                self.told.append(f"resumed with {waiting}: {missed}")
+                self.reported.append(f"resumed with {waiting}: {missed}")
             case LinkDown(reason):
                 self._catching_up = False
-                self.told.append(reason)
+                self.reported.append(reason)
             case LossSuspected(reason, since):
                 assert since < time.time_ns()
-                self.told.append(f"lost: {reason}")
+                self.reported.append(f"lost: {reason}")
             case BrokerEventReceived(key, headers):
                 self.events.append((key, headers))
                 if self._delay:
@@ -206,10 +208,10 @@ async def test_a_broker_that_takes_its_event_exchange_for_unbound_is_noticed(
 
         consumer = EventConsumer(endpoint, ["queue.*", BINDING_CREATED], sink.receive, SystemClock())
         running = asyncio.create_task(consumer.run())
-        await until(lambda: any("publishes nothing" in line for line in sink.told), "its silence is told")
-        assert "connected" not in sink.told
+        await until(lambda: any("publishes nothing" in line for line in sink.reported), "its silence is told")
+        assert "connected" not in sink.reported
         await other.close()
-        await until(lambda: "connected" in sink.told, "events arrive")
+        await until(lambda: "connected" in sink.reported, "events arrive")
         with own_rabbitmq.http() as client:
             client.put("queues/%2F/orders", json={}).raise_for_status()
         await until(lambda: "queue.created" in {key for key, _ in sink.events}, "the event of a queue")
@@ -235,9 +237,9 @@ async def test_more_events_than_can_be_consumed_are_a_suspected_loss(
     with reading_user(virtual_host.broker, []) as user:
         consumer = consumer_of_queues(event_endpoint(virtual_host.broker, user), sink)
         running = asyncio.create_task(consumer.run())
-        await until(lambda: sink.told == ["connected"], "events arrive")
+        await until(lambda: sink.reported == ["connected"], "events arrive")
         await asyncio.to_thread(asyncio.run, flood())
-        await until(lambda: any(line.startswith("lost: ") for line in sink.told), "the doubt is told")
+        await until(lambda: any(line.startswith("lost: ") for line in sink.reported), "the doubt is told")
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
 
@@ -248,7 +250,7 @@ async def test_only_the_broker_itself_is_trusted(virtual_host: VirtualHost) -> N
     with reading_user(broker, []) as user, broker.http() as client:
         consumer = consumer_of_queues(event_endpoint(broker, user), sink)
         running = asyncio.create_task(consumer.run())
-        await until(lambda: sink.told == ["connected"], "events arrive")
+        await until(lambda: sink.reported == ["connected"], "events arrive")
         queues = [one["name"] for one in client.get("queues/%2F").raise_for_status().json()]
         async with await aio_pika.connect(broker.amqp_url()) as liar:
             channel = await liar.channel()
@@ -268,10 +270,10 @@ async def test_a_connection_that_the_broker_ends_is_opened_again(own_rabbitmq: P
     sink = Sink()
     consumer = consumer_of_queues(event_endpoint(own_rabbitmq, own_rabbitmq.administrator), sink)
     running = asyncio.create_task(consumer.run())
-    await until(lambda: sink.told == ["connected"], "events arrive")
+    await until(lambda: sink.reported == ["connected"], "events arrive")
     await asyncio.to_thread(own_rabbitmq.rabbitmqctl, "close_all_connections", "maintenance")
-    await until(lambda: sink.told.count("connected") == 2, "events arrive again")
-    assert "maintenance" in sink.told[1]
+    await until(lambda: sink.reported.count("connected") == 2, "events arrive again")
+    assert "maintenance" in sink.reported[1]
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
     with own_rabbitmq.http() as client:

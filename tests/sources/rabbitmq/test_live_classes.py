@@ -42,14 +42,14 @@ async def test_channels_and_consumers_come_count_and_go(virtual_host: VirtualHos
                 await channel.default_exchange.publish(aio_pika.Message(b"x"), "orders")
                 await until(lambda: watched.value("channel", name, "messagesAcknowledged") == 1, "it counts")
                 await until(lambda: watched.value("consumer", tag, "activityStatus") == "up", "it is listed")
-                (first,) = {one.native_id for one in watched.heard("channel", name)}
+                (first,) = {one.native_id for one in watched.received("channel", name)}
                 await queue.cancel(tag)
                 await until(lambda: watched.gone("consumer", tag), "the consumer's end is heard of")
                 await channel.close()
                 await until(lambda: watched.gone("channel", name), "the channel's end is heard of")
                 again = await client.channel()
                 await until(lambda: watched.exists("channel", name), "another of its number is heard of")
-                assert watched.heard("channel", name)[-1].native_id != first
+                assert watched.received("channel", name)[-1].native_id != first
                 taken = await (await again.get_queue("orders")).consume(acknowledge)
                 await until(lambda: watched.exists("consumer", taken), "its consumer is heard of")
             await until(lambda: watched.gone("channel", name), "it ended with its connection")

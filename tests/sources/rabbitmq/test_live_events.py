@@ -38,14 +38,14 @@ async def test_a_connection_and_its_queue_are_reported_from_beginning_to_end(
             client = await connect_once(URL(virtual_host.amqp_url()), {"connection_name": "billing 7"})
             channel = await client.channel()
             await channel.declare_queue("bills", exclusive=True, arguments={"x-max-length": 9})
-            await until(lambda: watched.told("queueCreated", vhost=host, name="bills"), "the queue")
+            await until(lambda: watched.reported("queueCreated", vhost=host, name="bills"), "the queue")
             await client.close()
-            await until(lambda: watched.told("queueDeleted", vhost=host, name="bills"), "its end")
-            await until(lambda: watched.told("connectionClosed", vhost=host), "the connection's end")
-            (opened,) = watched.told("connectionOpened", vhost=host)
-            (closed,) = watched.told("connectionClosed", vhost=host)
-            (created,) = watched.told("queueCreated", vhost=host)
-            (deleted,) = watched.told("queueDeleted", vhost=host)
+            await until(lambda: watched.reported("queueDeleted", vhost=host, name="bills"), "its end")
+            await until(lambda: watched.reported("connectionClosed", vhost=host), "the connection's end")
+            (opened,) = watched.reported("connectionOpened", vhost=host)
+            (closed,) = watched.reported("connectionClosed", vhost=host)
+            (created,) = watched.reported("queueCreated", vhost=host)
+            (deleted,) = watched.reported("queueDeleted", vhost=host)
 
             lifetime = closed.pop("lifetime")
             assert isinstance(lifetime, int)
@@ -61,9 +61,9 @@ async def test_a_connection_and_its_queue_are_reported_from_beginning_to_end(
                 closed["name"]
                 == f"127.0.0.1:{closed['peerPort']} -> 127.0.0.1:{virtual_host.broker.ports.amqp}"
             )
-            (connection,) = {one.native_id for one in watched.heard("connection", str(closed["name"]))}
+            (connection,) = {one.native_id for one in watched.received("connection", str(closed["name"]))}
             assert closed["connection"] == Reference(connection)
-            (queue,) = {one.native_id for one in watched.heard("queue", "bills")}
+            (queue,) = {one.native_id for one in watched.received("queue", "bills")}
             assert created["queue"] == deleted["queue"] == Reference(queue)
             assert (created["type"], created["exclusive"], created["by"]) == ("classic", True, user_name)
 
@@ -76,8 +76,8 @@ async def test_a_refused_login_is_reported_without_its_password(virtual_host: Vi
             await ready(watched)
             with pytest.raises(aiormq.exceptions.ProbableAuthenticationError):
                 await connect_once(URL(virtual_host.amqp_url(stranger)), {})
-            await until(lambda: watched.told("authenticationFailed", user=stranger.name), "the refusal")
-            (failed,) = watched.told("authenticationFailed", user=stranger.name)
+            await until(lambda: watched.reported("authenticationFailed", user=stranger.name), "the refusal")
+            (failed,) = watched.reported("authenticationFailed", user=stranger.name)
             assert failed["reason"] == f"user '{stranger.name}' - invalid credentials"
             assert (failed["mechanism"], failed["protocol"], failed["peerHost"]) == (
                 "PLAIN",
@@ -87,8 +87,10 @@ async def test_a_refused_login_is_reported_without_its_password(virtual_host: Vi
             # It was closed afterwards, which is no end of anything that was open.
             async with await aio_pika.connect(virtual_host.amqp_url()):
                 pass
-            await until(lambda: watched.told("connectionClosed", vhost=virtual_host.name), "another's end")
-            assert watched.told("connectionClosed", name=failed["connectionName"]) == []
+            await until(
+                lambda: watched.reported("connectionClosed", vhost=virtual_host.name), "another's end"
+            )
+            assert watched.reported("connectionClosed", name=failed["connectionName"]) == []
             assert stranger.password not in repr(watched.events)
 
 
@@ -108,13 +110,13 @@ async def test_what_administrators_do_is_reported(virtual_host: VirtualHost) -> 
                 ).raise_for_status()
                 client.put(f"exchanges/{virtual_host.path}/till", json={"type": "fanout"}).raise_for_status()
                 client.delete(f"users/{name}").raise_for_status()
-            await until(lambda: watched.told("userDeleted", user=name), "the user's end")
-            (vhost,) = {one.native_id for one in watched.heard("vhost", host)}
-            (tags,) = watched.told("userTagsSet", user=name)
-            (limits,) = watched.told("vhostLimitsSet", name=host)
-            (permission,) = watched.told("permissionSet", name=host, user=name)
-            (policy_set,) = watched.told("policySet", name=host)
-            (exchange,) = watched.told("exchangeCreated", vhost=host)
+            await until(lambda: watched.reported("userDeleted", user=name), "the user's end")
+            (vhost,) = {one.native_id for one in watched.received("vhost", host)}
+            (tags,) = watched.reported("userTagsSet", user=name)
+            (limits,) = watched.reported("vhostLimitsSet", name=host)
+            (permission,) = watched.reported("permissionSet", name=host, user=name)
+            (policy_set,) = watched.reported("policySet", name=host)
+            (exchange,) = watched.reported("exchangeCreated", vhost=host)
             assert tags["tags"] == ("monitoring",)
             assert limits["limits"] == {"max-queues": 9}
             assert (permission["vhost"], permission["read"]) == (Reference(vhost), "^$")
@@ -129,20 +131,20 @@ async def test_alarms_are_reported_within_seconds_and_so_is_everything_while_the
     async with watch(broker, broker.administrator) as watched:
         await ready(watched)
         await asyncio.to_thread(broker.rabbitmqctl, "set_vm_memory_high_watermark", "0.0000001")
-        await until(lambda: watched.told("memoryAlarmSet"), "the memory alarm")
+        await until(lambda: watched.reported("memoryAlarmSet"), "the memory alarm")
         with broker.http() as client:
             client.put("queues/%2F/during", json={}).raise_for_status()
-        await until(lambda: watched.told("queueCreated", name="during"), "an event under the alarm")
+        await until(lambda: watched.reported("queueCreated", name="during"), "an event under the alarm")
         await until(lambda: watched.value("node", node_name(watched), "memoryAlarm"), "the node's alarm")
         await asyncio.sleep(ALARM_SECONDS)  # the alarm lasts
         await asyncio.to_thread(broker.rabbitmqctl, "set_disk_free_limit", "100000000000000")
-        await until(lambda: watched.told("diskAlarmSet", resource="disk"), "the disk alarm")
+        await until(lambda: watched.reported("diskAlarmSet", resource="disk"), "the disk alarm")
         await asyncio.to_thread(broker.rabbitmqctl, "set_vm_memory_high_watermark", "0.6")
-        await until(lambda: watched.told("memoryAlarmCleared"), "the memory alarm's end")
+        await until(lambda: watched.reported("memoryAlarmCleared"), "the memory alarm's end")
         assert watched.status is not None
         assert watched.status.blocked
-        (node,) = {one.native_id for one in watched.heard("node", node_name(watched))}
-        assert watched.told("memoryAlarmSet") == [{"node": Reference(node), "resource": "memory"}]
+        (node,) = {one.native_id for one in watched.received("node", node_name(watched))}
+        assert watched.reported("memoryAlarmSet") == [{"node": Reference(node), "resource": "memory"}]
         severities = {one.key.name: one.severity for one, _ in watched.events}
         assert severities["memoryAlarmSet"] == severities["diskAlarmSet"] == Severity.CRITICAL
         slowest = max(delay for delay in watched.delays)

@@ -21,38 +21,38 @@ from tests.sources.rabbitmq.watching import Watch, reading_user, ready, watch
 pytestmark = pytest.mark.each_rabbitmq
 
 
-async def told(watched: Watch, event: str, **arguments: object) -> dict[str, Any]:
+async def reported(watched: Watch, event: str, **arguments: object) -> dict[str, Any]:
     """Wait for an event with these arguments; return all of its arguments."""
-    await until(lambda: watched.told(event, **arguments), event)
-    return watched.told(event, **arguments)[-1]
+    await until(lambda: watched.reported(event, **arguments), event)
+    return watched.reported(event, **arguments)[-1]
 
 
 async def test_a_federation_link_fails_runs_and_ends(
     start_rabbitmq: Callable[[BrokerSettings], PrivateBroker],
 ) -> None:
     broker = start_rabbitmq(replace(TEST_SETTINGS, plugins=("rabbitmq_federation",)))
-    (nobody,) = free_ports(1)
+    (unanswered,) = free_ports(1)
     upstream = "parameters/federation-upstream/%2F/shop"
     with broker.http() as client:
         client.put("exchanges/%2F/till", json={"type": "fanout"}).raise_for_status()
         async with watch(broker, broker.administrator, writer=broker.administrator) as watched:
             await ready(watched)
-            broken = {"uri": f"amqp://127.0.0.1:{nobody}", "reconnect-delay": 1}
+            broken = {"uri": f"amqp://127.0.0.1:{unanswered}", "reconnect-delay": 1}
             client.put(upstream, json={"value": broken}).raise_for_status()
             policy = {"pattern": "^till$", "definition": {"federation-upstream-set": "all"}}
             client.put("policies/%2F/federate", json=policy).raise_for_status()
-            failed = await told(watched, "federationLinkFailed", exchange="till", upstream="shop")
+            failed = await reported(watched, "federationLinkFailed", exchange="till", upstream="shop")
             assert (failed["vhost"], failed["reason"]) == ("/", "econnrefused")
             works = {"uri": broker.amqp_url(), "reconnect-delay": 1}
             client.put(upstream, json={"value": works}).raise_for_status()
-            await told(watched, "federationLinkRunning", exchange="till", upstream="shop")
+            await reported(watched, "federationLinkRunning", exchange="till", upstream="shop")
             client.delete("policies/%2F/federate").raise_for_status()
-            await told(watched, "federationLinkRemoved", exchange="till", upstream="shop")
+            await reported(watched, "federationLinkRemoved", exchange="till", upstream="shop")
             # The end of an upstream is that of its links, too.
             client.put("policies/%2F/federate", json=policy).raise_for_status()
-            await until(lambda: len(watched.told("federationLinkRunning")) > 1, "it runs again")
+            await until(lambda: len(watched.reported("federationLinkRunning")) > 1, "it runs again")
             client.delete(upstream).raise_for_status()
-            await until(lambda: len(watched.told("federationLinkRemoved")) > 1, "it is removed again")
+            await until(lambda: len(watched.reported("federationLinkRemoved")) > 1, "it is removed again")
             severities = {one.key.name: one.severity for one, _ in watched.events}
             assert severities["federationLinkFailed"] is Severity.WARNING
             assert broker.administrator.password not in repr(watched.events)
@@ -70,11 +70,11 @@ async def test_a_shovel_runs_and_ends(start_rabbitmq: Callable[[BrokerSettings],
         async with watch(broker, broker.administrator, writer=broker.administrator) as watched:
             await ready(watched)
             client.put("parameters/shovel/%2F/mover", json={"value": value}).raise_for_status()
-            await told(watched, "parameterSet", component="shovel", name="mover")
-            await told(watched, "shovelRunning", vhost="/", name="mover")
+            await reported(watched, "parameterSet", component="shovel", name="mover")
+            await reported(watched, "shovelRunning", vhost="/", name="mover")
             client.delete("parameters/shovel/%2F/mover").raise_for_status()
-            await told(watched, "parameterCleared", component="shovel", name="mover")
-            await told(watched, "shovelRemoved", vhost="/", name="mover")
+            await reported(watched, "parameterCleared", component="shovel", name="mover")
+            await reported(watched, "shovelRemoved", vhost="/", name="mover")
             assert broker.administrator.password not in repr(watched.events)
 
 
@@ -82,11 +82,11 @@ async def test_a_shovel_that_cannot_work_is_not_reported_as_running(
     start_rabbitmq: Callable[[BrokerSettings], PrivateBroker], rabbitmq_release: str
 ) -> None:
     broker = start_rabbitmq(replace(TEST_SETTINGS, plugins=("rabbitmq_shovel",)))
-    (nobody,) = free_ports(1)
+    (unanswered,) = free_ports(1)
     value = {
         "src-uri": broker.amqp_url(),
         "src-queue": "from",
-        "dest-uri": f"amqp://127.0.0.1:{nobody}",
+        "dest-uri": f"amqp://127.0.0.1:{unanswered}",
         "dest-queue": "to",
         "reconnect-delay": 1,
     }
@@ -94,14 +94,14 @@ async def test_a_shovel_that_cannot_work_is_not_reported_as_running(
         async with watch(broker, broker.administrator, writer=broker.administrator) as watched:
             await ready(watched)
             client.put("parameters/shovel/%2F/mover", json={"value": value}).raise_for_status()
-            await told(watched, "parameterSet", component="shovel", name="mover")
+            await reported(watched, "parameterSet", component="shovel", name="mover")
             # RabbitMQ 4.0 sometimes tells that it was removed, and 3.10 nothing.
             if rabbitmq_release == NEWEST:
-                ended = await told(watched, "shovelTerminated", vhost="/", name="mover")
+                ended = await reported(watched, "shovelTerminated", vhost="/", name="mover")
                 assert ended["reason"] == "failed to connect to destination"
             client.delete("parameters/shovel/%2F/mover").raise_for_status()
-            await told(watched, "parameterCleared", component="shovel", name="mover")
-            assert watched.told("shovelRunning") == []
+            await reported(watched, "parameterCleared", component="shovel", name="mover")
+            assert watched.reported("shovelRunning") == []
             assert broker.administrator.password not in repr(watched.events)
 
 
@@ -125,22 +125,22 @@ async def test_limits_permissions_and_policies_are_reported_as_set_and_as_cleare
             ]
             for target, body in changes:
                 client.put(target, json=body).raise_for_status()
-            limits = await told(watched, "vhostLimitsSet", name=host)
-            user_limits = await told(watched, "userLimitsSet", user=name)
-            await told(watched, "topicPermissionSet", name=host, user=name)
-            await told(watched, "operatorPolicySet", name=host)
-            await told(watched, "policySet", name=host)
-            await told(watched, "queuePolicyUpdated", name="quick")
+            limits = await reported(watched, "vhostLimitsSet", name=host)
+            user_limits = await reported(watched, "userLimitsSet", user=name)
+            await reported(watched, "topicPermissionSet", name=host, user=name)
+            await reported(watched, "operatorPolicySet", name=host)
+            await reported(watched, "policySet", name=host)
+            await reported(watched, "queuePolicyUpdated", name="quick")
             assert limits["limits"] == {"max-queues": 9}
             assert (user_limits["maxChannels"], user_limits["maxConnections"]) == (9, None)
             for target, _ in changes:
                 client.delete(target).raise_for_status()
-            await told(watched, "vhostLimitsCleared", name=host)
-            await told(watched, "userLimitsCleared", user=name)
-            await told(watched, "topicPermissionCleared", name=host, user=name)
-            await told(watched, "operatorPolicyCleared", name=host)
-            await told(watched, "policyCleared", name=host)
-            await told(watched, "queuePolicyCleared", name="quick")
-            assert len(watched.told("vhostLimitsSet", name=host)) == 1
-            assert len(watched.told("operatorPolicySet", name=host)) == 1
+            await reported(watched, "vhostLimitsCleared", name=host)
+            await reported(watched, "userLimitsCleared", user=name)
+            await reported(watched, "topicPermissionCleared", name=host, user=name)
+            await reported(watched, "operatorPolicyCleared", name=host)
+            await reported(watched, "policyCleared", name=host)
+            await reported(watched, "queuePolicyCleared", name="quick")
+            assert len(watched.reported("vhostLimitsSet", name=host)) == 1
+            assert len(watched.reported("operatorPolicySet", name=host)) == 1
         client.delete(f"users/{name}").raise_for_status()

@@ -60,29 +60,29 @@ async def watching(
 
 def listed(virtual_host: VirtualHost, what: str, *columns: str) -> list[dict[str, Any]]:
     """Return a listing of `rabbitmqctl` in the test's virtual host."""
-    told = virtual_host.broker.rabbitmqctl(
+    reported = virtual_host.broker.rabbitmqctl(
         *(f"list_{what}", "--vhost", virtual_host.name, "--formatter", "json", "--silent"), *columns
     )
-    rows: list[dict[str, Any]] = json.loads(told)
+    rows: list[dict[str, Any]] = json.loads(reported)
     return rows
 
 
 def limits(virtual_host: VirtualHost) -> dict[str, int]:
     """Return the limits of the test's virtual host according to `rabbitmqctl`."""
     name = virtual_host.name
-    told = virtual_host.broker.rabbitmqctl("list_vhost_limits", "--vhost", name, "--silent")
-    return dict(json.loads(told.strip() or "{}"))
+    reported = virtual_host.broker.rabbitmqctl("list_vhost_limits", "--vhost", name, "--silent")
+    return dict(json.loads(reported.strip() or "{}"))
 
 
 def about(virtual_host: VirtualHost) -> dict[str, Any]:
     """Return the properties of the test's virtual host according to `rabbitmqctl`."""
     columns = ("name", "description", "tags", "tracing")
-    told = virtual_host.broker.rabbitmqctl("list_vhosts", "--formatter", "json", "--silent", *columns)
-    (row,) = [row for row in json.loads(told) if row["name"] == virtual_host.name]
+    reported = virtual_host.broker.rabbitmqctl("list_vhosts", "--formatter", "json", "--silent", *columns)
+    (row,) = [row for row in json.loads(reported) if row["name"] == virtual_host.name]
     return dict(row)
 
 
-async def set_and_told(
+async def set_and_reported(
     watched: Watch, virtual_host: VirtualHost, element: str, method: str, value: Value | None
 ) -> object:
     """Call a setting method; return the element's value at the console when it is answered."""
@@ -97,10 +97,10 @@ async def test_the_limits_of_a_virtual_host_are_set_and_cleared(
     async with watching(virtual_host, writer) as watched:
         name = virtual_host.name
         await until(lambda: watched.value("vhost", name, "maxConnections") == -1, "there is no limit")
-        assert await set_and_told(watched, virtual_host, "maxConnections", "setMaxConnections", 7) == 7
-        assert await set_and_told(watched, virtual_host, "maxQueues", "setMaxQueues", 0) == 0
+        assert await set_and_reported(watched, virtual_host, "maxConnections", "setMaxConnections", 7) == 7
+        assert await set_and_reported(watched, virtual_host, "maxQueues", "setMaxQueues", 0) == 0
         assert limits(virtual_host) == {"max-connections": 7, "max-queues": 0}
-        assert await set_and_told(watched, virtual_host, "maxConnections", "setMaxConnections", -1) == -1
+        assert await set_and_reported(watched, virtual_host, "maxConnections", "setMaxConnections", -1) == -1
         assert limits(virtual_host) == {"max-queues": 0}
 
 
@@ -113,7 +113,7 @@ async def test_no_user_is_locked_out_unless_the_configuration_says_so(
         assert "lockout" in refused.text
         assert limits(virtual_host) == {}
     async with watching(virtual_host, writer, lockout=True) as watched:
-        assert await set_and_told(watched, virtual_host, "maxConnections", "setMaxConnections", 0) == 0
+        assert await set_and_reported(watched, virtual_host, "maxConnections", "setMaxConnections", 0) == 0
         assert limits(virtual_host) == {"max-connections": 0}
 
 
@@ -124,14 +124,16 @@ async def test_what_a_virtual_host_says_of_itself_is_set_without_changing_the_re
         before = {"description": "before", "tags": "old", "tracing": True}
         client.put(f"vhosts/{virtual_host.path}", json=before).raise_for_status()
     async with watching(virtual_host, writer) as watched:
-        told = await set_and_told(watched, virtual_host, "description", "setDescription", "für Aufträge")
-        assert told == "für Aufträge"
+        reported = await set_and_reported(
+            watched, virtual_host, "description", "setDescription", "für Aufträge"
+        )
+        assert reported == "für Aufträge"
         tags = ("eu", "orders")
-        assert await set_and_told(watched, virtual_host, "tags", "setTags", tags) == tags
+        assert await set_and_reported(watched, virtual_host, "tags", "setTags", tags) == tags
         shown = about(virtual_host)
         assert (shown["description"], shown["tags"], shown["tracing"]) == ("für Aufträge", list(tags), True)
-        assert await set_and_told(watched, virtual_host, "tracing", "setTracing", False) is False
-        assert await set_and_told(watched, virtual_host, "description", "setDescription", None) == ""
+        assert await set_and_reported(watched, virtual_host, "tracing", "setTracing", False) is False
+        assert await set_and_reported(watched, virtual_host, "description", "setDescription", None) == ""
         shown = about(virtual_host)
         assert (shown["description"], shown["tags"], shown["tracing"]) == ("", list(tags), False)
 
@@ -295,9 +297,9 @@ async def test_a_young_connection_is_closed_as_soon_as_the_broker_lists_it(
         assert watched.gone("connection", leaf)
         assert "maintenance: back at five" in str(await asyncio.wait_for(closed, 60))
         assert leaf not in virtual_host.broker.rabbitmqctl("list_connections", "name")
-        await until(lambda: watched.told("connectionClosed", name=leaf), "the event of the end")
-        (told,) = watched.told("connectionClosed", name=leaf)
-        assert told["vhost"] == virtual_host.name
+        await until(lambda: watched.reported("connectionClosed", name=leaf), "the event of the end")
+        (reported,) = watched.reported("connectionClosed", name=leaf)
+        assert reported["vhost"] == virtual_host.name
 
 
 def _end(closed: asyncio.Future[BaseException | None], error: BaseException | None) -> None:
@@ -317,8 +319,8 @@ async def test_of_an_account_the_missing_rights_are_named(
     virtual_host: VirtualHost, writer: Credentials
 ) -> None:
     with virtual_host.http() as client:
-        told = {"password": writer.password, "tags": "monitoring"}
-        client.put(f"users/{writer.name}", json=told).raise_for_status()
+        reported = {"password": writer.password, "tags": "monitoring"}
+        client.put(f"users/{writer.name}", json=reported).raise_for_status()
         async with watching(virtual_host, writer) as watched:
             refused = await watched.call("vhost", virtual_host.name, "setMaxQueues", 1)
             assert refused.code == Status.FORBIDDEN

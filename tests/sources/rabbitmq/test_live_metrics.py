@@ -115,8 +115,8 @@ async def test_metrics_are_what_the_management_api_answers(rabbitmq_settings: Br
             assert statistics is not None
 
             async def are_equal() -> bool:
-                told = await asyncio.to_thread(answered, broker)
-                return statistics.active and {kind: told.get(kind) for kind in KINDS} == {
+                reported = await asyncio.to_thread(answered, broker)
+                return statistics.active and {kind: reported.get(kind) for kind in KINDS} == {
                     kind: measured(watched).get(kind) for kind in KINDS
                 }
 
@@ -182,11 +182,11 @@ async def test_a_broker_that_does_not_count_by_queue_is_read_by_listings(
 async def test_raft_figures_are_what_rabbitmq_queues_says(rabbitmq_settings: BrokerSettings) -> None:
     with broker_with_metrics(rabbitmq_settings) as broker:
         async with watched_with_traffic(broker) as (watched, channel):
-            told = raft_figures_of(watched, "quorum")
-            await eventually(told, "the figures are there")
+            reported = raft_figures_of(watched, "quorum")
+            await eventually(reported, "the figures are there")
             await publish(channel, "quorum", 50)
-            told = raft_figures_of(watched, "quorum", commit_index(broker, "quorum"))
-            await eventually(told, "the figures are those of the leader")
+            reported = raft_figures_of(watched, "quorum", commit_index(broker, "quorum"))
+            await eventually(reported, "the figures are those of the leader")
             figures = raft(watched)
             assert figures["quorum"]["raftUncommitted"] == figures["quorum"]["raftUnapplied"] == 0
             assert "raftSnapshotIndex" not in figures["quorum"], "its log is short"

@@ -70,8 +70,8 @@ async def test_limits_of_a_user_are_set_and_cleared(virtual_host: VirtualHost, w
     broker = virtual_host.broker
 
     async def limits(name: str) -> dict[str, Any]:
-        told = await asyncio.to_thread(broker.rabbitmqctl, "list_user_limits", "--user", name, "--silent")
-        return dict(json.loads(told.strip() or "{}"))
+        reported = await asyncio.to_thread(broker.rabbitmqctl, "list_user_limits", "--user", name, "--silent")
+        return dict(json.loads(reported.strip() or "{}"))
 
     with user(broker) as name:
         async with watching(virtual_host, writer) as watched:
@@ -109,7 +109,7 @@ async def test_a_binding_is_deleted_whatever_its_routing_key(
         assert [row for row in left if row["source_name"] == "source"] == []
 
 
-async def read_anew(watched: Watch, class_name: str, leaf: str) -> bool:
+async def read_again(watched: Watch, class_name: str, leaf: str) -> bool:
     answer = await watched.fetch(class_name, leaf)
     assert answer.outcome is DONE[0] or answer.text == "the broker does not list it yet", (class_name, answer)
     return answer.outcome is DONE[0]
@@ -132,7 +132,7 @@ async def test_single_objects_are_read_again(virtual_host: VirtualHost, writer: 
             ):
                 await until(lambda: watched.exists(class_name, leaf), leaf)  # noqa: B023  awaited here
                 # What an event told of may be known before the broker's listing has it: that is said.
-                await eventually(lambda: read_anew(watched, class_name, leaf), leaf)  # noqa: B023  awaited here
+                await eventually(lambda: read_again(watched, class_name, leaf), leaf)  # noqa: B023  awaited here
 
 
 async def test_a_shovel_is_changed_and_its_password_is_neither_shown_nor_lost(

@@ -110,12 +110,12 @@ async def test_what_a_version_does_not_measure_is_absent(virtual_host: VirtualHo
     async with watching(virtual_host, None) as watched:
         node = node_name(watched)
         await until(lambda: watched.value("node", node, "fileDescriptorsUsed"), "the node is measured")
-        told = {name: watched.value("node", node, name) for name in NOT_MEASURED_SINCE_4_0}
+        reported = {name: watched.value("node", node, name) for name in NOT_MEASURED_SINCE_4_0}
         if measures:
-            assert None not in told.values()
-            assert told["definitionDiskTransactions"]
+            assert None not in reported.values()
+            assert reported["definitionDiskTransactions"]
         else:
-            assert set(told.values()) == {None}
+            assert set(reported.values()) == {None}
 
 
 async def test_counters_of_a_queue_without_traffic_are_zero_and_of_a_stream_absent(
@@ -180,7 +180,7 @@ async def test_a_policy_is_for_kinds_of_queues_and_a_permission_for_nothing(
             http.put(f"users/{user}", json={"password": "x", "tags": ""}).raise_for_status()
             nothing = {"configure": "", "write": "", "read": ""}
             http.put(f"permissions/{virtual_host.path}/{user}", json=nothing).raise_for_status()
-            await until(lambda: watched.told("permissionSet", user=user, **nothing), "it is told")
+            await until(lambda: watched.reported("permissionSet", user=user, **nothing), "it is told")
             http.delete(f"users/{user}").raise_for_status()
 
 

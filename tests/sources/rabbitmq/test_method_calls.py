@@ -40,15 +40,15 @@ def test_a_purge_is_answered_when_the_statistics_know_of_it() -> None:
     play.asked(PURGE, Changed())
     play.looks("queues/%2F/orders?columns=", queue(messages=3, messages_ready=3))
     assert play.is_idle()
-    assert not [one for one in play.told() if isinstance(one, MethodResponse)]
+    assert not [one for one in play.reported() if isinstance(one, MethodResponse)]
     play.time_passes(0.25)
     play.looks("queues/%2F/orders?columns=", queue(messages=0, messages_ready=0))
-    told = play.told()
-    assert isinstance(told[-1], MethodResponse)
-    assert told[-1].status == Status.OK
-    assert told[-1].text == "OK; the management API does not say how many messages were purged"
-    assert play.outputs("queue", "purge", told[-1]) == (-1,)
-    assert isinstance(told[-2], StatisticContent)
+    reported = play.reported()
+    assert isinstance(reported[-1], MethodResponse)
+    assert reported[-1].status == Status.OK
+    assert reported[-1].text == "OK; the management API does not say how many messages were purged"
+    assert play.outputs("queue", "purge", reported[-1]) == (-1,)
+    assert isinstance(reported[-2], StatisticContent)
 
 
 @pytest.mark.parametrize(("count", "text"), [(0, "0 messages"), (1, "1 message"), (1203, "1,203 messages")])
@@ -140,7 +140,7 @@ def test_an_end_that_comes_long_after_the_answer_is_missed_is_the_answer() -> No
     play = Play()
     delete_without_answer(play)
     passed(play, 600)
-    assert not [one for one in play.told() if isinstance(one, MethodResponse)]
+    assert not [one for one in play.reported() if isinstance(one, MethodResponse)]
     play.world.event("queue.deleted", vhost="/", name="orders", user_who_performed_action="writer")
     passed(play, 1)
     response = play.response()
@@ -160,10 +160,10 @@ def test_of_two_calls_that_may_have_ended_an_object_both_outcomes_are_unknown() 
     play = Play()
     delete_without_answer(play)
     delete_without_answer(play)
-    play.told()
+    play.reported()
     play.world.event("queue.deleted", vhost="/", name="orders", user_who_performed_action="writer")
     passed(play, 10)
-    statuses = [one.status for one in play.told() if isinstance(one, MethodResponse)]
+    statuses = [one.status for one in play.reported() if isinstance(one, MethodResponse)]
     assert statuses == [Status.OUTCOME_UNKNOWN, Status.OUTCOME_UNKNOWN]
 
 
@@ -171,7 +171,7 @@ def test_what_may_have_ended_an_object_that_stays_is_unknown_in_the_end() -> Non
     play = Play()
     play.calls("queue", "orders", "delete", False, False)
     play.asked(Change("DELETE", "queues/%2F/orders"), Unanswered("no answer within 20 s"))
-    assert not [one for one in play.told() if isinstance(one, MethodResponse)]
+    assert not [one for one in play.reported() if isinstance(one, MethodResponse)]
     play.world.now += DELETION_TIMEOUT
     while (request := play.request()) is not None:
         assert isinstance(request, Lookup)
@@ -184,11 +184,11 @@ def test_an_object_that_the_broker_does_not_know_is_not_shown_any_more() -> None
     play.calls("queue", "orders", "purge")
     play.asked(PURGE, NotFound())
     play.looks("queues/%2F/orders", NotFound())
-    told = play.told()
-    assert isinstance(told[0], PropertyContent)
-    assert told[0].deleted
-    assert isinstance(told[-1], MethodResponse)
-    assert told[-1].status == Status.UNKNOWN_OBJECT
+    reported = play.reported()
+    assert isinstance(reported[0], PropertyContent)
+    assert reported[0].deleted
+    assert isinstance(reported[-1], MethodResponse)
+    assert reported[-1].status == Status.UNKNOWN_OBJECT
     assert "queue" not in str(play.world.names("queue"))
 
 
@@ -385,22 +385,22 @@ def test_a_virtual_host_does_not_inherit_the_limits_of_one_that_had_its_name() -
 def test_an_object_is_read_before_it_is_answered() -> None:
     play = Play(writer="")
     play.reads_limits([])
-    play.told()
+    play.reported()
     play.asks_for("queue", "orders")
     play.looks("queues/%2F/orders?columns=", queue(messages=77))
     (content,) = [one for one in play.said if isinstance(one, ObjectContent)]
     assert content.statistics is not None
     assert content.statistics[0] == 77
-    assert play.told()[-1] == CommandComplete(1)
+    assert play.reported()[-1] == CommandComplete(1)
     play.asks_for("queue", "orders")
     play.looks("queues/", Unavailable("connection refused"))
-    end = play.told()[-1]
+    end = play.reported()[-1]
     assert isinstance(end, CommandComplete)
     assert end.code == 1
     play.asks_for("queue", "orders")
     play.looks("queues/", NotFound())
     assert play.world.names("queue") == []
-    assert play.told()[-1] == CommandComplete(3)
+    assert play.reported()[-1] == CommandComplete(3)
 
 
 def test_the_mapping_and_the_agent_know_the_same_methods() -> None:

@@ -91,7 +91,7 @@ def recorded(release: str) -> str:
     return (RECORDED / f"ra-metrics-{release}.txt").read_text()
 
 
-def told(**figures: float) -> str:
+def reported(**figures: float) -> str:
     """Return the metrics of a node of RabbitMQ 4.3 for ``quorum``."""
     samples = [
         f'rabbitmq_detailed_raft_{name}{{queue="quorum",vhost="/"}} {value}'
@@ -117,7 +117,7 @@ def test_the_figures_of_each_release(release: str, latency: int) -> None:
 def test_entries_that_a_majority_lacks_and_those_that_have_not_come_to_pass() -> None:
     broker = Broker()
     broker.lists()
-    broker.answers(told(commit_index=100, last_applied=90, last_written_index=130, snapshot_index=70))
+    broker.answers(reported(commit_index=100, last_applied=90, last_written_index=130, snapshot_index=70))
     assert broker.shown() == {
         "raftCommitIndex": 100,
         "raftUncommitted": 30,
@@ -125,7 +125,7 @@ def test_entries_that_a_majority_lacks_and_those_that_have_not_come_to_pass() ->
         "raftSnapshotIndex": 70,
     }
     broker.now += 60 * SECOND
-    broker.answers(told(commit_index=100, last_applied=101, last_written_index=99))
+    broker.answers(reported(commit_index=100, last_applied=101, last_written_index=99))
     assert broker.shown() == {"raftCommitIndex": 100, "raftUncommitted": 0, "raftUnapplied": 0}
 
 
@@ -133,7 +133,7 @@ def test_a_replica_that_has_only_just_come_has_no_figures() -> None:
     broker = Broker()
     broker.lists()
     broker.answers(
-        told(term=0, commit_index=0, last_applied=0, last_written_index=0, commit_latency_seconds=0.0)
+        reported(term=0, commit_index=0, last_applied=0, last_written_index=0, commit_latency_seconds=0.0)
     )
     assert broker.shown() == {}
 
@@ -142,29 +142,29 @@ def test_the_figures_of_the_leader_count_and_of_no_other_replica() -> None:
     broker = Broker()
     broker.lists()
     broker.lists("other", node="rabbit@b")
-    broker.answers(told(term=2))
-    broker.answers(told(term=1), node="rabbit@b")
+    broker.answers(reported(term=2))
+    broker.answers(reported(term=1), node="rabbit@b")
     assert broker.shown() == {"raftTerm": 2}
     broker.lists(node="rabbit@b")
     assert broker.shown() == {}, "another leads now, which has not been asked"
     broker.now += 60 * SECOND
     broker.figures.learn_nodes({"rabbit@b": NODES["rabbit@b"]})
     broker.goes_on()
-    broker.answers(told(term=3), node="rabbit@b")
+    broker.answers(reported(term=3), node="rabbit@b")
     assert broker.shown() == {"raftTerm": 3}
 
 
 def test_a_new_leader_is_asked_when_its_figures_have_been_renewed() -> None:
     broker = Broker()
     broker.lists()
-    broker.answers(told(term=1))
+    broker.answers(reported(term=1))
     broker.lists("other", node="rabbit@b")
-    broker.answers(told(), node="rabbit@b")
+    broker.answers(reported(), node="rabbit@b")
     broker.lists(node="rabbit@b")
     broker.now -= SECOND
     assert broker.request() is None
     broker.now += SECOND
-    broker.answers(told(term=2), node="rabbit@b")
+    broker.answers(reported(term=2), node="rabbit@b")
     assert broker.shown() == {"raftTerm": 2}
     assert broker.request() is None
 
@@ -172,7 +172,7 @@ def test_a_new_leader_is_asked_when_its_figures_have_been_renewed() -> None:
 def test_leaders_that_move_again_and_again_cost_no_more_than_the_share() -> None:
     broker = Broker()
     broker.lists()
-    broker.answers(told(term=1), seconds=0.1)
+    broker.answers(reported(term=1), seconds=0.1)
     moved = broker.now
     for node in ("rabbit@b", "rabbit@a"):
         broker.lists(node=node)
@@ -192,14 +192,14 @@ def test_no_node_is_asked_where_no_quorum_queue_is_led() -> None:
     request = broker.request()
     assert request is not None
     assert request.address == "http://b:15692/metrics/detailed?family=ra_metrics"
-    broker.answers(told(term=2), node="rabbit@b")
+    broker.answers(reported(term=2), node="rabbit@b")
     assert broker.request() is None, "rabbit@a leads nothing"
 
 
 def test_a_listing_changes_no_figures_of_the_same_leader() -> None:
     broker = Broker()
     broker.lists()
-    broker.answers(told(term=2))
+    broker.answers(reported(term=2))
     broker.lists(messages=9)
     assert broker.shown() == {"raftTerm": 2}
 
@@ -207,12 +207,12 @@ def test_a_listing_changes_no_figures_of_the_same_leader() -> None:
 def test_what_a_node_does_not_report_any_more_is_absent() -> None:
     broker = Broker()
     broker.lists()
-    broker.answers(told(term=2))
+    broker.answers(reported(term=2))
     broker.now += 30 * SECOND
-    broker.answers(told())
+    broker.answers(reported())
     assert broker.shown() == {}
     broker.now += 30 * SECOND
-    broker.answers(told(term=2))
+    broker.answers(reported(term=2))
     broker.now += 30 * SECOND
     request = broker.request()
     assert request is not None
@@ -220,7 +220,7 @@ def test_what_a_node_does_not_report_any_more_is_absent() -> None:
     broker.goes_on()
     assert broker.shown() == {}
     broker.now += 60 * SECOND
-    broker.answers(told(term=2))
+    broker.answers(reported(term=2))
     broker.figures.learn_nodes({})
     broker.goes_on()
     assert broker.shown() == {}
@@ -233,7 +233,7 @@ def test_figures_of_a_former_queue_are_not_those_of_its_successor() -> None:
     request = broker.request()
     assert request is not None
     sheet = LeaderSheet(broker.figures.columns)
-    sheet.feed(told(term=7).encode())
+    sheet.feed(reported(term=7).encode())
     list(sheet.resolve({}))
     asked = broker.now
     broker.now += 100 * SECOND
@@ -248,7 +248,7 @@ def test_figures_of_a_former_queue_are_not_those_of_its_successor() -> None:
 def test_nodes_whose_names_are_not_known_are_asked_too() -> None:
     broker = Broker({"http://a:15692": "http://a:15692"})
     broker.lists()
-    broker.answers(told(term=2))
+    broker.answers(reported(term=2))
     assert broker.shown() == {"raftTerm": 2}
 
 
@@ -258,7 +258,7 @@ def test_another_node_than_was_asked_is_not_trusted() -> None:
     request = broker.request()
     assert request is not None
     sheet = LeaderSheet(broker.figures.columns)
-    sheet.feed(told(term=7).replace("rabbit@a", "rabbit@elsewhere").encode())
+    sheet.feed(reported(term=7).replace("rabbit@a", "rabbit@elsewhere").encode())
     list(sheet.resolve({}))
     broker.figures.scraped(request, sheet, broker.now, broker.now, 0)
     broker.goes_on()
@@ -268,10 +268,10 @@ def test_another_node_than_was_asked_is_not_trusted() -> None:
 def test_reading_takes_no_more_than_its_share_of_time() -> None:
     broker = Broker()
     broker.lists()
-    broker.answers(told(term=2), seconds=0.01)
+    broker.answers(reported(term=2), seconds=0.01)
     assert broker.figures.pace.interval == 30 * SECOND
     broker.now += 30 * SECOND
-    broker.answers(told(term=2), seconds=0.5)
+    broker.answers(reported(term=2), seconds=0.5)
     assert broker.figures.pace.interval == 250 * SECOND, "two nodes may be as slow"
     assert broker.figures.pace.spent == pytest.approx(0.004)
     broker.now += 249 * SECOND

@@ -51,8 +51,8 @@ def values(class_name: str, document: Json) -> dict[str, Value | None]:
     reader = readers()[class_name]
     reading = reader.read(document)
     assert reading is not None
-    told = zip(reader.schema.elements, reading.properties + reading.statistics, strict=True)
-    return {element.name: value for element, value in told if value is not None}
+    reported = zip(reader.schema.elements, reading.properties + reading.statistics, strict=True)
+    return {element.name: value for element, value in reported if value is not None}
 
 
 def items(name: str) -> list[Any]:
@@ -62,9 +62,9 @@ def items(name: str) -> list[Any]:
 
 def test_a_classic_queue_as_recorded() -> None:
     recorded = next(item for item in items("queues") if item["name"] == "qclassic" and item["vhost"] == "/")
-    told = values("queue", recorded)
+    reported = values("queue", recorded)
     assert (
-        told.items()
+        reported.items()
         >= {
             "vhost": "/",
             "name": "qclassic",
@@ -87,33 +87,33 @@ def test_a_classic_queue_as_recorded() -> None:
             "messagesRedelivered": 0,
         }.items()
     )
-    assert told.keys().isdisjoint({"policy", "headMessageTime", "idleSince", "members", "exclusiveOwner"})
+    assert reported.keys().isdisjoint({"policy", "headMessageTime", "idleSince", "members", "exclusiveOwner"})
 
 
 def test_an_idle_queue_says_since_when_and_no_traffic() -> None:
     recorded = next(item for item in items("queues") if item["name"].startswith("amq.gen-"))
-    told = values("queue", recorded)
-    assert told["exclusive"] is True
-    assert told["idleSince"] == 1795163247_757000000
-    assert not {name for name in told if name.startswith(("messagesPub", "messagesDel", "messagesAck"))}
+    reported = values("queue", recorded)
+    assert reported["exclusive"] is True
+    assert reported["idleSince"] == 1795163247_757000000
+    assert not {name for name in reported if name.startswith(("messagesPub", "messagesDel", "messagesAck"))}
 
 
 def test_a_stream_has_fewer_statistics_and_is_never_exclusive() -> None:
     recorded = next(item for item in items("queues") if item["name"] == "qstream" and item["vhost"] == "/")
     without = {key: value for key, value in recorded.items() if key != "exclusive"}
-    told = values("queue", without)
-    assert told["exclusive"] is False
-    assert told["members"] == ("rabbit@shop",)
-    assert told["messages"] == 0
-    assert "consumerCapacity" not in told
-    assert "messageOctets" not in told
+    reported = values("queue", without)
+    assert reported["exclusive"] is False
+    assert reported["members"] == ("rabbit@shop",)
+    assert reported["messages"] == 0
+    assert "consumerCapacity" not in reported
+    assert "messageOctets" not in reported
 
 
 def test_a_node_as_recorded() -> None:
     recorded = {**items("nodes")[0], "gateway": {"start_time": 1795163231_000000000, "cluster_name": "shop"}}
-    told = values("node", recorded)
+    reported = values("node", recorded)
     assert (
-        told.items()
+        reported.items()
         >= {
             "name": "rabbit@shop",
             "version": "3.10.8",
@@ -134,12 +134,13 @@ def test_a_node_as_recorded() -> None:
 
 def test_a_virtual_host_as_recorded() -> None:
     seen = next(item for item in items("vhosts") if item["name"] == "seen")
-    told = values("vhost", {**seen, "gateway": {"state": "running"}})
+    reported = values("vhost", {**seen, "gateway": {"state": "running"}})
     assert (
-        told.items() >= {"name": "seen", "state": "running", "description": "d", "tags": ("a", "b")}.items()
+        reported.items()
+        >= {"name": "seen", "state": "running", "description": "d", "tags": ("a", "b")}.items()
     )
-    assert "defaultQueueType" not in told  # the broker says "undefined"
-    assert "messagesPublished" not in told
+    assert "defaultQueueType" not in reported  # the broker says "undefined"
+    assert "messagesPublished" not in reported
 
 
 def test_an_exchange_without_traffic_has_no_statistics() -> None:
@@ -152,9 +153,9 @@ def test_an_exchange_without_traffic_has_no_statistics() -> None:
 def test_a_connection_as_recorded_without_its_secrets() -> None:
     (recorded,) = items("connections")
     assert "hush" in repr(recorded)
-    told = values("connection", recorded)
+    reported = values("connection", recorded)
     assert (
-        told.items()
+        reported.items()
         >= {
             "user": "admin",
             "vhost": "/",
@@ -169,8 +170,8 @@ def test_a_connection_as_recorded_without_its_secrets() -> None:
             "receivedOctets": 16248,
         }.items()
     )
-    assert told["clientProperties"].items() >= {"product": "aiormq"}.items()  # type: ignore[union-attr]
-    assert "hush" not in repr(told)
+    assert reported["clientProperties"].items() >= {"product": "aiormq"}.items()  # type: ignore[union-attr]
+    assert "hush" not in repr(reported)
 
 
 def test_passwords_in_uris_are_masked_wherever_they_stand() -> None:
@@ -180,13 +181,13 @@ def test_passwords_in_uris_are_masked_wherever_they_stand() -> None:
         "amqp://user:hush@host": 1,
         "api_token": "hush",
     }
-    told = values("queue", {**MINIMUM["queue"], "arguments": arguments, "policy": "amqp://u:hush@h"})
-    assert told["arguments"] == {
+    reported = values("queue", {**MINIMUM["queue"], "arguments": arguments, "policy": "amqp://u:hush@h"})
+    assert reported["arguments"] == {
         "upstream": "amqp://***@host/v",
         "list": ("x", {"deep": "see amqp://***@host and amqps://***@h2"}),
         "amqp://***@host": 1,
     }
-    assert told["policy"] == "amqp://***@h"
+    assert reported["policy"] == "amqp://***@h"
 
 
 @pytest.mark.parametrize(

@@ -135,7 +135,7 @@ async def publish(exchange: AbstractExchange, key: str, user: Credentials) -> No
     await exchange.publish(aio_pika.Message(b"AM2", user_id=user.name), key, mandatory=False)
 
 
-async def hear_events(site: Site) -> None:
+async def receive_events(site: Site) -> None:
     async with await aio_pika.connect(site.broker.amqp_url(site.user, EVENT_VHOST)) as connection:
         await consume(await connection.channel(), (EVENT_EXCHANGE, "#"))
 
@@ -203,7 +203,7 @@ async def do_everything(site: Site, role: str) -> None:
         return
     read_management_api(site)
     try:
-        await hear_events(site)
+        await receive_events(site)
         name: FieldTable = {"connection_name": f"test {secrets.token_hex(6)}"}
         url = site.management.amqp_url(site.user)
         async with await aio_pika.connect(url, client_properties=name) as connection:

@@ -120,9 +120,9 @@ def events(watched: Watch, virtual_host: str) -> list[tuple[object, ...]]:
     AM2 has no absent argument: empty texts and zeros stand for it.
     """
     return [
-        (one.key, one.time, one.severity, {name: plain(value) or None for name, value in told.items()})
-        for one, told in watched.events
-        if told.get("vhost") == virtual_host
+        (one.key, one.time, one.severity, {name: plain(value) or None for name, value in reported.items()})
+        for one, reported in watched.events
+        if reported.get("vhost") == virtual_host
     ]
 
 

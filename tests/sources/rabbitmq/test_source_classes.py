@@ -59,9 +59,9 @@ def is_of_policies(request: ManagementRequest) -> bool:
     return isinstance(request, ListingRequest) and request.class_name == "policy"
 
 
-def ends(shop: World, heard: int) -> list[str]:
+def ends(shop: World, received: int) -> list[str]:
     """Return the classes of the objects that have ended since, in order."""
-    return [one.key.name for one in shop.seen[heard:] if one.deleted]
+    return [one.key.name for one in shop.seen[received:] if one.deleted]
 
 
 def test_what_hangs_on_a_connection_ends_with_it_and_before_it() -> None:
@@ -70,17 +70,17 @@ def test_what_hangs_on_a_connection_ends_with_it_and_before_it() -> None:
     consumer_started(shop)
     shop.run(0.1)
     assert (shop.names("channel"), shop.names("consumer")) == ([CHANNEL], [f"//orders/{CHANNEL}/tag"])
-    heard = len(shop.seen)
+    received = len(shop.seen)
     shop.event("connection.closed", name=CONNECTION)
     shop.run(0.1)
-    assert sorted(ends(shop, heard)) == ["channel", "connection", "consumer"]
+    assert sorted(ends(shop, received)) == ["channel", "connection", "consumer"]
     assert shop.names("channel") == shop.names("consumer") == []
     # The ends of each, which RabbitMQ tells too, are no news; and no old listing brings them back.
     shop.event("consumer.deleted", queue="orders", vhost="/", channel=PROCESS, consumer_tag="tag")
     shop.event("channel.closed", pid=PROCESS)
     shop.broker.objects["channel"][CHANNEL,] = {"name": CHANNEL, "connection_details": {"name": CONNECTION}}
     shop.run(9)
-    assert len(ends(shop, heard)) == 3
+    assert len(ends(shop, received)) == 3
     assert shop.names("channel") == []
 
 
@@ -103,15 +103,15 @@ def test_the_end_of_a_channel_that_is_reported_after_the_next_one_of_its_number_
     shop = world()
     channel_opened(shop)
     shop.run(0.1)
-    heard = len(shop.seen)
+    received = len(shop.seen)
     channel_opened(shop, process="<rabbit@shop.1.31.0>")
     shop.event("channel.closed", pid=PROCESS)
     shop.run(0.1)
-    assert ends(shop, heard) == ["channel"]
+    assert ends(shop, received) == ["channel"]
     assert shop.names("channel") == [CHANNEL]
     shop.event("channel.closed", pid="<rabbit@shop.1.31.0>")
     shop.run(0.1)
-    assert ends(shop, heard) == ["channel", "channel"]
+    assert ends(shop, received) == ["channel", "channel"]
     assert shop.names("channel") == []
 
 
@@ -365,10 +365,10 @@ def test_an_agent_that_stands_by_reports_what_happened_after_the_other_was_last_
     shop.run(60)
     shop.agent.stand_by(shop.now)
     shop.event("user.created", name="perhaps told by nobody")
-    heard, seen = len(shop.observations), len(shop.seen)
+    received, seen = len(shop.observations), len(shop.seen)
     shop.agent_does(shop.agent.handle(LinkUp(""), shop.now))
     shop.run(5)
-    assert [event.arguments["user"] for event in shop.events(heard)] == ["perhaps told by nobody"]
+    assert [event.arguments["user"] for event in shop.events(received)] == ["perhaps told by nobody"]
     assert not [one for one in shop.seen[seen:] if one.deleted]
 
 

@@ -117,9 +117,9 @@ def test_statistics_from_before_a_silence_are_not_reported_where_they_still_cann
         Broken("status 500") if getattr(request, "class_name", "") == "queue" else None
     )
     shop.run(40)
-    told = [one for one in shop.seen[before:] if one.key.name == "queue" and one.statistics is not None]
-    assert told
-    assert all(one.statistics is not None and set(one.statistics) == {None} for one in told)
+    reported = [one for one in shop.seen[before:] if one.key.name == "queue" and one.statistics is not None]
+    assert reported
+    assert all(one.statistics is not None and set(one.statistics) == {None} for one in reported)
 
 
 @pytest.mark.parametrize(
@@ -165,10 +165,10 @@ def test_a_late_answer_is_welcome_and_all_is_read_again() -> None:
     shop.run(14)
     assert "no answer for 10 s" in shop.source.status.detail
     shop.request_takes = 50 * MILLISECOND
-    told = len(shop.sent)
+    reported = len(shop.sent)
     shop.run(30)
     assert shop.source.status.state is SourceState.SYNCHRONISED
-    assert len(shop.sent) > told
+    assert len(shop.sent) > reported
 
 
 def test_a_broker_that_stops_part_by_part_is_no_wrong_address() -> None:
@@ -187,13 +187,13 @@ def test_when_the_broker_answers_again_all_is_read_before_anything_is_reported()
     shop = world()
     shop.broker.failure = lambda _: Unavailable("connection refused")
     shop.run(100)
-    told, resyncs = len(shop.sent), shop.resyncs
+    reported, resyncs = len(shop.sent), shop.resyncs
     shop.broker.failure = lambda request: (
         Unavailable("starting") if getattr(request, "class_name", "") == "connection" else None
     )
     shop.broker.add_queue("meanwhile")
     shop.run(60)
-    assert len(shop.sent) == told
+    assert len(shop.sent) == reported
     shop.broker.failure = lambda _: None
     shop.run(60)
     assert shop.source.status.state is SourceState.SYNCHRONISED
@@ -407,14 +407,14 @@ def test_a_virtual_host_on_some_nodes_only_or_on_none() -> None:
 
 def test_a_link_that_comes_back_receives_what_happened_meanwhile() -> None:
     shop = world()
-    told = len(shop.sent)
+    reported = len(shop.sent)
     shop.agent_does(shop.agent.handle(LinkDown("gone"), shop.now))
     shop.queue_created("meanwhile")
     shop.event("queue.deleted", vhost="/", name="orders")
     shop.broker.objects["queue"].clear()
     shop.broker.add_queue("meanwhile")
     shop.run(3)
-    assert len(shop.sent) == told
+    assert len(shop.sent) == reported
     shop.agent_does(shop.agent.handle(LinkUp(""), shop.now))
     shop.run(6)
     assert ("meanwhile", "there") in shop.story("queue")
@@ -423,23 +423,23 @@ def test_a_link_that_comes_back_receives_what_happened_meanwhile() -> None:
 
 def test_requests_lost_on_the_way_make_the_agent_report_everything_again() -> None:
     shop = world()
-    heard = len(shop.seen)
+    received = len(shop.seen)
     shop.agent_does(shop.agent.handle(LossSuspected("the queue was too long", shop.now), shop.now))
     shop.run(5.1)
-    assert ("orders", "there") in shop.story("queue", heard)
+    assert ("orders", "there") in shop.story("queue", received)
 
 
 def test_a_console_that_binds_receives_everything() -> None:
     shop = world(management_virtual_host="amqp-gateway")
     binding = {"vhost": "amqp-gateway", "source_name": "qpid.management"}
-    heard = len(shop.seen)
+    received = len(shop.seen)
     shop.event("binding.created", **{**binding, "routing_key": "schema.#"})
     shop.event("binding.created", **{**binding, "routing_key": "console.#", "vhost": "/"})
     shop.run(5.1)
-    assert shop.story("queue", heard) == []
+    assert shop.story("queue", received) == []
     shop.event("binding.created", **binding, routing_key="console.obj.#")
     shop.run(5.1)
-    assert shop.story("queue", heard) == [("orders", "there")]
+    assert shop.story("queue", received) == [("orders", "there")]
 
 
 def test_only_allowed_users_are_answered() -> None:
@@ -532,11 +532,11 @@ def test_after_any_churn_the_console_and_the_broker_agree() -> None:
                 shop.queue_created(name)
         shop.run(0.7)
     shop.run(60)
-    told: dict[str, str] = {}
+    reported: dict[str, str] = {}
     for one in shop.seen:
         if one.key.name == "queue" and one.properties is not None:
             if one.deleted:
-                told.pop(one.native_id, None)
+                reported.pop(one.native_id, None)
             else:
-                told[one.native_id] = str(one.properties[1])
-    assert sorted(told.values()) == sorted(name for _, name in shop.broker.objects["queue"])
+                reported[one.native_id] = str(one.properties[1])
+    assert sorted(reported.values()) == sorted(name for _, name in shop.broker.objects["queue"])

@@ -27,7 +27,7 @@ def test_events_of_the_time_without_a_link_are_reported_later_with_their_own_tim
 
 def test_events_that_the_link_gives_back_are_reported_again_in_order() -> None:
     shop = world()
-    heard = len(shop.observations)
+    received = len(shop.observations)
     shop.event("alarm.set", node=NODE, source="memory")
     shop.event("alarm.cleared", node=NODE, source="memory")
     given_back = [send for send in shop.sent if send.routing_key.startswith("console.event.")]
@@ -36,7 +36,7 @@ def test_events_that_the_link_gives_back_are_reported_again_in_order() -> None:
     shop.event("alarm.set", node=NODE, source="disk")
     shop.agent_does(shop.agent.handle(LinkUp(""), shop.now))
     shop.run(3)
-    names = [event.name for event in shop.events(heard)]
+    names = [event.name for event in shop.events(received)]
     assert names == ["memoryAlarmSet", "memoryAlarmCleared"] * 2 + ["diskAlarmSet"]
 
 
@@ -72,14 +72,14 @@ def test_events_too_old_are_counted_and_said() -> None:
 def test_lost_events_of_the_broker_are_reported() -> None:
     shop = world()
     shop.queue_created("last")
-    heard = shop.now
+    received = shop.now
     shop.run(30)
     shop.source_does(shop.source.handle(LinkDown("connection refused"), shop.now))
     shop.run(10)
     shop.source_does(shop.source.handle(LinkUp(""), shop.now))
     lost = shop.events()[-1]
     assert lost.name == "eventsLost"
-    assert (lost.arguments["since"], lost.arguments["until"]) == (heard, shop.now)
+    assert (lost.arguments["since"], lost.arguments["until"]) == (received, shop.now)
 
 
 def test_events_that_a_full_queue_dropped_are_lost_since_it_was_not_full_though_later_ones_arrived() -> None:

@@ -8,7 +8,7 @@ from gateway.model.observations import EventSeen, ObjectSeen, Severity
 from gateway.model.times import MILLISECOND, SECOND
 from gateway.model.values import Reference
 from gateway.sources.rabbitmq.source_config import RabbitMqSourceConfig
-from tests.sources.rabbitmq.imitation import NODE, Told, World
+from tests.sources.rabbitmq.imitation import NODE, Reported, World
 from tests.sources.rabbitmq.story import CONNECTED_AT, world
 
 CLIENT = [
@@ -40,11 +40,11 @@ def opened(shop: World, name: str = "10.0.0.9:5000 -> 10.0.0.1:5672", **more: ob
 
 def closed(shop: World, name: str = "10.0.0.9:5000 -> 10.0.0.1:5672", **more: object) -> None:
     """Let a connection end, now; the event has only those headers that RabbitMQ sends."""
-    told = {"name": name, "node": NODE, "client_properties": CLIENT, **more}
-    shop.event("connection.closed", **told)
+    reported = {"name": name, "node": NODE, "client_properties": CLIENT, **more}
+    shop.event("connection.closed", **reported)
 
 
-def only(events: list[Told]) -> Told:
+def only(events: list[Reported]) -> Reported:
     (event,) = events
     return event
 
@@ -137,8 +137,8 @@ def test_a_closing_whose_birth_was_missed_is_reported_with_what_is_known() -> No
     shop.run(1)
     event = only(shop.events())
     assert event.name == "connectionClosed"
-    told = {name: value for name, value in event.arguments.items() if value}
-    assert told == {
+    reported = {name: value for name, value in event.arguments.items() if value}
+    assert reported == {
         "name": "[fe80::1]:5000 -> [::1]:5672",
         "peerHost": "fe80::1",
         "peerPort": 5000,
@@ -267,8 +267,8 @@ def test_what_administrators_do_is_reported() -> None:
     shop.event("parameter.set", component="exchange-delete-in-progress", vhost="/", name="x", value=True)
     shop.event("user.deleted", name="bob", **by)
     shop.run(1)
-    told = {event.name: event.arguments for event in shop.events()}
-    assert list(told) == [
+    reported = {event.name: event.arguments for event in shop.events()}
+    assert list(reported) == [
         "userCreated",
         "userTagsSet",
         "userPasswordChanged",
@@ -277,10 +277,10 @@ def test_what_administrators_do_is_reported() -> None:
         "vhostLimitsSet",
         "userDeleted",
     ]
-    assert told["userTagsSet"] == {"user": "bob", "tags": ("monitoring",), "by": "root"}
-    assert told["policySet"]["definition"] == {"max-length": 9}
-    assert told["policySet"]["priority"] == -1
-    assert told["vhostLimitsSet"]["limits"] == {"max-queues": 5}
+    assert reported["userTagsSet"] == {"user": "bob", "tags": ("monitoring",), "by": "root"}
+    assert reported["policySet"]["definition"] == {"max-length": 9}
+    assert reported["policySet"]["priority"] == -1
+    assert reported["vhostLimitsSet"]["limits"] == {"max-queues": 5}
 
 
 @pytest.mark.parametrize("show_own", [False, True])

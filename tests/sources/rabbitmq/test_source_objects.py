@@ -47,12 +47,12 @@ def test_nothing_is_served_before_everything_has_been_read_once() -> None:
 
 def test_a_creation_leaves_within_50_ms_and_its_values_come_later() -> None:
     shop = world()
-    heard = len(shop.seen)
+    received = len(shop.seen)
     shop.queue_created("new", arguments=['{<<"x-max-length">>,long,5}'])
     shop.broker.add_queue("new", messages=7, arguments={"x-max-length": 5})
     created = shop.now
     shop.run(0.05)
-    (new,) = [one for one in shop.seen[heard:] if one.key.name == "queue" and one.properties]
+    (new,) = [one for one in shop.seen[received:] if one.key.name == "queue" and one.properties]
     assert (new.created, new.deleted) == (created // MILLISECOND * MILLISECOND, 0)
     assert new.properties is not None
     assert {"x-max-length": 5} in new.properties
@@ -62,26 +62,26 @@ def test_a_creation_leaves_within_50_ms_and_its_values_come_later() -> None:
 
 def test_created_and_deleted_within_the_window_is_one_record_with_both_times() -> None:
     shop = world()
-    heard = len(shop.seen)
+    received = len(shop.seen)
     shop.queue_created("brief")
     shop.run(0.005)
     shop.event("queue.deleted", vhost="/", name="brief")
     shop.run(0.05)
-    (brief,) = shop.seen[heard:]
+    (brief,) = shop.seen[received:]
     assert 0 < brief.created < brief.deleted
 
 
 def test_a_deletion_leaves_within_50_ms_and_a_stale_listing_does_not_undo_it() -> None:
     shop = world()
-    heard = len(shop.seen)
+    received = len(shop.seen)
     shop.event("queue.deleted", vhost="/", name="orders")
     shop.run(0.05)
-    assert shop.story("queue", heard) == [("orders", "deleted")]
+    assert shop.story("queue", received) == [("orders", "deleted")]
     shop.run(6)  # the imitated broker still lists it
     assert shop.names("queue") == []
     del shop.broker.objects["queue"]["/", "orders"]
     shop.run(60)
-    assert shop.story("queue", heard) == [("orders", "deleted")]
+    assert shop.story("queue", received) == [("orders", "deleted")]
 
 
 def test_an_event_for_an_unknown_object_keeps_a_stale_listing_from_inventing_it() -> None:
@@ -94,12 +94,12 @@ def test_an_event_for_an_unknown_object_keeps_a_stale_listing_from_inventing_it(
 
 def test_without_events_a_missing_object_is_asked_for_and_goes_with_404() -> None:
     shop = world(events=False)
-    heard = len(shop.seen)
+    received = len(shop.seen)
     shop.run(10)
     del shop.broker.objects["queue"]["/", "orders"]
     shop.run(7)
     assert [r.name.leaf for r in shop.broker.requests if isinstance(r, ObjectRequest)] == ["orders"]
-    assert shop.story("queue", heard) == [("orders", "deleted")]
+    assert shop.story("queue", received) == [("orders", "deleted")]
     assert "cannot be seen" in shop.source.status.detail
 
 
@@ -129,7 +129,7 @@ def test_many_missing_objects_go_when_a_second_listing_lacks_them() -> None:
 
 def test_a_connection_comes_by_event_before_any_listing_shows_it_and_goes_by_event() -> None:
     shop = world()
-    heard = len(shop.seen)
+    received = len(shop.seen)
     connected_at = shop.now // MILLISECOND
     shop.event(
         "connection.created",
@@ -148,8 +148,8 @@ def test_a_connection_comes_by_event_before_any_listing_shows_it_and_goes_by_eve
     assert shop.value("queue", "mine", "exclusiveOwner") == "new -> us"
     shop.event("connection.closed", name="new -> us", pid="<a.1.2.3>")
     shop.run(0.05)
-    assert shop.story("connection", heard)[-1] == ("new -> us", "deleted")
-    (first, *_, last) = [one for one in shop.seen[heard:] if one.key.name == "connection"]
+    assert shop.story("connection", received)[-1] == ("new -> us", "deleted")
+    (first, *_, last) = [one for one in shop.seen[received:] if one.key.name == "connection"]
     assert first.native_id == last.native_id
     assert last.created == connected_at * MILLISECOND
 
@@ -232,12 +232,12 @@ def test_what_was_known_before_the_broker_was_out_of_sight_is_confirmed_or_gone_
 
 def test_the_start_time_of_a_node_does_not_move_with_every_reading() -> None:
     shop = world()
-    heard = len(shop.seen)
+    received = len(shop.seen)
     node = shop.broker.objects["node"]["rabbit@shop",]
     for _ in range(10):
         shop.run(5.003)
         node["uptime"] = (shop.now - EPOCH) // MILLISECOND + 60_000 - 4_900  # RabbitMQ's figure is old
-    assert shop.story("node", heard) == []
+    assert shop.story("node", received) == []
 
 
 def test_what_may_not_be_read_is_shown_as_such_and_not_as_empty() -> None:
@@ -274,7 +274,9 @@ def test_a_right_taken_away_deletes_nothing_and_a_right_given_shows_all() -> Non
     shop.run(60)
     assert shop.value("vhost", "team", "state") == "running"
     assert shop.value("queue", "work", "messages") == 5
-    assert [told for told in shop.story("queue") + shop.story("exchange") if told[1] == "deleted"] == []
+    assert [
+        reported for reported in shop.story("queue") + shop.story("exchange") if reported[1] == "deleted"
+    ] == []
 
 
 def test_a_virtual_host_that_goes_takes_its_contents_with_it() -> None:

@@ -32,9 +32,9 @@ def requests_for(shop: World, class_name: str) -> int:
 
 def test_a_stream_consumer_as_recorded() -> None:
     (recorded,) = RECORDED["consumers"]
-    told = values("streamConsumer", recorded)
+    reported = values("streamConsumer", recorded)
     assert (
-        told.items()
+        reported.items()
         >= {
             "vhost": "/",
             "stream": "st",
@@ -47,24 +47,24 @@ def test_a_stream_consumer_as_recorded() -> None:
             "activityStatus": "up",
         }.items()
     )
-    assert told["connectionObject"] == recorded["connection_details"]["name"]
+    assert reported["connectionObject"] == recorded["connection_details"]["name"]
 
 
 def test_a_stream_publisher_as_recorded() -> None:
     (recorded,) = RECORDED["publishers"]
-    told = values("streamPublisher", recorded)
-    counters = (told["messagesPublished"], told["messagesConfirmed"], told["messagesErrored"])
+    reported = values("streamPublisher", recorded)
+    counters = (reported["messagesPublished"], reported["messagesConfirmed"], reported["messagesErrored"])
     assert counters == (recorded["published"], recorded["confirmed"], recorded["errored"])
-    assert "reference" not in told  # it has none
+    assert "reference" not in reported  # it has none
 
 
 def test_streams_and_quorum_queues_as_recorded() -> None:
-    told = {queue["name"]: values("queue", queue) for queue in RECORDED["queues"]}
-    assert (told["st"]["streamSegments"], told["st"]["streamReaders"]) == (1, {NODE: 1})
-    assert "streamBegins" not in told["st"]  # a zero stands for none
-    assert (told["qlim"]["deliveryLimit"], told["qunl"]["deliveryLimit"]) == (3, -1)
-    assert told["qlim"]["messagesDelayed"] == 0
-    assert told["qlim"]["messagesByPriority"] == {"0": 1, "4": 1, "9": 1}
+    reported = {queue["name"]: values("queue", queue) for queue in RECORDED["queues"]}
+    assert (reported["st"]["streamSegments"], reported["st"]["streamReaders"]) == (1, {NODE: 1})
+    assert "streamBegins" not in reported["st"]  # a zero stands for none
+    assert (reported["qlim"]["deliveryLimit"], reported["qunl"]["deliveryLimit"]) == (3, -1)
+    assert reported["qlim"]["messagesDelayed"] == 0
+    assert reported["qlim"]["messagesByPriority"] == {"0": 1, "4": 1, "9": 1}
 
 
 def test_they_belong_to_their_connection_and_end_with_it() -> None:

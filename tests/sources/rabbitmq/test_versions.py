@@ -57,21 +57,21 @@ def node_values(version: Json) -> dict[str, Value | None]:
     document |= {"name": NODE, "fd_used": 52, "applications": [{"name": "rabbit", "version": version}]}
     reading = reader.read(document)
     assert reading is not None
-    told = zip(reader.schema.elements, reading.properties + reading.statistics, strict=True)
-    return {element.name: value for element, value in told}
+    reported = zip(reader.schema.elements, reading.properties + reading.statistics, strict=True)
+    return {element.name: value for element, value in reported}
 
 
 @pytest.mark.parametrize("version", ["3.10.8", "3.13.7", "3.13.7+12.g0a1b2c"])
 def test_zeros_of_a_version_that_measures_are_shown(version: str) -> None:
-    told = node_values(version)
-    assert {told[name] for name in NOT_MEASURED_SINCE_4_0} == {0}
+    reported = node_values(version)
+    assert {reported[name] for name in NOT_MEASURED_SINCE_4_0} == {0}
 
 
 @pytest.mark.parametrize("version", ["4.0.5", "4.3.6", "4.0.0-beta.1", "10.1", "", "git", None, 4])
 def test_zeros_of_a_version_that_does_not_measure_or_is_not_known_are_absent(version: Json) -> None:
-    told = node_values(version)
-    assert {told[name] for name in NOT_MEASURED_SINCE_4_0} == {None}
-    assert told["fileDescriptorsUsed"] == 52
+    reported = node_values(version)
+    assert {reported[name] for name in NOT_MEASURED_SINCE_4_0} == {None}
+    assert reported["fileDescriptorsUsed"] == 52
 
 
 def test_a_mapping_that_names_a_version_says_where_that_stands() -> None:
@@ -165,8 +165,8 @@ def test_a_permission_of_nothing_is_reported_as_empty() -> None:
     shop = world()
     shop.event("permission.created", vhost="/", user="bob", configure="", write="", read="^a$")
     shop.run(1)
-    (told,) = [event for event in shop.events() if event.name == "permissionSet"]
-    assert (told.arguments["configure"], told.arguments["write"]) == ("", "")
+    (reported,) = [event for event in shop.events() if event.name == "permissionSet"]
+    assert (reported.arguments["configure"], reported.arguments["write"]) == ("", "")
 
 
 @pytest.mark.parametrize(

@@ -102,7 +102,7 @@ class Watch:
         self.event_schemas: dict[ClassKey, EventSchema] = {}
         self.answers: dict[int, Answer] = {}
         """The answers to calls and reads, by token; the last one if there are several."""
-        self.heard_before: dict[int, int] = {}
+        self.received_before: dict[int, int] = {}
         """The number of objects that had been observed when an answer came, by token."""
         self.call_source: Callable[[MethodCall, int], None]
         self.fetch_source: Callable[[ObjectFetch, int], None]
@@ -127,13 +127,13 @@ class Watch:
 
     def answered(self, answer: Answer) -> None:
         self.answers[answer.token] = answer
-        self.heard_before[answer.token] = len(self.seen)
+        self.received_before[answer.token] = len(self.seen)
 
     async def call(
         self, class_name: str, leaf: str, method: str, *arguments: Value | None, seconds: float = 30
     ) -> Answer:
         """Call a method of an observed object."""
-        target = self.heard(class_name, leaf)[-1]
+        target = self.received(class_name, leaf)[-1]
         token, now = len(self.answers) + 1, SystemClock().now()
         deadline = now + int(seconds * SECOND)
         call = MethodCall(token, target.key, "1.0", target.native_id, method, arguments, deadline)
@@ -142,7 +142,7 @@ class Watch:
 
     async def fetch(self, class_name: str, leaf: str) -> Answer:
         """Read an observed object again."""
-        target = self.heard(class_name, leaf)[-1]
+        target = self.received(class_name, leaf)[-1]
         token, now = len(self.answers) + 1, SystemClock().now()
         fetch = ObjectFetch(token, target.key, "1.0", target.native_id, now + 30 * SECOND)
         self.fetch_source(fetch, now)
@@ -160,7 +160,7 @@ class Watch:
         """The agent's present status of the broker."""
         return self.statuses[-1] if self.statuses else None
 
-    def heard(self, class_name: str, leaf: str) -> list[ObjectSeen]:
+    def received(self, class_name: str, leaf: str) -> list[ObjectSeen]:
         """Return the observations of an object's properties."""
         elsewhere = self._other_virtual_hosts() if class_name != "vhost" else frozenset[Reference]()
         return [
@@ -186,31 +186,33 @@ class Watch:
             if one.key.name == class_name and one.properties is not None and one.properties[position] == leaf
         ]
 
-    def told(self, event: str, /, **arguments: object) -> list[dict[str, object]]:
+    def reported(self, event: str, /, **arguments: object) -> list[dict[str, object]]:
         """Return the arguments of the events of a name that have these among them."""
         return [
-            told for one, told in self.events if one.key.name == event and arguments.items() <= told.items()
+            reported
+            for one, reported in self.events
+            if one.key.name == event and arguments.items() <= reported.items()
         ]
 
     def exists(self, class_name: str, leaf: str) -> bool:
         """Return whether the object was observed and has not ended."""
-        heard = self.heard(class_name, leaf)
-        return bool(heard) and not heard[-1].deleted
+        received = self.received(class_name, leaf)
+        return bool(received) and not received[-1].deleted
 
     def gone(self, class_name: str, leaf: str) -> bool:
         """Return whether the object's end was observed."""
-        heard = self.heard(class_name, leaf)
-        return bool(heard) and bool(heard[-1].deleted)
+        received = self.received(class_name, leaf)
+        return bool(received) and bool(received[-1].deleted)
 
     def value(self, class_name: str, leaf: str, element: str) -> object:
         """Return the value of an element that was observed last."""
         rule = MAPPING.classes[class_name]
         if element in rule.properties:
-            last = self.heard(class_name, leaf)[-1].properties
+            last = self.received(class_name, leaf)[-1].properties
             return last[list(rule.properties).index(element)] if last else None
-        native_id = self.heard(class_name, leaf)[-1].native_id
-        told = [one.statistics for one in self.seen if one.native_id == native_id and one.statistics]
-        return told[-1][list(rule.statistics).index(element)] if told else None
+        native_id = self.received(class_name, leaf)[-1].native_id
+        reported = [one.statistics for one in self.seen if one.native_id == native_id and one.statistics]
+        return reported[-1][list(rule.statistics).index(element)] if reported else None
 
 
 class CountedReader:

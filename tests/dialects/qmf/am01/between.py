@@ -41,7 +41,7 @@ class Between(exchange.Between[Am01ConsoleSession, Am01AgentSession]):
     Args:
         revision: the revision of the agent.
         known: whether the console is configured with that revision.
-        hears_binds: whether the agent learns that a queue was bound, as an agent within a broker does.
+        receives_binds: whether the agent learns that a queue was bound, as an agent within a broker does.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Between(exchange.Between[Am01ConsoleSession, Am01AgentSession]):
         revision: Revision,
         *,
         known: bool = False,
-        hears_binds: bool = True,
+        receives_binds: bool = True,
         classes: tuple[ClassSchema, ...] = (tank(),),
         events: tuple[EventSchema, ...] = (leak(),),
         console: dict[str, object] | None = None,
@@ -58,7 +58,7 @@ class Between(exchange.Between[Am01ConsoleSession, Am01AgentSession]):
         self.revision = revision
         self.package = classes[0].key.package
         self._classes, self._events = classes, events
-        self._hears_binds = hears_binds
+        self._receives_binds = receives_binds
         self._agent_settings = agent or {}
         config = Am01ConsoleConfig(trusted_users=frozenset({AGENT_USER}), package=self.package)
         if known:
@@ -84,7 +84,7 @@ class Between(exchange.Between[Am01ConsoleSession, Am01AgentSession]):
         self.agent = Am01AgentSession(settings, self._classes, self._events)
 
     def connects(self) -> None:
-        if self._hears_binds:
+        if self._receives_binds:
             self.agent_does(self.agent.console_bound(self.now))
         self.console_does(self.console.handle(LinkUp(QUEUE), self.now))
 

@@ -64,9 +64,9 @@ BROKER = UUID(int=1)
 NEXT_BROKER = UUID(int=2)
 FIRST = REQUEST_SEQUENCES + 1
 """The number of a console's first operation."""
-HEARD = (Revision.DESIGN_NOTES, Revision.NOVEMBER_2007, Revision.JANUARY_2008)
+RECEIVED = (Revision.DESIGN_NOTES, Revision.NOVEMBER_2007, Revision.JANUARY_2008)
 """The revisions whose agents answer no requests but calls."""
-NOBODY_HEARD = (
+NONE_RECEIVED = (
     "nothing received on exchange qpid.management for 12 s: is an agent running there, and does it notice "
     "that a queue is bound?"
 )
@@ -90,7 +90,7 @@ class Play:
         self.now = START
         self.wake_at = 0
         self.sent: list[Send] = []
-        self.told: list[Observation] = []
+        self.reported: list[Observation] = []
         self._known = shop()
         self._steps: list[Step] = []
 
@@ -102,7 +102,7 @@ class Play:
     @property
     def class_key(self) -> ClassKey:
         """The key of the class as the console reported it last."""
-        return next(one.schema.key for one in reversed(self.told) if isinstance(one, ClassLearned))
+        return next(one.schema.key for one in reversed(self.reported) if isinstance(one, ClassLearned))
 
     # What happens.
 
@@ -115,7 +115,7 @@ class Play:
                     self.sent.append(effect)
                     self._steps.append((effect.routing_key, self.read(effect)))
                 case Observed(observations):
-                    self.told.extend(observations)
+                    self.reported.extend(observations)
                     self._steps.extend(observations)
                 case Answered(answer):
                     self._steps.append(answer)

@@ -29,7 +29,7 @@ from tests.dialects.qmf.am01.examples import leak
 from tests.dialects.qmf.playbook import AGENT_USER, QUEUE, START
 
 REVISIONS = pytest.mark.parametrize("revision", list(Revision), ids=lambda one: one.value)
-HEARD = pytest.mark.parametrize(
+RECEIVED = pytest.mark.parametrize(
     "revision", [one for one in Revision if one not in ASKED], ids=lambda one: one.value
 )
 
@@ -50,13 +50,13 @@ def test_all_that_is_managed_is_seen_and_the_revision_found_out(revision: Revisi
     assert between.console.state is State.SYNCHRONISED
     assert between.console.revisions == {revision}
     assert between.picture == shown(*tanks)
-    assert between.told(ResyncBegan, ResyncEnded, Gap) == [ResyncBegan(), ResyncEnded(complete=True)]
+    assert between.reported(ResyncBegan, ResyncEnded, Gap) == [ResyncBegan(), ResyncEnded(complete=True)]
 
 
 @REVISIONS
 def test_a_class_has_package_and_hash_whatever_the_agent_reports(revision: Revision) -> None:
     between = begun(revision, tank_object())
-    (learnt,) = between.told(ClassLearned)
+    (learnt,) = between.reported(ClassLearned)
     assert isinstance(learnt, ClassLearned)
     assert (learnt.schema.key.package, learnt.schema.key.name) == ("shop", "tank")
     assert len(learnt.schema.key.hash) == 16
@@ -66,13 +66,13 @@ def test_a_class_has_package_and_hash_whatever_the_agent_reports(revision: Revis
 @REVISIONS
 def test_changes_creations_and_ends_are_reported(revision: Revision) -> None:
     between = begun(revision, tank_object(1), tank_object(2, "t2"))
-    between.told()
+    between.reported()
     between.agent.put(tank_object(1, fills=8))
     between.agent.put(tank_object(3, "t3"))
     between.agent.delete(2, between.now)
     between.time_passes(11)
     assert between.picture == shown(tank_object(1, fills=8), tank_object(3, "t3"))
-    assert not between.told(ResyncBegan, ResyncEnded, Gap)
+    assert not between.reported(ResyncBegan, ResyncEnded, Gap)
 
 
 @REVISIONS
@@ -80,11 +80,11 @@ def test_an_object_that_came_and_went_at_once_is_reported_once_with_its_last_sta
     revision: Revision,
 ) -> None:
     between = begun(revision, tank_object(1))
-    between.told()
+    between.reported()
     between.agent.put(tank_object(2, "t2", fills=33))
     between.agent.delete(2, between.now)
     between.time_passes(12)
-    (seen,) = [one for one in between.told(ObjectSeen) if isinstance(one, ObjectSeen)]
+    (seen,) = [one for one in between.reported(ObjectSeen) if isinstance(one, ObjectSeen)]
     assert seen.properties == ("t2", None, 100)
     assert seen.statistics == (33, 50.0, "hi")
     assert seen.deleted
@@ -105,9 +105,9 @@ def test_what_ended_while_the_link_was_down_is_gone_behind_the_next_resync(revis
 @REVISIONS
 def test_a_silent_agent_is_asked_and_what_answers_lives(revision: Revision) -> None:
     between = begun(revision, tank_object(1))
-    between.told()
+    between.reported()
     between.time_passes(120)
-    kinds = [type(one).__name__ for one in between.told()]
+    kinds = [type(one).__name__ for one in between.reported()]
     assert set(kinds) == {"HeartbeatSeen"}
     assert len(kinds) >= 8
 
@@ -115,10 +115,10 @@ def test_a_silent_agent_is_asked_and_what_answers_lives(revision: Revision) -> N
 @REVISIONS
 def test_an_agent_that_answers_nothing_is_lost_and_looked_for(revision: Revision) -> None:
     between = begun(revision, tank_object(1))
-    between.told()
+    between.reported()
     between.agent.suspend()
     between.time_passes(31)
-    assert "AgentLost" in [type(one).__name__ for one in between.told()]
+    assert "AgentLost" in [type(one).__name__ for one in between.reported()]
     assert between.console.state is not State.SYNCHRONISED
     between.agent_does(between.agent.start(between.now))
     between.time_passes(90)
@@ -129,22 +129,22 @@ def test_an_agent_that_answers_nothing_is_lost_and_looked_for(revision: Revision
 @REVISIONS
 def test_an_agent_that_restarted_numbers_its_objects_from_then_on(revision: Revision) -> None:
     between = begun(revision, tank_object(START, "t1"), tank_object(START + 1, "t2"))
-    between.told()
+    between.reported()
     between.start_agent()
     later = between.now
     between.agent.put(tank_object(later, "t1"))
     between.agent_does(between.agent.start(between.now))
     between.time_passes(60)
-    assert between.told(ResyncBegan).count(ResyncBegan(restarted=True)) == 1
+    assert between.reported(ResyncBegan).count(ResyncBegan(restarted=True)) == 1
     assert between.picture == shown(tank_object(later, "t1"))
     assert between.console.state is State.SYNCHRONISED
 
 
-@HEARD
+@RECEIVED
 def test_an_agent_that_does_not_learn_of_bindings_is_not_trusted_to_have_reported_everything(
     revision: Revision,
 ) -> None:
-    between = Between(revision, hears_binds=False)
+    between = Between(revision, receives_binds=False)
     between.agent.put(tank_object(1))
     between.agent.put(tank_object(2, "t2"))
     between.agent_does(between.agent.start(between.now))
@@ -159,11 +159,11 @@ def test_an_agent_that_does_not_learn_of_bindings_is_not_trusted_to_have_reporte
     assert between.picture == shown(tank_object(1, fills=8), tank_object(2, "t2"))
 
 
-@HEARD
+@RECEIVED
 def test_an_agent_that_reports_everything_at_times_needs_not_learn_of_bindings(revision: Revision) -> None:
     between = Between(
         revision,
-        hears_binds=False,
+        receives_binds=False,
         console={"republish_interval": 60 * SECOND},
         agent={"republish_interval": 60 * SECOND},
     )
@@ -203,7 +203,7 @@ def test_events_of_the_written_form_are_reported_where_both_are_configured_for_t
     assert [one.schema.key.name for one in between.observed if isinstance(one, EventLearned)] == ["tank.leak"]
     key = ClassKey("shop", "tank.leak")
     between.agent_does(between.agent.raise_event(key, between.now, Severity.MAJOR, (12,)))
-    (event,) = between.told(EventSeen)
+    (event,) = between.reported(EventSeen)
     assert isinstance(event, EventSeen)
     assert (event.severity, event.arguments, event.time) == (Severity.MAJOR, (12,), between.now)
 

@@ -101,4 +101,4 @@ def test_an_event_of_a_class_without_a_schema_is_lost() -> None:
 def test_events_come_with_a_class_that_is_asked_for() -> None:
     play = Play(Revision.MARCH_2008)
     play.listed()
-    assert [one.schema.key.name for one in play.told if isinstance(one, EventLearned)] == ["tank.leak"]
+    assert [one.schema.key.name for one in play.reported if isinstance(one, EventLearned)] == ["tank.leak"]

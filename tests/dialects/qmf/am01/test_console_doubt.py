@@ -19,14 +19,14 @@ from gateway.model.observations import (
     SourceStateSeen,
 )
 from gateway.model.times import SECOND
-from tests.dialects.qmf.am01.playbook import BROKER, HEARD, NEXT_BROKER, NOBODY_HEARD, Play, synchronised
+from tests.dialects.qmf.am01.playbook import BROKER, NEXT_BROKER, NONE_RECEIVED, RECEIVED, Play, synchronised
 from tests.dialects.qmf.playbook import START
 
 SYNCHRONISING = SourceStateSeen(SourceState.SYNCHRONISING)
 SYNCHRONISED = SourceStateSeen(SourceState.SYNCHRONISED)
 
 
-@pytest.mark.parametrize("revision", HEARD, ids=lambda one: one.value)
+@pytest.mark.parametrize("revision", RECEIVED, ids=lambda one: one.value)
 def test_an_agent_that_takes_no_requests_is_read_again_by_another_binding(revision: Revision) -> None:
     play = synchronised(revision)
     play.take(play.session.handle(LossSuspected("messages were lost"), play.now))
@@ -38,8 +38,8 @@ def test_a_link_that_ends_for_that_is_no_trouble_unless_it_does_not_come_back() 
     play.take(play.session.handle(LossSuspected("messages were lost"), play.now))
     play.left()
     play.disconnects()
-    bound_anew = SourceStateSeen(SourceState.SYNCHRONISING, "the queue is bound again: messages were lost")
-    play.leaves(bound_anew)
+    bound_again = SourceStateSeen(SourceState.SYNCHRONISING, "the queue is bound again: messages were lost")
+    play.leaves(bound_again)
     play.connects()
     assert not any(isinstance(one, SourceStateSeen) for one in play.left())
     play.disconnects()
@@ -48,7 +48,7 @@ def test_a_link_that_ends_for_that_is_no_trouble_unless_it_does_not_come_back() 
     play.publishes(play.described())
     play.take(play.session.handle(LossSuspected("messages were lost"), play.now))
     play.disconnects()
-    assert bound_anew in play.left()
+    assert bound_again in play.left()
     play.disconnects()
     play.leaves(SourceStateSeen(SourceState.DOWN, "connection reset"))
 
@@ -58,7 +58,7 @@ def test_a_link_that_does_not_end_for_that_is_read_further() -> None:
     play.take(play.session.handle(LossSuspected("messages were lost"), play.now))
     play.left()
     play.time_passes(12)
-    assert SourceStateSeen(SourceState.DOWN, NOBODY_HEARD) in play.left()
+    assert SourceStateSeen(SourceState.DOWN, NONE_RECEIVED) in play.left()
 
 
 def test_what_was_lost_with_the_queue_is_a_gap() -> None:
@@ -69,16 +69,16 @@ def test_what_was_lost_with_the_queue_is_a_gap() -> None:
 
 def test_an_agent_that_is_silent_is_lost_and_comes_back() -> None:
     play = synchronised(Revision.FEBRUARY_2008)
-    heard = play.now
+    received = play.now
     play.time_passes(31)
     steps = play.left()
     assert steps.count(("agent", AgentHello())) >= 2
     assert any(isinstance(one, AgentLost) for one in steps)
     play.publishes(play.config())
-    assert any(isinstance(one, Gap) and one.start <= heard for one in play.left())
+    assert any(isinstance(one, Gap) and one.start <= received for one in play.left())
 
 
-@pytest.mark.parametrize("revision", HEARD, ids=lambda one: one.value)
+@pytest.mark.parametrize("revision", RECEIVED, ids=lambda one: one.value)
 def test_an_agent_that_must_publish_at_times_and_is_silent_is_down_until_it_publishes(
     revision: Revision,
 ) -> None:

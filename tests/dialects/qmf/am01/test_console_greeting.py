@@ -15,11 +15,11 @@ from gateway.model.observations import HeartbeatSeen, ResyncBegan, SourceState, 
 from gateway.model.schema import ClassKey
 from gateway.model.times import SECOND
 from tests.dialects.qmf.am01.examples import TIMES_AND_ID
-from tests.dialects.qmf.am01.playbook import HEARD, NOBODY_HEARD, Play
+from tests.dialects.qmf.am01.playbook import NONE_RECEIVED, RECEIVED, Play
 from tests.dialects.qmf.playbook import QUEUE
 
 CONNECTING = SourceStateSeen(SourceState.CONNECTING, "greeting agents on exchange qpid.management")
-NOBODY_ANSWERED = (
+NONE_ANSWERED = (
     "no answer to the greeting on exchange qpid.management for 10 s: is an agent running there, and of "
     "which revision?"
 )
@@ -39,7 +39,7 @@ def test_nothing_is_sent_to_an_agent_that_takes_no_requests() -> None:
 
 
 @pytest.mark.parametrize(
-    ("revision", "text"), [(Revision.JANUARY_2008, NOBODY_HEARD), (Revision.FEBRUARY_2008, NOBODY_ANSWERED)]
+    ("revision", "text"), [(Revision.JANUARY_2008, NONE_RECEIVED), (Revision.FEBRUARY_2008, NONE_ANSWERED)]
 )
 def test_silence_is_reported(revision: Revision, text: str) -> None:
     play = Play(revision)
@@ -114,7 +114,7 @@ def test_the_form_of_calls_is_found_out_by_one_that_does_nothing(answer: bytes, 
     assert [step for step in play.left() if isinstance(step, tuple)] == probes, "another agent, perhaps"
 
 
-@pytest.mark.parametrize("revision", HEARD, ids=lambda one: one.value)
+@pytest.mark.parametrize("revision", RECEIVED, ids=lambda one: one.value)
 def test_messages_of_an_agent_that_takes_no_requests_count_before_its_schemas(revision: Revision) -> None:
     play = Play(revision, {"republish_interval": 60 * SECOND})
     play.connects()

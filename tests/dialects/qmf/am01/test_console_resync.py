@@ -36,7 +36,7 @@ from gateway.model.schema import ClassKey, ClassSchema, Element
 from gateway.model.times import SECOND
 from gateway.model.values import Reference, ValueType
 from tests.dialects.qmf.am01.examples import KEY, OBJECT_ID
-from tests.dialects.qmf.am01.playbook import BROKER, HEARD, Play, synchronised
+from tests.dialects.qmf.am01.playbook import BROKER, RECEIVED, Play, synchronised
 from tests.dialects.qmf.playbook import START
 
 CONNECTING = SourceStateSeen(SourceState.CONNECTING, "greeting agents on exchange qpid.management")
@@ -44,7 +44,7 @@ SYNCHRONISING = SourceStateSeen(SourceState.SYNCHRONISING)
 SYNCHRONISED = SourceStateSeen(SourceState.SYNCHRONISED)
 
 
-@pytest.mark.parametrize("revision", HEARD, ids=lambda one: one.value)
+@pytest.mark.parametrize("revision", RECEIVED, ids=lambda one: one.value)
 def test_an_agent_that_takes_no_requests_reports_everything_to_a_new_binding(revision: Revision) -> None:
     play = Play(revision)
     play.connects()

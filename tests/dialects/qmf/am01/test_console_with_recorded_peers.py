@@ -66,7 +66,7 @@ class Console:
         self.session = Am01ConsoleSession(Am01ConsoleConfig(trust_anyone=True))
         self.now = 1_795_158_000 * SECOND
         self.wake_at = 0
-        self.told: list[Observation] = []
+        self.reported: list[Observation] = []
         self.notes: list[Note] = []
         self.sent: list[Send] = []
         self.schemas: dict[str, ClassSchema] = {}
@@ -83,11 +83,11 @@ class Console:
             elif isinstance(effect, Note):
                 self.notes.append(effect)
             elif isinstance(effect, Observed):
-                self.told += effect.observations
+                self.reported += effect.observations
                 for one in effect.observations:
                     self._draw(one)
 
-    def hears(self, key: str, body: bytes) -> None:
+    def receives(self, key: str, body: bytes) -> None:
         self.take(self.session.handle(Delivery("qpid.management", key, body), self.now))
 
     def time_passes(self, seconds: int) -> None:
@@ -146,17 +146,17 @@ def _between(messages: list[Recorded], first: int, last: int) -> list[Recorded]:
 def test_messages_of_january_2008_arrive_from_the_binding_on() -> None:
     console, messages = Console(), _of(Revision.JANUARY_2008)
     for one in _between(messages, 20, 66):
-        console.hears(one.key, one.body)
-    assert console.told.count(ResyncBegan()) == 1
+        console.receives(one.key, one.body)
+    assert console.reported.count(ResyncBegan()) == 1
     console.time_passes(12)
     assert console.session.state is State.SYNCHRONISED
-    assert ResyncEnded(complete=True) in console.told
+    assert ResyncEnded(complete=True) in console.reported
     assert sorted(str(one["name"]) for one in console.of("queue")) == ["q0", "q1", "q2", "q3"]
 
     _messages_of_q3(console, messages, 68, 69, 105)
 
     for one in _between(messages, 70, 142):
-        console.hears(one.key, one.body)
+        console.receives(one.key, one.body)
     console.time_passes(2)
     assert set(console.schemas) == CLASSES
     assert [one["class"] for one in console.ended] == ["link", "queue", "queue"]
@@ -165,7 +165,7 @@ def test_messages_of_january_2008_arrive_from_the_binding_on() -> None:
     assert console.ended[1]["msgTotalEnqueues"] == 27
 
     for one in _between(messages, 143, 600):
-        console.hears(one.key, one.body)
+        console.receives(one.key, one.body)
     assert console.counts() == LEFT
     assert console.session.revisions == {Revision.JANUARY_2008, Revision.NOVEMBER_2007}
     assert all(schema.key.package == "qpid" for schema in console.schemas.values())
@@ -182,27 +182,27 @@ def test_february_2008_answers_what_it_is_asked() -> None:
     schemas = [one for one in rest if one.body[4:5] == b"s"]
     package = next(one for one in asked if one.body[4:5] == b"p")
     for one in (greeting, package, *indications, *schemas):
-        console.hears(one.key, one.body)
+        console.receives(one.key, one.body)
     assert console.session.revisions == {Revision.FEBRUARY_2008}
     assert set(console.schemas) == CLASSES
     console.time_passes(2)
     assert console.session.state is State.FETCHING
     (trigger,) = [one for one in console.sent[-1:] if one.body[4:5] == b"S"]
     answer = next(one for one in schemas if one.body[6:-1].startswith(trigger.body[6:]))
-    console.hears(answer.key, answer.body)
+    console.receives(answer.key, answer.body)
     for one in _between(messages, 715, 770):
-        console.hears(one.key, one.body)
+        console.receives(one.key, one.body)
     console.time_passes(12)
     assert console.session.state.value == "synchronised"
     assert console.counts() == {**LEFT, "queue": 4, "link": 1}
     assert console.queue("q3")["msgDepth"] == 5
 
     for one in _between(messages, 800, 844):
-        console.hears(one.key, one.body)
+        console.receives(one.key, one.body)
     console.time_passes(2)
     assert [one["class"] for one in console.ended] == ["link", "queue", "queue"]
     for one in _between(messages, 845, 1294):
-        console.hears(one.key, one.body)
+        console.receives(one.key, one.body)
     assert console.counts() == LEFT
     assert console.notes == []
     _references(console)
@@ -218,7 +218,7 @@ def test_march_2008_is_read_as_am2_is() -> None:
         if send.body.startswith(b"AM1"):
             request = read(send.routing_key, send.body, definitions(), ALL).message
             for answer in _answers(request, said):
-                console.hears(QUEUE, write(answer, Revision.MARCH_2008, definitions()))
+                console.receives(QUEUE, write(answer, Revision.MARCH_2008, definitions()))
     assert console.session.revisions == {Revision.MARCH_2008}
     assert console.session.state is State.SYNCHRONISED
     assert set(console.schemas) == CLASSES
@@ -227,7 +227,7 @@ def test_march_2008_is_read_as_am2_is() -> None:
     _messages_of_q3(console, messages, 1355, 1356, 1521)
 
     for one in _between(messages, 1552, 1700):
-        console.hears(one.key, one.body)
+        console.receives(one.key, one.body)
     console.time_passes(2)
     assert [one["class"] for one in console.ended] == ["link", "queue", "queue"]
     assert console.counts() == {**LEFT, "queue": 3}
@@ -268,7 +268,7 @@ def _messages_of_q3(console: Console, messages: list[Recorded], came: int, went:
     names = ("msgTotalEnqueues", "msgTotalDequeues", "msgDepth", "msgDepthHigh", "msgDepthLow")
     for number, *values in expected:
         (record,) = _between(messages, number, number)
-        console.hears(record.key, record.body)
+        console.receives(record.key, record.body)
         q3 = console.queue("q3")
         assert [q3[name] for name in names] == values
 
@@ -294,5 +294,5 @@ def test_the_console_s_own_requests_are_no_news(revision: Revision) -> None:
     console = Console()
     for one in _of(revision):
         if one.key.startswith(("agent", "method")):
-            console.hears(one.key, one.body)
+            console.receives(one.key, one.body)
     assert console.objects == {}

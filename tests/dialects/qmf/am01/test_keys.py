@@ -55,7 +55,7 @@ def test_a_key_of_am1_reports_the_broker() -> None:
 
 
 @pytest.mark.parametrize(
-    ("severity", "word", "told"),
+    ("severity", "word", "reported"),
     [
         (0, "critical", 2),
         (2, "critical", 2),
@@ -65,11 +65,11 @@ def test_a_key_of_am1_reports_the_broker() -> None:
         (7, "info", 6),
     ],
 )
-def test_an_event_s_key_has_one_of_four_severities(severity: int, word: str, told: int) -> None:
+def test_an_event_s_key_has_one_of_four_severities(severity: int, word: str, reported: int) -> None:
     key = event_routing_key(event_key(KEY, "overflow"), severity)
     assert key == f"mgmt.event.qpid.queue.{word}"
     found = read_key(key)
-    assert (found.subject, found.severity) == ("qpid.queue", told)
+    assert (found.subject, found.severity) == ("qpid.queue", reported)
 
 
 def test_a_severity_that_is_none() -> None:

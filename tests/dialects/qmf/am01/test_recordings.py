@@ -81,8 +81,8 @@ def test_the_broker_s_class_of_january_2008() -> None:
     assert isinstance(found, ClassDescription)
     schema = found.definition.schema
     assert schema.key == ClassKey("", "broker")
-    told = [(one.name, one.type, one.access, one.index) for one in schema.properties[:3]]
-    assert told == [
+    reported = [(one.name, one.type, one.access, one.index) for one in schema.properties[:3]]
+    assert reported == [
         ("systemRef", ValueType.REFERENCE, Access.READ_CREATE, True),
         ("port", ValueType.U16, Access.READ_CREATE, True),
         ("workerThreads", ValueType.U16, Access.READ_ONLY, False),

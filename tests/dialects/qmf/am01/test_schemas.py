@@ -51,7 +51,7 @@ def test_limits_and_a_default_are_reported_methods_and_not_of_events() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "direction"),
+    ("reported", "direction"),
     [
         ("I", Direction.IN),
         ("O", Direction.OUT),
@@ -62,10 +62,10 @@ def test_limits_and_a_default_are_reported_methods_and_not_of_events() -> None:
     ],
 )
 def test_directions_as_agents_report_them_and_as_the_notes_have_them(
-    told: str | int, direction: Direction
+    reported: str | int, direction: Direction
 ) -> None:
     records = write_table({"name": "drain", "argCount": 1})
-    records += write_table({"name": "amount", "type": 3, "dir": told})
+    records += write_table({"name": "amount", "type": 3, "dir": reported})
     definition, _ = read_schema(Cursor(b"\0\0\0\0\0\x01\0\0" + records), KEY)
     assert definition.schema.methods[0].arguments[0].direction is direction
 

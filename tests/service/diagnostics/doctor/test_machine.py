@@ -40,8 +40,8 @@ def levels(findings: list[Finding]) -> list[tuple[str, Level]]:
 
 
 def test_a_state_folder_is_reported_with_its_identity(site: Site) -> None:
-    (found,), told = state_findings(configured(site))
-    assert (found.level, told is not None and told.in_use) == (Level.GOOD, False)
+    (found,), reported = state_findings(configured(site))
+    assert (found.level, reported is not None and reported.in_use) == (Level.GOOD, False)
     assert site.state.identity in found.text
 
 
@@ -53,8 +53,8 @@ def test_a_state_folder_that_others_can_read_is_a_warning(site: Site) -> None:
 
 
 def test_no_state_is_a_problem_that_says_what_to_do(tmp_path: Path) -> None:
-    (found,), told = state_findings(configured(new_site(tmp_path, state=False)))
-    assert (found.level, told) == (Level.PROBLEM, None)
+    (found,), reported = state_findings(configured(new_site(tmp_path, state=False)))
+    assert (found.level, reported) == (Level.PROBLEM, None)
     assert "amqp-gateway init" in found.text
 
 

@@ -14,7 +14,7 @@ from gateway.service.diagnostics.doctor import Level
 from gateway.service.diagnostics.doctor.examination import picture_findings, running_findings
 from tests.components.command_line import new_site
 from tests.components.shop import START, source
-from tests.terminal.told import known_shop, tell, till
+from tests.terminal.reported import known_shop, publish, till
 
 
 def test_sources_log_and_alarms_are_judged(tmp_path: Path) -> None:
@@ -24,7 +24,9 @@ def test_sources_log_and_alarms_are_judged(tmp_path: Path) -> None:
     site.configure(sources={"shop1": {**qmf, "amqp": amqp}, "new": {**qmf, "amqp": amqp}})
     picture = known_shop(till(1))
     alarm = AlarmRecord(4, 1, "full", "full", Severity.MAJOR, None, "full", "7b0c.1.1", START)
-    tell(picture, source(SourceState.DOWN, objects_refused=3), alarm, EventLogRecord(EventLogState.DISK_FULL))
+    publish(
+        picture, source(SourceState.DOWN, objects_refused=3), alarm, EventLogRecord(EventLogState.DISK_FULL)
+    )
 
     findings = list(picture_findings(picture, load_configuration(site.configuration)))
 
@@ -45,7 +47,7 @@ def test_sources_log_and_alarms_are_judged(tmp_path: Path) -> None:
 )
 def test_a_complete_source_with_a_detail_is_not_good(tmp_path: Path, detail: str, level: Level) -> None:
     picture = known_shop(till(1))
-    tell(picture, msgspec.structs.replace(source(SourceState.SYNCHRONISED), detail=detail))
+    publish(picture, msgspec.structs.replace(source(SourceState.SYNCHRONISED), detail=detail))
 
     findings = picture_findings(picture, load_configuration(new_site(tmp_path).configuration))
 

@@ -24,29 +24,29 @@ def is_answered(plant: Plant, context: ssl.SSLContext) -> bool:
     try:
         with connected(plant.port, context) as stranger:
             stranger.say('L|I="pump-7"')
-            return stranger.hear() != ""
+            return stranger.receive() != ""
     except OSError:
         return False
 
 
 def test_with_certificates_each_speaks_for_itself(tmp_path: Path) -> None:
     authority = Authority.make(tmp_path / "tls")
-    gateway = authority.vouch("gateway")
+    gateway = authority.confirm("gateway")
     tls = {
         "certificate": str(gateway.certificate),
         "key": str(gateway.key),
         "client_ca": str(authority.own.certificate),
     }
     plant = new_plant(tmp_path, tls=tls, own_name=True)
-    pump = client(authority, authority.vouch("pump-7"))
+    pump = client(authority, authority.confirm("pump-7"))
     with plant.running("process", "core"):
         wait_until(lambda: plant.source().get("state") == "synchronised", "it listens")
         with connected(plant.port, pump) as application:
             application.say('L|I="silo"')
-            application.hears(r'\|S=1\|M=".*certificate')
+            application.receives(r'\|S=1\|M=".*certificate')
             application.log_in("pump-7")
             application.say('O|T="Tank"|I="t1"|level=1')
-            application.hears(r"\|S=0")
+            application.receives(r"\|S=0")
         assert not is_answered(plant, client(authority))
         shown = plant.values("ami-relay:application/pump-7")
         assert shown["values"]["certificate"] == "pump-7"

@@ -48,10 +48,10 @@ async def filled_queue(shop: Site) -> bytes:
 
 async def messages(broker: PrivateBroker) -> int:
     """Return the number of messages in the queue, as `rabbitmqctl` counts them."""
-    told = await asyncio.to_thread(
+    reported = await asyncio.to_thread(
         broker.rabbitmqctl, "list_queues", "--silent", "--formatter", "json", "name", "messages"
     )
-    (count,) = [row["messages"] for row in json.loads(told) if row["name"] == "orders"]
+    (count,) = [row["messages"] for row in json.loads(reported) if row["name"] == "orders"]
     return int(count)
 
 

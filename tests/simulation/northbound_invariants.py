@@ -46,7 +46,7 @@ It is 5 s of silence, after the data that a slow feed still had.
 """
 
 
-class NorthInvariants:
+class NorthboundInvariants:
     """The invariants of the front ends of one simulation.
 
     Args:
@@ -208,7 +208,7 @@ class NorthInvariants:
                     f"sum of {class_name}.{element}: {total!r} of {addends}",
                 )
 
-    def told(self, receivers: Receivers) -> None:
+    def reported(self, receivers: Receivers) -> None:
         """Check that no receiver was notified of an event twice."""
         for receiver in receivers.all.values():
             # While the SNMP process lives, it tells an event to a receiver once.
@@ -231,22 +231,22 @@ class NorthInvariants:
                 if store.get((*oid[:-3], RowColumn.FULL_NAME, *oid[-2:])) == ber.NO_SUCH_INSTANCE:
                     yield f"{_where(row)}.{element} points to no row"
 
-    def object_differences(self, north: str, rows: Iterable[ShownRow]) -> Iterator[str]:
+    def object_differences(self, northbound: str, rows: Iterable[ShownRow]) -> Iterator[str]:
         """Yield the differences between the objects of a front end and the true state."""
         shown: dict[int, ShownRow] = {}
         for row in rows:
             thing = self._shown_thing(row)
             if thing is None or not (thing.exists or thing.hidden):
-                yield f"{north}: {_where(row)} shows {thing}, which is not there"
+                yield f"{northbound}: {_where(row)} shows {thing}, which is not there"
             elif thing.serial in shown:
-                yield f"{north}: {thing} is shown twice: {_where(row)}, {_where(shown[thing.serial])}"
+                yield f"{northbound}: {thing} is shown twice: {_where(row)}, {_where(shown[thing.serial])}"
             else:
                 shown[thing.serial] = row
-                yield from (f"{north}: {text}" for text in self._row_differences(row, thing))
+                yield from (f"{northbound}: {text}" for text in self._row_differences(row, thing))
         for source in self._feed.sources.values():
             for thing in self._truth.living(source):
                 if thing.serial not in shown and not thing.hidden:
-                    yield f"{north}: {thing} is not shown"
+                    yield f"{northbound}: {thing} is not shown"
 
     def _row_differences(self, row: ShownRow, thing: Thing) -> Iterator[str]:
         name = _text(row.fixed[RowColumn.FULL_NAME])
@@ -277,8 +277,8 @@ class NorthInvariants:
         if shown != expected or len(cells) != len(shown):
             yield f"alarms shown: {sorted(shown)}, there are {sorted(expected)}"
         for receiver in receivers.all.values():
-            if (receiver.believed ^ expected) - receiver.unsure:
-                yield f"{receiver.target.name} believes {receiver.believed}, there are {sorted(expected)}"
+            if (receiver.trusted ^ expected) - receiver.unsure:
+                yield f"{receiver.target.name} believes {receiver.trusted}, there are {sorted(expected)}"
 
 
 def _where(row: ShownRow) -> str:

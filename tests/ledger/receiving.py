@@ -34,7 +34,7 @@ _READS_ITSELF = "SELECT count(*) FROM log WHERE kind = 'source' AND source = $so
 
 
 @dataclass(frozen=True)
-class Heard:
+class Received:
     """The times in which a source missed events; seconds since 1970.
 
     Attributes:

@@ -154,5 +154,5 @@ def created(event: str, headers: dict[str, Any]) -> tuple[Created, dict[str, Any
     read = event_reader().read(*message(event, headers))
     assert isinstance(read, Created)
     schema = READERS[read.reading.name.class_name].schema
-    told = zip(schema.properties, read.reading.properties, strict=True)
-    return read, {element.name: value for element, value in told if value is not None}
+    reported = zip(schema.properties, read.reading.properties, strict=True)
+    return read, {element.name: value for element, value in reported if value is not None}

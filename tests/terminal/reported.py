@@ -83,8 +83,8 @@ RANG = EventClassRecord(
 
 def till(row: int, values: Mapping[int, FeedValue] | None = None, name: str = "") -> ObjectRecord:
     """A till of the first hall."""
-    told: Mapping[int, FeedValue] = {0: hall_link(), 1: 10, 2: 1, 3: 7}
-    return till_record(row, name or f"hall1|till{row}", told if values is None else values)
+    reported: Mapping[int, FeedValue] = {0: hall_link(), 1: 10, 2: 1, 3: 7}
+    return till_record(row, name or f"hall1|till{row}", reported if values is None else values)
 
 
 def rang(number: int, row: int = 1, text: str = "it rang") -> EventRecord:
@@ -115,7 +115,7 @@ KNOWN: tuple[Record, ...] = (source(), agent(fresh=True), HALL, TILL, RANG, hall
 """The records that every snapshot begins with."""
 
 
-def tell(view: TerminalView, *records: Record, epoch: int = 1) -> list[FeedChange]:
+def publish(view: TerminalView, *records: Record, epoch: int = 1) -> list[FeedChange]:
     """Send records in one batch; return the changes."""
     return view.received(Batch(epoch, 1, records))
 
@@ -124,7 +124,7 @@ def snapshot(view: TerminalView, *records: Record, epoch: int = 1) -> list[FeedC
     """Send a whole snapshot; return all its changes."""
     happened = view.received(Hello(VERSION, epoch, GATEWAY_ID, START))
     happened += view.received(SnapshotBegan(epoch, 1))
-    happened += tell(view, *records, epoch=epoch)
+    happened += publish(view, *records, epoch=epoch)
     return happened + view.received(SnapshotEnded(epoch, 1))
 
 

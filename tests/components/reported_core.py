@@ -14,18 +14,18 @@ from gateway.feed.values import FeedValue
 from gateway.model.observations import SourceState
 from tests.components.shop import Feeding, agent, source, update
 
-North = TypeVar("North", bound=Feeding)
+Northbound = TypeVar("Northbound", bound=Feeding)
 AGENTS = ("1.0", "2.0")
 
 
 @dataclass
-class ToldCore(ABC, Generic[North]):
+class ReportedCore(ABC, Generic[Northbound]):
     """A core with one source and two agents, whose objects are tills.
 
     A history is a list of steps: the name of a method, and its arguments.
     """
 
-    gateway: North
+    gateway: Northbound
     state: SourceState = SourceState.SYNCHRONISED
     fresh: dict[str, bool] = field(default_factory=lambda: dict.fromkeys(AGENTS, True))
     objects: dict[int, ObjectRecord] = field(default_factory=dict)
@@ -34,7 +34,7 @@ class ToldCore(ABC, Generic[North]):
         self.connect(0)
 
     @abstractmethod
-    def till(self, row: int, told: Mapping[int, FeedValue], agent_name: str) -> ObjectRecord:
+    def till(self, row: int, reported: Mapping[int, FeedValue], agent_name: str) -> ObjectRecord:
         """Return the record of a till."""
 
     @abstractmethod
@@ -50,27 +50,27 @@ class ToldCore(ABC, Generic[North]):
         self.gateway.hello(self.gateway.epoch + cores_later)
         self.gateway.snapshot(*self.snapshot())
 
-    def tell(self, row: int, told: Mapping[int, FeedValue], name: str) -> None:
-        self.objects[row] = self.till(row, told, name)
-        self.gateway.tell(self.objects[row])
+    def publish(self, row: int, reported: Mapping[int, FeedValue], name: str) -> None:
+        self.objects[row] = self.till(row, reported, name)
+        self.gateway.publish(self.objects[row])
 
-    def update(self, row: int, told: Mapping[int, FeedValue], absent: set[int]) -> None:
+    def update(self, row: int, reported: Mapping[int, FeedValue], absent: set[int]) -> None:
         before = self.objects.get(row)
         if before is not None:
-            change = update(row, told, tuple(sorted(absent - told.keys())))
+            change = update(row, reported, tuple(sorted(absent - reported.keys())))
             kept = {place: value for place, value in before.values.items() if place not in change.absent}
             self.objects[row] = msgspec.structs.replace(
-                before, values={**kept, **told}, statistics_sampled=change.statistics_sampled
+                before, values={**kept, **reported}, statistics_sampled=change.statistics_sampled
             )
-            self.gateway.tell(change)
+            self.gateway.publish(change)
 
     def set_agent(self, name: str, fresh: bool) -> None:  # noqa: FBT001  drawn by position
         self.fresh[name] = fresh
-        self.gateway.tell(agent(fresh=fresh, name=name))
+        self.gateway.publish(agent(fresh=fresh, name=name))
 
     def set_source(self, state: SourceState) -> None:
         self.state = state
-        self.gateway.tell(source(state))
+        self.gateway.publish(source(state))
 
     def wait(self, seconds: int) -> None:
         self.gateway.wait(seconds)
@@ -79,7 +79,7 @@ class ToldCore(ABC, Generic[North]):
         for name, *arguments in steps:
             getattr(self, name)(*arguments)
 
-    def believe(self) -> None:
+    def trust(self) -> None:
         """Make the source synchronised and all agents fresh, so that no earlier staleness leaves a trace."""
         self.set_source(SourceState.SYNCHRONISED)
         for name in AGENTS:

@@ -18,8 +18,8 @@ from typing import TypeAlias
 from gateway.demo.snmp_commands import SnmpCommands
 from tests.components.jmx_client import JmxClient, JmxClientError, ReadAttribute
 from tests.end_to_end.shown import moment
-from tests.ledger.hearing import Heard
 from tests.ledger.lives import Life, Truth
+from tests.ledger.receiving import Received
 from tests.ledger.times import MILLISECONDS, within
 from tests.ledger.verdict import OTHER_USERS, wrong_creation
 
@@ -45,7 +45,7 @@ class Shown:
     """An object as a front end shows it.
 
     Attributes:
-        north: ``SNMP`` or ``JMX``.
+        northbound: ``SNMP`` or ``JMX``.
         source: the name of its source.
         name: its class and its name in the ledger; of objects outside the ledger, the same properties.
         identity: its row in SNMP, its ObjectName in JMX.
@@ -56,7 +56,7 @@ class Shown:
         published: the number of messages of a queue, where it is shown.
     """
 
-    north: str
+    northbound: str
     source: str
     name: Name
     identity: str
@@ -158,32 +158,32 @@ def _bean(class_name: str, name: str, attributes: Mapping[str, ReadAttribute]) -
     )
 
 
-def differences(shown: Iterable[Shown], truth: Truth, heard: Mapping[str, Heard]) -> Iterator[str]:
+def differences(shown: Iterable[Shown], truth: Truth, received: Mapping[str, Received]) -> Iterator[str]:
     """Yield the differences between a front end and the ledger, one line each.
 
     Args:
         shown: all objects of one front end.
         truth: the true state according to the ledger.
-        heard: the times in which each source missed events.
+        received: the times in which each source missed events.
     """
     found: defaultdict[str, dict[Name, Shown]] = defaultdict(dict)
     for one in shown:
-        where = f"{one.north}: {' '.join(one.name)} of {one.source}"
+        where = f"{one.northbound}: {' '.join(one.name)} of {one.source}"
         if one.stale:
             yield f"{where}: stale"
         if one.name in truth.lives:
             if one.name in found[one.source]:
                 yield f"{where}: there twice, {found[one.source][one.name].identity} and {one.identity}"
             found[one.source][one.name] = one
-    for source, told_to in heard.items():
+    for source, reported_to in received.items():
         for name, lives in truth.lives.items():
             if name[0] in CALLED_BY:
-                wrongs = _wrongs(found[source].get(name), lives, truth.published_to(name), told_to)
+                wrongs = _wrongs(found[source].get(name), lives, truth.published_to(name), reported_to)
                 yield from (f"{' '.join(name)} of {source}: {wrong}" for wrong in wrongs)
 
 
 def _wrongs(
-    one: Shown | None, lives: list[Life], published: tuple[int, int] | None, heard: Heard
+    one: Shown | None, lives: list[Life], published: tuple[int, int] | None, received: Received
 ) -> Iterator[str]:
     """Yield the differences between an object, shown or not, and the last of its lives."""
     life = lives[-1]
@@ -192,28 +192,28 @@ def _wrongs(
             yield "is not shown, and lives"
         return
     if life.ended is not None and life.end_sure:
-        yield f"{one.north} shows it, and it has ended"
+        yield f"{one.northbound} shows it, and it has ended"
     if one.name[0] != "binding":
-        inexact = DATE_AND_TIME_SECONDS if one.north == "SNMP" else 0.0
+        inexact = DATE_AND_TIME_SECONDS if one.northbound == "SNMP" else 0.0
         wrongs = [
             list(
                 wrong_creation(
-                    one.created, replace(at, created=(at.created[0] - inexact, at.created[1])), heard
+                    one.created, replace(at, created=(at.created[0] - inexact, at.created[1])), received
                 )
             )
-            for at in _last_lives(lives, heard)
+            for at in _last_lives(lives, received)
         ]
         if all(wrongs):
-            yield from (f"{one.north}: {wrong}" for wrong in wrongs[0])
+            yield from (f"{one.northbound}: {wrong}" for wrong in wrongs[0])
     if published is not None and not published[0] <= (one.published or 0) <= published[1]:
-        yield f"{one.north}: {one.published} messages of {published[0]}"
+        yield f"{one.northbound}: {one.published} messages of {published[0]}"
 
 
-def _last_lives(lives: list[Life], heard: Heard) -> Iterator[Life]:
+def _last_lives(lives: list[Life], received: Received) -> Iterator[Life]:
     """Yield the last life, and those before it that may be taken for the same, latest first."""
     yield lives[-1]
     for one, next_one in reversed(list(pairwise(lives))):
-        if not heard.may_be_the_same(one, next_one):
+        if not received.may_be_the_same(one, next_one):
             return
         yield one
 
@@ -234,11 +234,11 @@ class Sightings:
         """
         now = time.time()
         for one in shown:
-            where = f"{one.north}: {' '.join(one.name)} of {one.source}"
+            where = f"{one.northbound}: {' '.join(one.name)} of {one.source}"
             full_name = self._rows.setdefault((one.source, one.name[0], one.row), one.full_name)
             if full_name != one.full_name:
                 yield f"{where}: has the row of {full_name}"
-            key = (one.north, one.source, one.name)
+            key = (one.northbound, one.source, one.name)
             seen, first = self._first.setdefault(key, (now, one))
             if first.identity == one.identity:
                 continue
