@@ -6,6 +6,7 @@ Its code is imported after the guard of the parent has started: imports take sec
 from __future__ import annotations
 
 import importlib
+from functools import partial
 from pathlib import Path
 
 import click
@@ -38,6 +39,11 @@ def process(
 ) -> None:
     """Run one process of the gateway."""
     guard = ParentGuard(lifeline)
+    module, _, function = PROCESSES[name].partition(":")
     with without_rich():
-        working = importlib.import_module("gateway.cli.process_work")
-    working.run_process(name, PROCESSES[name], (config, copy), (lifeline, state_lock, guard))
+        options = importlib.import_module("gateway.cli.options")
+        setup = importlib.import_module("gateway.service.processes.process_setup")
+        configuration = options.loaded(config, copy)
+        setup.configure_logs(name)
+        run = getattr(importlib.import_module(module), function)
+    setup.run_process(name, partial(run, configuration), (lifeline, state_lock, guard))

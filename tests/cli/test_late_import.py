@@ -18,7 +18,7 @@ import importlib
 import gateway.cli.main
 from gateway.cli.late_import import without_rich
 with without_rich():
-    importlib.import_module("gateway.cli.process_work"), importlib.import_module({name!r})
+    importlib.import_module("gateway.service.processes.process_setup"), importlib.import_module({name!r})
 """
 CHECK = "\nimport sys; assert 'structlog' in sys.modules; assert 'rich' not in sys.modules; import rich"
 

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from functools import partial
 
 import structlog
@@ -54,7 +55,7 @@ from gateway.service.serving import QmfServer
 from gateway.service.sources.captures import Captures, CaptureTarget
 from gateway.service.sources.endpoints import amqp_endpoint, http_publisher
 from gateway.service.sources.source_context import DurableContext, SourceContext
-from gateway.service.sources.sources import needs_last_state, source_of
+from gateway.service.sources.sources import RunSource, needs_last_state, source_of
 from gateway.service.state.restored_records import restored_events, restored_operations
 from gateway.state_folder import StateFolder
 from gateway.tasks import until_one_ends
@@ -99,6 +100,21 @@ async def run_core(
         raise CommandError(ExitCode.STATE, str(error)) from error
 
 
+@dataclass(frozen=True, slots=True)
+class _Recorded:
+    """The contents of the event log from which a core continues.
+
+    Attributes:
+        unfinished: the operations that an earlier core left unfinished.
+        events: the events that front ends may not have.
+        names: the names of the objects to which these events refer, as far as sources need them.
+    """
+
+    unfinished: list[LogRecord]
+    events: LastEvents
+    names: dict[str, str]
+
+
 async def _run_locked(
     loaded: LoadedConfiguration,
     state: StateFolder,
@@ -108,98 +124,225 @@ async def _run_locked(
     needs_upkeep: asyncio.Event,
     served: Mapping[str, AgentPublishing],
 ) -> bool:
-    mappings = load_mappings(loaded.mapping_files)
-    patterns = [pattern for mapping in mappings.values() for pattern in secret_patterns(mapping)]
     epoch = count_start(state, index)
     last = await asyncio.to_thread(_last_state, loaded)
-    unfinished, recorded = await asyncio.to_thread(_recorded_before, loaded, state.identity)
-    classes, secrets, is_left = ClassRegistry(mappings), SecretRules(patterns), asyncio.Event()
-    slicing, limits = BatchSettings(is_left.set), loaded.settings.history.limits
-    subscribers = Subscribers()
-    inventory = Inventory(state.identity, epoch, classes, index, subscribers.publish, slicing, limits)
-    event_log = _event_log(
-        loaded, clock, last, partial(_facts, state.identity, epoch, inventory, recorded.made)
-    )
-    names_of_objects = _names(last, recorded)
-    settings = loaded.settings.operations
-    manager = OperationManager(
-        inventory,
-        classes,
-        policy_of(settings),
-        Audit(state.identity, epoch, Redaction(secrets)),
-        ManagerSettings(settings.deadline, settings.max_running),
-    )
-    operations = CoreOperations(manager, inventory, clock, event_log)
-    hello = Hello(VERSION, epoch, state.identity, clock.now())
-    waiting = loaded.settings.feed.max_waiting_records
-    feed = FeedServer(loaded.feed_socket, hello, inventory.snapshot, waiting, operations.submit)
-    servers: dict[str, QmfServer] = {}
-    surroundings = SourceContext(
-        inventory=inventory,
-        mappings=mappings,
-        secrets=secrets,
-        clock=clock,
-        folder=loaded.folder,
-        boot=epoch,
-        metrics=lifeline.metrics,
-        lasting=None
-        if event_log is None or last is None
-        else DurableContext(
-            state.path, AckTracker(event_log, last.deliveries), LastStates(last, loaded.log_folder)
-        ),
-        operations=operations,
-        state=state.path,
-        captures=_captures(loaded, clock),
-        patience=settings.deadline,
-        watchers=servers,
-    )
+    recorded = await asyncio.to_thread(_recorded_before, loaded, state.identity, last)
+    core = _Core(loaded, state, index, clock, epoch, last, recorded)
+    core.add_sources(last, lifeline.metrics, served)
     del last  # its objects take 2 kB each, and sources and the event log release what they have read again
-    sources = [source_of(name, settings, surroundings) for name, settings in loaded.settings.sources.items()]
-    servers |= {
-        source.identity.name: _server(loaded, source, served, operations, clock, surroundings.lasting)
-        for source in inventory.sources
-        if source.identity.name in served
-    }
-    subscribers.add(feed.publish)
-    if event_log is not None:
-        subscribers.add(event_log.take)
-    for server in servers.values():
-        subscribers.add(server.take)
-    subscribers.add(operations.noticed)  # last: the others receive the effects before the answers
+    core.subscribe()
     async with AsyncExitStack() as running:
-        if event_log is not None:
-            await running.enter_async_context(event_log)
-            records, sequence = inventory.snapshot()
-            event_log.take(Batch(epoch, sequence, tuple(records)))
-        await running.enter_async_context(operations)
-        numbers = {source.identity.name: source.identity.number for source in inventory.sources}
-        operations.recover(restored_operations(unfinished, numbers))
-        inventory.recall(
-            restored_events(recorded, state.identity, classes, numbers, names_of_objects),
-            recorded.made,
-        )
-        running.push_async_callback(feed.close)
-        try:
-            await feed.start()
-        except (OSError, ValueError) as error:
-            raise CommandError(ExitCode.CONFIGURATION, f"the feed cannot be served: {error}") from error
-        _add_readings(lifeline.metrics, loaded, feed, manager, event_log, inventory, index, state)
+        await core.start(running, recorded)
+        core.add_readings(lifeline.metrics)
         tune_garbage_collection()
         lifeline.ready()
-        names = sorted(loaded.settings.sources)
-        log.info("core-ready", epoch=epoch, sources=names, feed=str(loaded.feed_socket))
-        watch = ClockWatch(clock)
-        await until_one_ends(
-            lifeline.parent_gone(),
-            watch.until_set(),
-            _tick(inventory, clock),
-            _go_on(inventory, is_left),
-            keep_index(index, clock, needs_upkeep),
-            _keep_event_log(event_log, inventory, clock),
-            *(run() for run in sources),
-            *(server.run() for server in servers.values()),
+        log.info(
+            "core-ready", epoch=epoch, sources=sorted(loaded.settings.sources), feed=str(loaded.feed_socket)
         )
+        watch = ClockWatch(clock)
+        await until_one_ends(lifeline.parent_gone(), watch.until_set(), core.run(needs_upkeep))
     return watch.was_set
+
+
+class _Core:
+    """The parts of a core, constructed in the order in which they depend on each other.
+
+    Args:
+        loaded: the configuration.
+        state: the state folder, locked.
+        index: the instance index.
+        clock: of the gateway.
+        epoch: the number of this start.
+        last: the states of sources when the log ended; ``None`` if there are none.
+        recorded: what else the log says of the time before.
+    """
+
+    def __init__(
+        self,
+        loaded: LoadedConfiguration,
+        state: StateFolder,
+        index: InstanceIndex,
+        clock: Clock,
+        epoch: int,
+        last: LastState | None,
+        recorded: _Recorded,
+    ) -> None:
+        self._loaded, self._state, self._index, self._clock, self._epoch = loaded, state, index, clock, epoch
+        self._mappings = load_mappings(loaded.mapping_files)
+        patterns = [pattern for mapping in self._mappings.values() for pattern in secret_patterns(mapping)]
+        self._secrets = SecretRules(patterns)
+        self._classes = ClassRegistry(self._mappings)
+        self._is_left = asyncio.Event()
+        self._subscribers = Subscribers()
+        self._inventory = Inventory(
+            state.identity,
+            epoch,
+            self._classes,
+            index,
+            self._subscribers.publish,
+            BatchSettings(self._is_left.set),
+            loaded.settings.history.limits,
+        )
+        facts = partial(_facts, state.identity, epoch, self._inventory, recorded.events.made)
+        self._event_log = _event_log(loaded, clock, last, facts)
+        settings = loaded.settings.operations
+        self._manager = OperationManager(
+            self._inventory,
+            self._classes,
+            policy_of(settings),
+            Audit(state.identity, epoch, Redaction(self._secrets)),
+            ManagerSettings(settings.deadline, settings.max_running),
+        )
+        self._operations = CoreOperations(self._manager, self._inventory, clock, self._event_log)
+        self._feed = FeedServer(
+            loaded.feed_socket,
+            Hello(VERSION, epoch, state.identity, clock.now()),
+            self._inventory.snapshot,
+            loaded.settings.feed.max_waiting_records,
+            self._operations.submit,
+        )
+        self._sources: list[RunSource] = []
+        self._servers: dict[str, QmfServer] = {}
+
+    def add_sources(
+        self, last: LastState | None, metrics: Metrics, served: Mapping[str, AgentPublishing]
+    ) -> None:
+        """Construct the sources, and the serving roles of some of them.
+
+        Args:
+            last: as for the class.
+            metrics: the metrics of this process.
+            served: RabbitMQ sources that are served to consoles by QMF, by their names.
+
+        Raises:
+            CommandError: a source cannot be constructed from its settings.
+        """
+        lasting = None
+        if self._event_log is not None and last is not None:
+            acks = AckTracker(self._event_log, last.deliveries)
+            lasting = DurableContext(self._state.path, acks, LastStates(last, self._loaded.log_folder))
+        context = SourceContext(
+            inventory=self._inventory,
+            mappings=self._mappings,
+            secrets=self._secrets,
+            clock=self._clock,
+            folder=self._loaded.folder,
+            boot=self._epoch,
+            metrics=metrics,
+            lasting=lasting,
+            operations=self._operations,
+            state=self._state.path,
+            captures=_captures(self._loaded, self._clock),
+            patience=self._loaded.settings.operations.deadline,
+            watchers=self._servers,
+        )
+        settings = self._loaded.settings.sources
+        self._sources = [source_of(name, of_source, context) for name, of_source in settings.items()]
+        for source in self._inventory.sources:
+            if (publishing := served.get(source.identity.name)) is not None:
+                self._servers[source.identity.name] = self._server(source, publishing, lasting)
+
+    def _server(
+        self, source: SourceInventory, publishing: AgentPublishing, lasting: DurableContext | None
+    ) -> QmfServer:
+        name, folder = source.identity.name, self._loaded.folder
+        settings = self._loaded.settings.sources[name]
+        assert isinstance(settings, RabbitMqSettings)
+        return QmfServer(
+            name,
+            publishing,
+            amqp_endpoint(publishing.amqp, folder, name),
+            http_publisher(settings, publishing, folder, name),
+            source,
+            self._operations.submit,
+            self._clock,
+            0 if lasting is None else lasting.last.complete_until(name),
+        )
+
+    def subscribe(self) -> None:
+        """Let all parts receive the inventory's batches."""
+        self._subscribers.add(self._feed.publish)
+        if self._event_log is not None:
+            self._subscribers.add(self._event_log.take)
+        for server in self._servers.values():
+            self._subscribers.add(server.take)
+        # Last: the others receive the effects of an operation before its answer.
+        self._subscribers.add(self._operations.noticed)
+
+    async def start(self, running: AsyncExitStack, recorded: _Recorded) -> None:
+        """Open the event log, continue what an earlier core began, and serve the feed.
+
+        Args:
+            running: closes the parts in reverse order.
+            recorded: as for the class.
+
+        Raises:
+            CommandError: the feed cannot be served, or the event log cannot be opened.
+        """
+        if self._event_log is not None:
+            await running.enter_async_context(self._event_log)
+            records, sequence = self._inventory.snapshot()
+            self._event_log.take(Batch(self._epoch, sequence, tuple(records)))
+        await running.enter_async_context(self._operations)
+        numbers = {source.identity.name: source.identity.number for source in self._inventory.sources}
+        self._operations.recover(restored_operations(recorded.unfinished, numbers))
+        events = restored_events(
+            recorded.events, self._state.identity, self._classes, numbers, recorded.names
+        )
+        self._inventory.recall(events, recorded.events.made)
+        running.push_async_callback(self._feed.close)
+        try:
+            await self._feed.start()
+        except (OSError, ValueError) as error:
+            raise CommandError(ExitCode.CONFIGURATION, f"the feed cannot be served: {error}") from error
+
+    def add_readings(self, metrics: Metrics) -> None:
+        """Add the readings of all parts to the metrics of this process."""
+        metrics.add("feed", partial(feed_readings, self._feed))
+        metrics.add("operations", partial(operation_readings, self._manager))
+        if self._event_log is not None:
+            files = file_settings(self._loaded.settings.log)
+            metrics.add("event log", partial(log_readings, self._event_log, files))
+        metrics.add("sources", partial(source_readings, self._inventory))
+        index = partial(index_readings, self._index, self._inventory, self._state.instances)
+        metrics.add("index", index)
+
+    async def run(self, needs_upkeep: asyncio.Event) -> None:
+        """Run all parts until one of them fails.
+
+        Args:
+            needs_upkeep: set when the instance index cannot wait.
+        """
+        await until_one_ends(
+            self._tick(),
+            self._go_on(),
+            keep_index(self._index, self._clock, needs_upkeep),
+            self._keep_event_log(),
+            *(run() for run in self._sources),
+            *(server.run() for server in self._servers.values()),
+        )
+
+    async def _keep_event_log(self) -> None:
+        if self._event_log is not None:
+            await self._event_log.run(self._publish_log_state)
+        self._publish_log_state(OFF)
+        await asyncio.get_running_loop().create_future()
+
+    def _publish_log_state(self, record: EventLogRecord) -> None:
+        self._inventory.event_log_changed(record, self._clock.now())
+
+    async def _go_on(self) -> None:
+        """Apply long reports, slice by slice."""
+        while True:
+            await self._is_left.wait()
+            self._is_left.clear()
+            self._inventory.go_on()
+            await asyncio.sleep(0)  # other tasks run, and messages are received
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(TICK_SECONDS)
+            self._inventory.tick(self._clock.now())
 
 
 class Subscribers:
@@ -216,48 +359,6 @@ class Subscribers:
         """Pass a batch to all receivers."""
         for take in self._takers:
             take(batch)
-
-
-def _server(
-    loaded: LoadedConfiguration,
-    source: SourceInventory,
-    served: Mapping[str, AgentPublishing],
-    operations: CoreOperations,
-    clock: Clock,
-    lasting: DurableContext | None,
-) -> QmfServer:
-    name = source.identity.name
-    settings, publishing = loaded.settings.sources[name], served[name]
-    assert isinstance(settings, RabbitMqSettings)
-    return QmfServer(
-        name,
-        publishing,
-        amqp_endpoint(publishing.amqp, loaded.folder, name),
-        http_publisher(settings, publishing, loaded.folder, name),
-        source,
-        operations.submit,
-        clock,
-        0 if lasting is None else lasting.last.complete_until(name),
-    )
-
-
-def _add_readings(
-    metrics: Metrics,
-    loaded: LoadedConfiguration,
-    feed: FeedServer,
-    manager: OperationManager,
-    event_log: CoreEventLog | None,
-    inventory: Inventory,
-    index: InstanceIndex,
-    state: StateFolder,
-) -> None:
-    metrics.add("feed", partial(feed_readings, feed))
-    metrics.add("operations", partial(operation_readings, manager))
-    if event_log is not None:
-        files = file_settings(loaded.settings.log)
-        metrics.add("event log", partial(log_readings, event_log, files))
-    metrics.add("sources", partial(source_readings, inventory))
-    metrics.add("index", partial(index_readings, index, inventory, state.instances))
 
 
 def _captures(loaded: LoadedConfiguration, clock: Clock) -> Captures:
@@ -303,20 +404,19 @@ def _last_state(loaded: LoadedConfiguration) -> LastState | None:
     return read_last_state(loaded.log_folder, asking)
 
 
-def _recorded_before(loaded: LoadedConfiguration, gateway: str) -> tuple[list[LogRecord], LastEvents]:
-    """Return operations that an earlier core left unfinished, and events that front ends may not have."""
+def _recorded_before(loaded: LoadedConfiguration, gateway: str, last: LastState | None) -> _Recorded:
     if not loaded.settings.log.enabled:
-        return [], LastEvents()
+        return _Recorded([], LastEvents(), {})
     folder = loaded.log_folder
     try:
-        return unfinished_operations(folder), last_events(folder, loaded.settings.history.events, gateway)
+        events = last_events(folder, loaded.settings.history.events, gateway)
+        return _Recorded(unfinished_operations(folder), events, _names(last, events))
     except OSError as error:  # the error is reported when the log is opened
         log.warning("event-log-not-read", path=error.filename, reason=error.strerror)
-        return [], LastEvents()
+        return _Recorded([], LastEvents(), {})
 
 
 def _names(last: LastState | None, recorded: LastEvents) -> dict[str, str]:
-    """Return the names of the objects to which recorded events refer, as far as sources need them."""
     objects = {} if last is None else last.objects
     referred = {
         value
@@ -325,31 +425,6 @@ def _names(last: LastState | None, recorded: LastEvents) -> dict[str, str]:
         if isinstance(value, str) and value in objects
     }
     return {object_id: objects[object_id].object_name or "" for object_id in referred}
-
-
-async def _keep_event_log(event_log: CoreEventLog | None, inventory: Inventory, clock: Clock) -> None:
-    def publish(record: EventLogRecord) -> None:
-        inventory.event_log_changed(record, clock.now())
-
-    if event_log is not None:
-        await event_log.run(publish)
-    publish(OFF)
-    await asyncio.get_running_loop().create_future()
-
-
-async def _go_on(inventory: Inventory, is_left: asyncio.Event) -> None:
-    """Apply long reports, slice by slice."""
-    while True:
-        await is_left.wait()
-        is_left.clear()
-        inventory.go_on()
-        await asyncio.sleep(0)  # other tasks run, and messages are received
-
-
-async def _tick(inventory: Inventory, clock: Clock) -> None:
-    while True:
-        await asyncio.sleep(TICK_SECONDS)
-        inventory.tick(clock.now())
 
 
 UPKEEP_SECONDS = 15.0

@@ -8,10 +8,38 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Coroutine
-from typing import Any
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeAlias
 
 import structlog
+
+from gateway.clock import Clock, SystemClock
+from gateway.service.metrics.process import measured
+from gateway.service.processes.lifeline import Lifeline
+from gateway.service.processes.parent_guard import ParentGuard
+
+RunProcess: TypeAlias = Callable[[Clock, Lifeline], Coroutine[Any, Any, None]]
+"""The work of a process with its configuration, until it is cancelled."""
+
+
+def run_process(
+    name: str,
+    run: RunProcess,
+    inherited: tuple[int | None, int | None, ParentGuard],
+) -> None:
+    """Run a process of the gateway to its end.
+
+    Args:
+        name: name of the process.
+        run: its work.
+        inherited: descriptors of the lifeline and of the state folder's lock, and the guard of the lifeline.
+
+    Raises:
+        CommandError: the process cannot run.
+    """
+    lifeline = Lifeline(*inherited)
+    work = run(SystemClock(), lifeline)
+    asyncio.run(until_terminated(measured(work, name, lifeline.metrics), is_service=True))
 
 
 def configure_logs(process: str, level: int = logging.INFO) -> None:
