@@ -8,7 +8,7 @@ import platform
 import secrets
 import socket
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 import structlog
@@ -16,6 +16,7 @@ import structlog
 from gateway.clock import Clock
 from gateway.config.files import LoadedConfiguration
 from gateway.config.snmp import COMMUNITY, SnmpSettings
+from gateway.config.types import ListenAddress
 from gateway.feed.client import FeedLink, RefusalReports
 from gateway.feed.operations import OperationAnswer, OperationRequest
 from gateway.feed.replica import FeedStatus
@@ -23,8 +24,9 @@ from gateway.mapping.files import load_mappings, secret_patterns
 from gateway.mapping.rules import Mapping as MappingFile
 from gateway.model.operations import Outcome
 from gateway.model.secrets import SecretRules
+from gateway.model.times import SECOND
 from gateway.service.metrics import families
-from gateway.service.metrics.families import Reading
+from gateway.service.metrics.families import Metrics, Reading
 from gateway.service.metrics.process import feed_readings
 from gateway.service.processes.command_errors import command_errors
 from gateway.service.processes.exit_codes import CommandError, ExitCode
@@ -39,6 +41,7 @@ from gateway.snmp.commands.table import CommandHealth, CommandLimits, CommandRow
 from gateway.snmp.fixed_mib import MODULE
 from gateway.snmp.notifications.delivery import MAX_WAITING
 from gateway.snmp.notifications.receiver import TargetHealth
+from gateway.snmp.oid_registry import OidRegistry
 from gateway.snmp.projection import Projection, ProjectionSettings
 from gateway.snmp.refused_sets import RefusedSets
 from gateway.snmp.registry_files import SiteRegistry, load_shipped_registries
@@ -74,96 +77,173 @@ async def run_snmp(loaded: LoadedConfiguration, clock: Clock, lifeline: Lifeline
 
 
 async def _run(loaded: LoadedConfiguration, state: StateFolder, clock: Clock, lifeline: Lifeline) -> None:
-    settings = loaded.settings.snmp
-    community = read_community(loaded, state)
-    writers = read_writers(loaded, state, community)
-    try:
-        registries = load_shipped_registries()
-        mappings = load_mappings(loaded.mapping_files) if writers else {}
-    except FileNotFoundError as error:
-        raise CommandError(ExitCode.CONFIGURATION, str(error)) from error
-    site = _site_registry(loaded, state)
-    root = parse_oid(settings.root)
-    store, counters, failures = Store(), SnmpCounters(), _Failures()
-    counters.serve(store, authentication_traps=settings.authentication_traps)
-    serial = AdvisoryLock(secrets.randbelow(LOCK_VALUES))
-    serial.serve(store)
-    system = SystemGroup(store, _description(loaded, root), time.monotonic_ns)
-    for shipped in registries:
-        system.add_module((*root, *shipped.module_arc), shipped.module)
-    projection = Projection(
-        store,
-        ProjectionSettings(
-            root, registries, settings.serve_stale_for, version(), loaded.settings.history.limits
-        ),
-        provisional=site.load(dt.datetime.fromtimestamp(clock.now() / 10**9, dt.UTC).date()),
-        save=site.save,
-        clock=clock.now,
-        log=lambda event, detail: log.info(event, detail=detail),
-    )
-    notifications = Notifications(
-        sender_settings(loaded, state, root, targets_of(loaded, community)),
-        state.path / NOTIFICATIONS_FILE,
-        store,
-        clock,
-        projection,
-        up_time=system.up_time,
-        failed=failures.failed,
-    )
-    projection.notify_of_events(notifications.sender)
-    link = FeedLink(loaded.feed_socket, projection)
-    deadline = loaded.settings.operations.deadline
-    reports = RefusalReports(link.ask, time.monotonic_ns)
-    refused_sets = RefusedSets(projection, reports.report)
-    submission = Submission(projection, secret_arguments(mappings.values()), deadline, reports.report)
-    commands = Commands(settings, root, store, projection, submission, link.ask, clock.now)
-    projection.notify_of_operations(commands.table.operation_changed)
-    access = {community.encode(): Access(store)} | {
-        secret.encode(): Access(commands.view(writer), writer) for writer, secret in writers.items()
-    }
-    sets = SetRequests(
-        projection,
-        [commands.table],
-        link.ask,
-        counters,
-        SetSettings(deadline, settings.best_effort),
-        time.monotonic_ns,
-        serial,
-        refused_sets,
-    )
-    wrong_community = notifications.sender.wrong_community if settings.authentication_traps else None
-    responder = Responder(
-        access,
-        counters,
-        failures.failed,
-        sets=sets,
-        refused_sets=refused_sets,
-        wrong_community=wrong_community,
-    )
-    server = UdpServer(responder.answer, counters, failures.failed, before=partial(_judge, link, projection))
-    server.open(settings.listen)
-    notifications.open()
-    metrics = lifeline.metrics
-    metrics.add("requests", lambda: request_readings(counters))
-    metrics.add("sets", lambda: set_readings(counters, sets))
-    metrics.add("commands", lambda: command_readings(commands.table.health))
-    metrics.add("rows", lambda: row_readings(projection.status, projection.counts()))
-    metrics.add("notifications", lambda: notification_readings(notifications.sender.health))
+    agent = _Agent(loaded, state, clock)
+    agent.open()
+    agent.add_readings(lifeline.metrics)
     tune_garbage_collection()
     lifeline.ready()
-    log.info("snmp-ready", listen=[f"{host}:{port}" for host, port in server.addresses])
+    log.info("snmp-ready", listen=[f"{host}:{port}" for host, port in agent.addresses])
     try:
-        await until_one_ends(
-            link.run(),
-            _tick(projection, notifications, commands),
-            notifications.run(),
-            reports.run(),
-            lifeline.parent_gone(),
-        )
+        await until_one_ends(agent.run(), lifeline.parent_gone())
     finally:
-        server.close()
-        await commands.close()
-        await notifications.close()
+        await agent.close()
+
+
+class _Agent:
+    """The parts of an SNMP agent, constructed in the order in which they depend on each other.
+
+    Args:
+        loaded: the configuration.
+        state: the state folder.
+        clock: of the gateway.
+
+    Raises:
+        CommandError: the agent cannot work with this configuration or state.
+    """
+
+    def __init__(self, loaded: LoadedConfiguration, state: StateFolder, clock: Clock) -> None:
+        settings, self._settings = loaded.settings, loaded.settings.snmp
+        self._community = read_community(loaded, state)
+        self._writers = read_writers(loaded, state, self._community)
+        self._root = parse_oid(self._settings.root)
+        self._store, self._counters, self._failures = Store(), SnmpCounters(), _Failures()
+        self._counters.serve(self._store, authentication_traps=self._settings.authentication_traps)
+        registries, mappings = _definitions(loaded, with_mappings=bool(self._writers))
+        system = SystemGroup(self._store, _description(loaded, self._root), time.monotonic_ns)
+        for shipped in registries:
+            system.add_module((*self._root, *shipped.module_arc), shipped.module)
+        site = _site_registry(loaded, state)
+        self._projection = Projection(
+            self._store,
+            ProjectionSettings(
+                self._root,
+                registries,
+                self._settings.serve_stale_for,
+                version(),
+                settings.history.limits,
+            ),
+            provisional=site.load(dt.datetime.fromtimestamp(clock.now() / SECOND, dt.UTC).date()),
+            save=site.save,
+            clock=clock.now,
+            log=lambda event, detail: log.info(event, detail=detail),
+        )
+        self._notifications = Notifications(
+            sender_settings(loaded, state, self._root, targets_of(loaded, self._community)),
+            state.path / NOTIFICATIONS_FILE,
+            self._store,
+            clock,
+            self._projection,
+            up_time=system.up_time,
+            failed=self._failures.failed,
+        )
+        self._projection.notify_of_events(self._notifications.sender)
+        self._link = FeedLink(loaded.feed_socket, self._projection)
+        self._reports = RefusalReports(self._link.ask, time.monotonic_ns)
+        self._refused_sets = RefusedSets(self._projection, self._reports.report)
+        deadline = settings.operations.deadline
+        self._commands = self._command_table(secret_arguments(mappings.values()), deadline, clock)
+        self._sets = self._set_requests(deadline)
+        before = partial(_judge, self._link, self._projection)
+        self._server = UdpServer(
+            self._responder().answer, self._counters, self._failures.failed, before=before
+        )
+
+    def _command_table(self, secret: SecretArguments, deadline: int, clock: Clock) -> Commands:
+        submission = Submission(self._projection, secret, deadline, self._reports.report)
+        commands = Commands(
+            self._settings,
+            self._root,
+            self._store,
+            self._projection,
+            submission,
+            self._link.ask,
+            clock.now,
+        )
+        self._projection.notify_of_operations(commands.table.operation_changed)
+        return commands
+
+    def _set_requests(self, deadline: int) -> SetRequests:
+        serial = AdvisoryLock(secrets.randbelow(LOCK_VALUES))
+        serial.serve(self._store)
+        return SetRequests(
+            self._projection,
+            [self._commands.table],
+            self._link.ask,
+            self._counters,
+            SetSettings(deadline, self._settings.best_effort),
+            time.monotonic_ns,
+            serial,
+            self._refused_sets,
+        )
+
+    def _responder(self) -> Responder:
+        access = {self._community.encode(): Access(self._store)} | {
+            secret.encode(): Access(self._commands.view(writer), writer)
+            for writer, secret in self._writers.items()
+        }
+        traps = self._settings.authentication_traps
+        return Responder(
+            access,
+            self._counters,
+            self._failures.failed,
+            sets=self._sets,
+            refused_sets=self._refused_sets,
+            wrong_community=self._notifications.sender.wrong_community if traps else None,
+        )
+
+    @property
+    def addresses(self) -> Sequence[ListenAddress]:
+        """The addresses at which requests are received."""
+        return self._server.addresses
+
+    def open(self) -> None:
+        """Open the sockets.
+
+        Raises:
+            ListenError: an address is taken, or not permitted.
+        """
+        self._server.open(self._settings.listen)
+        self._notifications.open()
+
+    def add_readings(self, metrics: Metrics) -> None:
+        """Add the readings of all parts to the metrics of this process."""
+        projection, sender = self._projection, self._notifications.sender
+        metrics.add("requests", lambda: request_readings(self._counters))
+        metrics.add("sets", lambda: set_readings(self._counters, self._sets))
+        metrics.add("commands", lambda: command_readings(self._commands.table.health))
+        metrics.add("rows", lambda: row_readings(projection.status, projection.counts()))
+        metrics.add("notifications", lambda: notification_readings(sender.health))
+
+    async def run(self) -> None:
+        """Serve requests and send notifications until one of the parts fails."""
+        await until_one_ends(self._link.run(), self._tick(), self._notifications.run(), self._reports.run())
+
+    async def close(self) -> None:
+        """Close the sockets, after commands and notifications under way have ended."""
+        self._server.close()
+        await self._commands.close()
+        await self._notifications.close()
+
+    async def _tick(self) -> None:
+        while True:
+            busy = self._projection.tick()
+            self._commands.table.tick()
+            self._notifications.show()
+            await asyncio.sleep(BUSY_TICK_SECONDS if busy else TICK_SECONDS)
+
+
+def _definitions(
+    loaded: LoadedConfiguration, *, with_mappings: bool
+) -> tuple[tuple[OidRegistry, ...], Mapping[str, MappingFile]]:
+    """Return the shipped OID registries, and all mappings if they are needed.
+
+    Raises:
+        CommandError: the installation is damaged.
+    """
+    try:
+        return load_shipped_registries(), load_mappings(loaded.mapping_files) if with_mappings else {}
+    except FileNotFoundError as error:
+        raise CommandError(ExitCode.CONFIGURATION, str(error)) from error
 
 
 def read_community(loaded: LoadedConfiguration, state: StateFolder) -> str:
@@ -205,14 +285,6 @@ def read_writers(loaded: LoadedConfiguration, state: StateFolder, community: str
         names[secret] = f"snmp.writers.{name}"
         communities[name] = secret
     return communities
-
-
-async def _tick(projection: Projection, notifications: Notifications, commands: Commands) -> None:
-    while True:
-        busy = projection.tick()
-        commands.table.tick()
-        notifications.show()
-        await asyncio.sleep(BUSY_TICK_SECONDS if busy else TICK_SECONDS)
 
 
 def _site_registry(loaded: LoadedConfiguration, state: StateFolder) -> SiteRegistry:
