@@ -244,6 +244,7 @@ class FeedLink:
             if reason != down:  # each reason is logged once, not with every attempt
                 log.warning("feed-down", reason=reason, path=str(self._path))
                 down = reason
+            # From here on everything is stale, whatever ended the connection.
             self._subscriber.disconnected(reason)
             await asyncio.sleep(RETRY_SECONDS)
 
@@ -270,6 +271,7 @@ class FeedLink:
         self._is_dropped = True
         self._writer = None
         self._subscriber.disconnected(f"this process stood still for {late:.0f} s")
+        # Messages that waited in the socket are as old as the stop: they are not read.
         writer.transport.abort()
         return True
 
@@ -296,6 +298,7 @@ class FeedLink:
             return refusal
         answered = self._asked[number] = asyncio.get_running_loop().create_future()
         try:
+            # The core ends the operation at its deadline; the grace is for the way of that answer.
             async with asyncio.timeout(request.timeout / 1e9 + self._grace):
                 answer = await answered
         except TimeoutError:
@@ -309,6 +312,7 @@ class FeedLink:
         writer = self._writer
         if writer is None or writer.is_closing():
             return _answer(request, Outcome.SOURCE_DOWN, NOT_CONNECTED)
+        # A core that does not read must not make this process grow.
         unsent = writer.transport.get_write_buffer_size()
         if len(self._asked) >= MAX_ASKED or unsent > MAX_UNSENT_OCTETS:
             return _answer(

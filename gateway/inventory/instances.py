@@ -152,6 +152,7 @@ class InstanceIndex:
                 f"{self._path}: belongs to gateway {owner}, and 'identity' beside it says {gateway}: "
                 "restore all files of one backup"
             )
+        # It is `boot` already if the process died after the index was written and before the file of starts.
         if last and last not in {boot - 1, boot}:
             raise InstanceIndexError(
                 f"{self._path}: was last used at start {last}, and 'boots' beside it says {boot - 1}: one of "
@@ -259,10 +260,13 @@ class InstanceIndex:
                 self._reserve(key, block)
             number = block.next
             block.next += 1
+            # Half a block is left for the time that the other thread needs to reserve the next one.
             if block.reserved - number == BLOCK // 2:
                 self._needs_upkeep()
+            # The counter wraps: the next block is reserved from 1 on.
             if number == MAX_ROW:
                 block.next, block.reserved = 1, 0
+            # Numbers ascend, so that only after a wrap one can belong to a durable object.
             is_taken = number <= block.highest and self._taken(key, number)
             if not is_taken and not in_use(number):
                 return number
@@ -427,6 +431,7 @@ class InstanceIndex:
     def _begin(self) -> None:
         self.check()
         if not self._database.in_transaction:
+            # The lock is taken at once: a deferred one could fail in the middle of a batch.
             self._execute("BEGIN IMMEDIATE")
 
     def _change(self, statement: str, parameters: tuple[object, ...] = ()) -> int:

@@ -272,6 +272,7 @@ class BatchApplier:
         """Apply the observations of one message body, or let them wait for their turn."""
         body = _Body(deque(observations), now)
         if self._waiting:
+            # A loss that waits behind other bodies counts at once: nothing of the agent is fresh until then.
             body.lost = frozenset(_lost_by(body.left))
             self._losses.update(body.lost)
             if body.lost:
@@ -286,6 +287,7 @@ class BatchApplier:
 
     def tick(self, now: int) -> None:
         """Do the work that is due; called once a second."""
+        # What is due may depend on the observations that still wait.
         if not self._waiting:
             self._source.tick(now)
             self.observed((), now)
@@ -309,11 +311,13 @@ class BatchApplier:
                     first.lost = frozenset()
                 try:
                     records, steps = source.apply(first.left, first.now, room)
+                # A body that cannot be applied must not be tried again for ever.
                 except BaseException:
                     self._waiting.popleft()
                     raise
                 if not (first.left or source.steps.left):
                     self._waiting.popleft()
+                # A body without objects takes time, too.
                 room = None if room is None else room - max(1, steps)
                 self._out(records)
         finally:

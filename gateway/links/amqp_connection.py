@@ -129,6 +129,7 @@ def refusal_in(octets: bytes) -> Refusal | None:
             code, length = _CLOSE_HEAD.unpack_from(arguments)
             text = arguments[_CLOSE_HEAD.size :][:length].decode("utf-8", "replace")
             return Refusal(code, " ".join(text.split()))
+        # One octet, 0xCE, ends a frame (AMQP 0-9-1, section 4.2.3).
         octets = octets[_FRAME_HEAD.size + size + 1 :]
     return None
 
@@ -316,6 +317,7 @@ async def connect_once(
     connection = AbortableConnection(url, ssl_context=context, client_properties=properties)
     try:
         await connection.connect(timeout=CONNECT_SECONDS)
+    # A cancelled caller leaves no half-open connection either.
     except BaseException as error:
         await connection.close()
         refusal = connection.refusal
@@ -380,6 +382,7 @@ async def is_blocked(connection: AbstractConnection) -> bool:
     if transport is None:
         return False
     try:
+        # aiormq only waits until the broker accepts messages: it cannot be asked.
         async with asyncio.timeout(0):
             await transport.ready()
     except TimeoutError:

@@ -95,6 +95,7 @@ class SessionNotes:
             self._counters[_COUNTED[note.event]] += 1
         now = self._clock.now()
         last = self._logged.get(note.event)
+        # A note that is not logged is counted: the next line of its kind has the sum.
         if last is None or now - last >= _LOG_NANOSECONDS:
             self._logged[note.event] = now
             write = log.warning if note.event in _WARNINGS else log.info
@@ -273,6 +274,7 @@ class MessageDriver(SessionDriver):
             self._writable.clear()
             await self._writable.wait()
         if self._failure is not None:
+            # The link ends by this error; the session continues on the next connection.
             failure, self._failure = self._failure, None
             self._failed.clear()
             raise failure
@@ -295,6 +297,7 @@ class MessageDriver(SessionDriver):
 
     def unsent(self, sends: Iterable[Send], reason: str) -> None:
         """Report messages that certainly were not sent, if they are sent once only or mandatory."""
+        # Sessions repeat all other messages themselves.
         once = [send for send in sends if send.not_after or send.mandatory]
         if once:
             self.handle(NotSent(once, reason))

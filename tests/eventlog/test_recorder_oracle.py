@@ -41,7 +41,7 @@ VALUES = st.fixed_dictionaries(
 ABSENT = st.sets(st.sampled_from([PAUSED, DEPTH, PUBLISHED, DELIVERED]), max_size=2)
 STEPS = st.lists(
     st.one_of(
-        st.tuples(st.just("told"), ROWS, VALUES),
+        st.tuples(st.just("reported"), ROWS, VALUES),
         st.tuples(st.just("updated"), ROWS, VALUES, ABSENT, st.booleans()),
         st.tuples(st.just("deleted"), ROWS),
         st.tuples(st.just("moved"), ROWS, st.integers(1, 2)),
@@ -217,7 +217,7 @@ def test_statistics_of_an_object_are_reported_once_in_an_interval(
     """The exceptions are a head, an end, and a return, which report values that waited."""
     ledger = Ledger(interval)
     for step in steps:
-        if step[0] in {"updated", "waited"} or (step[0] == "told" and step[1] not in ledger.values):
+        if step[0] in {"updated", "waited"} or (step[0] == "reported" and step[1] not in ledger.values):
             ledger.step(*step)
     ledger.settle()
     last: dict[str, dt.datetime] = {}

@@ -165,7 +165,7 @@ class Client:
 
     async def received(self) -> str:
         """Return the next notification."""
-        reported: str = await asyncio.to_thread(self._java.heard, 60_000)
+        reported: str = await asyncio.to_thread(self._java.received, 60_000)
         return reported
 
 

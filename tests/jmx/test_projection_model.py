@@ -78,7 +78,7 @@ values: st.SearchStrategy[dict[int, FeedValue]] = st.fixed_dictionaries(
 )
 steps = st.lists(
     st.one_of(
-        st.tuples(st.just("tell"), rows, values, st.sampled_from(AGENTS)),
+        st.tuples(st.just("publish"), rows, values, st.sampled_from(AGENTS)),
         st.tuples(st.just("update"), rows, values, st.sets(st.integers(0, 10), max_size=3)),
         st.tuples(st.just("delete"), rows),
         st.tuples(st.just("set_agent"), st.sampled_from(AGENTS), st.booleans()),

@@ -60,11 +60,11 @@ async def test_a_change_of_a_flagged_attribute_is_reported_with_both_values(
     await publish_well(machine, QUEUE, FRESH, Register(1, 1, 1, ORDERS, VALUES))
     await client("listen", ORDERS)
     await publish_well(machine, Change(1, {0: "idle", 1: 2}), Change(1, {3: ("x", "y")}))
-    assert await client("heard", LONG_ENOUGH) == (
+    assert await client("received", LONG_ENOUGH) == (
         f"jmx.attribute.change of {ORDERS}: state (java.lang.String) "
         "java.lang.String running -> java.lang.String idle"
     )
-    assert await client("heard", LONG_ENOUGH) == (
+    assert await client("received", LONG_ENOUGH) == (
         f"jmx.attribute.change of {ORDERS}: policies ([Ljava.lang.String;) String[] [x] -> String[] [x, y]"
     )
 
@@ -81,7 +81,7 @@ async def test_what_did_not_change_and_what_is_not_flagged_is_not_reported(
         Register(1, 1, 1, ORDERS, VALUES),
         Change(1, {0: None}),
     )
-    assert "java.lang.String running -> null" in await client("heard", LONG_ENOUGH)
+    assert "java.lang.String running -> null" in await client("received", LONG_ENOUGH)
 
 
 async def test_an_object_reported_again_notifies_its_listeners_of_what_changed(
@@ -90,7 +90,7 @@ async def test_an_object_reported_again_notifies_its_listeners_of_what_changed(
     await publish_well(machine, QUEUE, FRESH, Register(1, 1, 1, ORDERS, VALUES))
     await client("listen", ORDERS)
     await publish_well(machine, Register(1, 1, 1, ORDERS, ("idle", *VALUES[1:])))
-    assert "state" in await client("heard", LONG_ENOUGH)
+    assert "state" in await client("received", LONG_ENOUGH)
 
 
 async def test_a_withheld_value_is_not_reported_either(machine: JavaMachine, client: AsyncClient) -> None:
@@ -98,7 +98,7 @@ async def test_a_withheld_value_is_not_reported_either(machine: JavaMachine, cli
     await client("listen", ORDERS)
     await publish_well(machine, SetGroup(1, Freshness.WITHHELD), Change(1, {0: "idle"}))
     await publish_well(machine, FRESH, Change(1, {0: "flow"}))
-    assert "java.lang.String idle -> java.lang.String flow" in await client("heard", LONG_ENOUGH)
+    assert "java.lang.String idle -> java.lang.String flow" in await client("received", LONG_ENOUGH)
 
 
 async def test_an_event_is_reported_by_its_emitters_with_its_data(
@@ -108,7 +108,7 @@ async def test_an_event_is_reported_by_its_emitters_with_its_data(
     for name in (ORDERS, PARCELS):
         await client("listen", name)
     await publish_well(machine, replace(CREATED, emitters=(1, 77, 2)))
-    received = [await client("heard", LONG_ENOUGH) for _ in range(2)]
+    received = [await client("received", LONG_ENOUGH) for _ in range(2)]
     assert received == [
         f"amqp.gateway.rabbitmq.queueCreated of {name}: queue orders created; 7 at 1700000000123; "
         "CompositeData amqp.gateway.rabbitmq.queueCreated {eventId=java.lang.String g.1.7, "
@@ -121,14 +121,14 @@ async def test_an_event_without_data_has_none(machine: JavaMachine, client: Asyn
     await publish_well(machine, QUEUE, Register(1, 1, 1, ORDERS, VALUES))
     await client("listen", ORDERS)
     await publish_well(machine, replace(CREATED, data=()))
-    assert (await client("heard", LONG_ENOUGH)).endswith("; null")
+    assert (await client("received", LONG_ENOUGH)).endswith("; null")
 
 
 async def test_a_client_can_filter_by_type_on_the_server(machine: JavaMachine, client: AsyncClient) -> None:
     await publish_well(machine, QUEUE, FRESH, Register(1, 1, 1, ORDERS, VALUES))
     await client("listenFor", ORDERS, "amqp.gateway.rabbitmq")
     await publish_well(machine, Change(1, {0: "idle"}), CREATED)
-    assert "queueCreated" in await client("heard", LONG_ENOUGH)
+    assert "queueCreated" in await client("received", LONG_ENOUGH)
 
 
 async def test_which_notifications_a_class_has_stands_in_its_description(
@@ -165,8 +165,8 @@ async def test_the_delegate_notifies_which_objects_come_and_go(
 ) -> None:
     await client("listen", DELEGATE)
     await publish_well(machine, QUEUE, Register(1, 1, 1, ORDERS, VALUES), Unregister(1))
-    assert await client("heard", LONG_ENOUGH) == f"JMX.mbean.registered of {DELEGATE}: {ORDERS}"
-    assert await client("heard", LONG_ENOUGH) == f"JMX.mbean.unregistered of {DELEGATE}: {ORDERS}"
+    assert await client("received", LONG_ENOUGH) == f"JMX.mbean.registered of {DELEGATE}: {ORDERS}"
+    assert await client("received", LONG_ENOUGH) == f"JMX.mbean.unregistered of {DELEGATE}: {ORDERS}"
 
 
 async def test_notifications_that_the_buffer_has_no_room_for_are_counted_for_the_client(
@@ -180,6 +180,6 @@ async def test_notifications_that_the_buffer_has_no_room_for_are_counted_for_the
             await client("listen", ORDERS)
             await publish_well(machine, *[CREATED] * sent)
             async with asyncio.timeout(DEADLINE):
-                while (lost := await client("lostCount")) + await client("heardCount") < sent:
+                while (lost := await client("lostCount")) + await client("receivedCount") < sent:
                     await publish_well(machine, CREATED)
             assert lost > 0

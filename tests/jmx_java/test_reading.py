@@ -132,7 +132,7 @@ async def test_an_object_reported_again_is_the_same_mbean_with_new_values(
         machine, QUEUE, Register(1, 1, 1, ORDERS, ("orders", 2)), Register(9, 1, 1, PARCELS, ("", 0))
     )
     assert await client("attribute", ORDERS, "messages") == "java.lang.Long 2"
-    assert PARCELS in await client("heard", 60_000)  # the first that was registered since
+    assert PARCELS in await client("received", 60_000)  # the first that was registered since
 
 
 async def test_a_name_belongs_to_the_object_that_had_it_last(

@@ -207,6 +207,7 @@ class CoreEventLog:
         """Append the records that ``make`` returns for ``size`` records of the feed."""
         if not self._is_open:
             return
+        # Under pressure the recorder leaves out what can be left out, before records are lost.
         self.mirror.pressure = self._log.pressure
         try:
             records = make()

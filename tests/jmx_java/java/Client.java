@@ -187,16 +187,16 @@ public final class Client {
     }
 
     public void listen(String name) throws Exception {
-        connection.addNotificationListener(new ObjectName(name), this::heard, null, null);
+        connection.addNotificationListener(new ObjectName(name), this::received, null, null);
     }
 
     public void listenFor(String name, String type) throws Exception {
         NotificationFilterSupport filter = new NotificationFilterSupport();
         filter.enableType(type);
-        connection.addNotificationListener(new ObjectName(name), this::heard, filter, null);
+        connection.addNotificationListener(new ObjectName(name), this::received, filter, null);
     }
 
-    private void heard(Notification notification, Object handback) {
+    private void received(Notification notification, Object handback) {
         String text = notification.getType() + " of " + notification.getSource();
         if (notification instanceof AttributeChangeNotification) {
             AttributeChangeNotification change = (AttributeChangeNotification) notification;
@@ -212,12 +212,12 @@ public final class Client {
     }
 
     /** The next notification; empty when none came in time. */
-    public String heard(long milliseconds) throws Exception {
+    public String received(long milliseconds) throws Exception {
         String text = notifications.poll(milliseconds, TimeUnit.MILLISECONDS);
         return text == null ? "" : text;
     }
 
-    public int heardCount() {
+    public int receivedCount() {
         return notifications.size();
     }
 
@@ -270,7 +270,7 @@ public final class Client {
 
     public String tryFilterOfOurs(String name) {
         return failure(() -> connection.addNotificationListener(
-            new ObjectName(name), this::heard, new OwnFilter(), null));
+            new ObjectName(name), this::received, new OwnFilter(), null));
     }
 
     /** Sets attributes at once: name, value, name, value ...; the names of those that the server says were set. */
