@@ -14,9 +14,11 @@ from typing import Final, Protocol
 
 import structlog
 
+from gateway.model.times import SECOND
+
 log = structlog.get_logger(__name__)
 
-STEP: Final = 10 * 10**9
+STEP: Final = 10 * SECOND
 """The largest accepted step in nanoseconds: deadlines allow for the delay that it causes."""
 
 LOOK_SECONDS = 1.0
@@ -63,4 +65,6 @@ class ClockWatch:
             before, ahead = ahead, self._clock.now() - self._monotonic()
             if abs(ahead - before) > STEP:
                 self.was_set = True
-                log.warning("clock-set", seconds=round((ahead - before) / 1e9), next="the core starts again")
+                log.warning(
+                    "clock-set", seconds=round((ahead - before) / SECOND), next="the core starts again"
+                )

@@ -12,13 +12,14 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_validator
 from pydantic_core import PydanticCustomError
 
+from gateway.model.times import DAY, HOUR, MILLISECOND, MINUTE, SECOND
 from gateway.yaml_documents import StrictModel
 
 MAX_SECRET_OCTETS = 4096
 _MAX_NAME_OCTETS = 255
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|min|h|d)", re.ASCII)
-_NANOSECONDS = {"ms": 10**6, "s": 10**9, "min": 60 * 10**9, "h": 3600 * 10**9, "d": 86400 * 10**9}
+_NANOSECONDS = {"ms": MILLISECOND, "s": SECOND, "min": MINUTE, "h": HOUR, "d": DAY}
 _SHORTEST, _LONGEST = _NANOSECONDS["ms"], 366 * _NANOSECONDS["d"]
 _MAX_PORT = 65535
 _MAX_ARC, _MAX_SECOND_ARC = 2**32 - 1, 39

@@ -20,7 +20,7 @@ import msgspec
 
 from gateway.feed.values import FeedValue, ObjectLink, as_json
 from gateway.model.texts import harmless
-from gateway.model.times import EPOCH, MICROSECOND, utc_time
+from gateway.model.times import since_epoch, utc_time
 from gateway.model.values import ValueType
 
 VERSION: Final = 1
@@ -244,13 +244,11 @@ def nanoseconds_of(text: object) -> int:
     if not isinstance(text, str):
         return 0
     try:
-        since = dt.datetime.fromisoformat(text) - EPOCH
+        time = since_epoch(dt.datetime.fromisoformat(text))
     except (ValueError, TypeError):  # the latter without a zone
         return 0
     digits = text[_MICROSECONDS:_NANOSECONDS].removesuffix("Z")
-    beyond = int(digits.ljust(3, "0")) if digits.isdecimal() else 0
-    # In integers: a float does not have enough digits for nanoseconds since 1970.
-    return ((since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds) * MICROSECOND + beyond
+    return time + (int(digits.ljust(3, "0")) if digits.isdecimal() else 0)
 
 
 Convert: TypeAlias = Callable[["FeedValue", str], object]

@@ -14,7 +14,7 @@ import msgspec
 
 from gateway.model.operations import Outcome
 from gateway.model.schema import NamedValue
-from gateway.model.times import EPOCH, SECOND, utc_time
+from gateway.model.times import DAY, EPOCH, HOUR, MICROSECOND, MILLISECOND, MINUTE, SECOND, utc_time
 from gateway.model.values import Reference, Scalar, Value, ValueType
 
 
@@ -81,12 +81,12 @@ _DURATION: Final = re.compile(r"([+-]?)([0-9]{1,40})(?:\.([0-9]{1,9}))? ?(ns|us|
 _TIME: Final = re.compile(r"([0-9T:. +-]{1,40}?)(?:\.([0-9]{1,9}))?(Z|[+-][0-9]{2}:[0-9]{2})")
 _UNITS: Final[Mapping[str, int]] = {
     "ns": 1,
-    "us": 10**3,
-    "ms": 10**6,
-    "s": 10**9,
-    "min": 60 * 10**9,
-    "h": 3600 * 10**9,
-    "d": 86_400 * 10**9,
+    "us": MICROSECOND,
+    "ms": MILLISECOND,
+    "s": SECOND,
+    "min": MINUTE,
+    "h": HOUR,
+    "d": DAY,
 }
 _TRUTHS: Final = {"true": True, "false": False}
 _LARGEST_FLOAT: Final = 2**1023  # somewhat less than the largest float, but enough for written integers

@@ -290,12 +290,12 @@ class Users:
         self._digests = {user: self._digest(secret.get_secret_value()) for user, secret in passwords.items()}
         # A user who does not exist is compared with octets that no password has, so that the time shows no
         # difference.
-        self._no_digest = secrets.token_bytes(hashlib.sha256().digest_size)
+        self._decoy = secrets.token_bytes(hashlib.sha256().digest_size)
         self._failure_seconds = failure_seconds
 
     async def authenticate(self, user: str, password: str) -> bool:
         """Return whether the user exists and has this password. Comparing takes the same time for all."""
-        expected = self._digests.get(user, self._no_digest)
+        expected = self._digests.get(user, self._decoy)
         if hmac.compare_digest(self._digest(password), expected):
             return True
         # Only this answer waits: others are given meanwhile.

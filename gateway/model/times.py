@@ -14,9 +14,20 @@ MILLISECOND: Final = 1_000 * MICROSECOND
 SECOND: Final = 1_000 * MILLISECOND
 MINUTE: Final = 60 * SECOND
 HOUR: Final = 60 * MINUTE
+DAY: Final = 24 * HOUR
 
 EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _CACHED_SECONDS: Final = 4096
+
+
+def since_epoch(moment: dt.datetime) -> int:
+    """Return a time as nanoseconds since 1970-01-01 UTC, exactly.
+
+    Raises:
+        TypeError: it has no zone.
+    """
+    # In integers: a float does not have enough digits for nanoseconds since 1970.
+    return (moment - EPOCH) // dt.timedelta(microseconds=1) * MICROSECOND
 
 
 def utc_time(time: int, digits: int = 9) -> str | None:

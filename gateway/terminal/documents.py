@@ -15,7 +15,7 @@ from gateway.feed.operations import OperationAnswer, OperationRecord
 from gateway.feed.records import AlarmRecord, SourceRecord
 from gateway.feed.values import FeedValue, ObjectLink, as_json
 from gateway.model.schema import Argument, Element
-from gateway.model.times import SECOND, utc_time
+from gateway.model.times import MICROSECOND, MILLISECOND, SECOND, utc_time
 from gateway.model.values import ValueType
 from gateway.terminal.view import (
     KINDS,
@@ -307,7 +307,7 @@ def text_form(described: Element | Argument, value: FeedValue, source: str) -> s
 
 def duration_text(nanoseconds: int) -> str:
     """Return ``90 s``, ``1.5 s`` or ``250 ms``: exact, and as `gateway.feed.values` reads it."""
-    for unit, size in (("s", SECOND), ("ms", 10**6), ("us", 10**3)):
+    for unit, size in (("s", SECOND), ("ms", MILLISECOND), ("us", MICROSECOND)):
         # Three digits behind the point at most, so that the text is exact.
         if nanoseconds % (size // 1000 or 1) == 0 and abs(nanoseconds) >= size:
             text = f"{nanoseconds / size:.3f}".rstrip("0").rstrip(".")

@@ -105,7 +105,6 @@ class LeaderFigures:
     def __init__(self, reader: ClassReader, rule: LeaderMetricsRule, share: float) -> None:
         self.columns = LeaderColumns(reader)
         self.pace = NodePace(rule.families, share)
-        self._families = rule.families
         self._type = reader.schema.positions[rule.of.property]
         self._kind = rule.of.equals
         metrics = reader.rule.metrics
@@ -141,7 +140,7 @@ class LeaderFigures:
 
     def asks(self, request: ScrapeRequest) -> bool:
         """Return whether ``request`` is a request for figures."""
-        return request.families == self._families
+        return request.families == self.pace.families
 
     def next_request(self, now: int) -> ScrapeRequest | None:
         """Return the request to send now; ``None`` while none is due, or no node leads an object."""

@@ -297,6 +297,7 @@ class NodePace:
         share: share of time that reading all nodes may take.
 
     Attributes:
+        families: the families that are requested.
         due: when each request is due (ns).
         bearable: the shortest interval of one node within the share (ns); 0 before the first answer.
         interval: current nanoseconds from one reading of a node to the next; 0 before the first.
@@ -308,7 +309,7 @@ class NodePace:
         self.bearable = 0
         self.interval = 0
         self.spent = 0.0
-        self._families = families
+        self.families = families
         self._share = share
         self._answered: dict[ScrapeRequest, str] = {}
 
@@ -322,7 +323,7 @@ class NodePace:
             Whether a node that had answered is not among them any more.
         """
         requests = [
-            ScrapeRequest(url, self._families, "" if node == url else node) for node, url in nodes.items()
+            ScrapeRequest(url, self.families, "" if node == url else node) for node, url in nodes.items()
         ]
         self.due = {request: self.due.get(request, 0) for request in requests}
         if not self.due:

@@ -203,7 +203,7 @@ class PrometheusStatistics:
         """
         if self._step >= len(self._requests) or request != self._asked:
             return
-        if request.node and sheet.node != request.node:
+        if not request.accepts(sheet.node):
             self.failed(request, NotScraped(f"it says that it is {sheet.node}"), ended)
             return
         self._sheets[sheet.node] = _Sheet(sheet.values, (began + ended) // 2)

@@ -20,6 +20,7 @@ from gateway.mapping.rules import ClassRule, ElementRule
 from gateway.mapping.rules import Mapping as MappingFile
 from gateway.model.schema import Access, Argument, ClassSchema, Element
 from gateway.model.secrets import SecretRules, mask_uris
+from gateway.model.times import since_epoch
 from gateway.model.values import Value, Values, ValueType
 from gateway.sources.rabbitmq.object_names import ObjectName
 
@@ -447,13 +448,8 @@ def _time(value: Json, scale: int) -> Value | Unreadable:
     except ValueError:
         return UNREADABLE
     date = date if date.tzinfo else date.replace(tzinfo=UTC)
-    nanoseconds = _nanoseconds(date)
+    nanoseconds = since_epoch(date)
     return nanoseconds if 0 <= nanoseconds <= _U64_MAX else UNREADABLE
-
-
-def _nanoseconds(date: datetime) -> int:
-    since = date - datetime(1970, 1, 1, tzinfo=UTC)
-    return (since.days * 86_400 + since.seconds) * 1_000_000_000 + since.microseconds * 1_000
 
 
 def _text(value: Json, longest: int) -> Value | Unreadable:
