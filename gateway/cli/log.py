@@ -28,7 +28,7 @@ from gateway.eventlog.compaction import (
     CompactionError,
     Compactor,
 )
-from gateway.eventlog.follow import HAPPENINGS, LogEnd, Selection
+from gateway.eventlog.follow import CHANGES, LogEnd, Selection
 from gateway.eventlog.query import (
     TABLE,
     Answer,
@@ -107,7 +107,7 @@ def selection(
     """Return the selection that the options describe; by default without schemas and snapshots."""
     kinds: Iterable[str] = chosen["kinds"]
     if not kinds and not chosen["everything"]:
-        kinds = HAPPENINGS
+        kinds = CHANGES
     return Selection(
         kinds=frozenset(kinds),
         sources=frozenset(chosen["sources"]),

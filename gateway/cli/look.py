@@ -138,13 +138,13 @@ def watch(
         left = count
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(None if period is None else period.total_seconds()):
-                async for happening in session.happenings():
-                    if not concerns(meant, happening, session.view):
+                async for change in session.changes():
+                    if not concerns(meant, change, session.view):
                         continue
                     if as_json:
-                        say_json(change_document(happening, session.view, clock.now()))
+                        say_json(change_document(change, session.view, clock.now()))
                     else:
-                        say([change_line(happening, session.view, clock.now())])
+                        say([change_line(change, session.view, clock.now())])
                     sys.stdout.flush()
                     left = None if left is None else left - 1
                     if left == 0:

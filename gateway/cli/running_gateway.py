@@ -20,6 +20,7 @@ from gateway.feed.records import Interest
 from gateway.model.operations import Outcome
 from gateway.model.schema import Argument, Element
 from gateway.model.texts import harmless
+from gateway.model.times import SECOND
 from gateway.service.diagnostics.feed_session import FeedSession, feed_session
 from gateway.service.diagnostics.published_names import PublishedNames, interest_in, object_of
 from gateway.service.processes.exit_codes import OF_OUTCOME, CommandError, ExitCode
@@ -138,7 +139,7 @@ async def operate(
         CommandError: the user stopped waiting (Ctrl-C); the operation goes on.
     """
     try:
-        with at_work(f"waiting for the outcome, {patience / 1e9:g} s at most"):
+        with at_work(f"waiting for the outcome, {patience / SECOND:g} s at most"):
             return await session.ask(known, action, patience, check_only=check_only)
     except asyncio.CancelledError:
         raise CommandError(

@@ -52,15 +52,15 @@ def replay_command(
     """
     configure_logs("source", logging.CRITICAL)
 
-    def watch(happening: FeedChange, view: TerminalView, now: int) -> None:
+    def watch(change: FeedChange, view: TerminalView, now: int) -> None:
         if watching and as_json:
-            say_json(change_document(happening, view, now))
+            say_json(change_document(change, view, now))
         elif watching:
-            say([change_line(happening, view, now)])
+            say([change_line(change, view, now)])
 
     try:
         mappings = load_shipped_mappings() if config is None else load_mappings(loaded(config).mapping_files)
-        with replayed(file, mappings, watch if watching else lambda _happening, _view, _now: None) as result:
+        with replayed(file, mappings, watch if watching else lambda _change, _view, _now: None) as result:
             if as_json:
                 say_json(_replay_document(result, with_tree=with_tree))
             else:

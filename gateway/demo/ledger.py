@@ -71,7 +71,7 @@ class Topology:
         """The queues that outlive the broker."""
         return (self.incoming, self.audit, self.due)
 
-    def lasting(self, vhost: str) -> tuple[QueueName, ...]:
+    def permanent(self, vhost: str) -> tuple[QueueName, ...]:
         """Return the queues of ``vhost`` that `declare` declares."""
         return (self.incoming, self.audit) if vhost == self.shop else (self.due, self.mail)
 

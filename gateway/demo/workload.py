@@ -365,7 +365,7 @@ class Workload:
 
     async def _declare(self, channel: AbstractChannel, vhost: str) -> None:
         await self.topology.declare(channel, vhost)
-        for queue in self.topology.lasting(vhost):
+        for queue in self.topology.permanent(vhost):
             self.ledger.declared(queue)
 
     def _chance(self, *who: str) -> random.Random:

@@ -251,7 +251,7 @@ class Committer:
 
     Attributes:
         committed: the seq of the last record on the disk.
-        stir_above: when more octets than this were appended, since the start, `stir` has to be called.
+        wake_above: when more octets than this were appended, since the start, `wake` has to be called.
     """
 
     def __init__(
@@ -265,7 +265,7 @@ class Committer:
         on_commit: Callable[[int], None],
     ) -> None:
         self.committed = waiting.next_seq - 1
-        self.stir_above = _NEVER
+        self.wake_above = _NEVER
         self._waiting = waiting
         self._write = write
         self._interval = interval_seconds
@@ -274,7 +274,7 @@ class Committer:
         self._on_commit = on_commit
         # A thread of its own: a disk that hangs must not take the threads of the loop's default pool.
         self._thread = ThreadPoolExecutor(1, "event-log")
-        self._stirred = asyncio.Event()
+        self._woken = asyncio.Event()
         self._closing = False
         self._hurried = 0
         self._ended = False
@@ -282,20 +282,20 @@ class Committer:
         self._waiters: list[tuple[int, int, asyncio.Future[None]]] = []
         self._numbers = itertools.count()
 
-    def stir(self) -> None:
+    def wake(self) -> None:
         """Wake the committer, because enough records wait to be written."""
-        self.stir_above = _NEVER
-        self._stirred.set()
+        self.wake_above = _NEVER
+        self._woken.set()
 
-    def hurry(self, seq: int) -> None:
+    def flush(self, seq: int) -> None:
         """Commit the record of this seq without waiting for further ones: a caller waits for it."""
         self._hurried = max(self._hurried, seq)
-        self._stirred.set()
+        self._woken.set()
 
     def close(self) -> None:
         """Commit the waiting records and end; a batch that fails `CLOSING_ATTEMPTS` times is given up."""
         self._closing = True
-        self.stir()
+        self.wake()
 
     async def reached(self, seq: int) -> None:
         """Wait until the record with this seq is on the disk.
@@ -345,12 +345,12 @@ class Committer:
             return
         if deadline is not None and self._hurried > self.committed:
             return
-        self._stirred.clear()
-        self.stir_above = self._waiting.appended - self._waiting.octets + octets
+        self._woken.clear()
+        self.wake_above = self._waiting.appended - self._waiting.octets + octets
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout_at(deadline):
-                await self._stirred.wait()
-        self.stir_above = _NEVER
+                await self._woken.wait()
+        self.wake_above = _NEVER
 
     async def _commit(self, batch: Batch) -> bool:
         """Commit a batch; return whether it is on the disk. If not, the log is being closed."""

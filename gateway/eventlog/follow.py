@@ -21,7 +21,7 @@ from gateway.eventlog.segment import LakeFile, Segment, lake_files, list_segment
 HOW_THINGS_STAND = frozenset({RecordKind.SNAPSHOT, RecordKind.SCHEMA})
 """Kinds of records at each segment's head that contain nothing new: thousands of them, each time."""
 
-HAPPENINGS = frozenset(RecordKind) - HOW_THINGS_STAND
+CHANGES = frozenset(RecordKind) - HOW_THINGS_STAND
 """Kinds of records of changes and events."""
 
 

@@ -29,13 +29,14 @@ from gateway.model.observations import (
     delay_allowed,
 )
 from gateway.model.source_kinds import source_kind
+from gateway.model.times import SECOND
 
 log = structlog.get_logger(__name__)
 
 MAX_DELIVERIES: Final = 100_000
 """The maximum number of remembered identities of deliveries: many times what a broker delivers again."""
 
-YOUNG: Final = 60 * 10**9
+YOUNG: Final = 60 * SECOND
 """The maximum lag of a listing of a broker, in nanoseconds."""
 
 _ATTEMPTS: Final = 3
@@ -147,7 +148,7 @@ class _StateReader:
         if first_seq:
             whole = bool(segments) and segments[0].first_seq == first_seq
         else:
-            whole = len(segments) > 1 or lasted >= _HEAD_SECONDS * 10**9
+            whole = len(segments) > 1 or lasted >= _HEAD_SECONDS * SECOND
         if not whole and segments and segments[0].first_seq > 1:  # a log's first segment has no head
             state.is_complete = False
         until = nanoseconds_of(self._last_ts)
@@ -467,7 +468,7 @@ MAX_OF_SOURCE: Final = 20_000
 
 # A RabbitMQ that is killed has forgotten acknowledgements of minutes before, each time again, and delivers
 # those messages once more.
-KEPT_FOR: Final = 600 * 10**9
+KEPT_FOR: Final = 600 * SECOND
 """The time for which deliveries are kept, in nanoseconds."""
 
 _MAX_IN_RECORD: Final = 20_000

@@ -51,6 +51,7 @@ from gateway.feed.records import (
 )
 from gateway.model.observations import SourceState
 from gateway.model.source_kinds import source_kind
+from gateway.model.times import SECOND
 
 STEP_OBJECTS: Final = 100
 """The number of objects that one call of `LogRecorder.tick` looks at: one or two milliseconds' worth."""
@@ -74,7 +75,7 @@ class RecorderSettings:
         same_as: by the name of a source: the other source that reads the same broker, if there is one.
     """
 
-    statistics_interval: int = 60 * 10**9
+    statistics_interval: int = 60 * SECOND
     statistics_intervals: Mapping[str, int] = field(default_factory=dict)
     same_as: Mapping[str, str] = field(default_factory=dict)
 

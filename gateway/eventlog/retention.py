@@ -56,7 +56,7 @@ class LogFileSettings:
     retry_interval: int = SECOND
 
 
-MAX_CLOCK_STEP: Final = 10 * 10**9
+MAX_CLOCK_STEP: Final = 10 * SECOND
 """Nanoseconds by which a clock may go back without a new segment: the times of records stand still then."""
 
 _HOUR: Final = len("2026-11-20T14")
@@ -172,9 +172,9 @@ def time_text(now: int) -> str:
 SLACK: Final = 32
 """A 32nd of the bound is deleted in addition, so that the bound is not exceeded again at once."""
 
-_HOUR_NS: Final = 3600 * 10**9
+_HOUR_NS: Final = 3600 * SECOND
 
-_EARLIEST: Final = 1_735_689_600 * 10**9
+_EARLIEST: Final = 1_735_689_600 * SECOND
 """2025-01-01 in nanoseconds since 1970 UTC: no log is older, and a clock that shows less has not been set."""
 
 _LOST_NAME: Final = re.compile(r"(?P<seq>[0-9]{20})[-.].+", re.DOTALL)
@@ -260,7 +260,7 @@ def stored(folder: Path) -> Stored:
         if path in complete:
             files.append(StoredFile(path, octets, written, log_id, complete[path]))
         elif (file := lake.get(path)) is not None:
-            newest = int(file.hour.timestamp()) * 10**9 + _HOUR_NS
+            newest = int(file.hour.timestamp()) * SECOND + _HOUR_NS
             files.append(StoredFile(path, octets, newest, file.log_id, file.first_seq))
         elif path.parent.name == LOST and not path.name.startswith("."):
             name = _LOST_NAME.fullmatch(path.name)
@@ -383,10 +383,10 @@ def _remove_empty_hours(folder: Path) -> None:
                 path.rmdir()
 
 
-TRUSTED_AFTER: Final = 3600 * 10**9
+TRUSTED_AFTER: Final = 3600 * SECOND
 """Nanoseconds for which a clock that was set has to agree with the monotonic clock before it is trusted."""
 
-_AGREEMENT: Final = 60 * 10**9
+_AGREEMENT: Final = 60 * SECOND
 """Nanoseconds by which a clock that is adjusted slowly may differ from the monotonic clock in that time."""
 
 

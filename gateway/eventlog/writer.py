@@ -120,8 +120,8 @@ class EventLog:
         if record.ingest_ts != rotation.last_ts or waiting.appended >= rotation.full_at:
             record = self._placed(record)
         seq = waiting.add(record)
-        if waiting.appended > self._committer.stir_above:
-            self._committer.stir()
+        if waiting.appended > self._committer.wake_above:
+            self._committer.wake()
         return seq
 
     def append_all(self, records: Sequence[AnyRecord], instead: Callable[[Exception], AnyRecord]) -> int:
@@ -148,8 +148,8 @@ class EventLog:
             except (TypeError, ValueError) as error:
                 seq = self.append(instead(error))
             done += 1
-        if waiting.appended > self._committer.stir_above:
-            self._committer.stir()
+        if waiting.appended > self._committer.wake_above:
+            self._committer.wake()
         return seq
 
     @property
@@ -165,9 +165,9 @@ class EventLog:
         """
         await self._committer.reached(seq)
 
-    def hurry(self, seq: int) -> None:
+    def flush(self, seq: int) -> None:
         """Commit a record without waiting for further ones: a caller waits for it."""
-        self._committer.hurry(seq)
+        self._committer.flush(seq)
 
     @property
     def pressure(self) -> Pressure:
@@ -356,8 +356,8 @@ class EventLog:
             # While the disk takes nothing, each further segment would add a whole head to what waits.
             if why is not None and self._waiting.pressure is Pressure.NONE and not self._is_stuck():
                 self._begin_segment(why, time_text(now), now)
-                if self._waiting.appended > self._committer.stir_above:
-                    self._committer.stir()
+                if self._waiting.appended > self._committer.wake_above:
+                    self._committer.wake()
 
     # ---- the disk -------------------------------------------------------------------------------------
 

@@ -8,12 +8,13 @@ from typing import Final
 
 from gateway.feed.operations import OperationKind
 from gateway.model.operations import Outcome, Principal
+from gateway.model.times import SECOND
 
 RECORDED_IN_FULL: Final = 20
 """Attempts of one principal and outcome within `PERIOD` that are recorded one by one. The bound is per
 outcome, so that a flood of mistakes does not hide that something was not permitted."""
 
-PERIOD: Final = 60 * 10**9
+PERIOD: Final = 60 * SECOND
 """Length of a period in nanoseconds. It begins with a principal's first attempt."""
 
 MAX_PRINCIPALS: Final = 200

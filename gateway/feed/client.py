@@ -27,13 +27,14 @@ from gateway.feed.operations import (
 )
 from gateway.feed.records import Alive, FeedMessage, Hello, Interest
 from gateway.model.operations import Outcome, Principal
+from gateway.model.times import SECOND
 
 log = structlog.get_logger(__name__)
 
 MAX_UNDER_WAY: Final = 32
 """Reports that may wait for the core; attempts that are refused meanwhile are counted."""
 
-PATIENCE: Final = 2 * 10**9
+PATIENCE: Final = 2 * SECOND
 """Nanoseconds that the core has to answer a report."""
 
 TICK_SECONDS: Final = 1.0
@@ -291,7 +292,7 @@ class FeedLink:
         """
         number = self._next_request
         self._next_request += 1
-        sent = int(asyncio.get_running_loop().time() * 1e9)
+        sent = int(asyncio.get_running_loop().time() * SECOND)
         request = msgspec.structs.replace(request, request=number, sent=sent)
         refusal = self._send(request)
         if refusal is not None:
@@ -299,7 +300,7 @@ class FeedLink:
         answered = self._asked[number] = asyncio.get_running_loop().create_future()
         try:
             # The core ends the operation at its deadline; the grace is for the way of that answer.
-            async with asyncio.timeout(request.timeout / 1e9 + self._grace):
+            async with asyncio.timeout(request.timeout / SECOND + self._grace):
                 answer = await answered
         except TimeoutError:
             return _unanswered(request, "the gateway's core does not answer")

@@ -36,8 +36,9 @@ from gateway.inventory.scope import SourceScope
 from gateway.mapping.rules import AlarmRule, EventRule
 from gateway.model.observations import EventState, Severity
 from gateway.model.schema import ClassSchema
+from gateway.model.times import SECOND
 
-HOLD = 15 * 10**9
+HOLD = 15 * SECOND
 """Nanoseconds for which an event has precedence over values that contradict it."""
 
 MAX_HOLDS = 10_000

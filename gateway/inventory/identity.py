@@ -218,7 +218,7 @@ class IdentityMatcher:
             return (Holder.NONE_YET if name.provisional else Holder.NONE), None
         former = holder.record
         # Its agent restarted, and its id outlived that.
-        has_same_id = seen.lasting_id and seen.native_id == former.native_id
+        has_same_id = seen.persistent_id and seen.native_id == former.native_id
         is_same = has_same_id and seen.created == former.created
         is_bound = self._objects.by_native_id(former.native_id) is holder
         identified_by_id = former.lifetime is Lifetime.TRANSIENT and not former.created

@@ -25,6 +25,7 @@ from gateway.inventory.instance_file import (
     open_index,
     sync,
 )
+from gateway.model.times import SECOND
 
 MAX_ROW = 2**31 - 1
 """Largest row number: ``Integer32 (1..2147483647)`` in every generated table (RFC 2578, 7.7)."""
@@ -38,7 +39,7 @@ MAX_RETIRED = 1_000_000
 MAX_UNSYNCED_CHANGES = 1_000
 """The number of changes after which the index asks for upkeep, so that the log on the disk does not grow."""
 
-_RETIRED_KEPT = 400 * 24 * 3600 * 10**9
+_RETIRED_KEPT = 400 * 24 * 3600 * SECOND
 """Nanoseconds for which the number of a durable object that is gone is kept for its return."""
 
 _GATEWAY = 0

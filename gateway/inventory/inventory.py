@@ -42,13 +42,14 @@ from gateway.model.observations import (
     Severity,
     SourceStateSeen,
 )
+from gateway.model.times import SECOND
 
 GATEWAY = 0
 """The number of the source that stands for the gateway itself; those of sources begin at 1."""
 
 CONDITION = "logTrouble"
 
-HOLD = 10 * 10**9
+HOLD = 10 * SECOND
 """Nanoseconds without trouble that end it, so that a disk that is slow at times is one condition."""
 
 _WELL = frozenset({EventLogState.OFF, EventLogState.WRITING})

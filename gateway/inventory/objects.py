@@ -16,6 +16,7 @@ from gateway.feed.records import ClassRecord, ObjectRecord, UpdateRecord
 from gateway.feed.values import ObjectLink
 from gateway.model.observations import ObjectSeen, ResyncBegan, ResyncEnded
 from gateway.model.schema import ClassKey, ClassSchema
+from gateway.model.times import SECOND
 from gateway.model.values import Reference
 
 
@@ -348,7 +349,7 @@ class WaitingRoom:
         patience: the nanoseconds that one may wait.
     """
 
-    def __init__(self, limit: int = 10_000, patience: int = 10 * 10**9) -> None:
+    def __init__(self, limit: int = 10_000, patience: int = 10 * SECOND) -> None:
         self._limit = limit
         self._patience = patience
         self._waiting: OrderedDict[str, Waiting] = OrderedDict()

@@ -33,7 +33,7 @@ class RestoredObject:
         agent: the agent that reported it last.
         identified: whether its name means the same object after a restart of its agent, by a creation time or
             by a native id that outlives restarts.
-        lasting_id: whether its native id means no other object after a restart of its agent.
+        persistent_id: whether its native id means no other object after a restart of its agent.
         created: its time of creation, to the microsecond; 0 for unknown.
     """
 
@@ -44,7 +44,7 @@ class RestoredObject:
     durable: bool
     agent: str = ""
     identified: bool = True
-    lasting_id: bool = False
+    persistent_id: bool = False
     created: int = 0
 
     def link(self) -> ObjectLink:
@@ -78,7 +78,7 @@ class RestoredObjects:
     def link(self, native_id: str) -> ObjectLink | None:
         """Return the object that has a native id, if the id alone identifies it."""
         one = self._by_native_id.get(native_id)
-        return one.link() if one is not None and (self._any_id or one.lasting_id) else None
+        return one.link() if one is not None and (self._any_id or one.persistent_id) else None
 
     def same(self, class_name: str, seen: ObjectSeen) -> RestoredObject | None:
         """Return the object that a report is certainly about: by its native id, with its creation time."""
@@ -89,7 +89,7 @@ class RestoredObjects:
             return one
         if seen.created and one.created:
             return one if seen.created // MICROSECOND == one.created // MICROSECOND else None
-        return one if one.lasting_id else None
+        return one if one.persistent_id else None
 
     def take_row(self, class_name: str, name: str) -> int | None:
         """Return the row that a transient object of this name had; at the second call it is ``None``."""

@@ -14,6 +14,7 @@ from gateway.jmx.classes import Resolve, Unfit, event_type, unlike
 from gateway.jmx.commands import AttributeType, Emit, JmxValue
 from gateway.jmx.names import DOMAIN
 from gateway.model.schema import EventSchema
+from gateway.model.times import SECOND
 from gateway.model.values import ValueType
 
 COMMON_ITEMS: tuple[tuple[str, AttributeType], ...] = (
@@ -126,7 +127,7 @@ class ShownEvent:
             return None
 
 
-LATE_AFTER = 5 * 10**9
+LATE_AFTER = 5 * SECOND
 """The age in nanoseconds above which an event in the first snapshot of a core is late."""
 
 

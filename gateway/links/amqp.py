@@ -39,6 +39,7 @@ from gateway.links.own_queue import OwnQueue, WatchedQueue
 from gateway.links.publishing import HttpFallback, Publisher
 from gateway.links.reconnecting import NodeChoice, link_errors, reconnecting
 from gateway.links.session_driver import MessageDriver
+from gateway.model.times import SECOND
 from gateway.tasks import until_one_ends
 
 log = structlog.get_logger(__name__)
@@ -85,7 +86,7 @@ class AmqpLink:
         driver: the driver of the session, which gets the link's events, and holds messages to be sent.
         clock: the gateway's clock.
         watch_seconds: interval of checks of queue and exchanges.
-        detour: carries messages while the broker accepts none over AMQP.
+        fallback: carries messages while the broker accepts none over AMQP.
         on_unsent: called with messages that certainly were not sent, when the link has gone down and before
             the session is informed.
     """
@@ -98,7 +99,7 @@ class AmqpLink:
         clock: Clock,
         *,
         watch_seconds: float = WATCH_SECONDS,
-        detour: HttpFallback | None = None,
+        fallback: HttpFallback | None = None,
         on_unsent: Callable[[Sequence[Send]], None] = lambda _: None,
     ) -> None:
         self._nodes = NodeChoice(endpoint.nodes)
@@ -113,7 +114,7 @@ class AmqpLink:
         )
         self._probe = self._new_probe()
         self._probed_queue = ""
-        self._detour = detour
+        self._fallback = fallback
         self._on_unsent = on_unsent
         self._received: OrderedDict[tuple[str, str], None] = OrderedDict()
         self._missing_reported = False  # that the durable queue is missing; it could not be declared since
@@ -142,7 +143,7 @@ class AmqpLink:
             f"{name} publish",
             self._driver,
             self._clock,
-            self._detour,
+            self._fallback,
             self._takes_messages,
         )
         consuming: AbstractConnection | None = None
@@ -206,7 +207,7 @@ class AmqpLink:
             # Before it exists: a gateway that is killed in between would forget what was missed.
             self._missing_reported = True
             self._catch_up(subscription, missed, 0)
-            await ledger.lasting(ledger.position)
+            await ledger.committed(ledger.position)
         declared = await queue.declare(consuming, incoming, self._bindings, is_new=waiting is None)
         caught_up = asyncio.Event()
         deliveries = UnacknowledgedDeliveries(
@@ -315,7 +316,7 @@ class AmqpLink:
             user_id=message.user_id or "",
             content_type=message.content_type or "",
             correlation_id=message.correlation_id or "",
-            timestamp=int(timestamp.timestamp() * 10**9) if timestamp else 0,
+            timestamp=int(timestamp.timestamp() * SECOND) if timestamp else 0,
             expiration=int(expiration * 1000) if isinstance(expiration, int | float) else 0,
             message_id=message.message_id or "",
         )
@@ -345,7 +346,7 @@ class AmqpLink:
         raise LinkError(Trouble.BROKEN, f"{self._endpoint}: the broker accepts no messages from the gateway")
 
     def _report_loss(self, reason: str, seconds: float) -> None:
-        self._driver.handle(LossSuspected(reason, self._clock.now() - int(seconds * 10**9)))
+        self._driver.handle(LossSuspected(reason, self._clock.now() - int(seconds * SECOND)))
 
     def _down(self, error: LinkError) -> None:
         log.warning("link-down", role=self._role.name, trouble=error.trouble.value, detail=str(error))

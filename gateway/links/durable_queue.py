@@ -124,7 +124,7 @@ class Ledger(Protocol):
         """The position of the last record."""
         ...
 
-    async def lasting(self, position: int) -> None:
+    async def committed(self, position: int) -> None:
         """Wait until all records up to ``position`` survive the death of this process."""
         ...
 
@@ -222,7 +222,7 @@ class UnacknowledgedDeliveries:
             self._news.clear()
             last, position, deliveries = self._last, self._position, self._passed_on
             if last is not None:
-                await self._ledger.lasting(position)
+                await self._ledger.committed(position)
                 await last.ack(multiple=True)
                 self._counts.acknowledged += deliveries - self._acknowledged
                 self._counts.unacknowledged -= deliveries - self._acknowledged

@@ -116,12 +116,12 @@ _DELIVERY_MODES = {False: aio_pika.DeliveryMode.NOT_PERSISTENT, True: aio_pika.D
 class FallbackError(Exception):
     """A message was not published; the text is one line for people.
 
-    ``lasting``: later ones will not be either, for lack of rights or of a server. Otherwise the message
+    ``permanent``: later ones will not be either, for lack of rights or of a server. Otherwise the message
     itself is the cause, and it is given up.
     """
 
-    def __init__(self, text: str, *, lasting: bool) -> None:
-        self.lasting = lasting
+    def __init__(self, text: str, *, permanent: bool) -> None:
+        self.permanent = permanent
         super().__init__(text)
 
 
@@ -162,7 +162,7 @@ class Publisher:
         name: the name of the connection in the broker's tools.
         driver: holds the messages.
         clock: the gateway's clock.
-        detour: is used while the broker accepts nothing; needs a broker that confirms.
+        fallback: is used while the broker accepts nothing; needs a broker that confirms.
         takes_messages: returns whether the broker accepts messages on a connection now, before one is sent
             that must not be kept for later.
 
@@ -176,7 +176,7 @@ class Publisher:
         name: str,
         driver: MessageDriver,
         clock: Clock,
-        detour: HttpFallback | None = None,
+        fallback: HttpFallback | None = None,
         takes_messages: Callable[[AbstractConnection], Awaitable[bool]] | None = None,
     ) -> None:
         self._takes_messages = takes_messages or _is_not_blocked
@@ -184,7 +184,7 @@ class Publisher:
         self._name = name
         self._driver = driver
         self._clock = clock
-        self._detour = detour
+        self._fallback = fallback
         self._connection: AbstractConnection | None = None
         self._connection_name = name
         self._channel: AbstractChannel | None = None
@@ -204,15 +204,15 @@ class Publisher:
         Raises:
             LinkError: it cannot be opened.
         """
-        if self._detour is not None and self._detour.wanted:
+        if self._fallback is not None and self._fallback.wanted:
             return
         # The fallback must find this very connection among those of other agents of the same user.
-        suffix = f" {uuid.uuid4()}" if self._detour is not None else ""
+        suffix = f" {uuid.uuid4()}" if self._fallback is not None else ""
         self._connection_name = f"{self._name}{suffix}"
         self._connection = await open_connection(self._endpoint, self._connection_name)
-        self._channel = await self._connection.channel(publisher_confirms=self._detour is not None)
+        self._channel = await self._connection.channel(publisher_confirms=self._fallback is not None)
         self._patience = None if abilities(self._connection).extended else STALL_SECONDS
-        self._returns = MandatorySends(self._channel, self._returned) if self._detour is None else None
+        self._returns = MandatorySends(self._channel, self._returned) if self._fallback is None else None
 
     async def run(self) -> None:
         """Publish until the connection ends.
@@ -220,18 +220,18 @@ class Publisher:
         Raises:
             LinkError, AMQPError, OSError: always, in the end, with the reason.
         """
-        detour = self._detour
-        if detour is None:
+        fallback = self._fallback
+        if fallback is None:
             await self._while_connected(self._publish())
             return
         while True:
-            if not detour.wanted:
+            if not fallback.wanted:
                 if self._connection is None:
                     await self.open()
-                confirmed, suspicious = self._publish_confirmed(), self._suspect(detour)
-                await self._while_connected(confirmed, suspicious, detour.until(wanted=True))
-            await self._leave_connection(detour)
-            await self._publish_around(detour)
+                confirmed, suspicious = self._publish_confirmed(), self._suspect(fallback)
+                await self._while_connected(confirmed, suspicious, fallback.until(wanted=True))
+            await self._leave_connection(fallback)
+            await self._publish_around(fallback)
 
     async def close(self) -> list[Send]:
         """Close the connection; return messages that were taken from the driver and certainly not sent."""
@@ -247,7 +247,7 @@ class Publisher:
         while send.is_too_late(self._clock.now()):
             self._driver.unsent([send], TOO_LATE)
             send = await self._driver.next_send()
-        if send.message_id or not (self._detour or send.mandatory):
+        if send.message_id or not (self._fallback or send.mandatory):
             return send
         return replace(send, message_id=uuid.uuid4().hex)
 
@@ -325,23 +325,23 @@ class Publisher:
             delivery_mode=_DELIVERY_MODES[send.persistent],
         )
 
-    async def _suspect(self, detour: HttpFallback) -> None:
+    async def _suspect(self, fallback: HttpFallback) -> None:
         """Report to the fallback when the broker confirms nothing for long."""
         oldest = None
         while True:
             await asyncio.sleep(CONFIRM_SECONDS)
             before, oldest = oldest, next((task for task in self._unconfirmed if not task.done()), None)
             if oldest is not None and oldest is before:
-                detour.blocked()
+                fallback.blocked()
 
     # Over the fallback.
 
-    async def _leave_connection(self, detour: HttpFallback) -> None:
+    async def _leave_connection(self, fallback: HttpFallback) -> None:
         """Give up the connection; unconfirmed messages are sent again."""
         if self._unconfirmed:
             await asyncio.wait(self._unconfirmed, timeout=GRACE_SECONDS)
         stuck = sum(not task.done() for task in self._unconfirmed)
-        if stuck and not await detour.cut_off(self._connection_name):
+        if stuck and not await fallback.cut_off(self._connection_name):
             self._note(
                 "blocked-connection-left", f"{stuck} messages may be delivered again when the alarm ends"
             )
@@ -361,18 +361,18 @@ class Publisher:
         self._unsent.extendleft(reversed(stuck))
         self._unconfirmed.clear()
 
-    async def _publish_around(self, detour: HttpFallback) -> None:
+    async def _publish_around(self, fallback: HttpFallback) -> None:
         """Publish over the fallback until the broker accepts messages over AMQP again."""
-        while detour.wanted:
+        while fallback.wanted:
             if not self._unsent:
-                await until_one_ends(self._fetch(), detour.until(wanted=False))
+                await until_one_ends(self._fetch(), fallback.until(wanted=False))
                 continue
             try:
-                await detour.publish(self._unsent[0], self._clock.now() // 10**9)
+                await fallback.publish(self._unsent[0], self._clock.now() // SECOND)
             except FallbackError as error:
-                if error.lasting:
+                if error.permanent:
                     self._note("blocked", f"nothing can be published while the alarm lasts: {error}")
-                    await until_one_ends(asyncio.sleep(RETRY_SECONDS), detour.until(wanted=False))
+                    await until_one_ends(asyncio.sleep(RETRY_SECONDS), fallback.until(wanted=False))
                     continue
                 self._note("not-sent", f"to {self._unsent[0].routing_key[:80]!r}: {error}")
             self._unsent.popleft()

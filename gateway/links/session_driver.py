@@ -37,6 +37,7 @@ from gateway.dialects.session import (
 from gateway.links.amqp_connection import LinkError, Trouble
 from gateway.model.observations import Observation
 from gateway.model.operations import Answer
+from gateway.model.times import SECOND
 
 log = structlog.get_logger(__name__)
 
@@ -45,7 +46,7 @@ MAX_OUTGOING = 10_000
 
 TOO_LATE: Final = "its time was over before it could be sent"
 
-_LOG_NANOSECONDS: Final = 60 * 10**9
+_LOG_NANOSECONDS: Final = 60 * SECOND
 _COUNTED: Final = {
     "protocol-error": "protocol_errors",
     "refused-sender": "refused",
@@ -118,7 +119,7 @@ class WakeUp:
     def at(self, time: int) -> None:
         """Set the timer to ``time`` (nanoseconds), in place of any earlier time; it may be past."""
         self.stop()
-        delay = max(0.0, (time - self._clock.now()) / 1e9)
+        delay = max(0.0, (time - self._clock.now()) / SECOND)
         self._timer = asyncio.get_running_loop().call_later(delay, self._wake)
 
     def stop(self) -> None:
@@ -235,7 +236,7 @@ class MessageDriver(SessionDriver):
         super().__init__(name, session, observe, clock, counters, answered)
         self._outgoing: deque[Send] = deque()
         self._writable = asyncio.Event()
-        self._clog = asyncio.Event()
+        self._blocked = asyncio.Event()
 
     def deliver(self, delivery: Delivery) -> None:
         """Pass a message to the session."""
@@ -249,7 +250,7 @@ class MessageDriver(SessionDriver):
                 self._outgoing.append(effect)
                 self._writable.set()
                 if self.is_backed_up:
-                    self._clog.set()
+                    self._blocked.set()
             case Rebind(reason):
                 self.fail(LinkError(Trouble.BROKEN, f"the queue is bound again: {reason}"))
             case _:
@@ -262,7 +263,7 @@ class MessageDriver(SessionDriver):
 
     async def until_backed_up(self) -> None:
         """Wait until more messages wait than a working link would leave."""
-        await self._clog.wait()
+        await self._blocked.wait()
 
     async def next_send(self) -> Send:
         """Wait for the next message to publish, in order, and return it.
@@ -292,7 +293,7 @@ class MessageDriver(SessionDriver):
             self._failed.clear()
         unsent = list(self._outgoing)
         self._outgoing.clear()
-        self._clog.clear()
+        self._blocked.clear()
         return unsent
 
     def unsent(self, sends: Iterable[Send], reason: str) -> None:

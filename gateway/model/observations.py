@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from gateway.model.schema import ClassKey, ClassSchema, EventSchema
+from gateway.model.times import SECOND
 from gateway.model.values import Values
 
 
@@ -45,8 +46,8 @@ class ObjectSeen:
     agent read the values; 0 where the dialect has no such time, and then the time of receipt is used. Where
     the dialect reports that an object is gone but not when, ``deleted`` is the gateway's time of receipt.
     ``inferred``: the end was not reported; readings lack the object, and ``deleted`` is when that was
-    noticed. ``lasting_id``: the agent guarantees that ``native_id`` means the same object after a restart of
-    the agent. ``presumed``: the session takes it for the object that had its name before a restart, and
+    noticed. ``persistent_id``: the agent guarantees that ``native_id`` means the same object after a restart
+    of the agent. ``presumed``: the session takes it for the object that had its name before a restart, and
     cannot know whether it is.
     """
 
@@ -60,7 +61,7 @@ class ObjectSeen:
     statistics: Values | None = None
     transient: bool = False
     inferred: bool = False
-    lasting_id: bool = False
+    persistent_id: bool = False
     presumed: bool = False
 
 
@@ -139,10 +140,10 @@ class SourceState(enum.Enum):
     DOWN = "down"
 
 
-EVENT_DELAY_BOUNDS: Final = (10**9, 10 * 10**9)
+EVENT_DELAY_BOUNDS: Final = (SECOND, 10 * SECOND)
 """The bounds of `delay_allowed` in nanoseconds: an event that happened so shortly before may be under way."""
 
-LONGEST_AGENT_DELAY: Final = 60 * 10**9
+LONGEST_AGENT_DELAY: Final = 60 * SECOND
 """The upper bound for an agent: on a machine with too much work it publishes 20 s after events happened."""
 
 

@@ -28,6 +28,7 @@ from gateway.inventory.classes import ClassRegistry
 from gateway.inventory.inventory import Inventory
 from gateway.model.observations import SourceState
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify, Outcome
+from gateway.model.times import SECOND
 from gateway.operations.audit import Audit
 from gateway.operations.operation import (
     CallNext,
@@ -61,7 +62,7 @@ class ManagerSettings:
         max_running: the number of operations of one source under way; as many more wait.
     """
 
-    deadline: int = 10 * 10**9
+    deadline: int = 10 * SECOND
     max_running: int = 64
 
 
@@ -174,14 +175,14 @@ class OperationManager:
             return [Reply(reply, OperationAnswer(request.request, "", Outcome.APPLIED))]
         number = next(self._numbers)
         record = self._audit.begun(number, request, operation, now)
-        lasting = plan.kind is not OperationKind.READ  # a lost reading has changed nothing
-        self._under_way[number] = _UnderWay(request, reply, operation, record, is_recorded=not lasting)
+        durable = plan.kind is not OperationKind.READ  # a lost reading has changed nothing
+        self._under_way[number] = _UnderWay(request, reply, operation, record, is_recorded=not durable)
         self._repeats.begin(request, number, now)
         # Two sets at once would each find the other's value when they read back. Calls may take long, and
         # have no value to compare.
         alone_with = (target.class_name, target.row) if plan.kind is OperationKind.SET else None
         self._turns_of(request.source).enter(number, alone_with)
-        return [Publish(record, lasting), *self._go_on(request.source, now)]
+        return [Publish(record, durable), *self._go_on(request.source, now)]
 
     def recorded(self, number: int, now: int, trouble: str = "") -> list[Effect]:
         """Continue an operation whose begin is in the log, or cannot be.
@@ -437,7 +438,7 @@ class Turns:
         return taken
 
 
-KEEP: Final = 60 * 10**9
+KEEP: Final = 60 * SECOND
 """Nanoseconds from its arrival for which a request is recognised again; at least while it is carried out.
 
 A front end may use a reference for another request when this time has passed since the answer

@@ -29,11 +29,11 @@ class Publish:
     """The effect of publishing a record of an operation to all front ends and to the event log.
 
     Attributes:
-        lasting: call `OperationManager.recorded` when the log has the record on the disk.
+        durable: call `OperationManager.recorded` when the log has the record on the disk.
     """
 
     record: OperationRecord
-    lasting: bool = False
+    durable: bool = False
 
 
 @dataclass(frozen=True, slots=True)

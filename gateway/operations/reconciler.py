@@ -16,6 +16,7 @@ from gateway.feed.operations import OperationRecord
 from gateway.feed.records import DeleteRecord, ObjectRecord, Record, UpdateRecord
 from gateway.inventory.objects import Entry
 from gateway.model.operations import Answer, ObjectFetch, Outcome
+from gateway.model.times import SECOND
 from gateway.operations.audit import Audit
 from gateway.operations.operation import Effect, Ended, Operation, Publish, Send
 from gateway.operations.planning import Target, is_same
@@ -23,10 +24,10 @@ from gateway.operations.planning import Target, is_same
 MAX_PENDING: Final = 256
 """The maximum number of pending outcomes; the oldest stays unknown for ever when another comes."""
 
-READ_AFTER: Final = tuple(seconds * 10**9 for seconds in (2, 35, 90, 300))
+READ_AFTER: Final = tuple(seconds * SECOND for seconds in (2, 35, 90, 300))
 """Nanoseconds after which a set's object is read to determine the outcome; reading changes nothing."""
 
-CERTAIN_AFTER: Final = 30 * 10**9
+CERTAIN_AFTER: Final = 30 * SECOND
 """Nanoseconds for which an object must have been seen without a value before it counts as not set.
 
 A request under way at its deadline may still arrive, and only a peer with a clock refuses it as late.

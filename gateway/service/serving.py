@@ -133,7 +133,7 @@ class QmfServer:
             role,
             self._driver,
             clock,
-            detour=fallback,
+            fallback=fallback,
             on_unsent=self._role.unsent,
         )
 

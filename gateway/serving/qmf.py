@@ -63,9 +63,10 @@ from gateway.inventory.own_events import PACKAGE as OWN_PACKAGE
 from gateway.model.observations import TRUSTED, Severity
 from gateway.model.operations import Outcome, Principal
 from gateway.model.schema import Argument, ClassKey, ClassSchema, Direction
+from gateway.model.times import SECOND
 from gateway.model.values import Reference, Value, Values
 
-SETTLING: Final = 1_000_000_000
+SETTLING: Final = SECOND
 """Nanoseconds from the beginning of service to the first event: consoles first request its objects."""
 OVERLAP: Final = 2_000_000_000
 """Nanoseconds before the last sign of another serving agent, whose events are published again."""

@@ -29,11 +29,11 @@ from gateway.feed.replica import GATEWAY, FeedReplica, FeedStatus, FeedView
 from gateway.feed.values import ObjectLink
 from gateway.snmp.ber import Oid
 from gateway.snmp.notifications.notification import (
+    ActiveAlarms,
     BoundEvent,
     Events,
     Notification,
     Receivers,
-    StandingAlarms,
     alarm_notification,
 )
 from gateway.snmp.oid_registry import OidRegistry
@@ -153,17 +153,17 @@ class Projection(FeedView[BoundClass, BoundEvent, Row, RowGroup]):
         """The site's own registry as it has grown."""
         return self._registries.provisional
 
-    def standing_alarms(self) -> Mapping[str, StandingAlarms] | None:
+    def active_alarms(self) -> Mapping[str, ActiveAlarms] | None:
         """Return the active alarms, by the name of the source; ``None`` while they are unknown."""
         # During a snapshot the list is incomplete: alarms that it still lacks would be cleared at the
         # receivers.
         if not self.status.connected or self._replica.in_snapshot:
             return None
-        standing = self._alarms.standing(self._replica.generation)
-        own = StandingAlarms(standing.get(GATEWAY, {}), self._alarms.complete)
+        conditions = self._alarms.conditions(self._replica.generation)
+        own = ActiveAlarms(conditions.get(GATEWAY, {}), self._alarms.complete)
         return {"": own} | {
-            self._source_table.name(number): StandingAlarms(
-                standing.get(number, {}),
+            self._source_table.name(number): ActiveAlarms(
+                conditions.get(number, {}),
                 self._alarms.complete and not self._replica.has_stale_parts(number),
             )
             for number in self._source_table

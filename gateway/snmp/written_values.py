@@ -19,7 +19,7 @@ from uuid import UUID
 from gateway.feed.values import FeedValue, ObjectLink, TextValueError, value_from_text
 from gateway.model.operations import Outcome, Principal
 from gateway.model.schema import Element
-from gateway.model.times import EPOCH
+from gateway.model.times import EPOCH, SECOND
 from gateway.snmp import ber, message
 from gateway.snmp.ber import Oid
 from gateway.snmp.oid_registry import ElementEntry
@@ -361,7 +361,7 @@ def _time(content: bytes, _: Element) -> int:
     # A leap second (60) raises ValueError: the model's times, nanoseconds since 1970, have none.
     moment = dt.datetime(year, month, day, hour, minute, second, tzinfo=dt.UTC)
     seconds: int = (moment - EPOCH) // dt.timedelta(seconds=1) - minutes * 60
-    return seconds * 10**9 + int(tenth) * 10**8
+    return seconds * SECOND + int(tenth) * 10**8
 
 
 def _json(content: bytes, element: Element) -> FeedValue:

@@ -221,13 +221,13 @@ def _order(known: KnownObject) -> tuple[str, int]:
 
 
 def concerns(  # noqa: PLR0911  one for each kind
-    pattern: Pattern, happening: FeedChange, view: TerminalView
+    pattern: Pattern, change: FeedChange, view: TerminalView
 ) -> bool:
     """Return whether a change concerns what a pattern selects.
 
     A change of a source concerns every pattern that selects anything of it; one of the gateway concerns all.
     """
-    match happening:
+    match change:
         case Created(known) | Changed(known, _):
             return pattern.fits(known)
         case Deleted(source, class_name, stable_name, record):

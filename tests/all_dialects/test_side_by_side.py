@@ -304,7 +304,7 @@ def replay_all(there: Scene) -> None:
 
 def ends_synchronised(there: Scene, source: str, mappings: Mapping[str, MappingFile]) -> bool:
     """Replay the capture as it is now: every input must have the captured effect, whatever the state is."""
-    with replayed(capture_of(there, source), mappings, lambda _happening, _picture, _now: None) as again:
+    with replayed(capture_of(there, source), mappings, lambda _change, _view, _now: None) as again:
         assert again.outcome.differences == []
         (reported,) = again.view.sources.values()
         assert (reported.name, reported.kind) == (source, SOURCES[source])

@@ -97,12 +97,12 @@ def test_without_a_log_each_says_what_to_do(tmp_path: Path, name: str) -> None:
 
 
 def test_tail_shows_what_happened_last(log: Path) -> None:
-    numbers, happening = command("tail", "--folder", log, "-n", "2").output.splitlines()
+    numbers, change = command("tail", "--folder", log, "-n", "2").output.splitlines()
     assert numbers == (
         "2026-11-20 08:00:00.055  update     orders queue /|queue-6  "
         "messages=55 published=18446744073709551560 (+55) absent: consumerUtilisation"
     )
-    assert happening == (
+    assert change == (
         "2026-11-20 08:00:01.000  event      orders warning queueGrows raised queue "
         "/|a\\x1b[2Jb  the queue grows"
     )

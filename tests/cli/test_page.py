@@ -59,7 +59,7 @@ def test_every_check_of_the_doctor_is_on_the_page() -> None:
     assert fields(table("document")["doctor"]) == Finding("state", Level.GOOD, "well").as_json().keys()
 
 
-def happenings() -> list[tuple[str, FeedChange, TerminalView]]:
+def changes() -> list[tuple[str, FeedChange, TerminalView]]:
     view = known_shop()
     alarm = AlarmRecord(4, 1, "full", "full", Severity.MAJOR, None, "full", "7b0c.1.1", START)
     operation = OperationRecord(
@@ -83,14 +83,14 @@ def happenings() -> list[tuple[str, FeedChange, TerminalView]]:
 
 
 def test_every_kind_of_happening_is_on_the_page() -> None:
-    assert {kind for kind, _, _ in happenings()} == set(table("kind"))
+    assert {kind for kind, _, _ in changes()} == set(table("kind"))
 
 
-@pytest.mark.parametrize(("kind", "happening", "view"), happenings())
-def test_changes_have_the_fields_of_the_page(kind: str, happening: FeedChange, view: TerminalView) -> None:
+@pytest.mark.parametrize(("kind", "change", "view"), changes())
+def test_changes_have_the_fields_of_the_page(kind: str, change: FeedChange, view: TerminalView) -> None:
     reported = table("kind")[kind]
     expected = fields(reported) | (fields(table("document")["tree"]) if "as `tree`" in reported else set())
-    assert change_document(happening, view, START).keys() == expected | {"time", "kind"}
+    assert change_document(change, view, START).keys() == expected | {"time", "kind"}
 
 
 def documents() -> dict[str, Document]:

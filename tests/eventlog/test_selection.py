@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gateway.eventlog.follow import HAPPENINGS, Selection
+from gateway.eventlog.follow import CHANGES, Selection
 from gateway.eventlog.query import ask
 from gateway.eventlog.record import LogRecord, RecordKind
 from tests.eventlog.logs import lines_of, segment
@@ -36,7 +36,7 @@ words = st.frozensets(st.sampled_from(WORDS), max_size=2)
 times = st.none() | st.integers(0, 6).map(lambda second: BEGIN + dt.timedelta(seconds=second))
 selections = st.builds(
     Selection,
-    kinds=st.just(frozenset()) | st.just(HAPPENINGS) | st.just(frozenset({RecordKind.EVENT})),
+    kinds=st.just(frozenset()) | st.just(CHANGES) | st.just(frozenset({RecordKind.EVENT})),
     sources=words,
     classes=words,
     events=words,

@@ -53,7 +53,7 @@ def resynchronised(*seen: ObjectSeen, restarted: bool = False) -> Callable[[Play
 
 def lasting(seen: ObjectSeen) -> ObjectSeen:
     """Return the observation with a native id that remains over restarts of its agent."""
-    return replace(seen, lasting_id=True)
+    return replace(seen, persistent_id=True)
 
 
 def version(schema: ClassSchema) -> Callable[[Playbook], list[Record]]:

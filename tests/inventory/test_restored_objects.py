@@ -183,7 +183,7 @@ def test_without_a_creation_time_an_object_is_the_same_by_a_lasting_id_only(
     first = Playbook(tmp_path)
     first.synchronise(connection("peer", "c1"))
     (former,) = remembered(first)
-    one = replace(former, identified=identified, lasting_id=identified)
+    one = replace(former, identified=identified, persistent_id=identified)
     playbook = returned(tmp_path, one, by_native_id=False)
 
     playbook.synchronise(again)

@@ -36,7 +36,7 @@ class MemoryLedger:
     def position(self) -> int:
         return len(self.reported)
 
-    async def lasting(self, position: int) -> None:
+    async def committed(self, position: int) -> None:
         while not self._prompt and self._lasting_to < position:
             self._moved.clear()
             await self._moved.wait()

@@ -246,7 +246,7 @@ class KeptEventLink:
         if first:
             self._missing_reported = True
             self._received(BacklogFollows(missed, 0))
-            await self._ledger.lasting(self._ledger.position)
+            await self._ledger.committed(self._ledger.position)
         if not self._rabbitmq.up:
             self._why = "the broker was stopped"
             return

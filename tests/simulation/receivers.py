@@ -152,7 +152,7 @@ class Sending:
             monotonic=lambda: scheduler.now,
             clock=clock.now,
             up_time=lambda: 0,
-            standing=projection.standing_alarms,
+            active=projection.active_alarms,
             alarm=projection.alarm_notification,
             wake=self._wake,
             failed=self._failed,

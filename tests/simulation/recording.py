@@ -111,7 +111,7 @@ class Recording:
             if self._disk.scheduler.now - began > SECOND:
                 self._disk.trouble_at = self._disk.scheduler.now
 
-    def hurry(self, seq: int) -> None:
+    def flush(self, seq: int) -> None:
         """Do nothing, because a commit is always under way here."""
 
     def die(self) -> None:

@@ -69,22 +69,22 @@ class Passing:
     def position(self) -> int:
         return self.ledger.position
 
-    async def lasting(self, position: int) -> None:
-        await self.ledger.lasting(position)
+    async def committed(self, position: int) -> None:
+        await self.ledger.committed(position)
 
 
 class Hasty(Passing):
     """A ledger that does not wait for the disk."""
 
-    async def lasting(self, position: int) -> None:
+    async def committed(self, position: int) -> None:
         pass
 
 
 class Late(Passing):
     """A ledger that waits for all records but the last."""
 
-    async def lasting(self, position: int) -> None:
-        await self.ledger.lasting(position - 1)
+    async def committed(self, position: int) -> None:
+        await self.ledger.committed(position - 1)
 
 
 class Forgetful(Passing):

@@ -93,8 +93,8 @@ def test_a_source() -> None:
     }
 
 
-def happened(happening: FeedChange, view: TerminalView) -> Document:
-    document = change_document(happening, view, START)
+def happened(change: FeedChange, view: TerminalView) -> Document:
+    document = change_document(change, view, START)
     assert json.loads(json.dumps(document)) == document
     assert document.pop("time") == AT
     return document
@@ -255,8 +255,8 @@ def test_each_happening_has_a_line() -> None:
 )
 def test_a_subscriber_to_a_part_receives_that_part(pattern: str, reported: bool) -> None:  # noqa: FBT001  a parameter
     view = known_shop(till(1))
-    for happening in (*publish(view, update(1, {3: 9})), *publish(view, rang(3))):
-        assert concerns(Pattern.of(pattern), happening, view) is reported
+    for change in (*publish(view, update(1, {3: 9})), *publish(view, rang(3))):
+        assert concerns(Pattern.of(pattern), change, view) is reported
     assert concerns(Pattern.of(pattern), CoreChanged("gone"), view)
 
 

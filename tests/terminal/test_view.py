@@ -102,7 +102,7 @@ def test_another_core_reports_what_changed_meanwhile() -> None:
         rang(1),
         rang(2),
     ]
-    kinds = [type(happening) for happening in snapshot(view, *reported, epoch=2)]
+    kinds = [type(change) for change in snapshot(view, *reported, epoch=2)]
 
     assert kinds == [Deleted, Changed, Created, EventOccurred, CoreChanged]
     assert view.is_whole
@@ -126,7 +126,7 @@ def test_what_a_new_core_does_not_report_is_kept_until_its_source_is_trusted() -
 def test_a_source_that_is_not_configured_any_more_goes_with_its_objects() -> None:
     view = known_shop(till(1))
     happened = snapshot(view, epoch=2)
-    assert {type(happening) for happening in happened} == {Deleted}
+    assert {type(change) for change in happened} == {Deleted}
     assert (view.sources, view.objects) == ({}, {})
 
 

@@ -36,7 +36,7 @@ MAX_WAITING: Final = 256
 """Calls and reads of all consoles that may be under way; further ones are refused."""
 REMEMBERED: Final = 1_000
 """Calls that are remembered, so that a duplicate is detected."""
-REMEMBERED_FOR: Final = 60 * 10**9
+REMEMBERED_FOR: Final = 60 * SECOND
 
 _MAX_TEXT: Final = 1_000
 """Characters of a status text, whose octets fit the u16 length."""

@@ -168,7 +168,7 @@ class ContentTranslator:
         statistics = message.statistics
         if statistics is not None and view.marks_absence:
             statistics = absence_applied(statistics)
-        agent, text, is_lasting = prefix_of(message.object_id.prefix)
+        agent, text, is_persistent = prefix_of(message.object_id.prefix)
         return ObjectSeen(
             view.key,
             agent,
@@ -178,7 +178,7 @@ class ContentTranslator:
             message.deleted,
             properties,
             None if statistics is None else view.statistics.shown(statistics),
-            lasting_id=is_lasting,
+            persistent_id=is_persistent,
         )
 
     def event(self, message: EventIndication, agent: str) -> EventSeen:
@@ -205,5 +205,5 @@ def joined(first: ObjectSeen, second: ObjectSeen) -> ObjectSeen | None:
         first.deleted or second.deleted,
         first.properties,
         second.statistics,
-        lasting_id=second.lasting_id,
+        persistent_id=second.persistent_id,
     )

@@ -282,9 +282,9 @@ class ObjectId:
         return self.prefix >> 48 & 0xFFF
 
     @property
-    def is_lasting(self) -> bool:
+    def is_persistent(self) -> bool:
         """Whether it outlives restarts; ids from before AM2, without sequence and banks, do not count."""
-        return prefix_of(self.prefix).is_lasting
+        return prefix_of(self.prefix).is_persistent
 
     @property
     def broker_bank(self) -> int:
@@ -323,12 +323,12 @@ class Prefix(NamedTuple):
     Attributes:
         agent: the agent that owns the objects. The Java broker leaves the banks 0: then the broker's own.
         text: the text of the ids, up to the number.
-        is_lasting: as `ObjectId.is_lasting`.
+        is_persistent: as `ObjectId.is_persistent`.
     """
 
     agent: str
     text: str
-    is_lasting: bool
+    is_persistent: bool
 
 
 @lru_cache(maxsize=4096)

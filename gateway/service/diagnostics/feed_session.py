@@ -91,7 +91,7 @@ class FeedSession:
         )
         return await self._link.ask(request)
 
-    async def happenings(self) -> AsyncGenerator[FeedChange, None]:
+    async def changes(self) -> AsyncGenerator[FeedChange, None]:
         """Yield all changes from now on, without end."""
         self._happened.clear()
         while True:

@@ -217,10 +217,12 @@ class _Core:
         Raises:
             CommandError: a source cannot be constructed from its settings.
         """
-        lasting = None
+        durable_context = None
         if self._event_log is not None and last is not None:
             acks = AckTracker(self._event_log, last.deliveries)
-            lasting = DurableContext(self._state.path, acks, LastStates(last, self._loaded.log_folder))
+            durable_context = DurableContext(
+                self._state.path, acks, LastStates(last, self._loaded.log_folder)
+            )
         context = SourceContext(
             inventory=self._inventory,
             mappings=self._mappings,
@@ -229,7 +231,7 @@ class _Core:
             folder=self._loaded.folder,
             boot=self._epoch,
             metrics=metrics,
-            lasting=lasting,
+            durable_context=durable_context,
             operations=self._operations,
             state=self._state.path,
             captures=_captures(self._loaded, self._clock),
@@ -240,10 +242,10 @@ class _Core:
         self._sources = [source_of(name, of_source, context) for name, of_source in settings.items()]
         for source in self._inventory.sources:
             if (publishing := served.get(source.identity.name)) is not None:
-                self._servers[source.identity.name] = self._server(source, publishing, lasting)
+                self._servers[source.identity.name] = self._server(source, publishing, durable_context)
 
     def _server(
-        self, source: SourceInventory, publishing: AgentPublishing, lasting: DurableContext | None
+        self, source: SourceInventory, publishing: AgentPublishing, durable_context: DurableContext | None
     ) -> QmfServer:
         name, folder = source.identity.name, self._loaded.folder
         settings = self._loaded.settings.sources[name]
@@ -256,7 +258,7 @@ class _Core:
             source,
             self._operations.submit,
             self._clock,
-            0 if lasting is None else lasting.last.complete_until(name),
+            0 if durable_context is None else durable_context.last.complete_until(name),
         )
 
     def subscribe(self) -> None:

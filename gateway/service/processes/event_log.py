@@ -27,6 +27,7 @@ from gateway.eventlog.recorder import LogRecorder, RecorderSettings
 from gateway.eventlog.retention import LogFileSettings
 from gateway.eventlog.writer import EventLog
 from gateway.feed.records import Batch, EventLogRecord, EventLogState
+from gateway.model.times import SECOND
 from gateway.rate_limiter import RateLimiter
 
 log = structlog.get_logger(__name__)
@@ -80,7 +81,7 @@ class CoreEventLog:
         self._late = RecordedDeliveries(() if former is None else former.deliveries, clock.now())
         self._folder = folder
         self._clock = clock
-        self._stirred = asyncio.Event()
+        self._woken = asyncio.Event()
         self._gathered: list[AnyRecord] | None = None
         self._is_open = False
         self._failure = ""
@@ -95,7 +96,7 @@ class CoreEventLog:
             file_settings(settings),
             clock,
             lambda: self.mirror.head(clock.now),
-            lambda _state: self._stirred.set(),
+            lambda _state: self._woken.set(),
             facts=lambda: {**facts(), **self._late.values()},
             covered=() if former is None else list(former.complete_until),
             disk=disk,
@@ -146,10 +147,10 @@ class CoreEventLog:
         """
         await self._log.reached(seq)
 
-    def hurry(self, seq: int) -> None:
+    def flush(self, seq: int) -> None:
         """Write the record of this seq to the disk soon, because a user waits for it."""
         if self._is_open:
-            self._log.hurry(seq)
+            self._log.flush(seq)
 
     @property
     def is_open(self) -> bool:
@@ -189,19 +190,19 @@ class CoreEventLog:
         loop = asyncio.get_running_loop()
         record_at = loop.time()
         while True:
-            if self._stirred.is_set() or loop.time() >= record_at:
-                self._stirred.clear()
+            if self._woken.is_set() or loop.time() >= record_at:
+                self._woken.clear()
                 record_at = loop.time() + RECORD_SECONDS
                 self._say()
                 publish(self.record)
             self._record(lambda: self.mirror.tick(self._clock.now()), 0)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(min(self._seconds_to_wait(), record_at - loop.time())):
-                    await self._stirred.wait()
+                    await self._woken.wait()
 
     def _seconds_to_wait(self) -> float:
         wake_at = self.mirror.wake_at if self._is_open else None
-        return RECORD_SECONDS if wake_at is None else max(0.0, (wake_at - self._clock.now()) / 10**9)
+        return RECORD_SECONDS if wake_at is None else max(0.0, (wake_at - self._clock.now()) / SECOND)
 
     def _record(self, make: Callable[[], list[AnyRecord]], size: int) -> None:
         """Append the records that ``make`` returns for ``size`` records of the feed."""
@@ -358,7 +359,7 @@ class AckTracker:
         """The seq of the last record; 0 before the first."""
         return self._log.last_seq
 
-    async def lasting(self, position: int) -> None:
+    async def committed(self, position: int) -> None:
         """Wait until the record at ``position`` is on the disk; for ever, if the log was closed before."""
         if not position:
             return
@@ -394,6 +395,6 @@ class SourceAcks:
         """The position of the last record."""
         return self._ledger.position
 
-    async def lasting(self, position: int) -> None:
+    async def committed(self, position: int) -> None:
         """Wait until nothing recorded up to ``position`` can be lost by the death of this process."""
-        await self._ledger.lasting(position)
+        await self._ledger.committed(position)

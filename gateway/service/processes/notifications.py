@@ -26,7 +26,7 @@ from gateway.snmp.notifications.delivery import (
     to_text,
 )
 from gateway.snmp.notifications.encoding import MAX_COMMUNITY_OCTETS
-from gateway.snmp.notifications.notification import Notification, StandingAlarms
+from gateway.snmp.notifications.notification import ActiveAlarms, Notification
 from gateway.snmp.notifications.receiver import Address, Target
 from gateway.snmp.notifications.sender import NotificationSender, Outside, SenderSettings
 from gateway.snmp.notifications.sockets import NotificationSockets, keep_sending
@@ -89,7 +89,7 @@ def outside(
     up_time: Callable[[], int],
     wake: Callable[[], None],
     failed: Callable[[Exception], None],
-    standing: Callable[[], Mapping[str, StandingAlarms] | None] = lambda: None,
+    active: Callable[[], Mapping[str, ActiveAlarms] | None] = lambda: None,
     alarm: Callable[[str, str], Notification | None] = lambda _source, _condition: None,
 ) -> Outside:
     """Return the parts of this machine that a sender needs; for the rest see `Outside`."""
@@ -100,7 +100,7 @@ def outside(
         monotonic=time.monotonic_ns,
         clock=clock.now,
         up_time=up_time,
-        standing=standing,
+        active=active,
         alarm=alarm,
         wake=wake,
         failed=failed,
@@ -151,7 +151,7 @@ class Notifications:
             up_time=up_time,
             wake=self._woken,
             failed=failed,
-            standing=projection.standing_alarms,
+            active=projection.active_alarms,
             alarm=projection.alarm_notification,
         )
         self.sender = NotificationSender(settings, world, load(path))

@@ -49,7 +49,7 @@ class RecordingLog(Protocol):
         """Wait until that seq is on the disk."""
         ...
 
-    def hurry(self, seq: int) -> None:
+    def flush(self, seq: int) -> None:
         """Write that seq soon, because a user waits for it."""
         ...
 
@@ -131,9 +131,9 @@ class CoreOperations:
 
     def _carry_out(self, effect: Effect) -> None:
         match effect:
-            case Publish(record, lasting):
+            case Publish(record, durable):
                 self._inventory.publish_operation(record)
-                if lasting:
+                if durable:
                     self._record(record.number)
             case Send(source, message):
                 # After the present effects: they may be of the very session that gets this call.
@@ -165,7 +165,7 @@ class CoreOperations:
             self._recorded(number, f"begun while the event log was in trouble ({state.state.value})")
             return
         seq = event_log.last_seq
-        event_log.hurry(seq)
+        event_log.flush(seq)
         task = asyncio.ensure_future(self._until_recorded(event_log, seq, number))
         self._recording.add(task)
         task.add_done_callback(self._recording.discard)
@@ -190,7 +190,7 @@ class CoreOperations:
             self._timer = None
         wake_at = self._manager.wake_at
         if wake_at is not None:
-            delay = max(0.0, (wake_at - self._clock.now()) / 1e9)
+            delay = max(0.0, (wake_at - self._clock.now()) / SECOND)
             self._timer = asyncio.get_running_loop().call_later(delay, self._tick)
 
     def _tick(self) -> None:

@@ -125,7 +125,7 @@ class _Known:
         state = around.state if settings.remember else None
         self._file = CachedClasses(state, name) if state is not None else None
         read = self._file.read() if self._file is not None else ()
-        last = around.lasting.last.at_start(name) if around.lasting is not None else None
+        last = around.durable_context.last.at_start(name) if around.durable_context is not None else None
         known = classes_to_restore(read, last, name, settings.limits.types // 2)
         if self._file is not None:
             self._file.keep_only(known)
@@ -140,10 +140,10 @@ class _Known:
 
     async def restore(self, driver: StreamDriver) -> None:
         """Give a new session the objects that the log has, stale until an application reports them."""
-        lasting = self._around.lasting if self._remembers else None
-        if lasting is None:
+        durable_context = self._around.durable_context if self._remembers else None
+        if durable_context is None:
             return
-        last = await lasting.last.take(self._name)
+        last = await durable_context.last.take(self._name)
         seen = restored_reports(last, self._name, self.classes)
         while part := list(islice(seen, RESTORED_AT_ONCE)):
             # It is shown as of when it was received, which is not now.
@@ -360,7 +360,7 @@ def file_name(application: str) -> str:
 
 
 def _written(line: bytes, now: int, *, outgoing: bool) -> bytes:
-    time = dt.datetime.fromtimestamp(now // 10**9, dt.UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    time = dt.datetime.fromtimestamp(now // SECOND, dt.UTC).strftime("%Y-%m-%dT%H:%M:%S")
     shown = _UNPRINTABLE.sub(lambda found: b"\\x%02x" % found[0][0], line[:MAX_LINE_OCTETS])
     rest = len(line) - MAX_LINE_OCTETS
     end = f" ... and {rest} bytes\n" if rest > 0 else "\n"

@@ -32,14 +32,14 @@ async def run_qmf(
     name: str, settings: QmfSource, endpoint: AmqpEndpoint, source: SourceInventory, around: SourceContext
 ) -> None:
     """Run the source until it is cancelled."""
-    lasting = around.usable_lasting if settings.durable is not None else None
-    schemas = definitions_cache(lasting.state, name) if lasting is not None else None
+    durable_context = around.usable_durable if settings.durable is not None else None
+    schemas = definitions_cache(durable_context.state, name) if durable_context is not None else None
     config = _console_config(settings, source, around)
-    if lasting is not None and schemas is not None:
+    if durable_context is not None and schemas is not None:
         config = replace(
             config,
             definitions=schemas.read() or (),
-            complete_until=lasting.last.complete_until(name),
+            complete_until=durable_context.last.complete_until(name),
             first_sequence=secrets.randbits(_SEQUENCE_BITS),
         )
     console = ConsoleSession(config)

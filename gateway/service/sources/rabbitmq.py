@@ -128,10 +128,10 @@ async def _restore(rabbitmq: RabbitMqSource, name: str, around: SourceContext, *
     Returns:
         The time until which the source was recorded, nanoseconds; 0 where the log does not know it.
     """
-    lasting = around.usable_lasting
-    if lasting is None:
+    durable_context = around.usable_durable
+    if durable_context is None:
         return 0
-    last = await lasting.last.take(name)
+    last = await durable_context.last.take(name)
     complete_until = last.complete_until.get(name, 0)
     objects = restored_rabbitmq_objects(around.mappings["rabbitmq"], last, name)
     rabbitmq.remember(objects, around.clock.now(), events_kept=events_kept, complete_until=complete_until)

@@ -131,13 +131,13 @@ class _Witness(Witness):
         self._now = 0
         self._console = console
 
-    def happened(self, happening: FeedChange) -> None:
+    def happened(self, change: FeedChange) -> None:
         """Count a change that the inventory published, and pass it on."""
-        if isinstance(happening, EventOccurred):
-            self._result.events[str(happening.in_class.schema.key)] += 1
-        elif isinstance(happening, GapFound):
+        if isinstance(change, EventOccurred):
+            self._result.events[str(change.in_class.schema.key)] += 1
+        elif isinstance(change, GapFound):
             self._result.gaps += 1
-        self._watch(happening, self._passing.view, self._now)
+        self._watch(change, self._passing.view, self._now)
 
     def passed(self, now: int) -> None:
         self._now = self._result.end = max(now, self._now)

@@ -74,7 +74,7 @@ class SourceContext:
         folder: the folder to which paths of the configuration are relative.
         boot: number of the core's start.
         metrics: metrics of the core.
-        lasting: the context of durable subscriptions; ``None`` if no source has one.
+        durable_context: the context of durable subscriptions; ``None`` if no source has one.
         operations: gives operations to sources, and takes their answers.
         state: the state folder; ``None`` if nothing is kept.
         captures: captures of sessions; ``None`` if none is captured.
@@ -89,7 +89,7 @@ class SourceContext:
     folder: Path
     boot: int
     metrics: Metrics = field(default_factory=Metrics)
-    lasting: DurableContext | None = None
+    durable_context: DurableContext | None = None
     operations: Operations = field(default_factory=NoOperations)
     state: Path | None = None
     captures: Captures | None = None
@@ -115,13 +115,17 @@ class SourceContext:
         return answered
 
     @property
-    def usable_lasting(self) -> DurableContext | None:
+    def usable_durable(self) -> DurableContext | None:
         """The context of durable subscriptions; ``None`` if the log cannot be written.
 
         Nothing can be acknowledged then, and the source runs as if it had no such subscription: its queue
         waits for a log.
         """
-        return self.lasting if self.lasting is not None and self.lasting.ledger.is_open else None
+        return (
+            self.durable_context
+            if self.durable_context is not None and self.durable_context.ledger.is_open
+            else None
+        )
 
     def subscription(
         self, purpose: str, source: str, durable: DurableSettings | None
@@ -136,15 +140,15 @@ class SourceContext:
         Returns:
             ``None`` if none is configured, or the log cannot be written.
         """
-        lasting = self.usable_lasting
-        if durable is None or lasting is None:
+        durable_context = self.usable_durable
+        if durable is None or durable_context is None:
             return None
         counts = DurableQueueCounts()
         readings = partial(kept_queue_readings, source, durable.max_length, counts)
         self.metrics.add(f"kept queue of {source}", readings)
         queue = durable.queue or default_name(purpose, source)
         return DurableSubscription(
-            queue, durable.max_length, durable.expires, lasting.ledger.of(source), counts
+            queue, durable.max_length, durable.expires, durable_context.ledger.of(source), counts
         )
 
 

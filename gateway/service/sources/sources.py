@@ -57,12 +57,12 @@ def source_of(name: str, settings: Source, around: SourceContext) -> RunSource:
         # What a delivery led to is recorded under its name, so that it can be acknowledged.
         whole=settings.durable is not None,
     )
-    if needs_last_state(settings) and around.lasting is not None:
+    if needs_last_state(settings) and around.durable_context is not None:
         kind = source_kind(settings.kind)
         by_native_id = kind.native_ids_last or receives_of_meanwhile(settings)
-        restore_source(source, around.lasting.last.at_start(name), by_native_id=by_native_id)
+        restore_source(source, around.durable_context.last.at_start(name), by_native_id=by_native_id)
         if not kind.restores_objects:
-            around.lasting.last.release(name)
+            around.durable_context.last.release(name)
     if isinstance(settings, AmiSource):
         return partial(run_ami, name, settings, source, around)
     if isinstance(settings, CmlSource):

@@ -120,8 +120,8 @@ async def first_reading(
         run = source_of(name, loaded.settings.sources[name], around)
         settled = asyncio.Event()
 
-        def happened(happening: FeedChange) -> None:
-            if isinstance(happening, SourceChanged) and happening.record.state in _SETTLED:
+        def happened(change: FeedChange) -> None:
+            if isinstance(change, SourceChanged) and change.record.state in _SETTLED:
                 settled.set()
 
         passing.begin(happened)

@@ -60,7 +60,7 @@ def restored_identities(last: LastState, source: str, kind: str) -> Iterator[Res
     for record in last.of(source):
         if record.native_id and record.object_name and record.row:
             durable, created = record.lifetime == Lifetime.DURABLE.value, nanoseconds_of(record.create_ts)
-            lasting_id = with_agents and _is_lasting(kind, record.native_id)
+            persistent_id = with_agents and _is_persistent(kind, record.native_id)
             yield RestoredObject(
                 f"{record.package}:{record.class_name}",
                 record.object_name,
@@ -68,19 +68,19 @@ def restored_identities(last: LastState, source: str, kind: str) -> Iterator[Res
                 record.native_id,
                 durable,
                 agent=record.agent or "",
-                identified=durable or not with_agents or lasting_id or _is_named_after(created, record),
-                lasting_id=lasting_id,
+                identified=durable or not with_agents or persistent_id or _is_named_after(created, record),
+                persistent_id=persistent_id,
                 created=created,
             )
 
 
-def _is_lasting(kind: str, native_id: str) -> bool:
+def _is_persistent(kind: str, native_id: str) -> bool:
     """Return whether no other object of the source has this id, in any run of its agent."""
     prefix, _, number = native_id.rpartition("-")
     agent = _prefix(prefix)
     if agent is None or not number.isdecimal():
         return False
-    return is_unique(ObjectId(agent.prefix, int(number))) if kind == "am01" else agent.is_lasting
+    return is_unique(ObjectId(agent.prefix, int(number))) if kind == "am01" else agent.is_persistent
 
 
 @lru_cache(maxsize=1024)

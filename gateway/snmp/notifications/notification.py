@@ -34,7 +34,7 @@ from gateway.snmp.tables.classes import ClassTables
 
 
 @dataclass(frozen=True, slots=True)
-class StandingAlarms:
+class ActiveAlarms:
     """The active alarms of one source.
 
     Attributes:

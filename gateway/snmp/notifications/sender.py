@@ -1,6 +1,6 @@
 """The sending of notifications to all receivers, and the processing of their answers.
 
-Conditions that are raised at receivers are compared with the active ones (`StandingCheck`), because a
+Conditions that are raised at receivers are compared with the active ones (`AlarmCheck`), because a
 receiver may never get an event: the rate suppressed it, the snapshot of a feed repeats the last ones only, a
 new core does not report ends during its absence, the receiver is new. A difference that two checks in
 succession find is sent; one that a single check finds may be on its way.
@@ -22,7 +22,7 @@ from gateway.snmp import message
 from gateway.snmp.ber import BerError, Oid
 from gateway.snmp.notifications.delivery import RateLimit, SavedNotifications, SavedTarget
 from gateway.snmp.notifications.encoding import EncodedNotification, NotificationEncoder
-from gateway.snmp.notifications.notification import Condition, Notification, OwnNotifications, StandingAlarms
+from gateway.snmp.notifications.notification import ActiveAlarms, Condition, Notification, OwnNotifications
 from gateway.snmp.notifications.receiver import Address, Selection, Target, TargetHealth, TargetSender
 
 DATAGRAMS_A_TURN: Final = 64
@@ -31,7 +31,7 @@ DATAGRAMS_A_TURN: Final = 64
 DIFFERENCES_A_TURN: Final = 20
 """The maximum number of unreported beginnings and ends that one call of it sends, in about a millisecond."""
 
-_REPLAY: Final = 10 * 10**9
+_REPLAY: Final = 10 * SECOND
 """Nanoseconds after the start in which a running core may repeat events that the last process sent."""
 LATE_AFTER: Final = 5 * SECOND
 """The age in nanoseconds above which an event of a first snapshot is late."""
@@ -88,7 +88,7 @@ class Outside:
         monotonic: returns monotonic nanoseconds.
         clock: returns nanoseconds since 1970-01-01 UTC.
         up_time: returns sysUpTime, hundredths of a second.
-        standing: returns the alarms of each source; ``None`` while they are unknown.
+        active: returns the alarms of each source; ``None`` while they are unknown.
         alarm: returns the raising notification of an alarm by source and condition; ``None`` if it is over.
         wake: called when `NotificationSender.work` has something to do.
         failed: called with an internal error; limits its own rate.
@@ -100,7 +100,7 @@ class Outside:
     monotonic: Callable[[], int]
     clock: Callable[[], int]
     up_time: Callable[[], int]
-    standing: Callable[[], Mapping[str, StandingAlarms] | None]
+    active: Callable[[], Mapping[str, ActiveAlarms] | None]
     alarm: Callable[[str, str], Notification | None]
     wake: Callable[[], None]
     failed: Callable[[Exception], None]
@@ -143,7 +143,7 @@ class NotificationSender:
         self._failures_limit = RateLimit(AUTHENTICATION_FAILURES, outside.monotonic())
         self._began = outside.monotonic()
         self._next_check = self._began + CHECK_INTERVAL
-        self._standing = StandingCheck({each.target.name: each.selection for each in self._targets})
+        self._active = AlarmCheck({each.target.name: each.selection for each in self._targets})
         self._unsent: deque[Difference] = deque()
         self.revision = 0
         """A number that changes whenever the result of `saved` changes."""
@@ -269,7 +269,7 @@ class NotificationSender:
                 notification = self._own.suppressed(self._outside.clock(), target.target.name, summary)
                 target.send_anyway(notification, self._encoded(notification))
                 self._changed()
-        self._check_standing()
+        self._check_alarms()
         # An equal share for each, so that a receiver with a long queue does not hold up the others.
         share = max(1, DATAGRAMS_A_TURN // max(1, len(self._targets)))
         busy = [not self._send(target, share) for target in self._targets]
@@ -280,7 +280,7 @@ class NotificationSender:
         soon = self._outside.monotonic() + _BUSY_PAUSE
         if any(busy):
             due = max(due, soon)
-        return min(due, soon) if self._standing.under_way or self._unsent else due
+        return min(due, soon) if self._active.under_way or self._unsent else due
 
     def saved(self) -> SavedNotifications:
         """Return the state that must outlive the process."""
@@ -293,36 +293,36 @@ class NotificationSender:
             tuple(target.saved() for target in self._targets),
         )
 
-    def _check_standing(self) -> None:
+    def _check_alarms(self) -> None:
         """Send, a few at a time, beginnings and ends that no event reported."""
         now = self._outside.monotonic()
         if now >= self._next_check:
             self._next_check = now + CHECK_INTERVAL
-            self._standing.begin()
-        if not (self._standing.under_way or self._unsent):
+            self._active.begin()
+        if not (self._active.under_way or self._unsent):
             return
-        standing = self._outside.standing()
-        self._unsent.extend(self._standing.go_on(standing))
-        if standing is None:
+        active = self._outside.active()
+        self._unsent.extend(self._active.go_on(active))
+        if active is None:
             # The alarms are unknown: what was found out before may not be so any more.
             self._unsent.clear()
             return
         for _ in range(min(DIFFERENCES_A_TURN, len(self._unsent))):
-            self._settle(self._unsent.popleft(), standing)
+            self._settle(self._unsent.popleft(), active)
 
-    def _settle(self, difference: Difference, standing: Mapping[str, StandingAlarms]) -> None:
+    def _settle(self, difference: Difference, active: Mapping[str, ActiveAlarms]) -> None:
         """Send a notification of a difference, unless an event has resolved it meanwhile."""
         condition = difference.condition
         if isinstance(difference, Begun):
             target = next(each for each in self._targets if each.target.name == difference.receiver)
-            if is_active_and_unsent(condition, target.selection, standing):
+            if is_active_and_unsent(condition, target.selection, active):
                 begun = self._outside.alarm(*condition)
                 if begun is not None and target.can_take(begun):
                     self._offer(begun, [target])
             return
         concerned = [target for target in self._targets if target.selection.has_raised(condition)]
         # Looked at once more, because an event may have begun it again since the check.
-        if concerned and has_ended(condition, standing):
+        if concerned and has_ended(condition, active):
             self._offer(self._own.cleared(self._outside.clock(), condition), concerned)
 
     def _send(self, target: TargetSender, share: int) -> bool:
@@ -371,7 +371,7 @@ class NotificationSender:
         self._outside.wake()
 
 
-CHECK_INTERVAL: Final = 30 * 10**9
+CHECK_INTERVAL: Final = 30 * SECOND
 """Nanoseconds between two checks."""
 
 AT_ONCE: Final = 200
@@ -380,7 +380,7 @@ AT_ONCE: Final = 200
 SLICE_CONDITIONS: Final = 1000
 """The maximum number of conditions that one call judges, each for one receiver, in about a millisecond."""
 
-_NOTHING: Final = StandingAlarms({}, complete=True)
+_NOTHING: Final = ActiveAlarms({}, complete=True)
 """The alarms of a source that does not exist any more."""
 
 
@@ -401,7 +401,7 @@ class Begun:
 
 Difference: TypeAlias = Ended | Begun
 
-_Standing: TypeAlias = Mapping[str, StandingAlarms]
+_AlarmsOfSources: TypeAlias = Mapping[str, ActiveAlarms]
 
 
 @dataclass(slots=True)
@@ -412,7 +412,7 @@ class _Found:
     begun: set[tuple[str, Condition]] = field(default_factory=set)
 
 
-class StandingCheck:
+class AlarmCheck:
     """Successive checks of the conditions at receivers; the findings of the last one are remembered.
 
     Args:
@@ -425,7 +425,7 @@ class StandingCheck:
         self._found = _Found()
         self._begun_counts: Counter[str] = Counter()
         self._steps: Iterator[Difference | None] | None = None
-        self._standing: _Standing = {}
+        self._active: _AlarmsOfSources = {}
 
     @property
     def under_way(self) -> bool:
@@ -440,19 +440,19 @@ class StandingCheck:
             # up to 90 ms.
             self._steps = self._judged()
 
-    def go_on(self, standing: Mapping[str, StandingAlarms] | None) -> list[Difference]:
+    def go_on(self, active: Mapping[str, ActiveAlarms] | None) -> list[Difference]:
         """Continue the check under way by one slice; return the differences found for the second time.
 
         Args:
-            standing: the active conditions; ``None`` while they are unknown: then all checks begin again.
+            active: the active conditions; ``None`` while they are unknown: then all checks begin again.
         """
-        if standing is None:
+        if active is None:
             # What an earlier core reported proves nothing: two checks in succession must agree again.
             self._last, self._steps = _Found(), None
             return []
         if self._steps is None:
             return []
-        self._standing = standing
+        self._active = active
         steps = list(islice(self._steps, SLICE_CONDITIONS))
         if len(steps) < SLICE_CONDITIONS:
             self._last, self._steps = self._found, None
@@ -465,23 +465,23 @@ class StandingCheck:
             for condition, _ in selection.raised:
                 yield self._ended(condition)
             for condition, _ in selection.declined:
-                if has_ended(condition, self._standing):
+                if has_ended(condition, self._active):
                     selection.forget([condition])
                 yield None
-        for source in tuple(self._standing):
-            for name in tuple(self._standing.get(source, _NOTHING).conditions):
+        for source in tuple(self._active):
+            for name in tuple(self._active.get(source, _NOTHING).conditions):
                 for receiver, selection in self._selections.items():
                     yield self._begun(receiver, selection, (source, name))
 
     def _ended(self, condition: Condition) -> Ended | None:
         found = self._found.ended
-        if condition in found or not has_ended(condition, self._standing):
+        if condition in found or not has_ended(condition, self._active):
             return None
         found.add(condition)
         return Ended(condition) if condition in self._last.ended else None
 
     def _begun(self, receiver: str, selection: Selection, condition: Condition) -> Begun | None:
-        if not is_active_and_unsent(condition, selection, self._standing):
+        if not is_active_and_unsent(condition, selection, self._active):
             return None
         self._found.begun.add((receiver, condition))
         if (receiver, condition) not in self._last.begun or self._begun_counts[receiver] >= AT_ONCE:
@@ -490,17 +490,17 @@ class StandingCheck:
         return Begun(receiver, condition)
 
 
-def has_ended(condition: Condition, standing: Mapping[str, StandingAlarms]) -> bool:
+def has_ended(condition: Condition, active: Mapping[str, ActiveAlarms]) -> bool:
     """Return whether a condition has ended for certain; a source that no longer exists has none."""
     source, name = condition
-    alarms = standing.get(source, _NOTHING)
+    alarms = active.get(source, _NOTHING)
     return alarms.complete and name not in alarms.conditions
 
 
 def is_active_and_unsent(
-    condition: Condition, selection: Selection, standing: Mapping[str, StandingAlarms]
+    condition: Condition, selection: Selection, active: Mapping[str, ActiveAlarms]
 ) -> bool:
     """Return whether a condition is active, and its receiver was neither sent nor declined its beginning."""
     source, name = condition
-    event_id = standing.get(source, _NOTHING).conditions.get(name)
+    event_id = active.get(source, _NOTHING).conditions.get(name)
     return event_id is not None and selection.is_unaware_of(condition, event_id)

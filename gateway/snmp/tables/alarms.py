@@ -60,8 +60,8 @@ class AlarmTable:
         self.changed_sources: set[int] = set()
         self.unsettled: dict[int, None] = {}
         self._swept: dict[int, int] = {}
-        self._standing: dict[int, dict[str, str]] = {}
-        self._standing_generation = 0
+        self._conditions: dict[int, dict[str, str]] = {}
+        self._conditions_generation = 0
         self._last_change = 0
         self._not_shown = 0
         scalars: dict[AlarmScalar, ScalarValue] = {
@@ -98,18 +98,18 @@ class AlarmTable:
         self._alarms[record.number] = alarm
         self._of_source.setdefault(record.source, {})[record.number] = None
         self._by_condition[record.source, record.condition] = record.number
-        if generation != self._standing_generation:
-            self._standing, self._standing_generation = {}, generation
-        self._standing.setdefault(record.source, {})[record.condition] = record.event_id
+        if generation != self._conditions_generation:
+            self._conditions, self._conditions_generation = {}, generation
+        self._conditions.setdefault(record.source, {})[record.condition] = record.event_id
         self._count(record, 1)
         self._table.put((record.number,), _cells(record, row) | {AlarmColumn.STALE: truth(alarm.stale)})
 
-    def standing(self, generation: int) -> Mapping[int, Mapping[str, str]]:
+    def conditions(self, generation: int) -> Mapping[int, Mapping[str, str]]:
         """Return, by source, the active conditions that this whole snapshot or later messages contained.
 
         Each has the id of the event that raised it. The mapping changes with the alarms.
         """
-        return self._standing if generation == self._standing_generation else {}
+        return self._conditions if generation == self._conditions_generation else {}
 
     @property
     def complete(self) -> bool:
@@ -175,8 +175,8 @@ class AlarmTable:
         # The condition may have another alarm by now.
         if self._by_condition.get((record.source, record.condition)) == number:
             del self._by_condition[record.source, record.condition]
-            if alarm.generation == self._standing_generation:
-                del self._standing[record.source][record.condition]
+            if alarm.generation == self._conditions_generation:
+                del self._conditions[record.source][record.condition]
         self._count(record, -1)
         self._table.remove((number,))
 

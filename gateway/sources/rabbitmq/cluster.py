@@ -378,7 +378,7 @@ class Features:
         self._used = frozenset(name for name in names if isinstance(name, str))
 
 
-RECOVERY: Final = 60 * 1_000_000_000
+RECOVERY: Final = 60 * SECOND
 """Nanoseconds from the start of a node within which it may still be recovering its objects."""
 DOWN: Final = "down"
 

@@ -26,6 +26,7 @@ from gateway.links.amqp_connection import (
 from gateway.links.durable_queue import DurableSubscription, Loss, UnacknowledgedDeliveries, durable_queue
 from gateway.links.own_queue import PREFETCH, Arrived, OwnQueue, bind, messages_in
 from gateway.links.reconnecting import NodeChoice, link_errors, reconnecting
+from gateway.model.times import SECOND
 from gateway.sources.rabbitmq.events import BINDING_CREATED, EVENT_EXCHANGE
 from gateway.sources.rabbitmq.source_events import BrokerEventReceived
 from gateway.tasks import until_one_ends
@@ -188,7 +189,7 @@ class EventConsumer:
             # Before it is there, or a gateway killed in between would not know any more what was missed.
             self._missing_reported = True
             self._receive(BacklogFollows(missed, 0))
-            await subscription.ledger.lasting(subscription.ledger.position)
+            await subscription.ledger.committed(subscription.ledger.position)
         with self._exchange_missing():
             declared = await queue.declare(connection, channel, self._bindings, is_new=waiting is None)
         deliveries = UnacknowledgedDeliveries(
@@ -221,7 +222,7 @@ class EventConsumer:
         )
 
     def _lost(self, reason: str, seconds: float) -> None:
-        self._receive(LossSuspected(reason, self._clock.now() - int(seconds * 10**9)))
+        self._receive(LossSuspected(reason, self._clock.now() - int(seconds * SECOND)))
 
     def _bindings(self, _queue: str) -> list[Binding]:
         # The first one makes the others known, see `_declared`.

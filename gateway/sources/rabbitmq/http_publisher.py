@@ -169,11 +169,11 @@ class HttpPublisher:
         if isinstance(answer, Document):
             return
         if isinstance(answer, Refused):
-            raise FallbackError(f"{answer.reason}: {_NEEDED}", lasting=True)
+            raise FallbackError(f"{answer.reason}: {_NEEDED}", permanent=True)
         reason = answer.reason if isinstance(answer, NotManagement) else "no such exchange"
         # The management API itself publishes over AMQP, and reports why that was refused.
         refused = "ACCESS_REFUSED" in reason
-        raise FallbackError(f"{reason}: {_NEEDED}" if refused else reason, lasting=refused)
+        raise FallbackError(f"{reason}: {_NEEDED}" if refused else reason, permanent=refused)
 
     async def _request(self, method: str, target: str, **more: object) -> Answer | None:
         """Send a request; return ``None`` for an answer without contents (204).
@@ -186,14 +186,14 @@ class HttpPublisher:
                 response = await self._reach(method, target, **more)
         except TimeoutError as error:
             self._nodes.failed(self._nodes.preferred)
-            raise FallbackError(f"no answer within {DEADLINE_SECONDS:g} s", lasting=True) from error
+            raise FallbackError(f"no answer within {DEADLINE_SECONDS:g} s", permanent=True) from error
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise FallbackError(error_line(error), lasting=True) from error
+            raise FallbackError(error_line(error), permanent=True) from error
         if response.status_code == httpx.codes.NO_CONTENT:
             return None
         answer = answer_of(response.status_code, response.content)
         if isinstance(answer, Unavailable | Broken):
-            raise FallbackError(answer.reason, lasting=True)
+            raise FallbackError(answer.reason, permanent=True)
         return answer
 
     async def _reach(self, method: str, target: str, **more: object) -> httpx.Response:

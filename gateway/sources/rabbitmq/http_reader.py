@@ -21,6 +21,7 @@ from gateway.dialects.errors import ProtocolError
 from gateway.links.amqp_connection import user_agent
 from gateway.links.reconnecting import NodeChoice
 from gateway.model.texts import error_line
+from gateway.model.times import SECOND
 from gateway.sources.rabbitmq.management_api import (
     ENDED_EARLY,
     LONG_BYTES,
@@ -244,7 +245,7 @@ class HttpReader:
                 body += part
                 if len(body) > MAX_BODY_OCTETS:
                     # Some collections come whole, however large: that is no reason to give up the others.
-                    return Broken(f"an answer of more than {MAX_BODY_OCTETS} bytes", lasting=True)
+                    return Broken(f"an answer of more than {MAX_BODY_OCTETS} bytes", permanent=True)
             if response.status_code == httpx.codes.OK and len(body) > LONG_BYTES and body.startswith(b"["):
                 return await _array(bytes(body))
             return answer_of(response.status_code, bytes(body))
@@ -375,4 +376,4 @@ class PrometheusReader:
         sheet.finish()
         for _ in sheet.resolve(names):
             await asyncio.sleep(0)
-        return Scraped(sheet, int(waited * 1e9), int(busy * 1e9), size)
+        return Scraped(sheet, int(waited * SECOND), int(busy * SECOND), size)

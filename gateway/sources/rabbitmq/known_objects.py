@@ -135,9 +135,9 @@ class KnownObjects:
         for objects in self._unresolved.values():
             objects.clear()
         every = (known for objects in self._objects.values() for known in objects.values())
-        lasting = [known for known in every if known.name in self._unpublished]
+        permanent = [known for known in every if known.name in self._unpublished]
         self._unpublished.clear()
-        return [Put(known, new=True) for known in lasting]
+        return [Put(known, new=True) for known in permanent]
 
     @property
     def any_known(self) -> bool:

@@ -60,7 +60,7 @@ _OWNER_ATTEMPTS = 3
 """Maximum number of requests for the owner of a queue: RabbitMQ knows its name only after some seconds."""
 _OWNER_PAUSE = 4_000_000_000
 """Nanoseconds between two such requests, if queues are listed more often."""
-AGAIN = 1_000_000_000
+AGAIN = SECOND
 """Nanoseconds until a class is listed again of which not all is confirmed."""
 DATING_LIMIT = 15_000_000_000
 """Nanoseconds within which a node that starts reports since when it has run: at once, or 5 s later."""
@@ -152,8 +152,8 @@ class ManagementAnswers:
     ) -> list[Effect]:
         self._early_faults = 0
         self._answers_since = ended
-        self.plan.hurry(ended, values=True)
-        self.plan.hurry_overview(ended)
+        self.plan.poll_soon(ended, values=True)
+        self.plan.poll_overview_soon(ended)
         self.plan.retry(ended, at_once=False)
         effects: list[Effect] = [Note("management-answers")]
         put_off = isinstance(request, ListingRequest) and request.class_name not in NEEDED_BY_EVENTS
@@ -214,7 +214,7 @@ class ManagementAnswers:
         If the broker's statistics are off, only events report that a connection ended: one whose end may be
         among the ``events_lost`` is not shown any more.
         """
-        self.plan.hurry(now)
+        self.plan.poll_soon(now)
         effects: list[Effect] = [Note("resync", reason)]
         if events_lost:
             effects += self.missed_deletions.judge(now)
@@ -277,7 +277,7 @@ class ManagementAnswers:
             self._questioned[request] = fault
             self.plan.questioned(request, ended)
             return []
-        self.plan.hurry_overview(ended)
+        self.plan.poll_overview_soon(ended)
         return self._taken(request, fault, began, ended)
 
     def _unanswered(self, request: ManagementRequest, answer: Answer, began: int, ended: int) -> list[Effect]:
@@ -386,15 +386,15 @@ class ManagementAnswers:
         return []
 
     def _page_refused(self, request: ListingRequest, answer: Refused | Broken, ended: int) -> list[Effect]:
-        lasting = isinstance(answer, Broken) and answer.lasting
+        permanent = isinstance(answer, Broken) and answer.permanent
         # A failure may pass soon, and a password be corrected; an event reports a right that is granted.
         withheld = isinstance(answer, Refused) and is_administrative(request)
-        long = lasting or (isinstance(answer, Refused) and withheld and not answer.login)
+        long = permanent or (isinstance(answer, Refused) and withheld and not answer.login)
         self.plan.refused(request, ended, long=long, withheld=withheld)
         if request.class_name == "node":
             self.plan.nodes_dated()
         self._listing = None
-        if request.lean and lasting:  # too many for one answer: pages show them all the same
+        if request.lean and permanent:  # too many for one answer: pages show them all the same
             return []
         if isinstance(answer, Refused) and withheld:
             self._withhold(request.class_name, answer, ended)
@@ -487,9 +487,9 @@ class ManagementAnswers:
         for host in finished.questioned:
             self.ask_permission(host)
         if finished.regained:
-            self.plan.hurry(now)
+            self.plan.poll_soon(now)
         elif finished.learned:
-            self.plan.hurry(now, "vhost")
+            self.plan.poll_soon(now, "vhost")
 
     def _listed(self, listing: Listing, now: int) -> list[Effect]:
         finished = self._view.finish(listing, now)
@@ -509,7 +509,7 @@ class ManagementAnswers:
             if self._view.nodes.are_dated:
                 self.plan.nodes_dated()
             elif self.plan.awaits_nodes(now):
-                self.plan.hurry(now + AGAIN, "node")
+                self.plan.poll_soon(now + AGAIN, "node")
         self._suspect(listing.class_name, finished.suspects, now)
         if listing.lean:
             # What it lacks must still be read.
@@ -528,7 +528,7 @@ class ManagementAnswers:
         if self._view.is_unconfirmed(class_name, now):
             again.add(class_name)
         for name in again:
-            self.plan.hurry(now + AGAIN, name)
+            self.plan.poll_soon(now + AGAIN, name)
 
     def _suspect(self, class_name: str, suspects: list[ObjectName], now: int) -> None:
         """Ask for each missing object whether it is gone, or list the class again.
@@ -539,7 +539,7 @@ class ManagementAnswers:
         suspects = [name for name in suspects if not is_anonymous(name)]
         if len(suspects) > self._config.suspects_asked or class_name not in _ANSWER_SINGLY:
             if suspects:
-                self.plan.hurry(now, class_name)
+                self.plan.poll_soon(now, class_name)
             return
         collection = self._readers[class_name].rule.listing
         for name in suspects:
@@ -572,7 +572,7 @@ class ManagementAnswers:
         changes = self._view.learn_permission(host, permitted=permitted, now=ended)
         effects = self._stream.apply(changes)
         if permitted and before is not True:
-            self.plan.hurry(ended)
+            self.plan.poll_soon(ended)
         elif not permitted and before is not False:
             effects.append(Note("virtual-host-not-permitted", f"contents of {host!r} may not be read"))
         return [*effects, *self.serve(ended)]

@@ -193,11 +193,11 @@ class Refused:
 class Broken:
     """The failure of a request, as by a status 5xx or a too large answer; other requests may succeed.
 
-    ``lasting``: the failure probably lasts long, and another attempt costs the broker much.
+    ``permanent``: the failure probably lasts long, and another attempt costs the broker much.
     """
 
     reason: str
-    lasting: bool = False
+    permanent: bool = False
 
 
 @dataclass(frozen=True, slots=True)

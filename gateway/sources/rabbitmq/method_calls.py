@@ -388,7 +388,7 @@ class MethodCalls:
         except CallFailedError as failure:
             status, text = failure.status, failure.text
             if status in {Status.UNKNOWN_OBJECT, Status.OUTCOME_UNKNOWN}:
-                self._answers.plan.hurry(self._now, call.key.name)
+                self._answers.plan.poll_soon(self._now, call.key.name)
             if status == Status.UNKNOWN_OBJECT:
                 yield from self._look_for(invocation)
             if status == Status.OUTCOME_UNKNOWN and method.ends:
@@ -397,7 +397,7 @@ class MethodCalls:
                 if (yield from self._ends_later(target)):
                     status, text = Status.OK, f"it is gone; before: {text}"
         for class_name in method.lists if status == Status.OK else ():
-            self._answers.plan.hurry(self._now, class_name)
+            self._answers.plan.poll_soon(self._now, class_name)
         self._end(_answered(call.token, status, text, outputs))
 
     def _ends_later(self, target: KnownObject) -> Generator[Step, Json, bool]:

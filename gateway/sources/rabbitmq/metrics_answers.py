@@ -80,7 +80,7 @@ class MetricsAnswers:
             statistics.learn_running(self._view.nodes.running)
         if statistics is None or listing.class_name != statistics.columns.class_name:
             return
-        statistics.hurry(now, known=len(listing.seen))
+        statistics.read_soon(now, known=len(listing.seen))
         if self._leaders is not None:
             self._leaders.learn_leaders(self._view.known, now)
 

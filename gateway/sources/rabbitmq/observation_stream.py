@@ -30,6 +30,7 @@ from gateway.model.observations import (
 )
 from gateway.model.schema import ClassKey, ClassSchema, EventSchema
 from gateway.model.secrets import SecretRules
+from gateway.model.times import SECOND
 from gateway.model.values import Reference, Value, Values
 from gateway.sources.rabbitmq.event_making import RaisedEvent
 from gateway.sources.rabbitmq.known_objects import KnownObjects
@@ -37,7 +38,7 @@ from gateway.sources.rabbitmq.object_lives import Change, Gone, KnownObject
 from gateway.sources.rabbitmq.object_names import ObjectName, native_id, object_number
 from gateway.sources.rabbitmq.reading import ClassReader, reference_positions, target_of
 
-HEARTBEAT_INTERVAL: Final = 1_000_000_000
+HEARTBEAT_INTERVAL: Final = SECOND
 EVENTS_LOST: Final = "eventsLost"
 _OUTLIVED: Final = frozenset({"vhost", "node"})
 """Classes whose objects may be missed while those that refer to them are listed."""

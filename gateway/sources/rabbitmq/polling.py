@@ -243,7 +243,7 @@ class PollingPlan:
         pause = self._config.refused_users if refused else self._config.overview
         self._users_due = ended + max(pause, int((ended - began) / self._config.budget))
 
-    def hurry_users(self, now: int) -> None:
+    def poll_users_soon(self, now: int) -> None:
         """Read the users now, because tags have changed, unless that is not done or was refused."""
         if self._users_due != NEVER and not self._users_refused:
             self._users_due = min(self._users_due, now)
@@ -311,7 +311,7 @@ class PollingPlan:
         plan = self._classes[_key(request)]
         plan.due = max(plan.due, ended + plan.interval)
         self._page = None
-        self.hurry_overview(ended)
+        self.poll_overview_soon(ended)
 
     def switch_statistics(self, now: int, *, off: bool) -> None:
         """Stop or resume the listings that need the broker's statistics, which are off or on now.
@@ -333,7 +333,7 @@ class PollingPlan:
         self._set_aside = {name: every[name] for name in aside}
         self._note_intervals()
 
-    def hurry_overview(self, now: int) -> None:
+    def poll_overview_soon(self, now: int) -> None:
         """Read the overview before anything else."""
         self._overview_due = min(self._overview_due, now)
 
@@ -438,7 +438,7 @@ class PollingPlan:
         lean = self._classes.get(_lean_key(class_name))
         return lean is not None and lean.interval == NEVER > lean.due and not lean.refusals
 
-    def hurry(self, now: int, class_name: str = "", *, values: bool = False) -> None:
+    def poll_soon(self, now: int, class_name: str = "", *, values: bool = False) -> None:
         """List a class, or all of them, as soon as the broker allows: something may have been missed.
 
         Classes that could not be listed keep their pause (see `retry`).

@@ -364,7 +364,7 @@ class PrometheusStatistics:
                 statistics[position] = before
         return replace(reading, statistics=tuple(statistics)), sampled
 
-    def hurry(self, now: int, *, known: int) -> None:
+    def read_soon(self, now: int, *, known: int) -> None:
         """Read statistics soon, if most of the ``known`` listed objects are new."""
         if not self._failures and not self._step and known > 2 * len(self._counted):
             self._due = min(self._due, now)

@@ -20,6 +20,7 @@ from gateway.dialects.session import (
 )
 from gateway.links.amqp_connection import AmqpEndpoint
 from gateway.links.durable_queue import DurableSubscription
+from gateway.model.times import SECOND
 from gateway.sources.rabbitmq.event_consumer import EventConsumer, KeptEvents, Received
 from gateway.sources.rabbitmq.event_gaps import BacklogGap
 from gateway.sources.rabbitmq.management_api import Answer, Document, ManagementRequest
@@ -167,15 +168,15 @@ class SourceRunner:
                 self._wake_at = 0
                 self.handle(TimerExpired())
             else:
-                due = self._wake_at - now if self._wake_at else LONGEST_WAIT_SECONDS * 10**9
-                await self._wait(self._woken_sooner, due / 1e9)
+                due = self._wake_at - now if self._wake_at else LONGEST_WAIT_SECONDS * SECOND
+                await self._wait(self._woken_sooner, due / SECOND)
 
     async def _read(self) -> None:
         while True:
             now = self._clock.now()
             request = self._source.next_request(now)
             if request is None:
-                await self._wait(self._request_due, (self._source.request_at - now) / 1e9)
+                await self._wait(self._request_due, (self._source.request_at - now) / SECOND)
                 continue
             began = self._clock.now()
             self.handle(RequestSent())
@@ -211,7 +212,7 @@ class SourceRunner:
             self._perform(self._source.handle(WorkContinues(Work.CALLS), now))
             request = self._source.next_call_request()
             if request is None:
-                await self._wait(self._call_due, (self._source.call_at - now) / 1e9)
+                await self._wait(self._call_due, (self._source.call_at - now) / SECOND)
                 continue
             answer = await writer.make(request)
             self._perform(self._source.handle(CallAnswered(answer), self._clock.now()))

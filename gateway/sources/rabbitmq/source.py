@@ -239,7 +239,7 @@ class RabbitMqSource:
                 return [Observed(tuple(gaps))] if gaps else []
             case ConnectionBlocked():
                 self._events.alarms.connection_blocked(now)
-                self._plan.hurry(now, "node")
+                self._plan.poll_soon(now, "node")
                 return []
             case RequestSent():
                 self._visibility.asked_at = now
@@ -308,7 +308,7 @@ class RabbitMqSource:
         self._gaps.stood_still(self._stream.wake_at - HEARTBEAT_INTERVAL)
         self._view.known.mark_unconfirmed()
         self._visibility.read_again()
-        self._plan.hurry(now)
+        self._plan.poll_soon(now)
         self._hold_for_late_events(self._late_events.stood_still(now))
         return self._stream.mark_stale("the gateway stood still")
 
@@ -358,7 +358,7 @@ class RabbitMqSource:
             restarted = self._gaps.nodes_listed(map(self._view.nodes.started, self._view.nodes.names))
             if restarted and self._view.mark_unconfirmed_since(resumed_at):
                 visibility.read_again()
-                self._plan.hurry(now)
+                self._plan.poll_soon(now)
                 effects = self._stream.mark_stale("a node was started again, and reported no ends")
         never_arrived = not arrive and not visibility.last_event and self._config.awaits_events
         if never_arrived and visibility.complete and not visibility.events_are_kept:
@@ -525,14 +525,14 @@ class RabbitMqSource:
             if isinstance(change, Put) and change.new and change.object.name.class_name == "vhost":
                 self._answers.ask_permission(change.object.name.leaf)
         if isinstance(outcome.event, Changed):
-            self._plan.hurry(now, outcome.event.class_name)
+            self._plan.poll_soon(now, outcome.event.class_name)
         if key == TAGS_EVENT:
-            self._plan.hurry_users(now)
+            self._plan.poll_users_soon(now)
             if self._visibility.refused:  # perhaps temporarily, by the gateway's own requests
-                self._plan.hurry(now)
+                self._plan.poll_soon(now)
                 self._plan.retry(now, at_once=True)
         elif key in _HURRIED:
-            self._plan.hurry(now, _HURRIED[key])
+            self._plan.poll_soon(now, _HURRIED[key])
         self._calls.broker_event(event, outcome.event, now)
         return effects
 

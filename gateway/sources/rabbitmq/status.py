@@ -98,7 +98,7 @@ def refusal_text(request: ManagementRequest, refusal: Refused | Broken, user: st
         refused = f", and the one who writes is refused ({refusal.reason})" if shut_out else ""
         return ADMINISTRATORS_ONLY + refused
     what = "the overview" if isinstance(request, OverviewRequest) else request.target.partition("?")[0]
-    if isinstance(refusal, Broken) and refusal.lasting:
+    if isinstance(refusal, Broken) and refusal.permanent:
         return f"{what} are not shown: there are too many for the management API ({refusal.reason})"
     if isinstance(refusal, Broken):
         return f"the broker cannot list {what} ({refusal.reason}): see its log"

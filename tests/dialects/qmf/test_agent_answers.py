@@ -324,14 +324,14 @@ def test_objects_can_be_counted_and_found() -> None:
 def test_the_boot_goes_into_object_ids_and_does_not_become_zero(boot: int, sequence: int) -> None:
     session = AgentSession(AgentConfig(BROKER, boot), (TANK,))
     assert session.object_id(9) == ObjectId.of(sequence=sequence, number=9)
-    assert not session.object_id(9).is_lasting
+    assert not session.object_id(9).is_persistent
 
 
 def test_ids_without_a_boot_outlive_restarts_and_say_so() -> None:
     session = AgentSession(AgentConfig(BROKER, 0), (TANK,))
     assert session.object_id(9) == ObjectId.of(sequence=0, number=9)
-    assert session.object_id(9).is_lasting
-    assert not ObjectId.parse("0-0-0-0-9").is_lasting, "of before AM2"
+    assert session.object_id(9).is_persistent
+    assert not ObjectId.parse("0-0-0-0-9").is_persistent, "of before AM2"
 
 
 def test_a_class_is_served_once() -> None:

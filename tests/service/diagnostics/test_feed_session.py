@@ -47,19 +47,19 @@ async def test_all_is_known_once_it_was_reported(tmp_path: Path) -> None:
 async def test_what_happens_is_reported_also_of_another_core(tmp_path: Path) -> None:
     path = tmp_path / "feed"
     async with asyncio.timeout(DEADLINE), core(path, till(1)) as first, feed_session(path) as session:
-        async with aclosing(session.happenings()) as happenings:
-            coming = asyncio.ensure_future(anext(happenings))
+        async with aclosing(session.changes()) as changes:
+            coming = asyncio.ensure_future(anext(changes))
             await asyncio.sleep(0)
             first.publish(Batch(1, 2, (update(1, {3: 8}),)))
             changed = await coming
             assert isinstance(changed, Changed)
 
             await first.close()
-            gone = await anext(happenings)
+            gone = await anext(changes)
             assert isinstance(gone, CoreChanged)
             assert gone.reason
             async with core(path, till(1), till(2), epoch=2):
-                kinds = [type(await anext(happenings)) for _ in range(3)]
+                kinds = [type(await anext(changes)) for _ in range(3)]
                 assert kinds == [Changed, Created, CoreChanged]
         assert session.core_ended
 

@@ -48,7 +48,7 @@ async def test_the_last_record_that_reports_what_happened_names_its_delivery(tmp
             log.take(batch(queue(2), update({0: "renamed"}, row=2), GapRecord(1, T0, T0, "why")))
         with agents.recording("nothing"):
             pass
-        await agents.lasting(agents.position)
+        await agents.committed(agents.position)
         assert deliveries(tmp_path) == ["agents:first"]
         assert agents.is_recorded("first")
         assert agents.is_recorded("nothing")
@@ -88,10 +88,10 @@ async def test_nothing_is_lasting_while_the_disk_is_full(tmp_path: Path) -> None
     log = CoreEventLog(tmp_path / "log", LogSettings(min_free=2**40), SystemClock())
     async with log:
         ledger = AckTracker(log)
-        await ledger.lasting(0)
+        await ledger.committed(0)
         with ledger.recording("a"):
             log.take(batch(SHOP, QUEUE, AGENT, queue(1)))
-        waiting = asyncio.create_task(ledger.lasting(ledger.position))
+        waiting = asyncio.create_task(ledger.committed(ledger.position))
         done, _ = await asyncio.wait({waiting}, timeout=0.3)
         assert not done
         waiting.cancel()

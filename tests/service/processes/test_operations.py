@@ -58,7 +58,7 @@ class RecordedLog:
         assert seq == self.last_seq
         await self.on_disk.wait()
 
-    def hurry(self, seq: int) -> None:
+    def flush(self, seq: int) -> None:
         """Record that an operation waits for this seq."""
         self.hurried.append(seq)
 

@@ -53,7 +53,7 @@ def test_a_captured_peer_is_replayed_to_the_letter(tmp_path: Path, peer: str) ->
         assert not captures.trouble
         captures.files["field"].close()
         objects = {(one.stable_name, one.native_id) for one in source.objects()}
-    with replayed(path, MAPPINGS, lambda _happening, _picture, _now: None) as result:
+    with replayed(path, MAPPINGS, lambda _change, _view, _now: None) as result:
         assert (result.outcome.different, result.outcome.differences) == (0, [])
         assert result.outcome.same == len(replay.sent)
         shown = [one.record for one in result.view.objects.values()]

@@ -43,7 +43,7 @@ def replayed_lines(*lines: object) -> Iterator[Replayed]:
     with TemporaryDirectory() as folder:
         path = Path(folder) / "field.jsonl"
         path.write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="ascii")
-        with replayed(path, MAPPINGS, lambda _happening, _picture, _now: None) as result:
+        with replayed(path, MAPPINGS, lambda _change, _view, _now: None) as result:
             yield result
 
 

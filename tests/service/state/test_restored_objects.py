@@ -87,7 +87,7 @@ def test_the_inventory_knows_names_rows_and_native_ids() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "native_id", "is_lasting"),
+    ("kind", "native_id", "is_persistent"),
     [
         pytest.param("qmf", "0-0-1-0-7", True, id="AM2, of sequence 0"),
         pytest.param("qmf", "0-3-1-0-7", False, id="AM2, of one boot"),
@@ -98,8 +98,8 @@ def test_the_inventory_knows_names_rows_and_native_ids() -> None:
     ],
 )
 def test_an_id_that_no_other_object_gets_identifies_its_object(
-    kind: str, native_id: str, *, is_lasting: bool
+    kind: str, native_id: str, *, is_persistent: bool
 ) -> None:
     record = msgspec.structs.replace(QUEUE, native_id=native_id, lifetime="transient", create_ts=None)
     (restored,) = restored_identities(state(record), "orders", kind)
-    assert (restored.lasting_id, restored.identified) == (is_lasting, is_lasting)
+    assert (restored.persistent_id, restored.identified) == (is_persistent, is_persistent)

@@ -227,7 +227,7 @@ def test_what_lasts_is_reported_only_while_its_source_is_read(gateway: Gateway) 
     projection = gateway.projection
 
     def standing() -> tuple[set[str], bool] | None:
-        alarms = projection.standing_alarms()
+        alarms = projection.active_alarms()
         return None if alarms is None else (set(alarms["shop1"].conditions), alarms["shop1"].complete)
 
     gateway.publish(alarm(1, "one"), alarm(2, "two"))

@@ -19,7 +19,7 @@ from gateway.snmp.fixed_mib import (
     NotificationObject,
     OwnNotification,
 )
-from gateway.snmp.notifications.notification import StandingAlarms
+from gateway.snmp.notifications.notification import ActiveAlarms
 from tests.components.shop import FULL_LOG, LOG_TROUBLE_BEGAN, LOG_TROUBLE_CLASS, START, source
 from tests.snmp.mib.shop import ROOT, Gateway, alarm
 
@@ -96,9 +96,9 @@ def test_its_alarm_is_of_the_gateway_and_never_stale_while_the_core_is_there(gat
 
 def test_receivers_are_held_to_what_lasts_of_the_gateway_itself(gateway: Gateway) -> None:
     gateway.publish(TROUBLE)
-    standing = gateway.projection.standing_alarms()
+    standing = gateway.projection.active_alarms()
     assert standing is not None
-    assert standing[""] == StandingAlarms({"logTrouble": "7b0c.1.9"}, complete=True)
+    assert standing[""] == ActiveAlarms({"logTrouble": "7b0c.1.9"}, complete=True)
     again = gateway.projection.alarm_notification("", "logTrouble")
     assert again is not None
     assert (again.source, again.condition) == ("", "logTrouble")

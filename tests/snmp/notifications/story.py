@@ -14,7 +14,7 @@ from gateway.snmp import ber, message
 from gateway.snmp.ber import Oid
 from gateway.snmp.fixed_mib import NOTIFICATION_OBJECTS, NotificationObject, TargetKindNumber
 from gateway.snmp.notifications.delivery import SavedNotifications, from_text, to_text
-from gateway.snmp.notifications.notification import SNMP_TRAP_OID, Notification, StandingAlarms
+from gateway.snmp.notifications.notification import SNMP_TRAP_OID, ActiveAlarms, Notification
 from gateway.snmp.notifications.receiver import Address, Target
 from gateway.snmp.notifications.sender import NotificationSender, Outside, SenderSettings, SendResult
 
@@ -141,7 +141,7 @@ class Play:
     sent: dict[Address, list[bytes]] = field(default_factory=lambda: defaultdict(list))
     failures: list[Exception] = field(default_factory=list)
     due: int | None = None
-    standing: dict[str, StandingAlarms] | None = None
+    active: dict[str, ActiveAlarms] | None = None
     alarms: dict[tuple[str, str], Notification] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -156,7 +156,7 @@ class Play:
             monotonic=lambda: self.now,
             clock=lambda: START + self.now,
             up_time=lambda: self.now // 10**7,
-            standing=lambda: self.standing,
+            active=lambda: self.active,
             alarm=lambda source, condition: self.alarms.get((source, condition)),
             wake=lambda: None,
             failed=self.failures.append,

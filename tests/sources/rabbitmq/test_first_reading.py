@@ -199,7 +199,7 @@ def pages_until_synchronised(reading: Reading) -> list[tuple[str, int]]:
 def test_names_that_are_too_many_for_one_answer_come_with_the_pages() -> None:
     def too_long(request: ManagementRequest) -> Answer | None:
         is_lean = isinstance(request, ListingRequest) and request.lean
-        return Broken("an answer of more than 16777216 bytes", lasting=True) if is_lean else None
+        return Broken("an answer of more than 16777216 bytes", permanent=True) if is_lean else None
 
     reading = Reading()
     reading.broker.failure = too_long

@@ -139,7 +139,7 @@ async def test_an_answer_without_end_is_cut_off() -> None:
             writer.write(b" " * 65_536)
             await writer.drain()
 
-    assert await read_from(flood) == Broken(f"an answer of more than {MAX_BODY_OCTETS} bytes", lasting=True)
+    assert await read_from(flood) == Broken(f"an answer of more than {MAX_BODY_OCTETS} bytes", permanent=True)
 
 
 async def test_a_server_that_breaks_off_is_unavailable() -> None:

@@ -284,8 +284,8 @@ def test_pauses_after_refusals_of_a_class_grow_to_minutes_and_a_success_makes_th
         polling.refused(hosts, now)
         while polling.next_request(now) != hosts:
             polling.overview_read(now)
-            polling.hurry(now)
-            polling.hurry(now, "vhost")
+            polling.poll_soon(now)
+            polling.poll_soon(now, "vhost")
             now += SECOND
         return (now - refused_at) // SECOND
 
@@ -354,7 +354,7 @@ def test_after_a_loss_everything_is_read_again_at_once() -> None:
     broker = Broker()
     broker.run(11)
     before = {name: len(begun) for name, begun in broker.begun.items()}
-    broker.plan.hurry(broker.now)
+    broker.plan.poll_soon(broker.now)
     broker.run(0.1)
     assert {name: len(begun) - before[name] for name, begun in broker.begun.items()} == dict.fromkeys(
         before, 1
@@ -365,7 +365,7 @@ def test_even_after_a_loss_an_expensive_listing_is_not_repeated_without_end() ->
     broker = Broker(wall={"queue": 2 * SECOND})
     broker.run(10)
     for _ in range(100):
-        broker.plan.hurry(broker.now, "queue")
+        broker.plan.poll_soon(broker.now, "queue")
         broker.run(1)
     assert len(broker.begun["queue"]) <= 1 + 110 / 8
 
@@ -402,20 +402,20 @@ def test_users_are_asked_for_at_the_pace_of_the_overview_and_within_the_budget()
 def test_users_that_may_not_be_read_are_asked_for_each_hour_and_no_event_changes_that() -> None:
     users = users_plan()
     assert asked_for_users(users, 4_000 * SECOND, refused=True) == [0, 3_600]
-    users.hurry_users(4_000 * SECOND)
+    users.poll_users_soon(4_000 * SECOND)
     assert asked_for_users(users, 7_000 * SECOND, refused=True) == []
 
 
 def test_users_are_asked_for_at_once_when_tags_were_set() -> None:
     users = users_plan()
     asked_for_users(users, SECOND, refused=False)
-    users.hurry_users(SECOND)
+    users.poll_users_soon(SECOND)
     assert asked_for_users(users, 50 * SECOND, refused=False) == [1]
 
 
 def test_users_are_not_asked_for_unless_configured() -> None:
     unasked = plan()
-    unasked.hurry_users(0)
+    unasked.poll_users_soon(0)
     assert asked_for_users(unasked, 200 * SECOND, refused=False) == []
 
 
@@ -511,7 +511,7 @@ def test_after_an_outage_statistics_are_stale_too_although_they_are_listed_seldo
     broker = Broker(wall={"queue": SECOND})
     broker.plan.list_without_statistics("queue", 0, share=0.04, intervals={})
     broker.run(60)
-    broker.plan.hurry(broker.now)
+    broker.plan.poll_soon(broker.now)
     assert ("queue", False) not in [broker.listing() for _ in range(4)]
-    broker.plan.hurry(broker.now, values=True)
+    broker.plan.poll_soon(broker.now, values=True)
     assert ("queue", False) in [broker.listing() for _ in range(4)]

@@ -98,7 +98,7 @@ def test_a_class_of_too_many_objects_leaves_the_others_to_be_read_and_is_seldom_
         if getattr(request, "class_name", "") != "connection":
             return None
         asked.append(request)
-        return Broken("an answer of more than 16777216 bytes", lasting=True)
+        return Broken("an answer of more than 16777216 bytes", permanent=True)
 
     shop.broker.failure = too_long
     shop.run(600)

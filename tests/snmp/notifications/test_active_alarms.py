@@ -12,7 +12,7 @@ from gateway.model.observations import Severity
 from gateway.model.times import SECOND
 from gateway.snmp.fixed_mib import NOTIFICATIONS, NotificationObject, OwnNotification
 from gateway.snmp.notifications.delivery import from_text, to_text
-from gateway.snmp.notifications.notification import Notification, StandingAlarms
+from gateway.snmp.notifications.notification import ActiveAlarms, Notification
 from tests.snmp.notifications.story import INFORM, NMS, ROOT, Play, cleared, event, raised, target
 
 OTHER = ("192.0.2.2", 162)
@@ -21,15 +21,15 @@ CLEARED = (*ROOT, *NOTIFICATIONS, OwnNotification.ALARM_CLEARED)
 TWO_CHECKS = 61 * SECOND
 
 
-def lasts(*conditions: str, complete: bool = True) -> dict[str, StandingAlarms]:
+def lasts(*conditions: str, complete: bool = True) -> dict[str, ActiveAlarms]:
     """Return the lasting conditions of the only source, which began before the sender started."""
-    return {"orders": StandingAlarms(dict.fromkeys(conditions, "x.1.9"), complete)}
+    return {"orders": ActiveAlarms(dict.fromkeys(conditions, "x.1.9"), complete)}
 
 
-def lasts_since(events: Mapping[str, int]) -> dict[str, StandingAlarms]:
+def lasts_since(events: Mapping[str, int]) -> dict[str, ActiveAlarms]:
     """Return the lasting conditions, with the ids of the events that raised them."""
     ids = {condition: event(number).event_id for condition, number in events.items()}
-    return {"orders": StandingAlarms(ids, complete=True)}
+    return {"orders": ActiveAlarms(ids, complete=True)}
 
 
 def alarm(condition: str, severity: Severity = Severity.CRITICAL, event_id: str = "x.1.9") -> Notification:
@@ -52,7 +52,7 @@ def test_what_ended_while_the_core_was_gone_is_ended_for_each_receiver_that_got_
     play.received()
     play.pass_time(600 * SECOND)
     assert play.received() == []  # the core cannot be reached: nobody knows
-    play.standing = lasts("diskAlarm node a")
+    play.active = lasts("diskAlarm node a")
     play.pass_time(TWO_CHECKS)
     (end,) = play.received()
     assert end.oid == CLEARED
@@ -65,20 +65,20 @@ def test_what_ended_while_the_core_was_gone_is_ended_for_each_receiver_that_got_
 
 
 def test_what_is_not_known_to_last_for_a_moment_only_is_not_ended() -> None:
-    play = Play([target()], standing=lasts())
+    play = Play([target()], active=lasts())
     play.notify(raised(1, "c"))
     play.pass_time(31 * SECOND)
-    play.standing = lasts("c")
+    play.active = lasts("c")
     play.pass_time(600 * SECOND)
     assert [each.number for each in play.received()] == [1]
 
 
 def test_a_source_that_is_not_trusted_ends_nothing_and_one_that_is_gone_everything() -> None:
-    play = Play([target()], standing=lasts(complete=False))
+    play = Play([target()], active=lasts(complete=False))
     play.notify(raised(1, "c"))
     play.pass_time(600 * SECOND)
     assert len(play.received()) == 1
-    play.standing = {}
+    play.active = {}
     play.pass_time(TWO_CHECKS)
     assert [each.oid for each in play.received()] == [CLEARED]
 
@@ -87,14 +87,14 @@ def test_a_source_that_is_not_trusted_ends_nothing_and_one_that_is_gone_everythi
 
 
 def test_an_alarm_that_no_event_reported_is_reported_with_the_id_of_the_event_that_raised_it() -> None:
-    play = knowing(Play([target()], standing=lasts("c")), alarm("c"))
+    play = knowing(Play([target()], active=lasts("c")), alarm("c"))
     play.pass_time(31 * SECOND)
     assert play.received() == []
     play.pass_time(30 * SECOND)
     (reported,) = play.received()
     assert (reported.oid, reported.event_id) == (RAISED, "x.1.9")
     play.notify(cleared(5, "c"))
-    play.standing = lasts()
+    play.active = lasts()
     play.pass_time(600 * SECOND)
     assert [each.number for each in play.received()] == [5]
 
@@ -103,7 +103,7 @@ def test_a_beginning_that_the_rate_suppressed_is_reported_when_the_flood_is_over
     names = [f"c{number}" for number in range(20)]
     play = knowing(Play([target(rate=4)]), *map(alarm, names))
     play.notify(*(raised(number, name) for number, name in enumerate(names, 1)))
-    play.standing = lasts(*names)
+    play.active = lasts(*names)
     play.pass_time(600 * SECOND)
     reported = [each for each in play.received() if each.is_event or each.oid == RAISED]
     conditions = [each.content(NotificationObject.CONDITION).decode() for each in reported]
@@ -117,7 +117,7 @@ def test_what_a_receiver_did_not_choose_is_never_reported_as_lasting() -> None:
         alarm("minor", Severity.MINOR),
     )
     play.notify(raised(1, "seen"), raised(2, "minor", Severity.MINOR))
-    play.standing = lasts_since({"seen": 1, "minor": 2})
+    play.active = lasts_since({"seen": 1, "minor": 2})
     play.pass_time(600 * SECOND)
     again = play.restarted()
     again.pass_time(600 * SECOND)
@@ -127,11 +127,11 @@ def test_what_a_receiver_did_not_choose_is_never_reported_as_lasting() -> None:
 
 
 def test_what_was_declined_is_forgotten_when_it_ends() -> None:
-    play = Play([target(severity=Severity.CRITICAL)], standing=lasts_since({"c": 1}))
+    play = Play([target(severity=Severity.CRITICAL)], active=lasts_since({"c": 1}))
     play.notify(raised(1, "c", Severity.MINOR), raised(2, "d", Severity.MINOR), cleared(3, "d"))
     play.pass_time(TWO_CHECKS)
     assert play.sender.saved().targets[0].declined == ((("orders", "c"), event(1).event_id),)
-    play.standing = lasts()
+    play.active = lasts()
     play.pass_time(TWO_CHECKS)
     assert play.sender.saved().targets[0].declined == ()
 
@@ -140,7 +140,7 @@ def test_a_new_receiver_learns_what_lasts() -> None:
     play = knowing(Play([target()]), alarm("c"))
     play.notify(raised(1, "c"), event(2))
     play.received()
-    again = play.restarted(targets=[target(), target("new", OTHER)], standing=lasts("c"))
+    again = play.restarted(targets=[target(), target("new", OTHER)], active=lasts("c"))
     again.pass_time(TWO_CHECKS)
     assert [each.oid for each in again.received(OTHER)] == [RAISED]
     assert again.received() == []
@@ -148,7 +148,7 @@ def test_a_new_receiver_learns_what_lasts() -> None:
 
 def test_many_are_reported_a_few_at_a_time() -> None:
     names = [f"c{number}" for number in range(1000)]
-    play = knowing(Play([target(rate=100_000)], standing=lasts(*names)), *map(alarm, names))
+    play = knowing(Play([target(rate=100_000)], active=lasts(*names)), *map(alarm, names))
     play.pass_time(TWO_CHECKS)
     assert len(play.received()) == 200
     play.pass_time(600 * SECOND)
@@ -159,7 +159,7 @@ class World:
     """The conditions that really last, and those known to one receiver."""
 
     def __init__(self, severity: Severity, rate: int) -> None:
-        self.play = Play([target(severity=severity, rate=rate, kind=INFORM)], standing=lasts())
+        self.play = Play([target(severity=severity, rate=rate, kind=INFORM)], active=lasts())
         self.active: dict[str, tuple[int, Severity]] = {}
         self.trusted: set[str] = set()
         self.number = 0
@@ -178,9 +178,7 @@ class World:
                 self.play.notify(cleared(self.number, condition))
 
     def go_on(self, seconds: int) -> None:
-        self.play.standing = lasts_since(
-            {condition: number for condition, (number, _) in self.active.items()}
-        )
+        self.play.active = lasts_since({condition: number for condition, (number, _) in self.active.items()})
         alarms = (
             alarm(condition, severity, event(number).event_id)
             for condition, (number, severity) in self.active.items()
@@ -224,7 +222,7 @@ def test_after_a_while_a_receiver_knows_what_is_true(
 
 
 def test_nothing_is_sent_where_nothing_differs() -> None:
-    play = Play([target()], standing=lasts("c"))
+    play = Play([target()], active=lasts("c"))
     play.notify(raised(1, "c"))
     play.pass_time(600 * SECOND)
     assert len(play.sent[NMS]) == 1
@@ -247,16 +245,14 @@ def test_what_was_sent_and_not_saved_is_ended_although_the_rate_does_not_allow_i
     first = saved_and_killed(after=2 * SECOND)
     first.notify(raised(2, "c", Severity.INFO))
     assert [each.number for each in first.received()] == [2]
-    second = Play([target(rate=1)], saved=first.saved, standing=lasts())
+    second = Play([target(rate=1)], saved=first.saved, active=lasts())
     second.notify(event(1), event(2), raised(3, "c", Severity.INFO), cleared(4, "c"))
     assert [each.number for each in second.received()] == [2, 4]
 
 
 def test_what_was_perhaps_not_sent_is_reported_when_the_rate_allows() -> None:
     first = saved_and_killed()
-    second = knowing(
-        Play([target(rate=1)], saved=first.saved, standing=lasts("c")), alarm("c", Severity.INFO)
-    )
+    second = knowing(Play([target(rate=1)], saved=first.saved, active=lasts("c")), alarm("c", Severity.INFO))
     second.notify(event(2), raised(3, "c", Severity.INFO))
     assert [each.number for each in second.received()] == [2]
     second.pass_time(TWO_CHECKS)
@@ -265,11 +261,11 @@ def test_what_was_perhaps_not_sent_is_reported_when_the_rate_allows() -> None:
 
 def test_what_was_perhaps_not_sent_is_reported_after_another_restart_too() -> None:
     first = saved_and_killed()
-    second = Play([target(rate=1)], saved=first.saved, standing=lasts("c"))
+    second = Play([target(rate=1)], saved=first.saved, active=lasts("c"))
     second.notify(event(2), raised(3, "c", Severity.INFO))
     assert [each.number for each in second.received()] == [2]
     saved = from_text(to_text(second.sender.saved()))
-    third = knowing(Play([target(rate=1)], saved=saved, standing=lasts("c")), alarm("c", Severity.INFO))
+    third = knowing(Play([target(rate=1)], saved=saved, active=lasts("c")), alarm("c", Severity.INFO))
     third.pass_time(TWO_CHECKS)
     assert [each.oid for each in third.received() if each.oid == RAISED] == [RAISED]
 
