@@ -76,10 +76,30 @@ class SnmpWriter(StrictModel):
     community: SecretSource | None = None
 
 
+SecurityLevelName = Literal["noAuthNoPriv", "authNoPriv", "authPriv"]
+"""A security level, as RFC 3411 section 3.4.3 names it."""
+
+
+class SnmpUser(StrictModel):
+    """A user of SNMP version 3, whose keys ``amqp-gateway snmp user add`` makes.
+
+    Attributes:
+        level: the lowest security level at which the user is answered.
+        may_set: the user may send SET, as far as ``operations`` permits ``snmp:NAME``.
+    """
+
+    level: SecurityLevelName = "authPriv"
+    may_set: bool = False
+
+
 class SnmpSettings(StrictModel):
     """The SNMP agent.
 
     Attributes:
+        versions: the versions of requests that are answered; without ``v1`` and ``v2c`` no community can
+            read or write.
+        users: the users of version 3, by their names.
+        weak_algorithms: permits users with HMAC-MD5 or DES.
         community: the community that may read, v1 and v2c; default: the secret ``community`` in the state
             folder, made at ``init``.
         serve_stale_for: the time for which values of a silent agent are still shown.
@@ -92,7 +112,10 @@ class SnmpSettings(StrictModel):
     """
 
     enabled: bool = True
+    versions: Annotated[tuple[Literal["v1", "v2c", "v3"], ...], Field(min_length=1)] = ("v1", "v2c", "v3")
     writers: dict[WriterName, SnmpWriter] = Field(default_factory=dict)
+    users: dict[WriterName, SnmpUser] = Field(default_factory=dict)
+    weak_algorithms: bool = False
     best_effort: bool = False
     commands: CommandSettings = CommandSettings()
     notifications: dict[Name, NotificationTarget] = Field(default_factory=dict)
@@ -103,3 +126,16 @@ class SnmpSettings(StrictModel):
     contact: Annotated[str, Field(max_length=255)] = ""
     location: Annotated[str, Field(max_length=255)] = ""
     serve_stale_for: Duration = 300 * SECOND
+
+    @model_validator(mode="after")
+    def _names_are_distinct(self) -> SnmpSettings:
+        # Rules, records and the command table know a writer by its name alone.
+        both = sorted(self.users.keys() & self.writers.keys())
+        if both:
+            raise ValueError(f"{both[0]!r} is under users and under writers: give one of them another name")
+        return self
+
+    @property
+    def all_writers(self) -> tuple[str, ...]:
+        """The names of all that may send SET: writers by community, and users of version 3."""
+        return (*self.writers, *(name for name, user in self.users.items() if user.may_set))

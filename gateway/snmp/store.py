@@ -50,13 +50,15 @@ class Store:
         self._prefix_lengths: tuple[int, ...] = ()
         self._active_keys: list[bytes] = []  # regions that have instances, in order
         self._active: list[Region] = []
+        self._by_source: set[bytes] = set()  # prefixes of columns
 
-    def table(self, entry: Oid, columns: Sequence[int]) -> Table:
+    def table(self, entry: Oid, columns: Sequence[int], *, by_source: bool = False) -> Table:
         """Add a new, empty table.
 
         Args:
             entry: the OID of the conceptual row; a column's OID is that and the column's number.
             columns: the numbers of the columns that can be read, ascending.
+            by_source: the first index is the number of a source, so that a `SourceView` has its rows only.
 
         Raises:
             ValueError: the entry overlaps with a table or scalar, or columns are none, unsorted or not
@@ -68,6 +70,8 @@ class Store:
         self._claim(entry)
         self._tables[entry] = table
         self._regions.update((column.prefix, column) for column in table.columns.values())
+        if by_source:
+            self._by_source.update(column.prefix for column in table.columns.values())
         self._count_prefix_lengths()
         return table
 
@@ -77,6 +81,7 @@ class Store:
         table.close()
         for column in table.columns.values():
             del self._regions[column.prefix]
+            self._by_source.discard(column.prefix)
         self._claims.remove(entry)
         self._count_prefix_lengths()
 
@@ -132,16 +137,30 @@ class Store:
 
     def read(self, name: bytes) -> bytes:
         """See `MibView.read`."""
-        region = self._region_of(name)
+        region = self.region_of(name)
         if region is None:
             return ber.NO_SUCH_OBJECT
         return region.read(name[len(region.prefix) :]) or ber.NO_SUCH_INSTANCE
+
+    def is_by_source(self, region: Region) -> bool:
+        """Return whether the first index of a region's instances is the number of a source."""
+        return region.prefix in self._by_source
+
+    def region_after(self, name: bytes, region: Region | None) -> int:
+        """Return the place among `active_regions` of the first one after ``region``, or after a name in none."""
+        key = ber.sort_key(ber.decode_name(name)) if region is None else region.key
+        return bisect_right(self._active_keys, key)
+
+    @property
+    def active_regions(self) -> Sequence[Region]:
+        """The regions that have instances, in lexicographic order."""
+        return self._active
 
     def walk(self, name: bytes, limit: int, *, counter64: bool = True) -> tuple[list[bytes], bytes]:
         """See `MibView.walk`. Each region crossed costs a bisection; those without instances cost nothing."""
         varbinds: list[bytes] = []
         passed_over = _NO_TYPE if counter64 else ber.COUNTER64
-        region = self._region_of(name)
+        region = self.region_of(name)
         if region is None:
             position = bisect_right(self._active_keys, ber.sort_key(ber.decode_name(name)))
         else:
@@ -167,7 +186,8 @@ class Store:
         position = bisect_left(self._active_keys, region.key)
         del self._active_keys[position], self._active[position]
 
-    def _region_of(self, name: bytes) -> Region | None:
+    def region_of(self, name: bytes) -> Region | None:
+        """Return the region in which an instance of this name would be."""
         # Sub-identifiers end at octets below 0x80, so a prefix that matches as octets matches as an OID; and
         # no two regions overlap. A store has few lengths of prefixes, the most frequent is tried first.
         regions = self._regions
@@ -192,6 +212,73 @@ class Store:
         for prefix in self._regions:
             counts[len(prefix)] = counts.get(len(prefix), 0) + 1
         self._prefix_lengths = tuple(sorted(counts, key=lambda length: (-counts[length], length)))
+
+
+class SourceView:
+    """The view of one source: of tables whose first index is a source, its rows only; all else as it is.
+
+    Args:
+        store: the store.
+        number: the number of the source.
+    """
+
+    def __init__(self, store: Store, number: int) -> None:
+        self._store = store
+        self._within = ber.encode_sub_identifiers((number,))
+        # What sorts directly before the rows of the source, and after all rows of sources before it.
+        self._before = ber.encode_sub_identifiers((number - 1, ber.MAX_SUB_IDENTIFIER))
+
+    def read(self, name: bytes) -> bytes:
+        """See `MibView.read`."""
+        region = self._store.region_of(name)
+        if region is None:
+            return ber.NO_SUCH_OBJECT
+        suffix = name[len(region.prefix) :]
+        if self._store.is_by_source(region) and not suffix.startswith(self._within):
+            return ber.NO_SUCH_INSTANCE
+        return region.read(suffix) or ber.NO_SUCH_INSTANCE
+
+    def walk(self, name: bytes, limit: int, *, counter64: bool = True) -> tuple[list[bytes], bytes]:
+        """See `MibView.walk`."""
+        varbinds: list[bytes] = []
+        passed_over = _NO_TYPE if counter64 else ber.COUNTER64
+        region = self._store.region_of(name)
+        if region is not None:
+            name = self._walk_region(region, name[len(region.prefix) :], limit, varbinds, passed_over) or name
+        position = self._store.region_after(name, region)
+        active = self._store.active_regions
+        while len(varbinds) < limit and position < len(active):
+            wanted = limit - len(varbinds)
+            name = self._walk_region(active[position], b"", wanted, varbinds, passed_over) or name
+            position += 1
+        return varbinds, name
+
+    def _walk_region(
+        self, region: Region, suffix: bytes, limit: int, varbinds: list[bytes], passed_over: int
+    ) -> bytes | None:
+        """Append varbinds as `Region.walk` does, but none of another source."""
+        if not self._store.is_by_source(region):
+            return region.walk(suffix, limit, varbinds, passed_over)
+        if not suffix.startswith(self._within):
+            if suffix and ber.decode_sub_identifiers(suffix) > ber.decode_sub_identifiers(self._within):
+                return None
+            suffix = self._before
+        begin = len(varbinds)
+        last = region.walk(suffix, limit, varbinds, passed_over)
+        inside = region.prefix + self._within
+        if last is None or last.startswith(inside):
+            return last
+        # The rows are in order, so those of other sources are at the end.
+        end = bisect_left(varbinds, True, begin, key=lambda varbind: not _name_of(varbind).startswith(inside))
+        del varbinds[end:]
+        return _name_of(varbinds[-1]) if end > begin else None
+
+
+def _name_of(varbind: bytes) -> bytes:
+    """Return the name in an encoded varbind."""
+    _, start, stop = ber.read_header(varbind, 0, len(varbind))
+    _, name_start, name_stop = ber.read_header(varbind, start, stop)
+    return varbind[name_start:name_stop]
 
 
 class _Scalar:

@@ -167,7 +167,7 @@ class SourceTable:
     """
 
     def __init__(self, store: Store, root: Oid) -> None:
-        self._table = store.table((*root, *SOURCE_ENTRY), tuple(SourceColumn))
+        self._table = store.table((*root, *SOURCE_ENTRY), tuple(SourceColumn), by_source=True)
         self._records: dict[int, SourceRecord] = {}
 
     def __len__(self) -> int:

@@ -269,7 +269,7 @@ class ClassTable:
         self._class_index = registry.class_index(class_entry)
         self._class_entry = class_entry
         self._columns = _columns(class_entry)
-        self._table = store.table(self.entry, self._columns)
+        self._table = store.table(self.entry, self._columns, by_source=True)
         self._slots: dict[int, int] = {}
         self._summed: list[SummedColumn] = []
 
@@ -295,7 +295,7 @@ class ClassTable:
         kept = {index: self._table.row(index) for index in self.rows}
         self._store.remove_table(self.entry)
         self._columns = columns
-        self._table = self._store.table(self.entry, columns)
+        self._table = self._store.table(self.entry, columns, by_source=True)
         for index, cells in kept.items():
             self._table.put(index, cells)
 

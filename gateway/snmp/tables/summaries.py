@@ -77,8 +77,8 @@ class Summaries:
     """
 
     def __init__(self, store: Store, root: Oid) -> None:
-        self._classes = store.table((*root, *CLASS_ENTRY), tuple(ClassColumn))
-        self._sums = store.table((*root, *SUM_ENTRY), tuple(SumColumn))
+        self._classes = store.table((*root, *CLASS_ENTRY), tuple(ClassColumn), by_source=True)
+        self._sums = store.table((*root, *SUM_ENTRY), tuple(SumColumn), by_source=True)
         self._all: dict[tuple[int, int], Summary] = {}
         self.changed: dict[Summary, None] = {}
 

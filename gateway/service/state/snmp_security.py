@@ -1,0 +1,158 @@
+"""What SNMP version 3 keeps in the state folder: the engine's id and boots, and the keys of users.
+
+``snmp-engine.json`` has the id, by which managers and receivers know this engine, and the number of its starts
+(RFC 3414 section 2.2). ``secrets/snmp-users.json`` has the keys of users, localised to the engines with which
+they are used (RFC 3414 section 2.6); a passphrase is never written.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Literal, TypeVar
+
+from pydantic import Field, ValidationError
+
+from gateway.durable_files import create_durably, write_durably
+from gateway.snmp.v3.engine import MAX_BOOTS, new_engine_id, next_boots
+from gateway.state_folder import RESTORE, StateError, StateFolder
+from gateway.yaml_documents import StrictModel
+
+ENGINE = "snmp-engine.json"
+"""The name of the file with the engine's id and boots."""
+
+USERS = "snmp-users.json"
+"""The name of the secret with the keys of users."""
+
+EngineId = Annotated[str, Field(pattern="^([0-9a-f]{2}){5,32}$")]
+"""An engine id of 5 to 32 octets in hexadecimal digits (RFC 3411 section 5, SnmpEngineID)."""
+
+_Key = Annotated[str, Field(pattern="^([0-9a-f]{2}){0,64}$", repr=False)]
+_MAX_USERS = 1000
+_MAX_ENGINES = 100
+
+
+class StoredEngine(StrictModel):
+    """The identity of this gateway's SNMP engine.
+
+    Attributes:
+        version: the version of the file.
+        engine_id: snmpEngineID.
+        boots: snmpEngineBoots at its last start; 0 before the first.
+    """
+
+    version: Literal[1] = 1
+    engine_id: EngineId
+    boots: Annotated[int, Field(ge=0, le=MAX_BOOTS)] = 0
+
+
+class StoredKeys(StrictModel):
+    """The keys of one user with one engine.
+
+    Attributes:
+        engine_id: the engine to which they are localised: this gateway's, or that of a receiver of informs.
+        authentication: the name of the authentication protocol; empty for none.
+        authentication_key: its localised key, hexadecimal.
+        privacy: the name of the privacy protocol; empty for none.
+        privacy_key: its localised key, extended to the length of the cipher's, hexadecimal.
+    """
+
+    engine_id: EngineId
+    authentication: str = ""
+    authentication_key: _Key = ""
+    privacy: str = ""
+    privacy_key: _Key = ""
+
+
+class _StoredUsers(StrictModel):
+    version: Literal[1] = 1
+    users: Annotated[
+        dict[str, Annotated[tuple[StoredKeys, ...], Field(max_length=_MAX_ENGINES)]], Field(max_length=_MAX_USERS)
+    ] = Field(default_factory=dict)
+
+
+def read_engine(state: StateFolder, enterprise: int) -> StoredEngine:
+    """Return the engine of this state folder, made with a new id if there is none yet.
+
+    Args:
+        state: the state folder.
+        enterprise: the private enterprise number with which a new id begins.
+
+    Raises:
+        StateError: the file cannot be read or made.
+    """
+    path = state.path / ENGINE
+    try:
+        if not path.exists():
+            create_durably(path, _text(StoredEngine(engine_id=new_engine_id(enterprise).hex())))
+        return _read(path, StoredEngine)
+    except OSError as error:
+        raise StateError(f"{path}: cannot be used: {error.strerror}") from error
+
+
+def start_engine(state: StateFolder, enterprise: int, now: dt.datetime) -> StoredEngine:
+    """Count a start of the engine; the new number of boots is on the disk before this returns.
+
+    Only the holder of the state folder's lock may call it: two engines of one id would answer each other's
+    requests out of time.
+
+    Raises:
+        StateError: the file cannot be read or written.
+    """
+    stored = read_engine(state, enterprise)
+    started = stored.model_copy(update={"boots": next_boots(stored.boots, now)})
+    path = state.path / ENGINE
+    try:
+        write_durably(path, _text(started))
+    except OSError as error:
+        raise StateError(f"{path}: cannot be written: {error.strerror}") from error
+    return started
+
+
+def read_users(state: StateFolder) -> Mapping[str, Sequence[StoredKeys]]:
+    """Return the keys of each user; none if no user was ever added.
+
+    Raises:
+        StateError: the file cannot be read.
+    """
+    path = state.secret_path(USERS)
+    try:
+        return _read(path, _StoredUsers).users
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise StateError(f"{path}: cannot be read: {error.strerror}") from error
+
+
+def write_user(state: StateFolder, name: str, keys: Sequence[StoredKeys]) -> None:
+    """Replace the keys of one user; without keys the user is removed.
+
+    Raises:
+        StateError: the file cannot be read or written.
+    """
+    users = {**read_users(state), name: tuple(keys)}
+    if not keys:
+        del users[name]
+    path = state.secret_path(USERS)
+    try:
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        write_durably(path, _text(_StoredUsers(users=users)))
+    except OSError as error:
+        raise StateError(f"{path}: cannot be written: {error.strerror}") from error
+    except ValidationError as error:
+        raise StateError(f"{path}: has room for {_MAX_USERS} users: remove one first") from error
+
+
+_File = TypeVar("_File", StoredEngine, _StoredUsers)
+
+
+def _read(path: Path, model: type[_File]) -> _File:
+    try:
+        return model.model_validate_json(path.read_bytes())
+    except ValidationError as error:
+        raise StateError(f"{path}: is damaged, or of a newer gateway: {RESTORE}") from error
+
+
+def _text(stored: StrictModel) -> str:
+    return f"{stored.model_dump_json(indent=1)}\n"
