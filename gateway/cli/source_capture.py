@@ -31,6 +31,9 @@ from gateway.service.sources.standalone import CaptureStands, capture_source
 from gateway.terminal.documents import Document
 
 _MEBIBYTE: Final = 1 << 20
+CONNECT_SECONDS: Final = 60.0
+"""The longest time to a connection that is not counted as part of a capture's period."""
+
 _LEAST_SIZE: Final = FILES
 """The least size of a capture in MiB: one for each file."""
 
@@ -45,7 +48,11 @@ _LEAST_SIZE: Final = FILES
     help="File to write; default: NAME.TIME.jsonl here. An existing file is not changed.",
 )
 @click.option(
-    "--for", "period", type=duration, metavar="DURATION", help="End after this time; default: at Ctrl-C."
+    "--for",
+    "period",
+    type=duration,
+    metavar="DURATION",
+    help="End after this time, from the connection on; default: at Ctrl-C.",
 )
 @click.option(
     "--max-size",
@@ -103,16 +110,26 @@ def _captured(
     clock: SystemClock,
 ) -> CaptureStands:
     stands = CaptureStands()
+    seconds = None if period is None else period.total_seconds()
     with _progress() as show:
 
-        def report(how: CaptureStands) -> None:
-            nonlocal stands
-            stands = how
-            show(f"{name}: {_line(how)}")
-
         async def work() -> None:
+            loop = asyncio.get_running_loop()
+            connected = False
+
+            def report(how: CaptureStands) -> None:
+                nonlocal stands, connected
+                stands = how
+                show(f"{name}: {_line(how)}")
+                # On a busy machine the connection may take as long as a short period.
+                if connected or seconds is None or end.expired():
+                    return
+                if how.state is not SourceState.CONNECTING:
+                    connected = True
+                    end.reschedule(loop.time() + seconds)
+
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(None if period is None else period.total_seconds()):
+                async with asyncio.timeout(None if seconds is None else seconds + CONNECT_SECONDS) as end:
                     await capture_source(configuration, name, target, clock, report)
 
         with command_errors():
