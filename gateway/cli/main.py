@@ -48,6 +48,7 @@ _SETTING_UP = {
     "state": "gateway.cli.state:state",
 }
 _SNMP = {
+    "snmp": "gateway.cli.snmp:snmp",
     "mib": "gateway.cli.mib:mib",
     "trap": "gateway.cli.trap:trap",
 }

@@ -13,17 +13,20 @@ from gateway.cli.options import config_option, loaded
 from gateway.config.files import LoadedConfiguration
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.service.state.snmp_security import (
-    StoredKeys,
+    StoredEngine,
     enterprise_of,
     read_engine,
     read_users,
+    stored_keys,
     write_user,
 )
-from gateway.snmp.v3.algorithms import AUTHENTICATIONS, PRIVACIES, localised_keys
+from gateway.snmp.ber import parse_oid
+from gateway.snmp.v3.algorithms import AUTHENTICATION_PROTOCOLS, MIN_PASSPHRASE, PRIVACY_PROTOCOLS
+from gateway.snmp.v3.engine import check_engine_id
+from gateway.snmp.v3.users import credentials
 from gateway.state_folder import StateError, StateFolder
 
-SHORTEST_PASSPHRASE = 8
-"""Characters that a passphrase has at least (RFC 3414 section 11.2)."""
+NONE = "none"
 
 
 @click.group()
@@ -37,7 +40,7 @@ def engine(config: Path | None) -> None:
     """Print the engine id, by which receivers of version 3 traps know this gateway."""
     configuration = loaded(config)
     with _state_errors():
-        stored = read_engine(StateFolder(configuration.state_folder), enterprise_of(configuration.settings.snmp.root))
+        stored = _own_engine(configuration)
     click.echo(f"engine id 0x{stored.engine_id}, {stored.boots} boots")
 
 
@@ -50,14 +53,14 @@ def user() -> None:
 @click.argument("name")
 @click.option(
     "--authentication",
-    type=click.Choice([*AUTHENTICATIONS]),
+    type=click.Choice([*AUTHENTICATION_PROTOCOLS]),
     default="sha256",
     show_default=True,
     help="The protocol by which messages are authenticated.",
 )
 @click.option(
     "--privacy",
-    type=click.Choice(["none", *PRIVACIES]),
+    type=click.Choice([NONE, *PRIVACY_PROTOCOLS]),
     default="aes128",
     show_default=True,
     help="The protocol by which messages are encrypted.",
@@ -71,35 +74,35 @@ def add(name: str, authentication: str, privacy: str, engine_id: str | None, con
     of authentication, then that of privacy. Only localised keys are kept (RFC 3414 section 2.6).
     """
     configuration = loaded(config)
-    settings = configuration.settings.snmp
+    configured = configuration.settings.snmp.users
     _refuse_weak(configuration, authentication, privacy)
-    secrets = _passphrases(name, with_privacy=privacy != "none")
+    receiver = None if engine_id is None else _engine_id(engine_id)
+    passphrases = _passphrases(name, with_privacy=privacy != NONE)
+    made = credentials(
+        name,
+        AUTHENTICATION_PROTOCOLS[authentication],
+        passphrases[0],
+        PRIVACY_PROTOCOLS.get(privacy),
+        passphrases[-1],
+    )
     with _state_errors():
+        own = bytes.fromhex(_own_engine(configuration).engine_id)
+        engine = receiver or own
         state = StateFolder(configuration.state_folder)
-        own = read_engine(state, enterprise_of(settings.root)).engine_id
-        engine = own if engine_id is None else _engine_id(engine_id)
-        keys = localised_keys(
-            bytes.fromhex(engine),
-            AUTHENTICATIONS[authentication],
-            secrets[0].encode(),
-            PRIVACIES.get(privacy),
-            secrets[-1].encode(),
-        )
-        stored = StoredKeys(
-            engine_id=engine,
-            authentication=authentication,
-            authentication_key=keys.authentication.hex(),
-            privacy="" if privacy == "none" else privacy,
-            privacy_key=keys.privacy.hex(),
-        )
-        others = [each for each in read_users(state).get(name, ()) if each.engine_id != engine]
-        write_user(state, name, [*others, stored])
-    click.echo(f"user {name}: keys for the engine 0x{engine} are kept in {configuration.state_folder}")
+        others = [each for each in read_users(state).get(name, ()) if each.engine_id != engine.hex()]
+        try:
+            keys = stored_keys(made.at(engine), engine)
+        except ValueError as error:
+            raise CommandError(ExitCode.USAGE, str(error)) from error
+        write_user(state, name, [*others, keys])
+    click.echo(f"user {name}: keys for the engine 0x{engine.hex()} are kept in {configuration.state_folder}")
     if engine != own:
         return
-    if name not in settings.users:
-        level = "authNoPriv" if privacy == "none" else "authPriv"
-        click.echo(f"Write it into {configuration.path}:\n\nsnmp:\n  users:\n    {name}: {{ level: {level} }}\n")
+    if name not in configured:
+        level = "authNoPriv" if privacy == NONE else "authPriv"
+        click.echo(
+            f"Write it into {configuration.path}:\n\nsnmp:\n  users:\n    {name}: {{ level: {level} }}\n"
+        )
     click.echo("A running gateway takes it with its next start.")
 
 
@@ -110,9 +113,8 @@ def list_users(config: Path | None) -> None:
     configuration = loaded(config)
     configured = configuration.settings.snmp.users
     with _state_errors():
-        state = StateFolder(configuration.state_folder)
-        own = read_engine(state, enterprise_of(configuration.settings.snmp.root)).engine_id
-        users = read_users(state)
+        own = _own_engine(configuration).engine_id
+        users = read_users(StateFolder(configuration.state_folder))
     for name in sorted({*users, *configured}):
         for keys in users.get(name, ()):
             engine = "" if keys.engine_id == own else f" for the engine 0x{keys.engine_id}"
@@ -132,7 +134,7 @@ def remove(name: str, config: Path | None) -> None:
     with _state_errors():
         state = StateFolder(configuration.state_folder)
         if name not in read_users(state):
-            known = ", ".join(sorted(read_users(state))) or "none"
+            known = ", ".join(sorted(read_users(state))) or NONE
             raise CommandError(ExitCode.NOT_FOUND, f"no user {name!r} has keys; there are: {known}")
         write_user(state, name, ())
     click.echo(f"user {name}: removed")
@@ -146,30 +148,34 @@ def _state_errors() -> Iterator[None]:
         raise CommandError(ExitCode.STATE, str(error)) from error
 
 
-def _engine_id(text: str) -> str:
-    digits = text.lower().removeprefix("0x").replace(":", "")
+def _own_engine(configuration: LoadedConfiguration) -> StoredEngine:
+    root = parse_oid(configuration.settings.snmp.root)
+    return read_engine(StateFolder(configuration.state_folder), enterprise_of(root))
+
+
+def _engine_id(text: str) -> bytes:
     try:
-        octets = bytes.fromhex(digits)
+        octets = bytes.fromhex(text.lower().removeprefix("0x").replace(":", ""))
+        check_engine_id(octets)
     except ValueError as error:
-        raise click.BadParameter(f"{text!r} is no engine id: write hexadecimal digits, 0x8000…") from error
-    if not 5 <= len(octets) <= 32:  # noqa: PLR2004  RFC 3411 section 5, SnmpEngineID
-        raise click.BadParameter(f"an engine id has 5 to 32 octets, {text!r} has {len(octets)}")
-    return digits
+        raise click.BadParameter(f"{text!r} is no engine id: write 5 to 32 octets as 0x80…") from error
+    return octets
 
 
 def _refuse_weak(configuration: LoadedConfiguration, authentication: str, privacy: str) -> None:
     weak = [
         name
         for name, is_weak in (
-            (authentication, AUTHENTICATIONS[authentication].is_weak),
-            (privacy, privacy != "none" and PRIVACIES[privacy].is_weak),
+            (authentication, AUTHENTICATION_PROTOCOLS[authentication].is_weak),
+            (privacy, privacy != NONE and PRIVACY_PROTOCOLS[privacy].is_weak),
         )
         if is_weak
     ]
     if weak and not configuration.settings.snmp.weak_algorithms:
         raise CommandError(
             ExitCode.CONFIGURATION,
-            f"{weak[0]} is weak: take the default, or set snmp.weak_algorithms to true in {configuration.path}",
+            f"{weak[0]} is weak: take the default, or write weak_algorithms: true under snmp in "
+            f"{configuration.path}",
         )
 
 
@@ -187,9 +193,9 @@ def _passphrases(name: str, *, with_privacy: bool) -> list[str]:
             passphrase = click.prompt(prompt, hide_input=True, confirmation_prompt=True)
         else:
             passphrase = sys.stdin.readline().rstrip("\r\n")
-        if len(passphrase) < SHORTEST_PASSPHRASE:
+        if len(passphrase.encode()) < MIN_PASSPHRASE:
             raise CommandError(
-                ExitCode.USAGE, f"the passphrase for {purpose} needs {SHORTEST_PASSPHRASE} characters at least"
+                ExitCode.USAGE, f"the passphrase for {purpose} needs {MIN_PASSPHRASE} characters at least"
             )
         found.append(passphrase)
     return found

@@ -147,7 +147,7 @@ class Store:
         return region.prefix in self._by_source
 
     def region_after(self, name: bytes, region: Region | None) -> int:
-        """Return the place among `active_regions` of the first one after ``region``, or after a name in none."""
+        """Return the place in `active_regions` of the first one after ``region``, or after a name in none."""
         key = ber.sort_key(ber.decode_name(name)) if region is None else region.key
         return bisect_right(self._active_keys, key)
 

@@ -1,13 +1,13 @@
 """What SNMP version 3 keeps in the state folder: the engine's id and boots, and the keys of users.
 
-``snmp-engine.json`` has the id, by which managers and receivers know this engine, and the number of its starts
-(RFC 3414 section 2.2). ``secrets/snmp-users.json`` has the keys of users, localised to the engines with which
-they are used (RFC 3414 section 2.6); a passphrase is never written.
+``snmp-engine.json`` has the id, by which managers and receivers know this engine, and the number of its
+starts (RFC 3414 section 2.2). ``secrets/snmp-users.json`` has the keys of users, localised to the engines
+with which they are used (RFC 3414 section 2.6); a passphrase is never written.
 """
 
 from __future__ import annotations
 
-import datetime as dt
+import secrets
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar
@@ -15,7 +15,10 @@ from typing import Annotated, Literal, TypeVar
 from pydantic import Field, ValidationError
 
 from gateway.durable_files import create_durably, write_durably
-from gateway.snmp.v3.engine import MAX_BOOTS, new_engine_id, next_boots
+from gateway.snmp.ber import Oid
+from gateway.snmp.v3.algorithms import AUTHENTICATION_PROTOCOLS, PRIVACY_PROTOCOLS
+from gateway.snmp.v3.engine import MAX_COUNT, RANDOM_OCTETS, new_engine_id, next_boots
+from gateway.snmp.v3.users import SecurityLevel, User
 from gateway.state_folder import RESTORE, StateError, StateFolder
 from gateway.yaml_documents import StrictModel
 
@@ -31,6 +34,8 @@ EngineId = Annotated[str, Field(pattern="^([0-9a-f]{2}){5,32}$")]
 _Key = Annotated[str, Field(pattern="^([0-9a-f]{2}){0,64}$", repr=False)]
 _MAX_USERS = 1000
 _MAX_ENGINES = 100
+_ENTERPRISES: Oid = (1, 3, 6, 1, 4, 1)
+_NET_SNMP = 8072
 
 
 class StoredEngine(StrictModel):
@@ -44,7 +49,7 @@ class StoredEngine(StrictModel):
 
     version: Literal[1] = 1
     engine_id: EngineId
-    boots: Annotated[int, Field(ge=0, le=MAX_BOOTS)] = 0
+    boots: Annotated[int, Field(ge=0, le=MAX_COUNT)] = 0
 
 
 class StoredKeys(StrictModel):
@@ -68,8 +73,18 @@ class StoredKeys(StrictModel):
 class _StoredUsers(StrictModel):
     version: Literal[1] = 1
     users: Annotated[
-        dict[str, Annotated[tuple[StoredKeys, ...], Field(max_length=_MAX_ENGINES)]], Field(max_length=_MAX_USERS)
+        dict[str, Annotated[tuple[StoredKeys, ...], Field(max_length=_MAX_ENGINES)]],
+        Field(max_length=_MAX_USERS),
     ] = Field(default_factory=dict)
+
+
+def enterprise_of(root: Oid) -> int:
+    """Return the private enterprise number below which ``root`` is; net-snmp's for a root below none.
+
+    The default root is below net-snmp's, too, in the arc for experiments.
+    """
+    is_enterprise = root[: len(_ENTERPRISES)] == _ENTERPRISES and len(root) > len(_ENTERPRISES)
+    return root[len(_ENTERPRISES)] if is_enterprise else _NET_SNMP
 
 
 def read_engine(state: StateFolder, enterprise: int) -> StoredEngine:
@@ -85,17 +100,23 @@ def read_engine(state: StateFolder, enterprise: int) -> StoredEngine:
     path = state.path / ENGINE
     try:
         if not path.exists():
-            create_durably(path, _text(StoredEngine(engine_id=new_engine_id(enterprise).hex())))
+            engine_id = new_engine_id(enterprise, secrets.token_bytes(RANDOM_OCTETS))
+            create_durably(path, _text(StoredEngine(engine_id=engine_id.hex())))
         return _read(path, StoredEngine)
     except OSError as error:
         raise StateError(f"{path}: cannot be used: {error.strerror}") from error
 
 
-def start_engine(state: StateFolder, enterprise: int, now: dt.datetime) -> StoredEngine:
+def start_engine(state: StateFolder, enterprise: int, now: int) -> StoredEngine:
     """Count a start of the engine; the new number of boots is on the disk before this returns.
 
     Only the holder of the state folder's lock may call it: two engines of one id would answer each other's
     requests out of time.
+
+    Args:
+        state: the state folder.
+        enterprise: as of `read_engine`.
+        now: nanoseconds since 1970.
 
     Raises:
         StateError: the file cannot be read or written.
@@ -142,6 +163,39 @@ def write_user(state: StateFolder, name: str, keys: Sequence[StoredKeys]) -> Non
         raise StateError(f"{path}: cannot be written: {error.strerror}") from error
     except ValidationError as error:
         raise StateError(f"{path}: has room for {_MAX_USERS} users: remove one first") from error
+
+
+def stored_keys(user: User, engine_id: bytes) -> StoredKeys:
+    """Return what is kept of a user at an engine."""
+    return StoredKeys(
+        engine_id=engine_id.hex(),
+        authentication="" if user.authentication is None else user.authentication.name,
+        authentication_key=user.authentication_key.hex(),
+        privacy="" if user.privacy is None else user.privacy.name,
+        privacy_key=user.privacy_key.hex(),
+    )
+
+
+def stored_user(name: str, keys: StoredKeys, minimum: SecurityLevel | None) -> User:
+    """Return a user with keys that were kept.
+
+    Raises:
+        ValueError: a protocol is not known, or a key has not its length.
+    """
+    for protocol, known in (
+        (keys.authentication, AUTHENTICATION_PROTOCOLS),
+        (keys.privacy, PRIVACY_PROTOCOLS),
+    ):
+        if protocol and protocol not in known:
+            raise ValueError(f"user {name!r}: the protocol {protocol!r} is not known to this gateway")
+    return User(
+        name,
+        AUTHENTICATION_PROTOCOLS.get(keys.authentication),
+        bytes.fromhex(keys.authentication_key),
+        PRIVACY_PROTOCOLS.get(keys.privacy),
+        bytes.fromhex(keys.privacy_key),
+        minimum,
+    )
 
 
 _File = TypeVar("_File", StoredEngine, _StoredUsers)
