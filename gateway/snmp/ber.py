@@ -106,6 +106,17 @@ def encode_head(tag: int, length: int) -> bytes:
     return bytes((tag,)) + encode_length(length)
 
 
+def content_room(octets: int) -> int:
+    """Return the length of the longest content of a TLV of at most ``octets``; negative if there is none.
+
+    ``octets`` are at most 2^24, for which a length takes four.
+    """
+    for head, too_long in ((2, _MORE), (3, _MAX_OCTET + 1), (4, _MAX_OCTETS + 1)):
+        if octets - head < too_long:
+            return octets - head
+    return octets - 5
+
+
 def encode_tlv(tag: int, content: bytes) -> bytes:
     """Return ``content`` with its tag and length in front."""
     return encode_head(tag, len(content)) + content

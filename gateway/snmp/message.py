@@ -34,6 +34,8 @@ _LONGEST_USUAL_NAME: Final = 0x7F - 4
 _REQUEST_ID_OCTETS: Final = 4
 _LARGEST_OCTET: Final = 0x7F  # a number of one octet that is not negative
 _BESIDE_VARBINDS: Final = 8  # octets of a response's PDU that are neither request id nor varbinds
+PDU_OVERHEAD: Final = 2 * 4 + 6 + 3 + 4
+"""The maximum number of octets of a response's PDU, without its varbinds: two lengths, three integers."""
 RESPONSE_OVERHEAD: Final = 4 * 4 + 3 + 6 + 3 + 4
 """The maximum number of octets of a response, without its community and its varbinds.
 
@@ -217,16 +219,27 @@ def read_response(datagram: bytes) -> Request:
     return read_request(datagram, envelope.start, envelope.stop)
 
 
-def encode_response(
-    message: Message, request_id: int, status: int, index: int, varbinds: list[bytes]
-) -> bytes:
-    """Return the datagram that answers ``message``: error-status, error-index and encoded varbinds."""
-    head = preamble(message.version, message.community)
-    if not status and not index:
-        return encode_success(head, ber.encode_integer(request_id), varbinds)
-    numbers = ber.encode_integer(request_id) + ber.encode_integer(status) + ber.encode_integer(index)
-    pdu = ber.encode_tlv(RESPONSE, numbers + ber.encode_tlv(ber.SEQUENCE, b"".join(varbinds)))
-    return ber.encode_tlv(ber.SEQUENCE, head + pdu)
+def encode_response_pdu(request_id: int, status: int, index: int, varbinds: list[bytes]) -> bytes:
+    """Return a response's PDU with its tag and length: error-status, error-index and encoded varbinds."""
+    return encode_pdu(RESPONSE, request_id, status, index, varbinds)
+
+
+def encode_pdu(pdu_type: int, request_id: int, first: int, second: int, varbinds: list[bytes]) -> bytes:
+    """Return any PDU of version 2 with its tag and length; the arguments are as in `Request`."""
+    content = b"".join(varbinds)
+    errors = ber.encode_integer(first) + ber.encode_integer(second) if first or second else _NO_ERROR_AT_ALL
+    numbers = ber.encode_integer(request_id) + errors + ber.encode_head(ber.SEQUENCE, len(content))
+    return ber.encode_head(pdu_type, len(numbers) + len(content)) + numbers + content
+
+
+def enclose(message: Message, pdu: bytes) -> bytes:
+    """Return the datagram that answers ``message`` with a PDU."""
+    return ber.encode_tlv(ber.SEQUENCE, preamble(message.version, message.community) + pdu)
+
+
+def response_room(message: Message, octets: int) -> int:
+    """Return the maximum length of a PDU that answers ``message`` in a datagram of at most ``octets``."""
+    return ber.content_room(octets) - len(preamble(message.version, message.community))
 
 
 def encode_success(preamble: bytes, request_id: bytes, varbinds: list[bytes]) -> bytes:
@@ -255,11 +268,6 @@ def encode_success(preamble: bytes, request_id: bytes, varbinds: list[bytes]) ->
 def preamble(version: int, community: bytes) -> bytes:
     """Return version and community, with which the content of every message begins."""
     return ber.encode_integer(version) + ber.encode_tlv(ber.OCTET_STRING, community)
-
-
-def response_overhead(message: Message) -> int:
-    """Return the maximum number of octets of a response to ``message``, without its varbinds."""
-    return len(message.community) + RESPONSE_OVERHEAD
 
 
 def _read_usual_names(datagram: bytes, offset: int, end: int) -> list[bytes] | None:

@@ -173,11 +173,12 @@ class RefusedSets:
         outcome = outcome or OUTCOMES.get(refusal.status, Outcome.NOT_NOW)
         self._send_report(principal, assignments, place, outcome, f"{text}; {why}" if text else why)
 
-    def not_a_writer(self, origin: str, assignments: Sequence[Assignment]) -> None:
-        """Report a SET of a client that may only read."""
+    def not_a_writer(self, origin: str, assignments: Sequence[Assignment], user: str = "") -> None:
+        """Report a SET of a client that may only read: of a user of version 3, or with the community."""
         about = f" of {_which(assignments, 0)}" if assignments else ""
-        text = f"SET{about} with the community that only reads"
-        self._send_report(Principal("snmp", READER, origin), assignments, 0, Outcome.REFUSED, text)
+        reader = "by a user that only reads" if user else "with the community that only reads"
+        principal = Principal("snmp", user or READER, origin)
+        self._send_report(principal, assignments, 0, Outcome.REFUSED, f"SET{about} {reader}")
 
     def not_known(self, origin: str) -> None:
         """Report a SET with an unknown community; nothing else of it is read."""

@@ -1,63 +1,41 @@
-"""The processing of requests: RFC 3416 section 4.2 for v2c, with RFC 3584 section 4.2 for v1.
+"""The answering of requests, from a datagram's octets to those of its answer; of version 1 and 2c itself.
 
-The module is sans-IO and has the whole path of a GET, from a request's octets to its answer's. Any octets
-give an answer or silence, never an exception.
+The module is sans-IO and has the whole path of a GET. Any octets give an answer or silence, never an
+exception. What the PDUs ask for is done by `gateway.snmp.processing`.
 """
 
 from __future__ import annotations
 
 import hmac
-from bisect import bisect_right
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass
-from itertools import accumulate, chain
-from typing import Any, Final, TypeAlias
+from typing import Any
 
-from gateway.model.operations import Principal
 from gateway.snmp import ber, message
 from gateway.snmp.ber import BerError
-from gateway.snmp.message import Message, Request
+from gateway.snmp.message import Message
+from gateway.snmp.processing import (
+    DEFAULT_LIMITS,
+    LARGEST_DATAGRAM,
+    NO_SENDER,
+    Access,
+    Exchange,
+    Limits,
+    Processor,
+    Response,
+    Sender,
+    bulk_varbinds,
+    is_request,
+    next_varbind,
+    origin_of,
+)
 from gateway.snmp.refused_sets import RefusedSets
-from gateway.snmp.set_requests import SetRequests, SetResult
+from gateway.snmp.set_requests import SetRequests
 from gateway.snmp.standard_groups import SnmpCounters
 from gateway.snmp.store import MibView
-from gateway.snmp.written_values import VERSION_1_STATUSES, Assignment, Rejected
+from gateway.snmp.v3.messages import is_version_3
+from gateway.snmp.v3.responder import V3Responder, Version3
 
-LARGEST_DATAGRAM = 65_507
-"""The maximum number of octets that a UDP datagram over IPv4 can carry."""
-
-_NO_VALUE = (ber.NO_SUCH_OBJECT, ber.NO_SUCH_INSTANCE)
-
-
-@dataclass(frozen=True, slots=True)
-class Access:
-    """The rights of a community: its MIB view, and the name of the writer; empty for a reader."""
-
-    view: MibView
-    writer: str = ""
-
-
-Sender: TypeAlias = tuple[Any, ...]
-"""The address of a sender, as the socket module gives it: ``(host, port, ...)``."""
-
-Response: TypeAlias = "bytes | Coroutine[Any, Any, bytes | None] | None"
-"""A datagram, or ``None`` for silence; or a coroutine that returns either, where the core is asked first."""
-
-_NO_SENDER: Final[Sender] = ("", 0)
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Bounds of one exchange.
-
-    Args:
-        message_size: octets of a request or answer; at least 484 (RFC 3417 section 3.2.1).
-        varbinds: variable bindings of a request or answer. A GETBULK that asks for more gets so many, any
-            other request with more is answered tooBig.
-    """
-
-    message_size: int = LARGEST_DATAGRAM
-    varbinds: int = 2_000
+__all__ = ["LARGEST_DATAGRAM", "Access", "Limits", "Responder", "Response", "Sender"]
 
 
 class Responder:
@@ -70,7 +48,9 @@ class Responder:
         limits: the bounds of one exchange.
         sets: carries out SETs; without it no variable can be set.
         refused_sets: reports SETs of clients that may not send any.
-        wrong_community: called for each message whose community is not known, with the sender's address.
+        wrong_community: called for each message whose community is not known, with the sender's address; in
+            version 3 for one of an unknown user, or with a wrong digest.
+        version_3: engine, users and rights of version 3; without it that version is not supported.
     """
 
     def __init__(
@@ -78,12 +58,18 @@ class Responder:
         communities: Mapping[bytes, Access],
         counters: SnmpCounters,
         failed: Callable[[Exception], None],
-        limits: Limits = Limits(),
+        limits: Limits = DEFAULT_LIMITS,
         sets: SetRequests | None = None,
         refused_sets: RefusedSets | None = None,
         wrong_community: Callable[[str], None] | None = None,
+        version_3: Version3 | None = None,
     ) -> None:
-        self._sets = sets
+        self._processor = Processor(counters, failed, limits, sets, refused_sets)
+        self._v3 = (
+            None
+            if version_3 is None
+            else V3Responder(version_3, self._processor, counters, limits, wrong_community)
+        )
         self._refused_sets = refused_sets
         self._wrong_community = wrong_community
         self._communities = tuple(communities.items())
@@ -93,10 +79,9 @@ class Responder:
             message.preamble(message.VERSION_2C, name): access for name, access in communities.items()
         }
         self._counters = counters
-        self._failed = failed
         self._limits = limits
 
-    def answer(self, datagram: bytes, sender: Sender = _NO_SENDER) -> Response:
+    def answer(self, datagram: bytes, sender: Sender = NO_SENDER) -> Response:
         """Return the answer to ``datagram``; ``None`` where none is sent, which is counted."""
         self._counters.in_packets += 1
         usual = message.read_usual(datagram)
@@ -105,6 +90,8 @@ class Responder:
             access = self._preambles.get(usual[0])
             if access is not None and (answer := self._answer_usual(access.view, *usual)) is not None:
                 return answer
+        if self._v3 is not None and is_version_3(datagram):
+            return self._v3.answer(datagram, sender)
         return self._answer_any(datagram, sender)
 
     def _answer_usual(
@@ -126,10 +113,10 @@ class Responder:
                 read = view.read
                 varbinds = [ber.encode_varbind(name, read(name)) for name in names]
             elif pdu_type == message.GET_NEXT:
-                varbinds = [_next(view, name) for name in names]
+                varbinds = [next_varbind(view, name) for name in names]
             else:
                 octets = limits.message_size - message.RESPONSE_OVERHEAD - len(preamble)
-                varbinds = self._bulk_varbinds(view, names, first, second, octets)
+                varbinds = bulk_varbinds(view, names, first, second, octets, limits.varbinds)
         except Exception:  # noqa: BLE001  the other way meets it too, and reports it
             return None
         answer = message.encode_success(preamble, request_id, varbinds)
@@ -156,15 +143,13 @@ class Responder:
             return None
         if received is None:
             return None
-        envelope, request, access = received
-        try:
-            if envelope.pdu_type == message.SET:
-                return self._set(envelope, request, access, sender, datagram[envelope.start : envelope.stop])
-            return self._respond(envelope, request, access)
-        except Exception as error:  # noqa: BLE001  a client must not be left without an answer by our own fault
-            return self._failed_answer(error, envelope, request, access)
+        envelope, exchange = received
+        pdu = self._processor.process(exchange)
+        if isinstance(pdu, Coroutine):
+            return _enclosed_later(envelope, pdu)
+        return None if pdu is None else message.enclose(envelope, pdu)
 
-    def _receive(self, datagram: bytes, sender: Sender) -> tuple[Message, Request, Access] | None:
+    def _receive(self, datagram: bytes, sender: Sender) -> tuple[Message, Exchange] | None:
         # The socket reads one octet more than the limit of UDP, so what the system has cut is refused here.
         if len(datagram) > self._limits.message_size:
             raise BerError(f"at most {self._limits.message_size} octets", f"{len(datagram)}")
@@ -175,158 +160,15 @@ class Responder:
             if self._wrong_community is not None:
                 self._wrong_community(sender[0])
             if envelope.pdu_type == message.SET and self._refused_sets is not None:
-                self._refused_sets.not_known(_origin(sender))
+                self._refused_sets.not_known(origin_of(sender))
             return None
-        if not _is_request(envelope):
+        if not is_request(envelope.version, envelope.pdu_type):
             self._counters.unknown_pdu_handlers += 1
             return None
-        return envelope, message.read_request(datagram, envelope.start, envelope.stop), access
-
-    def _respond(self, envelope: Message, request: Request, access: Access) -> bytes | None:
-        counters = self._counters
-        if envelope.pdu_type == message.GET_BULK:
-            counters.get_bulks += 1
-            return self._bulk(envelope, request, access.view)
-        if envelope.pdu_type == message.GET:
-            counters.get_requests += 1
-        else:
-            counters.get_nexts += 1
-        if len(request.names) > self._limits.varbinds:
-            return self._too_big(envelope, request)
-        if envelope.version == message.VERSION_1:
-            return self._read_v1(envelope, request, access.view)
-        if envelope.pdu_type == message.GET:
-            read = access.view.read
-            varbinds = [ber.encode_varbind(name, read(name)) for name in request.names]
-        else:
-            varbinds = [_next(access.view, name) for name in request.names]
-        return self._sized(envelope, request, message.NO_ERROR, 0, varbinds)
-
-    def _read_v1(self, envelope: Message, request: Request, view: MibView) -> bytes | None:
-        """Answer a read in v1: no exceptions, no Counter64; the first name without a value is the error."""
-        varbinds = []
-        for index, name in enumerate(request.names, 1):
-            if envelope.pdu_type == message.GET:
-                value = view.read(name)
-                # A manager of version 1 cannot read a Counter64: for it there is none (RFC 3584 section
-                # 4.2.2.1).
-                missing = value in _NO_VALUE or value[0] == ber.COUNTER64
-                found = [] if missing else [ber.encode_varbind(name, value)]
-            else:
-                found, _ = view.walk(name, 1, counter64=False)
-            if not found:
-                return self._sized(envelope, request, message.NO_SUCH_NAME, index, _echo(request))
-            varbinds += found
-        return self._sized(envelope, request, message.NO_ERROR, 0, varbinds)
-
-    def _bulk(self, envelope: Message, request: Request, view: MibView) -> bytes | None:
-        """Answer a GETBULK (RFC 3416 section 4.2.3) within the limits of size and number."""
-        # A GETBULK may be answered in part, any other request may not.
-        names = request.names[: self._limits.varbinds]
-        octets = self._limits.message_size - message.response_overhead(envelope)
-        varbinds = self._bulk_varbinds(view, names, request.first, request.second, octets)
-        datagram = message.encode_response(envelope, request.request_id, message.NO_ERROR, 0, varbinds)
-        if len(datagram) <= self._limits.message_size:
-            return datagram
-        sizes = list(accumulate(map(len, varbinds)))
-        fitting = varbinds[: bisect_right(sizes, octets)]
-        if not fitting:  # an empty answer would make a manager ask the same again and again
-            return self._too_big(envelope, request)
-        return message.encode_response(envelope, request.request_id, message.NO_ERROR, 0, fitting)
-
-    def _bulk_varbinds(
-        self, view: MibView, names: list[bytes], non_repeaters: int, repetitions: int, octets: int
-    ) -> list[bytes]:
-        """Return the varbinds of a GETBULK, within the limit of number, and not many more than fit."""
-        varbinds: list[bytes] = []
-        if non_repeaters > 0:
-            varbinds += [_next(view, name) for name in names[:non_repeaters]]
-            names = names[non_repeaters:]
-        room = min(self._limits.varbinds - len(varbinds), octets // _SMALLEST_VARBIND)
-        if names and repetitions > 0 and room > 0:
-            # Rounded up: the last repetition may be cut within (RFC 3416 section 4.2.3).
-            repeated = _repetitions(view, names, min(repetitions, -(-room // len(names))))
-            varbinds += repeated if len(repeated) <= room else repeated[:room]
-        return varbinds
-
-    def _set(
-        self, envelope: Message, request: Request, access: Access, sender: Sender, content: bytes
-    ) -> Response:
-        """Answer a SET (RFC 3416 section 4.2.5). The answer repeats its varbinds, so its size is known."""
-        self._counters.set_requests += 1
-        # Before anything is changed: tooBig says to the manager that nothing was.
-        done = message.encode_response(envelope, request.request_id, message.NO_ERROR, 0, _echo(request))
-        if len(request.names) > self._limits.varbinds or len(done) > self._limits.message_size:
-            self._counters.set_statuses[message.TOO_BIG] += 1
-            return self._too_big(envelope, request)
-        # A SET of nothing succeeds.
-        result = self._set_result(request, access, sender, content) if request.names else SetResult()
-        if isinstance(result, SetResult):
-            return self._set_answer(envelope, request, result)
-        return None if result is None else self._set_later(envelope, request, access, result)
-
-    def _set_result(
-        self, request: Request, access: Access, sender: Sender, content: bytes
-    ) -> SetResult | Coroutine[Any, Any, SetResult] | None:
-        """Return the result of a SET, as `SetRequests.begin`."""
-        if not access.writer:
-            # By RFC 3413 section 3.2 it would be authorizationError; agents say noAccess, net-snmp's too.
-            self._counters.bad_community_uses += 1
-            if self._refused_sets is not None:
-                self._refused_sets.not_a_writer(_origin(sender), _assignments(request))
-            return SetResult(Rejected(message.NO_ACCESS, 1))
-        if self._sets is None:
-            return SetResult(Rejected(message.NOT_WRITABLE, 1))
-        principal = Principal("snmp", access.writer, _origin(sender))
-        return self._sets.begin(principal, content, _assignments(request))
-
-    async def _set_later(
-        self, envelope: Message, request: Request, access: Access, result: Coroutine[Any, Any, SetResult]
-    ) -> bytes | None:
-        try:
-            return self._set_answer(envelope, request, await result)
-        except Exception as error:  # noqa: BLE001  as above
-            return self._failed_answer(error, envelope, request, access)
-
-    def _set_answer(self, envelope: Message, request: Request, result: SetResult) -> bytes | None:
-        refusal = result.refusal
-        status, index = (message.NO_ERROR, 0) if refusal is None else (refusal.status, refusal.index)
-        # One SET counts once, however often its datagram was sent.
-        if not result.is_repeated:
-            self._counters.set_statuses[status] += 1
-        if envelope.version == message.VERSION_1:
-            status = VERSION_1_STATUSES.get(status, status)
-        return self._sized(envelope, request, status, index, _echo(request))
-
-    def _failed_answer(
-        self, error: Exception, envelope: Message, request: Request, access: Access
-    ) -> bytes | None:
-        self._counters.internal_errors += 1
-        self._failed(error)
-        if envelope.pdu_type == message.SET:
-            self._counters.set_statuses[message.GEN_ERR] += 1
-        # genErr is to name the binding (RFC 3416 section 4.2.1), and the error does not say which it was.
-        index = _failing_index(envelope, request, access.view)
-        return self._sized(envelope, request, message.GEN_ERR, index, _echo(request))
-
-    def _sized(
-        self, envelope: Message, request: Request, status: int, index: int, varbinds: list[bytes]
-    ) -> bytes | None:
-        datagram = message.encode_response(envelope, request.request_id, status, index, varbinds)
-        if len(datagram) <= self._limits.message_size:
-            return datagram
-        return self._too_big(envelope, request)
-
-    def _too_big(self, envelope: Message, request: Request) -> bytes | None:
-        """Return the tooBig answer: without varbinds in v2c, with those of the request in v1 (RFC 1157)."""
-        # An error repeats the request's varbinds, but tooBig of v2c has none (RFC 3416 section 4.2.1).
-        varbinds = _echo(request) if envelope.version == message.VERSION_1 else []
-        datagram = message.encode_response(envelope, request.request_id, message.TOO_BIG, 0, varbinds)
-        if len(datagram) <= self._limits.message_size:
-            return datagram
-        # Even the alternate answer without varbinds is too large: snmpSilentDrops of RFC 3418.
-        self._counters.silent_drops += 1
-        return None
+        request = message.read_request(datagram, envelope.start, envelope.stop)
+        content = datagram[envelope.start : envelope.stop] if envelope.pdu_type == message.SET else b""
+        room = message.response_room(envelope, self._limits.message_size)
+        return envelope, Exchange(envelope.version, envelope.pdu_type, request, access, room, sender, content)
 
     def _access_of(self, community: bytes) -> Access | None:
         found = None
@@ -339,67 +181,6 @@ class Responder:
         return found
 
 
-_SMALLEST_VARBIND = 7  # sequence, name of one octet, value without content
-
-
-def _is_request(envelope: Message) -> bool:
-    """Return whether this agent processes the PDU: no notification, no response, no GETBULK in v1."""
-    if envelope.pdu_type == message.GET_BULK:
-        return envelope.version == message.VERSION_2C
-    return envelope.pdu_type in (message.GET, message.GET_NEXT, message.SET)
-
-
-def _next(view: MibView, name: bytes) -> bytes:
-    varbinds, last = view.walk(name, 1)
-    return varbinds[0] if varbinds else _end_of_view(last)
-
-
-def _end_of_view(name: bytes) -> bytes:
-    return ber.encode_varbind(name, ber.END_OF_MIB_VIEW)
-
-
-def _repetitions(view: MibView, names: list[bytes], repetitions: int) -> list[bytes]:
-    """Return the varbinds of the repeating names, repetition by repetition.
-
-    A repetition in which every name is past the end is the last one, as RFC 3416 permits.
-    """
-    if len(names) == 1:
-        varbinds, last = view.walk(names[0], repetitions)
-        return varbinds if len(varbinds) == repetitions else [*varbinds, _end_of_view(last)]
-    walks = [view.walk(name, repetitions) for name in names]
-    longest = max([len(varbinds) for varbinds, _ in walks])
-    if longest < repetitions:
-        repetitions = longest + 1
-    columns = [
-        varbinds
-        if len(varbinds) == repetitions
-        else varbinds + [_end_of_view(last)] * (repetitions - len(varbinds))
-        for varbinds, last in walks
-    ]
-    return list(chain.from_iterable(zip(*columns, strict=True)))
-
-
-def _origin(sender: Sender) -> str:
-    host, port = sender[:2]
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
-def _assignments(request: Request) -> list[Assignment]:
-    pairs = zip(request.names, request.values, strict=True)
-    return [Assignment(index, ber.decode_name(name), value) for index, (name, value) in enumerate(pairs, 1)]
-
-
-def _failing_index(envelope: Message, request: Request, view: MibView) -> int:
-    """Return the number of the first name that cannot be read, from 1; 0 if each can be read alone."""
-    for index, name in enumerate(request.names, 1):
-        try:
-            view.read(name) if envelope.pdu_type == message.GET else view.walk(name, 1)
-        except Exception:  # noqa: BLE001  reported already, only its place is wanted
-            return index
-    return 0
-
-
-def _echo(request: Request) -> list[bytes]:
-    return [
-        ber.encode_varbind(name, value) for name, value in zip(request.names, request.values, strict=True)
-    ]
+async def _enclosed_later(envelope: Message, pdu: Coroutine[Any, Any, bytes | None]) -> bytes | None:
+    octets = await pdu
+    return None if octets is None else message.enclose(envelope, octets)

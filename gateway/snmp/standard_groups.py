@@ -106,6 +106,8 @@ def _text(text: str) -> bytes:
 
 _SNMP: Final[Oid] = (1, 3, 6, 1, 2, 1, 11)
 _MPD_STATS: Final[Oid] = (1, 3, 6, 1, 6, 3, 11, 2, 1)
+_USM_STATS: Final[Oid] = (1, 3, 6, 1, 6, 3, 15, 1, 1)
+_TARGET_OBJECTS: Final[Oid] = (1, 3, 6, 1, 6, 3, 12, 1)
 _AUTHEN_TRAPS_ENABLED, _AUTHEN_TRAPS_DISABLED = 1, 2
 
 _INSTANCES: Final[dict[str, Oid]] = {
@@ -122,6 +124,19 @@ _INSTANCES: Final[dict[str, Oid]] = {
     "invalid_messages": (*_MPD_STATS, 2, 0),
     "unknown_pdu_handlers": (*_MPD_STATS, 3, 0),
 }
+
+REPORTED: Final[dict[str, Oid]] = {
+    "unsupported_security_levels": (*_USM_STATS, 1, 0),
+    "not_in_time_windows": (*_USM_STATS, 2, 0),
+    "unknown_user_names": (*_USM_STATS, 3, 0),
+    "unknown_engine_ids": (*_USM_STATS, 4, 0),
+    "wrong_digests": (*_USM_STATS, 5, 0),
+    "decryption_errors": (*_USM_STATS, 6, 0),
+    "unknown_pdu_handlers": (*_MPD_STATS, 3, 0),
+    "unavailable_contexts": (*_TARGET_OBJECTS, 4, 0),
+    "unknown_contexts": (*_TARGET_OBJECTS, 5, 0),
+}
+"""The instances of the counters that reports of version 3 carry (RFC 3412, RFC 3413, RFC 3414)."""
 
 
 @dataclass(slots=True)
@@ -145,6 +160,14 @@ class SnmpCounters:
     unknown_security_models: int = 0
     invalid_messages: int = 0
     unknown_pdu_handlers: int = 0
+    unsupported_security_levels: int = 0
+    not_in_time_windows: int = 0
+    unknown_user_names: int = 0
+    unknown_engine_ids: int = 0
+    wrong_digests: int = 0
+    decryption_errors: int = 0
+    unavailable_contexts: int = 0
+    unknown_contexts: int = 0
     internal_errors: int = 0
     unsent: int = 0
     get_requests: int = 0
@@ -170,6 +193,17 @@ class SnmpCounters:
             store.scalar(instance, self._reader(name))
         enabled = _AUTHEN_TRAPS_ENABLED if authentication_traps else _AUTHEN_TRAPS_DISABLED
         store.scalar((*_SNMP, 30, 0), ber.encode_integer(enabled))
+
+    def report(self, name: str) -> tuple[Oid, bytes]:
+        """Count one of `REPORTED`, and return its instance and its value, a TLV."""
+        setattr(self, name, getattr(self, name) + 1)
+        return REPORTED[name], self._reader(name)()
+
+    def serve_version_3(self, store: Store) -> None:
+        """Add to the store the groups usmStats (RFC 3414), and the unknown contexts of RFC 3413."""
+        for name, instance in REPORTED.items():
+            if name not in _INSTANCES:
+                store.scalar(instance, self._reader(name))
 
     def _reader(self, name: str) -> Callable[[], bytes]:
         return lambda: ber.encode_counter32(getattr(self, name) % _WRAP)

@@ -106,7 +106,8 @@ def test_a_get_is_read_back_and_its_answer_too() -> None:
     request = message.read_request(datagram, envelope.start, envelope.stop)
     assert (request.request_id, request.names, request.values) == (2**31 - 1, names, [ber.NULL] * 2)
     varbinds = [ber.encode_varbind(name, ber.encode_integer(7)) for name in names]
-    answer = message.read_response(message.encode_response(envelope, 5, message.GEN_ERR, 2, varbinds))
+    pdu = message.encode_response_pdu(5, message.GEN_ERR, 2, varbinds)
+    answer = message.read_response(message.enclose(envelope, pdu))
     assert (answer.request_id, answer.first, answer.second, answer.names) == (5, message.GEN_ERR, 2, names)
     with pytest.raises(BerError, match="a response in version 2c"):
         message.read_response(datagram)

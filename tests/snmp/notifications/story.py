@@ -125,7 +125,8 @@ def answer_to(datagram: bytes, status: int = 0) -> bytes:
     envelope = message.read_message(datagram)
     request = message.read_request(datagram, envelope.start, envelope.stop)
     varbinds = [ber.encode_varbind(*pair) for pair in zip(request.names, request.values, strict=True)]
-    return message.encode_response(envelope, request.request_id, status, 0, varbinds)
+    pdu = message.encode_response_pdu(request.request_id, status, 0, varbinds)
+    return message.enclose(envelope, pdu)
 
 
 @dataclass

@@ -1,0 +1,1 @@
+"""Version 3: keys, messages, the security model, and real managers."""
