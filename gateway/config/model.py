@@ -309,13 +309,15 @@ class Configuration(StrictModel):
 
     @model_validator(mode="after")
     def _writers_exist(self) -> Configuration:
-        known = {f"snmp:{name}" for name in self.snmp.writers} | {f"jmx:{name}" for name in self.jmx.users}
+        known = {f"snmp:{name}" for name in self.snmp.all_writers} | {
+            f"jmx:{name}" for name in self.jmx.users
+        }
         for rule in self.operations.allow:
             for who in rule.who:
                 if who not in known and not who.startswith("cli:"):
                     raise ValueError(
-                        f"operations.allow: {who!r} is not known: name a writer under snmp.writers, or a "
-                        "user under jmx.users"
+                        f"operations.allow: {who!r} is not known: name a writer under snmp.writers, a user "
+                        "under snmp.users with may_set, or a user under jmx.users"
                     )
         return self
 

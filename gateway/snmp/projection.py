@@ -169,6 +169,10 @@ class Projection(FeedView[BoundClass, BoundEvent, Row, RowGroup]):
             for number in self._source_table
         }
 
+    def source_number(self, name: str) -> int | None:
+        """Return the number of a source; ``None`` while the source is not known."""
+        return self._source_table.number(name)
+
     def alarm_notification(self, source: str, condition: str) -> Notification | None:
         """Return agAlarmRaised for an active alarm of the source of this name, as if it were raised now."""
         number = self._source_table.number(source) if source else GATEWAY

@@ -7,7 +7,7 @@ exception. What the PDUs ask for is done by `gateway.snmp.processing`.
 from __future__ import annotations
 
 import hmac
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from typing import Any
 
 from gateway.snmp import ber, message
@@ -50,20 +50,24 @@ class Responder:
         refused_sets: reports SETs of clients that may not send any.
         wrong_community: called for each message whose community is not known, with the sender's address; in
             version 3 for one of an unknown user, or with a wrong digest.
+        versions: the versions with communities that are answered.
         version_3: engine, users and rights of version 3; without it that version is not supported.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  the parts of an agent, joined once
         self,
         communities: Mapping[bytes, Access],
         counters: SnmpCounters,
         failed: Callable[[Exception], None],
         limits: Limits = DEFAULT_LIMITS,
+        *,
         sets: SetRequests | None = None,
         refused_sets: RefusedSets | None = None,
         wrong_community: Callable[[str], None] | None = None,
+        versions: Collection[int] = (message.VERSION_1, message.VERSION_2C),
         version_3: Version3 | None = None,
     ) -> None:
+        self._versions = frozenset(versions)
         self._processor = Processor(counters, failed, limits, sets, refused_sets)
         self._v3 = (
             None
@@ -76,7 +80,9 @@ class Responder:
         # Version 2c only: in version 1 a name without a value is an error of the whole request, which
         # `_answer_usual` does not produce.
         self._preambles = {
-            message.preamble(message.VERSION_2C, name): access for name, access in communities.items()
+            message.preamble(message.VERSION_2C, name): access
+            for name, access in communities.items()
+            if message.VERSION_2C in self._versions
         }
         self._counters = counters
         self._limits = limits
@@ -154,6 +160,8 @@ class Responder:
         if len(datagram) > self._limits.message_size:
             raise BerError(f"at most {self._limits.message_size} octets", f"{len(datagram)}")
         envelope = message.read_message(datagram)
+        if envelope.version not in self._versions:
+            raise message.UnknownVersionError(envelope.version)
         access = self._access_of(envelope.community)
         if access is None:
             self._counters.bad_community_names += 1

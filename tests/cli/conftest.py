@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import getpass
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,8 +76,16 @@ class ShownGateway:
 
 
 @contextmanager
-def running_gateway(broker: PrivateBroker, folder: Path, **sections: Any) -> Iterator[ShownGateway]:  # noqa: ANN401
-    """A gateway with the source ``orders``, SNMP and JMX names, and the durable queue ``first``."""
+def running_gateway(
+    broker: PrivateBroker,
+    folder: Path,
+    prepare: Callable[[Site], None] = lambda _: None,
+    **sections: Any,  # noqa: ANN401
+) -> Iterator[ShownGateway]:
+    """A gateway with the source ``orders``, SNMP and JMX names, and the durable queue ``first``.
+
+    ``prepare`` is called when the configuration is written, before the gateway starts.
+    """
     site = new_site(folder)
     password = site.secret(broker.administrator.password)
     account = {"user": broker.administrator.name, "password": password}
@@ -92,6 +100,7 @@ def running_gateway(broker: PrivateBroker, folder: Path, **sections: Any) -> Ite
     }
     jmx = {"enabled": True, "listen": f"127.0.0.1:{free_tcp_port()}"}
     site.configure(sources={"orders": source}, jmx=jmx, **sections)
+    prepare(site)
     with (
         new_virtual_host(broker) as virtual_host,
         running("run", "--config", site.configuration, log=site.folder / "log") as command,

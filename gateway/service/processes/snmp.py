@@ -34,11 +34,13 @@ from gateway.service.processes.lifeline import Lifeline
 from gateway.service.processes.notifications import FILE as NOTIFICATIONS_FILE
 from gateway.service.processes.notifications import Notifications, sender_settings, targets_of
 from gateway.service.processes.process_setup import tune_garbage_collection
+from gateway.service.processes.snmp_users import UserAccess, version_3
 from gateway.shipped_files import version
 from gateway.snmp.ber import Oid, parse_oid
 from gateway.snmp.commands.command import SecretArguments, Submission
 from gateway.snmp.commands.table import CommandHealth, CommandLimits, CommandRows, CommandTable, JoinedView
 from gateway.snmp.fixed_mib import MODULE
+from gateway.snmp.message import VERSION_1, VERSION_2C
 from gateway.snmp.notifications.delivery import MAX_WAITING
 from gateway.snmp.notifications.receiver import TargetHealth
 from gateway.snmp.oid_registry import OidRegistry
@@ -57,6 +59,9 @@ from gateway.state_folder import StateFolder
 from gateway.tasks import until_one_ends
 
 log = structlog.get_logger(__name__)
+
+VERSIONS = {"v1": VERSION_1, "v2c": VERSION_2C}
+"""The versions with communities, by their names in the configuration."""
 
 TICK_SECONDS = 1.0
 BUSY_TICK_SECONDS = 0.002
@@ -108,7 +113,7 @@ class _Agent:
         self._root = parse_oid(self._settings.root)
         self._store, self._counters, self._failures = Store(), SnmpCounters(), _Failures()
         self._counters.serve(self._store, authentication_traps=self._settings.authentication_traps)
-        registries, mappings = _definitions(loaded, with_mappings=bool(self._writers))
+        registries, mappings = _definitions(loaded, with_mappings=bool(self._settings.all_writers))
         system = SystemGroup(self._store, _description(loaded, self._root), time.monotonic_ns)
         for shipped in registries:
             system.add_module((*self._root, *shipped.module_arc), shipped.module)
@@ -145,7 +150,7 @@ class _Agent:
         self._sets = self._set_requests(deadline)
         before = partial(_judge, self._link, self._projection)
         self._server = UdpServer(
-            self._responder().answer, self._counters, self._failures.failed, before=before
+            self._responder(loaded, state, clock).answer, self._counters, self._failures.failed, before=before
         )
 
     def _command_table(self, secret: SecretArguments, deadline: int, clock: Clock) -> Commands:
@@ -176,19 +181,28 @@ class _Agent:
             self._refused_sets,
         )
 
-    def _responder(self) -> Responder:
-        access = {self._community.encode(): Access(self._store)} | {
+    def _responder(self, loaded: LoadedConfiguration, state: StateFolder, clock: Clock) -> Responder:
+        settings = self._settings
+        communities = {self._community.encode(): Access(self._store)} | {
             secret.encode(): Access(self._commands.view(writer), writer)
             for writer, secret in self._writers.items()
         }
-        traps = self._settings.authentication_traps
+        users = {
+            name: Access(self._commands.view(name), name) if user.may_set else Access(self._store)
+            for name, user in settings.users.items()
+        }
+        access = UserAccess(self._store, users, loaded.settings.sources, self._projection.source_number)
         return Responder(
-            access,
+            communities,
             self._counters,
             self._failures.failed,
             sets=self._sets,
             refused_sets=self._refused_sets,
-            wrong_community=self._notifications.sender.wrong_community if traps else None,
+            wrong_community=(
+                self._notifications.sender.wrong_community if settings.authentication_traps else None
+            ),
+            versions=[VERSIONS[version] for version in settings.versions if version in VERSIONS],
+            version_3=version_3(loaded, state, clock, access),
         )
 
     @property
@@ -362,7 +376,7 @@ class Commands:
         common = CommandRows(store, root, projection.pointer) if settings.commands.shown_to_all else None
         self._rows: dict[str, CommandRows] = {}
         self._own: dict[str, Store] = {}
-        for writer in settings.writers:
+        for writer in settings.all_writers:
             if common is None:
                 self._own[writer] = Store()
             self._rows[writer] = common or CommandRows(self._own[writer], root, projection.pointer)

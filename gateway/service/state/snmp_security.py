@@ -152,9 +152,9 @@ def write_user(state: StateFolder, name: str, keys: Sequence[StoredKeys]) -> Non
     Raises:
         StateError: the file cannot be read or written.
     """
-    users = {**read_users(state), name: tuple(keys)}
-    if not keys:
-        del users[name]
+    users = {each: tuple(kept) for each, kept in read_users(state).items() if each != name}
+    if keys:
+        users[name] = tuple(keys)
     path = state.secret_path(USERS)
     try:
         path.parent.mkdir(mode=0o700, exist_ok=True)
