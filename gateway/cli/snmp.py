@@ -158,7 +158,7 @@ def _engine_id(text: str) -> bytes:
         octets = bytes.fromhex(text.lower().removeprefix("0x").replace(":", ""))
         check_engine_id(octets)
     except ValueError as error:
-        raise click.BadParameter(f"{text!r} is no engine id: write 5 to 32 octets as 0x80…") from error
+        raise click.BadParameter(f"{text!r} is no engine id: write 5 to 32 bytes as 0x80…") from error
     return octets
 
 

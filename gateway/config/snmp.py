@@ -16,6 +16,10 @@ COMMUNITY = "community"
 """The name of the secret in the state folder that is the community of reading, unless one is configured."""
 
 
+WriterName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,31}$")]
+"""The name of a writer, an index: at most 32 characters, as user names of SNMP (RFC 3414 section 5)."""
+
+
 class NotificationTarget(StrictModel):
     """A receiver of events as SNMP notifications.
 
@@ -23,7 +27,8 @@ class NotificationTarget(StrictModel):
         address: numeric address and port of the receiver.
         kind: ``trap`` is sent once; ``inform`` is sent again until it is answered.
         version: the version of SNMP; version 1 has no informs.
-        community: the community of the notifications; default: that of reading.
+        user: the user of version 3 who sends them, one of ``snmp.users``.
+        community: the community of versions 1 and 2c; default: that of reading.
         severity: events below it are not sent; a clearing event goes where the raising one went.
         events: patterns of the events that are sent: ``package:event``, such as ``rabbitmq:alarm*``.
         rate: notifications a second; traps beyond it are counted, and one summary has their number;
@@ -32,7 +37,8 @@ class NotificationTarget(StrictModel):
 
     address: ListenAddress
     kind: Literal["trap", "inform"] = "trap"
-    version: Literal["v1", "v2c"] = "v2c"
+    version: Literal["v1", "v2c", "v3"] = "v2c"
+    user: WriterName | None = None
     community: SecretSource | None = None
     severity: SeverityName = Severity.INFO
     events: Annotated[
@@ -44,11 +50,13 @@ class NotificationTarget(StrictModel):
     def _version_has_it(self) -> NotificationTarget:
         if self.kind == "inform" and self.version == "v1":
             raise ValueError("SNMP version 1 has no informs: choose version v2c")
+        if self.version == "v3" and self.user is None:
+            raise ValueError("version v3 needs the user who sends: write user: NAME, of one under snmp.users")
+        if self.version != "v3" and self.user is not None:
+            raise ValueError(f"version {self.version} has no users: choose version v3")
+        if self.version == "v3" and self.community is not None:
+            raise ValueError("version v3 has no community: leave it out")
         return self
-
-
-WriterName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,31}$")]
-"""The name of a writer, an index: at most 32 characters, as user names of SNMP (RFC 3414 section 5)."""
 
 
 class CommandSettings(StrictModel):
@@ -133,6 +141,13 @@ class SnmpSettings(StrictModel):
         both = sorted(self.users.keys() & self.writers.keys())
         if both:
             raise ValueError(f"{both[0]!r} is under users and under writers: give one of them another name")
+        return self
+
+    @model_validator(mode="after")
+    def _senders_exist(self) -> SnmpSettings:
+        for name, target in self.notifications.items():
+            if target.user is not None and target.user not in self.users:
+                raise ValueError(f"notifications.{name}: no user {target.user!r} is under snmp.users")
         return self
 
     @property

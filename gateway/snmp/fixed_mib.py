@@ -465,3 +465,5 @@ class TargetKindNumber(enum.IntEnum):
     TRAP_V1 = 1
     TRAP_V2C = 2
     INFORM_V2C = 3
+    TRAP_V3 = 4
+    INFORM_V3 = 5

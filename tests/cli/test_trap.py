@@ -9,11 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from gateway.cli.main import main
+from gateway.clock import SystemClock
 from gateway.service.processes.exit_codes import ExitCode
+from gateway.service.state.snmp_security import enterprise_of, read_engine, start_engine
 from gateway.snmp import message
 from gateway.snmp.fixed_mib import NOTIFICATIONS, OwnNotification
 from tests.components.command_line import Ended, Site, amqp_gateway
+from tests.snmp.notifications.snmptrapd import snmptrapd
 from tests.snmp.notifications.story import ROOT, answer_to
 from tests.snmp.notifications.udp_receiver import UdpReceiver, udp_receiver
 
@@ -24,8 +29,20 @@ def receiver() -> Iterator[UdpReceiver]:
         yield receiver
 
 
+USER = 'nms SHA-256 "phrase of nms" AES "secret of nms"'
+RECEIVER = "80001f8805a1a2a3a4a5a6a7a8a9aaabac"
+
+
+def add_keys(site: Site, *options: str) -> None:
+    """Make the keys of the user ``nms``."""
+    line = ["snmp", "user", "add", "nms", *options, "--config", str(site.configuration)]
+    result = CliRunner().invoke(main, line, input="phrase of nms\nsecret of nms\n")
+    assert result.exit_code == ExitCode.OK, result.output
+
+
 def trap_test(site: Site, name: str, **settings: Any) -> Ended:  # noqa: ANN401  as YAML has them
-    site.configure(snmp={"notifications": {"nms": settings}})
+    users: dict[str, dict[str, str]] = {"nms": {}} if settings.get("version") == "v3" else {}
+    site.configure(snmp={"notifications": {"nms": settings}, "users": users})
     return amqp_gateway("trap", "test", name, "--config", site.configuration)
 
 
@@ -100,3 +117,42 @@ def test_a_community_that_is_too_long_is_refused(site: Site, receiver: UdpReceiv
     assert "has 256 bytes; notifications can carry 255" in ended.reported[0]
     checked = amqp_gateway("check", "--config", site.configuration, folder=tmp_path)
     assert checked.reported == ended.reported
+
+
+def test_a_receiver_of_version_3_trusts_the_engine_and_its_time(site: Site, tmp_path: Path) -> None:
+    add_keys(site)
+    engine = start_engine(site.state, enterprise_of(ROOT), SystemClock().now() - 600 * 10**9)
+    user = [f"createUser -e 0x{engine.engine_id} {USER}", "authUser log nms priv"]
+    with snmptrapd(tmp_path, "none", further=user) as receiver:
+        for count in (1, 2):
+            ended = trap_test(site, "nms", address=f"127.0.0.1:{receiver.port}", version="v3", user="nms")
+            assert (ended.code, ended.errors) == (ExitCode.OK, "")
+            assert ended.output.startswith("nms: version 3 trap sent to")
+            printed = receiver.until(count)[-1]
+            assert printed.values["snmpTrapOID.0"].endswith("agTest")
+            # The engine runs since ten minutes, so that is sysUpTime, too.
+            assert "0:10:" in printed.values["sysUpTime.0"]
+
+
+def test_an_inform_of_version_3_finds_out_the_engine_of_its_receiver(site: Site, tmp_path: Path) -> None:
+    add_keys(site)
+    own = read_engine(site.state, enterprise_of(ROOT))
+    lines = [f"exactEngineID 0x{RECEIVER}", f"createUser {USER}", "authUser log nms priv"]
+    with snmptrapd(tmp_path, "none", further=lines) as receiver:
+        how = {"address": f"127.0.0.1:{receiver.port}", "version": "v3", "user": "nms", "kind": "inform"}
+        ended = trap_test(site, "nms", **how)
+        assert ended.code is ExitCode.CONFIGURATION
+        assert own.engine_id != RECEIVER
+        command = f"amqp-gateway snmp user add nms --engine-id 0x{RECEIVER}"
+        assert ended.reported[-1].endswith(f"no keys for the engine of the receiver: run `{command}`")
+        add_keys(site, "--engine-id", f"0x{RECEIVER}")
+        ended = trap_test(site, "nms", **how)
+        assert (ended.code, ended.errors) == (ExitCode.OK, "")
+        assert ended.output.splitlines()[-1].startswith("answered after ")
+        assert receiver.until(1)[0].values["snmpTrapOID.0"].endswith("agTest")
+
+
+def test_a_receiver_whose_user_has_no_keys_says_so(site: Site, receiver: UdpReceiver) -> None:
+    ended = trap_test(site, "nms", address=receiver.address, version="v3", user="nms")
+    assert ended.code is ExitCode.CONFIGURATION
+    assert "run `amqp-gateway snmp user add nms`" in ended.reported[0]

@@ -41,6 +41,7 @@ from gateway.service.diagnostics.source_checks import (
 from gateway.service.processes.command_errors import command_errors
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.service.processes.notifications import targets_of
+from gateway.service.processes.snmp_users import users_of
 from gateway.service.sources.cml import configured_schema
 from gateway.service.sources.endpoints import (
     amqp_endpoint,
@@ -49,6 +50,8 @@ from gateway.service.sources.endpoints import (
     http_writer,
     management_endpoint,
 )
+from gateway.service.state.snmp_security import enterprise_of, read_engine, read_users
+from gateway.snmp.ber import parse_oid
 from gateway.sources.rabbitmq.events import EVENT_EXCHANGE
 from gateway.sources.rabbitmq.http_reader import HttpReader
 from gateway.sources.rabbitmq.management_api import (
@@ -61,6 +64,7 @@ from gateway.sources.rabbitmq.management_api import (
 )
 from gateway.sources.rabbitmq.management_changes import Lookup
 from gateway.sources.rabbitmq.rights import consuming_events, tags_of
+from gateway.state_folder import StateError, StateFolder
 from gateway.yaml_documents import DocumentError
 
 
@@ -76,7 +80,8 @@ def check_files(loaded: LoadedConfiguration) -> None:
         if settings.snmp.community is not None:
             settings.snmp.community.read(folder)
         _check_jmx_files(settings.jmx, folder)
-        targets_of(loaded, "")
+        targets_of(loaded, "", None)
+        _check_snmp_users(loaded)
         for part in (*settings.sources.values(), *settings.agents.values()):
             if isinstance(part, AmiSource):
                 check_listener_files(part, folder)
@@ -96,6 +101,20 @@ def check_files(loaded: LoadedConfiguration) -> None:
         raise CommandError(OF_TROUBLE[error.trouble], str(error)) from error
     except JavaMissingError as error:
         raise CommandError(ExitCode.NOT_INSTALLED, str(error)) from error
+
+
+def _check_snmp_users(loaded: LoadedConfiguration) -> None:
+    """Raise `SecretError` where a user of version 3 has no keys in a state folder that is there."""
+    settings = loaded.settings.snmp
+    try:
+        state = StateFolder(loaded.state_folder)
+        keys = read_users(state)
+        engine_id = read_engine(state, enterprise_of(parse_oid(settings.root))).engine_id
+    except StateError:
+        return  # none was made yet, or `run` says what is wrong with it
+    _, refused = users_of(settings, keys, engine_id)
+    for name, reason in refused.items():
+        raise SecretError(f"snmp.users.{name}: {reason}")
 
 
 def _check_jmx_files(settings: JmxSettings, folder: Path) -> None:

@@ -13,6 +13,7 @@ from gateway.service.processes.command_errors import command_errors
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.service.processes.notifications import outside, sender_settings, shown, targets_of
 from gateway.service.processes.snmp import read_community
+from gateway.service.processes.snmp_users import SnmpSecurity, running_security
 from gateway.snmp.ber import dotted, parse_oid
 from gateway.snmp.fixed_mib import TargetKindNumber
 from gateway.snmp.notifications.receiver import Address
@@ -25,9 +26,10 @@ _KINDS = {
     TargetKindNumber.TRAP_V1: "version 1 trap",
     TargetKindNumber.TRAP_V2C: "version 2c trap",
     TargetKindNumber.INFORM_V2C: "version 2c inform",
+    TargetKindNumber.TRAP_V3: "version 3 trap",
+    TargetKindNumber.INFORM_V3: "version 3 inform",
 }
 _POLL_SECONDS = 0.002
-_TICK = 10**7
 ANSWER_SECONDS = 8.0
 """Time for the answer to an inform, which is sent four times within it."""
 
@@ -49,25 +51,26 @@ async def send_test(
     with command_errors():
         state = StateFolder(loaded.state_folder)
         community = read_community(loaded, state)
-        target = {target.name: target for target in targets_of(loaded, community)}[name]
+        security = running_security(loaded, state, clock)
+        target = {target.name: target for target in targets_of(loaded, community, security)}[name]
         root = parse_oid(loaded.settings.snmp.root)
         settings = sender_settings(loaded, state, root, (target,))
-    await _Test(settings, clock).run(report)
+    await _Test(settings, clock, security).run(report)
 
 
 class _Test:
-    """A test of the only receiver in ``settings``."""
+    """A test of the only receiver in ``settings``, with the running engine."""
 
-    def __init__(self, settings: SenderSettings, clock: Clock) -> None:
+    def __init__(self, settings: SenderSettings, clock: Clock, security: SnmpSecurity) -> None:
         (self._target,) = settings.targets
+        self._missing_keys = security.missing.commands
         self._refusal: Exception | None = None
         self._wake = asyncio.Event()
         self._sockets = NotificationSockets([self._target.address], self._refused, self._failed)
-        begun = time.monotonic_ns()
         world = outside(
             self._sockets,
             clock,
-            up_time=lambda: (time.monotonic_ns() - begun) // _TICK,
+            up_time=security.engine.up_time,
             wake=self._wake.set,
             failed=self._failed,
         )
@@ -87,10 +90,16 @@ class _Test:
         if self._refusal is not None:
             reason = getattr(self._refusal, "strerror", None) or str(self._refusal)
             raise CommandError(ExitCode.UNREACHABLE, f"{where}: the notification was not sent: {reason}")
+        if self._missing_keys:
+            raise CommandError(
+                ExitCode.CONFIGURATION,
+                f"{where}: the user has no keys for the engine of the receiver: run "
+                f"`{self._missing_keys[0]}`",
+            )
         report(f"{target.name}: {_KINDS[target.kind]} sent to {where}")
         report(f"look there for agTest ({dotted(notification.oid)})")
         report(f"with agEventId {notification.event_id}")
-        if target.kind is not TargetKindNumber.INFORM_V2C:
+        if not target.is_inform:
             report("a trap is not answered: only the receiver knows whether it arrived")
         elif self._sender.health[target.name].acknowledged:
             report(f"answered after {1000 * (time.monotonic() - begun):.1f} ms")
@@ -102,15 +111,15 @@ class _Test:
             raise CommandError(
                 ExitCode.UNREACHABLE,
                 f"{where}: no answer within {ANSWER_SECONDS:g} s: does a receiver of informs listen there, "
-                "does it know the community, and does a firewall let UDP pass both ways?",
+                "does it know the community or the user, and does a firewall let UDP pass both ways?",
             )
 
     async def _ended(self) -> None:
         """Return when the trap is sent, the inform is answered, or neither can be expected any more."""
-        name, is_inform = self._target.name, self._target.kind is TargetKindNumber.INFORM_V2C
+        name, is_inform = self._target.name, self._target.is_inform
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(ANSWER_SECONDS):
-                while self._refusal is None:
+                while self._refusal is None and not self._missing_keys:
                     health = self._sender.health[name]
                     if health.failed or (health.acknowledged if is_inform else health.sent):
                         return

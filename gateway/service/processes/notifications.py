@@ -16,6 +16,7 @@ from gateway.config.files import LoadedConfiguration
 from gateway.config.snmp import NotificationTarget
 from gateway.config.types import SecretError
 from gateway.durable_files import write_durably
+from gateway.service.processes.snmp_users import SnmpSecurity
 from gateway.snmp.ber import Oid
 from gateway.snmp.fixed_mib import MODULE, TargetKindNumber
 from gateway.snmp.notifications.delivery import (
@@ -28,6 +29,7 @@ from gateway.snmp.notifications.delivery import (
 from gateway.snmp.notifications.encoding import MAX_COMMUNITY_OCTETS
 from gateway.snmp.notifications.notification import ActiveAlarms, Notification
 from gateway.snmp.notifications.receiver import Address, Target
+from gateway.snmp.notifications.secured import NoKeysError
 from gateway.snmp.notifications.sender import NotificationSender, Outside, SenderSettings
 from gateway.snmp.notifications.sockets import NotificationSockets, keep_sending
 from gateway.snmp.projection import Projection
@@ -50,17 +52,26 @@ _KINDS = {
     ("trap", "v1"): TargetKindNumber.TRAP_V1,
     ("trap", "v2c"): TargetKindNumber.TRAP_V2C,
     ("inform", "v2c"): TargetKindNumber.INFORM_V2C,
+    ("trap", "v3"): TargetKindNumber.TRAP_V3,
+    ("inform", "v3"): TargetKindNumber.INFORM_V3,
 }
 
 
-def targets_of(loaded: LoadedConfiguration, community: str) -> tuple[Target, ...]:
-    """Return the configured receivers; ``community`` is that of receivers without one of their own.
+def targets_of(
+    loaded: LoadedConfiguration, community: str, security: SnmpSecurity | None
+) -> tuple[Target, ...]:
+    """Return the configured receivers.
+
+    Args:
+        loaded: the configuration.
+        community: that of receivers without one of their own.
+        security: the users of version 3; ``None`` where receivers of that version are checked, not used.
 
     Raises:
-        SecretError: a community cannot be read, or is too long.
+        SecretError: a community cannot be read or is too long, or a user of version 3 has no keys.
     """
     return tuple(
-        _target(name, settings, loaded.folder, community)
+        _target(name, settings, loaded.folder, community, security)
         for name, settings in loaded.settings.snmp.notifications.items()
     )
 
@@ -244,7 +255,15 @@ def _write(path: Path, saved: SavedNotifications) -> None:
     write_durably(path, to_text(saved))
 
 
-def _target(name: str, settings: NotificationTarget, folder: Path, community: str) -> Target:
+def _target(
+    name: str, settings: NotificationTarget, folder: Path, community: str, security: SnmpSecurity | None
+) -> Target:
+    secured = None
+    if settings.user is not None and security is not None:
+        try:
+            secured = security.sender(name, settings.user, informs=settings.kind == "inform")
+        except NoKeysError as error:
+            raise SecretError(f"snmp.notifications.{name}: {error}") from error
     own = settings.community
     octets = (own.read(folder).get_secret_value() if own is not None else community).encode()
     if len(octets) > MAX_COMMUNITY_OCTETS:
@@ -260,6 +279,7 @@ def _target(name: str, settings: NotificationTarget, folder: Path, community: st
         severity=settings.severity,
         patterns=settings.events,
         rate=settings.rate,
+        secured=secured,
     )
 
 

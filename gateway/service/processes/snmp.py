@@ -34,7 +34,7 @@ from gateway.service.processes.lifeline import Lifeline
 from gateway.service.processes.notifications import FILE as NOTIFICATIONS_FILE
 from gateway.service.processes.notifications import Notifications, sender_settings, targets_of
 from gateway.service.processes.process_setup import tune_garbage_collection
-from gateway.service.processes.snmp_users import UserAccess, version_3
+from gateway.service.processes.snmp_users import UserAccess, start_security
 from gateway.shipped_files import version
 from gateway.snmp.ber import Oid, parse_oid
 from gateway.snmp.commands.command import SecretArguments, Submission
@@ -132,8 +132,9 @@ class _Agent:
             clock=clock.now,
             log=lambda event, detail: log.info(event, detail=detail),
         )
+        self._security = start_security(loaded, state, clock)
         self._notifications = Notifications(
-            sender_settings(loaded, state, self._root, targets_of(loaded, self._community)),
+            sender_settings(loaded, state, self._root, targets_of(loaded, self._community, self._security)),
             state.path / NOTIFICATIONS_FILE,
             self._store,
             clock,
@@ -150,7 +151,7 @@ class _Agent:
         self._sets = self._set_requests(deadline)
         before = partial(_judge, self._link, self._projection)
         self._server = UdpServer(
-            self._responder(loaded, state, clock).answer, self._counters, self._failures.failed, before=before
+            self._responder(loaded).answer, self._counters, self._failures.failed, before=before
         )
 
     def _command_table(self, secret: SecretArguments, deadline: int, clock: Clock) -> Commands:
@@ -181,7 +182,7 @@ class _Agent:
             self._refused_sets,
         )
 
-    def _responder(self, loaded: LoadedConfiguration, state: StateFolder, clock: Clock) -> Responder:
+    def _responder(self, loaded: LoadedConfiguration) -> Responder:
         settings = self._settings
         communities = {self._community.encode(): Access(self._store)} | {
             secret.encode(): Access(self._commands.view(writer), writer)
@@ -202,7 +203,7 @@ class _Agent:
                 self._notifications.sender.wrong_community if settings.authentication_traps else None
             ),
             versions=[VERSIONS[version] for version in settings.versions if version in VERSIONS],
-            version_3=version_3(loaded, state, clock, access),
+            version_3=self._security.version_3(access) if "v3" in settings.versions else None,
         )
 
     @property

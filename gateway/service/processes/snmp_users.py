@@ -1,10 +1,12 @@
-"""The users of SNMP version 3: their keys, their rights in each context, and the engine that they know."""
+"""The users of SNMP version 3: their keys, their rights in each context, and the engines that know them."""
 
 from __future__ import annotations
 
 import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 
 import structlog
 
@@ -12,18 +14,24 @@ from gateway.clock import Clock
 from gateway.config.files import LoadedConfiguration
 from gateway.config.snmp import SnmpSettings
 from gateway.service.state.snmp_security import (
+    StoredEngine,
     StoredKeys,
     enterprise_of,
+    read_engine,
     read_users,
     start_engine,
     stored_user,
 )
 from gateway.snmp.ber import parse_oid
+from gateway.snmp.notifications.encoding import MAX_DATAGRAM_OCTETS
+from gateway.snmp.notifications.secured import NoKeysError, Secured, SecuredInforms, SecuredTraps
 from gateway.snmp.processing import Access
 from gateway.snmp.store import MibView, SourceView, Store
 from gateway.snmp.v3.ciphers import Salts
 from gateway.snmp.v3.engine import Engine
+from gateway.snmp.v3.remote import RemoteEngine
 from gateway.snmp.v3.responder import NoAccess, Version3
+from gateway.snmp.v3.security import SecurityModel
 from gateway.snmp.v3.users import SecurityLevel, User
 from gateway.state_folder import StateFolder
 
@@ -39,10 +47,58 @@ LEVELS: Mapping[str, SecurityLevel] = {
 _SALT_BITS = 64
 
 
-def version_3(
-    loaded: LoadedConfiguration, state: StateFolder, clock: Clock, access: UserAccess
-) -> Version3 | None:
-    """Count a start of the engine, and return it with its users; ``None`` where version 3 is not configured.
+@dataclass(frozen=True, slots=True)
+class SnmpSecurity:
+    """The engine of this gateway, and the users of the configuration.
+
+    Attributes:
+        engine: the engine.
+        users: the users who can log in, by their names.
+        refused: why the others cannot, and what to do, by their names.
+        keys: the kept keys of each user, for this engine and others.
+        salts: the salts of all that this process encrypts.
+        permit_weak: whether weak algorithms are permitted.
+        missing: the engines for which keys are missing.
+    """
+
+    engine: Engine
+    users: Mapping[str, User]
+    refused: Mapping[str, str]
+    keys: Mapping[str, Sequence[StoredKeys]]
+    salts: Salts
+    permit_weak: bool
+    missing: MissingKeys
+
+    def version_3(self, access: UserAccess) -> Version3:
+        """Return what a responder of version 3 needs."""
+        return Version3(self.engine, tuple(self.users.values()), access, self.salts, time.monotonic_ns)
+
+    def sender(self, receiver: str, user: str, *, informs: bool) -> Secured:
+        """Return what encloses the notifications of a receiver.
+
+        Args:
+            receiver: the name of the receiver, for the log.
+            user: the user who sends them.
+            informs: whether they are informs.
+
+        Raises:
+            NoKeysError: the user cannot log in, so no trap can be sent.
+        """
+        if informs:
+            kept = _KeptKeys(user, self.keys.get(user, ()), permit_weak=self.permit_weak)
+            found = self.users.get(user)
+            level = SecurityLevel.AUTH_PRIV if found is None else found.highest_level
+            remote = RemoteEngine(kept, level, self.salts, MAX_DATAGRAM_OCTETS)
+            return SecuredInforms(remote, partial(self.missing.report, receiver, user))
+        if user not in self.users:
+            raise NoKeysError(f"snmp.users.{user}: {self.refused[user]}")
+        found = self.users[user]
+        model = SecurityModel(self.engine, [found], self.salts)
+        return SecuredTraps(model, user, found.highest_level)
+
+
+def start_security(loaded: LoadedConfiguration, state: StateFolder, clock: Clock) -> SnmpSecurity:
+    """Count a start of the engine, and return it with its users.
 
     A user without usable keys is left out, with a line in the log that says what to do: the others, and
     managers of other versions, should not have to wait for it.
@@ -51,54 +107,122 @@ def version_3(
         StateError: engine or keys cannot be read or written.
     """
     settings = loaded.settings.snmp
-    if "v3" not in settings.versions or not settings.users:
-        return None
     stored = start_engine(state, enterprise_of(parse_oid(settings.root)), clock.now())
-    users = []
-    for name, outcome in users_of(settings, read_users(state), stored.engine_id).items():
-        if isinstance(outcome, User):
-            users.append(outcome)
-        else:
-            log.warning("snmp-user-cannot-log-in", user=name, reason=outcome)
-    engine = Engine(bytes.fromhex(stored.engine_id), stored.boots, time.monotonic_ns)
-    return Version3(engine, users, access, Salts(secrets.randbits(_SALT_BITS)), time.monotonic_ns)
+    security = _security(settings, state, stored, time.monotonic_ns())
+    for name, reason in security.refused.items():
+        log.warning("snmp-user-cannot-log-in", user=name, reason=reason)
+    return security
+
+
+def running_security(loaded: LoadedConfiguration, state: StateFolder, clock: Clock) -> SnmpSecurity:
+    """Return engine and users as the running gateway has them, for a command beside it.
+
+    Raises:
+        StateError: engine or keys cannot be read.
+    """
+    settings = loaded.settings.snmp
+    stored = read_engine(state, enterprise_of(parse_oid(settings.root)))
+    age = max(0, clock.now() - stored.started) if stored.started else 0
+    return _security(settings, state, _begun(stored), time.monotonic_ns() - age)
+
+
+def _begun(stored: StoredEngine) -> StoredEngine:
+    """Return an engine that has started at least once: before, a command is its first start."""
+    return stored if stored.boots else stored.model_copy(update={"boots": 1})
+
+
+def _security(settings: SnmpSettings, state: StateFolder, stored: StoredEngine, started: int) -> SnmpSecurity:
+    keys = read_users(state)
+    users, refused = users_of(settings, keys, stored.engine_id)
+    engine = Engine(bytes.fromhex(stored.engine_id), stored.boots, time.monotonic_ns, started)
+    salts = Salts(secrets.randbits(_SALT_BITS))
+    return SnmpSecurity(engine, users, refused, keys, salts, settings.weak_algorithms, MissingKeys())
 
 
 def users_of(
     settings: SnmpSettings, keys: Mapping[str, Sequence[StoredKeys]], engine_id: str
-) -> dict[str, User | str]:
-    """Return each configured user; in place of one who cannot log in, the reason and what to do.
+) -> tuple[dict[str, User], dict[str, str]]:
+    """Return the configured users who can log in; and why the others cannot, and what to do.
 
     Args:
         settings: the configured users.
         keys: the kept keys of users.
         engine_id: this gateway's, in hexadecimal digits.
     """
-    found: dict[str, User | str] = {}
+    users: dict[str, User] = {}
+    refused: dict[str, str] = {}
     for name, user in settings.users.items():
         own = next((each for each in keys.get(name, ()) if each.engine_id == engine_id), None)
         level = LEVELS[user.level]
-        if own is None and level is SecurityLevel.NO_AUTH_NO_PRIV:
-            found[name] = User(name, minimum=level)
-        elif own is None:
-            found[name] = f"has no keys for this gateway: run `amqp-gateway snmp user add {name}`"
-        else:
-            found[name] = _with_keys(name, own, level, permit_weak=settings.weak_algorithms)
-    return found
+        try:
+            if own is not None:
+                users[name] = _with_keys(name, own, level, permit_weak=settings.weak_algorithms)
+            elif level is SecurityLevel.NO_AUTH_NO_PRIV:
+                users[name] = User(name, minimum=level)
+            else:
+                refused[name] = f"has no keys for this gateway: run `amqp-gateway snmp user add {name}`"
+        except ValueError as error:
+            refused[name] = str(error)
+    return users, refused
 
 
-def _with_keys(name: str, keys: StoredKeys, level: SecurityLevel, *, permit_weak: bool) -> User | str:
+def _with_keys(name: str, keys: StoredKeys, level: SecurityLevel, *, permit_weak: bool) -> User:
+    """Return a user with kept keys. Raises ``ValueError`` with what to do where they cannot be used."""
     again = f"run `amqp-gateway snmp user add {name}` again"
     try:
         user = stored_user(name, keys, SecurityLevel.NO_AUTH_NO_PRIV)
     except ValueError as error:
-        return f"{error}: {again}"
+        raise ValueError(f"{error}: {again}") from error
     weak = [each.name for each in (user.authentication, user.privacy) if each is not None and each.is_weak]
     if weak and not permit_weak:
-        return f"{weak[0]} is weak: {again}, or set snmp.weak_algorithms"
+        raise ValueError(f"{weak[0]} is weak: {again}, or set snmp.weak_algorithms")
     if user.highest_level < level:
-        return f"the keys are without privacy: {again}, or set the user's level to authNoPriv"
-    return stored_user(name, keys, level)
+        raise ValueError(f"the keys are without privacy: {again}, or set the user's level to authNoPriv")
+    return replace(user, minimum=level)
+
+
+class _KeptKeys:
+    """A user with the keys that are kept for engines elsewhere (`gateway.snmp.v3.remote.UserAt`)."""
+
+    def __init__(self, name: str, keys: Sequence[StoredKeys], *, permit_weak: bool) -> None:
+        self._name = name
+        self._keys = {each.engine_id: each for each in keys}
+        self._permit_weak = permit_weak
+
+    def at(self, engine_id: bytes, minimum: SecurityLevel | None = None) -> User:
+        """Return the user with keys for an engine. Raises `NoKeysError` where none can be used."""
+        level = SecurityLevel.NO_AUTH_NO_PRIV if minimum is None else minimum
+        keys = self._keys.get(engine_id.hex())
+        try:
+            if keys is not None:
+                return _with_keys(self._name, keys, level, permit_weak=self._permit_weak)
+            if level is SecurityLevel.NO_AUTH_NO_PRIV:
+                return User(self._name, minimum=level)
+        except ValueError:
+            pass
+        raise NoKeysError(engine_id.hex())
+
+
+class MissingKeys:
+    """The engines of receivers for which a user has no keys, each logged once.
+
+    An engine that was named is not authentic: a forged answer may name any, so there is a limit.
+
+    Attributes:
+        commands: the commands that make the keys.
+    """
+
+    LIMIT = 10
+
+    def __init__(self) -> None:
+        self.commands: list[str] = []
+
+    def report(self, receiver: str, user: str, engine_id: str) -> None:
+        """Take a user without keys for the engine of a receiver."""
+        command = f"amqp-gateway snmp user add {user} --engine-id 0x{engine_id}"
+        if command not in self.commands and len(self.commands) < self.LIMIT:
+            self.commands.append(command)
+            log.warning("snmp-receiver-needs-keys", receiver=receiver, user=user, detail=f"run `{command}`")
 
 
 class UserAccess:

@@ -29,7 +29,7 @@ USERS = "snmp-users.json"
 """The name of the secret with the keys of users."""
 
 EngineId = Annotated[str, Field(pattern="^([0-9a-f]{2}){5,32}$")]
-"""An engine id of 5 to 32 octets in hexadecimal digits (RFC 3411 section 5, SnmpEngineID)."""
+"""An engine id of 5 to 32 bytes in hexadecimal digits (RFC 3411 section 5, SnmpEngineID)."""
 
 _Key = Annotated[str, Field(pattern="^([0-9a-f]{2}){0,64}$", repr=False)]
 _MAX_USERS = 1000
@@ -45,11 +45,13 @@ class StoredEngine(StrictModel):
         version: the version of the file.
         engine_id: snmpEngineID.
         boots: snmpEngineBoots at its last start; 0 before the first.
+        started: the time of its last start, nanoseconds since 1970; 0 before the first.
     """
 
     version: Literal[1] = 1
     engine_id: EngineId
     boots: Annotated[int, Field(ge=0, le=MAX_COUNT)] = 0
+    started: Annotated[int, Field(ge=0)] = 0
 
 
 class StoredKeys(StrictModel):
@@ -122,7 +124,7 @@ def start_engine(state: StateFolder, enterprise: int, now: int) -> StoredEngine:
         StateError: the file cannot be read or written.
     """
     stored = read_engine(state, enterprise)
-    started = stored.model_copy(update={"boots": next_boots(stored.boots, now)})
+    started = stored.model_copy(update={"boots": next_boots(stored.boots, now), "started": now})
     path = state.path / ENGINE
     try:
         write_durably(path, _text(started))

@@ -225,6 +225,12 @@ class Delivery(Protocol):
     def answered(self, request_id: int, now: int) -> Waiting | None:
         """Take an answer of the receiver; return the notification that it answers, if any."""
 
+    def __contains__(self, request_id: object) -> bool:
+        """Return whether an answer to this request id is awaited."""
+
+    def resend(self, request_id: int, now: int) -> None:
+        """Send an inform again at once: the receiver could not read what was sent."""
+
     def unfinished(self) -> tuple[Waiting, ...]:
         """Return the notifications to send after a restart of the process, in the order of events."""
 
@@ -269,6 +275,12 @@ class TrapDelivery:
     def answered(self, request_id: int, now: int) -> Waiting | None:  # noqa: ARG002  as `Delivery` has it
         """Return ``None``: a trap is not answered."""
         return None
+
+    def __contains__(self, request_id: object) -> bool:
+        return False
+
+    def resend(self, request_id: int, now: int) -> None:
+        """Do nothing: a trap is not answered."""
 
     def unfinished(self) -> tuple[Waiting, ...]:
         """Return nothing: a trap waits for milliseconds."""
@@ -381,6 +393,16 @@ class InformDelivery:
         if waiting is not None:
             self._answering = True
         return waiting
+
+    def __contains__(self, request_id: object) -> bool:
+        return request_id in self._unanswered or request_id in self._back_in_queue
+
+    def resend(self, request_id: int, now: int) -> None:
+        """See `Delivery.resend`. It does not count as a try, and the rate limits it."""
+        unanswered = self._unanswered.get(request_id)
+        if unanswered is not None:
+            unanswered.due = now
+            unanswered.tries -= 1
 
     def unfinished(self) -> tuple[Waiting, ...]:
         """See `Delivery.unfinished`."""

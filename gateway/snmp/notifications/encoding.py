@@ -205,21 +205,26 @@ def trap_v1(community: bytes, agent_address: bytes, fields: Version1Fields) -> b
         + fields.generic_specific_time
         + fields.varbinds
     )
-    return _message(VERSION_1, community, TRAP_V1, content)
+    return _message(VERSION_1, community, ber.encode_tlv(TRAP_V1, content))
 
 
 def trap_v2c(community: bytes, request_id: int, varbinds: bytes) -> bytes:
     """Return a version 2c trap; ``varbinds`` is the TLV of the list."""
-    return _message(VERSION_2C, community, TRAP_V2, ber.encode_integer(request_id) + _NO_ERROR + varbinds)
+    return _message(VERSION_2C, community, notification_pdu(TRAP_V2, request_id, varbinds))
 
 
 def inform_v2c(community: bytes, request_id: int, varbinds: bytes) -> bytes:
     """Return a version 2c inform; the receiver answers with the same ``request_id``."""
-    return _message(VERSION_2C, community, INFORM, ber.encode_integer(request_id) + _NO_ERROR + varbinds)
+    return _message(VERSION_2C, community, notification_pdu(INFORM, request_id, varbinds))
 
 
-def _message(version: int, community: bytes, pdu_type: int, content: bytes) -> bytes:
-    return ber.encode_tlv(ber.SEQUENCE, preamble(version, community) + ber.encode_tlv(pdu_type, content))
+def notification_pdu(pdu_type: int, request_id: int, varbinds: bytes) -> bytes:
+    """Return an SNMPv2-Trap-PDU or InformRequest-PDU; ``varbinds`` is the TLV of the list."""
+    return ber.encode_tlv(pdu_type, ber.encode_integer(request_id) + _NO_ERROR + varbinds)
+
+
+def _message(version: int, community: bytes, pdu: bytes) -> bytes:
+    return ber.encode_tlv(ber.SEQUENCE, preamble(version, community) + pdu)
 
 
 def _common_values(notification: Notification) -> dict[NotificationObject, bytes]:

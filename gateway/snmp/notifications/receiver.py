@@ -36,6 +36,7 @@ from gateway.snmp.notifications.notification import (
     SuppressedSummary,
     condition_of,
 )
+from gateway.snmp.notifications.secured import OVERHEAD, ReplyKind, Secured, SecuredInforms
 
 Address: TypeAlias = tuple[str, int]
 """An IPv4 or IPv6 literal and a UDP port."""
@@ -53,6 +54,7 @@ class Target:
         severity: the lowest severity that is sent.
         patterns: patterns of ``package:event``, one of which an event must match (`fnmatch.fnmatchcase`).
         rate: notifications a second.
+        secured: encloses its notifications in messages of version 3; ``None`` in versions 1 and 2c.
     """
 
     name: str
@@ -62,6 +64,17 @@ class Target:
     severity: Severity = Severity.INFO
     patterns: tuple[str, ...] = ("*",)
     rate: int = 100
+    secured: Secured | None = field(default=None, repr=False)
+
+    @property
+    def is_inform(self) -> bool:
+        """Whether the receiver answers its notifications."""
+        return self.kind in {TargetKindNumber.INFORM_V2C, TargetKindNumber.INFORM_V3}
+
+    @property
+    def overhead(self) -> int:
+        """The maximum number of octets that stand in a message in the place of a community."""
+        return len(self.community) if self.secured is None else OVERHEAD
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,7 +282,7 @@ class TargetSender:
         self._suppression = Suppression(now, saved.suppressed)
         self._delivery: Delivery = TrapDelivery()
         self._limit: RateLimit | None = RateLimit(target.rate, now)
-        if target.kind is TargetKindNumber.INFORM_V2C:
+        if target.is_inform:
             self._limit = None  # they wait, and leave at that rate
             restored = [
                 self._waiting(inform.urgency, inform.name, inform.condition, inform.varbinds)
@@ -350,7 +363,9 @@ class TargetSender:
         community, content = self.target.community, waiting.content
         if isinstance(content, Version1Fields):
             return trap_v1(community, agent_address(), content)
-        make = inform_v2c if self.target.kind is TargetKindNumber.INFORM_V2C else trap_v2c
+        if self.target.secured is not None:
+            return self.target.secured.datagram(waiting.request_id, content, self._monotonic())
+        make = inform_v2c if self.target.is_inform else trap_v2c
         return make(community, waiting.request_id, content)
 
     def sent(self, waiting: Waiting) -> None:
@@ -362,7 +377,7 @@ class TargetSender:
     def unsent(self, waiting: Waiting) -> None:
         """Record that the system could not send it: a trap is lost, an inform is sent again later."""
         if self._delivery.sent(waiting, self._monotonic()):
-            if self.target.kind is TargetKindNumber.INFORM_V2C:
+            if self.target.is_inform:
                 self._sent += 1
             else:
                 self._failed += 1
@@ -377,6 +392,19 @@ class TargetSender:
         else:
             self._failed += 1  # it would say the same again
         return True
+
+    def received(self, datagram: bytes) -> bool:
+        """Take a message of version 3; return whether it is an answer, or has an inform sent again."""
+        secured, now = self.target.secured, self._monotonic()
+        if not isinstance(secured, SecuredInforms):
+            return False
+        reply = secured.receive(datagram, self._delivery, now)
+        if reply is None:
+            return False
+        if reply.kind is ReplyKind.RESEND:
+            self._delivery.resend(reply.request_id, now)
+            return True
+        return self.answered(reply.request_id, accepted=reply.kind is ReplyKind.ACCEPTED)
 
     def due(self) -> int | None:
         """Return when `next` or `suppressed` may have something, if nothing happens before; monotonic."""

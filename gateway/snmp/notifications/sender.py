@@ -24,6 +24,7 @@ from gateway.snmp.notifications.delivery import RateLimit, SavedNotifications, S
 from gateway.snmp.notifications.encoding import EncodedNotification, NotificationEncoder
 from gateway.snmp.notifications.notification import ActiveAlarms, Condition, Notification, OwnNotifications
 from gateway.snmp.notifications.receiver import Address, Selection, Target, TargetHealth, TargetSender
+from gateway.snmp.v3.messages import is_version_3
 
 DATAGRAMS_A_TURN: Final = 64
 """The maximum number of datagrams of one `NotificationSender.work` (at least one to each receiver)."""
@@ -124,7 +125,7 @@ class NotificationSender:
     ) -> None:
         self._settings = settings
         self._outside = outside
-        longest = max((len(target.community) for target in settings.targets), default=0)
+        longest = max((target.overhead for target in settings.targets), default=0)
         # With the longest community of all receivers: one encoding must fit into a datagram for each of them.
         self._encoder = NotificationEncoder(settings.root, settings.object_id, longest)
         self._last = saved or SavedNotifications()
@@ -243,6 +244,10 @@ class NotificationSender:
 
     def received(self, datagram: bytes, address: Address) -> None:
         """Take a receiver's answer; a datagram that answers no inform of this agent is ignored."""
+        if is_version_3(datagram):
+            if any(each.target.address == address and each.received(datagram) for each in self._targets):
+                self._changed()
+            return
         try:
             envelope = message.read_message(datagram)
             if envelope.version != message.VERSION_2C or envelope.pdu_type != message.RESPONSE:

@@ -13,6 +13,8 @@ TIME_WINDOW: Final = 150
 
 _PERIOD: Final = MAX_COUNT + 1  # seconds, after which the time begins again and the boots grow
 _SECOND: Final = 10**9
+_TICK: Final = 10**7
+_WRAP: Final = 1 << 32
 _MINUTE: Final = 60
 _YEAR_2020: Final = 1_577_836_800  # seconds from 1970 to 2020-01-01 00:00 UTC
 
@@ -30,20 +32,23 @@ class Engine:
     Args:
         engine_id: its identifier.
         boots: snmpEngineBoots of this start, which no earlier start had (`next_boots`).
-        clock: returns monotonic nanoseconds; snmpEngineTime counts from now on.
+        clock: returns monotonic nanoseconds.
+        started: when the engine started, by that clock; default: now.
 
     Raises:
         ValueError: the identifier or the boots are not valid.
     """
 
-    def __init__(self, engine_id: bytes, boots: int, clock: Callable[[], int]) -> None:
+    def __init__(
+        self, engine_id: bytes, boots: int, clock: Callable[[], int], started: int | None = None
+    ) -> None:
         check_engine_id(engine_id)
         if not 0 < boots <= MAX_COUNT:
             raise ValueError(f"the boots of an engine are 1 to {MAX_COUNT}, not {boots}")
         self.engine_id = engine_id
         self._boots = boots
         self._clock = clock
-        self._started = clock()
+        self._started = clock() if started is None else started
 
     def now(self) -> tuple[int, int]:
         """Return snmpEngineBoots and snmpEngineTime.
@@ -54,6 +59,10 @@ class Engine:
         if seconds < _PERIOD:
             return self._boots, seconds
         return min(self._boots + seconds // _PERIOD, MAX_COUNT), seconds % _PERIOD
+
+    def up_time(self) -> int:
+        """Return sysUpTime: hundredths of a second since the start, modulo 2^32 (497 days)."""
+        return (self._clock() - self._started) // _TICK % _WRAP
 
     def is_timely(self, boots: int, time: int) -> bool:
         """Return whether a message with these boots and time is inside of the time window.

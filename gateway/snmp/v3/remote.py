@@ -1,16 +1,16 @@
 """The conversation with an engine elsewhere that is authoritative, as the receiver of informs is.
 
 Its identifier is found out by a request without a user (RFC 3414 section 4). Its boots and time are taken
-from authenticated messages only: whoever answers the discovery could name a time in the far future, after
-which no true message would be in the time window. The first authenticated request therefore has boots and
-time 0, and the report that answers it brings the right ones.
+from authenticated messages only: a host that forges the answer to the discovery could name a time in the far
+future, after which no true message would be in the time window. The first authenticated request therefore has
+boots and time 0, and the report that answers it brings the right ones.
 """
 
 from __future__ import annotations
 
 from collections.abc import Container
 from dataclasses import dataclass
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from gateway.snmp import ber, message
 from gateway.snmp.ber import BerError
@@ -21,7 +21,7 @@ from gateway.snmp.v3.ciphers import DecryptionError, Salts
 from gateway.snmp.v3.engine import MAX_COUNT, TIME_WINDOW, check_engine_id
 from gateway.snmp.v3.messages import Header, ScopedPdu, SecurityParameters
 from gateway.snmp.v3.security import FLAGS, LEVELS, SecurityModel, decrypted, is_authentic, sealed
-from gateway.snmp.v3.users import Credentials, KeyedUser, SecurityLevel
+from gateway.snmp.v3.users import KeyedUser, SecurityLevel, User
 
 _SECOND: Final = 10**9
 _REPORTS: Final = {ber.encode_name(instance): name for name, instance in REPORTED.items()}
@@ -61,6 +61,13 @@ Received: TypeAlias = Discovered | Synchronised | Reported | Answered
 """What a datagram from the remote engine was."""
 
 
+class UserAt(Protocol):
+    """A user whose keys for an engine can be made, as `gateway.snmp.v3.users.Credentials`, or are kept."""
+
+    def at(self, engine_id: bytes, minimum: SecurityLevel | None = None) -> User:
+        """Return the user with keys for an engine."""
+
+
 @dataclass(slots=True)
 class _RemoteClock:
     """Boots and time of the remote engine, as last authenticated (RFC 3414 section 2.3)."""
@@ -87,7 +94,7 @@ class RemoteEngine:
     """One engine elsewhere, and the user who sends requests to it.
 
     Args:
-        credentials: the user, with keys that are not localised: the engine is not known yet.
+        credentials: returns the user with keys for an engine, which is not known yet.
         level: the security level of requests, for which the user has protocols.
         salts: the salts of everything that this process encrypts.
         max_size: octets of a message that can be received.
@@ -95,7 +102,7 @@ class RemoteEngine:
 
     def __init__(
         self,
-        credentials: Credentials,
+        credentials: UserAt,
         level: SecurityLevel,
         salts: Salts,
         max_size: int,

@@ -6,7 +6,7 @@ import contextlib
 import os
 import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,11 +46,17 @@ class Snmptrapd:
 
 
 @contextlib.contextmanager
-def snmptrapd(folder: Path, community: str, port: int | None = None) -> Iterator[Snmptrapd]:
-    """Run the daemon on a loopback port of its own, with all available modules."""
+def snmptrapd(
+    folder: Path, community: str, port: int | None = None, further: Iterable[str] = ()
+) -> Iterator[Snmptrapd]:
+    """Run the daemon on a loopback port of its own, with all available modules.
+
+    ``further`` are lines of its configuration.
+    """
     port = port or free_udp_port()
     configuration, log = folder / "trapd.conf", folder / "trapd.log"
-    configuration.write_text(f"authCommunity log {community}\n", encoding="ascii")
+    lines = (f"authCommunity log {community}", *further)
+    configuration.write_text("".join(f"{line}\n" for line in lines), encoding="ascii")
     folders = ":".join(map(str, (*base_folders(), shipped_folder("mibs"))))
     own = {"SNMP_PERSISTENT_DIR": str(folder), "SNMPCONFPATH": str(folder), "LC_ALL": "C"}
     modules = ("-M", folders, "-m", "ALL", "-Lf", str(log))
