@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field, model_validator
 
@@ -11,6 +11,12 @@ from gateway.mapping.rules import SeverityName
 from gateway.model.observations import Severity
 from gateway.model.times import SECOND
 from gateway.yaml_documents import StrictModel
+
+SMALLEST_LIMIT: Final = 1_232
+"""Octets that the smallest frame of IPv6 holds (RFC 8200 section 5); each single value fits into them."""
+
+LARGEST_DATAGRAM: Final = 65_507
+"""Octets that a UDP datagram over IPv4 can carry."""
 
 COMMUNITY = "community"
 """The name of the secret in the state folder that is the community of reading, unless one is configured."""
@@ -76,6 +82,22 @@ class SnmpWriter(StrictModel):
     community: SecretSource | None = None
 
 
+class SnmpLimits(StrictModel):
+    """Bounds of one answer, which may go to an address that was forged.
+
+    Attributes:
+        max_bulk_message: octets of an answer to GETBULK, which is cut to them; by default what one frame of
+            Ethernet holds.
+        max_message: octets of any answer; a request that needs more is answered tooBig.
+        max_varbinds: variable bindings of an answer; a GETBULK gets so many, any other request with more is
+            answered tooBig.
+    """
+
+    max_bulk_message: Annotated[int, Field(ge=SMALLEST_LIMIT, le=LARGEST_DATAGRAM)] = 1_472
+    max_message: Annotated[int, Field(ge=SMALLEST_LIMIT, le=LARGEST_DATAGRAM)] = LARGEST_DATAGRAM
+    max_varbinds: Annotated[int, Field(ge=16, le=10_000)] = 2_000
+
+
 class SnmpSettings(StrictModel):
     """The SNMP agent.
 
@@ -89,12 +111,14 @@ class SnmpSettings(StrictModel):
         best_effort: accept a SET of several objects, one operation after the other; otherwise it is refused,
             because operations that were carried out cannot be undone for certain.
         commands: the table by which writers call methods.
+        limits: bounds of one answer.
     """
 
     enabled: bool = True
     writers: dict[WriterName, SnmpWriter] = Field(default_factory=dict)
     best_effort: bool = False
     commands: CommandSettings = CommandSettings()
+    limits: SnmpLimits = SnmpLimits()
     notifications: dict[Name, NotificationTarget] = Field(default_factory=dict)
     authentication_traps: bool = True
     listen: Annotated[tuple[ListenAddress, ...], Field(min_length=1)] = (("127.0.0.1", 1161),)

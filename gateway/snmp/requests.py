@@ -51,13 +51,20 @@ class Limits:
     """Bounds of one exchange.
 
     Args:
-        message_size: octets of a request or answer; at least 484 (RFC 3417 section 3.2.1).
+        message_size: octets of an answer; at least 484 (RFC 3417 section 3.2.1).
         varbinds: variable bindings of a request or answer. A GETBULK that asks for more gets so many, any
             other request with more is answered tooBig.
+        bulk_size: octets of an answer to GETBULK, which may be cut anywhere, as far as ``message_size``
+            permits them.
     """
 
     message_size: int = LARGEST_DATAGRAM
     varbinds: int = 2_000
+    bulk_size: int = LARGEST_DATAGRAM
+
+    def octets(self, pdu_type: int) -> int:
+        """Return the maximum number of octets of an answer to a PDU of this type."""
+        return min(self.message_size, self.bulk_size) if pdu_type == message.GET_BULK else self.message_size
 
 
 class Responder:
@@ -95,6 +102,7 @@ class Responder:
         self._counters = counters
         self._failed = failed
         self._limits = limits
+        self._bulk_octets = limits.octets(message.GET_BULK)
 
     def answer(self, datagram: bytes, sender: Sender = _NO_SENDER) -> Response:
         """Return the answer to ``datagram``; ``None`` where none is sent, which is counted."""
@@ -128,13 +136,16 @@ class Responder:
             elif pdu_type == message.GET_NEXT:
                 varbinds = [_next(view, name) for name in names]
             else:
-                octets = limits.message_size - message.RESPONSE_OVERHEAD - len(preamble)
+                octets = self._bulk_octets - message.RESPONSE_OVERHEAD - len(preamble)
                 varbinds = self._bulk_varbinds(view, names, first, second, octets)
         except Exception:  # noqa: BLE001  the other way meets it too, and reports it
             return None
         answer = message.encode_success(preamble, request_id, varbinds)
-        # Nothing has been counted yet: the general path cuts the answer, and counts the request.
-        if len(answer) > limits.message_size:
+        if pdu_type == message.GET_BULK and len(answer) > self._bulk_octets:
+            fitting = _fitting(varbinds, octets)
+            answer = message.encode_success(preamble, request_id, fitting) if fitting else b""
+        # Nothing has been counted yet: the general path answers tooBig, and counts the request.
+        if not answer or len(answer) > limits.message_size:
             return None
         if pdu_type == message.GET:
             counters.get_requests += 1
@@ -166,8 +177,8 @@ class Responder:
 
     def _receive(self, datagram: bytes, sender: Sender) -> tuple[Message, Request, Access] | None:
         # The socket reads one octet more than the limit of UDP, so what the system has cut is refused here.
-        if len(datagram) > self._limits.message_size:
-            raise BerError(f"at most {self._limits.message_size} octets", f"{len(datagram)}")
+        if len(datagram) > LARGEST_DATAGRAM:
+            raise BerError(f"at most {LARGEST_DATAGRAM} octets", f"{len(datagram)}")
         envelope = message.read_message(datagram)
         access = self._access_of(envelope.community)
         if access is None:
@@ -223,13 +234,12 @@ class Responder:
         """Answer a GETBULK (RFC 3416 section 4.2.3) within the limits of size and number."""
         # A GETBULK may be answered in part, any other request may not.
         names = request.names[: self._limits.varbinds]
-        octets = self._limits.message_size - message.response_overhead(envelope)
+        octets = self._bulk_octets - message.response_overhead(envelope)
         varbinds = self._bulk_varbinds(view, names, request.first, request.second, octets)
         datagram = message.encode_response(envelope, request.request_id, message.NO_ERROR, 0, varbinds)
-        if len(datagram) <= self._limits.message_size:
+        if len(datagram) <= self._bulk_octets:
             return datagram
-        sizes = list(accumulate(map(len, varbinds)))
-        fitting = varbinds[: bisect_right(sizes, octets)]
+        fitting = _fitting(varbinds, octets)
         if not fitting:  # an empty answer would make a manager ask the same again and again
             return self._too_big(envelope, request)
         return message.encode_response(envelope, request.request_id, message.NO_ERROR, 0, fitting)
@@ -242,7 +252,10 @@ class Responder:
         if non_repeaters > 0:
             varbinds += [_next(view, name) for name in names[:non_repeaters]]
             names = names[non_repeaters:]
-        room = min(self._limits.varbinds - len(varbinds), octets // _SMALLEST_VARBIND)
+        # What follows a name is rarely shorter than it: where it is, the answer has room left, which is
+        # permitted, and nearly all answers cost no more than what is sent of them.
+        shortest = min(map(len, names), default=0) + _BESIDE_NAME
+        room = min(self._limits.varbinds - len(varbinds), octets // shortest + 1)
         if names and repetitions > 0 and room > 0:
             # Rounded up: the last repetition may be cut within (RFC 3416 section 4.2.3).
             repeated = _repetitions(view, names, min(repetitions, -(-room // len(names))))
@@ -339,7 +352,12 @@ class Responder:
         return found
 
 
-_SMALLEST_VARBIND = 7  # sequence, name of one octet, value without content
+_BESIDE_NAME: Final = 6  # octets of a variable binding with a value without content
+
+
+def _fitting(varbinds: list[bytes], octets: int) -> list[bytes]:
+    """Return as many of the first varbinds as take at most so many octets together."""
+    return varbinds[: bisect_right(list(accumulate(map(len, varbinds))), octets)]
 
 
 def _is_request(envelope: Message) -> bool:

@@ -45,7 +45,7 @@ from gateway.snmp.oid_registry import OidRegistry
 from gateway.snmp.projection import Projection, ProjectionSettings
 from gateway.snmp.refused_sets import RefusedSets
 from gateway.snmp.registry_files import SiteRegistry, load_shipped_registries
-from gateway.snmp.requests import Access, Responder
+from gateway.snmp.requests import Access, Limits, Responder
 from gateway.snmp.server import ListenError, UdpServer
 from gateway.snmp.set_requests import MAX_REMEMBERED, MAX_RUNNING, SetRequests, SetSettings
 from gateway.snmp.standard_groups import SnmpCounters, SystemDescription, SystemGroup
@@ -182,10 +182,12 @@ class _Agent:
             for writer, secret in self._writers.items()
         }
         traps = self._settings.authentication_traps
+        limits = self._settings.limits
         return Responder(
             access,
             self._counters,
             self._failures.failed,
+            Limits(limits.max_message, limits.max_varbinds, limits.max_bulk_message),
             sets=self._sets,
             refused_sets=self._refused_sets,
             wrong_community=self._notifications.sender.wrong_community if traps else None,
