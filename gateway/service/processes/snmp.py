@@ -430,6 +430,7 @@ _FAILURES = (
     "silent_drops",
     "unknown_pdu_handlers",
     "internal_errors",
+    "overload_drops",
     "unsent",
 )
 
