@@ -6,17 +6,25 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field, model_validator
 
-from gateway.config.types import Duration, ListenAddress, Name, ObjectIdentifier, SecretSource, between
+from gateway.config.types import (
+    Duration,
+    ListenAddress,
+    Name,
+    Networks,
+    ObjectIdentifier,
+    SecretSource,
+    between,
+)
 from gateway.mapping.rules import SeverityName
 from gateway.model.observations import Severity
 from gateway.model.times import SECOND
 from gateway.yaml_documents import StrictModel
 
 SMALLEST_LIMIT: Final = 1_232
-"""Octets that the smallest frame of IPv6 holds (RFC 8200 section 5); each single value fits into them."""
+"""The bytes that the smallest frame of IPv6 holds (RFC 8200 section 5); each single value fits into them."""
 
 LARGEST_DATAGRAM: Final = 65_507
-"""Octets that a UDP datagram over IPv4 can carry."""
+"""The bytes that a UDP datagram over IPv4 can carry."""
 
 COMMUNITY = "community"
 """The name of the secret in the state folder that is the community of reading, unless one is configured."""
@@ -75,20 +83,22 @@ class SnmpWriter(StrictModel):
     """A community that may send SET, as far as ``operations`` permits.
 
     Attributes:
+        allowed_networks: the networks from which it may be used; default: any.
         community: the community, which may read, too; default: the secret ``community-NAME`` in the state
             folder, made at the first start.
     """
 
     community: SecretSource | None = None
+    allowed_networks: Networks | None = None
 
 
 class SnmpLimits(StrictModel):
     """Bounds of one answer, which may go to an address that was forged.
 
     Attributes:
-        max_bulk_message: octets of an answer to GETBULK, which is cut to them; by default what one frame of
+        max_bulk_message: bytes of an answer to GETBULK, which is cut to them; by default what one frame of
             Ethernet holds.
-        max_message: octets of any answer; a request that needs more is answered tooBig.
+        max_message: bytes of any answer; a request that needs more is answered tooBig.
         max_varbinds: variable bindings of an answer; a GETBULK gets so many, any other request with more is
             answered tooBig.
     """
@@ -104,6 +114,7 @@ class SnmpSettings(StrictModel):
     Attributes:
         community: the community that may read, v1 and v2c; default: the secret ``community`` in the state
             folder, made at ``init``.
+        allowed_networks: the networks from which that may be used; default: any.
         serve_stale_for: the time for which values of a silent agent are still shown.
         notifications: receivers of traps and informs, by name.
         authentication_traps: send authenticationFailure when a request has a community that is not known.
@@ -123,6 +134,7 @@ class SnmpSettings(StrictModel):
     authentication_traps: bool = True
     listen: Annotated[tuple[ListenAddress, ...], Field(min_length=1)] = (("127.0.0.1", 1161),)
     community: SecretSource | None = None
+    allowed_networks: Networks | None = None
     root: ObjectIdentifier = "1.3.6.1.4.1.8072.9999.9999"
     contact: Annotated[str, Field(max_length=255)] = ""
     location: Annotated[str, Field(max_length=255)] = ""

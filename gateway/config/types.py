@@ -216,6 +216,27 @@ ListenAddress = Annotated[tuple[str, int], BeforeValidator(_host_port)]
 """A numeric address and a port."""
 
 
+def _network(value: Any) -> Any:  # noqa: ANN401  whatever YAML gave
+    if not isinstance(value, str):
+        raise ValueError(_NO_NETWORK)  # noqa: TRY004  an error of the value, for the author of the file
+    try:
+        network = ipaddress.ip_network(value, strict=False)
+    except ValueError:
+        raise ValueError(_NO_NETWORK) from None
+    if str(network.network_address) != str(ipaddress.ip_address(value.partition("/")[0])):
+        raise ValueError(f"is an address within {network}: write that network, or the address alone")
+    return network
+
+
+_NO_NETWORK: Final = "write a network such as 192.0.2.0/24 or 2001:db8::/32, or one address"
+
+Network = Annotated[ipaddress.IPv4Network | ipaddress.IPv6Network, BeforeValidator(_network)]
+"""A network of IPv4 or IPv6; an address alone is a network of one."""
+
+Networks = Annotated[tuple[Network, ...], Field(min_length=1, max_length=256)]
+"""Networks, of which one must have an address."""
+
+
 def _object_identifier(value: Any) -> str:  # noqa: ANN401  whatever YAML gave
     text = value if isinstance(value, str) else ""
     arcs = text.split(".")

@@ -15,6 +15,7 @@ from typing import Any, Final, TypeAlias
 
 from gateway.model.operations import Principal
 from gateway.snmp import ber, message
+from gateway.snmp.allowed_networks import AllowedNetworks
 from gateway.snmp.ber import BerError
 from gateway.snmp.message import Message, Request
 from gateway.snmp.refused_sets import RefusedSets
@@ -31,10 +32,17 @@ _NO_VALUE = (ber.NO_SUCH_OBJECT, ber.NO_SUCH_INSTANCE)
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """The rights of a community: its MIB view, and the name of the writer; empty for a reader."""
+    """The rights of a community.
+
+    Args:
+        view: its MIB view.
+        writer: the name of the writer; empty for a reader.
+        networks: the networks from which it may be used; ``None`` for any.
+    """
 
     view: MibView
     writer: str = ""
+    networks: AllowedNetworks | None = None
 
 
 Sender: TypeAlias = tuple[Any, ...]
@@ -78,6 +86,7 @@ class Responder:
         sets: carries out SETs; without it no variable can be set.
         refused_sets: reports SETs of clients that may not send any.
         wrong_community: called for each message whose community is not known, with the sender's address.
+        wrong_network: called before, where it is known, but not to be used from that address.
     """
 
     def __init__(
@@ -89,7 +98,9 @@ class Responder:
         sets: SetRequests | None = None,
         refused_sets: RefusedSets | None = None,
         wrong_community: Callable[[str], None] | None = None,
+        wrong_network: Callable[[str, Access], None] | None = None,
     ) -> None:
+        self._wrong_network = wrong_network
         self._sets = sets
         self._refused_sets = refused_sets
         self._wrong_community = wrong_community
@@ -111,7 +122,11 @@ class Responder:
         if usual is not None:
             # That a look-up takes longer for a match reveals nothing: what it compares are keyed hashes.
             access = self._preambles.get(usual[0])
-            if access is not None and (answer := self._answer_usual(access.view, *usual)) is not None:
+            if (
+                access is not None
+                and (access.networks is None or sender[0] in access.networks)
+                and (answer := self._answer_usual(access.view, *usual)) is not None
+            ):
                 return answer
         return self._answer_any(datagram, sender)
 
@@ -181,6 +196,10 @@ class Responder:
             raise BerError(f"at most {LARGEST_DATAGRAM} octets", f"{len(datagram)}")
         envelope = message.read_message(datagram)
         access = self._access_of(envelope.community)
+        if access is not None and access.networks is not None and sender[0] not in access.networks:
+            if self._wrong_network is not None:
+                self._wrong_network(sender[0], access)
+            access = None
         if access is None:
             self._counters.bad_community_names += 1
             if self._wrong_community is not None:

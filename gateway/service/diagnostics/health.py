@@ -14,6 +14,7 @@ from gateway.service.processes.command_errors import command_errors
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.service.processes.snmp import read_community
 from gateway.snmp import ber, message
+from gateway.snmp.allowed_networks import AllowedNetworks
 from gateway.snmp.ber import Oid, parse_oid
 from gateway.snmp.fixed_mib import HEALTH, LOG, Health, LogScalar, LogStateNumber
 from gateway.snmp.message import Request
@@ -89,6 +90,9 @@ async def _read(loaded: LoadedConfiguration, community: str, names: Sequence[Oid
         reason = error.strerror or str(error)
     if reason:
         text = f"SNMP {host}:{port}: {reason}: is `amqp-gateway run` running?"
+        networks = loaded.settings.snmp.allowed_networks
+        if networks is not None and reached_at(host) not in AllowedNetworks(networks):
+            text += f" It does not answer {reached_at(host)}, which snmp.allowed_networks lacks"
         raise CommandError(ExitCode.UNREACHABLE, text)
     return answer.values
 

@@ -25,6 +25,7 @@ from gateway.mapping.rules import Mapping as MappingFile
 from gateway.model.operations import Outcome
 from gateway.model.secrets import SecretRules
 from gateway.model.times import SECOND
+from gateway.rate_limiter import RateLimiter
 from gateway.service.metrics import families
 from gateway.service.metrics.families import Metrics, Reading
 from gateway.service.metrics.process import feed_readings
@@ -35,6 +36,7 @@ from gateway.service.processes.notifications import FILE as NOTIFICATIONS_FILE
 from gateway.service.processes.notifications import Notifications, sender_settings, targets_of
 from gateway.service.processes.process_setup import tune_garbage_collection
 from gateway.shipped_files import version
+from gateway.snmp.allowed_networks import AllowedNetworks, Network
 from gateway.snmp.ber import Oid, parse_oid
 from gateway.snmp.commands.command import SecretArguments, Submission
 from gateway.snmp.commands.table import CommandHealth, CommandLimits, CommandRows, CommandTable, JoinedView
@@ -61,6 +63,7 @@ log = structlog.get_logger(__name__)
 TICK_SECONDS = 1.0
 BUSY_TICK_SECONDS = 0.002
 _ERROR_LOG_SECONDS = 60.0
+_WRONG_NETWORK_LINES = 5  # a minute
 
 
 async def run_snmp(loaded: LoadedConfiguration, clock: Clock, lifeline: Lifeline) -> None:
@@ -177,8 +180,13 @@ class _Agent:
         )
 
     def _responder(self) -> Responder:
-        access = {self._community.encode(): Access(self._store)} | {
-            secret.encode(): Access(self._commands.view(writer), writer)
+        settings = self._settings
+        access = {
+            self._community.encode(): Access(self._store, networks=_allowed(settings.allowed_networks))
+        } | {
+            secret.encode(): Access(
+                self._commands.view(writer), writer, _allowed(settings.writers[writer].allowed_networks)
+            )
             for writer, secret in self._writers.items()
         }
         traps = self._settings.authentication_traps
@@ -191,6 +199,7 @@ class _Agent:
             sets=self._sets,
             refused_sets=self._refused_sets,
             wrong_community=self._notifications.sender.wrong_community if traps else None,
+            wrong_network=_WrongNetworks().refused,
         )
 
     @property
@@ -305,6 +314,25 @@ def _description(loaded: LoadedConfiguration, root: Oid) -> SystemDescription:
         name=socket.gethostname(),
         location=settings.location,
     )
+
+
+def _allowed(networks: Iterable[Network] | None) -> AllowedNetworks | None:
+    return None if networks is None else AllowedNetworks(networks)
+
+
+class _WrongNetworks:
+    """Logs requests with a known community from a network that may not use it, a few a minute."""
+
+    def __init__(self) -> None:
+        self._limiter = RateLimiter(_WRONG_NETWORK_LINES, 60.0)
+
+    def refused(self, address: str, access: Access) -> None:
+        left_out = self._limiter.admit()
+        if left_out is not None:
+            key = f"snmp.writers.{access.writer}" if access.writer else "snmp"
+            log.warning(
+                "snmp-network-not-allowed", address=address, left_out=left_out, see=f"{key}.allowed_networks"
+            )
 
 
 class _Failures:
