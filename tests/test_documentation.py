@@ -84,6 +84,7 @@ SECTIONS: dict[str, type[StrictModel]] = {
     "## AMQP": sources.AmqpSettings,
     "## SNMP": snmp.SnmpSettings,
     "### Limits of an answer": snmp.SnmpLimits,
+    "### A view": snmp.SnmpView,
     "### A receiver of notifications": snmp.NotificationTarget,
     "## JMX": model.JmxSettings,
     "### Who changes it": sources.WritingSettings,

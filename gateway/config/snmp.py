@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal
+from collections.abc import Iterator
+from typing import Annotated, Final, Literal, LiteralString, TypeAlias
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationError, model_validator
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from gateway.config.types import (
+    ROOT,
     Duration,
     ListenAddress,
     Name,
     Networks,
     ObjectIdentifier,
     SecretSource,
+    Subtree,
     between,
 )
 from gateway.mapping.rules import SeverityName
@@ -28,6 +32,10 @@ LARGEST_DATAGRAM: Final = 65_507
 
 COMMUNITY = "community"
 """The name of the secret in the state folder that is the community of reading, unless one is configured."""
+
+
+_AS_IT_IS: Final[LiteralString] = "{text}"
+_Problem: TypeAlias = tuple[tuple[str | int, ...], str]  # where it is, and what
 
 
 class NotificationTarget(StrictModel):
@@ -84,12 +92,26 @@ class SnmpWriter(StrictModel):
 
     Attributes:
         allowed_networks: the networks from which it may be used; default: any.
+        view: the name of the view that it has; default: everything.
         community: the community, which may read, too; default: the secret ``community-NAME`` in the state
             folder, made at the first start.
     """
 
     community: SecretSource | None = None
     allowed_networks: Networks | None = None
+    view: Name | None = None
+
+
+class SnmpView(StrictModel):
+    """A MIB view: the objects that a community has. Of several subtrees that with the longest root decides.
+
+    Attributes:
+        include: the subtrees that it has; default: all.
+        exclude: the subtrees that it does not have.
+    """
+
+    include: Annotated[tuple[Subtree, ...], Field(min_length=1, max_length=256)] | None = None
+    exclude: Annotated[tuple[Subtree, ...], Field(max_length=256)] = ()
 
 
 class SnmpLimits(StrictModel):
@@ -115,6 +137,8 @@ class SnmpSettings(StrictModel):
         community: the community that may read, v1 and v2c; default: the secret ``community`` in the state
             folder, made at ``init``.
         allowed_networks: the networks from which that may be used; default: any.
+        view: the name of the view that it has; default: everything.
+        views: the views, by name.
         serve_stale_for: the time for which values of a silent agent are still shown.
         notifications: receivers of traps and informs, by name.
         authentication_traps: send authenticationFailure when a request has a community that is not known.
@@ -135,7 +159,42 @@ class SnmpSettings(StrictModel):
     listen: Annotated[tuple[ListenAddress, ...], Field(min_length=1)] = (("127.0.0.1", 1161),)
     community: SecretSource | None = None
     allowed_networks: Networks | None = None
+    view: Name | None = None
+    views: dict[Name, SnmpView] = Field(default_factory=dict)
     root: ObjectIdentifier = "1.3.6.1.4.1.8072.9999.9999"
     contact: Annotated[str, Field(max_length=255)] = ""
     location: Annotated[str, Field(max_length=255)] = ""
     serve_stale_for: Duration = 300 * SECOND
+
+    @model_validator(mode="after")
+    def _views_are_clear(self) -> SnmpSettings:
+        problems = [*self._unknown_views(), *self._subtrees_in_both()]
+        if problems:
+            raise ValidationError.from_exception_data(
+                "SnmpSettings",
+                [
+                    InitErrorDetails(
+                        type=PydanticCustomError("view", _AS_IT_IS, {"text": text}), loc=place, input=None
+                    )
+                    for place, text in problems
+                ],
+            )
+        return self
+
+    def _unknown_views(self) -> Iterator[_Problem]:
+        places: list[tuple[tuple[str, ...], str | None]] = [(("view",), self.view)]
+        places += [(("writers", name, "view"), writer.view) for name, writer in self.writers.items()]
+        for place, view in places:
+            if view is not None and view not in self.views:
+                yield place, f"there is no view {view!r} under 'snmp.views'"
+
+    def _subtrees_in_both(self) -> Iterator[_Problem]:
+        for name, view in self.views.items():
+            included = {self.object_identifier(subtree) for subtree in view.include or ()}
+            for number, subtree in enumerate(view.exclude):
+                if self.object_identifier(subtree) in included:
+                    yield ("views", name, "exclude", number), f"{subtree} is also included: leave one out"
+
+    def object_identifier(self, subtree: str) -> str:
+        """Return the dotted object identifier of a `Subtree`."""
+        return self.root + subtree.removeprefix(ROOT) if subtree.startswith(ROOT) else subtree

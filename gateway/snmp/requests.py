@@ -22,6 +22,7 @@ from gateway.snmp.refused_sets import RefusedSets
 from gateway.snmp.set_requests import SetRequests, SetResult
 from gateway.snmp.standard_groups import SnmpCounters
 from gateway.snmp.store import MibView
+from gateway.snmp.subtree_view import Subtrees
 from gateway.snmp.written_values import VERSION_1_STATUSES, Assignment, Rejected
 
 LARGEST_DATAGRAM = 65_507
@@ -38,11 +39,13 @@ class Access:
         view: its MIB view.
         writer: the name of the writer; empty for a reader.
         networks: the networks from which it may be used; ``None`` for any.
+        subtrees: the names that the view is confined to, and SETs; ``None`` for all.
     """
 
     view: MibView
     writer: str = ""
     networks: AllowedNetworks | None = None
+    subtrees: Subtrees | None = None
 
 
 Sender: TypeAlias = tuple[Any, ...]
@@ -310,6 +313,12 @@ class Responder:
         if self._sets is None:
             return SetResult(Rejected(message.NOT_WRITABLE, 1))
         principal = Principal("snmp", access.writer, _origin(sender))
+        outside = _first_outside(access.subtrees, request)
+        if outside:
+            refusal = Rejected(message.NO_ACCESS, outside)
+            if self._refused_sets is not None:
+                self._refused_sets.tested(principal, _assignments(request), refusal)
+            return SetResult(refusal)
         return self._sets.begin(principal, content, _assignments(request))
 
     async def _set_later(
@@ -414,6 +423,15 @@ def _repetitions(view: MibView, names: list[bytes], repetitions: int) -> list[by
         for varbinds, last in walks
     ]
     return list(chain.from_iterable(zip(*columns, strict=True)))
+
+
+def _first_outside(subtrees: Subtrees | None, request: Request) -> int:
+    """Return the number of the first name outside of a view, from 1; 0 if there is none."""
+    if subtrees is not None:
+        for index, name in enumerate(request.names, 1):
+            if name not in subtrees:
+                return index
+    return 0
 
 
 def _origin(sender: Sender) -> str:

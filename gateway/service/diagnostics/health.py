@@ -48,6 +48,9 @@ async def ask_health(loaded: LoadedConfiguration, report: Callable[[str], None])
     )
     names = [(*HEALTH, scalar) for scalar in scalars] + [(*LOG, scalar) for scalar in _LOG_SCALARS]
     values = await _read(loaded, community, names)
+    if ber.NO_SUCH_OBJECT in values[: len(scalars)]:
+        text = "the view of the community that reads (snmp.view) lacks agHealth: include root.1.1.1"
+        raise CommandError(ExitCode.CONFIGURATION, text)
     connected, sources, synchronised, rows, stale = map(_number, values[: len(scalars)])
     report(f"{synchronised} of {sources} sources synchronised, {rows} rows, {stale} of them stale")
     report(_log_line(*values[len(scalars) :]))

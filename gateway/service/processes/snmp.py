@@ -15,7 +15,7 @@ import structlog
 
 from gateway.clock import Clock
 from gateway.config.files import LoadedConfiguration
-from gateway.config.snmp import COMMUNITY, SnmpSettings
+from gateway.config.snmp import COMMUNITY, SnmpSettings, SnmpView
 from gateway.config.types import ListenAddress
 from gateway.feed.client import FeedLink, RefusalReports
 from gateway.feed.operations import OperationAnswer, OperationRequest
@@ -36,7 +36,7 @@ from gateway.service.processes.notifications import FILE as NOTIFICATIONS_FILE
 from gateway.service.processes.notifications import Notifications, sender_settings, targets_of
 from gateway.service.processes.process_setup import tune_garbage_collection
 from gateway.shipped_files import version
-from gateway.snmp.allowed_networks import AllowedNetworks, Network
+from gateway.snmp.allowed_networks import AllowedNetworks
 from gateway.snmp.ber import Oid, parse_oid
 from gateway.snmp.commands.command import SecretArguments, Submission
 from gateway.snmp.commands.table import CommandHealth, CommandLimits, CommandRows, CommandTable, JoinedView
@@ -52,6 +52,7 @@ from gateway.snmp.server import ListenError, UdpServer
 from gateway.snmp.set_requests import MAX_REMEMBERED, MAX_RUNNING, SetRequests, SetSettings
 from gateway.snmp.standard_groups import SnmpCounters, SystemDescription, SystemGroup
 from gateway.snmp.store import MibView, Store
+from gateway.snmp.subtree_view import EVERYTHING, Subtrees, SubtreeView
 from gateway.snmp.tables.health import ShownCounts
 from gateway.snmp.written_values import STATUS_NAMES, AdvisoryLock
 from gateway.snmp.written_values import VALUES as LOCK_VALUES
@@ -180,13 +181,8 @@ class _Agent:
         )
 
     def _responder(self) -> Responder:
-        settings = self._settings
-        access = {
-            self._community.encode(): Access(self._store, networks=_allowed(settings.allowed_networks))
-        } | {
-            secret.encode(): Access(
-                self._commands.view(writer), writer, _allowed(settings.writers[writer].allowed_networks)
-            )
+        access = {self._community.encode(): access_of(self._settings, self._store)} | {
+            secret.encode(): access_of(self._settings, self._commands.view(writer), writer)
             for writer, secret in self._writers.items()
         }
         traps = self._settings.authentication_traps
@@ -316,8 +312,27 @@ def _description(loaded: LoadedConfiguration, root: Oid) -> SystemDescription:
     )
 
 
-def _allowed(networks: Iterable[Network] | None) -> AllowedNetworks | None:
-    return None if networks is None else AllowedNetworks(networks)
+def access_of(settings: SnmpSettings, view: MibView, writer: str = "") -> Access:
+    """Return the rights of a writer, or of the community that reads, in what is visible to all of them.
+
+    Args:
+        settings: the settings of SNMP.
+        view: everything.
+        writer: the name of the writer; empty for the community that reads.
+    """
+    own = settings.writers[writer] if writer else settings
+    networks = None if own.allowed_networks is None else AllowedNetworks(own.allowed_networks)
+    if own.view is None:
+        return Access(view, writer, networks)
+    subtrees = _subtrees(settings, settings.views[own.view])
+    return Access(SubtreeView(view, subtrees), writer, networks, subtrees)
+
+
+def _subtrees(settings: SnmpSettings, view: SnmpView) -> Subtrees:
+    def roots(written: Iterable[str]) -> list[Oid]:
+        return [parse_oid(settings.object_identifier(subtree)) for subtree in written]
+
+    return Subtrees(EVERYTHING if view.include is None else roots(view.include), roots(view.exclude))
 
 
 class _WrongNetworks:
