@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import errno
 import ipaddress
+import os
 import socket
 import struct
 import time
 from collections.abc import Callable, Coroutine, Iterable
+from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from gateway.snmp.fair_queue import FairQueue
@@ -27,6 +29,9 @@ _ANCILLARY_BUFFER: Final = 256
 # sign. Linux grants at most net.core.rmem_max.
 _KERNEL_QUEUE: Final = 1 << 20  # octets
 _LAST_PORT: Final = 65_535
+_KERNEL_TABLES: Final = (Path("/proc/net/udp"), Path("/proc/net/udp6"))
+_INODE, _DROPS = 9, 12
+"""Fields of a line of them: the number of the socket, and of what was dropped; 32 bits."""
 # Linux has it, the socket module names it only since Python 3.14.
 _IP_PKTINFO: Final = 8
 _IN_PKTINFO: Final = struct.Struct("=I4s4s")  # interface, local address, address in the header (ip(7))
@@ -79,6 +84,24 @@ class UdpServer:
     def addresses(self) -> tuple[ListenAddress, ...]:
         """The addresses listened on, with the ports that the system chose for 0."""
         return tuple(endpoint.address for endpoint in self._endpoints)
+
+    def lost_in_kernel(self) -> int | None:
+        """Return the number of datagrams that the kernel dropped, because its queues were full.
+
+        ``None`` where the system does not say. It is read from proc(5), which costs the datagrams nothing.
+        """
+        inodes = {str(os.fstat(endpoint.socket.fileno()).st_ino) for endpoint in self._endpoints}
+        lost = 0
+        for table in _KERNEL_TABLES:
+            try:
+                lines = table.read_text("ascii").splitlines()
+            except (OSError, UnicodeDecodeError):
+                continue
+            for fields in map(str.split, lines[1:]):
+                if len(fields) > _DROPS and fields[_INODE] in inodes:
+                    inodes.discard(fields[_INODE])
+                    lost += int(fields[_DROPS])
+        return None if inodes else lost
 
     def open(self, addresses: Iterable[ListenAddress]) -> None:
         """Listen on all of the addresses, or on none and raise `ListenError`."""

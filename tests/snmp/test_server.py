@@ -351,3 +351,22 @@ async def test_what_a_flood_has_too_much_is_dropped_and_counted(managers: list[s
     assert counters.in_packets == counters.overload_drops  # this answer does not count those it gets
     assert failures == []
     server.close()
+
+
+@pytest.mark.parametrize("host", LOOPBACKS)
+async def test_what_the_kernel_drops_is_counted(host: str, managers: list[socket.socket]) -> None:
+    echo, other = Echo(upper), Echo(upper)
+    (address,) = echo.open(host)
+    other.open(*LOOPBACKS)
+    assert echo.server.lost_in_kernel() == 0
+    manager = manager_of(address, managers)
+    # Nothing is read meanwhile: this is one turn of the loop.
+    for _ in range(5_000):
+        with contextlib.suppress(BlockingIOError):
+            manager.send(bytes(1_000))
+    lost = echo.server.lost_in_kernel()
+    assert lost is not None
+    assert 0 < lost <= 5_000
+    assert other.server.lost_in_kernel() == 0
+    echo.server.close()
+    other.server.close()

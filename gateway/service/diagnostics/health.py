@@ -63,6 +63,8 @@ async def ask_health(loaded: LoadedConfiguration, report: Callable[[str], None])
 
 
 def _log_line(state: bytes, detail: bytes, waiting: bytes, lost: bytes) -> str:
+    if ber.NO_SUCH_OBJECT in (state, detail, waiting, lost):
+        return "event log: not in the view of the community that reads (snmp.view)"
     word = LogStateNumber(_number(state)).name.lower().replace("_", "-")
     if detail in (ber.NO_SUCH_INSTANCE, ber.NO_SUCH_OBJECT):
         return f"event log: {word}"

@@ -215,7 +215,7 @@ class _Agent:
     def add_readings(self, metrics: Metrics) -> None:
         """Add the readings of all parts to the metrics of this process."""
         projection, sender = self._projection, self._notifications.sender
-        metrics.add("requests", lambda: request_readings(self._counters))
+        metrics.add("requests", lambda: request_readings(self._counters, self._server.lost_in_kernel()))
         metrics.add("sets", lambda: set_readings(self._counters, self._sets))
         metrics.add("commands", lambda: command_readings(self._commands.table.health))
         metrics.add("rows", lambda: row_readings(projection.status, projection.counts()))
@@ -478,13 +478,15 @@ _FAILURES = (
 )
 
 
-def request_readings(counters: SnmpCounters) -> Iterator[Reading]:
-    """Yield the counters of requests."""
+def request_readings(counters: SnmpCounters, lost_in_kernel: int | None) -> Iterator[Reading]:
+    """Yield the counters of requests; ``lost_in_kernel`` is ``None`` where it is not known."""
     yield families.SNMP_PACKETS.at(counters.in_packets)
     for kind, counter in _REQUESTS.items():
         yield families.SNMP_REQUESTS.at(getattr(counters, counter), kind)
     for reason in _FAILURES:
         yield families.SNMP_FAILURES.at(getattr(counters, reason), reason)
+    if lost_in_kernel is not None:
+        yield families.SNMP_LOST_IN_KERNEL.at(lost_in_kernel)
 
 
 def set_readings(counters: SnmpCounters, sets: SetRequests) -> Iterator[Reading]:
