@@ -6,7 +6,7 @@ UDP lets a sender forge its address, so this keeps out who cannot, and answers d
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final, TypeAlias
 
 Network: TypeAlias = "ipaddress.IPv4Network | ipaddress.IPv6Network"
@@ -15,14 +15,23 @@ MAX_REMEMBERED: Final = 4_096
 """The number of addresses whose verdict is remembered; all are forgotten when there are more."""
 
 
+def _ignored(_: str) -> None:
+    """Report nothing."""
+
+
 class AllowedNetworks:
     """A set of networks; of each address, as the socket module writes it, the verdict is remembered.
 
     Args:
         networks: the networks, of both versions of IP.
+        refused: called with the address of each request that is refused; it limits its own rate.
+
+    Attributes:
+        refused: see above.
     """
 
-    def __init__(self, networks: Iterable[Network]) -> None:
+    def __init__(self, networks: Iterable[Network], refused: Callable[[str], None] = _ignored) -> None:
+        self.refused = refused
         self._networks = tuple(networks)
         self._verdicts: dict[str, bool] = {}
 

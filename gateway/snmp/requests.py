@@ -89,7 +89,6 @@ class Responder:
         sets: carries out SETs; without it no variable can be set.
         refused_sets: reports SETs of clients that may not send any.
         wrong_community: called for each message whose community is not known, with the sender's address.
-        wrong_network: called before, where it is known, but not to be used from that address.
     """
 
     def __init__(
@@ -101,9 +100,7 @@ class Responder:
         sets: SetRequests | None = None,
         refused_sets: RefusedSets | None = None,
         wrong_community: Callable[[str], None] | None = None,
-        wrong_network: Callable[[str, Access], None] | None = None,
     ) -> None:
-        self._wrong_network = wrong_network
         self._sets = sets
         self._refused_sets = refused_sets
         self._wrong_community = wrong_community
@@ -200,8 +197,7 @@ class Responder:
         envelope = message.read_message(datagram)
         access = self._access_of(envelope.community)
         if access is not None and access.networks is not None and sender[0] not in access.networks:
-            if self._wrong_network is not None:
-                self._wrong_network(sender[0], access)
+            access.networks.refused(sender[0])
             access = None
         if access is None:
             self._counters.bad_community_names += 1

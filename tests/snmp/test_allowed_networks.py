@@ -50,15 +50,20 @@ class Agent:
         store.scalar(NAME, TEXT)
         self.counters, self.failures = SnmpCounters(), list[Exception]()
         self.communities: list[str] = []
-        self.networks: list[tuple[str, str]] = []
-        inside = AllowedNetworks([ipaddress.ip_network("192.0.2.0/24")])
-        desk = AllowedNetworks([ipaddress.ip_network("198.51.100.7")])
+        self.refused: list[tuple[str, str]] = []
+
+        def networks(text: str, writer: str) -> AllowedNetworks:
+            refused = self.refused
+            return AllowedNetworks(
+                [ipaddress.ip_network(text)], lambda address: refused.append((address, writer))
+            )
+
+        inside, desk = networks("192.0.2.0/24", ""), networks("198.51.100.7", "operator")
         self.responder = Responder(
             {COMMUNITY: Access(store, networks=inside), b"writing": Access(store, "operator", desk)},
             self.counters,
             self.failures.append,
             wrong_community=self.communities.append,
-            wrong_network=lambda address, access: self.networks.append((address, access.writer)),
         )
 
 
@@ -76,7 +81,7 @@ def test_from_elsewhere_a_community_is_unknown(
     assert agent.responder.answer(asked, (address, 40_000)) is None
     assert agent.counters.bad_community_names == 1
     assert agent.communities == [address]
-    assert agent.networks == [(address, writer)]
+    assert agent.refused == [(address, writer)]
     assert (agent.counters.get_requests, agent.counters.set_requests, agent.failures) == (0, 0, [])
 
 
@@ -87,4 +92,4 @@ def test_from_its_network_it_is_answered(community: bytes, address: str, version
     asked = request(GET, [NAME], version=version, community=community)
     answer = read_answer(agent.responder.answer(asked, (address, 40_000)))
     assert (answer.status, answer.varbinds) == (message.NO_ERROR, [(NAME, TEXT)])
-    assert (agent.networks, agent.communities) == ([], [])
+    assert (agent.refused, agent.communities) == ([], [])

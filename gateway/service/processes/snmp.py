@@ -195,7 +195,6 @@ class _Agent:
             sets=self._sets,
             refused_sets=self._refused_sets,
             wrong_community=self._notifications.sender.wrong_community if traps else None,
-            wrong_network=_WrongNetworks().refused,
         )
 
     @property
@@ -321,7 +320,10 @@ def access_of(settings: SnmpSettings, view: MibView, writer: str = "") -> Access
         writer: the name of the writer; empty for the community that reads.
     """
     own = settings.writers[writer] if writer else settings
-    networks = None if own.allowed_networks is None else AllowedNetworks(own.allowed_networks)
+    networks = None
+    if own.allowed_networks is not None:
+        key = f"snmp.writers.{writer}.allowed_networks" if writer else "snmp.allowed_networks"
+        networks = AllowedNetworks(own.allowed_networks, _WrongNetworks(key).refused)
     if own.view is None:
         return Access(view, writer, networks)
     subtrees = _subtrees(settings, settings.views[own.view])
@@ -336,18 +338,20 @@ def _subtrees(settings: SnmpSettings, view: SnmpView) -> Subtrees:
 
 
 class _WrongNetworks:
-    """Logs requests with a known community from a network that may not use it, a few a minute."""
+    """Logs requests with a known community from a network that may not use it, a few a minute.
 
-    def __init__(self) -> None:
+    Args:
+        key: the key of the configuration that lists the networks.
+    """
+
+    def __init__(self, key: str) -> None:
+        self._key = key
         self._limiter = RateLimiter(_WRONG_NETWORK_LINES, 60.0)
 
-    def refused(self, address: str, access: Access) -> None:
+    def refused(self, address: str) -> None:
         left_out = self._limiter.admit()
         if left_out is not None:
-            key = f"snmp.writers.{access.writer}" if access.writer else "snmp"
-            log.warning(
-                "snmp-network-not-allowed", address=address, left_out=left_out, see=f"{key}.allowed_networks"
-            )
+            log.warning("snmp-network-not-allowed", address=address, left_out=left_out, see=self._key)
 
 
 class _Failures:
