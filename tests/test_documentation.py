@@ -83,6 +83,8 @@ SECTIONS: dict[str, type[StrictModel]] = {
     "### What polling may cost": sources.CmlBudget,
     "## AMQP": sources.AmqpSettings,
     "## SNMP": snmp.SnmpSettings,
+    "### Limits of an answer": snmp.SnmpLimits,
+    "### A view": snmp.SnmpView,
     "### A receiver of notifications": snmp.NotificationTarget,
     "## JMX": model.JmxSettings,
     "### Who changes it": sources.WritingSettings,

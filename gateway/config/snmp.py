@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Iterator
+from typing import Annotated, Final, Literal, LiteralString, TypeAlias
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationError, model_validator
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from gateway.config.types import Duration, ListenAddress, Name, ObjectIdentifier, SecretSource, between
+from gateway.config.types import (
+    ROOT,
+    Duration,
+    ListenAddress,
+    Name,
+    Networks,
+    ObjectIdentifier,
+    SecretSource,
+    Subtree,
+    between,
+)
 from gateway.mapping.rules import SeverityName
 from gateway.model.observations import Severity
 from gateway.model.times import SECOND
 from gateway.yaml_documents import StrictModel
+
+SMALLEST_LIMIT: Final = 1_232
+"""The bytes that the smallest frame of IPv6 holds (RFC 8200 section 5); each single value fits into them."""
+
+LARGEST_DATAGRAM: Final = 65_507
+"""The bytes that a UDP datagram over IPv4 can carry."""
 
 COMMUNITY = "community"
 """The name of the secret in the state folder that is the community of reading, unless one is configured."""
@@ -18,6 +36,9 @@ COMMUNITY = "community"
 
 WriterName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,31}$")]
 """The name of a writer, an index: at most 32 characters, as user names of SNMP (RFC 3414 section 5)."""
+
+_AS_IT_IS: Final[LiteralString] = "{text}"
+_Problem: TypeAlias = tuple[tuple[str | int, ...], str]  # where it is, and what
 
 
 class NotificationTarget(StrictModel):
@@ -77,11 +98,43 @@ class SnmpWriter(StrictModel):
     """A community that may send SET, as far as ``operations`` permits.
 
     Attributes:
+        allowed_networks: the networks from which it may be used; default: any.
+        view: the name of the view that it has; default: everything.
         community: the community, which may read, too; default: the secret ``community-NAME`` in the state
             folder, made at the first start.
     """
 
     community: SecretSource | None = None
+    allowed_networks: Networks | None = None
+    view: Name | None = None
+
+
+class SnmpView(StrictModel):
+    """A MIB view: the objects that a community has. Of several subtrees that with the longest root decides.
+
+    Attributes:
+        include: the subtrees that it has; default: all.
+        exclude: the subtrees that it does not have.
+    """
+
+    include: Annotated[tuple[Subtree, ...], Field(min_length=1, max_length=256)] | None = None
+    exclude: Annotated[tuple[Subtree, ...], Field(max_length=256)] = ()
+
+
+class SnmpLimits(StrictModel):
+    """Bounds of one answer, which may go to an address that was forged.
+
+    Attributes:
+        max_bulk_message: bytes of an answer to GETBULK, which is cut to them; by default what one frame of
+            Ethernet holds.
+        max_message: bytes of any answer; a request that needs more is answered tooBig.
+        max_varbinds: variable bindings of an answer; a GETBULK gets so many, any other request with more is
+            answered tooBig.
+    """
+
+    max_bulk_message: Annotated[int, Field(ge=SMALLEST_LIMIT, le=LARGEST_DATAGRAM)] = 1_472
+    max_message: Annotated[int, Field(ge=SMALLEST_LIMIT, le=LARGEST_DATAGRAM)] = LARGEST_DATAGRAM
+    max_varbinds: Annotated[int, Field(ge=16, le=10_000)] = 2_000
 
 
 SecurityLevelName = Literal["noAuthNoPriv", "authNoPriv", "authPriv"]
@@ -94,10 +147,14 @@ class SnmpUser(StrictModel):
     Attributes:
         level: the lowest security level at which the user is answered.
         may_set: the user may send SET, as far as ``operations`` permits ``snmp:NAME``.
+        allowed_networks: the networks from which the user is answered; default: any.
+        view: the name of the view that the user has; default: everything.
     """
 
     level: SecurityLevelName = "authPriv"
     may_set: bool = False
+    allowed_networks: Networks | None = None
+    view: Name | None = None
 
 
 class SnmpSettings(StrictModel):
@@ -110,6 +167,9 @@ class SnmpSettings(StrictModel):
         weak_algorithms: permits users with HMAC-MD5 or DES.
         community: the community that may read, v1 and v2c; default: the secret ``community`` in the state
             folder, made at ``init``.
+        allowed_networks: the networks from which that may be used; default: any.
+        view: the name of the view that it has; default: everything.
+        views: the views, by name.
         serve_stale_for: the time for which values of a silent agent are still shown.
         notifications: receivers of traps and informs, by name.
         authentication_traps: send authenticationFailure when a request has a community that is not known.
@@ -117,6 +177,7 @@ class SnmpSettings(StrictModel):
         best_effort: accept a SET of several objects, one operation after the other; otherwise it is refused,
             because operations that were carried out cannot be undone for certain.
         commands: the table by which writers call methods.
+        limits: bounds of one answer.
     """
 
     enabled: bool = True
@@ -126,10 +187,14 @@ class SnmpSettings(StrictModel):
     weak_algorithms: bool = False
     best_effort: bool = False
     commands: CommandSettings = CommandSettings()
+    limits: SnmpLimits = SnmpLimits()
     notifications: dict[Name, NotificationTarget] = Field(default_factory=dict)
     authentication_traps: bool = True
     listen: Annotated[tuple[ListenAddress, ...], Field(min_length=1)] = (("127.0.0.1", 1161),)
     community: SecretSource | None = None
+    allowed_networks: Networks | None = None
+    view: Name | None = None
+    views: dict[Name, SnmpView] = Field(default_factory=dict)
     root: ObjectIdentifier = "1.3.6.1.4.1.8072.9999.9999"
     contact: Annotated[str, Field(max_length=255)] = ""
     location: Annotated[str, Field(max_length=255)] = ""
@@ -154,3 +219,37 @@ class SnmpSettings(StrictModel):
     def all_writers(self) -> tuple[str, ...]:
         """The names of all that may send SET: writers by community, and users of version 3."""
         return (*self.writers, *(name for name, user in self.users.items() if user.may_set))
+
+    @model_validator(mode="after")
+    def _views_are_clear(self) -> SnmpSettings:
+        problems = [*self._unknown_views(), *self._subtrees_in_both()]
+        if problems:
+            raise ValidationError.from_exception_data(
+                "SnmpSettings",
+                [
+                    InitErrorDetails(
+                        type=PydanticCustomError("view", _AS_IT_IS, {"text": text}), loc=place, input=None
+                    )
+                    for place, text in problems
+                ],
+            )
+        return self
+
+    def _unknown_views(self) -> Iterator[_Problem]:
+        places: list[tuple[tuple[str, ...], str | None]] = [(("view",), self.view)]
+        places += [(("writers", name, "view"), writer.view) for name, writer in self.writers.items()]
+        places += [(("users", name, "view"), user.view) for name, user in self.users.items()]
+        for place, view in places:
+            if view is not None and view not in self.views:
+                yield place, f"there is no view {view!r} under 'snmp.views'"
+
+    def _subtrees_in_both(self) -> Iterator[_Problem]:
+        for name, view in self.views.items():
+            included = {self.object_identifier(subtree) for subtree in view.include or ()}
+            for number, subtree in enumerate(view.exclude):
+                if self.object_identifier(subtree) in included:
+                    yield ("views", name, "exclude", number), f"{subtree} is also included: leave one out"
+
+    def object_identifier(self, subtree: str) -> str:
+        """Return the dotted object identifier of a `Subtree`."""
+        return self.root + subtree.removeprefix(ROOT) if subtree.startswith(ROOT) else subtree

@@ -216,20 +216,62 @@ ListenAddress = Annotated[tuple[str, int], BeforeValidator(_host_port)]
 """A numeric address and a port."""
 
 
-def _object_identifier(value: Any) -> str:  # noqa: ANN401  whatever YAML gave
-    text = value if isinstance(value, str) else ""
+def _network(value: Any) -> Any:  # noqa: ANN401  whatever YAML gave
+    if not isinstance(value, str):
+        raise ValueError(_NO_NETWORK)  # noqa: TRY004  an error of the value, for the author of the file
+    try:
+        network = ipaddress.ip_network(value, strict=False)
+    except ValueError:
+        raise ValueError(_NO_NETWORK) from None
+    if str(network.network_address) != str(ipaddress.ip_address(value.partition("/")[0])):
+        raise ValueError(f"is an address within {network}: write that network, or the address alone")
+    return network
+
+
+_NO_NETWORK: Final = "write a network such as 192.0.2.0/24 or 2001:db8::/32, or one address"
+
+Network = Annotated[ipaddress.IPv4Network | ipaddress.IPv6Network, BeforeValidator(_network)]
+"""A network of IPv4 or IPv6; an address alone is a network of one."""
+
+Networks = Annotated[tuple[Network, ...], Field(min_length=1, max_length=256)]
+"""Networks, of which one must have an address."""
+
+
+def _is_dotted(text: str) -> bool:
     arcs = text.split(".")
-    if (
-        not re.fullmatch(r"[0-2](\.(0|[1-9][0-9]{0,9})){1,40}", text)
-        or int(max(arcs, key=int)) > _MAX_ARC
-        or (arcs[0] != "2" and int(arcs[1]) > _MAX_SECOND_ARC)
-    ):
+    return (
+        re.fullmatch(r"[0-2](\.(0|[1-9][0-9]{0,9})){1,40}", text) is not None
+        and int(max(arcs, key=int)) <= _MAX_ARC
+        and (arcs[0] == "2" or int(arcs[1]) <= _MAX_SECOND_ARC)
+    )
+
+
+def _object_identifier(value: Any) -> str:  # noqa: ANN401  whatever YAML gave
+    if not isinstance(value, str) or not _is_dotted(value):
         raise ValueError("write an object identifier in dotted form, such as 1.3.6.1.4.1.8072.9999.9999")
-    return text
+    return value
 
 
 ObjectIdentifier = Annotated[str, BeforeValidator(_object_identifier)]
 """A dotted object identifier: at most 41 arcs below 2^32, with room for arcs below (RFC 2578 section 3.5)."""
+
+
+def _subtree(value: Any) -> str:  # noqa: ANN401  whatever YAML gave
+    text = value if isinstance(value, str) else ""
+    # What follows on the root may be one arc.
+    dotted = f"1.3{text.removeprefix(ROOT)}" if text.startswith(ROOT) else text
+    if not _is_dotted(dotted):
+        raise ValueError(
+            "write an object identifier such as root.2.1 or 1.3.6.1.2.1, in quotes if it has two numbers"
+        )
+    return text
+
+
+ROOT: Final = "root"
+"""What stands for the root of the gateway's own objects in a `Subtree`."""
+
+Subtree = Annotated[str, BeforeValidator(_subtree)]
+"""A dotted object identifier, or ``root`` and what follows on it, for a subtree of object identifiers."""
 
 
 def _class_pattern(text: str) -> str:

@@ -356,6 +356,12 @@ def read_name(data: bytes, offset: int, end: int) -> tuple[bytes, int]:
         raise BerError(error.expected, error.found, start + error.offset) from None
 
 
+def name_of_varbind(varbind: bytes) -> bytes:
+    """Return the name (content octets) in a whole VarBind."""
+    _, start, stop = read_header(varbind, 0, len(varbind))
+    return read_name(varbind, start, stop)[0]
+
+
 def read_value(data: bytes, offset: int, end: int) -> tuple[bytes, int]:
     """Return the TLV of any SNMP value at ``offset``, made canonical, and the offset after it."""
     tag, start, stop = read_header(data, offset, end)

@@ -14,11 +14,13 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from gateway.model.operations import Principal
 from gateway.snmp import ber, message
+from gateway.snmp.allowed_networks import AllowedNetworks
 from gateway.snmp.message import Request
 from gateway.snmp.refused_sets import RefusedSets
 from gateway.snmp.set_requests import SetRequests, SetResult
 from gateway.snmp.standard_groups import SnmpCounters
 from gateway.snmp.store import MibView
+from gateway.snmp.subtree_view import Subtrees
 from gateway.snmp.written_values import VERSION_1_STATUSES, Assignment, Rejected
 
 LARGEST_DATAGRAM = 65_507
@@ -29,10 +31,19 @@ _NO_VALUE = (ber.NO_SUCH_OBJECT, ber.NO_SUCH_INSTANCE)
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """The rights of a client: its MIB view, and the name of the writer; empty for a reader."""
+    """The rights of a client.
+
+    Args:
+        view: its MIB view.
+        writer: the name of the writer; empty for a reader.
+        networks: the networks from which it is answered; ``None`` for any.
+        subtrees: the names that the view is confined to, and SETs; ``None`` for all.
+    """
 
     view: MibView
     writer: str = ""
+    networks: AllowedNetworks | None = None
+    subtrees: Subtrees | None = None
 
 
 Sender: TypeAlias = tuple[Any, ...]
@@ -52,13 +63,20 @@ class Limits:
     """Bounds of one exchange.
 
     Args:
-        message_size: octets of a request or answer; at least 484 (RFC 3417 section 3.2.1).
+        message_size: octets of an answer; at least 484 (RFC 3417 section 3.2.1).
         varbinds: variable bindings of a request or answer. A GETBULK that asks for more gets so many, any
             other request with more is answered tooBig.
+        bulk_size: octets of an answer to GETBULK, which may be cut anywhere, as far as ``message_size``
+            permits them.
     """
 
     message_size: int = LARGEST_DATAGRAM
     varbinds: int = 2_000
+    bulk_size: int = LARGEST_DATAGRAM
+
+    def octets(self, pdu_type: int) -> int:
+        """Return the maximum number of octets of an answer to a PDU of this type."""
+        return min(self.message_size, self.bulk_size) if pdu_type == message.GET_BULK else self.message_size
 
 
 DEFAULT_LIMITS: Final = Limits()
@@ -178,8 +196,7 @@ class Processor:
         pdu = message.encode_response_pdu(request.request_id, message.NO_ERROR, 0, varbinds)
         if len(pdu) <= exchange.room:
             return pdu
-        sizes = list(accumulate(map(len, varbinds)))
-        fitting = varbinds[: bisect_right(sizes, octets)]
+        fitting = fitting_varbinds(varbinds, octets)
         if not fitting:  # an empty answer would make a manager ask the same again and again
             return self._too_big(exchange)
         return message.encode_response_pdu(request.request_id, message.NO_ERROR, 0, fitting)
@@ -211,6 +228,12 @@ class Processor:
         if self._sets is None:
             return SetResult(Rejected(message.NOT_WRITABLE, 1))
         principal = Principal("snmp", exchange.access.writer, origin)
+        outside = _first_outside(exchange.access.subtrees, request)
+        if outside:
+            refusal = Rejected(message.NO_ACCESS, outside)
+            if self._refused_sets is not None:
+                self._refused_sets.tested(principal, _assignments(request), refusal)
+            return SetResult(refusal)
         return self._sets.begin(principal, exchange.content, _assignments(request))
 
     async def _set_later(self, exchange: Exchange, result: Coroutine[Any, Any, SetResult]) -> bytes | None:
@@ -258,7 +281,12 @@ class Processor:
         return None
 
 
-_SMALLEST_VARBIND = 7  # sequence, name of one octet, value without content
+_BESIDE_NAME: Final = 6  # octets of a variable binding with a value without content
+
+
+def fitting_varbinds(varbinds: list[bytes], octets: int) -> list[bytes]:
+    """Return as many of the first varbinds as take at most so many octets together."""
+    return varbinds[: bisect_right(list(accumulate(map(len, varbinds))), octets)]
 
 
 def is_request(version: int, pdu_type: int) -> bool:
@@ -282,12 +310,24 @@ def bulk_varbinds(
     if non_repeaters > 0:
         varbinds += [next_varbind(view, name) for name in names[:non_repeaters]]
         names = names[non_repeaters:]
-    room = min(limit - len(varbinds), octets // _SMALLEST_VARBIND)
+    # What follows a name is rarely shorter than it: where it is, the answer has room left, which is
+    # permitted, and nearly all answers cost no more than what is sent of them.
+    shortest = min(map(len, names), default=0) + _BESIDE_NAME
+    room = min(limit - len(varbinds), octets // shortest + 1)
     if names and repetitions > 0 and room > 0:
         # Rounded up: the last repetition may be cut within (RFC 3416 section 4.2.3).
         repeated = _repetitions(view, names, min(repetitions, -(-room // len(names))))
         varbinds += repeated if len(repeated) <= room else repeated[:room]
     return varbinds
+
+
+def _first_outside(subtrees: Subtrees | None, request: Request) -> int:
+    """Return the number of the first name outside of a view, from 1; 0 if there is none."""
+    if subtrees is not None:
+        for index, name in enumerate(request.names, 1):
+            if name not in subtrees:
+                return index
+    return 0
 
 
 def origin_of(sender: Sender) -> str:

@@ -24,6 +24,7 @@ from gateway.snmp.processing import (
     Response,
     Sender,
     bulk_varbinds,
+    fitting_varbinds,
     is_request,
     next_varbind,
     origin_of,
@@ -86,6 +87,7 @@ class Responder:
         }
         self._counters = counters
         self._limits = limits
+        self._bulk_octets = limits.octets(message.GET_BULK)
 
     def answer(self, datagram: bytes, sender: Sender = NO_SENDER) -> Response:
         """Return the answer to ``datagram``; ``None`` where none is sent, which is counted."""
@@ -94,7 +96,11 @@ class Responder:
         if usual is not None:
             # That a look-up takes longer for a match reveals nothing: what it compares are keyed hashes.
             access = self._preambles.get(usual[0])
-            if access is not None and (answer := self._answer_usual(access.view, *usual)) is not None:
+            if (
+                access is not None
+                and (access.networks is None or sender[0] in access.networks)
+                and (answer := self._answer_usual(access.view, *usual)) is not None
+            ):
                 return answer
         if self._v3 is not None and is_version_3(datagram):
             return self._v3.answer(datagram, sender)
@@ -121,13 +127,16 @@ class Responder:
             elif pdu_type == message.GET_NEXT:
                 varbinds = [next_varbind(view, name) for name in names]
             else:
-                octets = limits.message_size - message.RESPONSE_OVERHEAD - len(preamble)
+                octets = self._bulk_octets - message.RESPONSE_OVERHEAD - len(preamble)
                 varbinds = bulk_varbinds(view, names, first, second, octets, limits.varbinds)
         except Exception:  # noqa: BLE001  the other way meets it too, and reports it
             return None
         answer = message.encode_success(preamble, request_id, varbinds)
-        # Nothing has been counted yet: the general path cuts the answer, and counts the request.
-        if len(answer) > limits.message_size:
+        if pdu_type == message.GET_BULK and len(answer) > self._bulk_octets:
+            fitting = fitting_varbinds(varbinds, octets)
+            answer = message.encode_success(preamble, request_id, fitting) if fitting else b""
+        # Nothing has been counted yet: the general path answers tooBig, and counts the request.
+        if not answer or len(answer) > limits.message_size:
             return None
         if pdu_type == message.GET:
             counters.get_requests += 1
@@ -157,12 +166,15 @@ class Responder:
 
     def _receive(self, datagram: bytes, sender: Sender) -> tuple[Message, Exchange] | None:
         # The socket reads one octet more than the limit of UDP, so what the system has cut is refused here.
-        if len(datagram) > self._limits.message_size:
-            raise BerError(f"at most {self._limits.message_size} octets", f"{len(datagram)}")
+        if len(datagram) > LARGEST_DATAGRAM:
+            raise BerError(f"at most {LARGEST_DATAGRAM} octets", f"{len(datagram)}")
         envelope = message.read_message(datagram)
         if envelope.version not in self._versions:
             raise message.UnknownVersionError(envelope.version)
         access = self._access_of(envelope.community)
+        if access is not None and access.networks is not None and sender[0] not in access.networks:
+            access.networks.refused(sender[0])
+            access = None
         if access is None:
             self._counters.bad_community_names += 1
             if self._wrong_community is not None:
@@ -175,7 +187,7 @@ class Responder:
             return None
         request = message.read_request(datagram, envelope.start, envelope.stop)
         content = datagram[envelope.start : envelope.stop] if envelope.pdu_type == message.SET else b""
-        room = message.response_room(envelope, self._limits.message_size)
+        room = message.response_room(envelope, self._limits.octets(envelope.pdu_type))
         return envelope, Exchange(envelope.version, envelope.pdu_type, request, access, room, sender, content)
 
     def _access_of(self, community: bytes) -> Access | None:

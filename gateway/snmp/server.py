@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import errno
 import ipaddress
+import os
 import socket
 import struct
 import time
 from collections.abc import Callable, Coroutine, Iterable
+from pathlib import Path
 from typing import Any, Final, TypeAlias
 
+from gateway.snmp.fair_queue import FairQueue
 from gateway.snmp.requests import LARGEST_DATAGRAM, Response, Sender
 from gateway.snmp.standard_groups import SnmpCounters
 
@@ -18,12 +21,17 @@ from gateway.snmp.standard_groups import SnmpCounters
 # run in the same loop.
 _DATAGRAMS_A_TURN: Final = 64
 _SECONDS_A_TURN: Final = 0.002
+# More than the kernel's queue holds, unless the limit of the system was raised.
+_READ_A_TURN: Final = 1_024
 _RECEIVE_BUFFER: Final = LARGEST_DATAGRAM + 1  # one more, so that what is too long is seen to be
 _ANCILLARY_BUFFER: Final = 256
 # Datagrams wait here while the loop applies a batch of the feed, and what does not fit is lost without a
 # sign. Linux grants at most net.core.rmem_max.
 _KERNEL_QUEUE: Final = 1 << 20  # octets
 _LAST_PORT: Final = 65_535
+_KERNEL_TABLES: Final = (Path("/proc/net/udp"), Path("/proc/net/udp6"))
+_INODE, _DROPS = 9, 12
+"""Fields of a line of them: the number of the socket, and of what was dropped; 32 bits."""
 # Linux has it, the socket module names it only since Python 3.14.
 _IP_PKTINFO: Final = 8
 _IN_PKTINFO: Final = struct.Struct("=I4s4s")  # interface, local address, address in the header (ip(7))
@@ -46,7 +54,7 @@ class UdpServer:
 
     Args:
         answer: see `Answer`.
-        counters: ``unsent`` and ``internal_errors`` are counted here.
+        counters: ``unsent``, ``overload_drops`` and ``internal_errors`` are counted here.
         failed: called with errors that nothing else handles; it limits its own rate.
         clock: returns monotonic seconds; limits the time of answering before the loop serves others.
         before: called before datagrams are answered, which may have waited while the process stood still.
@@ -66,6 +74,9 @@ class UdpServer:
         self._failed = failed
         self._clock = clock
         self._endpoints: list[_Endpoint] = []
+        self._waiting: FairQueue[_Received] = FairQueue()
+        self._is_behind = False
+        self._next_turn: asyncio.Handle | None = None
         self._later: set[asyncio.Task[None]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -73,6 +84,24 @@ class UdpServer:
     def addresses(self) -> tuple[ListenAddress, ...]:
         """The addresses listened on, with the ports that the system chose for 0."""
         return tuple(endpoint.address for endpoint in self._endpoints)
+
+    def lost_in_kernel(self) -> int | None:
+        """Return the number of datagrams that the kernel dropped, because its queues were full.
+
+        ``None`` where the system does not say. It is read from proc(5), which costs the datagrams nothing.
+        """
+        inodes = {str(os.fstat(endpoint.socket.fileno()).st_ino) for endpoint in self._endpoints}
+        lost = 0
+        for table in _KERNEL_TABLES:
+            try:
+                lines = table.read_text("ascii").splitlines()
+            except (OSError, UnicodeDecodeError):
+                continue
+            for fields in map(str.split, lines[1:]):
+                if len(fields) > _DROPS and fields[_INODE] in inodes:
+                    inodes.discard(fields[_INODE])
+                    lost += int(fields[_DROPS])
+        return None if inodes else lost
 
     def open(self, addresses: Iterable[ListenAddress]) -> None:
         """Listen on all of the addresses, or on none and raise `ListenError`."""
@@ -100,35 +129,83 @@ class UdpServer:
                 self._loop.remove_reader(endpoint.socket)
             endpoint.socket.close()
         self._endpoints.clear()
+        if self._next_turn is not None:
+            self._next_turn.cancel()
 
     def _drain(self, endpoint: _Endpoint) -> None:
-        """Answer waiting datagrams, but yield to the loop after a while; the rest is for the next turn."""
+        """Answer waiting datagrams in their order, as long as one turn is enough for all.
+
+        Who sends more than that would have every other sender wait, and the kernel drop datagrams of all. So
+        from then on all that waits is read, and answered in turns of the senders, until none is left.
+        """
+        if self._is_behind:
+            self._read(endpoint)
+            if self._next_turn is None:
+                self._take_turns()
+            return
         self._before()
         end = self._clock() + _SECONDS_A_TURN
         for _ in range(_DATAGRAMS_A_TURN):
             try:
-                if not self._answer_one(endpoint):
+                received = endpoint.receive_waiting()
+                if received is None:
                     return
+                self._answer_one(endpoint, *received)
             except Exception as error:  # noqa: BLE001  no datagram may ever silence the agent
                 self._counters.internal_errors += 1
                 self._failed(error)
-            # The loop calls again at once for what is left: `add_reader` reports what is readable, not what
-            # is new.
             if self._clock() > end:
-                return
+                break
+        # The loop calls again at once for what is left: `add_reader` reports what is readable, not what is
+        # new.
+        self._is_behind = True
 
-    def _answer_one(self, endpoint: _Endpoint) -> bool:
-        """Answer one datagram; return whether there was one."""
-        try:
-            datagram, peer, local = endpoint.receive()
-        except (BlockingIOError, InterruptedError):
-            return False
+    def _read(self, endpoint: _Endpoint) -> None:
+        """Read what waits in the kernel, whose queue is short and the same for all senders."""
+        counters = self._counters
+        for _ in range(_READ_A_TURN):
+            try:
+                received = endpoint.receive_waiting()
+            except OSError as error:
+                counters.internal_errors += 1
+                self._failed(error)
+                continue
+            if received is None:
+                return
+            datagram, peer, _ = received
+            dropped = self._waiting.add(peer[0], (endpoint, *received), len(datagram))
+            counters.overload_drops += dropped
+            counters.in_packets += dropped  # the others are counted when they are answered
+
+    def _take_turns(self) -> None:
+        """Answer datagrams that were read, but yield to the loop after a while."""
+        self._next_turn = None
+        self._before()
+        began = self._clock()
+        end = began + _SECONDS_A_TURN
+        for _ in range(_DATAGRAMS_A_TURN):
+            received = self._waiting.take()
+            if received is None:
+                self._is_behind = False
+                return
+            try:
+                self._answer_one(*received)
+            except Exception as error:  # noqa: BLE001  as above
+                self._counters.internal_errors += 1
+                self._failed(error)
+            now = self._clock()
+            self._waiting.charge(now - began)
+            began = now
+            if now > end:
+                break
+        self._next_turn = asyncio.get_running_loop().call_soon(self._take_turns)
+
+    def _answer_one(self, endpoint: _Endpoint, datagram: bytes, peer: _Peer, local: _Ancillary) -> None:
         answer = self._answer(datagram, peer)
         if isinstance(answer, bytes):
             self._send(endpoint, answer, peer, local)
         elif answer is not None:
             self._answer_later(endpoint, answer, peer, local)
-        return True
 
     def _answer_later(
         self,
@@ -187,10 +264,20 @@ class _Endpoint:
         size, peer = self.socket.recvfrom_into(self._buffer)
         return bytes(self._view[:size]), peer, []
 
+    def receive_waiting(self) -> tuple[bytes, _Peer, _Ancillary] | None:
+        """Return as `receive`; ``None`` where no datagram waits."""
+        try:
+            return self.receive()
+        except (BlockingIOError, InterruptedError):
+            return None
+
     def send(self, datagram: bytes, peer: _Peer, local: _Ancillary) -> None:
         """Send an answer; ``local`` is the result of `receive`."""
         del local
         self.socket.sendto(datagram, peer)
+
+
+_Received: TypeAlias = tuple[_Endpoint, bytes, _Peer, _Ancillary]  # where, and what `receive` returned
 
 
 class _AnyAddressEndpoint(_Endpoint):

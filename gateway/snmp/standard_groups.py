@@ -144,7 +144,8 @@ class SnmpCounters:
     """Counts since the agent's start; each is the object of its name in the groups above.
 
     Some have no standard object: ``internal_errors``, requests that met an error of the agent's own;
-    ``unsent``, answers that the operating system did not take; ``get_requests`` and the like, whose objects
+    ``unsent``, answers that the operating system did not take; ``overload_drops``, requests dropped because
+    their sender had more than its share waiting; ``get_requests`` and the like, whose objects
     RFC 3418 made obsolete; ``set_statuses``, the number of SETs answered with each error-status (as of
     version 2c), without repeated ones, which are ``set_retransmissions``; and ``sets_without_room``, which
     were refused because too many wait or are remembered.
@@ -170,6 +171,7 @@ class SnmpCounters:
     unknown_contexts: int = 0
     internal_errors: int = 0
     unsent: int = 0
+    overload_drops: int = 0
     get_requests: int = 0
     get_nexts: int = 0
     get_bulks: int = 0

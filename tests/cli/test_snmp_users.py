@@ -107,6 +107,10 @@ def test_no_community_is_answered(users: Users) -> None:
         assert "No Response" in done.stderr
 
 
+def test_health_asks_as_a_user_where_no_community_is_answered(users: Users) -> None:
+    assert "1 of 1 sources synchronised" in users.gateway.output("health")
+
+
 def test_the_context_of_a_source_has_its_rows(users: Users) -> None:
     everything = users.values("rmqQueueRowName")
     assert users.values("rmqQueueRowName", context="orders") == everything

@@ -10,11 +10,11 @@ import pytest
 from gateway.snmp.requests import Access, Responder
 from gateway.snmp.server import UdpServer
 from gateway.snmp.standard_groups import SnmpCounters
-from gateway.snmp.store import Store
+from gateway.snmp.store import MibView
 from tests.snmp.datagrams import COMMUNITY
 
-Serve = Callable[[Store], int]
-"""A function that serves a store in the running loop until the end of the test, and returns the port."""
+Serve = Callable[[MibView], int]
+"""A function that serves a view in the running loop until the end of the test, and returns the port."""
 
 
 @pytest.fixture
@@ -30,9 +30,9 @@ def serve(failures: list[Exception]) -> Iterator[Serve]:
     """Provide the function `Serve`."""
     with ExitStack() as servers:
 
-        def start(store: Store) -> int:
+        def start(view: MibView) -> int:
             counters = SnmpCounters()
-            responder = Responder({COMMUNITY: Access(store)}, counters, failures.append)
+            responder = Responder({COMMUNITY: Access(view)}, counters, failures.append)
             server = UdpServer(responder.answer, counters, failures.append)
             server.open([("127.0.0.1", 0)])
             servers.callback(server.close)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from gateway.snmp import ber
+from gateway.snmp.subtree_view import Subtrees, SubtreeView
 from tests.snmp.conftest import Serve
 from tests.snmp.net_snmp import dotted, printed, run
 from tests.snmp.sample_data import ROOT, sample
@@ -43,6 +44,22 @@ async def test_snmpbulkwalk(serve: Serve, data: SortedOracle, tmp_path: Path, re
     port = serve(data.store)
     walked = await run("snmpbulkwalk", tmp_path, port, [dotted(ROOT)], options=[f"-Cr{repetitions}"])
     assert walked == [*lines(data), dotted(max(data.instances)) + PAST_THE_END]
+
+
+@pytest.mark.parametrize(("command", "options"), [("snmpwalk", []), ("snmpbulkwalk", ["-Cr50"])])
+async def test_a_walk_of_a_view_is_one_of_what_it_has(
+    serve: Serve, data: SortedOracle, tmp_path: Path, command: str, options: list[str]
+) -> None:
+    instances = sorted(data.instances)
+    column, row = instances[len(instances) // 3][:-2], instances[len(instances) // 2]
+    port = serve(SubtreeView(data.store, Subtrees(exclude=[column, row])))
+    walked = await run(command, tmp_path, port, [dotted(ROOT)], options=options)
+    shown = [oid for oid in instances if oid[: len(column)] != column and oid != row]
+    assert 0 < len(shown) < len(instances) - 1
+    assert walked == [
+        *(printed(oid, data.instances[oid]) for oid in shown),
+        dotted(shown[-1]) + PAST_THE_END,
+    ]
 
 
 async def test_snmpbulkget_interleaves(serve: Serve, data: SortedOracle, tmp_path: Path) -> None:

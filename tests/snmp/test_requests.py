@@ -116,6 +116,54 @@ def test_bulk_fills_the_message_and_no_more(size: int) -> None:
     assert names == [(*ENTRY, 2, 1, row) for row in range(1, len(names) + 1)]
 
 
+@pytest.mark.parametrize("size", [484, 1_472])
+def test_bulk_has_a_size_of_its_own_that_other_answers_exceed(size: int) -> None:
+    agent = SmallAgent(Limits(bulk_size=size))
+    for row in range(3, 500):
+        agent.table.put((1, row), {2: ber.encode_octets(b"name"), 101: ber.encode_gauge32(row)})
+    for names in ([(*ENTRY, 2)], [(*ENTRY, 2), (*ENTRY, 101)]):
+        for repetitions in (100, 1_000):  # which two readers of requests read
+            datagram = agent.responder.answer(request(GET_BULK, names, second=repetitions))
+            assert isinstance(datagram, bytes)
+            assert size - 60 < len(datagram) <= size
+    got = agent.responder.answer(request(GET, [(*ENTRY, 101, 1, row) for row in range(1, 200)]))
+    assert isinstance(got, bytes)
+    assert len(got) > 1_472
+
+
+def test_bulk_is_never_larger_than_any_other_answer() -> None:
+    agent = SmallAgent(Limits(message_size=484, bulk_size=1_472))
+    for row in range(3, 500):
+        agent.table.put((1, row), {2: ber.encode_octets(b"name")})
+    datagram = agent.responder.answer(request(GET_BULK, [(*ENTRY, 2)], second=100))
+    assert isinstance(datagram, bytes)
+    assert len(datagram) <= 484
+
+
+def test_a_bulk_of_one_frame_walks_little_more_than_it_sends() -> None:
+    class Counting:
+        def __init__(self, store: Store) -> None:
+            self.store, self.varbinds = store, 0
+
+        def read(self, name: bytes) -> bytes:
+            return self.store.read(name)
+
+        def walk(self, name: bytes, limit: int, *, counter64: bool = True) -> tuple[list[bytes], bytes]:
+            found = self.store.walk(name, limit, counter64=counter64)
+            self.varbinds += len(found[0])
+            return found
+
+    agent = SmallAgent()
+    for row in range(3, 5_000):
+        agent.table.put((1, row), {101: ber.encode_gauge32(row)})
+    view = Counting(agent.store)
+    responder = Responder(
+        {COMMUNITY: Access(view)}, agent.counters, agent.failures.append, Limits(bulk_size=1_472)
+    )
+    answer = read_answer(responder.answer(request(GET_BULK, [(*ENTRY, 101)], second=100)))
+    assert len(answer.varbinds) <= view.varbinds < 2 * len(answer.varbinds)
+
+
 def test_bulk_whose_first_varbind_does_not_fit_is_too_big() -> None:
     agent = SmallAgent(Limits(message_size=484))
     agent.store.scalar((1, 3, 6, 1, 1, 0), ber.encode_octets(b"x" * 500))
@@ -224,9 +272,14 @@ def test_an_answer_that_not_even_too_big_fits_is_a_silent_drop() -> None:
     assert agent.counters.silent_drops == 1
 
 
-def test_a_request_over_the_message_size_is_not_looked_at() -> None:
+def test_a_request_over_the_size_of_answers_is_too_big_and_not_silence() -> None:
     agent = SmallAgent(Limits(message_size=484))
-    assert agent.is_silent_at(request(GET, [DESCRIPTION] * 40))
+    assert agent.ask(request(GET, [DESCRIPTION] * 40)).status == message.TOO_BIG
+
+
+def test_a_request_over_what_a_datagram_holds_is_not_looked_at() -> None:
+    agent = SmallAgent()
+    assert agent.is_silent_at(request(GET, [DESCRIPTION] * 5_000))
     assert agent.counters.parse_errors == 1
 
 

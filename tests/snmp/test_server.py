@@ -9,10 +9,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from gateway.snmp.requests import Sender
+from gateway.snmp import ber
+from gateway.snmp.message import GET, GET_BULK
+from gateway.snmp.requests import Access, Responder, Sender
 from gateway.snmp.server import Answer, ListenAddress, ListenError, UdpServer
 from gateway.snmp.standard_groups import SnmpCounters
+from gateway.snmp.store import Store
 from tests.components.waiting import DEADLINE
+from tests.snmp.datagrams import COMMUNITY, read_answer, request
+from tests.snmp.small_agent import ENTRY
 
 
 def has_ipv6() -> bool:
@@ -275,3 +280,93 @@ async def test_who_is_not_answered_yet_is_not_when_the_server_closes(managers: l
     await asyncio.wait_for(begun.wait(), DEADLINE)
     echo.server.close()
     await asyncio.wait_for(ended.wait(), DEADLINE)
+
+
+# ---- a flood --------------------------------------------------------------------------------------------
+
+
+def bound_manager(host: str, address: ListenAddress, managers: list[socket.socket]) -> socket.socket:
+    """Return a socket at an address of its own on the loopback."""
+    manager = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    managers.append(manager)
+    manager.setblocking(False)
+    manager.bind((host, 0))
+    manager.connect(address)
+    return manager
+
+
+async def test_a_manager_beside_a_flood_of_large_bulks_gets_every_answer_before_the_flood_gets_its_own(
+    managers: list[socket.socket], failures: list[Exception]
+) -> None:
+    store, counters = Store(), SnmpCounters()
+    table = store.table(ENTRY, [101])
+    for row in range(1, 2_001):
+        table.put((1, row), {101: ber.encode_gauge32(row)})
+    responder = Responder({COMMUNITY: Access(store)}, counters, failures.append)
+    server = UdpServer(responder.answer, counters, failures.append)
+    server.open([("127.0.0.1", 0)])
+    flood = bound_manager("127.0.0.66", server.addresses[0], managers)
+    manager = bound_manager("127.0.0.1", server.addresses[0], managers)
+    bulk = request(GET_BULK, [(*ENTRY, 101)], second=2_000)
+    bulks_meanwhile = []
+    for row in range(1, 21):
+        for _ in range(200):
+            with contextlib.suppress(BlockingIOError):
+                flood.send(bulk)
+        before = counters.get_bulks
+        name = (*ENTRY, 101, 1, row)
+        manager.send(request(GET, [name], request_id=row))
+        answer = read_answer(await received(manager))
+        assert (answer.request_id, answer.varbinds) == (row, [(name, ber.encode_gauge32(row))])
+        bulks_meanwhile.append(counters.get_bulks - before)
+    # Those of one turn or two, which are milliseconds; hundreds were sent before each GET.
+    assert max(bulks_meanwhile) <= 64
+    assert counters.overload_drops > 1_000
+    server.close()
+
+
+async def test_what_a_flood_has_too_much_is_dropped_and_counted(managers: list[socket.socket]) -> None:
+    answered: list[bytes] = []
+
+    def answer(datagram: bytes, _sender: Sender) -> bytes:
+        answered.append(datagram)
+        return b""
+
+    counters, failures = SnmpCounters(), list[Exception]()
+    # By this clock each answer takes a second: a turn answers one.
+    server = UdpServer(answer, counters, failures.append, clock=lambda: float(len(answered)))
+    server.open([("127.0.0.1", 0)])
+    flood = bound_manager("127.0.0.66", server.addresses[0], managers)
+    async with asyncio.timeout(DEADLINE):
+        while not counters.overload_drops:
+            for _ in range(50):
+                with contextlib.suppress(BlockingIOError):
+                    flood.send(bytes(4_000))
+            await asyncio.sleep(0)
+    manager = bound_manager("127.0.0.1", server.addresses[0], managers)
+    begun = len(answered)
+    manager.send(b"who")
+    await received(manager)
+    assert len(answered) - begun <= 8
+    assert counters.in_packets == counters.overload_drops  # this answer does not count those it gets
+    assert failures == []
+    server.close()
+
+
+@pytest.mark.parametrize("host", LOOPBACKS)
+async def test_what_the_kernel_drops_is_counted(host: str, managers: list[socket.socket]) -> None:
+    echo, other = Echo(upper), Echo(upper)
+    (address,) = echo.open(host)
+    other.open(*LOOPBACKS)
+    assert echo.server.lost_in_kernel() == 0
+    manager = manager_of(address, managers)
+    # Nothing is read meanwhile: this is one turn of the loop.
+    for _ in range(5_000):
+        with contextlib.suppress(BlockingIOError):
+            manager.send(bytes(1_000))
+    lost = echo.server.lost_in_kernel()
+    assert lost is not None
+    assert 0 < lost <= 5_000
+    assert other.server.lost_in_kernel() == 0
+    echo.server.close()
+    other.server.close()

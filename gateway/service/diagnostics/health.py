@@ -6,18 +6,23 @@ import asyncio
 import contextlib
 import secrets
 import socket
+import time
 from collections.abc import Callable, Sequence
 
+from gateway.clock import SystemClock
 from gateway.config.files import LoadedConfiguration
 from gateway.config.types import reached_at
 from gateway.service.processes.command_errors import command_errors
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.service.processes.snmp import read_community
+from gateway.service.processes.snmp_users import running_security
 from gateway.snmp import ber, message
-from gateway.snmp.ber import Oid, parse_oid
+from gateway.snmp.allowed_networks import AllowedNetworks
+from gateway.snmp.ber import parse_oid
 from gateway.snmp.fixed_mib import HEALTH, LOG, Health, LogScalar, LogStateNumber
 from gateway.snmp.message import Request
 from gateway.snmp.requests import LARGEST_DATAGRAM
+from gateway.snmp.v3.remote import Answered, NotAcceptedError, RemoteEngine, Reported
 from gateway.snmp.written_values import STATUS_NAMES
 from gateway.state_folder import StateFolder
 
@@ -36,8 +41,6 @@ async def ask_health(loaded: LoadedConfiguration, report: Callable[[str], None])
     Raises:
         CommandError: nothing answers, the core is not there, or a source is not synchronised.
     """
-    with command_errors():
-        community = read_community(loaded, StateFolder(loaded.state_folder))
     scalars = (
         Health.FEED_CONNECTED,
         Health.SOURCES,
@@ -46,7 +49,14 @@ async def ask_health(loaded: LoadedConfiguration, report: Callable[[str], None])
         Health.ROWS_STALE,
     )
     names = [(*HEALTH, scalar) for scalar in scalars] + [(*LOG, scalar) for scalar in _LOG_SCALARS]
-    values = await _read(loaded, community, names)
+    root = parse_oid(loaded.settings.snmp.root)
+    instances = [ber.encode_name((*root, *name, 0)) for name in names]
+    with command_errors():
+        question = _question(loaded, instances)
+    values = await _read(loaded, question)
+    if ber.NO_SUCH_OBJECT in values[: len(scalars)]:
+        text = "the view of the community that reads (snmp.view) lacks agHealth: include root.1.1.1"
+        raise CommandError(ExitCode.CONFIGURATION, text)
     connected, sources, synchronised, rows, stale = map(_number, values[: len(scalars)])
     report(f"{synchronised} of {sources} sources synchronised, {rows} rows, {stale} of them stale")
     report(_log_line(*values[len(scalars) :]))
@@ -59,6 +69,8 @@ async def ask_health(loaded: LoadedConfiguration, report: Callable[[str], None])
 
 
 def _log_line(state: bytes, detail: bytes, waiting: bytes, lost: bytes) -> str:
+    if ber.NO_SUCH_OBJECT in (state, detail, waiting, lost):
+        return "event log: not in the view of the community that reads (snmp.view)"
     word = LogStateNumber(_number(state)).name.lower().replace("_", "-")
     if detail in (ber.NO_SUCH_INSTANCE, ber.NO_SUCH_OBJECT):
         return f"event log: {word}"
@@ -73,15 +85,81 @@ def _number(value: bytes) -> int:
     return int.from_bytes(value[start:stop], "big")
 
 
-async def _read(loaded: LoadedConfiguration, community: str, names: Sequence[Oid]) -> list[bytes]:
-    """Read the scalars of these names below the root, as value TLVs."""
+class _ByCommunity:
+    """A GET in version 2c of the names (content octets)."""
+
+    def __init__(self, community: str, names: Sequence[bytes]) -> None:
+        self._request_id = secrets.randbelow(_REQUEST_IDS)
+        self._request = message.encode_get(community.encode(), self._request_id, [*names])
+
+    def request(self) -> bytes:
+        """Return the datagram to send."""
+        return self._request
+
+    def receive(self, datagram: bytes) -> Request | None:
+        """Return the response. Raises `BerError` or `UnknownVersionError` for what is none to this GET."""
+        answer = message.read_response(datagram)
+        if answer.request_id != self._request_id:
+            raise ber.BerError("the response to the request", f"{answer.request_id}")
+        return answer
+
+
+class _ByUser:
+    """A GET in version 3 of the names (content octets)."""
+
+    def __init__(self, remote: RemoteEngine, names: Sequence[bytes]) -> None:
+        self._remote = remote
+        self._request_id = secrets.randbelow(_REQUEST_IDS)
+        varbinds = [ber.encode_varbind(name, ber.NULL) for name in names]
+        self._pdu = message.encode_pdu(message.GET, self._request_id, 0, 0, varbinds)
+
+    def request(self) -> bytes:
+        """Return the datagram to send: before the engine and its time are known, the question for them."""
+        return self._remote.request(self._request_id, self._pdu, time.monotonic_ns())
+
+    def receive(self, datagram: bytes) -> Request | None:
+        """Return the response; ``None`` where engine or time are known now, so that the request can be sent.
+
+        Raises:
+            BerError: the datagram is no answer to this GET.
+        """
+        try:
+            received = self._remote.receive(datagram, {self._request_id}, time.monotonic_ns())
+        except NotAcceptedError as error:
+            raise ber.BerError("an answer", str(error)) from error
+        if isinstance(received, Answered):
+            return received.response
+        if isinstance(received, Reported):
+            raise ber.BerError("an answer", received.counter)
+        return None
+
+
+def _question(loaded: LoadedConfiguration, names: Sequence[bytes]) -> _ByCommunity | _ByUser:
+    """Return a GET by the community that reads, or by the first user who can log in.
+
+    Raises:
+        CommandError: the configuration permits neither.
+        SecretError: the community cannot be read.
+        StateError: the state folder cannot be read.
+    """
+    settings, state = loaded.settings.snmp, StateFolder(loaded.state_folder)
+    if "v2c" in settings.versions:
+        return _ByCommunity(read_community(loaded, state), names)
+    security = running_security(loaded, state, SystemClock())
+    if "v3" not in settings.versions or not security.users:
+        raise CommandError(
+            ExitCode.CONFIGURATION,
+            f"{loaded.path}: snmp has neither version v2c nor a user of version v3 with keys: run "
+            "`amqp-gateway snmp user add NAME`",
+        )
+    return _ByUser(security.remote(next(iter(security.users))), names)
+
+
+async def _read(loaded: LoadedConfiguration, question: _ByCommunity | _ByUser) -> list[bytes]:
+    """Return the answer to a GET as value TLVs."""
     host, port = loaded.settings.snmp.listen[0]
-    root = parse_oid(loaded.settings.snmp.root)
-    request_id = secrets.randbelow(_REQUEST_IDS)
-    instances = [ber.encode_name((*root, *name, 0)) for name in names]
-    request = message.encode_get(community.encode(), request_id, instances)
     try:
-        answer = await _answer((reached_at(host), port), request, request_id)
+        answer = await _answer((reached_at(host), port), question)
         reason = STATUS_NAMES.get(answer.first, "an error") if answer.first else ""
     except TimeoutError:
         reason = f"no answer within {_TRIES * TIMEOUT_SECONDS:g} s"
@@ -89,11 +167,14 @@ async def _read(loaded: LoadedConfiguration, community: str, names: Sequence[Oid
         reason = error.strerror or str(error)
     if reason:
         text = f"SNMP {host}:{port}: {reason}: is `amqp-gateway run` running?"
+        networks = loaded.settings.snmp.allowed_networks
+        if networks is not None and reached_at(host) not in AllowedNetworks(networks):
+            text += f" It does not answer {reached_at(host)}, which snmp.allowed_networks lacks"
         raise CommandError(ExitCode.UNREACHABLE, text)
     return answer.values
 
 
-async def _answer(address: tuple[str, int], request: bytes, request_id: int) -> Request:
+async def _answer(address: tuple[str, int], question: _ByCommunity | _ByUser) -> Request:
     """Send a request, repeat it without a response, and return the response.
 
     Raises:
@@ -106,20 +187,23 @@ async def _answer(address: tuple[str, int], request: bytes, request_id: int) -> 
         asking.setblocking(False)
         await loop.sock_connect(asking, address)
         for _ in range(_TRIES):
-            await loop.sock_sendall(asking, request)
+            await loop.sock_sendall(asking, question.request())
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(TIMEOUT_SECONDS):
-                    return await _received(loop, asking, request_id)
+                    return await _received(loop, asking, question)
     raise TimeoutError
 
 
-async def _received(loop: asyncio.AbstractEventLoop, asking: socket.socket, request_id: int) -> Request:
+async def _received(
+    loop: asyncio.AbstractEventLoop, asking: socket.socket, question: _ByCommunity | _ByUser
+) -> Request:
     while True:
         datagram = await loop.sock_recv(asking, LARGEST_DATAGRAM)
         with contextlib.suppress(ber.BerError, message.UnknownVersionError):
-            answer = message.read_response(datagram)
-            if answer.request_id == request_id:
+            answer = question.receive(datagram)
+            if answer is not None:
                 return answer
+            await loop.sock_sendall(asking, question.request())
 
 
 _GREETING = b"JRMI\x00\x02\x4b"

@@ -406,6 +406,10 @@ SNMP_FAILURES = _counter(
     "snmp_failed_requests", "Datagrams without an answer, or with an error for one.", "reason"
 )
 
+SNMP_LOST_IN_KERNEL = _counter(
+    "snmp_lost_in_kernel", "Datagrams that the kernel dropped before the agent could read them."
+)
+
 SNMP_SETS = _counter(
     "snmp_sets", "SETs by error-status, as of version 2c; a retransmission is not counted.", "status"
 )

@@ -34,7 +34,8 @@ from gateway.service.processes.lifeline import Lifeline
 from gateway.service.processes.notifications import FILE as NOTIFICATIONS_FILE
 from gateway.service.processes.notifications import Notifications, sender_settings, targets_of
 from gateway.service.processes.process_setup import tune_garbage_collection
-from gateway.service.processes.snmp_users import UserAccess, start_security
+from gateway.service.processes.snmp_rights import UserAccess, access_of
+from gateway.service.processes.snmp_users import start_security
 from gateway.shipped_files import version
 from gateway.snmp.ber import Oid, parse_oid
 from gateway.snmp.commands.command import SecretArguments, Submission
@@ -47,7 +48,7 @@ from gateway.snmp.oid_registry import OidRegistry
 from gateway.snmp.projection import Projection, ProjectionSettings
 from gateway.snmp.refused_sets import RefusedSets
 from gateway.snmp.registry_files import SiteRegistry, load_shipped_registries
-from gateway.snmp.requests import Access, Responder
+from gateway.snmp.requests import Limits, Responder
 from gateway.snmp.server import ListenError, UdpServer
 from gateway.snmp.set_requests import MAX_REMEMBERED, MAX_RUNNING, SetRequests, SetSettings
 from gateway.snmp.standard_groups import SnmpCounters, SystemDescription, SystemGroup
@@ -66,6 +67,7 @@ VERSIONS = {"v1": VERSION_1, "v2c": VERSION_2C}
 TICK_SECONDS = 1.0
 BUSY_TICK_SECONDS = 0.002
 _ERROR_LOG_SECONDS = 60.0
+_WRONG_NETWORK_LINES = 5  # a minute
 
 
 async def run_snmp(loaded: LoadedConfiguration, clock: Clock, lifeline: Lifeline) -> None:
@@ -184,26 +186,30 @@ class _Agent:
 
     def _responder(self, loaded: LoadedConfiguration) -> Responder:
         settings = self._settings
-        communities = {self._community.encode(): Access(self._store)} | {
-            secret.encode(): Access(self._commands.view(writer), writer)
+        communities = {self._community.encode(): access_of(settings, self._store)} | {
+            secret.encode(): access_of(settings, self._commands.view(writer), writer)
             for writer, secret in self._writers.items()
         }
-        users = {
-            name: Access(self._commands.view(name), name) if user.may_set else Access(self._store)
-            for name, user in settings.users.items()
-        }
-        access = UserAccess(self._store, users, loaded.settings.sources, self._projection.source_number)
+        limits = settings.limits
+        users = UserAccess(
+            settings,
+            self._store,
+            self._commands.view,
+            loaded.settings.sources,
+            self._projection.source_number,
+        )
         return Responder(
             communities,
             self._counters,
             self._failures.failed,
+            Limits(limits.max_message, limits.max_varbinds, limits.max_bulk_message),
             sets=self._sets,
             refused_sets=self._refused_sets,
             wrong_community=(
                 self._notifications.sender.wrong_community if settings.authentication_traps else None
             ),
             versions=[VERSIONS[version] for version in settings.versions if version in VERSIONS],
-            version_3=self._security.version_3(access) if "v3" in settings.versions else None,
+            version_3=self._security.version_3(users) if "v3" in settings.versions else None,
         )
 
     @property
@@ -223,7 +229,7 @@ class _Agent:
     def add_readings(self, metrics: Metrics) -> None:
         """Add the readings of all parts to the metrics of this process."""
         projection, sender = self._projection, self._notifications.sender
-        metrics.add("requests", lambda: request_readings(self._counters))
+        metrics.add("requests", lambda: request_readings(self._counters, self._server.lost_in_kernel()))
         metrics.add("sets", lambda: set_readings(self._counters, self._sets))
         metrics.add("commands", lambda: command_readings(self._commands.table.health))
         metrics.add("rows", lambda: row_readings(projection.status, projection.counts()))
@@ -443,17 +449,20 @@ _FAILURES = (
     "silent_drops",
     "unknown_pdu_handlers",
     "internal_errors",
+    "overload_drops",
     "unsent",
 )
 
 
-def request_readings(counters: SnmpCounters) -> Iterator[Reading]:
-    """Yield the counters of requests."""
+def request_readings(counters: SnmpCounters, lost_in_kernel: int | None) -> Iterator[Reading]:
+    """Yield the counters of requests; ``lost_in_kernel`` is ``None`` where it is not known."""
     yield families.SNMP_PACKETS.at(counters.in_packets)
     for kind, counter in _REQUESTS.items():
         yield families.SNMP_REQUESTS.at(getattr(counters, counter), kind)
     for reason in _FAILURES:
         yield families.SNMP_FAILURES.at(getattr(counters, reason), reason)
+    if lost_in_kernel is not None:
+        yield families.SNMP_LOST_IN_KERNEL.at(lost_in_kernel)
 
 
 def set_readings(counters: SnmpCounters, sets: SetRequests) -> Iterator[Reading]:

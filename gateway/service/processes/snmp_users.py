@@ -1,10 +1,10 @@
-"""The users of SNMP version 3: their keys, their rights in each context, and the engines that know them."""
+"""The users of SNMP version 3: their keys, and the engines that know them."""
 
 from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -23,14 +23,12 @@ from gateway.service.state.snmp_security import (
     stored_user,
 )
 from gateway.snmp.ber import parse_oid
-from gateway.snmp.notifications.encoding import MAX_DATAGRAM_OCTETS
 from gateway.snmp.notifications.secured import NoKeysError, Secured, SecuredInforms, SecuredTraps
-from gateway.snmp.processing import Access
-from gateway.snmp.store import MibView, SourceView, Store
+from gateway.snmp.processing import LARGEST_DATAGRAM
 from gateway.snmp.v3.ciphers import Salts
 from gateway.snmp.v3.engine import Engine
 from gateway.snmp.v3.remote import RemoteEngine
-from gateway.snmp.v3.responder import NoAccess, Version3
+from gateway.snmp.v3.responder import AccessOf, Version3
 from gateway.snmp.v3.security import SecurityModel
 from gateway.snmp.v3.users import SecurityLevel, User
 from gateway.state_folder import StateFolder
@@ -69,9 +67,20 @@ class SnmpSecurity:
     permit_weak: bool
     missing: MissingKeys
 
-    def version_3(self, access: UserAccess) -> Version3:
+    def version_3(self, access: AccessOf) -> Version3:
         """Return what a responder of version 3 needs."""
         return Version3(self.engine, tuple(self.users.values()), access, self.salts, time.monotonic_ns)
+
+    def remote(self, user: str) -> RemoteEngine:
+        """Return an engine, not known yet, to which a user sends requests with the keys that are kept.
+
+        The level is the highest of the user's here. A user who has no keys for that engine raises
+        `NoKeysError` when it is known.
+        """
+        kept = _KeptKeys(user, self.keys.get(user, ()), permit_weak=self.permit_weak)
+        found = self.users.get(user)
+        level = SecurityLevel.AUTH_PRIV if found is None else found.highest_level
+        return RemoteEngine(kept, level, self.salts, LARGEST_DATAGRAM)
 
     def sender(self, receiver: str, user: str, *, informs: bool) -> Secured:
         """Return what encloses the notifications of a receiver.
@@ -85,11 +94,7 @@ class SnmpSecurity:
             NoKeysError: the user cannot log in, so no trap can be sent.
         """
         if informs:
-            kept = _KeptKeys(user, self.keys.get(user, ()), permit_weak=self.permit_weak)
-            found = self.users.get(user)
-            level = SecurityLevel.AUTH_PRIV if found is None else found.highest_level
-            remote = RemoteEngine(kept, level, self.salts, MAX_DATAGRAM_OCTETS)
-            return SecuredInforms(remote, partial(self.missing.report, receiver, user))
+            return SecuredInforms(self.remote(user), partial(self.missing.report, receiver, user))
         if user not in self.users:
             raise NoKeysError(f"snmp.users.{user}: {self.refused[user]}")
         found = self.users[user]
@@ -223,42 +228,3 @@ class MissingKeys:
         if command not in self.commands and len(self.commands) < self.LIMIT:
             self.commands.append(command)
             log.warning("snmp-receiver-needs-keys", receiver=receiver, user=user, detail=f"run `{command}`")
-
-
-class UserAccess:
-    """The rights of users: the default context has everything, that of a source what is of the source.
-
-    Args:
-        store: what readers see.
-        users: the view of each user in the default context, and whether the user may send SET.
-        sources: the names of the configured sources.
-        number: returns the number of a source; ``None`` while it is not known.
-    """
-
-    def __init__(
-        self,
-        store: Store,
-        users: Mapping[str, Access],
-        sources: Iterable[str],
-        number: Callable[[str], int | None],
-    ) -> None:
-        self._store = store
-        self._users = users
-        self._sources = frozenset(source.encode() for source in sources)
-        self._number = number
-        self._views: dict[int, MibView] = {}
-
-    def __call__(self, user: str, level: SecurityLevel, context: bytes) -> Access | NoAccess:
-        """Return the rights of a user in a context (`gateway.snmp.v3.responder.AccessOf`)."""
-        del level  # what is below the user's lowest was refused before
-        if not context:
-            return self._users[user]
-        if context not in self._sources:
-            return NoAccess.UNKNOWN_CONTEXT
-        number = self._number(context.decode())
-        if number is None:
-            return NoAccess.UNAVAILABLE_CONTEXT
-        view = self._views.get(number)
-        if view is None:
-            view = self._views[number] = SourceView(self._store, number)
-        return Access(view)

@@ -480,13 +480,8 @@ class JoinedView:
         if len(common) == limit and _key(common[-1]) < _key(own[0]):
             return common, last_common
         joined = list(merge(common, own, key=_key))[:limit]
-        return joined, _name(joined[-1])
-
-
-def _name(varbind: bytes) -> bytes:
-    _, start, stop = ber.read_header(varbind, 0, len(varbind))
-    return ber.read_name(varbind, start, stop)[0]
+        return joined, ber.name_of_varbind(joined[-1])
 
 
 def _key(varbind: bytes) -> bytes:
-    return ber.sort_key(ber.decode_name(_name(varbind)))
+    return ber.sort_key(ber.decode_name(ber.name_of_varbind(varbind)))

@@ -13,7 +13,16 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from gateway.snmp import ber, message
 from gateway.snmp.ber import BerError
-from gateway.snmp.processing import Access, Exchange, Limits, Processor, Response, Sender, is_request
+from gateway.snmp.processing import (
+    LARGEST_DATAGRAM,
+    Access,
+    Exchange,
+    Limits,
+    Processor,
+    Response,
+    Sender,
+    is_request,
+)
 from gateway.snmp.standard_groups import SnmpCounters
 from gateway.snmp.v3 import messages
 from gateway.snmp.v3.accepted_sets import AcceptedSets, Verdict
@@ -114,8 +123,8 @@ class V3Responder:
 
     def _answer(self, datagram: bytes, sender: Sender) -> Response:
         # The socket reads one octet more than the limit of UDP, so what the system has cut is refused here.
-        if len(datagram) > self._limits.message_size:
-            raise BerError(f"at most {self._limits.message_size} octets", f"{len(datagram)}")
+        if len(datagram) > LARGEST_DATAGRAM:
+            raise BerError(f"at most {LARGEST_DATAGRAM} octets", f"{len(datagram)}")
         header = messages.read_header(datagram)
         if header.security_model != messages.USER_BASED:
             self._counters.unknown_security_models += 1
@@ -149,6 +158,9 @@ class V3Responder:
         access: Access | NoAccess = NoAccess.NOT_AUTHORIZED
         if opened.level >= opened.user.minimum:
             access = self._access(opened.user.user.name, opened.level, scope.context)
+        if isinstance(access, Access) and access.networks is not None and sender[0] not in access.networks:
+            access.networks.refused(sender[0])
+            access = NoAccess.NOT_AUTHORIZED
         if access is NoAccess.UNKNOWN_CONTEXT:
             return self._report_to(request, header, opened, "unknown_contexts")
         if access is NoAccess.UNAVAILABLE_CONTEXT:
@@ -183,7 +195,7 @@ class V3Responder:
         """Return the maximum length of the answer's PDU."""
         user = opened.user
         return messages.pdu_room(
-            min(self._limits.message_size, max_size),
+            min(self._limits.octets(scope.pdu_type), max_size),
             scope=len(scope.engine_id) + len(scope.context),
             user=len(user.name),
             engine_id=len(self._engine_id),

@@ -94,7 +94,9 @@ def our_agent(folder: Path, rows: int) -> Iterator[tuple[Agent, Oid]]:
     folder.mkdir()
     site = new_site(folder)
     community = site.secret(COMMUNITY.decode())
-    site.configure(snmp={"listen": [f"127.0.0.1:{site.snmp_port}"], "community": community})
+    # All agents are to send the same answers, whatever their bounds are.
+    limits = {"max_bulk_message": 8_192}
+    site.configure(snmp={"listen": [f"127.0.0.1:{site.snmp_port}"], "community": community, "limits": limits})
     with contextlib.ExitStack() as stack:
         core = stack.enter_context(FeedPlayer(folder / "feed.sock"))
         command = ("process", "snmp", "--config", site.configuration)

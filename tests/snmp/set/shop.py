@@ -22,6 +22,7 @@ from gateway.snmp.refused_sets import RefusedSets
 from gateway.snmp.requests import Access, Responder, Response
 from gateway.snmp.set_requests import SetRequests, SetSettings
 from gateway.snmp.standard_groups import SnmpCounters
+from gateway.snmp.subtree_view import Subtrees
 from gateway.snmp.written_values import AdvisoryLock, WritableTable
 from tests.components.shop import agent, hall, hall_link, source
 from tests.snmp.datagrams import Answer, envelope, read_answer
@@ -109,6 +110,7 @@ class Shop:
     Args:
         best_effort: as configured.
         tables: variables that live in the agent.
+        subtrees: the view of the writer.
 
     Attributes:
         requests: the requests to the core.
@@ -118,7 +120,13 @@ class Shop:
         released: clear it to make the core slow.
     """
 
-    def __init__(self, *, best_effort: bool = False, tables: tuple[WritableTable, ...] = ()) -> None:
+    def __init__(
+        self,
+        *,
+        best_effort: bool = False,
+        tables: tuple[WritableTable, ...] = (),
+        subtrees: Subtrees | None = None,
+    ) -> None:
         self.gateway = Gateway()
         self.gateway.hello()
         hall_class, till_class = classes()
@@ -150,7 +158,7 @@ class Shop:
         store = self.gateway.store
         self.lock.serve(store)
         self.responder = Responder(
-            {READER: Access(store), WRITER: Access(store, "operator")},
+            {READER: Access(store), WRITER: Access(store, "operator", subtrees=subtrees)},
             self.counters,
             self.failures.append,
             sets=self.sets,

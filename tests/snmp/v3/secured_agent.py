@@ -206,7 +206,7 @@ class SecuredAgent:
             self.counters,
             self.failures.append,
             self.limits,
-            self.sets,
+            sets=self.sets,
             wrong_community=self.suspects.append,
             version_3=Version3(self.engine, self.users, self.access, Salts(2**64 - 2), lambda: self.now),
         )
