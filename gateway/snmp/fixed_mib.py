@@ -83,6 +83,8 @@ class Health(enum.IntEnum):
     ELEMENTS_NOT_SHOWN = 20
     EVENTS_PROVISIONAL = 21
     EVENTS_NOT_SHOWN = 22
+    REQUESTS_DROPPED = 23
+    REQUESTS_LOST = 24
 
 
 class SourceColumn(enum.IntEnum):

@@ -53,7 +53,7 @@ from gateway.snmp.server import ListenError, UdpServer
 from gateway.snmp.set_requests import MAX_REMEMBERED, MAX_RUNNING, SetRequests, SetSettings
 from gateway.snmp.standard_groups import SnmpCounters, SystemDescription, SystemGroup
 from gateway.snmp.store import MibView, Store
-from gateway.snmp.tables.health import ShownCounts
+from gateway.snmp.tables.health import ShownCounts, serve_losses
 from gateway.snmp.written_values import STATUS_NAMES, AdvisoryLock
 from gateway.snmp.written_values import VALUES as LOCK_VALUES
 from gateway.state_folder import StateFolder
@@ -154,6 +154,12 @@ class _Agent:
         before = partial(_judge, self._link, self._projection)
         self._server = UdpServer(
             self._responder(loaded).answer, self._counters, self._failures.failed, before=before
+        )
+        serve_losses(
+            self._store,
+            self._root,
+            lambda: self._counters.overload_drops,
+            _Remembered(self._server.lost_in_kernel).value,
         )
 
     def _command_table(self, secret: SecretArguments, deadline: int, clock: Clock) -> Commands:
@@ -324,6 +330,21 @@ def _description(loaded: LoadedConfiguration, root: Oid) -> SystemDescription:
         name=socket.gethostname(),
         location=settings.location,
     )
+
+
+class _Remembered:
+    """A number that is read at most once a second, because every request may ask for it."""
+
+    def __init__(self, read: Callable[[], int | None]) -> None:
+        self._read = read
+        self._number: int | None = None
+        self._next = 0.0
+
+    def value(self) -> int | None:
+        if time.monotonic() >= self._next:
+            self._number = self._read()
+            self._next = time.monotonic() + 1.0
+        return self._number
 
 
 class _Failures:

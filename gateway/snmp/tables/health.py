@@ -99,6 +99,24 @@ def serve_health(
         store.scalar((*root, *HEALTH, scalar, 0), value)
 
 
+def serve_losses(store: Store, root: Oid, dropped: Callable[[], int], lost: Callable[[], int | None]) -> None:
+    """Serve the scalars of agHealth about requests without an answer.
+
+    Args:
+        store: the store that serves the scalars.
+        root: the configured root.
+        dropped: returns the number of requests that had to make room for those of others.
+        lost: returns the number of those that could not be read; ``None`` where it is not known.
+    """
+
+    def lost_value() -> bytes | None:
+        number = lost()
+        return None if number is None else counter64(number)
+
+    store.scalar((*root, *HEALTH, Health.REQUESTS_DROPPED, 0), lambda: counter64(dropped()))
+    store.scalar((*root, *HEALTH, Health.REQUESTS_LOST, 0), lost_value)
+
+
 _UNKNOWN_STATE = ber.encode_integer(LogStateNumber.UNKNOWN)
 _LOG_STATES = {state: ber.encode_integer(LogStateNumber[state.name]) for state in EventLogState}
 
