@@ -47,7 +47,7 @@ Authenticate: TypeAlias = Callable[[str, str], Awaitable[bool]]
 """Returns whether a user with this password may log in."""
 
 MayChange: TypeAlias = Callable[[str], bool]
-"""Returns whether any rule lets a user change anything; what a user may not, the virtual machine does not read."""
+"""Returns whether any rule lets a user change anything: only then does the virtual machine read values."""
 
 CHANGE: Final = "change"
 """The right to change something; the core decides what."""

@@ -37,7 +37,7 @@ def lookup(name_octets: int, sent_octets: int) -> bytes:
 
 def is_closed(stream: socket.socket) -> bool:
     """Whether the server has closed the connection; what it sent before is read."""
-    stream.setblocking(False)  # noqa: FBT003  the name of the parameter is the method's
+    stream.setblocking(False)
     try:
         while stream.recv(65_536):
             pass

@@ -448,6 +448,11 @@ public final class Client {
         return value;
     }
 
+    /** The process of this virtual machine. */
+    public static long pid() {
+        return ProcessHandle.current().pid();
+    }
+
     /** What attacks, and not as a client does. */
     public static Attacks attacks() {
         return new Attacks();

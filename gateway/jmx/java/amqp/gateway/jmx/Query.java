@@ -81,6 +81,8 @@ final class Query {
             return expression.apply(name);
         } catch (TooLongException error) {
             throw new IOException("the query takes too long: ask for less");
+        } catch (StackOverflowError error) {
+            throw new IOException("the query refers to itself");
         } catch (Exception error) {
             // As of an MBean without the attribute.
             return false;

@@ -49,6 +49,7 @@ final class Session extends RMIConnectionImpl {
     private final boolean mayChange;
     private final Sessions sessions;
     private final Sessions.Shares shares;
+    private final Listeners listeners;
     private final Semaphore fetches = new Semaphore(FETCHES, true);
 
     Session(SessionServer server, String connectionId, Subject subject, Map<String, Object> environment,
@@ -59,6 +60,7 @@ final class Session extends RMIConnectionImpl {
         this.mayChange = Caller.mayChange(subject);
         this.sessions = sessions;
         this.shares = sessions.shares(user);
+        this.listeners = new Listeners(sessions.listenerOctets);
     }
 
     void takeLargePlace(ClientSocket socket) throws IOException {
@@ -70,6 +72,7 @@ final class Session extends RMIConnectionImpl {
     @Override
     public void close() throws IOException {
         sessions.remove(this);
+        listeners.clear();
         super.close();
     }
 
@@ -182,8 +185,27 @@ final class Session extends RMIConnectionImpl {
     @Override
     public Integer[] addNotificationListeners(ObjectName[] names, MarshalledObject[] filters, Subject[] delegates)
             throws InstanceNotFoundException, IOException {
-        ClientSocket.current().begin(SerialFilters.Part.NOTIFICATION_FILTER);
-        return super.addNotificationListeners(names, filters, delegates);
+        ClientSocket socket = ClientSocket.current();
+        ObjectName[] listened = names == null ? new ObjectName[0] : names;
+        listeners.add(listened, socket.arrayOctets());
+        socket.begin(SerialFilters.Part.NOTIFICATION_FILTER);
+        boolean isDone = false;
+        try {
+            Integer[] added = super.addNotificationListeners(names, filters, delegates);
+            isDone = true;
+            return added;
+        } finally {
+            for (ObjectName name : isDone ? new ObjectName[0] : listened) {
+                listeners.remove(name, 1);
+            }
+        }
+    }
+
+    @Override
+    public void removeNotificationListeners(ObjectName name, Integer[] identifiers, Subject delegate)
+            throws InstanceNotFoundException, ListenerNotFoundException, IOException {
+        super.removeNotificationListeners(name, identifiers, delegate);
+        listeners.remove(name, identifiers.length);
     }
 
     @Override

@@ -5,6 +5,7 @@ import java.util.HashSet;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.Semaphore;
+import java.util.concurrent.atomic.AtomicLong;
 
 /** The clients that are logged in: how many there may be, and what each user may do at a time. */
 final class Sessions {
@@ -23,6 +24,9 @@ final class Sessions {
     /** Of all users together. */
     private final Semaphore largeRequests = new Semaphore(LARGE_REQUESTS, true);
     private final Semaphore queries = new Semaphore(QUERIES, true);
+
+    /** What the listeners of all sessions take of the heap. */
+    final AtomicLong listenerOctets = new AtomicLong();
 
     /** What the requests of one user take at a time. */
     static final class Shares {
