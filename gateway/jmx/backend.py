@@ -4,7 +4,9 @@ An answer is the msgpack array ``[status, text, items]``: the outcome, a line of
 exception is sent: a JMX client could not read it, and it would reveal internals to strangers.
 Requests are msgpack arrays too:
 
-- ``["authenticate", user, password, client]``;
+- ``["authenticate", user, password, client]``; items are the rights of the user beside reading, ``"change"``
+  or none. `Status.REFUSED` is for a wrong password only; one that nobody could check is
+  `Status.NOT_NOW`;
 - ``["set", request, object, user, client, [[attribute, value], ...]]``; items are the names of the attributes
   that were set;
 - ``["invoke", request, object, user, client, operation, [value, ...]]``; items are the operation's results;
@@ -43,6 +45,12 @@ log = structlog.get_logger(__name__)
 
 Authenticate: TypeAlias = Callable[[str, str], Awaitable[bool]]
 """Returns whether a user with this password may log in."""
+
+MayChange: TypeAlias = Callable[[str], bool]
+"""Returns whether any rule lets a user change anything: only then does the virtual machine read values."""
+
+CHANGE: Final = "change"
+"""The right to change something; the core decides what."""
 
 MAX_REQUEST_OCTETS: Final = 262_144
 """The maximum size of a request; Java's ``Operations`` has the same number."""
@@ -143,15 +151,19 @@ class Backend:
 
     Args:
         authenticate: returns whether a user may log in.
-        login_seconds: the time for that; without an answer by then the login is refused.
+        login_seconds: the time for that; without an answer by then the login is not decided.
+        may_change: returns whether a user may change anything.
 
     Attributes:
         operator: carries out operations; without one nothing is changed.
     """
 
-    def __init__(self, authenticate: Authenticate, login_seconds: float) -> None:
+    def __init__(
+        self, authenticate: Authenticate, login_seconds: float, may_change: MayChange = lambda _user: True
+    ) -> None:
         self.operator: Operator | None = None
         self._authenticate = authenticate
+        self._may_change = may_change
         self._login_seconds = login_seconds
         self._refusals = RateLimiter(lines=20, seconds=60)
         self._requests: deque[int] = deque(maxlen=MAX_REMEMBERED)
@@ -179,21 +191,24 @@ class Backend:
         raise _RefusedError(*_NONSENSE)
 
     async def _login(self, user: str, password: str, client: str) -> Reply:
-        if await self._is_known(user, password):
+        try:
+            async with asyncio.timeout(self._login_seconds):
+                is_known = await self._authenticate(user, password)
+        except TimeoutError:
+            log.warning("jmx-login-not-decided", user=user, client=client, seconds=self._login_seconds)
+            return Reply(
+                Status.NOT_NOW,
+                f"time-out: the gateway did not say within {self._login_seconds:g} s whether the password is "
+                "right; try again",
+            )
+        if is_known:
             log.info("jmx-login", user=user, client=client)
-            return Reply(Status.APPLIED)
+            return Reply(Status.APPLIED, items=(CHANGE,) if self._may_change(user) else ())
         # Strangers can send as many wrong passwords as they like, but not as many lines of the log.
         left_out = self._refusals.admit()
         if left_out is not None:
             log.warning("jmx-login-refused", user=user, client=client, left_out=left_out)
         return Reply(Status.REFUSED)
-
-    async def _is_known(self, user: str, password: str) -> bool:
-        try:
-            async with asyncio.timeout(self._login_seconds):
-                return await self._authenticate(user, password)
-        except TimeoutError:
-            return False
 
     def _operator_once(self, request: int) -> Operator:
         """Return the operator, once for each request: Py4J may deliver one again."""
@@ -273,34 +288,27 @@ def _decoded(octets: bytes) -> object:
         return None
 
 
-FAILURE_SECONDS = 0.5
-"""The delay of the answer to a wrong password, which slows guessing down."""
-
-
 class Users:
     """The users of the JMX agent.
 
     Args:
         passwords: the password of each user.
-        failure_seconds: the delay of the answer to a wrong password.
     """
 
-    def __init__(self, passwords: Mapping[str, SecretStr], failure_seconds: float = FAILURE_SECONDS) -> None:
+    def __init__(self, passwords: Mapping[str, SecretStr]) -> None:
         self._key = secrets.token_bytes(32)
         self._digests = {user: self._digest(secret.get_secret_value()) for user, secret in passwords.items()}
         # A user who does not exist is compared with octets that no password has, so that the time shows no
         # difference.
         self._decoy = secrets.token_bytes(hashlib.sha256().digest_size)
-        self._failure_seconds = failure_seconds
 
     async def authenticate(self, user: str, password: str) -> bool:
-        """Return whether the user exists and has this password. Comparing takes the same time for all."""
+        """Return whether the user exists and has this password. Comparing takes the same time for all.
+
+        The virtual machine delays the answer to a wrong password.
+        """
         expected = self._digests.get(user, self._decoy)
-        if hmac.compare_digest(self._digest(password), expected):
-            return True
-        # Only this answer waits: others are given meanwhile.
-        await asyncio.sleep(self._failure_seconds)
-        return False
+        return hmac.compare_digest(self._digest(password), expected)
 
     def _digest(self, password: str) -> bytes:
         """Return the digest of a password; all have one length, so that comparing reveals no password's."""

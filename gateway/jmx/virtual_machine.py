@@ -21,7 +21,7 @@ from typing import Final, Self
 import msgspec
 import structlog
 
-from gateway.jmx.backend import Authenticate, Backend, Operator
+from gateway.jmx.backend import Authenticate, Backend, MayChange, Operator
 from gateway.jmx.bridge import Bridge
 from gateway.jmx.java_runtime import (
     JavaMissingError,
@@ -127,11 +127,17 @@ class JavaMachine:
     Args:
         settings: the settings of the virtual machine.
         authenticate: returns, on the event loop, whether a user may log in.
+        may_change: returns whether a user may change anything.
     """
 
-    def __init__(self, settings: MachineSettings, authenticate: Authenticate) -> None:
+    def __init__(
+        self,
+        settings: MachineSettings,
+        authenticate: Authenticate,
+        may_change: MayChange = lambda _user: True,
+    ) -> None:
         self._settings = settings
-        self._backend = Backend(authenticate, _ANSWER_SECONDS)
+        self._backend = Backend(authenticate, _ANSWER_SECONDS, may_change)
         self._bridge: Bridge | None = None
         self._process: asyncio.subprocess.Process | None = None
         self._temporary: TemporaryFolder | None = None

@@ -213,7 +213,7 @@ class _JmxAgent:
             JmxError: always, when it has ended.
         """
         self._starts += 1
-        machine = JavaMachine(machine_settings(self._loaded), self._authenticate)
+        machine = JavaMachine(machine_settings(self._loaded), self._authenticate, self._may_change)
         try:
             await self._run(machine)
         finally:
@@ -261,6 +261,10 @@ class _JmxAgent:
         is_known = await self._users.authenticate(user, password)
         self._logins[LoginOutcome.ACCEPTED if is_known else LoginOutcome.REFUSED] += 1
         return is_known
+
+    def _may_change(self, user: str) -> bool:
+        principal = f"jmx:{user}"
+        return any(principal in rule.who for rule in self._loaded.settings.operations.allow)
 
     def _projection(self) -> Projection:
         settings = self._loaded.settings.jmx

@@ -3,19 +3,25 @@ package amqp.gateway.jmx;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.lang.reflect.Proxy;
+import java.security.PrivilegedExceptionAction;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Set;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import javax.management.MBeanServer;
+import javax.management.remote.JMXPrincipal;
 import javax.management.remote.MBeanServerForwarder;
+import javax.security.auth.Subject;
 
 /** Prints for each method of MBeanServer, as this Java has it, whether a guard lets a call through. */
 public final class GuardDecisions {
     private GuardDecisions() {
     }
 
+    // Of several ways to act as a subject, the one that every Java has.
+    @SuppressWarnings("removal")
     public static void main(String[] arguments) throws Exception {
         List<String> reached = new ArrayList<>();
         MBeanServer server = (MBeanServer) Proxy.newProxyInstance(
@@ -28,10 +34,15 @@ public final class GuardDecisions {
         Operations operations = new Operations(new ManagedObjects(server, "amqp.gateway", life), nobody);
         MBeanServerForwarder guard = Guard.of("amqp.gateway", operations);
         guard.setMBeanServer(server);
-        for (Method method : MBeanServer.class.getMethods()) {
-            reached.clear();
-            System.out.println(form(method) + " " + decision(guard, method, reached));
-        }
+        Subject user = new Subject(
+            true, Set.of(new JMXPrincipal("somebody")), Set.of(Caller.Right.CHANGE), Set.of());
+        Subject.doAs(user, (PrivilegedExceptionAction<Void>) () -> {
+            for (Method method : MBeanServer.class.getMethods()) {
+                reached.clear();
+                System.out.println(form(method) + " " + decision(guard, method, reached));
+            }
+            return null;
+        });
     }
 
     private static String decision(MBeanServer guard, Method method, List<String> reached) throws Exception {

@@ -448,12 +448,27 @@ public final class Client {
         return value;
     }
 
+    /** The process of this virtual machine. */
+    public static long pid() {
+        return ProcessHandle.current().pid();
+    }
+
+    /** What attacks, and not as a client does. */
+    public static Attacks attacks() {
+        return new Attacks();
+    }
+
     public static String tryConnectWith(int port, Object credentials) {
         return failure(() -> connectWith(port, credentials).close());
     }
 
     public static String tryUnbind(int port) {
         return failure(() -> registry(port).unbind("jmxrmi"));
+    }
+
+    public static String tryBind(int port) throws Exception {
+        Remote ours = UnicastRemoteObject.exportObject(new Impostor() { }, 0);
+        return failure(() -> registry(port).bind("another", ours));
     }
 
     public static String tryRebind(int port) throws Exception {

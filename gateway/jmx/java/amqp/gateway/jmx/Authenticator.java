@@ -2,33 +2,51 @@ package amqp.gateway.jmx;
 
 import java.util.Set;
 import java.util.concurrent.Semaphore;
-import java.util.function.IntSupplier;
+import java.util.concurrent.TimeUnit;
 import javax.management.remote.JMXAuthenticator;
 import javax.management.remote.JMXPrincipal;
 import javax.security.auth.Subject;
 import py4j.Py4JException;
 
-/** Asks Python whether a user may log in; whatever fails, the login is refused. */
+/**
+ * Asks Python whether a user may log in; whatever fails, nobody does.
+ *
+ * <p>The answer to a wrong password is kept back, which slows guessing down: each guess holds a connection of a
+ * stranger, of which there are few. It holds no place among those who are asked about, so that a right login
+ * is decided in its turn, at once, however many guess.
+ */
 final class Authenticator implements JMXAuthenticator {
-    static final int MAX_SESSIONS = 50;
+    /** For so long the answer to a wrong password is kept back. */
+    static final long FAILURE_MILLISECONDS = 500;
+
     private static final int MAX_AT_A_TIME = 8;
+    private static final int PATIENCE_SECONDS = 10;
     private static final int MAX_LENGTH = 1024;
     private static final String REFUSED = "user or password is wrong, or missing";
 
     private final Backend backend;
-    private final IntSupplier sessions;
-    private final Semaphore places = new Semaphore(MAX_AT_A_TIME);
+    private final Sessions sessions;
+    private final Semaphore places = new Semaphore(MAX_AT_A_TIME, true);
 
-    /** {@code sessions} returns how many clients are connected. */
-    Authenticator(Backend backend, IntSupplier sessions) {
+    Authenticator(Backend backend, Sessions sessions) {
         this.backend = backend;
         this.sessions = sessions;
+    }
+
+    /** Nobody could say whether the password is right. */
+    static final class UndecidedException extends RuntimeException {
+        private static final long serialVersionUID = 1L;
+
+        UndecidedException(String text) {
+            super(text);
+        }
     }
 
     /**
      * Returns the user who has these credentials.
      *
      * @throws SecurityException the login is refused
+     * @throws UndecidedException there is no answer in time
      */
     @Override
     public Subject authenticate(Object credentials) {
@@ -40,36 +58,50 @@ final class Authenticator implements JMXAuthenticator {
             throw new SecurityException(REFUSED);
         }
         // Before Python is asked: strangers cost it nothing while the places are taken.
-        if (sessions.getAsInt() >= MAX_SESSIONS) {
-            throw new SecurityException(MAX_SESSIONS + " clients are connected, which is the most there may be");
+        sessions.requirePlace();
+        Answer answer = ask(pair[0], pair[1]);
+        if (answer.status == Status.APPLIED) {
+            Set<Caller.Right> rights = mayChange(answer) ? Set.of(Caller.Right.CHANGE) : Set.of();
+            return new Subject(true, Set.of(new JMXPrincipal(pair[0])), rights, Set.of());
         }
-        // Python delays the answer to a wrong password: without a bound those who guess would take all
-        // threads.
-        if (!places.tryAcquire()) {
-            throw new SecurityException("too many clients log in at a time; try again");
+        if (answer.status != Status.REFUSED) {
+            throw new UndecidedException(answer.status == Status.NOT_NOW ? answer.text
+                : "the gateway could not say whether the password is right: see its log");
         }
-        try {
-            if (!isKnown(pair[0], pair[1])) {
-                throw new SecurityException(REFUSED);
-            }
-        } finally {
-            places.release();
-        }
-        return new Subject(true, Set.of(new JMXPrincipal(pair[0])), Set.of(), Set.of());
+        ClientSocket.current().delay(FAILURE_MILLISECONDS);
+        throw new SecurityException(REFUSED);
     }
 
     private static boolean usable(String text) {
         return text != null && text.length() <= MAX_LENGTH;
     }
 
-    private boolean isKnown(String user, String password) {
+    private Answer ask(String user, String password) {
         byte[] request = new MessageWriter().array(4)
             .string("authenticate").string(user).string(password).string(Caller.host()).toBytes();
+        boolean isAsked = false;
         try {
-            Answer answer = Answer.read(backend.call(request));
-            return answer.status == Status.APPLIED;
+            isAsked = places.tryAcquire(PATIENCE_SECONDS, TimeUnit.SECONDS);
+            if (isAsked) {
+                return Answer.read(backend.call(request));
+            }
         } catch (Py4JException | MalformedException | CommandException error) {
             System.err.println("nobody can log in, because the gateway does not answer: " + error.getMessage());
+        } catch (InterruptedException error) {
+            Thread.currentThread().interrupt();
+        } finally {
+            if (isAsked) {
+                places.release();
+            }
+        }
+        return Answer.refused(Status.NOT_NOW,
+            "time-out: the gateway did not answer in time whether the password is right; try again");
+    }
+
+    private static boolean mayChange(Answer answer) {
+        try {
+            return answer.items.readArray() > 0;
+        } catch (MalformedException | CommandException error) {
             return false;
         }
     }

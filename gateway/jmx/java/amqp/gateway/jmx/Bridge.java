@@ -58,7 +58,7 @@ public final class Bridge {
             collections += Math.max(0, collector.getCollectionCount());
         }
         return new MessageWriter().array(9)
-            .integer(connector.sessions()).integer(Authenticator.MAX_SESSIONS)
+            .integer(connector.sessions()).integer(Sessions.MAX)
             .integer(operations.underWay()).integer(Operations.MAX_AT_A_TIME)
             .integer(heap.getUsed()).integer(heap.getMax())
             .integer(milliseconds).integer(collections)

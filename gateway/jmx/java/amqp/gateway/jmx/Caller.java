@@ -1,8 +1,6 @@
 package amqp.gateway.jmx;
 
 import java.lang.reflect.Method;
-import java.rmi.server.RemoteServer;
-import java.rmi.server.ServerNotActiveException;
 import java.security.AccessController;
 import javax.management.remote.JMXPrincipal;
 import javax.security.auth.Subject;
@@ -21,7 +19,11 @@ final class Caller {
      * @throws SecurityException there is none, so nothing may be changed
      */
     static String user() {
-        Subject subject = subject();
+        return userOf(subject());
+    }
+
+    /** The user of a subject, as {@link #user}. */
+    static String userOf(Subject subject) {
         if (subject != null) {
             for (JMXPrincipal principal : subject.getPrincipals(JMXPrincipal.class)) {
                 return principal.getName();
@@ -30,13 +32,24 @@ final class Caller {
         throw new SecurityException("nobody has logged in");
     }
 
+    /** Whether any rule lets the user change anything; what, the gateway's core decides. */
+    static boolean mayChange() {
+        return mayChange(subject());
+    }
+
+    /** Whether any rule lets the user of a subject change anything. */
+    static boolean mayChange(Subject subject) {
+        return subject != null && !subject.getPublicCredentials(Right.class).isEmpty();
+    }
+
     /** The address that the request came from; empty where there is none. */
     static String host() {
-        try {
-            return RemoteServer.getClientHost();
-        } catch (ServerNotActiveException error) {
-            return "";
-        }
+        return ClientSocket.currentHost();
+    }
+
+    /** What a user has beside the right to read. */
+    enum Right {
+        CHANGE
     }
 
     private static Subject subject() {

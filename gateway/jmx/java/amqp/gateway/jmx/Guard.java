@@ -108,6 +108,7 @@ final class Guard implements InvocationHandler {
         refusals.begin();
         try {
             requireOurs(name, "setAttribute");
+            requireRight();
             operations.set(name, attribute);
         } catch (Exception error) {
             List<String> names = attribute == null ? List.of() : List.of(String.valueOf(attribute.getName()));
@@ -120,6 +121,7 @@ final class Guard implements InvocationHandler {
         refusals.begin();
         try {
             requireOurs(name, "setAttributes");
+            requireRight();
             return operations.setAll(name, attributes);
         } catch (Exception error) {
             refusals.failed("set", name, operations.number(name), "", List.of(), error);
@@ -132,6 +134,7 @@ final class Guard implements InvocationHandler {
         refusals.begin();
         try {
             requireOurs(name, "invoke");
+            requireRight();
             return operations.knows(name) || !server.isRegistered(name)
                 ? operations.invoke(name, operation, parameters, signature)
                 : server.invoke(name, operation, parameters, signature);
@@ -146,6 +149,14 @@ final class Guard implements InvocationHandler {
     private void requireOurs(ObjectName name, String method) {
         if (!isOurs(name)) {
             throw refusedToEverybody(method + " outside the domain " + domain);
+        }
+    }
+
+    /** The values of a user who may change nothing were not even read ({@link Session}). */
+    private static void requireRight() {
+        if (!Caller.mayChange()) {
+            throw new SecurityException("refused: no rule under operations.allow lets jmx:" + Caller.user()
+                + " change anything");
         }
     }
 

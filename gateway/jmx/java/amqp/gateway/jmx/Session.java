@@ -1,0 +1,217 @@
+package amqp.gateway.jmx;
+
+import java.io.IOException;
+import java.rmi.MarshalledObject;
+import java.util.Arrays;
+import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.Semaphore;
+import javax.management.AttributeList;
+import javax.management.AttributeNotFoundException;
+import javax.management.InstanceAlreadyExistsException;
+import javax.management.InstanceNotFoundException;
+import javax.management.InvalidAttributeValueException;
+import javax.management.ListenerNotFoundException;
+import javax.management.MBeanException;
+import javax.management.MBeanRegistrationException;
+import javax.management.NotCompliantMBeanException;
+import javax.management.ObjectInstance;
+import javax.management.ObjectName;
+import javax.management.QueryExp;
+import javax.management.ReflectionException;
+import javax.management.remote.NotificationResult;
+import javax.management.remote.rmi.RMIConnectionImpl;
+import javax.security.auth.Subject;
+
+/**
+ * A client that has logged in, before anything that it sent is deserialised.
+ *
+ * <p>Values, queries and filters arrive as octets. Of a request that the {@link Guard} refuses whatever is in it,
+ * they stay octets: it is forwarded without them. Places for what takes much memory or time are taken until the
+ * answer has been sent.
+ */
+// MarshalledObject is raw in the methods of RMIConnectionImpl.
+@SuppressWarnings("rawtypes")
+final class Session extends RMIConnectionImpl {
+    /** For so long a request waits for a place. */
+    static final long PATIENCE_SECONDS = 10;
+
+    /** Characters of a pattern of names, which is compared with the name of each MBean. */
+    private static final int MAX_PATTERN = 4096;
+    /** As many as Java's client asks for. */
+    private static final int MAX_NOTIFICATIONS = 1000;
+    private static final long MAX_FETCH_MILLISECONDS = 60_000;
+    /** Java's client fetches one after the other. */
+    private static final int FETCHES = 4;
+
+    final String user;
+    final String host;
+    private final boolean mayChange;
+    private final Sessions sessions;
+    private final Sessions.Shares shares;
+    private final Listeners listeners;
+    private final Semaphore fetches = new Semaphore(FETCHES, true);
+
+    Session(SessionServer server, String connectionId, Subject subject, Map<String, Object> environment,
+            Sessions sessions) {
+        super(server, connectionId, server.getDefaultClassLoader(), subject, environment);
+        this.user = Caller.userOf(subject);
+        this.host = ClientSocket.currentHost();
+        this.mayChange = Caller.mayChange(subject);
+        this.sessions = sessions;
+        this.shares = sessions.shares(user);
+        this.listeners = new Listeners(sessions.listenerOctets);
+    }
+
+    void takeLargePlace(ClientSocket socket) throws IOException {
+        for (Semaphore kind : shares.largeRequests) {
+            socket.take(kind, "large requests");
+        }
+    }
+
+    @Override
+    public void close() throws IOException {
+        sessions.remove(this);
+        listeners.clear();
+        super.close();
+    }
+
+    // What is refused whatever is in it.
+
+    @Override
+    public ObjectInstance createMBean(String className, ObjectName name, MarshalledObject parameters,
+            String[] signature, Subject delegate) throws ReflectionException, InstanceAlreadyExistsException,
+            MBeanRegistrationException, MBeanException, NotCompliantMBeanException, IOException {
+        return super.createMBean(className, name, null, null, delegate);
+    }
+
+    @Override
+    public ObjectInstance createMBean(String className, ObjectName name, ObjectName loader,
+            MarshalledObject parameters, String[] signature, Subject delegate) throws ReflectionException,
+            InstanceAlreadyExistsException, MBeanRegistrationException, MBeanException, NotCompliantMBeanException,
+            InstanceNotFoundException, IOException {
+        return super.createMBean(className, name, loader, delegate);
+    }
+
+    @Override
+    public void addNotificationListener(ObjectName name, ObjectName listener, MarshalledObject filter,
+            MarshalledObject handback, Subject delegate) throws InstanceNotFoundException, IOException {
+        super.addNotificationListener(name, listener, null, null, delegate);
+    }
+
+    @Override
+    public void removeNotificationListener(ObjectName name, ObjectName listener, MarshalledObject filter,
+            MarshalledObject handback, Subject delegate)
+            throws InstanceNotFoundException, ListenerNotFoundException, IOException {
+        super.removeNotificationListener(name, listener, null, null, delegate);
+    }
+
+    // What only those may send who may change something.
+
+    @Override
+    public void setAttribute(ObjectName name, MarshalledObject attribute, Subject delegate)
+            throws InstanceNotFoundException, AttributeNotFoundException, InvalidAttributeValueException,
+            MBeanException, ReflectionException, IOException {
+        super.setAttribute(name, permitted(attribute), delegate);
+    }
+
+    @Override
+    public AttributeList setAttributes(ObjectName name, MarshalledObject attributes, Subject delegate)
+            throws InstanceNotFoundException, ReflectionException, IOException {
+        return super.setAttributes(name, permitted(attributes), delegate);
+    }
+
+    @Override
+    public Object invoke(ObjectName name, String operation, MarshalledObject parameters, String[] signature,
+            Subject delegate) throws InstanceNotFoundException, MBeanException, ReflectionException, IOException {
+        return super.invoke(name, operation, permitted(parameters), signature, delegate);
+    }
+
+    /** The octets of values, if the user may change anything; without the right the guard refuses the rest. */
+    private MarshalledObject permitted(MarshalledObject values) {
+        ClientSocket.current().begin(SerialFilters.Part.VALUE);
+        return mayChange ? values : null;
+    }
+
+    // Reading.
+
+    @Override
+    public Object getAttribute(ObjectName name, String attribute, Subject delegate) throws MBeanException,
+            AttributeNotFoundException, InstanceNotFoundException, ReflectionException, IOException {
+        ClientSocket.current().take(shares.reads, "reads");
+        return super.getAttribute(name, attribute, delegate);
+    }
+
+    @Override
+    public AttributeList getAttributes(ObjectName name, String[] attributes, Subject delegate)
+            throws InstanceNotFoundException, ReflectionException, IOException {
+        ClientSocket.current().take(shares.reads, "reads");
+        // A name of five octets, sent again and again, would be answered with as many large values.
+        String[] distinct = attributes == null
+            ? null : Arrays.stream(attributes).distinct().toArray(String[]::new);
+        return super.getAttributes(name, distinct, delegate);
+    }
+
+    @Override
+    public Set<ObjectName> queryNames(ObjectName name, MarshalledObject query, Subject delegate)
+            throws IOException {
+        QueryExp expression = beginQuery(name, query);
+        Set<ObjectName> found = super.queryNames(name, null, delegate);
+        return Query.select(expression, found, one -> one);
+    }
+
+    @Override
+    public Set<ObjectInstance> queryMBeans(ObjectName name, MarshalledObject query, Subject delegate)
+            throws IOException {
+        QueryExp expression = beginQuery(name, query);
+        Set<ObjectInstance> found = super.queryMBeans(name, null, delegate);
+        return Query.select(expression, found, ObjectInstance::getObjectName);
+    }
+
+    private QueryExp beginQuery(ObjectName name, MarshalledObject query) throws IOException {
+        if (name != null && name.toString().length() > MAX_PATTERN) {
+            throw new IOException("a pattern of more than " + MAX_PATTERN + " characters");
+        }
+        ClientSocket socket = ClientSocket.current();
+        for (Semaphore kind : shares.queries) {
+            socket.take(kind, "queries");
+        }
+        socket.begin(SerialFilters.Part.QUERY);
+        return Query.read(query);
+    }
+
+    // Notifications.
+
+    @Override
+    public Integer[] addNotificationListeners(ObjectName[] names, MarshalledObject[] filters, Subject[] delegates)
+            throws InstanceNotFoundException, IOException {
+        ClientSocket socket = ClientSocket.current();
+        ObjectName[] listened = names == null ? new ObjectName[0] : names;
+        listeners.add(listened, socket.arrayOctets());
+        socket.begin(SerialFilters.Part.NOTIFICATION_FILTER);
+        boolean isDone = false;
+        try {
+            Integer[] added = super.addNotificationListeners(names, filters, delegates);
+            isDone = true;
+            return added;
+        } finally {
+            for (ObjectName name : isDone ? new ObjectName[0] : listened) {
+                listeners.remove(name, 1);
+            }
+        }
+    }
+
+    @Override
+    public void removeNotificationListeners(ObjectName name, Integer[] identifiers, Subject delegate)
+            throws InstanceNotFoundException, ListenerNotFoundException, IOException {
+        super.removeNotificationListeners(name, identifiers, delegate);
+        listeners.remove(name, identifiers.length);
+    }
+
+    @Override
+    public NotificationResult fetchNotifications(long first, int most, long milliseconds) throws IOException {
+        ClientSocket.current().take(fetches, "requests for notifications");
+        return super.fetchNotifications(
+            first, Math.min(most, MAX_NOTIFICATIONS), Math.min(milliseconds, MAX_FETCH_MILLISECONDS));
+    }
+}

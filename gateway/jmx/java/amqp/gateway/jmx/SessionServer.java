@@ -1,0 +1,44 @@
+package amqp.gateway.jmx;
+
+import java.io.IOException;
+import java.rmi.server.RMIServerSocketFactory;
+import java.rmi.server.UnicastRemoteObject;
+import java.util.Map;
+import javax.management.remote.rmi.RMIConnection;
+import javax.management.remote.rmi.RMIJRMPServerImpl;
+import javax.security.auth.Subject;
+
+/** What clients log in to: it makes a {@link Session} for each. */
+final class SessionServer extends RMIJRMPServerImpl {
+    private final int port;
+    private final RMIServerSocketFactory factory;
+    private final Map<String, Object> environment;
+    private final Sessions sessions;
+
+    SessionServer(int port, RMIServerSocketFactory factory, Map<String, Object> environment, Sessions sessions)
+            throws IOException {
+        super(port, null, factory, environment);
+        this.port = port;
+        this.factory = factory;
+        this.environment = environment;
+        this.sessions = sessions;
+    }
+
+    /** Logs a client in; what keeps a login from being decided is no refusal, but an {@code IOException}. */
+    @Override
+    public RMIConnection newClient(Object credentials) throws IOException {
+        try {
+            return super.newClient(credentials);
+        } catch (Authenticator.UndecidedException error) {
+            throw new IOException(error.getMessage());
+        }
+    }
+
+    @Override
+    protected RMIConnection makeClient(String connectionId, Subject subject) throws IOException {
+        Session session = new Session(this, connectionId, subject, environment, sessions);
+        sessions.add(session);
+        UnicastRemoteObject.exportObject(session, port, null, factory, new RequestFilter(session));
+        return session;
+    }
+}

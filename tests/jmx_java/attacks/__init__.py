@@ -1,0 +1,1 @@
+"""Attacks on a real virtual machine, beside which a good client still works."""
