@@ -122,11 +122,14 @@ class Responder:
         if len(names) > limits.varbinds:
             return None
         try:
+            retrieved = 0
             if pdu_type == message.GET:
-                read = view.read
-                varbinds = [ber.encode_varbind(name, read(name)) for name in names]
+                values = [*map(view.read, names)]
+                varbinds = [*map(ber.encode_varbind, names, values)]
+                retrieved = _retrieved(values)
             elif pdu_type == message.GET_NEXT:
                 varbinds = [_next(view, name) for name in names]
+                retrieved = _found(names, varbinds)
             else:
                 octets = limits.message_size - message.RESPONSE_OVERHEAD - len(preamble)
                 varbinds = self._bulk_varbinds(view, names, first, second, octets)
@@ -142,6 +145,7 @@ class Responder:
             counters.get_nexts += 1
         else:
             counters.get_bulks += 1
+        counters.request_variables += retrieved
         return answer
 
     def _answer_any(self, datagram: bytes, sender: Sender) -> Response:
@@ -196,11 +200,13 @@ class Responder:
         if envelope.version == message.VERSION_1:
             return self._read_v1(envelope, request, access.view)
         if envelope.pdu_type == message.GET:
-            read = access.view.read
-            varbinds = [ber.encode_varbind(name, read(name)) for name in request.names]
+            values = [*map(access.view.read, request.names)]
+            varbinds = [*map(ber.encode_varbind, request.names, values)]
+            retrieved = _retrieved(values)
         else:
             varbinds = [_next(access.view, name) for name in request.names]
-        return self._sized(envelope, request, message.NO_ERROR, 0, varbinds)
+            retrieved = _found(request.names, varbinds)
+        return self._sized(envelope, request, message.NO_ERROR, 0, varbinds, retrieved=retrieved)
 
     def _read_v1(self, envelope: Message, request: Request, view: MibView) -> bytes | None:
         """Answer a read in v1: no exceptions, no Counter64; the first name without a value is the error."""
@@ -217,7 +223,7 @@ class Responder:
             if not found:
                 return self._sized(envelope, request, message.NO_SUCH_NAME, index, _echo(request))
             varbinds += found
-        return self._sized(envelope, request, message.NO_ERROR, 0, varbinds)
+        return self._sized(envelope, request, message.NO_ERROR, 0, varbinds, retrieved=len(varbinds))
 
     def _bulk(self, envelope: Message, request: Request, view: MibView) -> bytes | None:
         """Answer a GETBULK (RFC 3416 section 4.2.3) within the limits of size and number."""
@@ -310,12 +316,28 @@ class Responder:
         return self._sized(envelope, request, message.GEN_ERR, index, _echo(request))
 
     def _sized(
-        self, envelope: Message, request: Request, status: int, index: int, varbinds: list[bytes]
+        self,
+        envelope: Message,
+        request: Request,
+        status: int,
+        index: int,
+        varbinds: list[bytes],
+        *,
+        retrieved: int = 0,
     ) -> bytes | None:
+        """Return the response, or tooBig; ``retrieved`` variables are counted where it is not that."""
         datagram = message.encode_response(envelope, request.request_id, status, index, varbinds)
         if len(datagram) <= self._limits.message_size:
+            self._counters.request_variables += retrieved
+            self._count_response(envelope, status)
             return datagram
         return self._too_big(envelope, request)
+
+    def _count_response(self, envelope: Message, status: int) -> None:
+        if envelope.pdu_type == message.SET:
+            self._counters.sets_ended += 1
+        if status != message.NO_ERROR:
+            self._counters.error_statuses[status] += 1
 
     def _too_big(self, envelope: Message, request: Request) -> bytes | None:
         """Return the tooBig answer: without varbinds in v2c, with those of the request in v1 (RFC 1157)."""
@@ -323,9 +345,11 @@ class Responder:
         varbinds = _echo(request) if envelope.version == message.VERSION_1 else []
         datagram = message.encode_response(envelope, request.request_id, message.TOO_BIG, 0, varbinds)
         if len(datagram) <= self._limits.message_size:
+            self._count_response(envelope, message.TOO_BIG)
             return datagram
         # Even the alternate answer without varbinds is too large: snmpSilentDrops of RFC 3418.
         self._counters.silent_drops += 1
+        self._counters.sets_ended += envelope.pdu_type == message.SET
         return None
 
     def _access_of(self, community: bytes) -> Access | None:
@@ -352,6 +376,22 @@ def _is_request(envelope: Message) -> bool:
 def _next(view: MibView, name: bytes) -> bytes:
     varbinds, last = view.walk(name, 1)
     return varbinds[0] if varbinds else _end_of_view(last)
+
+
+def _retrieved(values: list[bytes]) -> int:
+    """Return how many values are none of the exceptions of a GET."""
+    return len(values) - values.count(ber.NO_SUCH_OBJECT) - values.count(ber.NO_SUCH_INSTANCE)
+
+
+def _found(names: list[bytes], varbinds: list[bytes]) -> int:
+    """Return how many varbinds of a GETNEXT have a value.
+
+    A value may end as endOfMibView does, but then its name is not the one that was asked for.
+    """
+    return sum(
+        not varbind.endswith(ber.END_OF_MIB_VIEW) or varbind != _end_of_view(name)
+        for name, varbind in zip(names, varbinds, strict=True)
+    )
 
 
 def _end_of_view(name: bytes) -> bytes:

@@ -41,6 +41,7 @@ from gateway.snmp.commands.table import CommandHealth, CommandLimits, CommandRow
 from gateway.snmp.fixed_mib import MODULE
 from gateway.snmp.notifications.delivery import MAX_WAITING
 from gateway.snmp.notifications.receiver import TargetHealth
+from gateway.snmp.obsolete_counters import serve_obsolete_counters
 from gateway.snmp.oid_registry import OidRegistry
 from gateway.snmp.projection import Projection, ProjectionSettings
 from gateway.snmp.refused_sets import RefusedSets
@@ -137,6 +138,7 @@ class _Agent:
             failed=self._failures.failed,
         )
         self._projection.notify_of_events(self._notifications.sender)
+        serve_obsolete_counters(self._store, self._counters, self._notifications.sender.counts)
         self._link = FeedLink(loaded.feed_socket, self._projection)
         self._reports = RefusalReports(self._link.ask, time.monotonic_ns)
         self._refused_sets = RefusedSets(self._projection, self._reports.report)

@@ -20,10 +20,12 @@ from gateway.model.observations import Severity
 from gateway.model.times import SECOND
 from gateway.snmp import message
 from gateway.snmp.ber import BerError, Oid
+from gateway.snmp.fixed_mib import TargetKindNumber
 from gateway.snmp.notifications.delivery import RateLimit, SavedNotifications, SavedTarget
 from gateway.snmp.notifications.encoding import EncodedNotification, NotificationEncoder
 from gateway.snmp.notifications.notification import ActiveAlarms, Condition, Notification, OwnNotifications
 from gateway.snmp.notifications.receiver import Address, Selection, Target, TargetHealth, TargetSender
+from gateway.snmp.standard_groups import NotificationCounts
 
 DATAGRAMS_A_TURN: Final = 64
 """The maximum number of datagrams of one `NotificationSender.work` (at least one to each receiver)."""
@@ -106,6 +108,11 @@ class Outside:
     failed: Callable[[Exception], None]
 
 
+# A receiver may send any number as its error-status.
+_STATUSES: Final = range(message.INCONSISTENT_NAME + 1)
+_OTHER_STATUS: Final = -1
+
+
 class NotificationSender:
     """The sender of notifications to all receivers.
 
@@ -145,6 +152,8 @@ class NotificationSender:
         self._next_check = self._began + CHECK_INTERVAL
         self._active = AlarmCheck({each.target.name: each.selection for each in self._targets})
         self._unsent: deque[Difference] = deque()
+        self.counts = NotificationCounts()
+        """The messages that were sent and received."""
         self.revision = 0
         """A number that changes whenever the result of `saved` changes."""
 
@@ -243,6 +252,7 @@ class NotificationSender:
 
     def received(self, datagram: bytes, address: Address) -> None:
         """Take a receiver's answer; a datagram that answers no inform of this agent is ignored."""
+        self.counts.received += 1
         try:
             envelope = message.read_message(datagram)
             if envelope.version != message.VERSION_2C or envelope.pdu_type != message.RESPONSE:
@@ -255,6 +265,7 @@ class NotificationSender:
             # Several receivers of the configuration may have one address: the request id says which of them
             # it was.
             if target.target.address == address and target.answered(request_id, accepted=accepted):
+                self.counts.statuses[status if status in _STATUSES else _OTHER_STATUS] += 1
                 self._changed()
                 return
 
@@ -338,6 +349,8 @@ class NotificationSender:
                 return False
             if result is SendResult.SENT:
                 target.sent(waiting)
+                self.counts.datagrams += 1
+                self.counts.traps += target.target.kind is not TargetKindNumber.INFORM_V2C
             else:
                 target.unsent(waiting)
         return True
