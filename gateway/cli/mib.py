@@ -19,7 +19,14 @@ from gateway.snmp.ber import Oid, dotted, parse_oid
 from gateway.snmp.mib.lint import base_folders, has_usual_modules, have_smilint, lint, missing_base_modules
 from gateway.snmp.mib.roots import RootError, has_root, write_rooted_modules
 from gateway.snmp.oid_registry import DEFAULT_ROOT
-from gateway.snmp.registry_files import MIB_SUFFIX, OLD_SUFFIX, REGISTRY_SUFFIX, generate_files, site_modules
+from gateway.snmp.registry_files import (
+    MIB_SUFFIX,
+    OLD_SUFFIX,
+    REGISTRY_SUFFIX,
+    generate_files,
+    site_modules,
+    update_capabilities,
+)
 from gateway.snmp.registry_growth import RegistryFullError
 from gateway.yaml_documents import DocumentError
 
@@ -94,6 +101,7 @@ def gen(
         today = dt.datetime.now(tz=dt.UTC).date()
         for mapping in mappings:
             changed += generate_files(mapping, registries, mib_folder, today, grow=grow, dry_run=check)
+        changed += update_capabilities(mib_folder, registries, dry_run=check)
     except (DocumentError, MappingError, RegistryFullError, ValueError, OSError) as error:
         raise CommandError(ExitCode.CONFIGURATION, str(error)) from error
     _report(

@@ -17,7 +17,7 @@ from gateway.config.snmp import NotificationTarget
 from gateway.config.types import SecretError
 from gateway.durable_files import write_durably
 from gateway.snmp.ber import Oid
-from gateway.snmp.fixed_mib import MODULE, TargetKindNumber
+from gateway.snmp.fixed_mib import PRODUCT, TargetKindNumber
 from gateway.snmp.notifications.delivery import (
     NewerVersionError,
     SavedNotifications,
@@ -73,7 +73,7 @@ def sender_settings(
     Raises:
         StateError: identity or boots cannot be read.
     """
-    return SenderSettings(root, (*root, *MODULE), state.identity, state.boots, _digest(loaded), targets)
+    return SenderSettings(root, (*root, *PRODUCT), state.identity, state.boots, _digest(loaded), targets)
 
 
 def shown(address: Address) -> str:

@@ -38,7 +38,7 @@ from gateway.shipped_files import version
 from gateway.snmp.ber import Oid, parse_oid
 from gateway.snmp.commands.command import SecretArguments, Submission
 from gateway.snmp.commands.table import CommandHealth, CommandLimits, CommandRows, CommandTable, JoinedView
-from gateway.snmp.fixed_mib import MODULE
+from gateway.snmp.fixed_mib import PRODUCT
 from gateway.snmp.notifications.delivery import MAX_WAITING
 from gateway.snmp.notifications.receiver import TargetHealth
 from gateway.snmp.obsolete_counters import serve_obsolete_counters
@@ -47,6 +47,7 @@ from gateway.snmp.projection import Projection, ProjectionSettings
 from gateway.snmp.refused_sets import RefusedSets
 from gateway.snmp.registry_files import SiteRegistry, load_shipped_registries
 from gateway.snmp.requests import Access, Responder
+from gateway.snmp.served_modules import list_modules, list_site_module
 from gateway.snmp.server import ListenError, UdpServer
 from gateway.snmp.set_requests import MAX_REMEMBERED, MAX_RUNNING, SetRequests, SetSettings
 from gateway.snmp.standard_groups import SnmpCounters, SystemDescription, SystemGroup
@@ -110,9 +111,7 @@ class _Agent:
         self._store, self._counters, self._failures = Store(), SnmpCounters(), _Failures()
         self._counters.serve(self._store, authentication_traps=self._settings.authentication_traps)
         registries, mappings = _definitions(loaded, with_mappings=bool(self._writers))
-        system = SystemGroup(self._store, _description(loaded, self._root), time.monotonic_ns)
-        for shipped in registries:
-            system.add_module((*self._root, *shipped.module_arc), shipped.module)
+        self._system = SystemGroup(self._store, _description(loaded, self._root), time.monotonic_ns)
         site = _site_registry(loaded, state)
         self._projection = Projection(
             self._store,
@@ -134,7 +133,7 @@ class _Agent:
             self._store,
             clock,
             self._projection,
-            up_time=system.up_time,
+            up_time=self._system.up_time,
             failed=self._failures.failed,
         )
         self._projection.notify_of_events(self._notifications.sender)
@@ -149,6 +148,7 @@ class _Agent:
         self._server = UdpServer(
             self._responder().answer, self._counters, self._failures.failed, before=before
         )
+        list_modules(self._system, self._store, self._root, registries)
 
     def _command_table(self, secret: SecretArguments, deadline: int, clock: Clock) -> Commands:
         submission = Submission(self._projection, secret, deadline, self._reports.report)
@@ -231,6 +231,7 @@ class _Agent:
             busy = self._projection.tick()
             self._commands.table.tick()
             self._notifications.show()
+            list_site_module(self._system, self._root, self._projection.provisional)
             await asyncio.sleep(BUSY_TICK_SECONDS if busy else TICK_SECONDS)
 
 
@@ -300,7 +301,7 @@ def _description(loaded: LoadedConfiguration, root: Oid) -> SystemDescription:
     settings = loaded.settings.snmp
     return SystemDescription(
         description=f"AMQP management gateway {version()} on {platform.system()} {platform.release()}",
-        object_id=(*root, *MODULE),
+        object_id=(*root, *PRODUCT),
         contact=settings.contact,
         name=socket.gethostname(),
         location=settings.location,
