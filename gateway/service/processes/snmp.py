@@ -16,6 +16,7 @@ import structlog
 from gateway.clock import Clock
 from gateway.config.files import LoadedConfiguration
 from gateway.config.snmp import COMMUNITY, SnmpSettings
+from gateway.config.sources import RabbitMqSource, Source
 from gateway.config.types import ListenAddress
 from gateway.feed.client import FeedLink, RefusalReports
 from gateway.feed.operations import OperationAnswer, OperationRequest
@@ -52,6 +53,7 @@ from gateway.snmp.server import ListenError, UdpServer
 from gateway.snmp.set_requests import MAX_REMEMBERED, MAX_RUNNING, SetRequests, SetSettings
 from gateway.snmp.standard_groups import SnmpCounters, SystemDescription, SystemGroup
 from gateway.snmp.store import MibView, Store
+from gateway.snmp.tables.applications import ApplicationSettings, ApplicationTable
 from gateway.snmp.tables.health import ShownCounts
 from gateway.snmp.written_values import STATUS_NAMES, AdvisoryLock
 from gateway.snmp.written_values import VALUES as LOCK_VALUES
@@ -138,6 +140,14 @@ class _Agent:
         )
         self._projection.notify_of_events(self._notifications.sender)
         serve_obsolete_counters(self._store, self._counters, self._notifications.sender.counts)
+        self._applications = ApplicationTable(
+            self._store,
+            self._root,
+            registries,
+            {name: _application(source) for name, source in settings.sources.items()},
+            self._system.up_time,
+            clock.now,
+        )
         self._link = FeedLink(loaded.feed_socket, self._projection)
         self._reports = RefusalReports(self._link.ask, time.monotonic_ns)
         self._refused_sets = RefusedSets(self._projection, self._reports.report)
@@ -231,6 +241,7 @@ class _Agent:
             busy = self._projection.tick()
             self._commands.table.tick()
             self._notifications.show()
+            self._applications.show(self._projection.sources, connected=self._projection.status.connected)
             list_site_module(self._system, self._root, self._projection.provisional)
             await asyncio.sleep(BUSY_TICK_SECONDS if busy else TICK_SECONDS)
 
@@ -306,6 +317,13 @@ def _description(loaded: LoadedConfiguration, root: Oid) -> SystemDescription:
         name=socket.gethostname(),
         location=settings.location,
     )
+
+
+def _application(source: Source) -> ApplicationSettings:
+    """Return what applTable shows of a source's settings, which have no user or password in URLs."""
+    if isinstance(source, RabbitMqSource):
+        return ApplicationSettings(source.management[0], source.show_own)
+    return ApplicationSettings()
 
 
 class _Failures:
