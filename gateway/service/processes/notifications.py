@@ -33,6 +33,7 @@ from gateway.snmp.notifications.sockets import NotificationSockets, keep_sending
 from gateway.snmp.projection import Projection
 from gateway.snmp.store import Store
 from gateway.snmp.tables.health import TargetTable
+from gateway.snmp.tables.receivers import serve_receivers
 from gateway.state_folder import StateError, StateFolder
 from gateway.tasks import until_one_ends
 
@@ -113,7 +114,7 @@ class Notifications:
     Args:
         settings: see `sender_settings`.
         path: the file that outlives the process.
-        store: serves agTargetTable.
+        store: serves agTargetTable, and the standard tables of targets.
         clock: the clock.
         projection: knows which alarms last.
         up_time: sysUpTime.
@@ -139,6 +140,7 @@ class Notifications:
         self._table = TargetTable(store, settings.root)
         for target in settings.targets:
             self._table.add(target.name, shown(target.address), target.kind)
+        serve_receivers(store, settings.targets)
         self._wake = asyncio.Event()
         self._changed = asyncio.Event()
         self._saved_revision = 0
