@@ -57,6 +57,27 @@ OPERATION_ENTRY: Oid = (*OPERATIONS, 1, 1)
 LOG: Oid = (*MODULE, 1, 13)
 """agLog: scalars."""
 
+PRODUCT: Oid = (4, 1, 1)
+"""agGateway of AMQP-GATEWAY-CAPABILITIES-MIB: sysObjectID, the kind of agent."""
+
+CAPABILITIES: Oid = (4, 2)
+"""agAgentCapabilities of AMQP-GATEWAY-CAPABILITIES-MIB: the statements that sysORTable names."""
+
+
+class CapabilitiesNumber(enum.IntEnum):
+    """Statements below `CAPABILITIES`."""
+
+    SNMPV2 = 1
+    FRAMEWORK = 2
+    MPD = 3
+    TARGET = 4
+    NOTIFICATION = 5
+    GATEWAY = 10
+
+
+PACKAGE_CAPABILITIES = 100
+"""The number of a package's statement is this and the package's arc below agPackages."""
+
 
 class Health(enum.IntEnum):
     """Scalars below `HEALTH`."""

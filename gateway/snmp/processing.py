@@ -161,11 +161,13 @@ class Processor:
         if exchange.version == message.VERSION_1:
             return self._read_v1(exchange)
         if exchange.pdu_type == message.GET:
-            read = view.read
-            varbinds = [ber.encode_varbind(name, read(name)) for name in request.names]
+            values = [*map(view.read, request.names)]
+            varbinds = [*map(ber.encode_varbind, request.names, values)]
+            retrieved = retrieved_values(values)
         else:
             varbinds = [next_varbind(view, name) for name in request.names]
-        return self._sized(exchange, message.NO_ERROR, 0, varbinds)
+            retrieved = found_varbinds(request.names, varbinds)
+        return self._sized(exchange, message.NO_ERROR, 0, varbinds, retrieved=retrieved)
 
     def _read_v1(self, exchange: Exchange) -> bytes | None:
         """Answer a read in v1: no exceptions, no Counter64; the first name without a value is the error."""
@@ -182,7 +184,7 @@ class Processor:
             if not found:
                 return self._sized(exchange, message.NO_SUCH_NAME, index, _echo(exchange.request))
             varbinds += found
-        return self._sized(exchange, message.NO_ERROR, 0, varbinds)
+        return self._sized(exchange, message.NO_ERROR, 0, varbinds, retrieved=len(varbinds))
 
     def _bulk(self, exchange: Exchange) -> bytes | None:
         """Answer a GETBULK (RFC 3416 section 4.2.3) within the limits of size and number."""
@@ -264,9 +266,22 @@ class Processor:
         """Return the PDU that refuses a request as a whole: error-index 0, and the request's varbinds."""
         return self._sized(exchange, status, 0, _echo(exchange.request))
 
-    def _sized(self, exchange: Exchange, status: int, index: int, varbinds: list[bytes]) -> bytes | None:
+    def _sized(
+        self, exchange: Exchange, status: int, index: int, varbinds: list[bytes], *, retrieved: int = 0
+    ) -> bytes | None:
+        """Return the response, or tooBig; ``retrieved`` variables are counted where it is not that."""
         pdu = message.encode_response_pdu(exchange.request.request_id, status, index, varbinds)
-        return pdu if len(pdu) <= exchange.room else self._too_big(exchange)
+        if len(pdu) > exchange.room:
+            return self._too_big(exchange)
+        self._counters.request_variables += retrieved
+        self._count_response(exchange, status)
+        return pdu
+
+    def _count_response(self, exchange: Exchange, status: int) -> None:
+        if exchange.pdu_type == message.SET:
+            self._counters.sets_ended += 1
+        if status != message.NO_ERROR:
+            self._counters.error_statuses[status] += 1
 
     def _too_big(self, exchange: Exchange) -> bytes | None:
         """Return the tooBig answer: without varbinds; in v1 with those of the request (RFC 1157)."""
@@ -275,9 +290,11 @@ class Processor:
         varbinds = _echo(request) if exchange.version == message.VERSION_1 else []
         pdu = message.encode_response_pdu(request.request_id, message.TOO_BIG, 0, varbinds)
         if len(pdu) <= exchange.room:
+            self._count_response(exchange, message.TOO_BIG)
             return pdu
         # Even the alternate answer without varbinds is too large: snmpSilentDrops of RFC 3418.
         self._counters.silent_drops += 1
+        self._counters.sets_ended += exchange.pdu_type == message.SET
         return None
 
 
@@ -300,6 +317,22 @@ def next_varbind(view: MibView, name: bytes) -> bytes:
     """Return the varbind of the first instance after ``name``, or of ``name`` with endOfMibView."""
     varbinds, last = view.walk(name, 1)
     return varbinds[0] if varbinds else _end_of_view(last)
+
+
+def retrieved_values(values: list[bytes]) -> int:
+    """Return how many values are none of the exceptions of a GET."""
+    return len(values) - values.count(ber.NO_SUCH_OBJECT) - values.count(ber.NO_SUCH_INSTANCE)
+
+
+def found_varbinds(names: list[bytes], varbinds: list[bytes]) -> int:
+    """Return how many varbinds of a GETNEXT have a value.
+
+    A value may end as endOfMibView does, but then its name is not the one that was asked for.
+    """
+    return sum(
+        not varbind.endswith(ber.END_OF_MIB_VIEW) or varbind != _end_of_view(name)
+        for name, varbind in zip(names, varbinds, strict=True)
+    )
 
 
 def bulk_varbinds(

@@ -131,6 +131,11 @@ class Projection(FeedView[BoundClass, BoundEvent, Row, RowGroup]):
         """The connection to the core, as the scalars show it."""
         return self._replica.status
 
+    @property
+    def sources(self) -> Iterable[SourceRecord]:
+        """The last record of each source; they say nothing about now while the core is not connected."""
+        return self._source_table.records()
+
     def counts(self) -> ShownCounts:
         """Return the present numbers of sources, rows, classes, elements and events."""
         registries = self._registries

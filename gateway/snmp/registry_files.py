@@ -13,6 +13,8 @@ from gateway.durable_files import PUBLIC, write_durably
 from gateway.mapping.files import class_schemas, event_schemas
 from gateway.mapping.rules import Mapping as MappingFile
 from gateway.shipped_files import shipped_folder
+from gateway.snmp.mib.capabilities import MODULE_NAME as CAPABILITIES_MODULE
+from gateway.snmp.mib.capabilities import capabilities_text
 from gateway.snmp.mib.module import module_text
 from gateway.snmp.oid_registry import OidRegistry, lower_camel, words
 from gateway.snmp.registry_growth import (
@@ -200,6 +202,38 @@ def generate_files(
     if former != path and not dry_run:
         former.unlink()
     return changed
+
+
+def update_capabilities(mibs: Path, registries: Path, *, dry_run: bool = False) -> list[Path]:
+    """Update AMQP-GATEWAY-CAPABILITIES-MIB from the modules in a folder, as `mib gen` does.
+
+    Args:
+        mibs: the folder of ``<module>.mib``; without AMQP-GATEWAY-MIB nothing is done.
+        registries: the folder of the registries, which have the arcs of the modules.
+        dry_run: write nothing.
+
+    Returns:
+        The file, if it was (or would be) changed.
+
+    Raises:
+        DocumentError: a registry file is damaged.
+        OSError: a file cannot be read or written.
+    """
+    own = mibs / f"AMQP-GATEWAY-MIB{MIB_SUFFIX}"
+    if not own.exists():
+        return []
+    packages = {}
+    for path in sorted(registries.glob(f"*{REGISTRY_SUFFIX}")):
+        registry = read_registry(path)
+        if (module := mibs / f"{registry.module}{MIB_SUFFIX}").exists():
+            packages[registry.arc] = module.read_text("ascii")
+    text = capabilities_text(own.read_text("ascii"), packages)
+    file = mibs / f"{CAPABILITIES_MODULE}{MIB_SUFFIX}"
+    if file.exists() and file.read_bytes() == text.encode():
+        return []
+    if not dry_run:
+        write_durably(file, text, PUBLIC)
+    return [file]
 
 
 def _next_arc(package: str, registries: Path) -> int:

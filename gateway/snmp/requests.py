@@ -25,9 +25,11 @@ from gateway.snmp.processing import (
     Sender,
     bulk_varbinds,
     fitting_varbinds,
+    found_varbinds,
     is_request,
     next_varbind,
     origin_of,
+    retrieved_values,
 )
 from gateway.snmp.refused_sets import RefusedSets
 from gateway.snmp.set_requests import SetRequests
@@ -121,11 +123,14 @@ class Responder:
         if len(names) > limits.varbinds:
             return None
         try:
+            retrieved = 0
             if pdu_type == message.GET:
-                read = view.read
-                varbinds = [ber.encode_varbind(name, read(name)) for name in names]
+                values = [*map(view.read, names)]
+                varbinds = [*map(ber.encode_varbind, names, values)]
+                retrieved = retrieved_values(values)
             elif pdu_type == message.GET_NEXT:
                 varbinds = [next_varbind(view, name) for name in names]
+                retrieved = found_varbinds(names, varbinds)
             else:
                 octets = self._bulk_octets - message.RESPONSE_OVERHEAD - len(preamble)
                 varbinds = bulk_varbinds(view, names, first, second, octets, limits.varbinds)
@@ -144,6 +149,7 @@ class Responder:
             counters.get_nexts += 1
         else:
             counters.get_bulks += 1
+        counters.request_variables += retrieved
         return answer
 
     def _answer_any(self, datagram: bytes, sender: Sender) -> Response:

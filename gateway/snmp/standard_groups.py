@@ -145,10 +145,13 @@ class SnmpCounters:
 
     Some have no standard object: ``internal_errors``, requests that met an error of the agent's own;
     ``unsent``, answers that the operating system did not take; ``overload_drops``, requests dropped because
-    their sender had more than its share waiting; ``get_requests`` and the like, whose objects
-    RFC 3418 made obsolete; ``set_statuses``, the number of SETs answered with each error-status (as of
-    version 2c), without repeated ones, which are ``set_retransmissions``; and ``sets_without_room``, which
-    were refused because too many wait or are remembered.
+    their sender had more than its share waiting; ``set_statuses``, the number of SETs answered with each
+    error-status (as of version 2c), without repeated ones, which are ``set_retransmissions``; and
+    ``sets_without_room``, which were refused because too many wait or are remembered. Of some
+    `gateway.snmp.obsolete_counters` makes objects: ``get_requests`` and the like; ``request_variables``, the
+    variables that GETs and GETNEXTs retrieved; ``error_statuses``, the number of responses with each
+    error-status, as it was sent; ``sets_ended``, the number of SETs that were answered, or whose answer is
+    one of ``silent_drops``.
     """
 
     in_packets: int = 0
@@ -180,12 +183,15 @@ class SnmpCounters:
     set_retransmissions: int = 0
     sets_without_room: int = 0
     set_statuses: Counter[int] = field(default_factory=Counter)
+    request_variables: int = 0
+    sets_ended: int = 0
+    error_statuses: Counter[int] = field(default_factory=Counter)
 
     def serve(self, store: Store, *, authentication_traps: bool = False) -> None:
         """Add the groups snmp and snmpMPDStats to the store.
 
-        Of the objects that RFC 3418 made obsolete, only snmpInTotalSetVars and snmpInSetRequests are served:
-        no other object shows a manager whether anything is changed over SNMP.
+        Of the objects that RFC 3418 made obsolete, snmpInTotalSetVars and snmpInSetRequests are served here,
+        and the others by `gateway.snmp.obsolete_counters`, which also needs the counts of notifications.
 
         Args:
             store: the store that serves them.
@@ -209,3 +215,20 @@ class SnmpCounters:
 
     def _reader(self, name: str) -> Callable[[], bytes]:
         return lambda: ber.encode_counter32(getattr(self, name) % _WRAP)
+
+
+@dataclass(slots=True)
+class NotificationCounts:
+    """Counts of notifications as messages, since the agent's start, over all receivers.
+
+    Attributes:
+        datagrams: messages that the operating system took, with retransmissions.
+        traps: those of them that are traps.
+        received: datagrams that came back.
+        statuses: answers to informs, by error-status; one that RFC 3416 does not have counts as -1.
+    """
+
+    datagrams: int = 0
+    traps: int = 0
+    received: int = 0
+    statuses: Counter[int] = field(default_factory=Counter)

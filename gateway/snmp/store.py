@@ -121,6 +121,11 @@ class Store:
         self._claims.remove(oid[:-1])
         self._count_prefix_lengths()
 
+    def serves(self, subtree: Oid) -> bool:
+        """Return whether a table, also an empty one, or a scalar is at or below ``subtree``."""
+        position = bisect_left(self._claims, subtree)
+        return position < len(self._claims) and self._claims[position][: len(subtree)] == subtree
+
     def get(self, oid: Oid) -> bytes:
         """Return the value TLV at ``oid``, noSuchObject or noSuchInstance. ``ValueError`` if it is no OID."""
         return self.read(ber.encode_name(oid))

@@ -9,8 +9,8 @@ from gateway.model.times import MILLISECOND, SECOND
 from gateway.snmp import ber, message
 from gateway.snmp.ber import Oid
 from gateway.snmp.fixed_mib import (
-    MODULE,
     NOTIFICATION_OBJECTS,
+    PRODUCT,
     ConditionStateNumber,
     NotificationObject,
     TargetKindNumber,
@@ -157,7 +157,7 @@ class Sending:
             wake=self._wake,
             failed=self._failed,
         )
-        settings = SenderSettings(ROOT, (*ROOT, *MODULE), GATEWAY, boot, "", receivers.targets)
+        settings = SenderSettings(ROOT, (*ROOT, *PRODUCT), GATEWAY, boot, "", receivers.targets)
         saved: SavedNotifications | None = from_text(receivers.kept) if receivers.kept else None
         self._account.process_begins((saved.epoch, saved.number) if saved is not None else (0, 0))
         self._sender = NotificationSender(settings, outside, saved)

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import pytest
+
 from gateway.model.times import SECOND
 from gateway.snmp import ber
 from gateway.snmp.ber import Oid
-from gateway.snmp.standard_groups import SnmpCounters, SystemDescription, SystemGroup
+from gateway.snmp.message import GET, GET_BULK, GET_NEXT, SET, VERSION_1, VERSION_2C
+from gateway.snmp.obsolete_counters import serve_obsolete_counters
+from gateway.snmp.requests import Limits
+from gateway.snmp.standard_groups import NotificationCounts, SnmpCounters, SystemDescription, SystemGroup
 from gateway.snmp.store import Store
+from tests.snmp.datagrams import envelope, request
+from tests.snmp.small_agent import DESCRIPTION, ENTRY, GONE, SmallAgent
 
 SYSTEM: Oid = (1, 3, 6, 1, 2, 1, 1)
 SNMP: Oid = (1, 3, 6, 1, 2, 1, 11)
@@ -104,8 +111,91 @@ def test_counters_are_read_as_they_stand_and_wrap() -> None:
     assert store.get((*MPD_STATS, 3, 0)) == ber.encode_counter32(6)
 
 
-def test_only_current_objects_are_served_and_no_authentication_failure_is_promised() -> None:
+def test_no_authentication_failure_is_promised_unless_it_is_sent() -> None:
     store = Store()
     SnmpCounters().serve(store)
     assert store.get((*SNMP, 30, 0)) == ber.encode_integer(2)
-    assert store.get((*SNMP, 2, 0)) == ber.NO_SUCH_OBJECT  # snmpOutPkts, obsolete
+
+
+def served() -> tuple[SmallAgent, NotificationCounts]:
+    agent, notifications = SmallAgent(), NotificationCounts()
+    agent.counters.serve(agent.store)
+    serve_obsolete_counters(agent.store, agent.counters, notifications)
+    return agent, notifications
+
+
+def counts(agent: SmallAgent, *numbers: int) -> list[int]:
+    return [int.from_bytes(agent.store.get((*SNMP, number, 0))[2:], "big") for number in numbers]
+
+
+def test_the_group_is_whole_and_has_no_other_object() -> None:
+    agent, _ = served()
+    shown = set()
+    here: Oid = SNMP
+    while (step := agent.store.next(here)) is not None and step[0][:-2] == SNMP:
+        here = step[0]
+        shown.add(here[-2])
+    assert shown == {*range(1, 33)} - {7, 23}
+
+
+NAME: Oid = (*ENTRY, 2, 1, 2)
+
+
+@pytest.mark.parametrize("version", [VERSION_1, VERSION_2C])
+@pytest.mark.parametrize(
+    ("pdu", "names", "retrieved"),
+    [
+        (GET, [DESCRIPTION, NAME], 2),
+        (GET_NEXT, [SYSTEM], 1),
+        (GET_NEXT, [SYSTEM, ENTRY, SNMP], 3),
+    ],
+)
+def test_requests_responses_and_variables_are_counted(
+    version: int, pdu: int, names: list[Oid], retrieved: int
+) -> None:
+    agent, _ = served()
+    for times in (1, 2):
+        agent.ask(request(pdu, names, version=version))
+        # snmpInTotalReqVars, snmpInGetRequests, snmpInGetNexts, snmpOutGetResponses, snmpOutPkts
+        expected = [times * retrieved, times * (pdu == GET), times * (pdu == GET_NEXT), times, times]
+        assert counts(agent, 13, 15, 16, 28, 2) == expected
+
+
+def test_variables_that_are_not_there_are_not_retrieved() -> None:
+    agent, _ = served()
+    agent.store.scalar((1, 4, 0), ber.encode_octets(b"ends as if over\x82\x00"))
+    agent.ask(request(GET, [DESCRIPTION, GONE, (*ENTRY, 2, 9, 9)]))
+    assert counts(agent, 13) == [1]
+    agent.ask(request(GET_NEXT, [(1, 3, 9), (1, 4, 0)]))
+    assert counts(agent, 13) == [2]
+    agent.ask(request(GET_BULK, [SYSTEM], second=5))
+    assert counts(agent, 13, 28) == [2, 3]  # the text speaks of GET and GETNEXT only
+
+
+def test_errors_are_counted_as_they_were_sent() -> None:
+    agent, _ = served()
+    agent.ask(request(GET, [GONE], version=VERSION_1))
+    agent.ask(request(SET, [DESCRIPTION]))  # noAccess, which has no counter
+    agent.store.scalar((1, 4, 0), ber.encode_octets(bytes(65_500)))
+    agent.ask(request(GET, [(1, 4, 0)]))
+    # snmpOutTooBigs, -NoSuchNames, -BadValues, -GenErrs, -GetResponses, snmpInTotalReqVars
+    assert counts(agent, 20, 21, 22, 24, 28, 13) == [1, 1, 0, 0, 3, 0]
+
+
+def test_a_dropped_answer_is_no_response() -> None:
+    agent = SmallAgent(Limits(message_size=484))
+    serve_obsolete_counters(agent.store, agent.counters, NotificationCounts())
+    # In canonical form each 0.0 takes an octet more than in this request.
+    varbinds = ber.encode_tlv(ber.SEQUENCE, b"\x30\x04\x06\x00\x05\x00" * 74)
+    for pdu_type in (GET, SET):
+        pdu = ber.encode_tlv(pdu_type, b"\x02\x01\x01\x02\x01\x00\x02\x01\x00" + varbinds)
+        assert agent.is_silent_at(envelope(pdu, version=VERSION_1))
+    assert (agent.counters.silent_drops, *counts(agent, 28, 2, 13)) == (2, 0, 0, 0)
+
+
+def test_what_notifications_count_is_shown() -> None:
+    agent, notifications = served()
+    notifications.received, notifications.datagrams, notifications.traps = 5, 7, 4
+    notifications.statuses.update({0: 2, 5: 1, -1: 1})
+    # snmpInPkts, snmpOutPkts, snmpOutTraps, snmpInGetResponses, snmpInGenErrs, snmpInTooBigs
+    assert counts(agent, 1, 2, 29, 18, 12, 8) == [5, 7, 4, 4, 1, 0]

@@ -18,7 +18,7 @@ from gateway.config.types import SecretError
 from gateway.durable_files import write_durably
 from gateway.service.processes.snmp_users import SnmpSecurity
 from gateway.snmp.ber import Oid
-from gateway.snmp.fixed_mib import MODULE, TargetKindNumber
+from gateway.snmp.fixed_mib import PRODUCT, TargetKindNumber
 from gateway.snmp.notifications.delivery import (
     NewerVersionError,
     SavedNotifications,
@@ -35,6 +35,7 @@ from gateway.snmp.notifications.sockets import NotificationSockets, keep_sending
 from gateway.snmp.projection import Projection
 from gateway.snmp.store import Store
 from gateway.snmp.tables.health import TargetTable
+from gateway.snmp.tables.receivers import serve_receivers
 from gateway.state_folder import StateError, StateFolder
 from gateway.tasks import until_one_ends
 
@@ -84,7 +85,7 @@ def sender_settings(
     Raises:
         StateError: identity or boots cannot be read.
     """
-    return SenderSettings(root, (*root, *MODULE), state.identity, state.boots, _digest(loaded), targets)
+    return SenderSettings(root, (*root, *PRODUCT), state.identity, state.boots, _digest(loaded), targets)
 
 
 def shown(address: Address) -> str:
@@ -124,7 +125,7 @@ class Notifications:
     Args:
         settings: see `sender_settings`.
         path: the file that outlives the process.
-        store: serves agTargetTable.
+        store: serves agTargetTable, and the standard tables of targets.
         clock: the clock.
         projection: knows which alarms last.
         up_time: sysUpTime.
@@ -150,6 +151,7 @@ class Notifications:
         self._table = TargetTable(store, settings.root)
         for target in settings.targets:
             self._table.add(target.name, shown(target.address), target.kind)
+        serve_receivers(store, settings.targets)
         self._wake = asyncio.Event()
         self._changed = asyncio.Event()
         self._saved_revision = 0

@@ -16,6 +16,7 @@ import structlog
 from gateway.clock import Clock
 from gateway.config.files import LoadedConfiguration
 from gateway.config.snmp import COMMUNITY, SnmpSettings
+from gateway.config.sources import RabbitMqSource, Source
 from gateway.config.types import ListenAddress
 from gateway.feed.client import FeedLink, RefusalReports
 from gateway.feed.operations import OperationAnswer, OperationRequest
@@ -40,19 +41,22 @@ from gateway.shipped_files import version
 from gateway.snmp.ber import Oid, parse_oid
 from gateway.snmp.commands.command import SecretArguments, Submission
 from gateway.snmp.commands.table import CommandHealth, CommandLimits, CommandRows, CommandTable, JoinedView
-from gateway.snmp.fixed_mib import MODULE
+from gateway.snmp.fixed_mib import PRODUCT
 from gateway.snmp.message import VERSION_1, VERSION_2C
 from gateway.snmp.notifications.delivery import MAX_WAITING
 from gateway.snmp.notifications.receiver import TargetHealth
+from gateway.snmp.obsolete_counters import serve_obsolete_counters
 from gateway.snmp.oid_registry import OidRegistry
 from gateway.snmp.projection import Projection, ProjectionSettings
 from gateway.snmp.refused_sets import RefusedSets
 from gateway.snmp.registry_files import SiteRegistry, load_shipped_registries
 from gateway.snmp.requests import Limits, Responder
+from gateway.snmp.served_modules import list_modules, list_site_module
 from gateway.snmp.server import ListenError, UdpServer
 from gateway.snmp.set_requests import MAX_REMEMBERED, MAX_RUNNING, SetRequests, SetSettings
 from gateway.snmp.standard_groups import SnmpCounters, SystemDescription, SystemGroup
 from gateway.snmp.store import MibView, Store
+from gateway.snmp.tables.applications import ApplicationSettings, ApplicationTable
 from gateway.snmp.tables.health import ShownCounts, serve_losses
 from gateway.snmp.written_values import STATUS_NAMES, AdvisoryLock
 from gateway.snmp.written_values import VALUES as LOCK_VALUES
@@ -116,9 +120,7 @@ class _Agent:
         self._store, self._counters, self._failures = Store(), SnmpCounters(), _Failures()
         self._counters.serve(self._store, authentication_traps=self._settings.authentication_traps)
         registries, mappings = _definitions(loaded, with_mappings=bool(self._settings.all_writers))
-        system = SystemGroup(self._store, _description(loaded, self._root), time.monotonic_ns)
-        for shipped in registries:
-            system.add_module((*self._root, *shipped.module_arc), shipped.module)
+        self._system = SystemGroup(self._store, _description(loaded, self._root), time.monotonic_ns)
         site = _site_registry(loaded, state)
         self._projection = Projection(
             self._store,
@@ -141,10 +143,19 @@ class _Agent:
             self._store,
             clock,
             self._projection,
-            up_time=system.up_time,
+            up_time=self._system.up_time,
             failed=self._failures.failed,
         )
         self._projection.notify_of_events(self._notifications.sender)
+        serve_obsolete_counters(self._store, self._counters, self._notifications.sender.counts)
+        self._applications = ApplicationTable(
+            self._store,
+            self._root,
+            registries,
+            {name: _application(source) for name, source in settings.sources.items()},
+            self._system.up_time,
+            clock.now,
+        )
         self._link = FeedLink(loaded.feed_socket, self._projection)
         self._reports = RefusalReports(self._link.ask, time.monotonic_ns)
         self._refused_sets = RefusedSets(self._projection, self._reports.report)
@@ -161,6 +172,7 @@ class _Agent:
             lambda: self._counters.overload_drops,
             _Remembered(self._server.lost_in_kernel).value,
         )
+        list_modules(self._system, self._store, self._root, registries)
 
     def _command_table(self, secret: SecretArguments, deadline: int, clock: Clock) -> Commands:
         submission = Submission(self._projection, secret, deadline, self._reports.report)
@@ -256,6 +268,8 @@ class _Agent:
             busy = self._projection.tick()
             self._commands.table.tick()
             self._notifications.show()
+            self._applications.show(self._projection.sources, connected=self._projection.status.connected)
+            list_site_module(self._system, self._root, self._projection.provisional)
             await asyncio.sleep(BUSY_TICK_SECONDS if busy else TICK_SECONDS)
 
 
@@ -325,7 +339,7 @@ def _description(loaded: LoadedConfiguration, root: Oid) -> SystemDescription:
     settings = loaded.settings.snmp
     return SystemDescription(
         description=f"AMQP management gateway {version()} on {platform.system()} {platform.release()}",
-        object_id=(*root, *MODULE),
+        object_id=(*root, *PRODUCT),
         contact=settings.contact,
         name=socket.gethostname(),
         location=settings.location,
@@ -345,6 +359,13 @@ class _Remembered:
             self._number = self._read()
             self._next = time.monotonic() + 1.0
         return self._number
+
+
+def _application(source: Source) -> ApplicationSettings:
+    """Return what applTable shows of a source's settings, which have no user or password in URLs."""
+    if isinstance(source, RabbitMqSource):
+        return ApplicationSettings(source.management[0], source.show_own)
+    return ApplicationSettings()
 
 
 class _Failures:

@@ -28,8 +28,11 @@ _OBSOLETE_GROUP_OFFSET = 1_000
 
 _ABSENT = "What its source does not report has no instance: absent is not zero."
 _NEED_NOT_BE_WRITABLE = "Need not be writable where the configuration allows no user to set it."
-_ORGANIZATION = "AMQP management gateway"
-_CONTACT = "The operator of the gateway that serves this module."
+ORGANIZATION = "AMQP management gateway"
+"""The ORGANIZATION clause of every module."""
+
+CONTACT = "The operator of the gateway that serves this module."
+"""The CONTACT-INFO clause of every module."""
 
 
 def module_text(
@@ -128,8 +131,8 @@ def _identity(registry: OidRegistry, description: str) -> str:
     )
     clauses = [
         ("LAST-UPDATED", f'"{registry.last_updated:%Y%m%d}0000Z"'),
-        ("ORGANIZATION", f'"{_ORGANIZATION}"'),
-        ("CONTACT-INFO", f'"{_CONTACT}"'),
+        ("ORGANIZATION", f'"{ORGANIZATION}"'),
+        ("CONTACT-INFO", f'"{CONTACT}"'),
         ("DESCRIPTION", description or default),
     ]
     # The latest first, as RFC 2578 section 5.5 wants them.

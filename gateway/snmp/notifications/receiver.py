@@ -36,7 +36,7 @@ from gateway.snmp.notifications.notification import (
     SuppressedSummary,
     condition_of,
 )
-from gateway.snmp.notifications.secured import OVERHEAD, ReplyKind, Secured, SecuredInforms
+from gateway.snmp.notifications.secured import OVERHEAD, Reply, ReplyKind, Secured, SecuredInforms
 
 Address: TypeAlias = tuple[str, int]
 """An IPv4 or IPv6 literal and a UDP port."""
@@ -393,18 +393,19 @@ class TargetSender:
             self._failed += 1  # it would say the same again
         return True
 
-    def received(self, datagram: bytes) -> bool:
-        """Take a message of version 3; return whether it is an answer, or has an inform sent again."""
+    def received(self, datagram: bytes) -> Reply | None:
+        """Take a message of version 3; return what it says, ``None`` if it answers no inform."""
         secured, now = self.target.secured, self._monotonic()
         if not isinstance(secured, SecuredInforms):
-            return False
+            return None
         reply = secured.receive(datagram, self._delivery, now)
         if reply is None:
-            return False
+            return None
         if reply.kind is ReplyKind.RESEND:
             self._delivery.resend(reply.request_id, now)
-            return True
-        return self.answered(reply.request_id, accepted=reply.kind is ReplyKind.ACCEPTED)
+            return reply
+        is_answer = self.answered(reply.request_id, accepted=reply.kind is ReplyKind.ACCEPTED)
+        return reply if is_answer else None
 
     def due(self) -> int | None:
         """Return when `next` or `suppressed` may have something, if nothing happens before; monotonic."""

@@ -37,10 +37,12 @@ class Reply(NamedTuple):
     Attributes:
         request_id: of the inform.
         kind: the meaning.
+        status: the error-status of an answer.
     """
 
     request_id: int
     kind: ReplyKind
+    status: int = message.NO_ERROR
 
 
 class ReplyKind(enum.Enum):
@@ -118,7 +120,7 @@ class SecuredInforms:
         if isinstance(received, Answered):
             response = received.response
             kind = ReplyKind.REFUSED if response.first else ReplyKind.ACCEPTED
-            return Reply(response.request_id, kind)
+            return Reply(response.request_id, kind, response.first)
         # A report that is not about engine or time says that the receiver does not know the user, or has
         # other keys: that may be mended there, so the inform is sent again at its time.
         return None if isinstance(received, Reported) else Reply(received.message_id, ReplyKind.RESEND)

@@ -24,6 +24,8 @@ from gateway.snmp.notifications.delivery import RateLimit, SavedNotifications, S
 from gateway.snmp.notifications.encoding import EncodedNotification, NotificationEncoder
 from gateway.snmp.notifications.notification import ActiveAlarms, Condition, Notification, OwnNotifications
 from gateway.snmp.notifications.receiver import Address, Selection, Target, TargetHealth, TargetSender
+from gateway.snmp.notifications.secured import ReplyKind
+from gateway.snmp.standard_groups import NotificationCounts
 from gateway.snmp.v3.messages import is_version_3
 
 DATAGRAMS_A_TURN: Final = 64
@@ -107,6 +109,11 @@ class Outside:
     failed: Callable[[Exception], None]
 
 
+# A receiver may send any number as its error-status.
+_STATUSES: Final = range(message.INCONSISTENT_NAME + 1)
+_OTHER_STATUS: Final = -1
+
+
 class NotificationSender:
     """The sender of notifications to all receivers.
 
@@ -146,6 +153,8 @@ class NotificationSender:
         self._next_check = self._began + CHECK_INTERVAL
         self._active = AlarmCheck({each.target.name: each.selection for each in self._targets})
         self._unsent: deque[Difference] = deque()
+        self.counts = NotificationCounts()
+        """The messages that were sent and received."""
         self.revision = 0
         """A number that changes whenever the result of `saved` changes."""
 
@@ -244,9 +253,9 @@ class NotificationSender:
 
     def received(self, datagram: bytes, address: Address) -> None:
         """Take a receiver's answer; a datagram that answers no inform of this agent is ignored."""
+        self.counts.received += 1
         if is_version_3(datagram):
-            if any(each.target.address == address and each.received(datagram) for each in self._targets):
-                self._changed()
+            self._received_secured(datagram, address)
             return
         try:
             envelope = message.read_message(datagram)
@@ -260,8 +269,22 @@ class NotificationSender:
             # Several receivers of the configuration may have one address: the request id says which of them
             # it was.
             if target.target.address == address and target.answered(request_id, accepted=accepted):
+                self._count_answer(status)
                 self._changed()
                 return
+
+    def _received_secured(self, datagram: bytes, address: Address) -> None:
+        """Take a message of version 3."""
+        for target in self._targets:
+            reply = target.received(datagram) if target.target.address == address else None
+            if reply is not None:
+                if reply.kind is not ReplyKind.RESEND:
+                    self._count_answer(reply.status)
+                self._changed()
+                return
+
+    def _count_answer(self, status: int) -> None:
+        self.counts.statuses[status if status in _STATUSES else _OTHER_STATUS] += 1
 
     def work(self) -> int | None:
         """Send all datagrams that are due, up to `DATAGRAMS_A_TURN`.
@@ -343,6 +366,8 @@ class NotificationSender:
                 return False
             if result is SendResult.SENT:
                 target.sent(waiting)
+                self.counts.datagrams += 1
+                self.counts.traps += not target.target.is_inform
             else:
                 target.unsent(waiting)
         return True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from gateway.feed.records import EventLogRecord, EventLogState, SourceRecord
@@ -238,6 +238,10 @@ class SourceTable:
     def number(self, name: str) -> int | None:
         """Return the number of the source with this configured name; ``None`` if there is none."""
         return next((number for number, record in self._records.items() if record.name == name), None)
+
+    def records(self) -> Iterable[SourceRecord]:
+        """Return the last record of each source."""
+        return tuple(self._records.values())
 
     def synchronised(self) -> int:
         """Return the number of sources in the state synchronised."""

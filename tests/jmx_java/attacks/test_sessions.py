@@ -38,7 +38,8 @@ async def crowd(machine: JavaMachine, java: JavaObject, sizes: dict[str, int]) -
     try:
         for user, size in sizes.items():
             for _ in range(size):
-                clients.append(await asyncio.to_thread(java.connect, machine.port, user, PASSWORD))
+                connected = await asyncio.to_thread(java.connect, machine.port, user, PASSWORD)
+                clients.append(connected)
         yield
     finally:
         for client in clients:

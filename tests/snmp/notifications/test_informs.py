@@ -216,6 +216,18 @@ def test_an_answer_from_another_address_or_to_another_request_is_dropped() -> No
     assert play.sender.health["nms"].acknowledged == 1
 
 
+def test_messages_and_answers_are_counted_for_the_group_snmp() -> None:
+    play = inform_play()
+    play.notify(event())
+    (datagram,) = play.sent[NMS]
+    play.pass_time(SECOND)  # it is sent again
+    play.sender.received(b"nothing of SNMP", NMS)
+    play.sender.received(answer_to(datagram), NMS)
+    counts = play.sender.counts
+    assert (counts.datagrams, counts.traps, counts.received) == (2, 0, 2)
+    assert counts.statuses == {message.NO_ERROR: 1}
+
+
 def test_an_answer_counts_however_late() -> None:
     play = inform_play()
     play.notify(event(1), event(2))

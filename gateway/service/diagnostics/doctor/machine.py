@@ -18,7 +18,7 @@ from gateway.inventory.instance_file import InstanceIndexError
 from gateway.jmx.java_runtime import JavaMissingError, find_java
 from gateway.service.diagnostics.doctor import Finding, Level
 from gateway.service.state.report import StateReport, report
-from gateway.snmp.ber import dotted
+from gateway.snmp.ber import dotted, parse_oid
 from gateway.snmp.fixed_mib import MODULE
 from gateway.snmp.oid_registry import DEFAULT_ROOT
 from gateway.state_folder import StateError, StateFolder
@@ -190,18 +190,19 @@ def mib_findings(loaded: LoadedConfiguration) -> Iterator[Finding]:
         )
     else:
         text = f"object identifiers are below {settings.root}; the shipped MIB files say {default}"
-        advice = "where tools need names, give them modules with your root"
+        advice = "for names: `amqp-gateway mib install --user`, and `mib gen --root --mibs FOLDER` for others"
         yield Finding("oid-root", Level.NOTE, text, advice)
     if shutil.which("snmptranslate") is None:
         advice = "on Debian: apt-get install snmp, to try things out here"
         yield Finding("mibs", Level.NOTE, "net-snmp's commands are not installed on this machine", advice)
         return
-    wanted = f".{dotted((*DEFAULT_ROOT, *MODULE))}"
+    wanted = f".{dotted((*parse_oid(settings.root), *MODULE))}"
     output = _said("snmptranslate", "-m", "+AMQP-GATEWAY-MIB", "-On", "AMQP-GATEWAY-MIB::agMIB")
     if wanted in output.split():
         yield Finding("mibs", Level.GOOD, "net-snmp's commands know the names of our MIB modules")
     else:
-        advice = 'export MIBDIRS="$(amqp-gateway mib path)" MIBS=ALL'
+        rooted = "" if settings.root == default else "amqp-gateway mib gen --root; "
+        advice = f'{rooted}export MIBDIRS="$(amqp-gateway mib path)" MIBS=ALL'
         yield Finding("mibs", Level.NOTE, "net-snmp's commands show numbers, not names", advice)
 
 

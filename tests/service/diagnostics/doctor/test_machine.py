@@ -19,7 +19,9 @@ from gateway.service.diagnostics.doctor.machine import (
     state_findings,
 )
 from gateway.shipped_files import shipped_folder
+from gateway.snmp.ber import parse_oid
 from gateway.snmp.mib.lint import base_folders
+from gateway.snmp.mib.roots import write_rooted_modules
 from tests.components.command_line import Site, new_site
 from tests.components.ports import free_tcp_port
 
@@ -140,3 +142,16 @@ def test_names_are_known_where_net_snmp_finds_our_modules(
     assert "amqp-gateway mib path" in from_nowhere.advice
     monkeypatch.setenv("MIBDIRS", ":".join(map(str, (*base_folders(), shipped_folder("mibs")))))
     assert list(mib_findings(configured(site)))[1].level is Level.GOOD
+
+
+def test_modules_of_the_configured_root_are_those_that_must_be_known(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = configured(site, snmp={"root": "1.3.6.1.4.1.99999.1"})
+    monkeypatch.setenv("MIBDIRS", ":".join(map(str, (*base_folders(), shipped_folder("mibs")))))
+    of_another_root = list(mib_findings(loaded))[1]
+    assert of_another_root.level is Level.NOTE
+    assert "amqp-gateway mib gen --root" in of_another_root.advice
+    write_rooted_modules(shipped_folder("mibs"), tmp_path / "mibs", parse_oid("1.3.6.1.4.1.99999.1"))
+    monkeypatch.setenv("MIBDIRS", ":".join(map(str, (*base_folders(), tmp_path / "mibs"))))
+    assert list(mib_findings(loaded))[1].level is Level.GOOD
