@@ -83,6 +83,7 @@ class Health(enum.IntEnum):
     ELEMENTS_NOT_SHOWN = 20
     EVENTS_PROVISIONAL = 21
     EVENTS_NOT_SHOWN = 22
+    CORE_EPOCH_GAUGE32 = 23
 
 
 class SourceColumn(enum.IntEnum):
@@ -141,6 +142,8 @@ class SumColumn(enum.IntEnum):
     OBJECTS = 5
     MEAN = 6
     MEAN_TEXT = 7
+    TOTAL_GAUGE32 = 8
+    GAUGE32_UNITS = 9
 
 
 class AlarmColumn(enum.IntEnum):
@@ -187,6 +190,7 @@ class DeletedColumn(enum.IntEnum):
     HEARD = 11
     INFERRED = 12
     DURATION = 13
+    DURATION_MILLISECONDS = 14
 
 
 class DeletedScalar(enum.IntEnum):
@@ -300,6 +304,7 @@ class OperationColumn(enum.IntEnum):
     DURATION = 20
     FORMER = 21
     FOUND = 22
+    DURATION_MILLISECONDS = 23
 
 
 class OperationKindNumber(enum.IntEnum):
@@ -354,6 +359,7 @@ class LogScalar(enum.IntEnum):
     SEGMENTS = 8
     DELETED_FILES = 9
     DELETED_OCTETS = 10
+    OCTETS_KIBIBYTES = 11
 
 
 class LogStateNumber(enum.IntEnum):
