@@ -13,7 +13,7 @@ import math
 import struct
 from collections.abc import Callable, Mapping
 from datetime import date, timedelta
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TypeAlias
 from uuid import UUID
 
@@ -23,6 +23,7 @@ from gateway.model.times import EPOCH
 from gateway.snmp import ber
 from gateway.snmp.fixed_mib import ConditionStateNumber, SeverityNumber
 from gateway.snmp.syntax import (
+    GAUGE32_DIVISORS,
     MAX_BYTES_OCTETS,
     MAX_JSON_OCTETS,
     MAX_TEXT_OCTETS,
@@ -30,10 +31,14 @@ from gateway.snmp.syntax import (
     Form,
     Syntax,
 )
+from gateway.snmp.table import Derivation
 
 _FLOAT64 = struct.Struct(">BBd")
 _MASK64 = 0xFFFF_FFFF_FFFF_FFFF
 _MAX32 = 0xFFFF_FFFF
+_OCTETS_OF_MAX32 = 5
+_GAUGE32_TAG = bytes((ber.GAUGE32,))
+_MAX_GAUGE32 = ber.encode_gauge32(_MAX32)
 
 
 Encoder: TypeAlias = Callable[[FeedValue], bytes | None]
@@ -142,6 +147,31 @@ def counter64(value: int) -> bytes:
 def gauge32(value: int) -> bytes:
     """Return the TLV of a Gauge32, which stays at 0 or 2^32-1 while the number is beyond (RFC 2578 7.1.7)."""
     return ber.encode_gauge32(min(max(value, 0), _MAX32))
+
+
+def gauge32_in(unit: str, value: int) -> bytes:
+    """Return the TLV of a Gauge32 of a number in a unit of `gateway.snmp.syntax.GAUGE32_DIVISORS`.
+
+    It is rounded up, so that 0 is shown for 0 only, and stays at 0 or 2^32-1 while the number is beyond.
+    """
+    return gauge32(-(-value // GAUGE32_DIVISORS[unit]))
+
+
+def gauge32_derivation(column: int, unit: str) -> Derivation:
+    """Return how the 32-bit gauge beside a column of AgGauge64 is made of it, as `gauge32_in` does."""
+    return Derivation(column, ber.GAUGE32, partial(_divided, GAUGE32_DIVISORS[unit]) if unit else _narrowed)
+
+
+def _divided(divisor: int, cell: bytes) -> bytes:
+    number = -(-int.from_bytes(cell[2:], "big") // divisor)
+    return ber.encode_gauge32(number) if number < _MAX32 else _MAX_GAUGE32
+
+
+def _narrowed(cell: bytes) -> bytes:
+    # Both types have the same content for the same number: five octets with the first 0 where it has 32 bits.
+    if cell[1] < _OCTETS_OF_MAX32 or (cell[1] == _OCTETS_OF_MAX32 and not cell[2]):
+        return _GAUGE32_TAG + cell[1:]
+    return _MAX_GAUGE32
 
 
 def _integer(value: FeedValue) -> int | None:

@@ -106,6 +106,7 @@ class Health(enum.IntEnum):
     EVENTS_NOT_SHOWN = 22
     REQUESTS_DROPPED = 23
     REQUESTS_LOST = 24
+    CORE_EPOCH_GAUGE32 = 25
 
 
 class SourceColumn(enum.IntEnum):
@@ -164,6 +165,8 @@ class SumColumn(enum.IntEnum):
     OBJECTS = 5
     MEAN = 6
     MEAN_TEXT = 7
+    TOTAL_GAUGE32 = 8
+    GAUGE32_UNITS = 9
 
 
 class AlarmColumn(enum.IntEnum):
@@ -210,6 +213,7 @@ class DeletedColumn(enum.IntEnum):
     HEARD = 11
     INFERRED = 12
     DURATION = 13
+    DURATION_MILLISECONDS = 14
 
 
 class DeletedScalar(enum.IntEnum):
@@ -323,6 +327,7 @@ class OperationColumn(enum.IntEnum):
     DURATION = 20
     FORMER = 21
     FOUND = 22
+    DURATION_MILLISECONDS = 23
 
 
 class OperationKindNumber(enum.IntEnum):
@@ -377,6 +382,7 @@ class LogScalar(enum.IntEnum):
     SEGMENTS = 8
     DELETED_FILES = 9
     DELETED_OCTETS = 10
+    OCTETS_KIBIBYTES = 11
 
 
 class LogStateNumber(enum.IntEnum):

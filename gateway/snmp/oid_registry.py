@@ -23,7 +23,7 @@ from pydantic import Field, model_validator
 from gateway.model.schema import ClassKey, Kind
 from gateway.snmp.ber import Oid
 from gateway.snmp.row_columns import ROW_COLUMNS
-from gateway.snmp.syntax import TWIN_SYNTAXES, UNIT_NANOSECONDS, Form, Syntax
+from gateway.snmp.syntax import GAUGE32_DIVISORS, TWIN_SYNTAXES, UNIT_NANOSECONDS, Form, Syntax
 from gateway.yaml_documents import StrictModel
 
 MAX_DESCRIPTOR = 64
@@ -173,10 +173,21 @@ class ValueEntry(StrictModel):
 
 
 class Twin(StrictModel):
-    """A second column: the octets of the whole text, the name of the object pointed to, a number as text."""
+    """A second column: the whole length of a value, the name of an object, or a number in another form.
+
+    Attributes:
+        unit: the unit of a gauge of 32 bits, where another one than that of the element.
+    """
 
     column: Column
     descriptor: Descriptor
+    unit: str = ""
+
+    @model_validator(mode="after")
+    def _unit_is_known(self) -> Twin:
+        if self.unit not in GAUGE32_DIVISORS:
+            raise ValueError(f"the unit must be one of {', '.join(filter(None, GAUGE32_DIVISORS))}")
+        return self
 
 
 class ElementEntry(ValueEntry):
@@ -197,6 +208,11 @@ class ElementEntry(ValueEntry):
         return (self.descriptor,) if self.twin is None else (self.descriptor, self.twin.descriptor)
 
     @property
+    def gauge32(self) -> Twin | None:
+        """The second column of a 64-bit gauge, which is made of the first when it is read; else ``None``."""
+        return self.twin if self.syntax is Syntax.GAUGE64 else None
+
+    @property
     def form(self) -> Form:
         """The form, which distinguishes this column from others of the same element."""
         return Form(self.syntax, self.kind, self.unit)
@@ -205,6 +221,8 @@ class ElementEntry(ValueEntry):
     def _may_have_a_twin(self) -> ElementEntry:
         if self.twin is not None and self.syntax not in TWIN_SYNTAXES:
             raise ValueError(f"an element of syntax {self.syntax.value} has no second column")
+        if self.twin is not None and self.twin.unit and self.syntax is not Syntax.GAUGE64:
+            raise ValueError(f"the second column of the syntax {self.syntax.value} has no unit of its own")
         return self
 
 

@@ -34,14 +34,25 @@ from gateway.snmp.oid_registry import (
     upper_camel,
 )
 from gateway.snmp.oid_registry import label as label_of
-from gateway.snmp.syntax import Form, Syntax, argument_fits, argument_form, element_of, form_of, needs_twin
+from gateway.snmp.syntax import (
+    Form,
+    Syntax,
+    argument_fits,
+    argument_form,
+    element_of,
+    form_of,
+    gauge32_unit,
+    needs_twin,
+    unit_of,
+)
 
 Units: TypeAlias = Mapping[tuple[str, str], str]
 """``snmp_unit`` of durations and times, by class and element."""
 
 MAX_COLUMNS_PER_CLASS = 2_000
 MAX_VALUES_PER_ENUMERATION = 1_000
-_TWIN_SUFFIXES = {Syntax.ROW_POINTER: "Name", Syntax.FLOAT64: "Text"}
+_TWIN_SUFFIXES = {Syntax.ROW_POINTER: "Name", Syntax.FLOAT64: "Text", Syntax.GAUGE64: "Gauge32"}
+_GROWING_TWINS = frozenset({Syntax.FLOAT64, Syntax.GAUGE64})
 _MAX_CLASS_DESCRIPTOR = 40  # leaves room for "ObsoleteGroup" and the like below 64
 
 
@@ -172,13 +183,14 @@ class _GrowingClasses:
     def grow_class(self, name: str, versions: Sequence[ClassSchema], units: Units, *, retire: bool) -> None:
         class_entry = self.class_entry(name)
         elements = list(class_entry.elements)
+        free = _FreeColumns(elements)
         kept: set[int] = set()
         for wanted in _wanted(versions, units):
             place = _place(elements, wanted)
             if place is None:
                 place = len(elements)
-                elements.append(self._new_element(class_entry.descriptor, _next_column(elements), wanted))
-            elements[place] = self._completed(elements[place], elements, wanted)
+                elements.append(self._new_element(class_entry.descriptor, free.take(), wanted))
+            elements[place] = self._completed(elements[place], free, wanted)
             kept.add(elements[place].column)
         if retire:
             elements = [
@@ -201,16 +213,20 @@ class _GrowingClasses:
             values=extended_values((), wanted.element) if enumeration else (),
         )
 
-    def _completed(
-        self, element: ElementEntry, elements: Sequence[ElementEntry], wanted: _Wanted
-    ) -> ElementEntry:
+    def _completed(self, element: ElementEntry, free: _FreeColumns, wanted: _Wanted) -> ElementEntry:
         """Return ``element`` with the second column and the enumeration numbers that ``wanted`` needs."""
-        # What is placed in a column of eight octets is to be read as text, whatever form it would have today.
-        if element.twin is None and (wanted.twin or element.syntax is Syntax.FLOAT64):
-            suffix = _TWIN_SUFFIXES.get(element.syntax, "Length")
+        # What is placed in a column of eight octets or of 64 bits is to be read by every tool, whatever form
+        # it would have today.
+        if element.twin is None and (wanted.twin or element.syntax in _GROWING_TWINS):
+            unit = ""
+            if element.syntax is Syntax.GAUGE64:
+                unit = gauge32_unit(unit_of(wanted.element), element.kind)
+            # A unit that is in the name as well cannot be mistaken for that of the first column.
+            suffix = upper_camel(unit) if unit else _TWIN_SUFFIXES.get(element.syntax, "Length")
             # The suffix must stay, or `unique` would cut it from a long name.
             base = element.descriptor[: MAX_DESCRIPTOR - len(suffix)]
-            twin = Twin(column=_next_column(elements), descriptor=self._take(base + suffix))
+            column = free.take(is_kept=element.syntax is not Syntax.GAUGE64)
+            twin = Twin(column=column, descriptor=self._take(base + suffix), unit=unit)
             element = element.model_copy(update={"twin": twin})
         if element.syntax is Syntax.ENUMERATION:
             values = extended_values(element.values, wanted.element)
@@ -253,11 +269,25 @@ def _place(elements: Sequence[ElementEntry], wanted: _Wanted) -> int | None:
     return min(places, key=lambda place: elements[place].form != wanted.form, default=None)
 
 
-def _next_column(elements: Sequence[ElementEntry]) -> int:
-    used = [column for element in elements for column in element.columns]
-    if len(used) >= MAX_COLUMNS_PER_CLASS:
-        raise RegistryFullError(f"a class has at most {MAX_COLUMNS_PER_CLASS} columns")
-    return max(used, default=FIRST_ELEMENT_COLUMN - 1) + 1
+class _FreeColumns:
+    """The numbers that further columns of a class get, above all that there ever were."""
+
+    def __init__(self, elements: Sequence[ElementEntry]) -> None:
+        columns = [column for element in elements for column in element.columns]
+        self._last = max(columns, default=FIRST_ELEMENT_COLUMN - 1)
+        self._kept = len(columns) - sum(element.gauge32 is not None for element in elements)
+
+    def take(self, *, is_kept: bool = True) -> int:
+        """Return the next number. Raises `RegistryFullError` where the class has enough columns.
+
+        Columns that are made of others when they are read are not counted: they need no memory for each row,
+        and the class of a peer that once had room has it for ever.
+        """
+        if is_kept and self._kept >= MAX_COLUMNS_PER_CLASS:
+            raise RegistryFullError(f"a class has at most {MAX_COLUMNS_PER_CLASS} columns")
+        self._kept += is_kept
+        self._last += 1
+        return self._last
 
 
 def extended_values(values: tuple[EnumerationNumber, ...], element: Element) -> tuple[EnumerationNumber, ...]:

@@ -8,13 +8,13 @@ form; `get` and `next` use sub-identifiers.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Final, Protocol, TypeAlias
 
 from gateway.snmp import ber
 from gateway.snmp.ber import Oid
-from gateway.snmp.table import Region, Table
+from gateway.snmp.table import Derivation, Region, Table
 
 ScalarValue: TypeAlias = "bytes | Callable[[], bytes | None]"
 """A value TLV, or a function that returns the current one; ``None`` while there is no instance."""
@@ -52,12 +52,20 @@ class Store:
         self._active: list[Region] = []
         self._by_source: set[bytes] = set()  # prefixes of columns
 
-    def table(self, entry: Oid, columns: Sequence[int], *, by_source: bool = False) -> Table:
+    def table(
+        self,
+        entry: Oid,
+        columns: Sequence[int],
+        derived: Mapping[int, Derivation] | None = None,
+        *,
+        by_source: bool = False,
+    ) -> Table:
         """Add a new, empty table.
 
         Args:
             entry: the OID of the conceptual row; a column's OID is that and the column's number.
             columns: the numbers of the columns that can be read, ascending.
+            derived: further columns, by number, each made of one of ``columns`` when it is read.
             by_source: the first index is the number of a source, so that a `SourceView` has its rows only.
 
         Raises:
@@ -66,12 +74,12 @@ class Store:
         """
         if not columns or columns[0] < 1 or any(left >= right for left, right in pairwise(columns)):
             raise ValueError(f"columns are ascending numbers from 1: {list(columns)}")
-        table = Table(entry, columns, self)
+        table = Table(entry, columns, derived or {}, self)
         self._claim(entry)
         self._tables[entry] = table
-        self._regions.update((column.prefix, column) for column in table.columns.values())
+        self._regions.update((column.prefix, column) for column in table.columns())
         if by_source:
-            self._by_source.update(column.prefix for column in table.columns.values())
+            self._by_source.update(column.prefix for column in table.columns())
         self._count_prefix_lengths()
         return table
 
@@ -79,7 +87,7 @@ class Store:
         """Remove a table and its rows; the `Table` is of no use any more. ``KeyError`` if there is none."""
         table = self._tables.pop(entry)
         table.close()
-        for column in table.columns.values():
+        for column in table.columns():
             del self._regions[column.prefix]
             self._by_source.discard(column.prefix)
         self._claims.remove(entry)

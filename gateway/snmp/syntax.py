@@ -89,9 +89,12 @@ NUMERIC_SYNTAXES = frozenset(
 )
 """The numeric syntaxes, which alone have a kind."""
 
-TWIN_SYNTAXES = frozenset({Syntax.TEXT, Syntax.OCTETS, Syntax.JSON, Syntax.ROW_POINTER, Syntax.FLOAT64})
+TWIN_SYNTAXES = frozenset(
+    {Syntax.TEXT, Syntax.OCTETS, Syntax.JSON, Syntax.ROW_POINTER, Syntax.FLOAT64, Syntax.GAUGE64}
+)
 """The syntaxes that can have a second column: the octets of the whole value, the name of the object pointed
-to, or the number as text, which people and most tools can read."""
+to, the number as text, which people and most tools can read, or as a gauge of 32 bits, which SNMPv1 has and
+no tool takes for a counter."""
 
 WRITABLE_SYNTAXES = frozenset(Syntax) - {Syntax.COUNTER64, Syntax.GAUGE64}
 """The syntaxes that can be written: SMIv2 has no writable 64-bit number (RFC 2578 section 7.1.10)."""
@@ -106,6 +109,17 @@ UNIT_NANOSECONDS: Mapping[str, int] = {
     "days": 86_400_000_000_000,
 }
 """Units that a mapping may name for durations and times that are shown as Unsigned32."""
+
+GAUGE32_DIVISORS: Mapping[str, int] = {
+    "": 1,
+    "kibibytes": 1_024,
+    "microseconds": 1_000,
+    "milliseconds": 1_000_000,
+}
+"""The units that a gauge of 32 bits has beside one of 64 bits, and how many of the other's each is. The empty
+one stands for the unit of the other."""
+
+_OCTETS = frozenset({"octet", "octets", "byte", "bytes", "B"})
 
 _WIDER = {
     Syntax.GAUGE32: Syntax.GAUGE64,
@@ -195,12 +209,32 @@ def _number_syntax(element: Element, snmp_unit: str) -> Syntax:
 
 
 def needs_twin(element: Element, form: Form) -> bool:
-    """Return whether a second column is needed: the first one may be cut, left out, or only octets."""
+    """Return whether a second column is needed: the first may be cut, left out, or not what tools read."""
     if form.syntax is Syntax.TEXT:
         return element.max_length is None or element.max_length > MAX_TEXT_OCTETS
     if form.syntax is Syntax.OCTETS:
         return element.max_length is None or element.max_length > MAX_BYTES_OCTETS
     return form.syntax in TWIN_SYNTAXES
+
+
+def gauge32_unit(unit: str, kind: Kind = Kind.GAUGE) -> str:
+    """Return the unit (of `GAUGE32_DIVISORS`) that the 32-bit twin of a 64-bit gauge in ``unit`` counts.
+
+    Octets would end at 4 GiB, and nanoseconds at 4.3 s: kibibytes end at 4 TiB, and milliseconds after 49
+    days. The highest, lowest and mean value of many are those of short acts, such as a write to a disk, in
+    milliseconds often 0: they are in microseconds, which end after 71 minutes.
+    """
+    if unit in _OCTETS:
+        return "kibibytes"
+    if unit != "nanoseconds":
+        return ""
+    return "milliseconds" if kind is Kind.GAUGE else "microseconds"
+
+
+def unit_of(element: Element) -> str:
+    """Return the unit of a number as the model has it; empty where none is known."""
+    # A mapping's unit wins over the type: what a broker declares as a duration may be a count all the same.
+    return element.unit or ("nanoseconds" if element.type is ValueType.DURATION else "")
 
 
 _IN_NOTIFICATIONS: Mapping[Syntax, Syntax] = {

@@ -1,5 +1,8 @@
 """Tables of the store: rows of encoded values by column, walked in lexicographic order, holes skipped.
 
+A column may be derived from another one: it has cells in the same rows, and each is made of the other's when
+it is read.
+
 The order of rows, and the set of rows that have a cell in a column, are kept in blocks of rows. Blocks keep
 every change small: an insert moves hundreds of entries instead of all. A set of rows is one short integer for
 each block, in which a few shifts find the next row, or insert one.
@@ -8,8 +11,8 @@ each block, in which a few shifts find the next row, or insert one.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final, Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple, Protocol
 
 from gateway.snmp import ber
 from gateway.snmp.ber import Oid
@@ -74,20 +77,46 @@ class Rows:
         self.order = RowOrder()
 
 
-class Column:
-    """One column: a value TLV or ``None`` (a hole) by slot, and the set of rows with a value.
+class Derivation(NamedTuple):
+    """How a column is derived: ``derive`` returns a TLV of type ``tag`` for one of the column ``base``."""
+
+    base: int
+    tag: int
+    derive: Callable[[bytes], bytes]
+
+
+class _Cells(Protocol):
+    def __getitem__(self, slot: int, /) -> bytes | None: ...
+
+
+class _DerivedCells:
+    """The cells of a derived column, each made when it is read."""
+
+    __slots__ = ("_cells", "_derive")
+
+    def __init__(self, cells: _Cells, derive: Callable[[bytes], bytes]) -> None:
+        self._cells = cells
+        self._derive = derive
+
+    def __getitem__(self, slot: int) -> bytes | None:
+        cell = self._cells[slot]
+        return None if cell is None else self._derive(cell)
+
+
+class ReadableColumn:
+    """One column as requests read it: a value TLV or ``None`` (a hole) by slot, and the rows with a value.
 
     ``tag`` is the type of its values, 0 until the first one.
     """
 
     __slots__ = ("_heads", "_rows", "cells", "filled", "key", "prefix", "tag")
 
-    def __init__(self, oid: Oid, rows: Rows) -> None:
+    def __init__(self, oid: Oid, rows: Rows, cells: _Cells, filled: RowSet, tag: int) -> None:
         self.prefix = ber.encode_name(oid)
         self.key = ber.sort_key(oid)
-        self.cells: list[bytes | None] = []
-        self.filled = RowSet()
-        self.tag = 0
+        self.cells = cells
+        self.filled = filled
+        self.tag = tag
         self._rows = rows
         self._heads: dict[tuple[int, int], bytes] = {}
 
@@ -129,13 +158,6 @@ class Column:
             slot = following[slot]
         return self.prefix + last if last else None
 
-    def check(self, value: bytes) -> None:
-        """Set the column's type from its first value; refuse a value of another type (``ValueError``)."""
-        if self.tag != value[0]:
-            if self.tag:
-                raise ValueError(f"a column of type 0x{self.tag:02x} cannot hold one of 0x{value[0]:02x}")
-            self.tag = value[0]
-
     def _first_after(self, suffix: bytes) -> int:
         """Return the slot of the first row after ``suffix``, which is no row's; ``suffix`` may be empty."""
         key = ber.sort_key(ber.decode_sub_identifiers(suffix))
@@ -158,6 +180,33 @@ class Column:
         return head
 
 
+class Column(ReadableColumn):
+    """One column whose values are kept.
+
+    ``derived`` are the columns that are made of it, which have instances when it has.
+    """
+
+    __slots__ = ("derived",)
+
+    cells: list[bytes | None]
+
+    def __init__(self, oid: Oid, rows: Rows) -> None:
+        super().__init__(oid, rows, [], RowSet(), 0)
+        self.derived: list[ReadableColumn] = []
+
+    def check(self, value: bytes) -> None:
+        """Set the column's type from its first value; refuse a value of another type (``ValueError``)."""
+        if self.tag != value[0]:
+            if self.tag:
+                raise ValueError(f"a column of type 0x{self.tag:02x} cannot hold one of 0x{value[0]:02x}")
+            self.tag = value[0]
+
+    def derive(self, oid: Oid, derivation: Derivation) -> None:
+        """Add a column that is made of this one."""
+        cells = _DerivedCells(self.cells, derivation.derive)
+        self.derived.append(ReadableColumn(oid, self._rows, cells, self.filled, derivation.tag))
+
+
 class Table:
     """Rows of one conceptual table. Made by `Store.table`, never directly.
 
@@ -166,21 +215,27 @@ class Table:
 
     Args:
         entry: the OID of the conceptual row (``...Entry``).
-        columns: the columns' sub-identifiers, ascending.
+        columns: the sub-identifiers of the columns that are kept, ascending.
+        derived: further columns, which are made of those. They cannot be written.
         directory: gets reports of the columns that have cells.
     """
 
-    def __init__(self, entry: Oid, columns: Sequence[int], directory: Directory) -> None:
+    def __init__(
+        self, entry: Oid, columns: Sequence[int], derived: Mapping[int, Derivation], directory: Directory
+    ) -> None:
         self.entry = entry
         self._rows = Rows()
         self._free: list[int] = []
         self._columns = {number: Column((*entry, number), self._rows) for number in columns}
+        for number, derivation in derived.items():
+            self._columns[derivation.base].derive((*entry, number), derivation)
         self._directory = directory
 
-    @property
-    def columns(self) -> Mapping[int, Column]:
-        """The columns by number; for the store's own use."""
-        return self._columns
+    def columns(self) -> Iterator[ReadableColumn]:
+        """All columns, also derived ones; for the store's own use."""
+        for column in self._columns.values():
+            yield column
+            yield from column.derived
 
     def __len__(self) -> int:
         return len(self._rows.slots)
@@ -245,7 +300,7 @@ class Table:
             if column.filled:
                 column.filled.row_removed(block, position)
                 if not column.filled:
-                    self._directory.deactivate(column)
+                    self._deactivate(column)
             if block_removed:
                 column.filled.block_removed(block)
         # Slots never move, so that no column has to be copied when a row leaves; the next new row takes this
@@ -276,7 +331,15 @@ class Table:
         """Leave the directory; the store calls it when the table is removed."""
         for column in self._columns.values():
             if column.filled:
-                self._directory.deactivate(column)
+                self._deactivate(column)
+
+    def _activate(self, column: Column) -> None:
+        for region in (column, *column.derived):
+            self._directory.activate(region)
+
+    def _deactivate(self, column: Column) -> None:
+        for region in (column, *column.derived):
+            self._directory.deactivate(region)
 
     def _slot(self, index: Oid) -> int:
         return self._rows.slots[ber.encode_sub_identifiers(index)]
@@ -286,12 +349,12 @@ class Table:
         if value is not None:
             column.check(value)
             if not column.filled:
-                self._directory.activate(column)
+                self._activate(column)
             column.filled.add(*place)
         else:
             column.filled.discard(*place)
             if not column.filled:
-                self._directory.deactivate(column)
+                self._deactivate(column)
         column.cells[slot] = value
 
     def _insert(self, index: Oid, suffix: bytes, values: Mapping[int, bytes | None]) -> None:
@@ -312,7 +375,7 @@ class Table:
             value = values.get(number)
             column.cells[slot] = value
             if value is not None and not column.filled:
-                self._directory.activate(column)
+                self._activate(column)
             column.filled.row_inserted(block, position, is_member=value is not None)
             if must_split:
                 column.filled.block_split(block)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from gateway.snmp import ber
 from gateway.snmp.ber import Oid
+from gateway.snmp.cells import gauge32_derivation
 from tests.snmp.sorted_oracle import SortedOracle
 
 ROOT: Oid = (1, 3, 6, 1, 4, 1, 8072, 9999, 9999, 2, 7)
@@ -22,6 +23,7 @@ _TYPES: dict[int, Callable[[random.Random], bytes]] = {
     127: lambda chance: ber.encode_oid((*ROOT, chance.randrange(2**32))),
     128: lambda chance: ber.encode_ip_address(chance.randbytes(4)),
 }
+_GAUGES = {8: gauge32_derivation(9, ""), 126: gauge32_derivation(10, "kibibytes")}
 
 
 def sample(seed: int, rows: int = 40) -> SortedOracle:
@@ -31,7 +33,7 @@ def sample(seed: int, rows: int = 40) -> SortedOracle:
     oracle.scalar((*ROOT, 1, 1, 0), ber.encode_integer(5))
     oracle.scalar((*ROOT, 1, 2, 0), ber.encode_counter64(6))
     for number in (2, 300):
-        table = oracle.table((*ROOT, number, 1), [*sorted(_TYPES), _EMPTY_COLUMN])
+        table = oracle.table((*ROOT, number, 1), [*sorted(_TYPES), _EMPTY_COLUMN], _GAUGES)
         for _ in range(rows):
             index = (
                 chance.choice((1, 2, 128)),

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from gateway.snmp import ber
 from gateway.snmp.ber import Oid
 from gateway.snmp.store import Store
-from gateway.snmp.table import Table
+from gateway.snmp.table import Derivation, Table
 
 
 class SortedOracle:
@@ -19,30 +19,35 @@ class SortedOracle:
         self.store = Store()
         self.instances: dict[Oid, bytes] = {}
         self.tables: list[tuple[Table, tuple[int, ...]]] = []
+        self._derived: dict[Oid, Mapping[int, Derivation]] = {}
 
     def scalar(self, oid: Oid, value: bytes) -> None:
         self.store.scalar(oid, value)
         self.instances[oid] = value
 
-    def table(self, entry: Oid, columns: Sequence[int]) -> Table:
-        table = self.store.table(entry, columns)
+    def table(
+        self, entry: Oid, columns: Sequence[int], derived: Mapping[int, Derivation] | None = None
+    ) -> Table:
+        table = self.store.table(entry, columns, derived)
         self.tables.append((table, tuple(columns)))
+        self._derived[entry] = derived or {}
         return table
 
     def put(self, table: Table, index: Oid, values: Mapping[int, bytes | None]) -> None:
         table.put(index, values)
         for column, value in values.items():
-            self._set((*table.entry, column, *index), value)
+            self._set(table, column, index, value)
 
     def remove(self, table: Table, index: Oid) -> None:
         table.remove(index)
-        for column in table.columns:
-            self.instances.pop((*table.entry, column, *index), None)
+        (columns,) = (columns for one, columns in self.tables if one is table)
+        for column in columns:
+            self._set(table, column, index, None)
 
     def replace_column(self, table: Table, column: int, cells: Mapping[Oid, bytes | None]) -> None:
         table.replace_column(column, cells)
         for index, value in cells.items():
-            self._set((*table.entry, column, *index), value)
+            self._set(table, column, index, value)
 
     def after(self, oid: Oid, count: int) -> list[tuple[Oid, bytes]]:
         """Return up to ``count`` instances after ``oid``, from the dictionary."""
@@ -66,11 +71,16 @@ class SortedOracle:
             case _:
                 return oid
 
-    def _set(self, oid: Oid, value: bytes | None) -> None:
-        if value is None:
-            self.instances.pop(oid, None)
-        else:
-            self.instances[oid] = value
+    def _set(self, table: Table, column: int, index: Oid, value: bytes | None) -> None:
+        cells = {column: value}
+        for number, derivation in self._derived[table.entry].items():
+            if derivation.base == column:
+                cells[number] = None if value is None else derivation.derive(value)
+        for number, cell in cells.items():
+            if cell is None:
+                self.instances.pop((*table.entry, number, *index), None)
+            else:
+                self.instances[(*table.entry, number, *index)] = cell
 
 
 def change_at_random(oracle: SortedOracle, chance: random.Random, rows: int) -> None:

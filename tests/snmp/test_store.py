@@ -8,13 +8,16 @@ import pytest
 
 from gateway.snmp import ber
 from gateway.snmp.ber import Oid
+from gateway.snmp.cells import gauge32_derivation
 from gateway.snmp.store import Store
+from gateway.snmp.table import Derivation
 from tests.hypothesis_profiles import PROVING
 from tests.snmp.sorted_oracle import SortedOracle, change_at_random
 
 ENTRY: Oid = (1, 3, 6, 1, 4, 1, 8072, 9999, 9999, 2, 1, 1, 4, 1)
 ONE, TWO, THREE = (ber.encode_gauge32(number) for number in (1, 2, 3))
 NAME = ber.encode_octets(b"orders")
+QUOTED = Derivation(2, ber.OCTET_STRING, ber.encode_octets)
 MISSING = (ber.NO_SUCH_OBJECT, ber.NO_SUCH_INSTANCE)
 
 
@@ -206,6 +209,39 @@ def test_without_counter64_its_columns_and_scalars_are_passed_over_whole() -> No
     assert last == ber.encode_name((*ENTRY, 4, 50_000))
 
 
+def test_a_derived_column_has_the_rows_of_the_other_and_values_made_of_its_values() -> None:
+    store = Store()
+    table = store.table(ENTRY, [2, 3], {4: QUOTED})
+    table.put((1,), {2: ONE})
+    table.put((2,), {3: ONE})
+    table.put((3,), {2: TWO})
+    assert walked(store)[3:] == [
+        ((*ENTRY, 4, 1), ber.encode_octets(ONE)),
+        ((*ENTRY, 4, 3), ber.encode_octets(TWO)),
+    ]
+    table.put((1,), {2: None})
+    table.remove((3,))
+    assert walked(store) == [((*ENTRY, 3, 2), ONE)]
+    assert store.get((*ENTRY, 4, 1)) == ber.NO_SUCH_INSTANCE
+    store.remove_table(ENTRY)
+    assert store.get((*ENTRY, 4, 1)) == ber.NO_SUCH_OBJECT
+
+
+def test_a_derived_column_is_not_written() -> None:
+    table = Store().table(ENTRY, [2], {4: QUOTED})
+    with pytest.raises(KeyError):
+        table.put((1,), {4: NAME})
+    assert len(table) == 0
+
+
+def test_a_gauge_of_a_64_bit_column_is_walked_without_counter64() -> None:
+    store = Store()
+    table = store.table(ENTRY, [3], {4: gauge32_derivation(3, "")})
+    table.put((1,), {3: ber.encode_counter64(2**40)})
+    varbinds, _ = store.walk(ber.encode_name(ENTRY), 5, counter64=False)
+    assert varbinds == [ber.encode_varbind(ber.encode_name((*ENTRY, 4, 1)), ber.encode_gauge32(2**32 - 1))]
+
+
 def test_varbinds_of_every_length_are_encoded_as_the_codec_does() -> None:
     store = Store()
     table = store.table(ENTRY, [2])
@@ -224,7 +260,7 @@ def test_varbinds_of_every_length_are_encoded_as_the_codec_does() -> None:
 def test_under_random_changes_every_walk_is_what_a_sorted_dictionary_says(seed: int, rows: int) -> None:
     chance = random.Random(seed)  # noqa: S311  repeatable
     oracle = SortedOracle()
-    oracle.table((1, 3, 6, 1, 1, 1), (2, 3, 7))
+    oracle.table((1, 3, 6, 1, 1, 1), (2, 3, 7), {1: QUOTED._replace(base=2), 8: QUOTED._replace(base=3)})
     oracle.table((1, 3, 6, 1, 1, 2, 1), (1, 200))
     oracle.table((1, 3, 6, 1, 3, 9), (5,))
     oracle.scalar((1, 3, 6, 1, 1, 5, 0), THREE)

@@ -97,6 +97,7 @@ async def test_objects_deleted_lately(serve: Serve, gateway: Gateway, tmp_path: 
         "agDeletedHeard.11": "STRING: 2023-11-14,22:13:22.0,+0:0",
         "agDeletedInferred.11": "INTEGER: false(2)",
         "agDeletedDuration.11": "Counter64: 1000000000 nanoseconds",
+        "agDeletedDurationMilliseconds.11": "Gauge32: 1000 milliseconds",
         "agDeletedCount.0": "Gauge32: 1 rows",
         "agDeletedLast.0": "INTEGER: 11",
         "agDeletedTold.0": "Counter64: 1 rows",

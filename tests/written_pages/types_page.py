@@ -20,6 +20,7 @@ from gateway.snmp.syntax import (
     Syntax,
     argument_form,
     form_of,
+    gauge32_unit,
     needs_twin,
 )
 
@@ -39,7 +40,7 @@ _PYTHON = {
 _MEANING = {
     Syntax.COUNTER64: "begins again after 2^64-1; a negative value has no instance",
     Syntax.GAUGE32: "stays at 0 or 2^32-1 while the value is beyond",
-    Syntax.GAUGE64: "0 to 2^64-1 in the encoding of Counter64",
+    Syntax.GAUGE64: "0 to 2^64-1 in the encoding of Counter64; beside it a column of type Gauge32",
     Syntax.INTEGER32: "as it is",
     Syntax.UNSIGNED32: "whole units, the rest dropped",
     Syntax.DECIMAL: "the number in decimal digits: SMIv2 has no signed and no writable 64-bit number",
@@ -81,6 +82,21 @@ def types_page() -> str:
         "`AgGauge64` and `AgFloat64` are defined in AMQP-GATEWAY-MIB, in the shape of CounterBasedGauge64",
         "(RFC 2856) and Float64TC (RFC 6340).",
         "",
+        "## Gauges of 64 bits",
+        "",
+        "SNMP has no gauge of 64 bits, so `AgGauge64` has the wire type Counter64. SNMPv1 cannot carry it,",
+        "and tools that do not know the module take it for a counter, and show its rate. Beside each such",
+        "column there is one of type Gauge32, which stays at 2^32-1 while the number is beyond:",
+        "",
+        "| unit of the 64-bit gauge | unit of the Gauge32 | end of the name | 2^32-1 is |",
+        "| --- | --- | --- | --- |",
+        *(f"| {' | '.join(cells)} |" for cells in _gauge_rows()),
+        "",
+        "A value in a larger unit is rounded up: 0 stands for 0 only. An absent value is absent in both",
+        "columns. The OID registry has number, name and unit of the second column, which never change. The",
+        "gateway keeps no value of it: it is made of the first when it is read. Use the 64-bit column where",
+        "your tool lets you say that it is a gauge.",
+        "",
         "## In notifications",
         "",
         "Arguments of events have the same forms, but no counters: SNMPv1 has no Counter64, so numbers of 64",
@@ -109,6 +125,19 @@ def _rows() -> Iterator[tuple[str, str, str, str, str]]:
             shown = f"`{smi.name} {smi.bounds}`".replace(" `", "`")
             assert (syntax in TWIN_SYNTAXES) == needs_twin(element, form_of(element, unit))
             yield f"`{type_.value}`", python, decides, shown, _MEANING[syntax]
+
+
+def _gauge_rows() -> Iterator[tuple[str, str, str, str]]:
+    shown = {
+        "octets": ("`Kibibytes`", "4 TiB"),
+        "nanoseconds": ("`Milliseconds`", "49 days"),
+        "": ("`Gauge32`", "4,294,967,295"),
+    }
+    for unit, (suffix, end) in shown.items():
+        yield unit or "any other", gauge32_unit(unit) or "the same", suffix, end
+        if gauge32_unit(unit, Kind.AVERAGE) != gauge32_unit(unit):
+            other = gauge32_unit(unit, Kind.AVERAGE)
+            yield f"{unit}, kind high, low or average", other, f"`{other.capitalize()}`", "71 minutes"
 
 
 def _argument_rows() -> Iterator[tuple[str, str, str]]:

@@ -38,6 +38,7 @@ from gateway.snmp.syntax import (
     argument_fits,
     argument_form,
     element_of,
+    unit_of,
 )
 from gateway.snmp.tables.rows import column_of
 
@@ -126,6 +127,10 @@ _CUT = {
     ),
     Syntax.ROW_POINTER: "{twin} has the name of the object pointed to.",
     Syntax.FLOAT64: "{twin} has it as text.",
+    Syntax.GAUGE64: (
+        "The wire type is Counter64, but it is a gauge: {twin} is for SNMPv1, and for tools that take "
+        "Counter64 for a counter."
+    ),
 }
 NUMBERS_AS_TEXT = {
     Syntax.DECIMAL: "A decimal number.",
@@ -136,7 +141,9 @@ NUMBERS_AS_TEXT = {
 _TWINS = {
     Syntax.ROW_POINTER: (Syntax.TEXT, "The full name of the object that {of} points to."),
     Syntax.FLOAT64: (Syntax.FLOAT_TEXT, f"The number of {{of}}. {NUMBERS_AS_TEXT[Syntax.FLOAT_TEXT]}"),
+    Syntax.GAUGE64: (Syntax.GAUGE32, "The number of {of}, which stays at 2^32-1 while it is beyond."),
 }
+_TWIN_IN_UNIT = "The value of {of} in {unit}, rounded up, which stays at 2^32-1 while it is beyond."
 _LENGTH = (Syntax.UNSIGNED32, "The length of the whole value that {of} shows as far as it can.")
 _KINDS = {
     Kind.HIGH: "The highest value that was reached.",
@@ -225,6 +232,8 @@ def _is_writable(entry: ElementEntry, element: Element) -> bool:
 def _twin_column(entry: ElementEntry, element: Element | None) -> ColumnText:
     assert entry.twin is not None
     syntax, description = _TWINS.get(entry.syntax, _LENGTH)
+    if entry.twin.unit:
+        description = _TWIN_IN_UNIT
     smi = SMI_TYPES[syntax]
     return ColumnText(
         number=entry.twin.column,
@@ -232,10 +241,10 @@ def _twin_column(entry: ElementEntry, element: Element | None) -> ColumnText:
         syntax=f"{smi.name} {smi.bounds}".rstrip(),
         type_name=smi.name,
         module=smi.module,
-        units=units_clause(entry, element) if entry.syntax in _TWINS else "octets",
+        units=entry.twin.unit or (units_clause(entry, element) if entry.syntax in _TWINS else "octets"),
         access="read-only",
         status=entry.status.value,
-        description=description.format(of=entry.descriptor),
+        description=description.format(of=entry.descriptor, unit=entry.twin.unit),
     )
 
 
@@ -274,8 +283,7 @@ def units_clause(entry: ValueEntry, element: Element | None) -> str:
         return ""
     if entry.unit or element is None:
         return entry.unit
-    # A mapping's unit wins over the type: what a broker declares as a duration may be a count all the same.
-    return element.unit or ("nanoseconds" if element.type is ValueType.DURATION else "")
+    return unit_of(element)
 
 
 def _description(class_entry: ClassEntry, entry: ElementEntry, element: Element | None) -> str:

@@ -139,7 +139,7 @@ class ApplicationTable:
     ) -> None:
         self._store = store
         self._class_entry = (*root, *CLASS_ENTRY)
-        self._table = store.table(APPLICATION_ENTRY, tuple(ApplicationColumn))
+        self._table = store.table(APPLICATION_ENTRY, tuple(ApplicationColumn), by_source=True)
         self._origins = tuple(_origins(registries, root))
         self._settings = settings
         self._up_time = up_time

@@ -10,7 +10,17 @@ from gateway.feed.replica import FeedStatus
 from gateway.model.observations import Severity, SourceState
 from gateway.snmp import ber
 from gateway.snmp.ber import Oid
-from gateway.snmp.cells import SEVERITIES, counter64, date_and_time, gauge32, gauge64, known_time, text, truth
+from gateway.snmp.cells import (
+    SEVERITIES,
+    counter64,
+    date_and_time,
+    gauge32,
+    gauge32_in,
+    gauge64,
+    known_time,
+    text,
+    truth,
+)
 from gateway.snmp.fixed_mib import (
     HEALTH,
     LOG,
@@ -94,6 +104,7 @@ def serve_health(
         Health.ELEMENTS_NOT_SHOWN: lambda: gauge32(counts().elements_not_shown),
         Health.EVENTS_PROVISIONAL: lambda: gauge32(counts().provisional_events),
         Health.EVENTS_NOT_SHOWN: lambda: gauge32(counts().events_not_shown),
+        Health.CORE_EPOCH_GAUGE32: lambda: gauge32(feed.epoch),
     }
     for scalar, value in values.items():
         store.scalar((*root, *HEALTH, scalar, 0), value)
@@ -142,6 +153,7 @@ class LogScalars:
             LogScalar.SEGMENTS: lambda log: gauge32(log.segments),
             LogScalar.DELETED_FILES: lambda log: counter64(log.deleted_files),
             LogScalar.DELETED_OCTETS: lambda log: counter64(log.deleted_octets),
+            LogScalar.OCTETS_KIBIBYTES: lambda log: gauge32_in("kibibytes", log.octets),
         }
         for scalar, value in values.items():
             store.scalar((*root, *LOG, scalar, 0), self._reader(value))

@@ -15,7 +15,16 @@ from gateway.feed.records import DeleteRecord
 from gateway.feed.values import FeedValue, ObjectLink, as_json
 from gateway.snmp import ber
 from gateway.snmp.ber import Oid
-from gateway.snmp.cells import counter64, date_and_time, gauge32, gauge64, known_time, text, truth
+from gateway.snmp.cells import (
+    counter64,
+    date_and_time,
+    gauge32,
+    gauge32_derivation,
+    gauge64,
+    known_time,
+    text,
+    truth,
+)
 from gateway.snmp.fixed_mib import (
     DELETED,
     DELETED_ENTRY,
@@ -142,13 +151,25 @@ class History:
     def __init__(self, store: Store, root: Oid, row_oid: RowOid, limits: HistoryLimits) -> None:
         self._row_oid = row_oid
         self.unsettled = False
-        ends = store.table((*root, *DELETED_ENTRY), tuple(DeletedColumn))
+        ends = store.table(
+            (*root, *DELETED_ENTRY),
+            [column for column in DeletedColumn if column is not DeletedColumn.DURATION_MILLISECONDS],
+            {DeletedColumn.DURATION_MILLISECONDS: gauge32_derivation(DeletedColumn.DURATION, "milliseconds")},
+        )
         self._ends = LatestRows(ends, limits.ends, limits.octets)
         base = (*root, *DELETED)
         self._ends.serve(
             store, (*base, DeletedScalar.COUNT), (*base, DeletedScalar.LAST), (*base, DeletedScalar.TOLD)
         )
-        operations = store.table((*root, *OPERATION_ENTRY), tuple(OperationColumn))
+        operations = store.table(
+            (*root, *OPERATION_ENTRY),
+            [column for column in OperationColumn if column is not OperationColumn.DURATION_MILLISECONDS],
+            {
+                OperationColumn.DURATION_MILLISECONDS: gauge32_derivation(
+                    OperationColumn.DURATION, "milliseconds"
+                )
+            },
+        )
         self._operations = LatestRows(operations, limits.operations, limits.octets)
         base = (*root, *OPERATIONS)
         self._operations.serve(

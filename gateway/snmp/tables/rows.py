@@ -18,6 +18,7 @@ from gateway.snmp.cells import (
     PairEncoder,
     encoder_with_length,
     float_encoder,
+    gauge32_derivation,
     known_time,
     text,
     truth,
@@ -27,6 +28,7 @@ from gateway.snmp.oid_registry import FIRST_ELEMENT_COLUMN, ClassEntry, ElementE
 from gateway.snmp.row_columns import RowColumn, RowLifetime
 from gateway.snmp.store import Store
 from gateway.snmp.syntax import Form, Syntax, form_of
+from gateway.snmp.table import Derivation
 from gateway.snmp.tables.summaries import Summaries, Summary, SummedColumn
 
 Cells: TypeAlias = dict[int, bytes | None]
@@ -112,7 +114,7 @@ def _writer(entry: ElementEntry, element: Element, pointer: Pointer) -> Writer:
     if entry.syntax is Syntax.ROW_POINTER:
         return _reference_writer(entry.column, entry.twin.column if entry.twin else None, pointer)
     single = element.type is ValueType.F32
-    if entry.twin is not None:
+    if entry.twin is not None and entry.gauge32 is None:
         floats = entry.syntax is Syntax.FLOAT64
         encode = float_encoder(single=single) if floats else encoder_with_length(entry.syntax)
         return _pair_writer(entry.column, entry.twin.column, encode)
@@ -269,7 +271,7 @@ class ClassTable:
         self._class_index = registry.class_index(class_entry)
         self._class_entry = class_entry
         self._columns = _columns(class_entry)
-        self._table = store.table(self.entry, self._columns, by_source=True)
+        self._table = store.table(self.entry, self._columns, _derivations(class_entry), by_source=True)
         self._slots: dict[int, int] = {}
         self._summed: list[SummedColumn] = []
 
@@ -286,16 +288,16 @@ class ClassTable:
 
     def extend(self, class_entry: ClassEntry) -> None:
         """Add columns that the registry has got since; rows keep their cells."""
-        columns = _columns(class_entry)
-        self._class_entry = class_entry
+        columns, derived = _columns(class_entry), _derivations(class_entry)
+        known, self._class_entry = _derivations(self._class_entry), class_entry
         # What is new may be numbers of an enumeration only.
-        if columns == self._columns:
+        if (columns, derived.keys()) == (self._columns, known.keys()):
             return
         # A table of the store has fixed columns. Registries grow rarely, so all rows are written again.
         kept = {index: self._table.row(index) for index in self.rows}
         self._store.remove_table(self.entry)
         self._columns = columns
-        self._table = self._store.table(self.entry, columns, by_source=True)
+        self._table = self._store.table(self.entry, columns, derived, by_source=True)
         for index, cells in kept.items():
             self._table.put(index, cells)
 
@@ -461,8 +463,18 @@ class ClassTable:
 def _columns(class_entry: ClassEntry) -> tuple[int, ...]:
     """Return the columns that are ever filled: the gateway's own and those of current elements."""
     own = tuple(column for column in RowColumn if column is not RowColumn.INDEX)
-    elements = sorted(c for element in class_entry.elements if element.current for c in element.columns)
-    return (*own, *elements)
+    current = [element for element in class_entry.elements if element.current]
+    filled = {c for element in current for c in element.columns} - _derivations(class_entry).keys()
+    return (*own, *sorted(filled))
+
+
+def _derivations(class_entry: ClassEntry) -> dict[int, Derivation]:
+    """Return the 32-bit gauges beside those of 64 bits, which are made of them when they are read."""
+    return {
+        twin.column: gauge32_derivation(element.column, twin.unit)
+        for element in class_entry.elements
+        if element.current and (twin := element.gauge32) is not None
+    }
 
 
 def _number(cell: bytes | None) -> int:

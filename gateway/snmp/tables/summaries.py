@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from gateway.feed.freshness import Freshness
 from gateway.snmp import ber
 from gateway.snmp.ber import Oid
-from gateway.snmp.cells import date_and_time, float64, float_text, gauge32, gauge64, text
+from gateway.snmp.cells import date_and_time, float64, float_text, gauge32, gauge32_in, gauge64, text
 from gateway.snmp.fixed_mib import CLASS_ENTRY, SUM_ENTRY, ClassColumn, SumColumn
 from gateway.snmp.store import Store
+from gateway.snmp.syntax import gauge32_unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,10 +152,15 @@ class Summaries:
                 SumColumn.OBJECTS: gauge32(objects),
                 SumColumn.MEAN: None if mean is None else float64(mean),
                 SumColumn.MEAN_TEXT: None if mean is None else float_text(mean),
+                SumColumn.TOTAL_GAUGE32: gauge32_in(gauge32_unit(column.unit), total),
             }
             # Name and unit never change: they are written once.
             if slot >= summary.named:
-                cells |= {SumColumn.NAME: text(column.name), SumColumn.UNITS: text(column.unit)}
+                cells |= {
+                    SumColumn.NAME: text(column.name),
+                    SumColumn.UNITS: text(column.unit),
+                    SumColumn.GAUGE32_UNITS: text(gauge32_unit(column.unit) or column.unit),
+                }
             self._sums.put((summary.source, summary.class_index, column.column), cells)
         summary.changed_slots.clear()
         summary.named = len(summary.summed)

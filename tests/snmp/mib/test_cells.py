@@ -22,11 +22,13 @@ from gateway.snmp.cells import (
     encoder_with_length,
     float_encoder,
     float_text,
+    gauge32_derivation,
+    gauge64,
     text,
     truth,
     value_encoder,
 )
-from gateway.snmp.syntax import Form, Syntax
+from gateway.snmp.syntax import GAUGE32_DIVISORS, Form, Syntax
 
 
 def cell(syntax: Syntax, value: object, unit: str = "") -> bytes | None:
@@ -233,3 +235,35 @@ def test_whatever_a_peer_sends_is_one_value_of_the_right_type_or_a_hole(
     }
     tlv = cell(syntax, value)
     assert tlv is None or tlv[0] == tags.get(syntax, ber.OCTET_STRING)
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "shown"),
+    [
+        (0, "", 0),
+        (7, "", 7),
+        (2**31 - 1, "", 2**31 - 1),
+        (2**31, "", 2**31),
+        (2**32 - 1, "", 2**32 - 1),
+        (2**32, "", 2**32 - 1),
+        (2**64 - 1, "", 2**32 - 1),
+        (0, "kibibytes", 0),
+        (1, "kibibytes", 1),
+        (1024, "kibibytes", 1),
+        (1025, "kibibytes", 2),
+        (2**42 - 1024, "kibibytes", 2**32 - 1),
+        (2**42, "kibibytes", 2**32 - 1),
+        (1, "milliseconds", 1),
+        (60 * SECOND, "milliseconds", 60_000),
+        (1_500, "microseconds", 2),
+    ],
+)
+def test_a_gauge_of_32_bits_stays_at_its_end_and_is_0_for_0_only(value: int, unit: str, shown: int) -> None:
+    assert gauge32_derivation(100, unit).derive(gauge64(value)) == ber.encode_gauge32(shown)
+
+
+@given(st.integers(0, 2**64 - 1), st.sampled_from(sorted(GAUGE32_DIVISORS)))
+def test_every_gauge_of_64_bits_has_one_of_32_bits(value: int, unit: str) -> None:
+    whole, rest = divmod(value, GAUGE32_DIVISORS[unit])
+    shown = min(whole + (rest > 0), 2**32 - 1)
+    assert gauge32_derivation(100, unit).derive(gauge64(value)) == ber.encode_gauge32(shown)

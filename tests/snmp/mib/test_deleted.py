@@ -68,6 +68,7 @@ def test_an_object_that_ends_leaves_its_table_for_this_one(gateway: Gateway) -> 
         DeletedColumn.HEARD: date_and_time(START + 2 * SECOND),
         DeletedColumn.INFERRED: FALSE,
         DeletedColumn.DURATION: ber.encode_counter64(SECOND),
+        DeletedColumn.DURATION_MILLISECONDS: ber.encode_gauge32(1_000),
     }
 
 
@@ -77,6 +78,17 @@ def test_what_was_not_reported_has_no_instance(gateway: Gateway) -> None:
     assert inferred[DeletedColumn.INFERRED] == TRUE
     assert not {DeletedColumn.DELETED, DeletedColumn.DURATION} & inferred.keys()
     assert not {DeletedColumn.CREATED, DeletedColumn.HEARD, DeletedColumn.DURATION} & without_birth.keys()
+
+
+@pytest.mark.parametrize(
+    ("lived", "milliseconds"),
+    [(0, 0), (1, 1), (3 * SECOND, 3_000), (90 * 86_400 * SECOND, 2**32 - 1)],
+)
+def test_a_life_in_milliseconds_is_rounded_up_and_ends_at_49_days(
+    gateway: Gateway, lived: int, milliseconds: int
+) -> None:
+    gateway.publish(end(11, deleted=START + lived))
+    assert row(gateway, 11)[DeletedColumn.DURATION_MILLISECONDS] == ber.encode_gauge32(milliseconds)
 
 
 def test_clocks_that_disagree_give_no_duration(gateway: Gateway) -> None:

@@ -58,6 +58,7 @@ def test_the_log_is_shown_as_the_core_reports_it(gateway: Gateway) -> None:
         LogScalar.SEGMENTS: gauge32(2),
         LogScalar.DELETED_FILES: counter64(4),
         LogScalar.DELETED_OCTETS: counter64(2**42),
+        LogScalar.OCTETS_KIBIBYTES: gauge32(2**31),
     }
     gateway.publish(EventLogRecord(EventLogState.OFF))
     assert state(gateway) == ber.encode_integer(LogStateNumber.OFF)

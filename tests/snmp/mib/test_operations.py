@@ -83,8 +83,13 @@ def test_an_operation_is_shown_while_it_is_under_way(gateway: Gateway) -> None:
     gateway.publish(BEGUN)
     shown = row(gateway)
     assert shown[OperationColumn.STATE] == ber.encode_integer(OperationStateNumber.BEGUN)
-    without = {OperationColumn.OUTCOME, OperationColumn.CODE, OperationColumn.ENDED, OperationColumn.DURATION}
-    assert set(OperationColumn) - shown.keys() == without
+    assert set(OperationColumn) - shown.keys() == {
+        OperationColumn.OUTCOME,
+        OperationColumn.CODE,
+        OperationColumn.ENDED,
+        OperationColumn.DURATION,
+        OperationColumn.DURATION_MILLISECONDS,
+    }
 
 
 def test_what_came_of_it_is_reported_with_the_values_found(gateway: Gateway) -> None:
@@ -111,6 +116,7 @@ def test_what_came_of_it_is_reported_with_the_values_found(gateway: Gateway) -> 
         OperationColumn.DURATION: ber.encode_counter64(SECOND),
         OperationColumn.FORMER: text('{"note":"by the door"}'),
         OperationColumn.FOUND: text('{"note":"by the window"}'),
+        OperationColumn.DURATION_MILLISECONDS: ber.encode_gauge32(1_000),
     }
     assert scalar(gateway, OperationScalar.TOLD) == ber.encode_counter64(1)
     assert scalar(gateway, OperationScalar.LAST) == ber.encode_integer(5)

@@ -12,9 +12,16 @@ from hypothesis import strategies as st
 from gateway.mapping.rules import Mapping
 from gateway.model.schema import Access, ClassKey, ClassSchema, Element, Kind, NamedValue
 from gateway.model.values import ValueType
-from gateway.snmp.oid_registry import ElementEntry, OidRegistry, Status
+from gateway.snmp.oid_registry import ElementEntry, OidRegistry, Status, Twin
 from gateway.snmp.registry_files import parse_registry, registry_text
-from gateway.snmp.registry_growth import RegistryFullError, extend, new_registry, reserve, snmp_units
+from gateway.snmp.registry_growth import (
+    MAX_COLUMNS_PER_CLASS,
+    RegistryFullError,
+    extend,
+    new_registry,
+    reserve,
+    snmp_units,
+)
 from gateway.snmp.syntax import Syntax
 
 DAY = dt.date(2026, 5, 1)
@@ -35,6 +42,12 @@ def only(registry: OidRegistry) -> ElementEntry:
     (class_entry,) = registry.classes
     (element,) = class_entry.elements
     return element
+
+
+def only_twin(registry: OidRegistry) -> Twin:
+    twin = registry.classes[0].elements[0].twin
+    assert twin is not None
+    return twin
 
 
 def test_elements_take_the_next_columns_in_schema_order_with_their_twins_behind_them() -> None:
@@ -135,10 +148,52 @@ def test_a_float_of_a_registry_without_its_text_gets_that_behind_all_other_colum
         registry_text(registry).replace(", twin: {column: 101, descriptor: shpTillMeanText}", ""),
         Path("older"),
     )
+    assert [element.columns for element in older.classes[0].elements] == [(100,), (102, 103)]
+    grown = extend(older, [schema], DAY, retire=False)
+    assert [element.columns for element in grown.classes[0].elements] == [(100, 104), (102, 103)]
+    assert grown.classes[0].elements[0].descriptors == ("shpTillMean", "shpTillMeanText")
+
+
+def test_a_gauge_of_64_bits_of_an_older_registry_gets_one_of_32_bits_behind_all_other_columns() -> None:
+    schema = till(Element("cash", ValueType.U64, unit="octets"), Element("sales", ValueType.U32))
+    older = parse_registry(
+        registry_text(extend(EMPTY, [schema], DAY)).replace(
+            ", twin: {column: 101, descriptor: shpTillCashKibibytes, unit: kibibytes}", ""
+        ),
+        Path("older"),
+    )
     assert [element.columns for element in older.classes[0].elements] == [(100,), (102,)]
     grown = extend(older, [schema], DAY, retire=False)
     assert [element.columns for element in grown.classes[0].elements] == [(100, 103), (102,)]
-    assert grown.classes[0].elements[0].descriptors == ("shpTillMean", "shpTillMeanText")
+    assert only_twin(grown) == Twin(column=103, descriptor="shpTillCashKibibytes", unit="kibibytes")
+
+
+def test_the_unit_of_a_published_gauge_of_32_bits_stays() -> None:
+    registry = extend(EMPTY, [till(Element("cash", ValueType.U64, unit="octets"))], DAY)
+    assert extend(registry, [till(Element("cash", ValueType.U64, unit="cents"))], DAY) is registry
+
+
+@pytest.mark.parametrize(
+    ("element", "descriptor"),
+    [
+        (Element("cash", ValueType.U64), "shpTillCashGauge32"),
+        (Element("wait", ValueType.DURATION), "shpTillWaitMilliseconds"),
+        (Element("wait", ValueType.DURATION, kind=Kind.HIGH), "shpTillWaitMicroseconds"),
+    ],
+)
+def test_a_gauge_of_32_bits_is_called_by_its_unit(element: Element, descriptor: str) -> None:
+    assert only_twin(extend(EMPTY, [till(element)], DAY)).descriptor == descriptor
+
+
+def test_the_end_of_the_name_of_a_gauge_of_32_bits_stays_however_long_it_is() -> None:
+    name = only_twin(extend(EMPTY, [till(Element("cash" * 20, ValueType.U64))], DAY)).descriptor
+    assert (len(name), name[:11], name[-7:]) == (64, "shpTillCash", "Gauge32")
+
+
+def test_gauges_of_32_bits_do_not_count_as_columns_of_a_large_class() -> None:
+    schema = till(*(Element(f"e{number}", ValueType.U64) for number in range(MAX_COLUMNS_PER_CLASS)))
+    registry = extend(EMPTY, [schema], DAY)
+    assert len(registry.classes[0].columns) == 2 * MAX_COLUMNS_PER_CLASS
 
 
 def test_a_float_that_turns_writable_stays_in_its_column() -> None:

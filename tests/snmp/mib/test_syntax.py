@@ -8,7 +8,7 @@ import pytest
 
 from gateway.model.schema import Access, Element, Kind, NamedValue
 from gateway.model.values import ValueType
-from gateway.snmp.syntax import SMI_TYPES, Form, Syntax, form_of, needs_twin
+from gateway.snmp.syntax import SMI_TYPES, Form, Syntax, form_of, gauge32_unit, needs_twin, unit_of
 from tests.written_pages.types_page import types_page
 
 
@@ -111,11 +111,28 @@ def test_what_fits_where() -> None:
         (Element("x", ValueType.REFERENCE), True),
         (Element("x", ValueType.F64), True),
         (Element("x", ValueType.F64, access=Access.READ_WRITE), False),
-        (Element("x", ValueType.U64), False),
+        (Element("x", ValueType.U64), True),
+        (Element("x", ValueType.U32), False),
+        (Element("x", ValueType.U64, kind=Kind.COUNTER), False),
     ],
 )
 def test_what_may_be_cut_or_points_elsewhere_has_a_second_column(element: Element, *, twin: bool) -> None:
     assert needs_twin(element, form_of(element)) is twin
+
+
+@pytest.mark.parametrize(
+    ("element", "unit"),
+    [
+        (Element("x", ValueType.U64), ""),
+        (Element("x", ValueType.U64, unit="messages"), ""),
+        (Element("x", ValueType.U64, unit="octets"), "kibibytes"),
+        (Element("x", ValueType.DURATION), "milliseconds"),
+        (Element("x", ValueType.DURATION, kind=Kind.AVERAGE), "microseconds"),
+        (Element("x", ValueType.DURATION, unit="samples"), ""),
+    ],
+)
+def test_the_gauge_of_32_bits_has_a_unit_in_which_usual_values_fit(element: Element, unit: str) -> None:
+    assert gauge32_unit(unit_of(element), element.kind) == unit
 
 
 def test_the_page_of_types_is_what_the_code_does() -> None:

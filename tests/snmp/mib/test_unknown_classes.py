@@ -14,6 +14,7 @@ from gateway.model.schema import ClassKey, ClassSchema, Element
 from gateway.model.values import ValueType
 from gateway.snmp import ber
 from gateway.snmp.cells import float64
+from gateway.snmp.fixed_mib import SUM_ENTRY, SumColumn
 from tests.components.shop import agent, hall, source
 from tests.snmp.mib.shop import (
     ROOT,
@@ -21,6 +22,7 @@ from tests.snmp.mib.shop import (
     TILL,
     Gateway,
     classes,
+    delete,
     till,
 )
 
@@ -66,6 +68,80 @@ def test_beside_a_number_in_octets_stands_its_text(
     assert gateway.cell(SITE_ENTRY, 101, 1, 1) == ber.encode_octets(reported)
     gateway.publish(till(1, {}, class_number=30))
     assert gateway.walk((*SITE_ENTRY, 100)) == gateway.walk((*SITE_ENTRY, 101)) == {}
+
+
+BOWL = ClassSchema(
+    ClassKey("zoo", "bowl", b"b"),
+    statistics=(
+        Element("meals", ValueType.U64),
+        Element("size", ValueType.U64, unit="octets"),
+        Element("idle", ValueType.DURATION),
+    ),
+)
+MEALS, SIZE, IDLE = ((100, 101), (102, 103), (104, 105))
+
+
+def gauges(gateway: Gateway, columns: tuple[int, int]) -> list[int | None]:
+    tlvs = [gateway.cell(SITE_ENTRY, column, 1, 1) for column in columns]
+    assert [tlv and tlv[0] for tlv in tlvs] in ([ber.COUNTER64, ber.GAUGE32], [None, None])
+    return [None if tlv is None else int.from_bytes(tlv[2:], "big") for tlv in tlvs]
+
+
+def test_beside_a_gauge_of_64_bits_stands_one_of_32_bits(gateway: Gateway) -> None:
+    bowl = till(1, {0: 7, 1: 3 * 1024, 2: 5_000_000}, class_number=30)
+    gateway.publish(ClassRecord(30, BOWL, "", ""), bowl)
+    assert [gauges(gateway, columns) for columns in (MEALS, SIZE, IDLE)] == [
+        [7, 7],
+        [3072, 3],
+        [5_000_000, 5],
+    ]
+    gateway.publish(till(1, {0: 2**64 - 1, 1: 2**50}, class_number=30))
+    assert gauges(gateway, MEALS) == [2**64 - 1, 2**32 - 1]
+    assert gauges(gateway, SIZE) == [2**50, 2**32 - 1]
+    assert gauges(gateway, IDLE) == [None, None]
+    gateway.publish(delete(1, class_number=30))
+    assert gateway.walk(SITE_ENTRY) == {}
+
+
+def test_while_values_are_withheld_no_gauge_is_shown_and_then_both_are(gateway: Gateway) -> None:
+    gateway.publish(ClassRecord(30, BOWL, "", ""), till(1, {0: 7}, class_number=30), agent(fresh=False))
+    gateway.wait(600)
+    gateway.settle()
+    assert gauges(gateway, MEALS) == [None, None]
+    gateway.publish(agent(fresh=True))
+    gateway.settle()
+    assert gauges(gateway, MEALS) == [7, 7]
+
+
+def test_a_registry_of_an_older_gateway_gets_the_gauges_of_32_bits_and_moves_nothing(
+    gateway: Gateway,
+) -> None:
+    gateway.publish(ClassRecord(30, BOWL, "", ""))
+    (class_entry,) = gateway.projection.provisional.classes
+    elements = tuple(element.model_copy(update={"twin": None}) for element in class_entry.elements)
+    older = gateway.projection.provisional.model_copy(
+        update={"classes": (class_entry.model_copy(update={"elements": elements}),)}
+    )
+    again = Gateway(provisional=older)
+    again.hello()
+    again.snapshot(
+        source(), ClassRecord(30, BOWL, "", ""), agent(fresh=True), till(1, {0: 7}, class_number=30)
+    )
+    assert gauges(again, (100, 105)) == [7, 7]
+
+
+def test_the_sum_of_octets_is_also_in_kibibytes_and_another_as_it_is(gateway: Gateway) -> None:
+    first, second = (till(row, {0: 2**31, 1: 2**41 + 1}, class_number=30) for row in (1, 2))
+    gateway.publish(ClassRecord(30, BOWL, "", ""), first, second)
+    sums = {
+        index[2]: (gateway.cell((*ROOT, *SUM_ENTRY), SumColumn.GAUGE32_UNITS, *index), tlv)
+        for (column, *index), tlv in gateway.walk((*ROOT, *SUM_ENTRY)).items()
+        if column == SumColumn.TOTAL_GAUGE32 and index[1] == 1_000_001
+    }
+    assert sums == {
+        100: (ber.encode_octets(b""), ber.encode_gauge32(2**32 - 1)),
+        102: (ber.encode_octets(b"kibibytes"), ber.encode_gauge32(2**32 - 1)),
+    }
 
 
 def test_the_provisional_registry_is_kept_once_for_all_classes_of_a_message(gateway: Gateway) -> None:
