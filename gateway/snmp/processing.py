@@ -142,11 +142,7 @@ class Processor:
             return self._too_big(exchange)
         if exchange.version == message.VERSION_1:
             return self._read_v1(exchange)
-        if exchange.pdu_type == message.GET:
-            read = view.read
-            varbinds = [ber.encode_varbind(name, read(name)) for name in request.names]
-        else:
-            varbinds = [next_varbind(view, name) for name in request.names]
+        varbinds = read_varbinds(view, exchange.pdu_type, request, exchange.room, self._limits.varbinds)
         return self._sized(exchange, message.NO_ERROR, 0, varbinds)
 
     def _read_v1(self, exchange: Exchange) -> bytes | None:
@@ -266,6 +262,16 @@ def is_request(version: int, pdu_type: int) -> bool:
     if pdu_type == message.GET_BULK:
         return version != message.VERSION_1
     return pdu_type in (message.GET, message.GET_NEXT, message.SET)
+
+
+def read_varbinds(view: MibView, pdu_type: int, request: Request, octets: int, limit: int) -> list[bytes]:
+    """Return the varbinds that answer a read since version 2c; for a GETBULK as `bulk_varbinds`."""
+    if pdu_type == message.GET:
+        read = view.read
+        return [ber.encode_varbind(name, read(name)) for name in request.names]
+    if pdu_type == message.GET_NEXT:
+        return [next_varbind(view, name) for name in request.names]
+    return bulk_varbinds(view, request.names, request.first, request.second, octets, limit)
 
 
 def next_varbind(view: MibView, name: bytes) -> bytes:

@@ -237,7 +237,7 @@ def encode_notification(
 
     Args:
         model: users and engine.
-        user: one of its users (`SecurityModel.user`).
+        user: one of its users (`SecurityModel.users`).
         level: the security level, for which the user has keys.
         message_id: msgID.
         max_size: octets of a message that this agent can receive.

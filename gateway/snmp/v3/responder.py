@@ -6,10 +6,9 @@ not authenticated, of a user who has to be, causes a report or an error at most.
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple
 
 from gateway.snmp import ber, message
 from gateway.snmp.ber import BerError
@@ -20,32 +19,13 @@ from gateway.snmp.v3.accepted_sets import AcceptedSets, Verdict
 from gateway.snmp.v3.ciphers import Salts
 from gateway.snmp.v3.engine import Engine
 from gateway.snmp.v3.messages import Header, ScopedPdu
+from gateway.snmp.v3.rights import AccessOf, NoAccess
 from gateway.snmp.v3.security import LEVELS, Opened, Refused, SecurityModel
 from gateway.snmp.v3.users import KeyedUser, SecurityLevel, User
+from gateway.snmp.v3.usual import UsualReads
 
 _CONFIRMED: Final = frozenset({message.GET, message.GET_NEXT, message.GET_BULK, message.SET, message.INFORM})
 """The PDUs that are answered: only these are answered with a report (RFC 3412 section 6.4)."""
-
-
-class NoAccess(enum.Enum):
-    """Why a user has no access to a context."""
-
-    NOT_AUTHORIZED = enum.auto()
-    """The user has no rights there, or none at this level: authorizationError."""
-
-    UNKNOWN_CONTEXT = enum.auto()
-    """There is no such context: a report of snmpUnknownContexts."""
-
-    UNAVAILABLE_CONTEXT = enum.auto()
-    """The context has nothing to show at present: a report of snmpUnavailableContexts."""
-
-
-AccessOf: TypeAlias = Callable[[str, SecurityLevel, bytes], Access | NoAccess]
-"""Returns the rights of a user (by name) at a security level in a context (by name, "" is the default).
-
-It is not called below the minimum level of the user. It is called for every request, so it should be a
-look-up.
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +76,7 @@ class V3Responder:
         not_authenticated: Callable[[str], None] | None,
     ) -> None:
         self._model = SecurityModel(version_3.engine, version_3.users, version_3.salts)
+        self._usual = UsualReads(version_3.engine, self._model.users, version_3.access, counters, limits)
         self._engine_id = version_3.engine.engine_id
         self._access = version_3.access
         self._accepted = AcceptedSets(version_3.clock)
@@ -106,6 +87,9 @@ class V3Responder:
 
     def answer(self, datagram: bytes, sender: Sender) -> Response:
         """Return the answer to a datagram of version 3; ``None`` where none is sent, which is counted."""
+        usual = self._usual.answer(datagram)
+        if usual is not None:
+            return usual
         try:
             return self._answer(datagram, sender)
         except BerError:

@@ -6,6 +6,7 @@ import enum
 from dataclasses import dataclass, field
 from typing import Final
 
+from gateway.snmp import ber
 from gateway.snmp.v3.algorithms import (
     DES,
     AuthenticationProtocol,
@@ -155,6 +156,7 @@ class KeyedUser:
     def __init__(self, user: User, salts: Salts) -> None:
         self.user = user
         self.name = user.name.encode()
+        self.name_tlv = ber.encode_octets(self.name)
         self.minimum = user.minimum_level
         self.highest = user.highest_level
         self.authenticator: Authenticator | None = None
