@@ -1,7 +1,7 @@
 """The conversation with an engine elsewhere that is authoritative, as the receiver of informs is.
 
 Its identifier is found out by a request without a user (RFC 3414 section 4). Its boots and time are taken
-from authenticated messages only: whoever answers the discovery could name a time in the far future, after
+from authenticated messages only: a false answer to the discovery could name a time in the far future, after
 which no true message would be in the time window. The first authenticated request therefore has boots and
 time 0, and the report that answers it brings the right ones.
 """
@@ -19,9 +19,10 @@ from gateway.snmp.standard_groups import REPORTED
 from gateway.snmp.v3 import messages
 from gateway.snmp.v3.ciphers import DecryptionError, Salts
 from gateway.snmp.v3.engine import MAX_COUNT, TIME_WINDOW, check_engine_id
+from gateway.snmp.v3.keyed_users import KeyedUser
 from gateway.snmp.v3.messages import Header, ScopedPdu, SecurityParameters
 from gateway.snmp.v3.security import FLAGS, LEVELS, SecurityModel, decrypted, is_authentic, sealed
-from gateway.snmp.v3.users import Credentials, KeyedUser, SecurityLevel
+from gateway.snmp.v3.users import Credentials, SecurityLevel
 
 _SECOND: Final = 10**9
 _REPORTS: Final = {ber.encode_name(instance): name for name, instance in REPORTED.items()}

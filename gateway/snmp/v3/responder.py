@@ -18,10 +18,11 @@ from gateway.snmp.v3 import messages
 from gateway.snmp.v3.accepted_sets import AcceptedSets, Verdict
 from gateway.snmp.v3.ciphers import Salts
 from gateway.snmp.v3.engine import Engine
+from gateway.snmp.v3.keyed_users import KeyedUser
 from gateway.snmp.v3.messages import Header, ScopedPdu
 from gateway.snmp.v3.rights import AccessOf, NoAccess
 from gateway.snmp.v3.security import LEVELS, Opened, Refused, SecurityModel
-from gateway.snmp.v3.users import KeyedUser, SecurityLevel, User
+from gateway.snmp.v3.users import SecurityLevel, User
 from gateway.snmp.v3.usual import UsualReads
 
 _CONFIRMED: Final = frozenset({message.GET, message.GET_NEXT, message.GET_BULK, message.SET, message.INFORM})
@@ -45,6 +46,16 @@ class Version3:
     access: AccessOf
     salts: Salts
     clock: Callable[[], int]
+
+    def responder(
+        self,
+        processor: Processor,
+        counters: SnmpCounters,
+        limits: Limits,
+        not_authenticated: Callable[[str], None] | None,
+    ) -> V3Responder:
+        """Return the command responder; the arguments are as there."""
+        return V3Responder(self, processor, counters, limits, not_authenticated)
 
 
 class _Request(NamedTuple):

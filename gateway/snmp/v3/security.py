@@ -14,8 +14,9 @@ from gateway.snmp import ber
 from gateway.snmp.v3 import messages
 from gateway.snmp.v3.ciphers import DecryptionError, Salts
 from gateway.snmp.v3.engine import Engine
+from gateway.snmp.v3.keyed_users import KeyedUser
 from gateway.snmp.v3.messages import Header, SecurityParameters
-from gateway.snmp.v3.users import KeyedUser, SecurityLevel, User
+from gateway.snmp.v3.users import SecurityLevel, User
 
 LEVELS: Final = {
     0: SecurityLevel.NO_AUTH_NO_PRIV,

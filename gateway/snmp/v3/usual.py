@@ -18,8 +18,9 @@ from gateway.snmp.standard_groups import SnmpCounters
 from gateway.snmp.v3 import messages
 from gateway.snmp.v3.ciphers import SALT_SIZE
 from gateway.snmp.v3.engine import MAX_COUNT, TIME_WINDOW, Engine
+from gateway.snmp.v3.keyed_users import KeyedUser
 from gateway.snmp.v3.rights import AccessOf
-from gateway.snmp.v3.users import KeyedUser, SecurityLevel
+from gateway.snmp.v3.users import SecurityLevel
 
 _READS: Final = frozenset({message.GET, message.GET_NEXT, message.GET_BULK})
 _SHORT: Final = 0x80

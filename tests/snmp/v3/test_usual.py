@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from gateway.snmp import ber, message
 from gateway.snmp.ber import Oid
 from gateway.snmp.processing import Limits
+from gateway.snmp.v3.responder import V3Responder
 from gateway.snmp.v3.users import SecurityLevel, User
 from tests.snmp.small_agent import DESCRIPTION, ENTRY, GONE, LAST
 from tests.snmp.v3.secured_agent import (
@@ -38,13 +39,15 @@ SMALL = st.integers(-1, 40)
 
 
 def quick(agent: SecuredAgent, datagram: bytes) -> bytes | None:
-    assert agent.responder._v3 is not None  # noqa: SLF001  the two ways are apart here only
-    return agent.responder._v3._usual.answer(datagram)  # noqa: SLF001
+    version_3 = agent.responder._v3  # noqa: SLF001  the two ways are apart here only
+    assert isinstance(version_3, V3Responder)
+    return version_3._usual.answer(datagram)  # noqa: SLF001
 
 
 def general(agent: SecuredAgent, datagram: bytes) -> bytes | None:
-    assert agent.responder._v3 is not None  # noqa: SLF001
-    answer = agent.responder._v3._answer(datagram, SENDER)  # noqa: SLF001
+    version_3 = agent.responder._v3  # noqa: SLF001
+    assert isinstance(version_3, V3Responder)
+    answer = version_3._answer(datagram, SENDER)  # noqa: SLF001
     assert answer is None or isinstance(answer, bytes)
     return answer
 
