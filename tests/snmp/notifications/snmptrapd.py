@@ -46,11 +46,14 @@ class Snmptrapd:
 
 
 @contextlib.contextmanager
-def snmptrapd(folder: Path, community: str, port: int | None = None) -> Iterator[Snmptrapd]:
-    """Run the daemon on a loopback port of its own, with all available modules."""
+def snmptrapd(folder: Path, community: str, port: int | None = None, lines: str = "") -> Iterator[Snmptrapd]:
+    """Run the daemon on a loopback port of its own, with all available modules.
+
+    ``lines`` are more lines of its configuration.
+    """
     port = port or free_udp_port()
     configuration, log = folder / "trapd.conf", folder / "trapd.log"
-    configuration.write_text(f"authCommunity log {community}\n", encoding="ascii")
+    configuration.write_text(f"authCommunity log {community}\n{lines}", encoding="ascii")
     folders = ":".join(map(str, (*base_folders(), shipped_folder("mibs"))))
     own = {"SNMP_PERSISTENT_DIR": str(folder), "SNMPCONFPATH": str(folder), "LC_ALL": "C"}
     modules = ("-M", folders, "-m", "ALL", "-Lf", str(log))
