@@ -160,13 +160,9 @@ class Processor:
             return self._too_big(exchange)
         if exchange.version == message.VERSION_1:
             return self._read_v1(exchange)
-        if exchange.pdu_type == message.GET:
-            values = [*map(view.read, request.names)]
-            varbinds = [*map(ber.encode_varbind, request.names, values)]
-            retrieved = retrieved_values(values)
-        else:
-            varbinds = [next_varbind(view, name) for name in request.names]
-            retrieved = found_varbinds(request.names, varbinds)
+        varbinds, retrieved = read_varbinds(
+            view, exchange.pdu_type, request, exchange.room, self._limits.varbinds
+        )
         return self._sized(exchange, message.NO_ERROR, 0, varbinds, retrieved=retrieved)
 
     def _read_v1(self, exchange: Exchange) -> bytes | None:
@@ -311,6 +307,23 @@ def is_request(version: int, pdu_type: int) -> bool:
     if pdu_type == message.GET_BULK:
         return version != message.VERSION_1
     return pdu_type in (message.GET, message.GET_NEXT, message.SET)
+
+
+def read_varbinds(
+    view: MibView, pdu_type: int, request: Request, octets: int, limit: int
+) -> tuple[list[bytes], int]:
+    """Return the varbinds that answer a read since version 2c, and how many variables were retrieved.
+
+    A GETBULK is answered as by `bulk_varbinds`. What it retrieves is not counted (RFC 1213 has no GETBULK).
+    """
+    names = request.names
+    if pdu_type == message.GET:
+        values = [*map(view.read, names)]
+        return [*map(ber.encode_varbind, names, values)], retrieved_values(values)
+    if pdu_type == message.GET_NEXT:
+        varbinds = [next_varbind(view, name) for name in names]
+        return varbinds, found_varbinds(names, varbinds)
+    return bulk_varbinds(view, names, request.first, request.second, octets, limit), 0
 
 
 def next_varbind(view: MibView, name: bytes) -> bytes:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Callable, Collection, Coroutine, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from gateway.snmp import ber, message
 from gateway.snmp.ber import BerError
@@ -36,9 +36,28 @@ from gateway.snmp.set_requests import SetRequests
 from gateway.snmp.standard_groups import SnmpCounters
 from gateway.snmp.store import MibView
 from gateway.snmp.v3.messages import is_version_3
-from gateway.snmp.v3.responder import V3Responder, Version3
 
 __all__ = ["LARGEST_DATAGRAM", "Access", "Limits", "Responder", "Response", "Sender"]
+
+
+class Answering(Protocol):
+    """What answers the datagrams of a version."""
+
+    def answer(self, datagram: bytes, sender: Sender) -> Response:
+        """Return the answer to a datagram."""
+
+
+class NextVersion(Protocol):
+    """Version 3 (`gateway.snmp.v3.responder.Version3`), which is not imported where it is not used."""
+
+    def responder(
+        self,
+        processor: Processor,
+        counters: SnmpCounters,
+        limits: Limits,
+        not_authenticated: Callable[[str], None] | None,
+    ) -> Answering:
+        """Return what answers its datagrams."""
 
 
 class Responder:
@@ -68,14 +87,14 @@ class Responder:
         refused_sets: RefusedSets | None = None,
         wrong_community: Callable[[str], None] | None = None,
         versions: Collection[int] = (message.VERSION_1, message.VERSION_2C),
-        version_3: Version3 | None = None,
+        version_3: NextVersion | None = None,
     ) -> None:
         self._versions = frozenset(versions)
         self._processor = Processor(counters, failed, limits, sets, refused_sets)
         self._v3 = (
             None
             if version_3 is None
-            else V3Responder(version_3, self._processor, counters, limits, wrong_community)
+            else version_3.responder(self._processor, counters, limits, wrong_community)
         )
         self._refused_sets = refused_sets
         self._wrong_community = wrong_community

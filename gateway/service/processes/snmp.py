@@ -227,7 +227,9 @@ class _Agent:
                 self._notifications.sender.wrong_community if settings.authentication_traps else None
             ),
             versions=[VERSIONS[version] for version in settings.versions if version in VERSIONS],
-            version_3=self._security.version_3(users) if "v3" in settings.versions else None,
+            version_3=(
+                self._security.version_3(users) if "v3" in settings.versions and settings.users else None
+            ),
         )
 
     @property

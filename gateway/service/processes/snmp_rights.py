@@ -13,7 +13,7 @@ from gateway.snmp.ber import Oid, parse_oid
 from gateway.snmp.processing import Access
 from gateway.snmp.store import MibView, SourceView, Store
 from gateway.snmp.subtree_view import EVERYTHING, Subtrees, SubtreeView
-from gateway.snmp.v3.responder import NoAccess
+from gateway.snmp.v3.rights import NoAccess
 from gateway.snmp.v3.users import SecurityLevel
 
 log = structlog.get_logger(__name__)

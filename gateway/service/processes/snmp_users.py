@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import secrets
+import importlib
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -23,15 +24,16 @@ from gateway.service.state.snmp_security import (
     stored_user,
 )
 from gateway.snmp.ber import parse_oid
-from gateway.snmp.notifications.secured import NoKeysError, Secured, SecuredInforms, SecuredTraps
-from gateway.snmp.processing import LARGEST_DATAGRAM
-from gateway.snmp.v3.ciphers import Salts
+from gateway.snmp.notifications.secured import NoKeysError, Secured
+from gateway.snmp.requests import NextVersion
 from gateway.snmp.v3.engine import Engine
-from gateway.snmp.v3.remote import RemoteEngine
-from gateway.snmp.v3.responder import AccessOf, Version3
-from gateway.snmp.v3.security import SecurityModel
+from gateway.snmp.v3.rights import AccessOf
 from gateway.snmp.v3.users import SecurityLevel, User
 from gateway.state_folder import StateFolder
+
+if TYPE_CHECKING:
+    from gateway.service.processes.snmp_messages import SecuredMessages
+    from gateway.snmp.v3.remote import RemoteEngine
 
 log = structlog.get_logger(__name__)
 
@@ -42,34 +44,35 @@ LEVELS: Mapping[str, SecurityLevel] = {
 }
 """The security levels by their names in the configuration."""
 
-_SALT_BITS = 64
 
-
-@dataclass(frozen=True, slots=True)
 class SnmpSecurity:
     """The engine of this gateway, and the users of the configuration.
+
+    Args:
+        engine: the engine.
+        settings: the settings of SNMP, with the users.
+        keys: the kept keys of each user, for this engine and others.
 
     Attributes:
         engine: the engine.
         users: the users who can log in, by their names.
         refused: why the others cannot, and what to do, by their names.
-        keys: the kept keys of each user, for this engine and others.
-        salts: the salts of all that this process encrypts.
-        permit_weak: whether weak algorithms are permitted.
         missing: the engines for which keys are missing.
     """
 
-    engine: Engine
-    users: Mapping[str, User]
-    refused: Mapping[str, str]
-    keys: Mapping[str, Sequence[StoredKeys]]
-    salts: Salts
-    permit_weak: bool
-    missing: MissingKeys
+    def __init__(
+        self, engine: Engine, settings: SnmpSettings, keys: Mapping[str, Sequence[StoredKeys]]
+    ) -> None:
+        self.engine = engine
+        self.users, self.refused = users_of(settings, keys, engine.engine_id.hex())
+        self.missing = MissingKeys()
+        self._keys = keys
+        self._permit_weak = settings.weak_algorithms
+        self._late: SecuredMessages | None = None
 
-    def version_3(self, access: AccessOf) -> Version3:
+    def version_3(self, access: AccessOf) -> NextVersion:
         """Return what a responder of version 3 needs."""
-        return Version3(self.engine, tuple(self.users.values()), access, self.salts, time.monotonic_ns)
+        return self._messages().version_3(tuple(self.users.values()), access)
 
     def remote(self, user: str) -> RemoteEngine:
         """Return an engine, not known yet, to which a user sends requests with the keys that are kept.
@@ -77,10 +80,10 @@ class SnmpSecurity:
         The level is the highest of the user's here. A user who has no keys for that engine raises
         `NoKeysError` when it is known.
         """
-        kept = _KeptKeys(user, self.keys.get(user, ()), permit_weak=self.permit_weak)
         found = self.users.get(user)
         level = SecurityLevel.AUTH_PRIV if found is None else found.highest_level
-        return RemoteEngine(kept, level, self.salts, LARGEST_DATAGRAM)
+        kept = KeptKeys(user, self._keys.get(user, ()), permit_weak=self._permit_weak)
+        return self._messages().remote(kept, level)
 
     def sender(self, receiver: str, user: str, *, informs: bool) -> Secured:
         """Return what encloses the notifications of a receiver.
@@ -94,12 +97,17 @@ class SnmpSecurity:
             NoKeysError: the user cannot log in, so no trap can be sent.
         """
         if informs:
-            return SecuredInforms(self.remote(user), partial(self.missing.report, receiver, user))
+            return self._messages().informs(self.remote(user), partial(self.missing.report, receiver, user))
         if user not in self.users:
             raise NoKeysError(f"snmp.users.{user}: {self.refused[user]}")
-        found = self.users[user]
-        model = SecurityModel(self.engine, [found], self.salts)
-        return SecuredTraps(model, user, found.highest_level)
+        return self._messages().traps(self.users[user])
+
+    def _messages(self) -> SecuredMessages:
+        # The cryptographic library takes 6 MB, so it is imported where version 3 is used only.
+        if self._late is None:
+            late = importlib.import_module("gateway.service.processes.snmp_messages")
+            self._late = late.SecuredMessages(self.engine)
+        return self._late
 
 
 def start_security(loaded: LoadedConfiguration, state: StateFolder, clock: Clock) -> SnmpSecurity:
@@ -137,11 +145,8 @@ def _begun(stored: StoredEngine) -> StoredEngine:
 
 
 def _security(settings: SnmpSettings, state: StateFolder, stored: StoredEngine, started: int) -> SnmpSecurity:
-    keys = read_users(state)
-    users, refused = users_of(settings, keys, stored.engine_id)
     engine = Engine(bytes.fromhex(stored.engine_id), stored.boots, time.monotonic_ns, started)
-    salts = Salts(secrets.randbits(_SALT_BITS))
-    return SnmpSecurity(engine, users, refused, keys, salts, settings.weak_algorithms, MissingKeys())
+    return SnmpSecurity(engine, settings, read_users(state))
 
 
 def users_of(
@@ -186,7 +191,7 @@ def _with_keys(name: str, keys: StoredKeys, level: SecurityLevel, *, permit_weak
     return replace(user, minimum=level)
 
 
-class _KeptKeys:
+class KeptKeys:
     """A user with the keys that are kept for engines elsewhere (`gateway.snmp.v3.remote.UserAt`)."""
 
     def __init__(self, name: str, keys: Sequence[StoredKeys], *, permit_weak: bool) -> None:

@@ -36,7 +36,7 @@ from gateway.snmp.notifications.notification import (
     SuppressedSummary,
     condition_of,
 )
-from gateway.snmp.notifications.secured import OVERHEAD, Reply, ReplyKind, Secured, SecuredInforms
+from gateway.snmp.notifications.secured import OVERHEAD, Reply, ReplyKind, Secured
 
 Address: TypeAlias = tuple[str, int]
 """An IPv4 or IPv6 literal and a UDP port."""
@@ -396,9 +396,7 @@ class TargetSender:
     def received(self, datagram: bytes) -> Reply | None:
         """Take a message of version 3; return what it says, ``None`` if it answers no inform."""
         secured, now = self.target.secured, self._monotonic()
-        if not isinstance(secured, SecuredInforms):
-            return None
-        reply = secured.receive(datagram, self._delivery, now)
+        reply = None if secured is None else secured.receive(datagram, self._delivery, now)
         if reply is None:
             return None
         if reply.kind is ReplyKind.RESEND:

@@ -1,34 +1,31 @@
-"""Notifications of version 3: traps from this gateway's engine, informs to the engine of the receiver.
+"""What encloses notifications in messages of version 3, as the sender of notifications sees it.
 
-For a trap the sender is the authoritative engine, for an inform the receiver is (RFC 3414 section 1.5.1). In
-the place of the first inform to a receiver the question for its engine is sent; when the engine has answered
-it, that inform is sent at once.
+`gateway.snmp.v3.notifications` does it, and is imported where version 3 is used only.
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Container
-from typing import NamedTuple
+from collections.abc import Container
+from typing import NamedTuple, Protocol
 
 from gateway.snmp import message
-from gateway.snmp.ber import BerError
-from gateway.snmp.notifications.encoding import MAX_DATAGRAM_OCTETS, notification_pdu
-from gateway.snmp.v3.remote import (
-    Answered,
-    NotAcceptedError,
-    RemoteEngine,
-    Reported,
-    encode_notification,
-)
-from gateway.snmp.v3.security import SecurityModel
-from gateway.snmp.v3.users import SecurityLevel
 
 OVERHEAD: int = 256
 """The maximum number of octets of a message of version 3 beside its PDU.
 
 Header, engine ids of 32 octets, a user's name of 32, a MAC of 48, a salt of 8, and their tags and lengths.
 """
+
+
+class ReplyKind(enum.Enum):
+    """The meanings of a receiver's message."""
+
+    ACCEPTED = enum.auto()
+    REFUSED = enum.auto()
+    """It was processed with an error."""
+    RESEND = enum.auto()
+    """The receiver's engine, or its time, is known now: the inform has to be sent again."""
 
 
 class Reply(NamedTuple):
@@ -45,62 +42,11 @@ class Reply(NamedTuple):
     status: int = message.NO_ERROR
 
 
-class ReplyKind(enum.Enum):
-    """The meanings of a receiver's message."""
-
-    ACCEPTED = enum.auto()
-    REFUSED = enum.auto()
-    """It was processed with an error."""
-    RESEND = enum.auto()
-    """The receiver's engine, or its time, is known now: the inform has to be sent again."""
-
-
-class SecuredTraps:
-    """The traps that one user sends.
-
-    Args:
-        model: this gateway's engine, with the user.
-        user: the name of the user.
-        level: the security level.
-
-    Raises:
-        ValueError: the model has no such user.
-    """
-
-    def __init__(self, model: SecurityModel, user: str, level: SecurityLevel) -> None:
-        found = model.user(user.encode())
-        if found is None:
-            raise ValueError(f"no user {user!r}")
-        self._model = model
-        self._user = found
-        self._level = level
+class Secured(Protocol):
+    """What encloses the notifications of one receiver in messages of version 3."""
 
     def datagram(self, request_id: int, varbinds: bytes, now: int) -> bytes:
-        """Return a trap; ``varbinds`` is the TLV of the list."""
-        del now  # the engine has its own clock
-        pdu = notification_pdu(message.TRAP_V2, request_id, varbinds)
-        return encode_notification(self._model, self._user, self._level, request_id, MAX_DATAGRAM_OCTETS, pdu)
-
-
-class NoKeysError(Exception):
-    """A user has no keys for an engine, whose id in hexadecimal digits is the only argument."""
-
-
-class SecuredInforms:
-    """The informs that one user sends to one receiver.
-
-    Args:
-        remote: the engine of the receiver; the keys of the user for it raise `NoKeysError` if there are none.
-        no_keys: called with the engine id, in hexadecimal digits, where the user has no keys for it.
-    """
-
-    def __init__(self, remote: RemoteEngine, no_keys: Callable[[str], None]) -> None:
-        self._remote = remote
-        self._no_keys = no_keys
-
-    def datagram(self, request_id: int, varbinds: bytes, now: int) -> bytes:
-        """Return an inform, or the question for the engine while that is unknown; ``now`` is monotonic."""
-        return self._remote.request(request_id, notification_pdu(message.INFORM, request_id, varbinds), now)
+        """Return the datagram to send; ``varbinds`` is the TLV of the list, ``now`` monotonic nanoseconds."""
 
     def receive(self, datagram: bytes, awaited: Container[int], now: int) -> Reply | None:
         """Return what a datagram of the receiver says; ``None`` if nothing that can be trusted.
@@ -110,21 +56,7 @@ class SecuredInforms:
             awaited: the request ids of informs without an answer.
             now: monotonic nanoseconds.
         """
-        try:
-            received = self._remote.receive(datagram, awaited, now)
-        except NoKeysError as error:
-            self._no_keys(str(error))
-            return None
-        except (BerError, NotAcceptedError):
-            return None
-        if isinstance(received, Answered):
-            response = received.response
-            kind = ReplyKind.REFUSED if response.first else ReplyKind.ACCEPTED
-            return Reply(response.request_id, kind, response.first)
-        # A report that is not about engine or time says that the receiver does not know the user, or has
-        # other keys: that may be mended there, so the inform is sent again at its time.
-        return None if isinstance(received, Reported) else Reply(received.message_id, ReplyKind.RESEND)
 
 
-Secured = SecuredTraps | SecuredInforms
-"""What encloses the notifications of one receiver in messages of version 3."""
+class NoKeysError(Exception):
+    """A user has no keys for an engine, whose id in hexadecimal digits is the only argument."""

@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
 from cryptography.hazmat.primitives.hmac import HMAC
 
+from gateway.snmp import ber
 from gateway.snmp.v3.algorithms import DES, AuthenticationProtocol, PrivacyProtocol
 
 _HASHES: Final[dict[str, hashes.HashAlgorithm]] = {
@@ -49,6 +50,7 @@ class Authenticator:
 
     def __init__(self, protocol: AuthenticationProtocol, key: bytes) -> None:
         self.size = protocol.mac_size
+        self.head = bytes((ber.OCTET_STRING, protocol.mac_size))
         self.blank = bytes(protocol.mac_size)
         """What stands in the place of the code while it is computed."""
         self._keyed = HMAC(key, _HASHES[protocol.hash_name])

@@ -19,9 +19,10 @@ from gateway.snmp.standard_groups import REPORTED
 from gateway.snmp.v3 import messages
 from gateway.snmp.v3.ciphers import DecryptionError, Salts
 from gateway.snmp.v3.engine import MAX_COUNT, TIME_WINDOW, check_engine_id
+from gateway.snmp.v3.keyed_users import KeyedUser
 from gateway.snmp.v3.messages import Header, ScopedPdu, SecurityParameters
 from gateway.snmp.v3.security import FLAGS, LEVELS, SecurityModel, decrypted, is_authentic, sealed
-from gateway.snmp.v3.users import KeyedUser, SecurityLevel, User
+from gateway.snmp.v3.users import SecurityLevel, User
 
 _SECOND: Final = 10**9
 _REPORTS: Final = {ber.encode_name(instance): name for name, instance in REPORTED.items()}
@@ -244,7 +245,7 @@ def encode_notification(
 
     Args:
         model: users and engine.
-        user: one of its users (`SecurityModel.user`).
+        user: one of its users (`SecurityModel.users`).
         level: the security level, for which the user has keys.
         message_id: msgID.
         max_size: octets of a message that this agent can receive.

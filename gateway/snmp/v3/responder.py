@@ -6,10 +6,9 @@ not authenticated, of a user who has to be, causes a report or an error at most.
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple
 
 from gateway.snmp import ber, message
 from gateway.snmp.ber import BerError
@@ -28,33 +27,15 @@ from gateway.snmp.v3 import messages
 from gateway.snmp.v3.accepted_sets import AcceptedSets, Verdict
 from gateway.snmp.v3.ciphers import Salts
 from gateway.snmp.v3.engine import Engine
+from gateway.snmp.v3.keyed_users import KeyedUser
 from gateway.snmp.v3.messages import Header, ScopedPdu
+from gateway.snmp.v3.rights import AccessOf, NoAccess
 from gateway.snmp.v3.security import LEVELS, Opened, Refused, SecurityModel
-from gateway.snmp.v3.users import KeyedUser, SecurityLevel, User
+from gateway.snmp.v3.users import SecurityLevel, User
+from gateway.snmp.v3.usual import UsualReads
 
 _CONFIRMED: Final = frozenset({message.GET, message.GET_NEXT, message.GET_BULK, message.SET, message.INFORM})
 """The PDUs that are answered: only these are answered with a report (RFC 3412 section 6.4)."""
-
-
-class NoAccess(enum.Enum):
-    """Why a user has no access to a context."""
-
-    NOT_AUTHORIZED = enum.auto()
-    """The user has no rights there, or none at this level: authorizationError."""
-
-    UNKNOWN_CONTEXT = enum.auto()
-    """There is no such context: a report of snmpUnknownContexts."""
-
-    UNAVAILABLE_CONTEXT = enum.auto()
-    """The context has nothing to show at present: a report of snmpUnavailableContexts."""
-
-
-AccessOf: TypeAlias = Callable[[str, SecurityLevel, bytes], Access | NoAccess]
-"""Returns the rights of a user (by name) at a security level in a context (by name, "" is the default).
-
-It is not called below the minimum level of the user. It is called for every request, so it should be a
-look-up.
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +55,16 @@ class Version3:
     access: AccessOf
     salts: Salts
     clock: Callable[[], int]
+
+    def responder(
+        self,
+        processor: Processor,
+        counters: SnmpCounters,
+        limits: Limits,
+        not_authenticated: Callable[[str], None] | None,
+    ) -> V3Responder:
+        """Return the command responder; the arguments are as there."""
+        return V3Responder(self, processor, counters, limits, not_authenticated)
 
 
 class _Request(NamedTuple):
@@ -105,6 +96,7 @@ class V3Responder:
         not_authenticated: Callable[[str], None] | None,
     ) -> None:
         self._model = SecurityModel(version_3.engine, version_3.users, version_3.salts)
+        self._usual = UsualReads(version_3.engine, self._model.users, version_3.access, counters, limits)
         self._engine_id = version_3.engine.engine_id
         self._access = version_3.access
         self._accepted = AcceptedSets(version_3.clock)
@@ -115,6 +107,9 @@ class V3Responder:
 
     def answer(self, datagram: bytes, sender: Sender) -> Response:
         """Return the answer to a datagram of version 3; ``None`` where none is sent, which is counted."""
+        usual = self._usual.answer(datagram, sender)
+        if usual is not None:
+            return usual
         try:
             return self._answer(datagram, sender)
         except BerError:
@@ -245,9 +240,7 @@ class V3Responder:
         if pdu is None:
             return None
         scoped = messages.encode_scoped_pdu(request.scope.engine_id, request.scope.context, pdu)
-        return self._model.seal(
-            request.message_id, self._limits.message_size, request.user, request.level, scoped
-        )
+        return self._model.seal(request.message_id, LARGEST_DATAGRAM, request.user, request.level, scoped)
 
     # ---- reports --------------------------------------------------------------------------------------
 
@@ -287,7 +280,7 @@ class V3Responder:
         self, header: Header, user: KeyedUser | bytes, level: SecurityLevel, context: bytes, pdu: bytes
     ) -> bytes:
         scoped = messages.encode_scoped_pdu(self._engine_id, context, pdu)
-        return self._model.seal(header.message_id, self._limits.message_size, user, level, scoped)
+        return self._model.seal(header.message_id, LARGEST_DATAGRAM, user, level, scoped)
 
 
 _NOT_AUTHENTIC: Final = frozenset({"unknown_user_names", "wrong_digests"})

@@ -7,15 +7,16 @@ behind a step which failed.
 from __future__ import annotations
 
 import hmac
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from gateway.snmp import ber
 from gateway.snmp.v3 import messages
 from gateway.snmp.v3.ciphers import DecryptionError, Salts
 from gateway.snmp.v3.engine import Engine
+from gateway.snmp.v3.keyed_users import KeyedUser
 from gateway.snmp.v3.messages import Header, SecurityParameters
-from gateway.snmp.v3.users import KeyedUser, SecurityLevel, User
+from gateway.snmp.v3.users import SecurityLevel, User
 
 LEVELS: Final = {
     0: SecurityLevel.NO_AUTH_NO_PRIV,
@@ -64,7 +65,7 @@ class SecurityModel:
 
     def __init__(self, engine: Engine, users: Iterable[User], salts: Salts) -> None:
         self.engine = engine
-        self._users = {user.name.encode(): KeyedUser(user, salts) for user in users}
+        self.users: Mapping[bytes, KeyedUser] = {user.name.encode(): KeyedUser(user, salts) for user in users}
 
     def open(self, datagram: bytes, header: Header, level: SecurityLevel) -> Opened | Refused:
         """Check a message, and decrypt it, in the order of RFC 3414 section 3.2.
@@ -103,7 +104,7 @@ class SecurityModel:
         """Return the user whom a message names, who has the protocols for its level."""
         if parameters.engine_id != self.engine.engine_id:
             return Refused("unknown_engine_ids", parameters.user)
-        user = self._users.get(parameters.user)
+        user = self.users.get(parameters.user)
         if user is None:
             return Refused("unknown_user_names", parameters.user)
         return user if level <= user.highest else Refused("unsupported_security_levels", parameters.user)
@@ -132,10 +133,6 @@ class SecurityModel:
         if isinstance(user, bytes) or level is SecurityLevel.NO_AUTH_NO_PRIV:
             return messages.encode_message(header, identity, b"", b"", scoped_pdu)[0]
         return sealed(header, identity, user, level, (boots, time), scoped_pdu)
-
-    def user(self, name: bytes) -> KeyedUser | None:
-        """Return the user of this name, if there is one."""
-        return self._users.get(name)
 
 
 def is_authentic(datagram: bytes, end: int, parameters: SecurityParameters, user: KeyedUser) -> bool:

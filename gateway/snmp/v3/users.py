@@ -7,14 +7,12 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from gateway.snmp.v3.algorithms import (
-    DES,
     AuthenticationProtocol,
     PrivacyProtocol,
     localised_key,
     password_to_key,
     privacy_key,
 )
-from gateway.snmp.v3.ciphers import DES_BLOCK, Authenticator, PrivacyCipher, Salts, cipher_of
 
 MAX_USER_NAME: Final = 32
 """The maximum number of octets of a user's name."""
@@ -142,26 +140,3 @@ def credentials(
     return Credentials(
         name, authentication, key, privacy, password_to_key(privacy_passphrase.encode(), authentication)
     )
-
-
-class KeyedUser:
-    """A user with contexts of the cryptographic library, for one thread.
-
-    Args:
-        user: the user.
-        salts: the salts of what is encrypted.
-    """
-
-    def __init__(self, user: User, salts: Salts) -> None:
-        self.user = user
-        self.name = user.name.encode()
-        self.minimum = user.minimum_level
-        self.highest = user.highest_level
-        self.authenticator: Authenticator | None = None
-        self.cipher: PrivacyCipher | None = None
-        self.padding = DES_BLOCK if user.privacy is DES else 1
-        """The multiple, in octets, to which the cipher pads."""
-        if user.authentication is not None:
-            self.authenticator = Authenticator(user.authentication, user.authentication_key)
-        if user.privacy is not None:
-            self.cipher = cipher_of(user.privacy, user.privacy_key, salts)

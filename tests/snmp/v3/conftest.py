@@ -17,7 +17,8 @@ from gateway.snmp.store import Store
 from gateway.snmp.v3.algorithms import AUTHENTICATION_PROTOCOLS, PRIVACY_PROTOCOLS
 from gateway.snmp.v3.ciphers import Salts
 from gateway.snmp.v3.engine import Engine
-from gateway.snmp.v3.responder import NoAccess, Version3
+from gateway.snmp.v3.responder import Version3
+from gateway.snmp.v3.rights import NoAccess
 from gateway.snmp.v3.users import SecurityLevel, User, credentials
 from tests.snmp.v3.secured_agent import AUTH, BOOTS, ENGINE_ID, GUEST
 

@@ -15,7 +15,8 @@ from gateway.snmp.v3 import messages
 from gateway.snmp.v3.algorithms import AES128, DES, MD5, SHA1, SHA256
 from gateway.snmp.v3.ciphers import Authenticator, PrivacyCipher, Salts, cipher_of
 from gateway.snmp.v3.engine import Engine
-from gateway.snmp.v3.responder import NoAccess, Version3
+from gateway.snmp.v3.responder import Version3
+from gateway.snmp.v3.rights import NoAccess
 from gateway.snmp.v3.users import SecurityLevel, User, credentials
 from tests.snmp.datagrams import COMMUNITY
 from tests.snmp.small_agent import DESCRIPTION, LIMITS, SmallAgent
