@@ -50,7 +50,7 @@ from gateway.snmp.oid_registry import OidRegistry
 from gateway.snmp.projection import Projection, ProjectionSettings
 from gateway.snmp.refused_sets import RefusedSets
 from gateway.snmp.registry_files import SiteRegistry, load_shipped_registries
-from gateway.snmp.requests import Limits, Responder
+from gateway.snmp.requests import LARGEST_DATAGRAM, Limits, Responder
 from gateway.snmp.served_modules import list_modules, list_site_module
 from gateway.snmp.server import ListenError, UdpServer
 from gateway.snmp.set_requests import MAX_REMEMBERED, MAX_RUNNING, SetRequests, SetSettings
@@ -58,6 +58,7 @@ from gateway.snmp.standard_groups import SnmpCounters, SystemDescription, System
 from gateway.snmp.store import MibView, Store
 from gateway.snmp.tables.applications import ApplicationSettings, ApplicationTable
 from gateway.snmp.tables.health import ShownCounts, serve_losses
+from gateway.snmp.v3.groups import serve_version_3
 from gateway.snmp.written_values import STATUS_NAMES, AdvisoryLock
 from gateway.snmp.written_values import VALUES as LOCK_VALUES
 from gateway.state_folder import StateFolder
@@ -172,6 +173,7 @@ class _Agent:
             lambda: self._counters.overload_drops,
             _Remembered(self._server.lost_in_kernel).value,
         )
+        serve_version_3(self._store, self._counters, self._security.engine, LARGEST_DATAGRAM)
         list_modules(self._system, self._store, self._root, registries)
 
     def _command_table(self, secret: SecretArguments, deadline: int, clock: Clock) -> Commands:

@@ -9,39 +9,24 @@ from typing import Final
 
 from gateway.snmp import ber
 from gateway.snmp.ber import Oid
-from gateway.snmp.standard_groups import SnmpCounters, SystemGroup
+from gateway.snmp.standard_groups import SnmpCounters
 from gateway.snmp.store import Store
 from gateway.snmp.v3.engine import Engine
 
 _ENGINE: Final[Oid] = (1, 3, 6, 1, 6, 3, 10, 2, 1)
 
-MODULES: Final[tuple[tuple[Oid, str], ...]] = (
-    ((1, 3, 6, 1, 6, 3, 10, 3, 1, 1), "The SNMP Management Architecture MIB (RFC 3411)."),
-    ((1, 3, 6, 1, 6, 3, 11, 3, 1, 1), "The MIB for Message Processing and Dispatching (RFC 3412)."),
-    (
-        (1, 3, 6, 1, 6, 3, 15, 2, 1, 1),
-        "The management information definitions for the SNMP User-based Security Model (RFC 3414).",
-    ),
-)
-"""The compliance statements of the modules, and descriptions, as net-snmp has them in sysORTable."""
 
-
-def serve_version_3(
-    store: Store, counters: SnmpCounters, engine: Engine, message_size: int, system: SystemGroup
-) -> None:
-    """Add the groups to a store, and their modules to sysORTable.
+def serve_version_3(store: Store, counters: SnmpCounters, engine: Engine, message_size: int) -> None:
+    """Add the groups to a store.
 
     Args:
         store: the store that serves them.
         counters: the counters of the agent.
         engine: its engine.
         message_size: snmpEngineMaxMessageSize, octets of a message that it receives or sends.
-        system: the group with sysORTable.
     """
     store.scalar((*_ENGINE, 1, 0), ber.encode_octets(engine.engine_id))
     store.scalar((*_ENGINE, 2, 0), lambda: ber.encode_integer(engine.now()[0]))
     store.scalar((*_ENGINE, 3, 0), lambda: ber.encode_integer(engine.now()[1]))
     store.scalar((*_ENGINE, 4, 0), ber.encode_integer(message_size))
     counters.serve_version_3(store)
-    for capability, description in MODULES:
-        system.add_module(capability, description)

@@ -6,9 +6,8 @@ from dataclasses import replace
 
 from gateway.snmp import ber, message
 from gateway.snmp.processing import LARGEST_DATAGRAM
-from gateway.snmp.standard_groups import REPORTED, SystemDescription, SystemGroup
-from gateway.snmp.store import Store
-from gateway.snmp.v3.groups import MODULES, serve_version_3
+from gateway.snmp.standard_groups import REPORTED
+from gateway.snmp.v3.groups import serve_version_3
 from tests.snmp.v3.secured_agent import BOOTS, ENGINE_ID, GET, SECOND, SecuredAgent, pdu
 
 ENGINE = (1, 3, 6, 1, 6, 3, 10, 2, 1)
@@ -17,8 +16,7 @@ USM_STATS = (1, 3, 6, 1, 6, 3, 15, 1, 1)
 
 def served() -> SecuredAgent:
     agent = SecuredAgent()
-    system = SystemGroup(Store(), SystemDescription("an agent", (1, 3)), lambda: agent.now)
-    serve_version_3(agent.small.store, agent.counters, agent.engine, LARGEST_DATAGRAM, system)
+    serve_version_3(agent.small.store, agent.counters, agent.engine, LARGEST_DATAGRAM)
     return agent
 
 
@@ -59,12 +57,3 @@ def test_unknown_and_unavailable_contexts() -> None:
     contexts = [(1, 3, 6, 1, 6, 3, 12, 1, number) for number in (4, 5)]
     answer = agent.ask(replace(GET, pdu=pdu(message.GET_NEXT, contexts)))
     assert [value for _, value in answer.varbinds] == [ber.encode_counter32(0), ber.encode_counter32(1)]
-
-
-def test_the_modules_are_listed() -> None:
-    agent = SecuredAgent()
-    store = Store()
-    system = SystemGroup(store, SystemDescription("an agent", (1, 3)), lambda: 0)
-    serve_version_3(store, agent.counters, agent.engine, 1500, system)
-    rows = [store.get((1, 3, 6, 1, 2, 1, 1, 9, 1, 2, row)) for row in (1, 2, 3)]
-    assert rows == [ber.encode_oid(capability) for capability, _ in MODULES]
