@@ -5,7 +5,7 @@ exception is sent: a JMX client could not read it, and it would reveal internals
 Requests are msgpack arrays too:
 
 - ``["authenticate", user, password, client]``; items are the rights of the user beside reading, ``"change"``
-  or none. `Status.REFUSED` is for a wrong password only; one that nobody could check is
+  or none. `Status.REFUSED` is for a wrong password only; one that was not checked is
   `Status.NOT_NOW`;
 - ``["set", request, object, user, client, [[attribute, value], ...]]``; items are the names of the attributes
   that were set;

@@ -123,7 +123,7 @@ def test_a_short_passphrase_is_refused(site: Site, typed: str, purpose: str) -> 
 def test_what_is_no_engine_id_is_refused(site: Site, written: str) -> None:
     refused = command(site, "user", "add", "nms", "--engine-id", written, typed=PASSPHRASES)
     assert refused.code is ExitCode.USAGE
-    assert "is no engine id: write 5 to 32 octets as 0x80" in refused.errors
+    assert "is no engine id: write 5 to 32 bytes as 0x80" in refused.errors
 
 
 def test_a_name_longer_than_snmp_permits_is_refused(site: Site) -> None:

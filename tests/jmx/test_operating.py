@@ -64,8 +64,11 @@ INVOKES = SETS | {
 async def client(jmx: JmxSite) -> AsyncIterator[Client]:
     """Provide a client of a process that shows a safe, with a deadline of 2 s for operations."""
     jmx.core.records += safe()
+    # The core decides what exactly; of a user whom no rule names the virtual machine asks nothing.
+    rule = {"who": ["jmx:monitor"], "set": ["*"]}
     jmx.site.configure(
-        jmx={"enabled": True, "listen": f"127.0.0.1:{jmx.port}", "heap": 64}, operations={"deadline": "2s"}
+        jmx={"enabled": True, "listen": f"127.0.0.1:{jmx.port}", "heap": 64},
+        operations={"deadline": "2s", "allow": [rule]},
     )
     async with jmx.running(), jmx.client() as connected:
         yield connected
@@ -133,6 +136,22 @@ async def test_the_core_learns_which_front_end_wants_what(jmx: JmxSite, client: 
     assert all(request.timeout < 2 * 10**9 for request in requests)
     (refused,) = [request for request in jmx.core.operations.requests if request.refusal is not None]
     assert (refused.principal, refused.row, refused.action) == (monitor, 1, SetElements({"notes": None}))
+
+
+async def test_what_a_user_whom_no_rule_names_wants_is_recorded_and_not_asked_for(jmx: JmxSite) -> None:
+    jmx.core.records += safe()
+    jmx.configure(heap=64)
+    async with jmx.running(), jmx.client() as client:
+        reported = await client("trySetAttribute", SAFE_NAME, "limit", 7)
+        assert (
+            reported
+            == f"{REFUSED}: refused: no rule under operations.allow lets jmx:monitor change anything\n"
+        )
+        await jmx.core.operations.until_asked(1)
+    (request,) = jmx.core.operations.requests
+    assert request.refusal is not None
+    assert request.refusal.outcome is Outcome.REFUSED
+    assert (request.principal, request.row) == (Principal("jmx", "monitor", "127.0.0.1"), 1)
 
 
 async def test_a_core_that_does_not_answer_is_not_waited_for_beyond_the_deadline(

@@ -86,7 +86,7 @@ def _number(value: bytes) -> int:
 
 
 class _ByCommunity:
-    """A GET in version 2c of the names (content octets)."""
+    """A GET in version 2c of encoded names."""
 
     def __init__(self, community: str, names: Sequence[bytes]) -> None:
         self._request_id = secrets.randbelow(_REQUEST_IDS)
@@ -105,7 +105,7 @@ class _ByCommunity:
 
 
 class _ByUser:
-    """A GET in version 3 of the names (content octets)."""
+    """A GET in version 3 of encoded names."""
 
     def __init__(self, remote: RemoteEngine, names: Sequence[bytes]) -> None:
         self._remote = remote

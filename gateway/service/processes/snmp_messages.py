@@ -42,9 +42,11 @@ class SecuredMessages:
         """Return an engine elsewhere, not known yet, to which a user sends requests."""
         return RemoteEngine(user, level, self._salts, LARGEST_DATAGRAM)
 
-    def informs(self, remote: RemoteEngine, no_keys: Callable[[str], None]) -> SecuredInforms:
-        """Return the informs to an engine; ``no_keys`` is called with its id where the user has none."""
-        return SecuredInforms(remote, no_keys)
+    def informs(
+        self, user: UserAt, name: str, level: SecurityLevel, no_keys: Callable[[str], None]
+    ) -> SecuredInforms:
+        """Return the informs of a user; ``no_keys`` is called with an engine for which the user has none."""
+        return SecuredInforms(self.remote(user, level), name, level, no_keys)
 
     def traps(self, user: User) -> SecuredTraps:
         """Return the traps of a user of this engine, at the highest level of the user."""

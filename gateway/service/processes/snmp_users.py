@@ -80,10 +80,7 @@ class SnmpSecurity:
         The level is the highest of the user's here. A user who has no keys for that engine raises
         `NoKeysError` when it is known.
         """
-        found = self.users.get(user)
-        level = SecurityLevel.AUTH_PRIV if found is None else found.highest_level
-        kept = KeptKeys(user, self._keys.get(user, ()), permit_weak=self._permit_weak)
-        return self._messages().remote(kept, level)
+        return self._messages().remote(self._kept(user), self._level(user))
 
     def sender(self, receiver: str, user: str, *, informs: bool) -> Secured:
         """Return what encloses the notifications of a receiver.
@@ -97,10 +94,18 @@ class SnmpSecurity:
             NoKeysError: the user cannot log in, so no trap can be sent.
         """
         if informs:
-            return self._messages().informs(self.remote(user), partial(self.missing.report, receiver, user))
+            no_keys = partial(self.missing.report, receiver, user)
+            return self._messages().informs(self._kept(user), user, self._level(user), no_keys)
         if user not in self.users:
             raise NoKeysError(f"snmp.users.{user}: {self.refused[user]}")
         return self._messages().traps(self.users[user])
+
+    def _kept(self, user: str) -> KeptKeys:
+        return KeptKeys(user, self._keys.get(user, ()), permit_weak=self._permit_weak)
+
+    def _level(self, user: str) -> SecurityLevel:
+        found = self.users.get(user)
+        return SecurityLevel.AUTH_PRIV if found is None else found.highest_level
 
     def _messages(self) -> SecuredMessages:
         # The cryptographic library takes 6 MB, so it is imported where version 3 is used only.

@@ -10,6 +10,7 @@ from collections.abc import Container
 from typing import NamedTuple, Protocol
 
 from gateway.snmp import message
+from gateway.snmp.v3.users import SecurityLevel
 
 OVERHEAD: int = 256
 """The maximum number of octets of a message of version 3 beside its PDU.
@@ -44,6 +45,14 @@ class Reply(NamedTuple):
 
 class Secured(Protocol):
     """What encloses the notifications of one receiver in messages of version 3."""
+
+    @property
+    def user(self) -> str:
+        """The name of the user who sends them."""
+
+    @property
+    def level(self) -> SecurityLevel:
+        """The security level at which they are sent."""
 
     def datagram(self, request_id: int, varbinds: bytes, now: int) -> bytes:
         """Return the datagram to send; ``varbinds`` is the TLV of the list, ``now`` monotonic nanoseconds."""

@@ -18,6 +18,7 @@ from gateway.snmp.fixed_mib import TargetKindNumber
 from gateway.snmp.notifications.delivery import FIRST_PATIENCE, TRIES
 from gateway.snmp.notifications.receiver import Address, Target
 from gateway.snmp.store import Store
+from gateway.snmp.v3.users import SecurityLevel
 
 _SNMP_MODULES: Final[Oid] = (1, 3, 6, 1, 6, 3)
 TARGET_ADDRESS_ENTRY: Final[Oid] = (*_SNMP_MODULES, 12, 1, 2, 1)
@@ -66,8 +67,7 @@ class NotifyColumn(enum.IntEnum):
 _UDP_IPV4: Final[Oid] = (1, 3, 6, 1, 6, 1, 1)  # snmpUDPDomain (RFC 3417)
 _UDP_IPV6: Final[Oid] = (1, 3, 6, 1, 2, 1, 100, 1, 2)  # transportDomainUdpIpv6 (RFC 3419)
 _UDP_IPV6_ZONE: Final[Oid] = (1, 3, 6, 1, 2, 1, 100, 1, 4)  # transportDomainUdpIpv6z
-_VERSION_1, _VERSION_2C = (0, 1), (1, 2)
-_NO_AUTH_NO_PRIV: Final = 1
+_VERSION_1, _VERSION_2C, _VERSION_3 = (0, 1), (1, 2), (3, 3)
 _TRAP, _INFORM = 1, 2
 _TICK: Final = 10_000_000
 _LONGEST_NAME: Final = 32
@@ -77,6 +77,8 @@ MODELS: Final = {
     TargetKindNumber.TRAP_V1: (*_VERSION_1, _TRAP),
     TargetKindNumber.TRAP_V2C: (*_VERSION_2C, _TRAP),
     TargetKindNumber.INFORM_V2C: (*_VERSION_2C, _INFORM),
+    TargetKindNumber.TRAP_V3: (*_VERSION_3, _TRAP),
+    TargetKindNumber.INFORM_V3: (*_VERSION_3, _INFORM),
 }
 """By kind: message processing model and security model (RFC 3411), and snmpNotifyType."""
 
@@ -98,6 +100,10 @@ def serve_receivers(store: Store, targets: Iterable[Target]) -> None:
         name = shortened(target.name).encode("ascii")
         label, index = ber.encode_octets(name), tuple(name)
         processing, security, kind = MODELS[target.kind]
+        secured = target.secured
+        # A community is never shown, so that its receiver stands in its place.
+        user = label if secured is None else ber.encode_octets(secured.user.encode())
+        level = SecurityLevel.NO_AUTH_NO_PRIV if secured is None else secured.level
         domain, address = transport_address(target.address)
         is_inform = kind == _INFORM
         addresses.put(
@@ -119,8 +125,8 @@ def serve_receivers(store: Store, targets: Iterable[Target]) -> None:
             {
                 TargetParametersColumn.MESSAGE_PROCESSING: ber.encode_integer(processing),
                 TargetParametersColumn.SECURITY_MODEL: ber.encode_integer(security),
-                TargetParametersColumn.SECURITY_NAME: label,
-                TargetParametersColumn.SECURITY_LEVEL: ber.encode_integer(_NO_AUTH_NO_PRIV),
+                TargetParametersColumn.SECURITY_NAME: user,
+                TargetParametersColumn.SECURITY_LEVEL: ber.encode_integer(level),
                 TargetParametersColumn.STORAGE_TYPE: _READ_ONLY,
                 TargetParametersColumn.ROW_STATUS: _ACTIVE,
             },

@@ -34,15 +34,16 @@ class SecuredTraps:
         found = model.users.get(user.encode())
         if found is None:
             raise ValueError(f"no user {user!r}")
+        self.user = user
+        self.level = level
         self._model = model
-        self._user = found
-        self._level = level
+        self._keyed = found
 
     def datagram(self, request_id: int, varbinds: bytes, now: int) -> bytes:
         """Return a trap; ``varbinds`` is the TLV of the list."""
         del now  # the engine has its own clock
         pdu = notification_pdu(message.TRAP_V2, request_id, varbinds)
-        return encode_notification(self._model, self._user, self._level, request_id, MAX_DATAGRAM_OCTETS, pdu)
+        return encode_notification(self._model, self._keyed, self.level, request_id, MAX_DATAGRAM_OCTETS, pdu)
 
     def receive(self, datagram: bytes, awaited: Container[int], now: int) -> Reply | None:
         """Return ``None``: a trap is not answered."""
@@ -55,10 +56,16 @@ class SecuredInforms:
 
     Args:
         remote: the engine of the receiver; the keys of the user for it raise `NoKeysError` if there are none.
+        user: the name of the user.
+        level: the security level of ``remote``.
         no_keys: called with the engine id, in hexadecimal digits, where the user has no keys for it.
     """
 
-    def __init__(self, remote: RemoteEngine, no_keys: Callable[[str], None]) -> None:
+    def __init__(
+        self, remote: RemoteEngine, user: str, level: SecurityLevel, no_keys: Callable[[str], None]
+    ) -> None:
+        self.user = user
+        self.level = level
         self._remote = remote
         self._no_keys = no_keys
 

@@ -23,10 +23,10 @@ def greeted(port: int) -> tuple[socket.socket, str]:
     stream.sendall(_HANDSHAKE)
     kind, length = struct.unpack(">BH", _exactly(stream, 3))
     assert kind == 0x4E
-    told = _exactly(stream, length).decode()
+    received = _exactly(stream, length).decode()
     _exactly(stream, 4)
     stream.sendall(struct.pack(">H", len(HOST)) + HOST.encode() + struct.pack(">i", 0))
-    return stream, told
+    return stream, received
 
 
 def lookup(name_octets: int, sent_octets: int) -> bytes:

@@ -15,7 +15,7 @@ CALLS = 5_000
 
 
 @pytest.mark.parametrize("method", ["lease", "release"])
-async def test_a_flood_of_leases_and_of_their_ends_hurts_nobody(
+async def test_a_flood_of_leases_and_of_their_ends_do_no_harm(
     machine: JavaMachine, java_client: JavaObject, attacks: AsyncClient, works: Works, method: str
 ) -> None:
     java = await asyncio.to_thread(java_client.connect, machine.port, OPERATOR, PASSWORD)

@@ -36,10 +36,8 @@ async def crowd(machine: JavaMachine, java: JavaObject, sizes: dict[str, int]) -
     """So many clients of each user."""
     clients: list[JavaObject] = []
     try:
-        for user, size in sizes.items():
-            for _ in range(size):
-                connected = await asyncio.to_thread(java.connect, machine.port, user, PASSWORD)
-                clients.append(connected)
+        for user in (user for user, size in sizes.items() for _ in range(size)):
+            clients += [await asyncio.to_thread(java.connect, machine.port, user, PASSWORD)]
         yield
     finally:
         for client in clients:

@@ -25,10 +25,10 @@ def greeted_with(port: int, octets: bytes) -> socket.socket:
     return stream
 
 
-async def test_a_client_is_told_its_own_address(machine: JavaMachine) -> None:
-    stream, told = await asyncio.to_thread(jrmp.greeted, machine.port)
+async def test_a_client_receives_its_own_address(machine: JavaMachine) -> None:
+    stream, received = await asyncio.to_thread(jrmp.greeted, machine.port)
     stream.close()
-    assert told == "127.0.0.1"
+    assert received == "127.0.0.1"
 
 
 async def test_long_names_in_the_registry_fill_no_memory(machine: JavaMachine, works: Works) -> None:
@@ -63,7 +63,9 @@ async def test_a_request_that_trickles_in_is_closed_soon(machine: JavaMachine) -
 
 
 @pytest.mark.parametrize("greets", [False, True])
-async def test_idle_connections_shut_nobody_out(machine: JavaMachine, works: Works, *, greets: bool) -> None:
+async def test_idle_connections_lock_out_no_other(
+    machine: JavaMachine, works: Works, *, greets: bool
+) -> None:
     def opened() -> socket.socket:
         return jrmp.greeted(machine.port)[0] if greets else jrmp.connection(machine.port)
 

@@ -1,4 +1,4 @@
-"""Values of a set or an invocation, whose octets are worse than any object."""
+"""Values of a set or an invocation, whose bytes are worse than any object."""
 
 from __future__ import annotations
 

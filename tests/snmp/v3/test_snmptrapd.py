@@ -63,7 +63,7 @@ def test_an_inform(tmp_path: Path, protocol: str, privacy: str, level: SecurityL
     received: list[Received] = []
     lines = configuration(protocol, privacy, level)
     with (
-        snmptrapd(tmp_path, "public", further=lines) as daemon,
+        snmptrapd(tmp_path, "public", further=lines.splitlines()) as daemon,
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender,
     ):
         sender.settimeout(DEADLINE)
@@ -91,7 +91,7 @@ def test_a_trap(tmp_path: Path, protocol: str, privacy: str, level: SecurityLeve
     trap = encode_notification(model, model.users[b"sender"], level, 1, 65_507, notification(message.TRAP_V2))
     lines = configuration(protocol, privacy, level, f"-e 0x{ENGINE_ID.hex()}")
     with (
-        snmptrapd(tmp_path, "public", further=lines) as daemon,
+        snmptrapd(tmp_path, "public", further=lines.splitlines()) as daemon,
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender,
     ):
         sender.sendto(trap, ("127.0.0.1", daemon.port))

@@ -26,11 +26,14 @@ import javax.management.ValueExp;
  * Evaluates the queries of clients for a bounded time.
  *
  * <p>An expression of a few octets can refer to itself so often that its value would take for ever. So each node
- * that has others below it is put into a {@link Step}, which looks at the clock.
+ * that has others below it is put into a step, which looks at the clock.
  */
 final class Query {
     private static final long MAX_NANOSECONDS = TimeUnit.SECONDS.toNanos(10);
     private static final String ARITHMETIC = "javax.management.BinaryOpValueExp";
+
+    /** When the evaluation of this thread has to have ended, by the clock of the virtual machine. */
+    private static final ThreadLocal<Long> END = ThreadLocal.withInitial(System::nanoTime);
 
     private Query() {
     }
@@ -65,7 +68,7 @@ final class Query {
             return found;
         }
         MBeanServer server = ManagementFactory.getPlatformMBeanServer();
-        Step.END.set(System.nanoTime() + MAX_NANOSECONDS);
+        END.set(System.nanoTime() + MAX_NANOSECONDS);
         Set<T> selected = new HashSet<>();
         for (T one : found) {
             expression.setMBeanServer(server);
@@ -110,18 +113,14 @@ final class Query {
         private static final long serialVersionUID = 1L;
     }
 
-    /** Part of an evaluation. */
-    private abstract static class Step {
-        static final ThreadLocal<Long> END = ThreadLocal.withInitial(System::nanoTime);
-
-        static void count() {
-            if (System.nanoTime() - END.get() > 0) {
-                throw new TooLongException();
-            }
+    /** A part of the evaluation begins. */
+    private static void count() {
+        if (System.nanoTime() - END.get() > 0) {
+            throw new TooLongException();
         }
     }
 
-    private static final class QueryStep extends Step implements QueryExp {
+    private static final class QueryStep implements QueryExp {
         private static final long serialVersionUID = 1L;
         private final transient QueryExp node;
 
@@ -142,7 +141,7 @@ final class Query {
         }
     }
 
-    private static final class ValueStep extends Step implements ValueExp {
+    private static final class ValueStep implements ValueExp {
         private static final long serialVersionUID = 1L;
         private final transient ValueExp node;
 
