@@ -39,11 +39,13 @@ def test_a_gateway_lists_what_it_serves_and_counts_what_it_sends(tmp_path: Path)
         system = values(".1.3.6.1.2.1.1")
         assert system["sysObjectID.0"] == "agGateway"
         listed = [text.split(":")[0] for name, text in system.items() if name.startswith("sysORDescr.")]
-        assert listed[:6] == [
+        assert listed[:8] == [
             "SNMPv2-MIB",
+            "SNMP-FRAMEWORK-MIB",
             "SNMP-MPD-MIB",
             "SNMP-TARGET-MIB",
             "SNMP-NOTIFICATION-MIB",
+            "SNMP-USER-BASED-SM-MIB",
             "NETWORK-SERVICES-MIB",
             "AMQP-GATEWAY-MIB",
         ]
