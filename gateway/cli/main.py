@@ -49,6 +49,7 @@ _SETTING_UP = {
 }
 _SNMP = {
     "mib": "gateway.cli.mib:mib",
+    "template": "gateway.cli.template:template",
     "trap": "gateway.cli.trap:trap",
 }
 _LOG = {
