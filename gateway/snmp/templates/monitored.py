@@ -1,7 +1,7 @@
 """The tables and scalars that monitoring systems poll: each number with its OID, kind, unit and labels.
 
-A template is a form of this. A 64-bit gauge is listed by its own column: whoever reads the template is told
-there that it is a gauge, and so needs no column of 32 bits beside it.
+A template is a form of this. A 64-bit gauge has its own column here, not the one of 32 bits beside it: the
+template says that it is a gauge.
 """
 
 from __future__ import annotations
