@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from gateway.demo.broker import PrivateBroker
+from gateway.snmp.templates.snmp_exporter import AUTH
 from tests.components.ports import free_tcp_port
 from tests.components.waiting import wait_until
 from tests.snmp.templates.conftest import MESSAGES, SOURCE, PolledGateway
@@ -39,7 +41,7 @@ class Exporter:
         """Return the families of a module, by name."""
         answer = httpx.get(
             f"{self._url}/snmp",
-            params={"target": self._target, "module": module},
+            params={"target": self._target, "module": module, "auth": AUTH},
             trust_env=False,
             timeout=60,
         )
@@ -47,10 +49,24 @@ class Exporter:
         return {family.name: family for family in text_string_to_metric_families(answer.text)}
 
 
+def is_flat() -> bool:
+    """Return whether this machine's exporter, of Debian 12 or 13, reads the form of versions before 0.23."""
+    done = subprocess.run(
+        ["prometheus-snmp-exporter", "--version"],  # noqa: S607  Debian's own program
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    found = re.search(r"version (\d+)\.(\d+)", done.stdout + done.stderr)
+    assert found is not None
+    return tuple(map(int, found.groups())) < (0, 23)
+
+
 @contextmanager
 def running_exporter(folder: Path, polled: PolledGateway) -> Iterator[Exporter]:
     configuration, port = folder / "snmp.yml", free_tcp_port()
-    configuration.write_text(polled.template("snmp-exporter", "--flat", "--community", polled.community))
+    form = ("--flat",) if is_flat() else ()
+    configuration.write_text(polled.template("snmp-exporter", *form, "--community", polled.community))
     command = (
         "prometheus-snmp-exporter",
         f"--config.file={configuration}",
