@@ -50,6 +50,7 @@ _SETTING_UP = {
 _SNMP = {
     "snmp": "gateway.cli.snmp:snmp",
     "mib": "gateway.cli.mib:mib",
+    "template": "gateway.cli.template:template",
     "trap": "gateway.cli.trap:trap",
 }
 _LOG = {

@@ -43,6 +43,9 @@ from gateway.demo.installation import (
 
 EVERY_SECONDS: Final = 10.0
 
+CHECK_SNMP: Final = Path("/usr/lib/nagios/plugins/check_snmp")
+"""The plugin of Nagios that reads by SNMP, where Debian has it."""
+
 
 @contextmanager
 def patiently(report: Callable[[str], None], what: str, every: float = EVERY_SECONDS) -> Iterator[None]:
@@ -288,6 +291,10 @@ def _base_mibs_are_there() -> bool:
     return any(Path("/usr/lib/erlang/lib").glob("snmp-*/mibs/SNMPv2-TC.mib"))
 
 
+def _check_snmp_is_there() -> bool:
+    return CHECK_SNMP.exists()
+
+
 _PROMETHEUS = Package(
     "prometheus", "Prometheus, which scrapes the gateway, and promtool", _command("promtool")
 )
@@ -352,6 +359,12 @@ TEST_PACKAGES: Final = (
     Package("openssl", "certificates for tests of TLS", _command("openssl")),
     Package("faketime", "a clock that a test can set", _command("faketime")),
     _PROMETHEUS,
+    Package(
+        "prometheus-snmp-exporter",
+        "reads the gateway by SNMP with the template for it",
+        _command("prometheus-snmp-exporter"),
+    ),
+    Package("monitoring-plugins-standard", "check_snmp, which Nagios and Icinga run", _check_snmp_is_there),
     Package("jq", "the documentation's examples of reading the event log's lines", _command("jq")),
     *_C_COMPILER,
     Package("libsnmp-dev", "net-snmp's agent library, of which one of them is made", _net_snmp_can_be_linked),

@@ -32,11 +32,11 @@ def gateway() -> Gateway:
     return gateway
 
 
-async def walk(folder: Path, port: int, name: str) -> dict[str, str]:
+async def walk(folder: Path, port: int, name: str, version: str = "2c") -> dict[str, str]:
     """Return the output of snmpwalk below ``name``: values by name and index."""
     process = await asyncio.create_subprocess_exec(
         "snmpwalk",
-        *("-v", "2c", "-c", COMMUNITY.decode(), "-t", "20", "-r", "0"),
+        *("-v", version, "-c", COMMUNITY.decode(), "-t", "20", "-r", "0"),
         *with_modules(["AMQP-GATEWAY-MIB"]),
         f"127.0.0.1:{port}",
         f"AMQP-GATEWAY-MIB::{name}",
@@ -119,3 +119,20 @@ async def test_receivers_of_notifications(serve: Serve, gateway: Gateway, tmp_pa
         "agTargetLastSent.'nms'": "STRING: 2023-11-14,22:13:21.0,+0:0",
         "agTargetLost.'nms'": "Counter64: 0 events",
     }
+
+
+async def test_with_snmpv1_the_gauges_of_32_bits_stand_for_those_of_64(
+    serve: Serve, gateway: Gateway, tmp_path: Path
+) -> None:
+    port = serve(gateway.store)
+    shown = await walk(tmp_path, port, "agMIB", version="1")
+    assert not [name for name, value in shown.items() if value.startswith("Counter64")]
+    assert shown["agCoreEpochGauge32.0"] == "Gauge32: 1"
+    assert shown["agDeletedDurationMilliseconds.11"] == "Gauge32: 1000 milliseconds"
+    everything = await walk(tmp_path, port, "agMIB")
+    sums = {
+        name.removeprefix("agSumTotal."): value for name, value in everything.items() if "agSumTotal." in name
+    }
+    assert sums
+    for index, total in sums.items():
+        assert shown[f"agSumTotalGauge32.{index}"] == total.replace("Counter64", "Gauge32")

@@ -1,0 +1,161 @@
+"""``amqp-gateway template``: templates of monitoring systems that poll the gateway by SNMP."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Final
+
+import click
+
+from gateway.cli.options import config_option, loaded
+from gateway.config.files import NoConfigurationError, load_configuration
+from gateway.mapping.files import class_schemas, load_shipped_mappings
+from gateway.prometheus.families import DEFAULT_CLASSES
+from gateway.service.processes.exit_codes import CommandError, ExitCode
+from gateway.shipped_files import shipped_folder
+from gateway.snmp.ber import Oid
+from gateway.snmp.fixed_mib import MODULE
+from gateway.snmp.oid_registry import DEFAULT_ROOT, OidRegistry
+from gateway.snmp.registry_files import MIB_SUFFIX, SiteRegistry, load_shipped_registries, site_modules
+from gateway.snmp.templates.monitored import MonitoredTable, gateway_tables, tables_of
+from gateway.yaml_documents import DocumentError
+
+
+@dataclass(frozen=True, slots=True)
+class _Numbers:
+    """The OIDs of a gateway: those of a configuration, else those that every gateway has by default."""
+
+    root: Oid
+    registries: tuple[OidRegistry, ...]
+    site_modules: Path | None = None
+
+    def modules(self) -> list[Path]:
+        """Return the MIB modules, also the site's own."""
+        folders = [shipped_folder("mibs"), *filter(None, [self.site_modules])]
+        return [module for folder in folders for module in sorted(folder.glob(f"*{MIB_SUFFIX}"))]
+
+    def own(self) -> Iterator[MonitoredTable]:
+        return gateway_tables(self.root)
+
+    def classes(self) -> Iterator[MonitoredTable]:
+        mappings = load_shipped_mappings()
+        for registry in sorted(self.registries, key=lambda registry: registry.module_arc):
+            mapping = mappings.get(registry.package)
+            schemas = class_schemas(mapping).values() if mapping is not None else ()
+            yield from tables_of(registry, schemas, self.root)
+
+    def selected(self, patterns: Sequence[str]) -> Iterator[MonitoredTable]:
+        """Yield scalars, sources, and classes: the usual ones, or those of the patterns with all elements."""
+        # Rows of the other tables of the gateway are named by several tables, which few tools can join.
+        yield from (table for table in self.own() if table.key in {"gateway:health", "gateway:source"})
+        for table in self.classes():
+            if any(fnmatchcase(table.key, pattern) for pattern in patterns):
+                yield table
+            elif not patterns and table.key in _USUAL:
+                yield table.selected(_USUAL[table.key].__contains__)
+
+
+_USUAL: Final = {
+    **DEFAULT_CLASSES,
+    "rabbitmq:connection": ("state", "channels", "receivedOctets", "sentOctets", "sendPending"),
+    "org.apache.qpid.broker:connection": ("bytesFromClient", "bytesToClient", "msgsFromClient"),
+}
+"""What is polled of objects where no class is named: that of Prometheus' page, and connections."""
+
+_CLASSES = click.option(
+    "--class",
+    "patterns",
+    multiple=True,
+    metavar="PACKAGE:CLASS",
+    help="Classes, with all their numbers, by shell patterns. Default: what is usually watched of nodes, "
+    "queues and connections.",
+)
+
+
+@click.group()
+def template() -> None:
+    """Write templates for monitoring systems that poll the gateway by SNMP."""
+
+
+@template.command("snmp-exporter")
+@config_option
+@click.option("--community", default="public", show_default=True, help="Community that the exporter sends.")
+@click.option("--flat", is_flag=True, help="For snmp_exporter before 0.23, such as that of Debian 12.")
+def snmp_exporter_command(config: Path | None, community: str, *, flat: bool) -> None:
+    """Print snmp.yml for Prometheus' snmp_exporter, with a module for each class.
+
+    The numbers are those of the configuration, if there is one.
+    """
+    from gateway.snmp.templates.snmp_exporter import snmp_exporter  # noqa: PLC0415  one template of several
+
+    found = _numbers(config)
+    click.echo(snmp_exporter(found.own(), found.classes(), community, flat=flat), nl=False)
+
+
+@template.command("zabbix")
+@config_option
+@_CLASSES
+def zabbix_command(config: Path | None, patterns: tuple[str, ...]) -> None:
+    """Print a template for Zabbix 6.4 and later, to be imported as YAML."""
+    from gateway.snmp.templates.zabbix import zabbix  # noqa: PLC0415  one template of several
+
+    click.echo(zabbix(_numbers(config).selected(patterns)), nl=False)
+
+
+@template.command("librenms")
+@config_option
+@_CLASSES
+@click.option(
+    "--folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    required=True,
+    help="Folder of LibreNMS, or another one to copy from.",
+)
+def librenms_command(config: Path | None, patterns: tuple[str, ...], folder: Path) -> None:
+    """Write definitions for LibreNMS below a folder, with the MIB modules that it needs."""
+    from gateway.snmp.templates.librenms import OS, librenms  # noqa: PLC0415  one template of several
+
+    found = _numbers(config)
+    files = librenms((*found.root, *MODULE), found.selected(patterns))
+    for module in found.modules():
+        files[f"mibs/{OS}/{module.stem}"] = module.read_text(encoding="ascii")
+    for name, text in files.items():
+        path = folder / name
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise CommandError(
+                ExitCode.CONFIGURATION, f"{path}: cannot be written: {error.strerror}"
+            ) from error
+        click.echo(f"wrote {path}")
+
+
+@template.command("nagios")
+@config_option
+def nagios_command(config: Path | None) -> None:
+    """Print commands for Nagios and Icinga that check the gateway with check_snmp."""
+    from gateway.snmp.templates.nagios import nagios  # noqa: PLC0415  one template of several
+
+    click.echo(nagios(_numbers(config).own()), nl=False)
+
+
+def _numbers(config: Path | None) -> _Numbers:
+    shipped = load_shipped_registries()
+    try:
+        configuration = load_configuration(None) if config is None else loaded(config)
+    except NoConfigurationError:
+        return _Numbers(DEFAULT_ROOT, shipped)
+    except DocumentError as error:
+        raise CommandError(ExitCode.CONFIGURATION, str(error)) from error
+    root = tuple(map(int, configuration.settings.snmp.root.split(".")))
+    today = dt.datetime.now(tz=dt.UTC).date()
+    try:
+        site = SiteRegistry(configuration.state_folder, configuration.settings.site).load(today)
+    except DocumentError as error:
+        raise CommandError(ExitCode.CONFIGURATION, str(error)) from error
+    return _Numbers(root, (*shipped, site), site_modules(configuration.state_folder))

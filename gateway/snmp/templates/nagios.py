@@ -1,0 +1,67 @@
+"""Commands of Nagios, Icinga and Checkmk's active checks: ``check_snmp`` of the Monitoring Plugins.
+
+They ask for the gateway's own numbers, which say where something is wrong; thresholds are those of the
+plugins' guidelines (``10:`` is "below 10", ``0:5`` is "outside 0 to 5").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from gateway.snmp.ber import Oid
+from gateway.snmp.templates.monitored import MonitoredTable
+
+_HEADER = (
+    "# Written by `amqp-gateway template nagios`: commands that use check_snmp.\n"
+    "# A host needs the custom variables _SNMP_PORT and _SNMP_COMMUNITY."
+)
+_PLUGIN = "$USER1$/check_snmp"
+_FRONT = f'{_PLUGIN} -H "$HOSTADDRESS$" -p "$_HOSTSNMP_PORT$" -P 2c -C "$_HOSTSNMP_COMMUNITY$" -t 10'
+
+
+@dataclass(frozen=True, slots=True)
+class _Check:
+    """A check of one scalar: the thresholds of a warning and of a critical state; empty for none."""
+
+    name: str
+    warning: str
+    critical: str
+    text: str
+
+
+_CHECKS = (
+    _Check("agFeedConnected", "", "1:1", "The SNMP agent is connected to the core."),
+    _Check("agAlarmsCritical", "", "0:0", "No alarm is critical."),
+    _Check("agAlarmsMajor", "0:0", "", "No alarm is major."),
+    _Check("agRowsStale", "0:0", "", "All rows are fresh."),
+    _Check("agRowsWithheld", "", "0:0", "No values are withheld."),
+    _Check("agLogState", "2:3", "2:3", "The event log is written, or off."),
+    _Check("agLogWaiting", "10000", "100000", "Records reach the disk."),
+)
+
+
+def nagios(own: Iterable[MonitoredTable]) -> str:
+    """Return object definitions of Nagios, a command for each check; ``own`` are the gateway's own tables."""
+    values = {value.name: value for table in own for value in table.values}
+    parts = [_HEADER]
+    parts += [_command(check, (*values[check.name].oid, 0)) for check in _CHECKS]
+    state = values["agSourceState"]
+    numbers = {label: number for number, label in state.labels}
+    fine, poor = numbers["synchronised"], numbers["degraded"]
+    of_source = _Check(
+        state.name,
+        f"{fine}:{fine}",
+        f"{fine}:{poor}",
+        "A source is synchronised: the argument is its number, which a walk of agSourceName shows.",
+    )
+    return "\n\n".join([*parts, _command(of_source, state.oid, ".$ARG1$")]) + "\n"
+
+
+def _command(check: _Check, oid: Oid, suffix: str = "") -> str:
+    thresholds = "".join(
+        f" {option} {value}" for option, value in (("-w", check.warning), ("-c", check.critical)) if value
+    )
+    line = f"{_FRONT} -o .{'.'.join(map(str, map(int, oid)))}{suffix}{thresholds} -l {check.name}"
+    name = f"check_amqp_{check.name}"
+    return f"# {check.text}\ndefine command {{\n    command_name  {name}\n    command_line  {line}\n}}"

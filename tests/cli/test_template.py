@@ -1,0 +1,52 @@
+"""``amqp-gateway template``: with and without a configuration."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+
+import yaml
+
+from gateway.model.schema import ClassKey, ClassSchema, Element
+from gateway.model.values import ValueType
+from gateway.service.processes.exit_codes import ExitCode
+from gateway.snmp.registry_files import SiteRegistry
+from gateway.snmp.registry_growth import SeenSchemas, extend
+from tests.components.command_line import amqp_gateway, new_site
+
+DOG = ClassSchema(
+    ClassKey("zoo", "dog"), statistics=(Element("legs", ValueType.U64), Element("name", ValueType.STRING))
+)
+
+
+def test_without_a_configuration_the_numbers_are_those_of_every_gateway(tmp_path: Path) -> None:
+    ended = amqp_gateway("template", "snmp-exporter", folder=tmp_path)
+    assert ended.code is ExitCode.OK
+    assert "- 1.3.6.1.4.1.8072.9999.9999.2.1.1.3.1.128\n" in ended.output
+
+
+def test_root_and_classes_of_the_site_are_those_of_the_configuration(tmp_path: Path) -> None:
+    site = new_site(tmp_path)
+    site.configure(snmp={"listen": [f"127.0.0.1:{site.snmp_port}"], "root": "1.3.6.1.4.1.99999"})
+    files, today = SiteRegistry(site.state.path, "site"), dt.date(2026, 5, 1)
+    registry = extend(files.load(today), [DOG], today)
+    files.save(registry, SeenSchemas({"zoo:dog": DOG}, {}))
+    ended = amqp_gateway("template", "snmp-exporter", "--config", site.configuration)
+    module = yaml.safe_load(ended.output)["modules"]["siteZooDog"]
+    assert [metric["oid"] for metric in module["metrics"]] == [
+        "1.3.6.1.4.1.99999.3.1.1.1.8",
+        "1.3.6.1.4.1.99999.3.1.1.1.100",
+    ]
+    written = amqp_gateway(
+        "template", "librenms", "--folder", tmp_path / "nms", "--config", site.configuration
+    )
+    assert written.code is ExitCode.OK
+    assert "wrote" in written.output
+    assert (tmp_path / "nms" / "mibs" / "amqp-gateway" / registry.module).exists()
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "nms").write_text("a file")
+    ended = amqp_gateway("template", "librenms", "--folder", tmp_path / "nms" / "deeper", folder=tmp_path)
+    assert ended.code is ExitCode.CONFIGURATION
+    assert "cannot be written" in ended.errors
