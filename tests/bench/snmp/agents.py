@@ -15,10 +15,13 @@ from typing import Final
 
 import psutil
 
+from gateway.service.state.snmp_security import enterprise_of, read_engine, stored_keys, write_user
 from gateway.snmp.ber import Oid
 from gateway.snmp.message import GET_NEXT
 from gateway.snmp.oid_registry import DEFAULT_ROOT
 from gateway.snmp.registry_files import read_registry
+from gateway.snmp.v3.algorithms import AES128, SHA256
+from gateway.snmp.v3.users import credentials
 from tests.bench.feed_player import FeedPlayer
 from tests.bench.rows import OURS
 from tests.bench.snmp.table import COLUMNS, index, records
@@ -27,6 +30,10 @@ from tests.components.ports import free_udp_port
 from tests.components.waiting import DEADLINE, wait_until
 from tests.snmp.datagrams import COMMUNITY, read_answer, request
 from tests.snmp.net_snmp import dotted, exchange
+
+USER: Final = "bench"
+PASSPHRASES: Final = ("an authentication phrase", "a privacy phrase")
+"""The user of version 3 that our agent and net-snmp's know, with SHA-256 and AES-128."""
 
 _NATIVE: Final = Path(__file__).with_name("native")
 _CPU_CLOCK: Final = 2  # CPUCLOCK_SCHED of the kernel: what clock_getcpuclockid(3) puts into a clock's number
@@ -96,7 +103,17 @@ def our_agent(folder: Path, rows: int) -> Iterator[tuple[Agent, Oid]]:
     community = site.secret(COMMUNITY.decode())
     # All agents are to send the same answers, whatever their bounds are.
     limits = {"max_bulk_message": 8_192}
-    site.configure(snmp={"listen": [f"127.0.0.1:{site.snmp_port}"], "community": community, "limits": limits})
+    site.configure(
+        snmp={
+            "listen": [f"127.0.0.1:{site.snmp_port}"],
+            "community": community,
+            "limits": limits,
+            "users": {USER: {}},
+        }
+    )
+    engine_id = bytes.fromhex(read_engine(site.state, enterprise_of(DEFAULT_ROOT)).engine_id)
+    user = credentials(USER, SHA256, PASSPHRASES[0], AES128, PASSPHRASES[1]).at(engine_id)
+    write_user(site.state, USER, [stored_keys(user, engine_id)])
     with contextlib.ExitStack() as stack:
         core = stack.enter_context(FeedPlayer(folder / "feed.sock"))
         command = ("process", "snmp", "--config", site.configuration)
@@ -118,7 +135,12 @@ def net_snmp_agent(program: Path, folder: Path, entry: Oid, data: Path, rows: in
     """Provide net-snmp's agent library with its own container table, and its own access control."""
     folder.mkdir()
     (folder / "cert_indexes").mkdir()
-    (folder / "container_agent.conf").write_text(f"rocommunity {COMMUNITY.decode()}\n")
+    authentication, privacy = PASSPHRASES
+    (folder / "container_agent.conf").write_text(
+        f"rocommunity {COMMUNITY.decode()}\n"
+        f'createUser {USER} SHA-256 "{authentication}" AES "{privacy}"\n'
+        f"rouser {USER} priv\n"
+    )
     assert entry[-1] == 1, "the table helper adds the entry's arc"
     arguments = (dotted(entry[:-1]), str(COLUMNS.start), str(data))
     own = {"MIBS": "", "SNMPCONFPATH": str(folder), "SNMP_PERSISTENT_DIR": str(folder)}

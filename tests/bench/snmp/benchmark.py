@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -21,7 +21,18 @@ from tests.bench.snmp.agents import (
     pysnmp_agent,
     udp_echo,
 )
-from tests.bench.snmp.requests import BULK_12_4, BULK_25, GET_ONE, NEXT_ONE, WALK, Questions, all_questions
+from tests.bench.snmp.requests import (
+    BULK_12_4,
+    BULK_25,
+    GET_ONE,
+    NEXT_ONE,
+    SECURED_BULK_25,
+    SECURED_GET,
+    WALK,
+    Questions,
+    all_questions,
+)
+from tests.bench.snmp.secured import SecuredAgent
 from tests.bench.snmp.table import pack
 from tests.snmp.datagrams import read_answer
 from tests.snmp.net_snmp import exchange
@@ -31,8 +42,19 @@ _QUICK_ROWS: Final = 500
 _FEW_OBJECTS: Final = 25
 """The objects of a small gateway, most of whose memory is that of its programs."""
 _TURNS: Final = 5
-_TURN: Final = {GET_ONE: 8_000, NEXT_ONE: 8_000, BULK_25: 5_000, BULK_12_4: 3_000, WALK: 2_000}
+_TURN: Final = {
+    GET_ONE: 8_000,
+    NEXT_ONE: 8_000,
+    BULK_25: 5_000,
+    BULK_12_4: 3_000,
+    WALK: 2_000,
+    SECURED_GET: 4_000,
+    SECURED_BULK_25: 3_000,
+}
 """The number of requests in one turn of an agent."""
+
+SECURED: Final = {GET_ONE: SECURED_GET, BULK_25: SECURED_BULK_25}
+"""The cases that are measured in version 3, too (authPriv with SHA-256 and AES-128), beside net-snmp."""
 
 _SLOW: Final = 50
 """The factor by which pysnmp receives fewer requests."""
@@ -63,10 +85,16 @@ class SnmpBenchmark:
             files = [run.folder / f"{each.case.name}.requests" for each in questions]
             for each, file in zip(questions, files, strict=True):
                 each.write(file)
+            secured = {agent: SecuredAgent(agent) for agent in agents if agent.side in {OURS, "net-snmp"}}
+            cases = [replace(each, case=SECURED[each.case]) for each in questions if each.case in SECURED]
+            compare_secured(secured.values(), cases)
             for number in run.rounds(reserve=_WHOLE_SECONDS):
                 turns = agents if number % 2 == 0 else agents[::-1]
                 for each, file in zip(questions, files, strict=True):
-                    _measure(run, load, turns, each, file)
+                    _measure(run, load, turns, each, dict.fromkeys(turns, file))
+                for each in cases:
+                    written = dict(_written(run.folder, secured, each))
+                    _measure(run, load, [agent for agent in turns if agent in secured], each, written)
         whole_gateway.measure(run, _FEW_OBJECTS)
         whole_gateway.measure(run, rows)
 
@@ -85,7 +113,32 @@ def compare(agents: Sequence[Agent], questions: Sequence[Questions]) -> None:
             assert others == [ours] * len(others), f"{each.case.name}: {ours} is not what others say"
 
 
-def _measure(run: Run, load: Load, agents: Sequence[Agent], questions: Questions, file: Path) -> None:
+def compare_secured(agents: Collection[SecuredAgent], cases: Sequence[Questions]) -> None:
+    """Assert that all agents give the same answers in version 3 to a sample of all questions.
+
+    Raises:
+        AssertionError: the answers differ.
+    """
+    for each in cases:
+        sample = replace(each, requests=each.requests[:: max(len(each.requests) // _SAMPLE, 1)])
+        answers = [[agent.answer(one) for one in agent.questions(sample).requests] for agent in agents]
+        assert all(one.first == 0 for one in answers[0])
+        assert answers[1:] == answers[:1] * (len(answers) - 1), f"{each.case.name}: the answers differ"
+
+
+def _written(
+    folder: Path, agents: Mapping[Agent, SecuredAgent], questions: Questions
+) -> Iterator[tuple[Agent, Path]]:
+    """Write the questions for each agent: engines differ, and their times go on."""
+    for agent, secured in agents.items():
+        path = folder / f"{questions.case.name}.{agent.side}.requests"
+        secured.questions(questions).write(path)
+        yield agent, path
+
+
+def _measure(
+    run: Run, load: Load, agents: Sequence[Agent], questions: Questions, files: Mapping[Agent, Path]
+) -> None:
     """Measure one round of a case in short turns of each agent, so that all meet the same disturbances."""
     case = questions.case
     seconds = dict.fromkeys(agents, 0.0)
@@ -94,7 +147,7 @@ def _measure(run: Run, load: Load, agents: Sequence[Agent], questions: Questions
     }
     for _ in range(_TURNS):
         for agent in agents:
-            seconds[agent] += load.processor_seconds(agent, file, questions.window, counts[agent])
+            seconds[agent] += load.processor_seconds(agent, files[agent], questions.window, counts[agent])
     for agent in agents:
         each = seconds[agent] / (_TURNS * counts[agent])
         run.record(case, agent.side, each * (1e3 * len(questions.requests) if case is WALK else 1e6))

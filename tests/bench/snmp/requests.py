@@ -20,6 +20,8 @@ GET_ONE: Final = Case("get", _UNIT, Reading.COST)
 NEXT_ONE: Final = Case("next", _UNIT, Reading.COST)
 BULK_25: Final = Case("bulk25", _UNIT, Reading.COST)
 BULK_12_4: Final = Case("bulk12x4", _UNIT, Reading.COST)
+SECURED_GET: Final = Case("v3-get", _UNIT, Reading.COST)
+SECURED_BULK_25: Final = Case("v3-bulk25", _UNIT, Reading.COST)
 WALK: Final = Case("walk100k", "ms of CPU per walk", Reading.COST)
 
 _LONGEST: Final = 25
