@@ -321,15 +321,8 @@ def read_varbinds(
         values = [*map(view.read, names)]
         return [*map(ber.encode_varbind, names, values)], retrieved_values(values)
     if pdu_type == message.GET_NEXT:
-        varbinds = [next_varbind(view, name) for name in names]
-        return varbinds, found_varbinds(names, varbinds)
+        return next_varbinds(view, names)
     return bulk_varbinds(view, names, request.first, request.second, octets, limit), 0
-
-
-def next_varbind(view: MibView, name: bytes) -> bytes:
-    """Return the varbind of the first instance after ``name``, or of ``name`` with endOfMibView."""
-    varbinds, last = view.walk(name, 1)
-    return varbinds[0] if varbinds else _end_of_view(last)
 
 
 def retrieved_values(values: list[bytes]) -> int:
@@ -337,15 +330,18 @@ def retrieved_values(values: list[bytes]) -> int:
     return len(values) - values.count(ber.NO_SUCH_OBJECT) - values.count(ber.NO_SUCH_INSTANCE)
 
 
-def found_varbinds(names: list[bytes], varbinds: list[bytes]) -> int:
-    """Return how many varbinds of a GETNEXT have a value.
-
-    A value may end as endOfMibView does, but then its name is not the one that was asked for.
-    """
-    return sum(
-        not varbind.endswith(ber.END_OF_MIB_VIEW) or varbind != _end_of_view(name)
-        for name, varbind in zip(names, varbinds, strict=True)
-    )
+def next_varbinds(view: MibView, names: list[bytes]) -> tuple[list[bytes], int]:
+    """Return the varbinds of a GETNEXT, with endOfMibView at the end, and how many have a value."""
+    varbinds = []
+    retrieved = 0
+    for name in names:
+        found, last = view.walk(name, 1)
+        if found:
+            varbinds.append(found[0])
+            retrieved += 1
+        else:
+            varbinds.append(_end_of_view(last))
+    return varbinds, retrieved
 
 
 def bulk_varbinds(
@@ -354,7 +350,7 @@ def bulk_varbinds(
     """Return the varbinds of a GETBULK, at most ``limit``, and not many more than fit into ``octets``."""
     varbinds: list[bytes] = []
     if non_repeaters > 0:
-        varbinds += [next_varbind(view, name) for name in names[:non_repeaters]]
+        varbinds, _ = next_varbinds(view, names[:non_repeaters])
         names = names[non_repeaters:]
     # What follows a name is rarely shorter than it: where it is, the answer has room left, which is
     # permitted, and nearly all answers cost no more than what is sent of them.

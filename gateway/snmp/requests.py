@@ -25,9 +25,8 @@ from gateway.snmp.processing import (
     Sender,
     bulk_varbinds,
     fitting_varbinds,
-    found_varbinds,
     is_request,
-    next_varbind,
+    next_varbinds,
     origin_of,
     retrieved_values,
 )
@@ -148,8 +147,7 @@ class Responder:
                 varbinds = [*map(ber.encode_varbind, names, values)]
                 retrieved = retrieved_values(values)
             elif pdu_type == message.GET_NEXT:
-                varbinds = [next_varbind(view, name) for name in names]
-                retrieved = found_varbinds(names, varbinds)
+                varbinds, retrieved = next_varbinds(view, names)
             else:
                 octets = self._bulk_octets - message.RESPONSE_OVERHEAD - len(preamble)
                 varbinds = bulk_varbinds(view, names, first, second, octets, limits.varbinds)
