@@ -451,11 +451,13 @@ NOTIFICATIONS_ACKNOWLEDGED = _counter(
 )
 
 NOTIFICATIONS_SUPPRESSED = _counter(
-    "snmp_notifications_suppressed", "Notifications left out because of the configured rate.", "target"
+    "snmp_notifications_suppressed", "Traps left out because of the configured rate.", "target"
 )
 
 NOTIFICATIONS_FAILED = _counter(
-    "snmp_notifications_failed", "Notifications lost for another reason.", "target"
+    "snmp_notifications_failed",
+    "Notifications given up for another reason, and all informs that were not delivered.",
+    "target",
 )
 
 NOTIFICATIONS_WAITING = _gauge(

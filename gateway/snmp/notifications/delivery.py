@@ -201,10 +201,6 @@ class Delivery(Protocol):
     """The notifications that are on their way to one receiver."""
 
     @property
-    def answering(self) -> bool:
-        """Whether the receiver answers, as far as is known; always false for traps."""
-
-    @property
     def is_reachable(self) -> bool:
         """Whether a notification that is sent now is likely to arrive."""
 
@@ -240,8 +236,6 @@ class Delivery(Protocol):
 
 class TrapDelivery:
     """The delivery of traps: each is sent once."""
-
-    answering = False
 
     def __init__(self) -> None:
         self._queue = WaitingQueue()
@@ -327,11 +321,6 @@ class InformDelivery:
         self._held: dict[Condition, deque[Waiting]] = {}
         self._back_in_queue: dict[int, Waiting] = {}
         self._answering = True
-
-    @property
-    def answering(self) -> bool:
-        """See `Delivery.answering`."""
-        return self._answering
 
     @property
     def is_reachable(self) -> bool:

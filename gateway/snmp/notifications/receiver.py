@@ -84,8 +84,9 @@ class TargetHealth:
     Attributes:
         sent: notifications that were sent, each counted once, without retransmissions.
         acknowledged: informs that were answered.
-        suppressed: notifications that were not sent because of the configured rate.
-        failed: notifications that were lost for another reason.
+        suppressed: traps that were not sent because of the configured rate.
+        failed: all other notifications that were given up: informs that were not delivered, for whatever
+            reason, and traps that the system did not send.
         waiting: informs not answered yet.
         last_sent: nanoseconds since 1970-01-01 UTC, 0 for never.
         lost: events, perhaps for this receiver, that the core no longer had when the SNMP agent connected.
@@ -455,11 +456,8 @@ class TargetSender:
         ends = notification.state is EventState.CLEARED
         waiting = self._waiting(urgency, notification.name, condition_of(notification), content, ends=ends)
         dropped = self._delivery.add(waiting)
-        if dropped is None:
-            return
-        if self._delivery.answering:
-            self._suppress(dropped.name)
-        else:
+        if dropped is not None:
+            # Never as suppressed, whether or not the receiver answers: the rate only delays an inform.
             self._failed += 1
             self._suppression.count(dropped.name, self._monotonic(), self._clock())
 
