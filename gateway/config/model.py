@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Mapping
 from typing import Annotated, ClassVar, Final, Literal, LiteralString
 
@@ -9,7 +10,7 @@ from pydantic import AfterValidator, Field, ValidationError, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from gateway.config.snmp import SnmpSettings
-from gateway.config.sources import RabbitMqAgent, Source
+from gateway.config.sources import ListenerTls, RabbitMqAgent, Source
 from gateway.config.types import (
     ClassPattern,
     Duration,
@@ -92,6 +93,8 @@ class JmxSettings(StrictModel):
     Attributes:
         enabled: needs a Java runtime of version 11 or newer.
         listen: address and port of registry and objects alike.
+        tls: plain text without it, which only this machine may use.
+        allow_plain_text: passwords and values may be sent in plain text beyond this machine.
         hostname: the name that clients connect to, if it is not the address.
         java: the runtime's folder (JAVA_HOME); default: the environment's, else ``java`` on the PATH.
         heap: largest heap of the virtual machine, in MiB; 100,000 objects take about 300.
@@ -104,6 +107,8 @@ class JmxSettings(StrictModel):
 
     enabled: bool = False
     listen: ListenAddress = ("127.0.0.1", 9990)
+    tls: ListenerTls | None = None
+    allow_plain_text: bool = False
     hostname: Annotated[str, Field(max_length=255)] = ""
     java: FilePath | None = None
     heap: Annotated[int, Field(ge=32, le=65_536)] = 512
@@ -113,6 +118,17 @@ class JmxSettings(StrictModel):
     serve_stale_for: Duration = 300 * SECOND
     buckets: dict[str, Annotated[int, Field(ge=2, le=4096)]] = Field(default_factory=dict)
     notification_buffer: Annotated[int, Field(ge=1000, le=1_000_000)] = 100_000
+
+    @model_validator(mode="after")
+    def _is_protected(self) -> JmxSettings:
+        is_open = self.enabled and self.tls is None and not self.allow_plain_text
+        if is_open and not ipaddress.ip_address(self.listen[0]).is_loopback:
+            raise ValueError(
+                "'listen' is beyond this machine, where passwords and values could be read by others: write"
+                " 'tls: {certificate: PATH, key: PATH}', or 'allow_plain_text: true' where the network is"
+                " protected otherwise"
+            )
+        return self
 
 
 class ObjectMetricsSettings(StrictModel):

@@ -34,6 +34,7 @@ from gateway.jmx.java_runtime import (
     java_environment,
 )
 from gateway.jmx.names import DOMAIN
+from gateway.jmx.tls import TlsError, TlsMaterial
 from gateway.rate_limiter import RateLimiter
 from gateway.temporary_folders import TemporaryFolder
 
@@ -70,6 +71,7 @@ class MachineSettings:
         listen_for: seconds for which a taken port is tried again: a predecessor may be ending.
         operation_deadline: seconds in which the operator answers.
         silence: seconds without a batch after which everything is stale, because this process hangs.
+        tls: key and certificates; ``None`` for plain text.
     """
 
     address: str
@@ -81,6 +83,7 @@ class MachineSettings:
     listen_for: float = _LISTEN_SECONDS
     operation_deadline: float = 10.0
     silence: float = 5.0
+    tls: TlsMaterial | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +170,7 @@ class JavaMachine:
         Raises:
             JavaMissingError: no Java, one that is too old, or no compiler in a source checkout.
             ListenError: its address is taken or not permitted.
+            TlsError: Java cannot use the key or a certificate.
             MachineEndedError: it was ended while it started.
             JmxError: it does not start for another reason.
         """
@@ -293,12 +297,18 @@ class JavaMachine:
                     f"JMX cannot listen on {settings.address} port {settings.port}: {' '.join(reason)}; "
                     f"end what has it, or choose another address under jmx.listen"
                 )
+            case ["cannot-use-tls", *reason]:
+                raise TlsError(
+                    f"{java} cannot use the files of jmx.tls: {' '.join(reason)}; a newer Java may: "
+                    "name it under jmx.java"
+                )
             case _:
                 raise await self._failed_start(java)
 
     def _handed_over(self, bridge: Bridge, patience: float) -> bytes:
         """Return the settings and tokens that the virtual machine reads first."""
         settings = self._settings
+        tls = settings.tls
         fields = (
             bridge.listen(),
             bridge.inward_token,
@@ -311,6 +321,7 @@ class JavaMachine:
             int(settings.silence * 1000),
             settings.notification_buffer,
             DOMAIN,
+            None if tls is None else (tls.algorithm, tls.key, tls.chain, tls.authorities),
         )
         # On standard input: a command line and an environment can be read by other processes.
         packed = msgspec.msgpack.encode(fields)
@@ -324,7 +335,7 @@ class JavaMachine:
         with contextlib.suppress(ConnectionError):  # it has ended: so has its output
             await process.stdin.drain()
         while line := await _line(process.stdout):
-            if line.startswith(("listening ", "cannot-listen ")):
+            if line.startswith(("listening ", "cannot-listen ", "cannot-use-tls ")):
                 return line
             self._log(line)
         return ""

@@ -189,6 +189,22 @@ async def test_a_password_that_cannot_be_read(jmx: JmxSite) -> None:
     ]
 
 
+async def test_files_of_tls_that_cannot_be_used(jmx: JmxSite) -> None:
+    jmx.configure(tls={"certificate": "nowhere.pem", "key": "nowhere-key.pem"})
+    code, reported = await asyncio.to_thread(start, jmx)
+    assert code is ExitCode.CONFIGURATION
+    assert reported == [
+        f"amqp-gateway: {jmx.site.folder}/nowhere.pem: cannot be read: No such file or directory"
+    ]
+
+
+async def test_plain_text_beyond_this_machine(jmx: JmxSite) -> None:
+    jmx.configure(listen=f"0.0.0.0:{jmx.port}")
+    code, reported = await asyncio.to_thread(start, jmx)
+    assert code is ExitCode.CONFIGURATION
+    assert "or 'allow_plain_text: true' where the network is protected otherwise" in reported[0]
+
+
 async def test_a_state_that_is_missing(jmx: JmxSite) -> None:
     jmx.site.configure(jmx={"enabled": True}, state={"folder": "elsewhere"})
     code, reported = await asyncio.to_thread(start, jmx)

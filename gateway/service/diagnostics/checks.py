@@ -24,6 +24,7 @@ from gateway.config.sources import (
 )
 from gateway.config.types import SecretError
 from gateway.jmx.java_runtime import JavaMissingError, find_java
+from gateway.jmx.tls import TlsError
 from gateway.links.amqp_connection import AmqpEndpoint, LinkError, Trouble, tls_context
 from gateway.mapping.files import MappingError, load_mappings
 from gateway.service.diagnostics.health import greets
@@ -40,6 +41,7 @@ from gateway.service.diagnostics.source_checks import (
 )
 from gateway.service.processes.command_errors import command_errors
 from gateway.service.processes.exit_codes import CommandError, ExitCode
+from gateway.service.processes.jmx import tls_material
 from gateway.service.processes.notifications import targets_of
 from gateway.service.processes.snmp_users import users_of
 from gateway.service.sources.cml import configured_schema
@@ -95,7 +97,7 @@ def check_files(loaded: LoadedConfiguration) -> None:
                     part.amqp if isinstance(part, QmfSource | Am01Source | CmlSource) else part.publish.amqp
                 )
                 tls_context(amqp_endpoint(amqp, folder))
-    except (SecretError, DocumentError, MappingError) as error:
+    except (SecretError, DocumentError, MappingError, TlsError) as error:
         raise CommandError(ExitCode.CONFIGURATION, str(error)) from error
     except LinkError as error:
         raise CommandError(OF_TROUBLE[error.trouble], str(error)) from error
@@ -121,6 +123,7 @@ def _check_jmx_files(settings: JmxSettings, folder: Path) -> None:
     for user in settings.users.values():
         if user.password is not None:
             user.password.read(folder)
+    tls_material(settings, folder)
     if settings.enabled:
         find_java(None if settings.java is None else folder / settings.java)
 
@@ -133,7 +136,7 @@ async def check_jmx(loaded: LoadedConfiguration, report: Report) -> None:
     """
     host, port = loaded.settings.jmx.listen
     try:
-        answers = await greets(host, port)
+        answers = await greets(loaded.settings.jmx)
     except OSError:
         report(f"jmx: {host}:{port} is free")
         return

@@ -6,11 +6,13 @@ import asyncio
 import contextlib
 import secrets
 import socket
+import ssl
 import time
 from collections.abc import Callable, Sequence
 
 from gateway.clock import SystemClock
 from gateway.config.files import LoadedConfiguration
+from gateway.config.model import JmxSettings
 from gateway.config.types import reached_at
 from gateway.service.processes.command_errors import command_errors
 from gateway.service.processes.exit_codes import CommandError, ExitCode
@@ -219,7 +221,7 @@ async def ask_jmx_health(loaded: LoadedConfiguration, report: Callable[[str], No
     host, port = loaded.settings.jmx.listen
     where = f"JMX {host}:{port}"
     try:
-        answers = await greets(host, port)
+        answers = await greets(loaded.settings.jmx)
     except OSError as error:
         raise CommandError(
             ExitCode.UNREACHABLE, f"{where}: {error.strerror or error}: is `amqp-gateway run` running?"
@@ -231,22 +233,38 @@ async def ask_jmx_health(loaded: LoadedConfiguration, report: Callable[[str], No
     report(f"{where} takes connections")
 
 
-async def greets(host: str, port: int) -> bool:
+async def greets(settings: JmxSettings) -> bool:
     """Return whether the listener is an RMI server (Java RMI specification, section 10.2: the protocol).
+
+    With TLS its certificate is not verified: it receives no secret. A listener that
+    requires certificates of clients is asked only for TLS.
 
     Raises:
         OSError: nothing listens there.
     """
+    host, port = settings.listen
     async with asyncio.timeout(TIMEOUT_SECONDS):
         reader, writer = await asyncio.open_connection(reached_at(host), port)
     try:
+        if settings.tls is not None:
+            async with asyncio.timeout(TIMEOUT_SECONDS):
+                await writer.start_tls(_unverified())
+            if settings.tls.client_ca is not None:
+                return True
         async with asyncio.timeout(TIMEOUT_SECONDS):
             writer.write(_GREETING)
             await writer.drain()
             return await reader.read(1) == _ACKNOWLEDGED
-    except (ConnectionError, TimeoutError):
+    except (ConnectionError, TimeoutError, ssl.SSLError):
         return False
     finally:
         writer.close()
         with contextlib.suppress(OSError):
             await writer.wait_closed()
+
+
+def _unverified() -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context

@@ -23,6 +23,7 @@ from pydantic import Field, SecretStr, ValidationError
 
 from gateway.clock import Clock
 from gateway.config.files import LoadedConfiguration
+from gateway.config.model import JmxSettings
 from gateway.config.types import SecretError
 from gateway.durable_files import write_durably
 from gateway.feed.client import FeedLink, RefusalReports
@@ -33,6 +34,7 @@ from gateway.jmx.java_runtime import JavaMissingError, JmxError, ListenError, Ma
 from gateway.jmx.notifications import MAX_SENT, EventCursor, OperationCursor
 from gateway.jmx.operations import Operations
 from gateway.jmx.projection import Projection, ProjectionSettings
+from gateway.jmx.tls import TlsError, TlsFiles, TlsMaterial, read_tls
 from gateway.jmx.virtual_machine import JavaMachine, MachineSettings
 from gateway.model.schema import ClassKey
 from gateway.model.times import SECOND
@@ -64,6 +66,7 @@ COMPLETE_SECONDS = 10.0
 _EXIT_CODES: tuple[tuple[type[JmxError], ExitCode], ...] = (
     (JavaMissingError, ExitCode.NOT_INSTALLED),
     (ListenError, ExitCode.ADDRESS_IN_USE),
+    (TlsError, ExitCode.CONFIGURATION),
     (JmxError, ExitCode.FAILED),
 )
 
@@ -110,7 +113,11 @@ def secret_name(user: str) -> str:
 
 
 def machine_settings(loaded: LoadedConfiguration) -> MachineSettings:
-    """Return the settings of the virtual machine from the configuration."""
+    """Return the settings of the virtual machine from the configuration, with the present files of TLS.
+
+    Raises:
+        TlsError: a file of TLS cannot be used.
+    """
     settings = loaded.settings.jmx
     address, port = settings.listen
     return MachineSettings(
@@ -121,7 +128,25 @@ def machine_settings(loaded: LoadedConfiguration) -> MachineSettings:
         heap=settings.heap,
         notification_buffer=settings.notification_buffer,
         operation_deadline=loaded.settings.operations.deadline / SECOND,
+        tls=tls_material(settings, loaded.folder),
     )
+
+
+def tls_material(settings: JmxSettings, folder: Path) -> TlsMaterial | None:
+    """Read the files of TLS; ``None`` for plain text.
+
+    Args:
+        settings: the settings of the JMX agent.
+        folder: the folder to which relative paths are relative.
+
+    Raises:
+        TlsError: one of them cannot be used.
+    """
+    tls = settings.tls
+    if tls is None:
+        return None
+    client_ca = None if tls.client_ca is None else folder / tls.client_ca
+    return read_tls(TlsFiles(folder / tls.certificate, folder / tls.key, client_ca))
 
 
 def exit_code(error: JmxError) -> ExitCode:

@@ -13,6 +13,8 @@ import java.util.ArrayDeque;
 import java.util.Deque;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
+import javax.net.ssl.SSLException;
+import javax.net.ssl.SSLSocket;
 
 /**
  * A connection of a client, and the request that is under way on it.
@@ -21,6 +23,8 @@ import java.util.concurrent.TimeUnit;
  * one long user name would fill the heap. So what arrives between two answers is counted. A connection is a
  * stranger's until a request has named the object of a session ({@link RequestFilter}), which nobody can guess.
  * RMI serves a connection in one thread, so that the thread's last read tells whose request it carries out.
+ * With TLS, what is counted is what it protects ({@link RawConnection}). A handshake belongs to the stranger's first
+ * request, and to its time.
  */
 final class ClientSocket extends Socket {
     /** Of a session: the names of some thousand MBeans, to listen to all at once. */
@@ -38,6 +42,8 @@ final class ClientSocket extends Socket {
     private final Connections connections;
     private final Deque<Semaphore> places = new ArrayDeque<>();
     private final long accepted = System.nanoTime();
+    /** TLS on this connection; null for plain text. */
+    private SSLSocket secured;
     // Written by the thread that serves the connection, and read by those that look for silent ones.
     private volatile Session session;
     private volatile long octets;
@@ -54,6 +60,21 @@ final class ClientSocket extends Socket {
 
     ClientSocket(Connections connections) {
         this.connections = connections;
+    }
+
+    /** Begins TLS; nothing is sent yet. */
+    void secure(Tls tls) throws IOException {
+        secured = tls.over(this);
+    }
+
+    /** What arrives, below TLS. */
+    InputStream rawInput() throws IOException {
+        return super.getInputStream();
+    }
+
+    /** What is sent, below TLS. */
+    OutputStream rawOutput() throws IOException {
+        return super.getOutputStream();
     }
 
     /** The connection whose request this thread carries out. */
@@ -222,7 +243,7 @@ final class ClientSocket extends Socket {
 
     @Override
     public InputStream getInputStream() throws IOException {
-        return new FilterInputStream(super.getInputStream()) {
+        return new FilterInputStream(secured == null ? rawInput() : secured.getInputStream()) {
             @Override
             public int read() throws IOException {
                 byte[] octet = new byte[1];
@@ -235,6 +256,9 @@ final class ClientSocket extends Socket {
                 int count;
                 try {
                     count = super.read(buffer, offset, length);
+                } catch (SSLException error) {
+                    reportTlsFailure(error);
+                    throw error;
                 } finally {
                     isReading = false;
                 }
@@ -242,6 +266,13 @@ final class ClientSocket extends Socket {
                 return count;
             }
         };
+    }
+
+    /** Before anything has arrived, a client that does not get through TLS; later, one that only went away. */
+    private void reportTlsFailure(SSLException error) {
+        if (octets == 0 && !isAnswered) {
+            System.err.println("TLS with " + host() + " failed: " + error.getMessage());
+        }
     }
 
     private void beginReading() {
@@ -279,7 +310,7 @@ final class ClientSocket extends Socket {
 
     @Override
     public OutputStream getOutputStream() throws IOException {
-        return new FilterOutputStream(super.getOutputStream()) {
+        return new FilterOutputStream(secured == null ? rawOutput() : secured.getOutputStream()) {
             @Override
             public void write(int octet) throws IOException {
                 write(new byte[] {(byte) octet}, 0, 1);

@@ -7,7 +7,9 @@ import java.net.InetSocketAddress;
 import java.net.ServerSocket;
 import java.rmi.registry.LocateRegistry;
 import java.rmi.registry.Registry;
+import java.rmi.server.RMIClientSocketFactory;
 import java.rmi.server.RMIServerSocketFactory;
+import java.security.GeneralSecurityException;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
@@ -15,6 +17,7 @@ import javax.management.MBeanServer;
 import javax.management.remote.JMXConnectorServer;
 import javax.management.remote.JMXServiceURL;
 import javax.management.remote.rmi.RMIConnectorServer;
+import javax.rmi.ssl.SslRMIClientSocketFactory;
 
 /**
  * The JMX connector: registry and objects on one port of one address.
@@ -40,20 +43,24 @@ final class Connector {
      * Listens, so that no other process can take the port; clients find the connector only after {@link #open}.
      *
      * @throws IOException the address cannot be listened on; a port that is taken is tried for a while
+     * @throws GeneralSecurityException this Java cannot use the key or a certificate of TLS
      */
-    Connector(Settings settings, MBeanServer mbeans, Backend backend, Operations operations) throws IOException {
+    Connector(Settings settings, MBeanServer mbeans, Backend backend, Operations operations)
+            throws IOException, GeneralSecurityException {
         configureRmi(settings);
-        socket = listen(settings, connections);
+        Tls tls = settings.tls == null ? null : new Tls(settings.tls);
+        socket = listen(settings, connections, tls);
         connections.watch();
         // RMI shares a port among objects whose factory is the same one.
         RMIServerSocketFactory factory = port -> socket;
+        RMIClientSocketFactory clientFactory = tls == null ? null : new SslRMIClientSocketFactory();
         int port = socket.getLocalPort();
-        registry = LocateRegistry.createRegistry(port, null, factory);
+        registry = LocateRegistry.createRegistry(port, clientFactory, factory);
         Map<String, Object> environment = new HashMap<>();
         environment.put(JMXConnectorServer.AUTHENTICATOR, new Authenticator(backend, sessions));
         environment.put(RMIConnectorServer.CREDENTIALS_FILTER_PATTERN, SerialFilters.CREDENTIALS);
         environment.put("jmx.remote.x.notification.buffer.size", String.valueOf(settings.notificationBuffer));
-        sessionServer = new SessionServer(port, factory, environment, sessions);
+        sessionServer = new SessionServer(port, clientFactory, factory, environment, sessions);
         JMXServiceURL address = new JMXServiceURL("rmi", settings.hostname, port);
         server = new RMIConnectorServer(address, environment, sessionServer, mbeans);
         server.setMBeanServerForwarder(Guard.of(settings.domain, operations));
@@ -90,12 +97,12 @@ final class Connector {
         System.setProperty("sun.rmi.transport.tcp.maxConnectionThreads", "512");
     }
 
-    private static ServerSocket listen(Settings settings, Connections connections) throws IOException {
+    private static ServerSocket listen(Settings settings, Connections connections, Tls tls) throws IOException {
         InetSocketAddress address =
             new InetSocketAddress(InetAddress.getByName(settings.address), settings.port);
         long end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(settings.listenMilliseconds);
         while (true) {
-            ServerSocket candidate = new ClientServerSocket(connections);
+            ServerSocket candidate = new ClientServerSocket(connections, tls);
             try {
                 candidate.setReuseAddress(true);
                 candidate.bind(address, BACKLOG);

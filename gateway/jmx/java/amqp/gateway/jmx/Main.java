@@ -6,6 +6,7 @@ import java.io.PrintStream;
 import java.lang.management.ManagementFactory;
 import java.net.InetAddress;
 import java.net.ServerSocket;
+import java.security.GeneralSecurityException;
 import javax.management.MBeanServer;
 import javax.net.ServerSocketFactory;
 import javax.net.SocketFactory;
@@ -17,10 +18,11 @@ import py4j.GatewayServer;
  * The gateway's virtual machine: a child of a Python process, which it does not outlive.
  *
  * <p>Settings come on standard input, whose end is the end of the parent. One line on standard output answers:
- * {@code listening BRIDGE-PORT JMX-PORT} or {@code cannot-listen REASON}. Standard error is a log.
+ * {@code listening BRIDGE-PORT JMX-PORT}, {@code cannot-listen REASON} or {@code cannot-use-tls REASON}. Standard error is a log.
  */
 public final class Main {
     private static final int STATUS_CANNOT_LISTEN = 10;
+    private static final int STATUS_CANNOT_USE_TLS = 11;
 
     private Main() {
     }
@@ -52,6 +54,11 @@ public final class Main {
             throws IOException {
         try {
             return new Connector(settings, mbeans, backend, operations);
+        } catch (GeneralSecurityException error) {
+            answers.println("cannot-use-tls " + error.getMessage());
+            answers.flush();
+            Runtime.getRuntime().halt(STATUS_CANNOT_USE_TLS);
+            throw new IOException(error);
         } catch (IOException error) {
             answers.println("cannot-listen " + error.getMessage());
             answers.flush();

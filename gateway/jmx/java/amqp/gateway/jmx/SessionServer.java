@@ -1,6 +1,7 @@
 package amqp.gateway.jmx;
 
 import java.io.IOException;
+import java.rmi.server.RMIClientSocketFactory;
 import java.rmi.server.RMIServerSocketFactory;
 import java.rmi.server.UnicastRemoteObject;
 import java.util.Map;
@@ -11,14 +12,17 @@ import javax.security.auth.Subject;
 /** What clients log in to: it makes a {@link Session} for each. */
 final class SessionServer extends RMIJRMPServerImpl {
     private final int port;
+    private final RMIClientSocketFactory clientFactory;
     private final RMIServerSocketFactory factory;
     private final Map<String, Object> environment;
     private final Sessions sessions;
 
-    SessionServer(int port, RMIServerSocketFactory factory, Map<String, Object> environment, Sessions sessions)
-            throws IOException {
-        super(port, null, factory, environment);
+    /** @param clientFactory how clients connect, which is sent to them; null for plain text */
+    SessionServer(int port, RMIClientSocketFactory clientFactory, RMIServerSocketFactory factory,
+            Map<String, Object> environment, Sessions sessions) throws IOException {
+        super(port, clientFactory, factory, environment);
         this.port = port;
+        this.clientFactory = clientFactory;
         this.factory = factory;
         this.environment = environment;
         this.sessions = sessions;
@@ -38,7 +42,7 @@ final class SessionServer extends RMIJRMPServerImpl {
     protected RMIConnection makeClient(String connectionId, Subject subject) throws IOException {
         Session session = new Session(this, connectionId, subject, environment, sessions);
         sessions.add(session);
-        UnicastRemoteObject.exportObject(session, port, null, factory, new RequestFilter(session));
+        UnicastRemoteObject.exportObject(session, port, clientFactory, factory, new RequestFilter(session));
         return session;
     }
 }

@@ -6,7 +6,7 @@ import java.io.InputStream;
 
 /** What Python sends on standard input before anything else: a length of 32 bits, and a MessagePack array. */
 final class Settings {
-    private static final int MAX_OCTETS = 65_536;
+    private static final int MAX_OCTETS = 1 << 20;
 
     /** Where Python takes calls, on the loopback. */
     final int backendPort;
@@ -29,9 +29,11 @@ final class Settings {
     final int notificationBuffer;
     /** Of all our object names. */
     final String domain;
+    /** Null for plain text. */
+    final TlsSettings tls;
 
     private Settings(MessageReader reader) throws MalformedException, CommandException {
-        reader.readArray(11, "the settings");
+        reader.readArray(12, "the settings");
         backendPort = reader.readInt(1, 65_535);
         backendToken = reader.readString();
         bridgeToken = reader.readString();
@@ -43,6 +45,7 @@ final class Settings {
         silenceMilliseconds = reader.readInt(1, Integer.MAX_VALUE);
         notificationBuffer = reader.readInt(1, Integer.MAX_VALUE);
         domain = reader.readString();
+        tls = TlsSettings.read(reader);
     }
 
     static Settings read(InputStream input) throws IOException {

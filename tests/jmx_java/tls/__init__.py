@@ -1,0 +1,1 @@
+"""TLS of the JMX agent: its files, and clients of a real virtual machine."""

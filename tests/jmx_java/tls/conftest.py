@@ -1,0 +1,94 @@
+"""Certificates, a virtual machine that uses them, and Java clients, each in a virtual machine of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import TypeAlias
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, load_pem_private_key
+from cryptography.hazmat.primitives.serialization.pkcs12 import (
+    PKCS12Certificate,
+    serialize_java_truststore,
+    serialize_key_and_certificates,
+)
+
+from gateway.jmx.tls import TlsFiles, read_tls
+from gateway.jmx.virtual_machine import JavaMachine
+from tests.components.certificates import Authority, Certificate
+from tests.jmx_java.conftest import PASSWORD, USER, authenticate, settings
+
+Secured: TypeAlias = Callable[[TlsFiles], AbstractAsyncContextManager[JavaMachine]]
+_STORE_PASSWORD = "secret"
+_CLIENT = Path(__file__).parent / "TlsClient.java"
+
+
+@pytest.fixture(scope="session")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    """Whose certificates the gateway and good clients have."""
+    return Authority.make(tmp_path_factory.mktemp("authority"))
+
+
+@pytest.fixture(scope="session")
+def certificate(authority: Authority) -> Certificate:
+    """The gateway's certificate."""
+    return authority.confirm("gateway")
+
+
+@pytest.fixture(scope="session")
+def compiled_client(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the compiled ``TlsClient``."""
+    folder = tmp_path_factory.mktemp("tls-client")
+    subprocess.run(["javac", "-Xlint:all", "-Werror", "-d", str(folder), str(_CLIENT)], check=True)  # noqa: S603, S607  the JDK
+    return folder
+
+
+@asynccontextmanager
+async def secured(files: TlsFiles) -> AsyncIterator[JavaMachine]:
+    """Run a virtual machine that lets clients in by TLS."""
+    async with JavaMachine(settings(tls=read_tls(files)), authenticate) as machine:
+        await machine.open()
+        yield machine
+
+
+class TlsClient:
+    """A Java client with a certificate, or none, that trusts an authority."""
+
+    def __init__(self, compiled: Path, folder: Path) -> None:
+        self._compiled = compiled
+        self._folder = folder
+
+    async def __call__(self, port: int, *, trusts: Authority, own: Certificate | None = None) -> str:
+        """Log in and read; return what was read, or the exceptions."""
+        trust = self._folder / "trust.p12"
+        ca = x509.load_pem_x509_certificate(trusts.own.certificate.read_bytes())
+        encryption = BestAvailableEncryption(_STORE_PASSWORD.encode())
+        trust.write_bytes(serialize_java_truststore([PKCS12Certificate(ca, b"ca")], encryption))
+        options = _store("trustStore", trust)
+        if own is not None:
+            key = self._folder / "key.p12"
+            private = load_pem_private_key(own.key.read_bytes(), None)
+            certificate = x509.load_pem_x509_certificate(own.certificate.read_bytes())
+            key.write_bytes(serialize_key_and_certificates(b"own", private, certificate, None, encryption))  # type: ignore[arg-type]
+            options += _store("keyStore", key)
+        command = ["java", "-XX:+UseSerialGC", *options, "-classpath", str(self._compiled), "TlsClient"]
+        process = await asyncio.create_subprocess_exec(
+            *command, str(port), USER, PASSWORD, stdout=subprocess.PIPE
+        )
+        output, _ = await process.communicate()
+        return output.decode().strip()
+
+
+def _store(kind: str, path: Path) -> list[str]:
+    name = f"-Djavax.net.ssl.{kind}"
+    return [f"{name}={path}", f"{name}Password={_STORE_PASSWORD}", f"{name}Type=PKCS12"]
+
+
+@pytest.fixture
+def tls_client(compiled_client: Path, tmp_path: Path) -> TlsClient:
+    return TlsClient(compiled_client, tmp_path)

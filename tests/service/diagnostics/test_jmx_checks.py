@@ -1,0 +1,76 @@
+"""What ``check`` and ``health`` find out about JMX with TLS."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from gateway.config.files import LoadedConfiguration, load_configuration
+from gateway.jmx.tls import TlsFiles
+from gateway.service.diagnostics.checks import check_files, check_jmx
+from gateway.service.diagnostics.health import ask_jmx_health
+from gateway.service.processes.exit_codes import CommandError, ExitCode
+from tests.components.certificates import Authority, Certificate
+from tests.components.ports import free_tcp_port
+from tests.jmx_java.tls.conftest import secured
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority.make(tmp_path_factory.mktemp("authority"))
+
+
+@pytest.fixture(scope="module")
+def certificate(authority: Authority) -> Certificate:
+    return authority.confirm("gateway")
+
+
+def configured(folder: Path, port: int, files: TlsFiles) -> LoadedConfiguration:
+    client_ca = "" if files.client_ca is None else f", client_ca: {files.client_ca}"
+    path = folder / "gateway.yaml"
+    path.write_text(
+        f"version: 1\njmx:\n  enabled: true\n  listen: '127.0.0.1:{port}'\n"
+        f"  tls: {{certificate: {files.certificate}, key: {files.key}{client_ca}}}\n"
+    )
+    return load_configuration(path)
+
+
+@pytest.mark.parametrize("required", [False, True])
+async def test_an_agent_with_tls_is_recognised(
+    tmp_path: Path, authority: Authority, certificate: Certificate, *, required: bool
+) -> None:
+    client_ca = authority.own.certificate if required else None
+    files = TlsFiles(certificate.certificate, certificate.key, client_ca)
+    reported: list[str] = []
+    async with secured(files) as machine:
+        loaded = configured(tmp_path, machine.port, files)
+        await check_jmx(loaded, reported.append)
+        await ask_jmx_health(loaded, reported.append)
+    where = f"127.0.0.1:{machine.port}"
+    assert reported == [
+        f"jmx: {where} has a JMX agent: this gateway's, if it runs",
+        f"JMX {where} takes connections",
+    ]
+
+
+async def test_something_without_tls_is_no_agent(tmp_path: Path, certificate: Certificate) -> None:
+    async def answer(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"\x4e")
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        files = TlsFiles(certificate.certificate, certificate.key)
+        with pytest.raises(CommandError, match="is taken by something that is no JMX agent"):
+            await check_jmx(configured(tmp_path, port, files), lambda _: None)
+
+
+def test_files_that_cannot_be_used(tmp_path: Path, authority: Authority, certificate: Certificate) -> None:
+    files = TlsFiles(certificate.certificate, authority.own.key)
+    with pytest.raises(CommandError, match="this is not the key of the certificate in") as raised:
+        check_files(configured(tmp_path, free_tcp_port(), files))
+    assert raised.value.code is ExitCode.CONFIGURATION
+    files = TlsFiles(certificate.certificate, certificate.key)
+    check_files(configured(tmp_path, free_tcp_port(), files))
