@@ -80,8 +80,10 @@ UNITS: Final = (
     "epmd.socket",
     "snmpd.service",
     "snmptrapd.service",
+    "zabbix-java-gateway.service",
 )
-"""The units that packages would start: RabbitMQ, Erlang's port mapper with its socket, net-snmp's daemons."""
+"""The units that packages would start: RabbitMQ, Erlang's port mapper with its socket, net-snmp's daemons,
+Zabbix' reader of JMX."""
 
 _DAEMONS: Final = frozenset({"beam.smp", "epmd", "snmpd", "snmptrapd"})
 
@@ -283,6 +285,10 @@ def _net_snmp_can_be_linked() -> bool:
     return _command("net-snmp-config")() and Path("/usr/include/net-snmp/agent").is_dir()
 
 
+def _zabbix_java_gateway_is_there() -> bool:
+    return Path("/usr/sbin/zabbix-java-gateway.jar").is_file()
+
+
 def _jconsole_can_be_shown() -> bool:
     return _command("jconsole")() and any(Path("/usr/lib/jvm").glob("*/lib/libawt_xawt.so"))
 
@@ -367,6 +373,9 @@ TEST_PACKAGES: Final = (
     Package("monitoring-plugins-standard", "check_snmp, which Nagios and Icinga run", _check_snmp_is_there),
     Package("jq", "the documentation's examples of reading the event log's lines", _command("jq")),
     *_C_COMPILER,
+    Package(
+        "zabbix-java-gateway", "Zabbix' reader of JMX, which reads the gateway", _zabbix_java_gateway_is_there
+    ),
     Package("libsnmp-dev", "net-snmp's agent library, of which one of them is made", _net_snmp_can_be_linked),
 )
 """The packages that ``make test`` and ``make bench`` need."""

@@ -165,10 +165,24 @@ class SetGroup:
 
 
 @dataclass(frozen=True, slots=True)
+class RegisterTable:
+    """The registration of the MBean of which clients read many objects of a class of a source at a time.
+
+    Its number is none that an object has; `Unregister` removes it.
+    """
+
+    number: int
+    object_name: str
+    source: str
+    class_name: str
+
+
+@dataclass(frozen=True, slots=True)
 class Register:
     """The registration of an object; under a known number it replaces name, class and all values.
 
-    It also replaces an MBean of that name that another object has.
+    It also replaces an MBean of that name that another object has. ``table`` is the number of its
+    table; 0 for none.
     """
 
     number: int
@@ -176,6 +190,7 @@ class Register:
     group: int
     object_name: str
     values: tuple[JmxValue, ...]
+    table: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +203,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Unregister:
-    """The removal of an object; one that does not exist is ignored."""
+    """The removal of an object or a table; one that does not exist is ignored."""
 
     number: int
 
@@ -209,7 +224,7 @@ class Emit:
     data: tuple[tuple[str, AttributeType, JmxValue], ...]
 
 
-Command: TypeAlias = "DefineClass | SetGroup | Register | Change | Unregister | Emit"
+Command: TypeAlias = "DefineClass | SetGroup | Register | Change | Unregister | Emit | RegisterTable"
 
 # Java's class Batch has the same numbers.
 _OPERATIONS: dict[type, int] = {
@@ -219,6 +234,7 @@ _OPERATIONS: dict[type, int] = {
     Change: 4,
     Unregister: 5,
     Emit: 6,
+    RegisterTable: 7,
 }
 
 
@@ -241,8 +257,10 @@ def _command(command: Command) -> list[Any]:
             ]
         case SetGroup(group, freshness):
             fields = [group, int(freshness)]
-        case Register(number, class_number, group, object_name, values):
-            fields = [number, class_number, group, object_name, values]
+        case Register(number, class_number, group, object_name, values, table):
+            fields = [number, class_number, group, table, object_name, values]
+        case RegisterTable(number, object_name, source, class_name):
+            fields = [number, object_name, source, class_name]
         case Change(number, values):
             fields = [number, dict(values)]
         case Unregister(number):

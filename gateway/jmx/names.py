@@ -40,6 +40,14 @@ def quoted(value: str) -> str:
     return value if _BARE.fullmatch(value) else f'"{value.translate(_QUOTED)}"'
 
 
+def table_name(source: str, key: ClassKey) -> str:
+    """Return the name of the MBean of which all objects of a class are read.
+
+    The class is not ``type``: patterns that find the objects of a class must not find it.
+    """
+    return object_name([("type", "Table"), ("source", source), ("class", f"{key.package}.{key.name}")])
+
+
 def begins_with_parent(record: ClassRecord) -> bool:
     """Return whether the first part of the stable names of a class is the parent's."""
     first = next((element.name for element in record.schema.properties if element.index), "")

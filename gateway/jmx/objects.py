@@ -16,8 +16,8 @@ from gateway.feed.replica import ShownObject as ReplicaObject
 from gateway.feed.values import ObjectLink
 from gateway.jmx import types
 from gateway.jmx.classes import Own, Resolve, ShownClass, Unfit
-from gateway.jmx.commands import Change, Command, Register, SetGroup, Unregister
-from gateway.jmx.names import name_of
+from gateway.jmx.commands import Change, Command, Register, RegisterTable, SetGroup, Unregister
+from gateway.jmx.names import name_of, table_name
 from gateway.jmx.notifications import operation_line
 
 SHOWN_OPERATIONS: Final = 100
@@ -245,6 +245,7 @@ class ShownObjects:
         self._links = WaitingLinks()
         self._by_number: dict[int, ShownObject] = {}
         self._rows: dict[tuple[int, str], dict[int, ShownObject]] = {}
+        self._tables: dict[int, dict[str, int]] = {}
 
     def find(self, number: int) -> ShownObject | None:
         """Return the object with this number in the virtual machine."""
@@ -259,6 +260,11 @@ class ShownObjects:
         return [
             shown for (number, _), rows in self._rows.items() if number == source for shown in rows.values()
         ]
+
+    def remove_tables(self, source: int) -> None:
+        """Unregister the tables of a source that leaves or is renamed; objects shown later make new ones."""
+        for number in self._tables.pop(source, {}).values():
+            self._send(Unregister(number))
 
     def show(
         self,
@@ -293,7 +299,8 @@ class ShownObjects:
             self._resolver(record.source, shown.number),
             self._unfit,
         )
-        self._send(Register(shown.number, shown_class.number, group.number, name, values))
+        table = self._table(record.source, source, shown_class)
+        self._send(Register(shown.number, shown_class.number, group.number, name, values, table))
         # References often come before what they lead to, as a binding before its queue.
         for referrer, position in self._links.arrived(target):
             self._send(Change(referrer, {position: name}))
@@ -320,6 +327,16 @@ class ShownObjects:
             shown = self.at(changed)
             if shown is not None:
                 self._send(Change(shown.number, {Own.LAST_OPERATION: self._last_operations.of(changed)}))
+
+    def _table(self, number: int, source: str, shown_class: ShownClass) -> int:
+        """Return the number of the table of a class, which is registered with its first object."""
+        tables = self._tables.setdefault(number, {})
+        table = tables.get(shown_class.name)
+        if table is None:
+            table = tables[shown_class.name] = self._new_number()
+            name = table_name(source, shown_class.record.schema.key)
+            self._send(RegisterTable(table, name, source, shown_class.name))
+        return table
 
     def _resolver(self, source: int, referrer: int) -> Resolve:
         """Return a function that resolves references of an object, and lets it wait for unknown objects."""

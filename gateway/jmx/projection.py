@@ -228,6 +228,7 @@ class Projection(FeedView[ShownClass, ShownEvent, ShownObject, Group]):
         source = self._sources.get(record.number)
         if source is not None and source.name != record.name:  # renamed: its objects get other names too
             source.bean.remove()
+            self._objects.remove_tables(record.number)
             source = None
         if source is None:
             source = self._sources[record.number] = self._new_source(record)
@@ -239,6 +240,7 @@ class Projection(FeedView[ShownClass, ShownEvent, ShownObject, Group]):
     def source_leaves(self, number: int) -> None:
         """Remove the MBean of a source; those of its objects are removed in slices."""
         self._sources.pop(number).bean.remove()
+        self._objects.remove_tables(number)
         self._groups.remove_source(number)
 
     def version_of(self, record: ClassRecord) -> ShownClass | None:

@@ -16,6 +16,7 @@ from gateway.jmx.commands import (
     Emit,
     JmxValue,
     Register,
+    RegisterTable,
     SetGroup,
     Unregister,
     encode_batch,
@@ -40,6 +41,7 @@ class ModelMachine:
     Attributes:
         emitted: notifications, with the names of the MBeans that emitted them.
         history: registrations and unregistrations by name, in order.
+        tables: tables by number: their name, and the names of their objects by number.
     """
 
     definitions: dict[int, DefineClass] = field(default_factory=dict)
@@ -48,6 +50,7 @@ class ModelMachine:
     names: dict[str, int] = field(default_factory=dict)
     emitted: list[tuple[tuple[str, ...], Emit]] = field(default_factory=list)
     history: list[str] = field(default_factory=list)
+    tables: dict[int, tuple[str, dict[int, str]]] = field(default_factory=dict)
 
     def carry_out(self, commands: Iterable[Command]) -> None:
         """Carry out a batch."""
@@ -59,6 +62,9 @@ class ModelMachine:
                     self._define(command)
                 case SetGroup(group, freshness):
                     self.groups[group] = freshness
+                case RegisterTable(number, name):
+                    assert number not in self.beans
+                    self.tables[number] = (name, {})
                 case Register():
                     self._register(command)
                 case Change(number, values):
@@ -119,6 +125,10 @@ class ModelMachine:
         )
         self.beans[command.number] = bean
         self.names[command.object_name] = command.number
+        for _, objects in self.tables.values():
+            objects.pop(command.number, None)
+        if command.table:
+            self.tables[command.table][1][command.number] = command.object_name
         self._change(bean, dict(enumerate(command.values)))
 
     def _change(self, bean: Bean, values: Mapping[int, JmxValue]) -> None:
@@ -128,6 +138,9 @@ class ModelMachine:
             bean.values[position] = value
 
     def _unregister(self, number: int) -> None:
+        self.tables.pop(number, None)
+        for _, objects in self.tables.values():
+            objects.pop(number, None)
         bean = self.beans.pop(number, None)
         if bean is not None:
             del self.names[bean.name]

@@ -12,7 +12,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+from gateway.jmx.names import table_name
 from gateway.model.observations import SourceState
+from gateway.model.schema import ClassKey
 from gateway.service.processes.exit_codes import ExitCode
 from gateway.state_folder import StateFolder
 from tests.components.command_line import RunningCommand, amqp_gateway, is_log_record, running
@@ -21,7 +23,8 @@ from tests.components.waiting import eventually, wait_until
 from tests.jmx.conftest import JmxSite, canonical, java_process
 from tests.jmx.shop import GATEWAY, SALES, SOURCE, STATE, event, hall_name, link, till_name
 
-NAMES = sorted(map(canonical, (GATEWAY, SOURCE, hall_name(), till_name(1), till_name(2))))
+TABLES = tuple(table_name("shop1", ClassKey("shop", name)) for name in ("hall", "till"))
+NAMES = sorted(map(canonical, (GATEWAY, SOURCE, *TABLES, hall_name(), till_name(1), till_name(2))))
 
 
 async def test_a_client_reads_what_the_feed_reports(jmx: JmxSite) -> None:

@@ -8,12 +8,23 @@ import msgspec
 
 from gateway.feed.records import Batch, ClassRecord, GapRecord, SnapshotBegan
 from gateway.feed.replica import SWEEP_LOOKS
-from gateway.jmx.commands import DefineClass, Register
+from gateway.jmx.commands import DefineClass, Register, RegisterTable
 from gateway.jmx.projection import SLICE_OBJECTS
 from gateway.model.observations import SourceState
 from gateway.model.schema import ClassKey
 from tests.components.shop import START, agent, source, update
-from tests.jmx.shop import GATEWAY, SALES, TILL, Gateway, classes, delete, hall, till, till_name
+from tests.jmx.shop import (
+    GATEWAY,
+    SALES,
+    TILL,
+    Gateway,
+    classes,
+    delete,
+    hall,
+    hall_name,
+    till,
+    till_name,
+)
 
 
 def test_records_that_name_nothing_known_are_counted(gateway: Gateway) -> None:
@@ -120,10 +131,32 @@ def test_finding_what_is_to_go_is_work_for_several_slices_too(gateway: Gateway) 
     assert len(gateway.names()) == len(rows) - 1
 
 
+def tables(gateway: Gateway) -> dict[str, list[str]]:
+    """The objects of each table, by the table's name."""
+    return {name: sorted(objects.values()) for name, objects in gateway.machine.tables.values()}
+
+
+def test_each_class_of_a_source_has_a_table_of_its_objects(gateway: Gateway) -> None:
+    halls = "amqp.gateway:type=Table,source=shop1,class=shop.hall"
+    tills = "amqp.gateway:type=Table,source=shop1,class=shop.till"
+    assert tables(gateway) == {halls: [hall_name()], tills: [till_name(1), till_name(2)]}
+    gateway.publish(delete(1), delete(2))
+    assert tables(gateway) == {halls: [hall_name()], tills: []}
+
+
+def test_the_tables_of_a_source_that_leaves_are_removed_and_come_back_with_it(gateway: Gateway) -> None:
+    before = tables(gateway)
+    gateway.snapshot()
+    assert tables(gateway) == {}
+    gateway.settle()
+    gateway.snapshot(source(), *classes(), agent(fresh=True), hall(), till(1), till(2))
+    assert tables(gateway) == before
+
+
 def test_commands_are_taken_in_order_and_no_more_than_asked_for(gateway: Gateway) -> None:
     kiosk = ClassRecord(30, replace(TILL, key=ClassKey("shop", "kiosk")), "", "")
     gateway.projection.received(Batch(1, 2, (kiosk, till(1, {}, class_number=30))))
-    assert gateway.projection.waiting == 2
+    assert gateway.projection.waiting == 3
     assert [type(command) for command in gateway.projection.take(1)] == [DefineClass]
-    assert [type(command) for command in gateway.projection.take(9)] == [Register]
+    assert [type(command) for command in gateway.projection.take(9)] == [RegisterTable, Register]
     assert gateway.projection.take(9) == []

@@ -1,5 +1,8 @@
 import java.io.File;
 import java.io.Serializable;
+import java.lang.management.ManagementFactory;
+import java.lang.management.ThreadInfo;
+import java.lang.management.ThreadMXBean;
 import java.math.BigDecimal;
 import java.math.BigInteger;
 import java.rmi.Remote;
@@ -226,6 +229,37 @@ public final class Client {
         return lost.get();
     }
 
+    private ThreadMXBean threadMXBean() throws Exception {
+        return ManagementFactory.newPlatformMXBeanProxy(
+            connection, ManagementFactory.THREAD_MXBEAN_NAME, ThreadMXBean.class);
+    }
+
+    /** The names of threads, asked for as JConsole does, which are those of a dump of all. */
+    public List<String> threads() throws Exception {
+        ThreadMXBean threads = threadMXBean();
+        TreeSet<String> names = new TreeSet<>();
+        for (ThreadInfo info : threads.getThreadInfo(threads.getAllThreadIds(), Integer.MAX_VALUE)) {
+            if (info != null) {
+                names.add(info.getThreadName());
+            }
+        }
+        for (ThreadInfo info : threads.dumpAllThreads(true, true)) {
+            names.add(info.getThreadName());
+        }
+        return new ArrayList<>(names);
+    }
+
+    public int deadlocks() throws Exception {
+        long[] found = threadMXBean().findDeadlockedThreads();
+        return found == null ? 0 : found.length;
+    }
+
+    public String tryThreads(int count) {
+        long[] identifiers = new long[count];
+        Arrays.fill(identifiers, 1);
+        return failure(() -> threadMXBean().getThreadInfo(identifiers, 1));
+    }
+
     // What somebody tries who should not.
 
     public String trySetAttribute(String name, String attribute, Object value) {
@@ -345,6 +379,67 @@ public final class Client {
         } finally {
             threads.shutdown();
         }
+    }
+
+    /** A page of a table: a line for each row in the order of names, then what comes next, then the total. */
+    public List<String> page(String table, Object attributes, String from, int limit) throws Exception {
+        CompositeData page = page(new ObjectName(table), attributes, from, limit);
+        List<String> lines = new ArrayList<>();
+        for (CompositeData row : rows(page).values()) {
+            Map<String, String> items = new TreeMap<>();
+            for (String item : row.getCompositeType().keySet()) {
+                items.put(item, describe(row.get(item)));
+            }
+            lines.add(items.remove("ObjectName").replace("java.lang.String ", "") + " " + items);
+        }
+        lines.add(String.valueOf(page.get("next")));
+        lines.add(String.valueOf(page.get("total")));
+        return lines;
+    }
+
+    public String tryPage(String table, Object attributes, String from, int limit) {
+        return failure(() -> page(new ObjectName(table), attributes, from, limit));
+    }
+
+    private CompositeData page(ObjectName table, Object attributes, String from, int limit) throws Exception {
+        String type = attributes instanceof String ? "java.lang.String" : "[Ljava.lang.String;";
+        return (CompositeData) connection.invoke(table, "read", new Object[] {attributes, from, limit},
+            new String[] {type, "java.lang.String", "int"});
+    }
+
+    private static TreeMap<String, CompositeData> rows(CompositeData page) {
+        TreeMap<String, CompositeData> rows = new TreeMap<>();
+        for (Object row : ((TabularData) page.get("rows")).values()) {
+            rows.put((String) ((CompositeData) row).get("ObjectName"), (CompositeData) row);
+        }
+        return rows;
+    }
+
+    /**
+     * Reads a table page by page, and the same by {@code getAttribute}.
+     *
+     * @return calls for the table, rows, values that differ, nanoseconds of the table, nanoseconds of the others
+     */
+    public List<Long> compare(String table, Object names, int limit) throws Exception {
+        String[] attributes = (String[]) names;
+        TreeMap<String, CompositeData> rows = new TreeMap<>();
+        long calls = 0;
+        long start = System.nanoTime();
+        for (String next = ""; next != null; calls++) {
+            CompositeData page = page(new ObjectName(table), attributes, next, limit);
+            rows.putAll(rows(page));
+            next = (String) page.get("next");
+        }
+        long middle = System.nanoTime();
+        long different = 0;
+        for (Map.Entry<String, CompositeData> row : rows.entrySet()) {
+            ObjectName name = new ObjectName(row.getKey());
+            for (String attribute : attributes) {
+                Object value = connection.getAttribute(name, attribute);
+                different += describe(value).equals(describe(row.getValue().get(attribute))) ? 0 : 1;
+            }
+        }
+        return List.of(calls, (long) rows.size(), different, middle - start, System.nanoTime() - middle);
     }
 
     /** One line for each operation: what it takes, what it returns, whether it acts. */

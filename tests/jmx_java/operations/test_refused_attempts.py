@@ -8,8 +8,9 @@ import pytest
 
 from gateway.feed.operations import InvokeMethod, SetElements
 from gateway.jmx.backend import RefusedAttempt, Reply, Status
+from gateway.jmx.virtual_machine import JavaMachine
 from gateway.model.operations import Outcome, Principal
-from tests.jmx_java.conftest import USER, AsyncClient
+from tests.jmx_java.conftest import USER, AsyncClient, Connect, authenticate, settings
 from tests.jmx_java.operations.queues import ORDERS
 from tests.jmx_java.scripted_operator import ScriptedOperator
 
@@ -65,9 +66,13 @@ async def test_what_python_was_asked_for_is_not_notified_again(
 
 @pytest.mark.parametrize("operation", ["getThreadInfo", "findDeadlockedThreads"])
 async def test_what_jconsole_asks_to_show_threads_is_no_attempt_to_change_anything(
-    client: AsyncClient, operator: ScriptedOperator, operation: str
+    operator: ScriptedOperator, connect: Connect, operation: str
 ) -> None:
-    assert "SecurityException" in await client("tryInvokeAs", THREADS, operation, [], [])
+    async with JavaMachine(settings(), authenticate, may_change=lambda _user: False) as machine:
+        await machine.open(operator)
+        async with connect(machine) as client:
+            refusal = await client("tryInvokeAs", THREADS, operation, [], [])
+    assert "SecurityException: refused: no rule under operations.allow lets jmx:monitor" in refusal
     assert operator.attempts == []
 
 

@@ -49,7 +49,7 @@ final class Batch {
 
     private void command(int start) throws MalformedException, CommandException {
         int fields = reader.readArray();
-        int operation = reader.readInt(1, 6);
+        int operation = reader.readInt(1, 7);
         switch (operation) {
             case 1:
                 expect(fields, 7);
@@ -60,7 +60,7 @@ final class Batch {
                 objects.group(reader.readLong()).set(reader.readInt(1, Group.Freshness.values().length));
                 break;
             case 3:
-                expect(fields, 6);
+                expect(fields, 7);
                 register();
                 break;
             case 4:
@@ -71,9 +71,14 @@ final class Batch {
                 expect(fields, 2);
                 objects.unregister(reader.readLong());
                 break;
-            default:
+            case 6:
                 expect(fields, 7);
                 emit();
+                break;
+            default:
+                expect(fields, 5);
+                objects.registerTable(reader.readLong(), AttributeType.objectName(reader.readString()),
+                    reader.readString(), reader.readString());
                 break;
         }
     }
@@ -88,6 +93,7 @@ final class Batch {
         long number = reader.readLong();
         ClassDefinition definition = objects.definition(reader.readLong());
         Group group = objects.group(reader.readLong());
+        long table = reader.readLong();
         ObjectName name = AttributeType.objectName(reader.readString());
         reader.readArray(definition.size(), "the array of values");
         Object[] values = new Object[definition.size()];
@@ -95,7 +101,7 @@ final class Batch {
             AttributeDefinition attribute = definition.attribute(position);
             values[position] = value(name, attribute.name, attribute.type);
         }
-        objects.register(number, name, definition, group, values);
+        objects.register(number, name, definition, group, table, values);
     }
 
     private void change() throws MalformedException, CommandException {

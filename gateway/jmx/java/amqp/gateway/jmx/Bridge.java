@@ -38,7 +38,9 @@ public final class Bridge {
     /** Carries out a batch; the MessagePack array of how many errors there were, and the texts of the first. */
     public synchronized byte[] push(byte[] batch) {
         MessageWriter answer = new MessageWriter();
-        new Batch(batch, objects, eventTypes).carryOut().write(answer);
+        synchronized (objects.lock) {
+            new Batch(batch, objects, eventTypes).carryOut().write(answer);
+        }
         // Behind the batch: after a silence it may be this one that marks everything stale.
         life.received();
         return answer.toBytes();

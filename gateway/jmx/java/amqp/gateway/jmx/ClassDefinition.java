@@ -117,6 +117,24 @@ final class ClassDefinition {
         return positions.get(name);
     }
 
+    /** As {@link #position}, of an attribute that can be read. */
+    Integer readablePosition(String name) {
+        Integer position = positions.get(name);
+        return position == null || position == STALE_POSITION || attributes[position].readable ? position : null;
+    }
+
+    /** The names of the attributes that can be read and have values of their own, in their order. */
+    List<String> readable() {
+        List<String> names = new ArrayList<>();
+        for (int position = 0; position < attributes.length; position++) {
+            // A second attribute of a name is not shown.
+            if (attributes[position].readable && positions.get(attributes[position].name) == position) {
+                names.add(attributes[position].name);
+            }
+        }
+        return names;
+    }
+
     /** Whether clients may try to set the attribute. */
     boolean isWritable(String name) {
         Integer position = positions.get(name);

@@ -4,6 +4,7 @@ import java.lang.reflect.InvocationHandler;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.lang.reflect.Proxy;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Set;
 import javax.management.Attribute;
@@ -19,7 +20,8 @@ import javax.management.remote.MBeanServerForwarder;
  * <p>Reading and listening are forwarded. Setting and invoking are for the gateway's own MBeans, and carried out by
  * {@link Operations}: an exception that an MBean itself throws would reach the client wrapped in another. Every other
  * method is refused to every user: making, removing and loading MBeans, and whatever a later Java adds. The virtual
- * machine's own MBeans can be read, but not operated (a dump of the heap, say).
+ * machine's own MBeans can be read, but not operated (a dump of the heap, say), except for what shows its threads to
+ * those who may change something. Everybody may read a {@link Table}.
  */
 final class Guard implements InvocationHandler {
     /** Methods that are forwarded in all their forms, because they change nothing. */
@@ -131,6 +133,15 @@ final class Guard implements InvocationHandler {
 
     private Object invokeOperation(ObjectName name, String operation, Object[] parameters, String[] signature)
             throws Exception {
+        Table table = operations.table(name);
+        if (table != null) {
+            return table.invoke(operation, parameters, signature == null ? List.of() : Arrays.asList(signature));
+        }
+        if (ThreadReads.includes(name, operation)) {
+            requireRight();
+            ThreadReads.check(parameters);
+            return server.invoke(name, operation, parameters, signature);
+        }
         refusals.begin();
         try {
             requireOurs(name, "invoke");
@@ -168,7 +179,7 @@ final class Guard implements InvocationHandler {
      * Whether an operation of the virtual machine's own MBeans changes nothing, judged by its name: their descriptions
      * give no impact.
      *
-     * <p>JConsole asks for threads all the time. That is refused too, but is no attempt to change anything.
+     * <p>JConsole asks for some all the time. That is refused too, but is no attempt to change anything.
      */
     private static boolean onlyReads(String operation) {
         return operation != null

@@ -23,6 +23,8 @@ class ManagedObject implements DynamicMBean {
     final ClassDefinition definition;
     private volatile Group group;
     private volatile Object[] values;
+    /** In which clients read it with others; null where it is in none. Under the lock of batches. */
+    private Table table;
 
     ManagedObject(long number, ObjectName name, ClassDefinition definition, Group group, Object[] values) {
         this.number = number;
@@ -54,6 +56,24 @@ class ManagedObject implements DynamicMBean {
         return group;
     }
 
+    /** Puts it into a table, and takes it out of the one in which it was; null for none. */
+    void moveTo(Table newTable) {
+        if (table != newTable) {
+            if (table != null) {
+                table.remove(this);
+            }
+            table = newTable;
+            if (table != null) {
+                table.add(this);
+            }
+        }
+    }
+
+    /** What is to be seen of it now, which belongs together. */
+    View view() {
+        return new View(this, values, group);
+    }
+
     /** What the object is called for ever; empty of an MBean that is no managed object. */
     String stableName() {
         Integer position = definition.position(STABLE_NAME);
@@ -67,41 +87,25 @@ class ManagedObject implements DynamicMBean {
 
     @Override
     public final Object getAttribute(String attribute) throws AttributeNotFoundException {
-        Integer position = definition.position(required(attribute));
-        if (position == null || !isReadable(position)) {
-            throw new AttributeNotFoundException(
-                name + " has no attribute " + attribute + (position == null ? "" : " that can be read"));
+        Integer position = definition.readablePosition(required(attribute));
+        if (position == null) {
+            throw new AttributeNotFoundException(name + " has no attribute " + attribute
+                + (definition.position(attribute) == null ? "" : " that can be read"));
         }
-        return value(position, values);
+        return view().value(position);
     }
 
     @Override
     public final AttributeList getAttributes(String[] attributes) {
-        // Once for all attributes, so that their values belong together.
-        Object[] taken = values;
+        View view = view();
         AttributeList found = new AttributeList(required(attributes).length);
         for (String attribute : attributes) {
-            Integer position = definition.position(attribute);
-            if (position != null && isReadable(position)) {
-                found.add(new Attribute(attribute, value(position, taken)));
+            Integer position = definition.readablePosition(attribute);
+            if (position != null) {
+                found.add(new Attribute(attribute, view.value(position)));
             }
         }
         return found;
-    }
-
-    private boolean isReadable(int position) {
-        return position == ClassDefinition.STALE_POSITION || definition.attribute(position).readable;
-    }
-
-    private Object value(int position, Object[] taken) {
-        if (position == ClassDefinition.STALE_POSITION) {
-            return group.isStale();
-        }
-        Object doubtful = definition.attribute(position).whenAbandoned;
-        if (doubtful != null && group.isAbandoned()) {
-            return doubtful;
-        }
-        return shows(position) ? taken[position] : null;
     }
 
     // Clients set and invoke by way of the Guard: what an MBean itself throws is wrapped on its way to them.

@@ -19,6 +19,10 @@ final class ManagedObjects {
     private final Map<Long, ManagedObject> objects = new HashMap<>();
     // Threads of clients look here; the other maps belong to the thread that carries out batches.
     private final Map<ObjectName, ManagedObject> named = new ConcurrentHashMap<>();
+    private final Map<Long, Table> tables = new HashMap<>();
+    private final Map<ObjectName, Table> namedTables = new ConcurrentHashMap<>();
+    /** Whoever has it sees batches as a whole. */
+    final Object lock = new Object();
 
     /** Objects are MBeans of {@code server}, and only of the domain; stale while {@code python} is missing. */
     ManagedObjects(MBeanServer server, String domain, SignsOfLife python) {
@@ -56,15 +60,30 @@ final class ManagedObjects {
         return named.get(name);
     }
 
-    void register(long number, ObjectName name, ClassDefinition definition, Group group, Object[] values)
+    /** The table of that name; null where there is none. Any thread may ask. */
+    Table table(ObjectName name) {
+        return name == null ? null : namedTables.get(name);
+    }
+
+    /** Registers a table without objects. Its number is none that an object has. */
+    void registerTable(long number, ObjectName name, String source, String className) throws CommandException {
+        requireOurs(name);
+        unregister(number);
+        Table table = new Table(number, name, source, className, lock);
+        register(table, name);
+        tables.put(number, table);
+        namedTables.put(name, table);
+    }
+
+    /** Registers an object; {@code table} is the number of its table, or 0. */
+    void register(long number, ObjectName name, ClassDefinition definition, Group group, long table, Object[] values)
             throws CommandException {
-        if (name.isPattern() || !name.getDomain().equals(domain)) {
-            throw new CommandException("'" + name + "' is no name of one object in the domain " + domain);
-        }
+        requireOurs(name);
         ManagedObject present = objects.get(number);
         // Registering again would take the listeners of clients away.
         if (present != null && present.name.equals(name) && present.definition == definition) {
             present.replace(group, values);
+            present.moveTo(tables.get(table));
             return;
         }
         unregister(number);
@@ -75,6 +94,19 @@ final class ManagedObjects {
             unregister(other.number);
         }
         ManagedObject object = ManagedObject.of(number, name, definition, group, values);
+        register(object, name);
+        objects.put(number, object);
+        named.put(name, object);
+        object.moveTo(tables.get(table));
+    }
+
+    private void requireOurs(ObjectName name) throws CommandException {
+        if (name.isPattern() || !name.getDomain().equals(domain)) {
+            throw new CommandException("'" + name + "' is no name of one object in the domain " + domain);
+        }
+    }
+
+    private void register(Object object, ObjectName name) throws CommandException {
         try {
             server.registerMBean(object, name);
         } catch (InstanceAlreadyExistsException error) {
@@ -82,22 +114,29 @@ final class ManagedObjects {
         } catch (JMException error) {
             throw new CommandException(name + " cannot be registered: " + error);
         }
-        objects.put(number, object);
-        named.put(name, object);
     }
 
     void unregister(long number) throws CommandException {
-        ManagedObject object = objects.remove(number);
-        if (object == null) {
-            return;
+        Table table = tables.remove(number);
+        if (table != null) {
+            namedTables.remove(table.name);
+            unregister(table.name);
         }
-        named.remove(object.name);
+        ManagedObject object = objects.remove(number);
+        if (object != null) {
+            object.moveTo(null);
+            named.remove(object.name);
+            unregister(object.name);
+        }
+    }
+
+    private void unregister(ObjectName name) throws CommandException {
         try {
-            server.unregisterMBean(object.name);
+            server.unregisterMBean(name);
         } catch (InstanceNotFoundException error) {
             // It is gone, which is what was asked for.
         } catch (JMException error) {
-            throw new CommandException(object.name + " cannot be unregistered: " + error);
+            throw new CommandException(name + " cannot be unregistered: " + error);
         }
     }
 }

@@ -177,6 +177,11 @@ final class Operations {
         return object == null ? 0 : object.number;
     }
 
+    /** The table of that name; null where there is none. */
+    Table table(ObjectName name) {
+        return objects.table(name);
+    }
+
     /** Whether an object is the gateway's, and not one that other code in this virtual machine registered. */
     boolean knows(ObjectName name) {
         return objects.find(required(name)) != null;

@@ -48,6 +48,10 @@ final class SerialFilters {
             + "javax.management.QualifiedAttributeValueExp;javax.management.QueryEval;"
             + "javax.management.StringValueExp;javax.management.ValueExp"),
 
+        /** What is asked of a {@link Table}, from anybody. */
+        PAGE_REQUEST("maxdepth=4;maxrefs=1000;maxarray=1000;maxbytes=65536", ""
+            + "java.lang.Integer;java.lang.Number;java.lang.Object;java.lang.String"),
+
         /** Values of attributes and parameters, from users who may change something. */
         VALUE("maxdepth=20;maxrefs=20000;maxarray=1048576;maxbytes=1048576", ""
             + "java.lang.Boolean;java.lang.Byte;java.lang.Character;java.lang.Double;java.lang.Float;"

@@ -124,7 +124,22 @@ final class Session extends RMIConnectionImpl {
     @Override
     public Object invoke(ObjectName name, String operation, MarshalledObject parameters, String[] signature,
             Subject delegate) throws InstanceNotFoundException, MBeanException, ReflectionException, IOException {
-        return super.invoke(name, operation, permitted(parameters), signature, delegate);
+        return super.invoke(name, operation, parametersOf(name, operation, parameters), signature, delegate);
+    }
+
+    /** The octets of parameters, if the guard does not refuse the operation whatever is in them. */
+    private MarshalledObject parametersOf(ObjectName name, String operation, MarshalledObject parameters)
+            throws IOException {
+        boolean isTable = Table.mayBe(name) && Table.READ.equals(operation);
+        if (isTable || ThreadReads.includes(name, operation)) {
+            // Its answer is as large, and takes as long, as that of a search.
+            takeQueryPlace(ClientSocket.current());
+        }
+        if (isTable) {
+            ClientSocket.current().begin(SerialFilters.Part.PAGE_REQUEST);
+            return parameters;
+        }
+        return permitted(parameters);
     }
 
     /** The octets of values, if the user may change anything; without the right the guard refuses the rest. */
@@ -173,11 +188,15 @@ final class Session extends RMIConnectionImpl {
             throw new IOException("a pattern of more than " + MAX_PATTERN + " characters");
         }
         ClientSocket socket = ClientSocket.current();
+        takeQueryPlace(socket);
+        socket.begin(SerialFilters.Part.QUERY);
+        return Query.read(query);
+    }
+
+    private void takeQueryPlace(ClientSocket socket) throws IOException {
         for (Semaphore kind : shares.queries) {
             socket.take(kind, "queries");
         }
-        socket.begin(SerialFilters.Part.QUERY);
-        return Query.read(query);
     }
 
     // Notifications.
