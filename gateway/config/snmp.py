@@ -172,6 +172,7 @@ class SnmpSettings(StrictModel):
         views: the views, by name.
         serve_stale_for: the time for which values of a silent agent are still shown.
         notifications: receivers of traps and informs, by name.
+        late_after: the age above which an event that a new core reports first is sent as late.
         authentication_traps: send authenticationFailure when a request has a community that is not known.
         writers: the writers, which may send SET, by the name that ``operations`` refers to as ``snmp:NAME``.
         best_effort: accept a SET of several objects, one operation after the other; otherwise it is refused,
@@ -189,6 +190,7 @@ class SnmpSettings(StrictModel):
     commands: CommandSettings = CommandSettings()
     limits: SnmpLimits = SnmpLimits()
     notifications: dict[Name, NotificationTarget] = Field(default_factory=dict)
+    late_after: Annotated[Duration, between("1s", "1h")] = 5 * SECOND
     authentication_traps: bool = True
     listen: Annotated[tuple[ListenAddress, ...], Field(min_length=1)] = (("127.0.0.1", 1161),)
     community: SecretSource | None = None

@@ -105,3 +105,9 @@ def test_a_subtree_is_included_or_excluded_however_it_is_written() -> None:
 def test_a_view_of_nothing_is_refused() -> None:
     (complaint,) = complaints(snmp_of("  views: {none: {include: []}}\n"))
     assert complaint.startswith("9: snmp.views.none.include: ")
+
+
+def test_the_age_of_late_events_has_bounds() -> None:
+    assert parse_document(snmp_of("  late_after: 1min\n"), Configuration, FILE).snmp.late_after == 60 * 10**9
+    (complaint,) = complaints(snmp_of("  late_after: 0s\n"))
+    assert complaint.startswith("9: snmp.late_after: ")

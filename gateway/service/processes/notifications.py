@@ -85,7 +85,15 @@ def sender_settings(
     Raises:
         StateError: identity or boots cannot be read.
     """
-    return SenderSettings(root, (*root, *PRODUCT), state.identity, state.boots, _digest(loaded), targets)
+    return SenderSettings(
+        root,
+        (*root, *PRODUCT),
+        state.identity,
+        state.boots,
+        _digest(loaded),
+        targets,
+        loaded.settings.snmp.late_after,
+    )
 
 
 def shown(address: Address) -> str:

@@ -197,6 +197,14 @@ WINDOW: Final = 16
 """The maximum number of unanswered informs to one receiver."""
 
 
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """A notification that had to make room for others; ``perhaps_sent`` if the receiver may have got it."""
+
+    waiting: Waiting
+    perhaps_sent: bool
+
+
 class Delivery(Protocol):
     """The notifications that are on their way to one receiver."""
 
@@ -206,7 +214,7 @@ class Delivery(Protocol):
 
     def __len__(self) -> int: ...
 
-    def add(self, waiting: Waiting) -> Waiting | None:
+    def add(self, waiting: Waiting) -> Dropped | None:
         """Add a notification. Return the one that was dropped to make room, if any; it may be the same."""
 
     def next(self, now: int) -> Waiting | None:
@@ -248,10 +256,11 @@ class TrapDelivery:
     def __len__(self) -> int:
         return len(self._queue)
 
-    def add(self, waiting: Waiting) -> Waiting | None:
+    def add(self, waiting: Waiting) -> Dropped | None:
         """See `Delivery.add`."""
         self._queue.add(waiting)
-        return _dropped(self._queue, len(self._queue))
+        dropped = _dropped(self._queue, len(self._queue))
+        return None if dropped is None else Dropped(dropped, perhaps_sent=False)
 
     def next(self, now: int) -> Waiting | None:  # noqa: ARG002  as `Delivery` has it
         """See `Delivery.next`."""
@@ -314,8 +323,10 @@ class InformDelivery:
     def __init__(self, rate: int, now: int, restored: Iterable[Waiting] = ()) -> None:
         self._pace = RateLimit(rate, now)
         self._queue = WaitingQueue()
+        self._restored: set[int] = set()
         for waiting in restored:
             self._queue.add(waiting)
+            self._restored.add(waiting.request_id)
         self._unanswered: dict[int, _Unanswered] = {}
         self._under_way: set[Condition] = set()
         self._held: dict[Condition, deque[Waiting]] = {}
@@ -330,13 +341,15 @@ class InformDelivery:
     def __len__(self) -> int:
         return len(self._queue) + len(self._unanswered) + sum(map(len, self._held.values()))
 
-    def add(self, waiting: Waiting) -> Waiting | None:
+    def add(self, waiting: Waiting) -> Dropped | None:
         """See `Delivery.add`."""
         self._queue.add(waiting)
         dropped = _dropped(self._queue, len(self))
-        if dropped is not None:
-            self._back_in_queue.pop(dropped.request_id, None)
-        return dropped
+        if dropped is None:
+            return None
+        came_back = self._back_in_queue.pop(dropped.request_id, None) is not None
+        # The last process may have sent those that it left.
+        return Dropped(dropped, perhaps_sent=came_back or dropped.request_id in self._restored)
 
     def next(self, now: int) -> Waiting | None:
         """See `Delivery.next`."""
@@ -460,7 +473,7 @@ def _dropped(queue: WaitingQueue, length: int) -> Waiting | None:
     return least
 
 
-VERSION: Final = 2
+VERSION: Final = 3
 
 _STRICT: Final = ConfigDict(extra="forbid", ser_json_bytes="base64", val_json_bytes="base64")
 
@@ -529,7 +542,7 @@ class SavedNotifications:
     configuration: str = ""
     own: int = 0
     targets: tuple[SavedTarget, ...] = ()
-    version: Literal[1, 2] = VERSION
+    version: Literal[1, 2, 3] = VERSION
 
 
 _DOCUMENT: Final = TypeAdapter(SavedNotifications)

@@ -106,17 +106,34 @@ def condition_of(notification: Notification) -> Condition | None:
 
 @dataclass(frozen=True, slots=True)
 class SuppressedSummary:
-    """A summary of notifications that were not sent.
+    """A summary of notifications that were not sent, or may have been lost.
 
     Attributes:
         count: their number.
         since: the time of the first one; nanoseconds since 1970-01-01 UTC.
         names: the number of each ``package:event``, the most frequent first.
+        uncertain: those of ``count`` that may have been lost: the gateway does not know whether the receiver
+            got them, or was to get them. Since version 3.
     """
 
     count: int
     since: int
     names: tuple[tuple[str, int], ...]
+    uncertain: int = 0
+
+    @property
+    def text(self) -> str:
+        """One line for people, which says of each number only what the gateway knows."""
+        names = ", ".join(f"{name} {count}" for name, count in self.names)
+        certain = self.count - self.uncertain
+        if not self.uncertain:
+            return f"{certain} notifications were not sent to this receiver: {names}"
+        if not certain:
+            return f"{self.uncertain} notifications to this receiver may have been lost: {names}"
+        return (
+            f"{certain} notifications were not sent to this receiver, "
+            f"and {self.uncertain} may have been lost: {names}"
+        )
 
 
 class Receivers(Protocol):
@@ -484,7 +501,7 @@ class OwnNotifications:
             self._own(OwnNotification.EVENTS_SUPPRESSED),
             "gateway:eventsSuppressed",
             Severity.WARNING,
-            f"{summary.count} notifications were not sent to this receiver: {names}",
+            summary.text,
             tuple(
                 ((*self._root, *NOTIFICATION_OBJECTS, number, 0), value)
                 for number, value in values.items()

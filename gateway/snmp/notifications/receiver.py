@@ -89,7 +89,8 @@ class TargetHealth:
             reason, and traps that the system did not send.
         waiting: informs not answered yet.
         last_sent: nanoseconds since 1970-01-01 UTC, 0 for never.
-        lost: events, perhaps for this receiver, that the core no longer had when the SNMP agent connected.
+        lost: events that may have been lost to this receiver: the core no longer had them when the SNMP agent
+            connected, and it is not known which were for it.
     """
 
     sent: int = 0
@@ -226,15 +227,26 @@ class Suppression:
 
     def __init__(self, now: int, restored: SuppressedSummary | None = None) -> None:
         self._names: Counter[str] = Counter(dict(restored.names) if restored else {})
+        self._uncertain = restored.uncertain if restored else 0
         self._since = restored.since if restored else 0
         self._first = self._last = now
 
-    def count(self, name: str, now: int, wall: int, times: int = 1) -> None:
-        """Count suppressed ones; ``now`` is monotonic, ``wall`` since 1970-01-01 UTC, in nanoseconds."""
+    def count(self, name: str, now: int, wall: int, times: int = 1, *, uncertain: bool = False) -> None:
+        """Count suppressed ones; ``uncertain`` if they only may have been lost.
+
+        Args:
+            name: ``package:event``.
+            now: monotonic nanoseconds.
+            wall: nanoseconds since 1970-01-01 UTC.
+            times: their number.
+            uncertain: it is not known whether the receiver got them, or was to get them.
+        """
         if not self._names:
             self._since, self._first = wall, now
         self._last = now
         self._names[name if name in self._names or len(self._names) < MAX_NAMES else OTHERS] += times
+        if uncertain:
+            self._uncertain += times
 
     def due(self) -> int | None:
         """Return when to send agEventsSuppressed, monotonic nanoseconds; ``None`` if none was suppressed."""
@@ -244,11 +256,14 @@ class Suppression:
         """Return the summary to be reported; ``None`` if nothing was suppressed."""
         if not self._names:
             return None
-        return SuppressedSummary(self._names.total(), self._since, tuple(self._names.most_common()))
+        return SuppressedSummary(
+            self._names.total(), self._since, tuple(self._names.most_common()), self._uncertain
+        )
 
     def reset(self) -> None:
         """Start counting again, because agEventsSuppressed is on its way."""
         self._names.clear()
+        self._uncertain = 0
 
 
 class TargetSender:
@@ -335,7 +350,7 @@ class TargetSender:
             self._selection.decline(notification)
             return
         if not self._is_allowed(notification, urgency):
-            self._suppress(notification.name)
+            self._suppress(notification.name, uncertain=perhaps_sent)
             if perhaps_sent:
                 # The last process may have been killed between sending and saving: the end of this condition
                 # must go to the receiver.
@@ -347,9 +362,9 @@ class TargetSender:
         self._take(notification, urgency, octets)
 
     def lose(self, events: int) -> None:
-        """Count events that are not known any more as lost and suppressed."""
+        """Count events that are not known any more: notifications of them may have been lost."""
         self._lost += events
-        self._suppression.count(OTHERS, self._monotonic(), self._clock(), events)
+        self._suppression.count(OTHERS, self._monotonic(), self._clock(), events, uncertain=True)
 
     def send_anyway(self, notification: Notification, encoded: EncodedNotification) -> None:
         """Send ``notification`` regardless of the receiver's filter and rate."""
@@ -459,7 +474,10 @@ class TargetSender:
         if dropped is not None:
             # Never as suppressed, whether or not the receiver answers: the rate only delays an inform.
             self._failed += 1
-            self._suppression.count(dropped.name, self._monotonic(), self._clock())
+            # The receiver may have got one that was sent, and its answer was lost.
+            self._suppression.count(
+                dropped.waiting.name, self._monotonic(), self._clock(), uncertain=dropped.perhaps_sent
+            )
 
     def _is_allowed(self, notification: Notification, urgency: Severity) -> bool:
         """Return whether the rate allows a trap; an inform waits instead.
@@ -475,9 +493,9 @@ class TargetSender:
             return True
         return self._limit.take(urgency, now)
 
-    def _suppress(self, name: str) -> None:
+    def _suppress(self, name: str, *, uncertain: bool) -> None:
         self._suppressed += 1
-        self._suppression.count(name, self._monotonic(), self._clock())
+        self._suppression.count(name, self._monotonic(), self._clock(), uncertain=uncertain)
 
     def _waiting(
         self,

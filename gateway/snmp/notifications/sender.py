@@ -36,9 +36,6 @@ DIFFERENCES_A_TURN: Final = 20
 
 _REPLAY: Final = 10 * SECOND
 """Nanoseconds after the start in which a running core may repeat events that the last process sent."""
-LATE_AFTER: Final = 5 * SECOND
-"""The age in nanoseconds above which an event of a first snapshot is late."""
-
 _BUSY_PAUSE: Final = 2 * 10**6
 AUTHENTICATION_FAILURE_PAUSE: Final = 60 * SECOND
 """The minimum of nanoseconds between two authenticationFailure that one address causes."""
@@ -70,6 +67,7 @@ class SenderSettings:
         boot: the number of starts of its core when this process began.
         configuration: the digest of the configuration.
         targets: the receivers.
+        late_after: the age in nanoseconds above which an event of a first snapshot is late.
     """
 
     root: Oid
@@ -78,6 +76,7 @@ class SenderSettings:
     boot: int
     configuration: str
     targets: tuple[Target, ...]
+    late_after: int = 5 * SECOND
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,13 +195,17 @@ class NotificationSender:
         The first snapshot of a core contains the events since its start, which are not late at once.
         """
         age = self._outside.clock() - notification.received if notification.received else 0
-        return notification.is_late or notification.epoch == self._received_epoch or age > LATE_AFTER
+        return (
+            notification.is_late
+            or notification.epoch == self._received_epoch
+            or age > self._settings.late_after
+        )
 
     def _comes_to(self, epoch: int, number: int, *, repeated: bool) -> bool:
         """Return whether an event follows the last one that was handled; if so, it becomes the last one.
 
-        Events are numbered without holes, so those that a snapshot leaves out are lost: the core has dropped
-        them, or no notification could be made of them.
+        Events are numbered without holes, so those that a snapshot leaves out may have been lost: the core
+        has dropped them, or no notification could be made of them.
         """
         if (epoch, number) <= (self._epoch, self._handled):
             return False
@@ -212,7 +215,7 @@ class NotificationSender:
         return True
 
     def events_made(self, epoch: int, number: int) -> None:
-        """Record that a former core made events up to ``number``; those not handled by now are lost.
+        """Record that a former core made events up to ``number``; those not handled by now may be lost.
 
         In a snapshot this follows the events of that core that are still known.
         """
@@ -222,7 +225,7 @@ class NotificationSender:
             self._changed()
 
     def _lose(self, epoch: int, number: int) -> None:
-        """Count the events up to ``number`` that were not handled as lost for all receivers."""
+        """Count the events up to ``number`` that were not handled: they may have been lost."""
         lost = number - (self._handled if epoch == self._epoch else 0)
         # Before the first event nothing was missed: there was no SNMP agent then.
         if lost and self._has_begun:

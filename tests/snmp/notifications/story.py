@@ -137,6 +137,7 @@ class Play:
     saved: SavedNotifications | None = None
     boot: int = 1
     configuration: str = "same"
+    late_after: int = 5 * SECOND
     now: int = 0
     result: SendResult = SendResult.SENT
     sent: dict[Address, list[bytes]] = field(default_factory=lambda: defaultdict(list))
@@ -148,7 +149,13 @@ class Play:
     def __post_init__(self) -> None:
         request_ids = itertools.count(1000)
         settings = SenderSettings(
-            ROOT, (*ROOT, 1), GATEWAY, self.boot, self.configuration, tuple(self.targets)
+            ROOT,
+            (*ROOT, 1),
+            GATEWAY,
+            self.boot,
+            self.configuration,
+            tuple(self.targets),
+            self.late_after,
         )
         outside = Outside(
             send=self._send,

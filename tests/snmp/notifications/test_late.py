@@ -9,7 +9,6 @@ from gateway.snmp import ber
 from gateway.snmp.cells import truth
 from gateway.snmp.fixed_mib import NOTIFICATION_OBJECTS, NotificationObject
 from gateway.snmp.notifications.encoding import MAX_DATAGRAM_OCTETS
-from gateway.snmp.notifications.sender import LATE_AFTER
 from tests.snmp.notifications.story import INFORM, NMS, ROOT, START, TRAP_V1, Play, event, target
 
 LATE = (*ROOT, *NOTIFICATION_OBJECTS, NotificationObject.LATE, 0)
@@ -58,7 +57,14 @@ def test_events_of_a_core_that_died_go_before_those_of_the_next() -> None:
 
 def test_what_the_first_snapshot_of_a_core_reports_is_late_if_it_is_old() -> None:
     play = Play([target()])
-    old, young = START - LATE_AFTER - 1, START - SECOND
+    old, young = START - 5 * SECOND - 1, START - SECOND
+    play.notify(*(replace(event(n, received=at), repeated=True) for n, at in ((1, old), (2, young))))
+    assert reported(play) == [(1, True), (2, False)]
+
+
+def test_the_configuration_says_what_is_old() -> None:
+    play = Play([target()], late_after=60 * SECOND)
+    old, young = START - 61 * SECOND, START - 59 * SECOND
     play.notify(*(replace(event(n, received=at), repeated=True) for n, at in ((1, old), (2, young))))
     assert reported(play) == [(1, True), (2, False)]
 
@@ -75,6 +81,21 @@ def test_what_a_snapshot_leaves_out_is_counted_and_reported_to_each_receiver() -
         (summary,) = [each for each in again.received(address) if not each.is_event]
         assert summary.suppressed == 3
         assert summary.content(NotificationObject.SUPPRESSED_NAMES) == b"*:* 3"
+        text = b"3 notifications to this receiver may have been lost: *:* 3"
+        assert summary.content(NotificationObject.TEXT) == text
+
+
+def test_what_may_have_been_lost_is_told_from_what_was_not_sent_also_by_the_next_process() -> None:
+    play = Play([target(rate=1)])
+    play.notify(*(event(number) for number in range(1, 4)))  # one of the bucket's four is for information
+    again = play.restarted()
+    again.notify(replace(event(7), repeated=True))
+    third = again.restarted()
+    third.pass_time(20 * SECOND)
+    (summary,) = [each for each in third.received() if not each.is_event]
+    names = "*:* 3, rabbitmq:queueDeleted 2"
+    text = f"2 notifications were not sent to this receiver, and 3 may have been lost: {names}"
+    assert summary.content(NotificationObject.TEXT).decode() == text
 
 
 def test_without_a_memory_nothing_counts_as_lost() -> None:
