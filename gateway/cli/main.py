@@ -52,6 +52,9 @@ _SNMP = {
     "mib": "gateway.cli.mib:mib",
     "trap": "gateway.cli.trap:trap",
 }
+_JMX = {
+    "jmx": "gateway.cli.jmx:jmx",
+}
 _LOG = {
     "log": "gateway.cli.log:log",
     "analytics": "gateway.cli.analytics:analytics",
@@ -63,6 +66,7 @@ GROUPS = {
     "Look": _LOOKING,
     "Change": _CHANGING,
     "SNMP": _SNMP,
+    "JMX": _JMX,
     "Event log and protocols": _LOG,
     "Other": {"version": "gateway.cli.main:version"},
 }

@@ -23,28 +23,25 @@ from __future__ import annotations
 
 import asyncio
 import enum
-import hashlib
-import hmac
-import secrets
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol, TypeAlias
 
 import msgspec
 import structlog
-from pydantic import SecretStr
 
 from gateway.feed.operations import InvokeMethod, SetElements
 from gateway.jmx.commands import AttributeType
 from gateway.jmx.types import Written
+from gateway.jmx.users import PasswordError
 from gateway.model.operations import Outcome, Principal
 from gateway.rate_limiter import RateLimiter
 
 log = structlog.get_logger(__name__)
 
 Authenticate: TypeAlias = Callable[[str, str], Awaitable[bool]]
-"""Returns whether a user with this password may log in."""
+"""Returns whether a user with this password may log in. Raises `PasswordError` if that cannot be decided."""
 
 MayChange: TypeAlias = Callable[[str], bool]
 """Returns whether any rule lets a user change anything: only then does the virtual machine read values."""
@@ -201,6 +198,15 @@ class Backend:
                 f"time-out: the gateway did not say within {self._login_seconds:g} s whether the password is "
                 "right; try again",
             )
+        except PasswordError as error:
+            left_out = self._refusals.admit()
+            if left_out is not None:
+                log.warning(
+                    "jmx-password-not-usable", user=user, client=client, reason=str(error), left_out=left_out
+                )
+            return Reply(
+                Status.NOT_NOW, "the gateway could not say whether the password is right: see its log"
+            )
         if is_known:
             log.info("jmx-login", user=user, client=client)
             return Reply(Status.APPLIED, items=(CHANGE,) if self._may_change(user) else ())
@@ -286,30 +292,3 @@ def _decoded(octets: bytes) -> object:
         return msgspec.msgpack.decode(octets)
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return None
-
-
-class Users:
-    """The users of the JMX agent.
-
-    Args:
-        passwords: the password of each user.
-    """
-
-    def __init__(self, passwords: Mapping[str, SecretStr]) -> None:
-        self._key = secrets.token_bytes(32)
-        self._digests = {user: self._digest(secret.get_secret_value()) for user, secret in passwords.items()}
-        # A user who does not exist is compared with octets that no password has, so that the time shows no
-        # difference.
-        self._decoy = secrets.token_bytes(hashlib.sha256().digest_size)
-
-    async def authenticate(self, user: str, password: str) -> bool:
-        """Return whether the user exists and has this password. Comparing takes the same time for all.
-
-        The virtual machine delays the answer to a wrong password.
-        """
-        expected = self._digests.get(user, self._decoy)
-        return hmac.compare_digest(self._digest(password), expected)
-
-    def _digest(self, password: str) -> bytes:
-        """Return the digest of a password; all have one length, so that comparing reveals no password's."""
-        return hmac.digest(self._key, password.encode("utf-8", "surrogatepass"), "sha256")
