@@ -270,7 +270,10 @@ class _JmxAgent:
             JmxError: always, when it has ended.
         """
         self._starts += 1
-        machine = JavaMachine(machine_settings(self._loaded), self._authenticate, self._may_change)
+        users = self._loaded.settings.jmx.users
+        machine = JavaMachine(
+            machine_settings(self._loaded), self._authenticate, self._may_change, users.__contains__
+        )
         try:
             await self._run(machine)
         finally:
