@@ -53,6 +53,9 @@ _SNMP = {
     "template": "gateway.cli.template:template",
     "trap": "gateway.cli.trap:trap",
 }
+_JMX = {
+    "jmx": "gateway.cli.jmx:jmx",
+}
 _LOG = {
     "log": "gateway.cli.log:log",
     "analytics": "gateway.cli.analytics:analytics",
@@ -64,6 +67,7 @@ GROUPS = {
     "Look": _LOOKING,
     "Change": _CHANGING,
     "SNMP": _SNMP,
+    "JMX": _JMX,
     "Event log and protocols": _LOG,
     "Other": {"version": "gateway.cli.main:version"},
 }

@@ -12,7 +12,9 @@ Requests are msgpack arrays too:
 - ``["invoke", request, object, user, client, operation, [value, ...]]``; items are the operation's results;
 - ``["refused", user, client, kind, object, operation, [attribute, ...], outcome, text, name]``: an attempt to
   ``set`` or ``invoke`` that the virtual machine refused without asking, for the record; ``object`` is 0 where
-  ``name`` is none of ours.
+  ``name`` is none of ours;
+- ``["denied", kind, user, client, reason]``: a ``login`` or ``request`` that the virtual machine denied
+  without asking, for the record.
 
 ``object`` is the number of an MBean in the virtual machine, ``client`` an address, a value nil or
 ``[type, value]`` (`gateway.jmx.types.Written`). ``request`` ascends: a request that arrives twice, because a
@@ -23,31 +25,34 @@ from __future__ import annotations
 
 import asyncio
 import enum
-import hashlib
-import hmac
-import secrets
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol, TypeAlias
 
 import msgspec
 import structlog
-from pydantic import SecretStr
 
 from gateway.feed.operations import InvokeMethod, SetElements
 from gateway.jmx.commands import AttributeType
 from gateway.jmx.types import Written
+from gateway.jmx.users import PasswordError
 from gateway.model.operations import Outcome, Principal
 from gateway.rate_limiter import RateLimiter
 
 log = structlog.get_logger(__name__)
 
 Authenticate: TypeAlias = Callable[[str, str], Awaitable[bool]]
-"""Returns whether a user with this password may log in."""
+"""Returns whether a user with this password may log in. Raises `PasswordError` if that cannot be decided."""
 
 MayChange: TypeAlias = Callable[[str], bool]
 """Returns whether any rule lets a user change anything: only then does the virtual machine read values."""
+
+IsUser: TypeAlias = Callable[[str], bool]
+"""Returns whether the configuration has a user of this name."""
+
+UNKNOWN: Final = "(unknown)"
+"""The principal of a login without a user whom the configuration has: what was sent may be anything."""
 
 CHANGE: Final = "change"
 """The right to change something; the core decides what."""
@@ -142,6 +147,7 @@ class RefusedAttempt:
     text: str
 
 
+_EVENTS: Final = {"login": "jmx-login-refused", "request": "jmx-request-refused"}
 _Work: TypeAlias = Callable[[Operator], Awaitable[Reply]]
 _NONSENSE: Final = (Status.FAILED, "no such request")
 
@@ -153,19 +159,26 @@ class Backend:
         authenticate: returns whether a user may log in.
         login_seconds: the time for that; without an answer by then the login is not decided.
         may_change: returns whether a user may change anything.
+        is_user: returns whether there is a user of a name, who is a principal then.
 
     Attributes:
         operator: carries out operations; without one nothing is changed.
     """
 
     def __init__(
-        self, authenticate: Authenticate, login_seconds: float, may_change: MayChange = lambda _user: True
+        self,
+        authenticate: Authenticate,
+        login_seconds: float,
+        may_change: MayChange = lambda _user: True,
+        is_user: IsUser = lambda _user: True,
     ) -> None:
         self.operator: Operator | None = None
         self._authenticate = authenticate
         self._may_change = may_change
+        self._is_user = is_user
         self._login_seconds = login_seconds
         self._refusals = RateLimiter(lines=20, seconds=60)
+        self._logins = RateLimiter(lines=60, seconds=60)
         self._requests: deque[int] = deque(maxlen=MAX_REMEMBERED)
         self._known: set[int] = set()
 
@@ -185,6 +198,9 @@ class Backend:
                 if self.operator is not None:
                     self.operator.refused(_refused_attempt(Principal("jmx", user, client), what))
                 return Reply(Status.APPLIED)
+            case ["denied", ("login" | "request") as kind, str(user), str(client), str(reason)]:
+                self._denied(kind, Principal("jmx", user, client), reason)
+                return Reply(Status.APPLIED)
             case [str(kind), int(number), int(target), str(user), str(client), *what]:
                 work = _work(kind, target, Principal("jmx", user, client), what)
                 return await work(self._operator_once(number))
@@ -201,14 +217,39 @@ class Backend:
                 f"time-out: the gateway did not say within {self._login_seconds:g} s whether the password is "
                 "right; try again",
             )
+        except PasswordError as error:
+            left_out = self._refusals.admit()
+            if left_out is not None:
+                log.warning(
+                    "jmx-password-not-usable", user=user, client=client, reason=str(error), left_out=left_out
+                )
+            return Reply(
+                Status.NOT_NOW, "the gateway could not say whether the password is right: see its log"
+            )
         if is_known:
-            log.info("jmx-login", user=user, client=client)
+            left_out = self._logins.admit()
+            if left_out is not None:
+                log.info("jmx-login", user=user, client=client, left_out=left_out)
             return Reply(Status.APPLIED, items=(CHANGE,) if self._may_change(user) else ())
+        self._denied("login", Principal("jmx", user, client), "user or password is wrong")
+        return Reply(Status.REFUSED)
+
+    def _denied(self, kind: str, principal: Principal, reason: str) -> None:
         # Strangers can send as many wrong passwords as they like, but not as many lines of the log.
         left_out = self._refusals.admit()
         if left_out is not None:
-            log.warning("jmx-login-refused", user=user, client=client, left_out=left_out)
-        return Reply(Status.REFUSED)
+            log.warning(
+                _EVENTS[kind],
+                user=principal.name,
+                client=principal.origin,
+                reason=reason,
+                left_out=left_out,
+            )
+        if self.operator is not None:
+            if not self._is_user(principal.name):
+                principal = Principal("jmx", UNKNOWN, principal.origin)
+            attempt = RefusedAttempt(principal, 0, InvokeMethod(kind), Outcome.REFUSED, f"{kind}: {reason}")
+            self.operator.refused(attempt)
 
     def _operator_once(self, request: int) -> Operator:
         """Return the operator, once for each request: Py4J may deliver one again."""
@@ -286,30 +327,3 @@ def _decoded(octets: bytes) -> object:
         return msgspec.msgpack.decode(octets)
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return None
-
-
-class Users:
-    """The users of the JMX agent.
-
-    Args:
-        passwords: the password of each user.
-    """
-
-    def __init__(self, passwords: Mapping[str, SecretStr]) -> None:
-        self._key = secrets.token_bytes(32)
-        self._digests = {user: self._digest(secret.get_secret_value()) for user, secret in passwords.items()}
-        # A user who does not exist is compared with octets that no password has, so that the time shows no
-        # difference.
-        self._decoy = secrets.token_bytes(hashlib.sha256().digest_size)
-
-    async def authenticate(self, user: str, password: str) -> bool:
-        """Return whether the user exists and has this password. Comparing takes the same time for all.
-
-        The virtual machine delays the answer to a wrong password.
-        """
-        expected = self._digests.get(user, self._decoy)
-        return hmac.compare_digest(self._digest(password), expected)
-
-    def _digest(self, password: str) -> bytes:
-        """Return the digest of a password; all have one length, so that comparing reveals no password's."""
-        return hmac.digest(self._key, password.encode("utf-8", "surrogatepass"), "sha256")

@@ -21,7 +21,7 @@ from typing import Final, Self
 import msgspec
 import structlog
 
-from gateway.jmx.backend import Authenticate, Backend, MayChange, Operator
+from gateway.jmx.backend import Authenticate, Backend, IsUser, MayChange, Operator
 from gateway.jmx.bridge import Bridge
 from gateway.jmx.java_runtime import (
     JavaMissingError,
@@ -131,6 +131,7 @@ class JavaMachine:
         settings: the settings of the virtual machine.
         authenticate: returns, on the event loop, whether a user may log in.
         may_change: returns whether a user may change anything.
+        is_user: returns whether there is a user of a name.
     """
 
     def __init__(
@@ -138,9 +139,10 @@ class JavaMachine:
         settings: MachineSettings,
         authenticate: Authenticate,
         may_change: MayChange = lambda _user: True,
+        is_user: IsUser = lambda _user: True,
     ) -> None:
         self._settings = settings
-        self._backend = Backend(authenticate, _ANSWER_SECONDS, may_change)
+        self._backend = Backend(authenticate, _ANSWER_SECONDS, may_change, is_user)
         self._bridge: Bridge | None = None
         self._process: asyncio.subprocess.Process | None = None
         self._temporary: TemporaryFolder | None = None

@@ -13,6 +13,7 @@ import psutil
 import pytest
 
 from gateway.jmx.names import table_name
+from gateway.jmx.password_hashes import make_hash
 from gateway.model.observations import SourceState
 from gateway.model.schema import ClassKey
 from gateway.service.processes.exit_codes import ExitCode
@@ -154,6 +155,32 @@ async def test_a_password_may_be_configured(jmx: JmxSite) -> None:
     async with jmx.running():
         assert await jmx.refusal("Some.Body-1", "a better one") == ""
         assert "SecurityException" in await jmx.refusal("monitor", "a better one")
+
+
+async def test_a_password_is_changed_without_a_restart(jmx: JmxSite) -> None:
+    password = jmx.site.secret("the first")
+    jmx.configure(users={"monitor": {"password": password}, "other": {}})
+    file = jmx.site.folder / password["file"]
+    async with jmx.running():
+        assert await jmx.refusal("monitor", "the first") == ""
+        file.write_text(f"{make_hash('the second')}\n")
+        assert "SecurityException" in await jmx.refusal("monitor", "the first")
+        assert await jmx.refusal("monitor", "the second") == ""
+        file.unlink()
+        failure = await jmx.refusal("monitor", "the second")
+        assert "the gateway could not say whether the password is right: see its log" in failure
+        own = jmx.site.state.secret_path("jmx-other")
+        own.write_text("the third\n")
+        assert await jmx.refusal("other", "the third") == ""
+    assert "jmx-password-not-usable" in jmx.log.read_text()
+
+
+async def test_a_hash_that_cannot_be_used(jmx: JmxSite) -> None:
+    jmx.configure(users={"monitor": {"password": jmx.site.secret("$2b$12$C6UzMDM.H6dfI/f/IKcEeO")}})
+    code, reported = await asyncio.to_thread(start, jmx)
+    assert code is ExitCode.CONFIGURATION
+    (line,) = reported
+    assert line.startswith("amqp-gateway: jmx.users.monitor: a hash of a password is a line of Argon2id")
 
 
 # ---- what the command says when it cannot work ----------------------------------------------------------

@@ -70,6 +70,7 @@ async def test_a_refused_login_is_logged_without_the_password(
             "log_level": "warning",
             "user": USER,
             "client": "127.0.0.1",
+            "reason": "user or password is wrong",
             "left_out": 0,
         }
     ]

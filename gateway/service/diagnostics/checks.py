@@ -25,6 +25,7 @@ from gateway.config.sources import (
 from gateway.config.types import SecretError
 from gateway.jmx.java_runtime import JavaMissingError, find_java
 from gateway.jmx.tls import TlsError
+from gateway.jmx.users import PasswordError
 from gateway.links.amqp_connection import AmqpEndpoint, LinkError, Trouble, tls_context
 from gateway.mapping.files import MappingError, load_mappings
 from gateway.service.diagnostics.health import greets
@@ -41,7 +42,7 @@ from gateway.service.diagnostics.source_checks import (
 )
 from gateway.service.processes.command_errors import command_errors
 from gateway.service.processes.exit_codes import CommandError, ExitCode
-from gateway.service.processes.jmx import tls_material
+from gateway.service.processes.jmx import check_password, tls_material
 from gateway.service.processes.notifications import targets_of
 from gateway.service.processes.snmp_users import users_of
 from gateway.service.sources.cml import configured_schema
@@ -97,7 +98,7 @@ def check_files(loaded: LoadedConfiguration) -> None:
                     part.amqp if isinstance(part, QmfSource | Am01Source | CmlSource) else part.publish.amqp
                 )
                 tls_context(amqp_endpoint(amqp, folder))
-    except (SecretError, DocumentError, MappingError, TlsError) as error:
+    except (SecretError, DocumentError, MappingError, TlsError, PasswordError) as error:
         raise CommandError(ExitCode.CONFIGURATION, str(error)) from error
     except LinkError as error:
         raise CommandError(OF_TROUBLE[error.trouble], str(error)) from error
@@ -120,9 +121,9 @@ def _check_snmp_users(loaded: LoadedConfiguration) -> None:
 
 
 def _check_jmx_files(settings: JmxSettings, folder: Path) -> None:
-    for user in settings.users.values():
+    for name, user in settings.users.items():
         if user.password is not None:
-            user.password.read(folder)
+            check_password(name, user.password.read(folder))
     tls_material(settings, folder)
     if settings.enabled:
         find_java(None if settings.java is None else folder / settings.java)

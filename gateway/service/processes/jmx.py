@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import enum
+import importlib
 import threading
 import time
 from collections import Counter
@@ -27,14 +28,14 @@ from gateway.config.model import JmxSettings
 from gateway.config.types import SecretError
 from gateway.durable_files import write_durably
 from gateway.feed.client import FeedLink, RefusalReports
-from gateway.jmx.backend import Users
 from gateway.jmx.classes import ColumnOids
 from gateway.jmx.delivery import MAX_WAITING, Delivery
 from gateway.jmx.java_runtime import JavaMissingError, JmxError, ListenError, MachineEndedError
 from gateway.jmx.notifications import MAX_SENT, EventCursor, OperationCursor
 from gateway.jmx.operations import Operations
 from gateway.jmx.projection import Projection, ProjectionSettings
-from gateway.jmx.tls import TlsError, TlsFiles, TlsMaterial, read_tls
+from gateway.jmx.tls import TlsError, TlsFiles, TlsMaterial
+from gateway.jmx.users import PasswordError, ReadPassword, Users, check_stored
 from gateway.jmx.virtual_machine import JavaMachine, MachineSettings
 from gateway.model.schema import ClassKey
 from gateway.model.times import SECOND
@@ -79,11 +80,11 @@ async def run_jmx(loaded: LoadedConfiguration, clock: Clock, lifeline: Lifeline)
             taken.
     """
     try:
-        users = Users(read_passwords(loaded, StateFolder(loaded.state_folder)))
+        users = Users(password_readers(loaded, StateFolder(loaded.state_folder)))
         registries = load_shipped_registries() if loaded.settings.snmp.enabled else ()
     except StateError as error:
         raise CommandError(ExitCode.STATE, str(error)) from error
-    except (SecretError, DocumentError, FileNotFoundError) as error:
+    except (SecretError, PasswordError, DocumentError, FileNotFoundError) as error:
         raise CommandError(ExitCode.CONFIGURATION, str(error)) from error
     oids = column_oids(loaded.settings.snmp.root, registries)
     tune_garbage_collection()
@@ -91,20 +92,48 @@ async def run_jmx(loaded: LoadedConfiguration, clock: Clock, lifeline: Lifeline)
     await until_one_ends(agent.run(), lifeline.parent_gone())
 
 
-def read_passwords(loaded: LoadedConfiguration, state: StateFolder) -> dict[str, SecretStr]:
-    """Return the password of each user: the configured one, or the state folder's, created if missing.
+def password_readers(loaded: LoadedConfiguration, state: StateFolder) -> dict[str, ReadPassword]:
+    """Return what reads the password of each user: the configured one, or the state folder's.
+
+    All are read once, and those of the state folder created if missing.
 
     Raises:
         SecretError: a configured password cannot be read.
         StateError: a password of the state folder cannot be read or created.
+        PasswordError: a password is a hash that cannot be used.
     """
-    passwords: dict[str, SecretStr] = {}
+    readers: dict[str, ReadPassword] = {}
     for name, user in loaded.settings.jmx.users.items():
         if user.password is not None:
-            passwords[name] = user.password.read(loaded.folder)
+            read = partial(user.password.read, loaded.folder)
         else:
-            passwords[name] = SecretStr(state.secret(secret_name(name)))
-    return passwords
+            read = partial(_stated_secret, state, secret_name(name))
+        check_password(name, read())
+        readers[name] = partial(_usable, read)
+    return readers
+
+
+def check_password(user: str, password: SecretStr) -> None:
+    """Check the stored password of a user.
+
+    Raises:
+        PasswordError: it is a hash that cannot be used.
+    """
+    try:
+        check_stored(password.get_secret_value())
+    except PasswordError as error:
+        raise PasswordError(f"jmx.users.{user}: {error}") from error
+
+
+def _stated_secret(state: StateFolder, name: str) -> SecretStr:
+    return SecretStr(state.secret(name))
+
+
+def _usable(read: ReadPassword) -> SecretStr:
+    try:
+        return read()
+    except (SecretError, StateError) as error:
+        raise PasswordError(str(error)) from error
 
 
 def secret_name(user: str) -> str:
@@ -146,7 +175,10 @@ def tls_material(settings: JmxSettings, folder: Path) -> TlsMaterial | None:
     if tls is None:
         return None
     client_ca = None if tls.client_ca is None else folder / tls.client_ca
-    return read_tls(TlsFiles(folder / tls.certificate, folder / tls.key, client_ca))
+    # The cryptographic library takes 6 MB, so it is imported where TLS is configured only.
+    late = importlib.import_module("gateway.jmx.pem_files")
+    material: TlsMaterial = late.read_tls(TlsFiles(folder / tls.certificate, folder / tls.key, client_ca))
+    return material
 
 
 def exit_code(error: JmxError) -> ExitCode:
@@ -238,7 +270,10 @@ class _JmxAgent:
             JmxError: always, when it has ended.
         """
         self._starts += 1
-        machine = JavaMachine(machine_settings(self._loaded), self._authenticate, self._may_change)
+        users = self._loaded.settings.jmx.users
+        machine = JavaMachine(
+            machine_settings(self._loaded), self._authenticate, self._may_change, users.__contains__
+        )
         try:
             await self._run(machine)
         finally:

@@ -18,7 +18,8 @@ from cryptography.hazmat.primitives.serialization.pkcs12 import (
     serialize_key_and_certificates,
 )
 
-from gateway.jmx.tls import TlsFiles, read_tls
+from gateway.jmx.pem_files import read_tls
+from gateway.jmx.tls import TlsFiles
 from gateway.jmx.virtual_machine import JavaMachine
 from tests.components.certificates import Authority, Certificate
 from tests.jmx_java.conftest import PASSWORD, USER, authenticate, settings

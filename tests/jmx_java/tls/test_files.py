@@ -20,7 +20,8 @@ from cryptography.hazmat.primitives.serialization import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.jmx.tls import TlsError, TlsFiles, read_tls
+from gateway.jmx.pem_files import read_tls
+from gateway.jmx.tls import TlsError, TlsFiles
 from tests.components.certificates import Authority, Certificate
 from tests.jmx_java.tls.conftest import secured
 

@@ -26,11 +26,13 @@ final class Authenticator implements JMXAuthenticator {
 
     private final Backend backend;
     private final Sessions sessions;
+    private final Denials denials;
     private final Semaphore places = new Semaphore(MAX_AT_A_TIME, true);
 
-    Authenticator(Backend backend, Sessions sessions) {
+    Authenticator(Backend backend, Sessions sessions, Denials denials) {
         this.backend = backend;
         this.sessions = sessions;
+        this.denials = denials;
     }
 
     /** Nobody could say whether the password is right. */
@@ -51,14 +53,14 @@ final class Authenticator implements JMXAuthenticator {
     @Override
     public Subject authenticate(Object credentials) {
         if (!(credentials instanceof String[])) {
-            throw new SecurityException(REFUSED);
+            throw unusable();
         }
         String[] pair = (String[]) credentials;
         if (pair.length != 2 || !usable(pair[0]) || !usable(pair[1]) || pair[0].isEmpty()) {
-            throw new SecurityException(REFUSED);
+            throw unusable();
         }
         // Before Python is asked: strangers cost it nothing while the places are taken.
-        sessions.requirePlace();
+        requirePlace(pair[0]);
         Answer answer = ask(pair[0], pair[1]);
         if (answer.status == Status.APPLIED) {
             Set<Caller.Right> rights = mayChange(answer) ? Set.of(Caller.Right.CHANGE) : Set.of();
@@ -70,6 +72,21 @@ final class Authenticator implements JMXAuthenticator {
         }
         ClientSocket.current().delay(FAILURE_MILLISECONDS);
         throw new SecurityException(REFUSED);
+    }
+
+    private SecurityException unusable() {
+        denials.report(Denials.Kind.LOGIN, "", Caller.host(), "user or password is missing, or too long");
+        ClientSocket.current().delay(FAILURE_MILLISECONDS);
+        return new SecurityException(REFUSED);
+    }
+
+    private void requirePlace(String user) {
+        try {
+            sessions.requirePlace();
+        } catch (SecurityException error) {
+            denials.report(Denials.Kind.LOGIN, user, Caller.host(), error.getMessage());
+            throw error;
+        }
     }
 
     private static boolean usable(String text) {

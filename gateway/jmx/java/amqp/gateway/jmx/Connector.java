@@ -57,10 +57,11 @@ final class Connector {
         int port = socket.getLocalPort();
         registry = LocateRegistry.createRegistry(port, clientFactory, factory);
         Map<String, Object> environment = new HashMap<>();
-        environment.put(JMXConnectorServer.AUTHENTICATOR, new Authenticator(backend, sessions));
+        Denials denials = new Denials(backend);
+        environment.put(JMXConnectorServer.AUTHENTICATOR, new Authenticator(backend, sessions, denials));
         environment.put(RMIConnectorServer.CREDENTIALS_FILTER_PATTERN, SerialFilters.CREDENTIALS);
         environment.put("jmx.remote.x.notification.buffer.size", String.valueOf(settings.notificationBuffer));
-        sessionServer = new SessionServer(port, clientFactory, factory, environment, sessions);
+        sessionServer = new SessionServer(port, clientFactory, factory, environment, sessions, denials);
         JMXServiceURL address = new JMXServiceURL("rmi", settings.hostname, port);
         server = new RMIConnectorServer(address, environment, sessionServer, mbeans);
         server.setMBeanServerForwarder(Guard.of(settings.domain, operations));

@@ -12,9 +12,11 @@ import java.io.ObjectInputFilter;
  */
 final class RequestFilter implements ObjectInputFilter {
     private final Session session;
+    private final Denials denials;
 
-    RequestFilter(Session session) {
+    RequestFilter(Session session, Denials denials) {
         this.session = session;
+        this.denials = denials;
     }
 
     @Override
@@ -25,11 +27,22 @@ final class RequestFilter implements ObjectInputFilter {
             Class<?> type = info.serialClass();
             if (type != null && type.isArray() && info.arrayLength() >= 0
                     && !socket.admitsArray(type, info.arrayLength())) {
-                return Status.REJECTED;
+                return rejected("the arrays of a request are too large");
             }
         } catch (IOException error) {
             return Status.REJECTED;
         }
-        return socket.part().filter.checkInput(info);
+        Status status = socket.part().filter.checkInput(info);
+        if (status != Status.REJECTED) {
+            return status;
+        }
+        Class<?> type = info.serialClass();
+        return rejected(type == null || type.isArray() ? "a request is too large, or too deeply nested"
+            : "the class " + type.getName() + " is not permitted, or the request is too large");
+    }
+
+    private Status rejected(String reason) {
+        denials.report(Denials.Kind.REQUEST, session.user, session.host, reason);
+        return Status.REJECTED;
     }
 }

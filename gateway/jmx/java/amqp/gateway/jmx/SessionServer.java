@@ -16,16 +16,18 @@ final class SessionServer extends RMIJRMPServerImpl {
     private final RMIServerSocketFactory factory;
     private final Map<String, Object> environment;
     private final Sessions sessions;
+    private final Denials denials;
 
     /** @param clientFactory how clients connect, which is sent to them; null for plain text */
     SessionServer(int port, RMIClientSocketFactory clientFactory, RMIServerSocketFactory factory,
-            Map<String, Object> environment, Sessions sessions) throws IOException {
+            Map<String, Object> environment, Sessions sessions, Denials denials) throws IOException {
         super(port, clientFactory, factory, environment);
         this.port = port;
         this.clientFactory = clientFactory;
         this.factory = factory;
         this.environment = environment;
         this.sessions = sessions;
+        this.denials = denials;
     }
 
     /** Logs a client in; what keeps a login from being decided is no refusal, but an {@code IOException}. */
@@ -41,8 +43,13 @@ final class SessionServer extends RMIJRMPServerImpl {
     @Override
     protected RMIConnection makeClient(String connectionId, Subject subject) throws IOException {
         Session session = new Session(this, connectionId, subject, environment, sessions);
-        sessions.add(session);
-        UnicastRemoteObject.exportObject(session, port, clientFactory, factory, new RequestFilter(session));
+        try {
+            sessions.add(session);
+        } catch (SecurityException error) {
+            denials.report(Denials.Kind.LOGIN, session.user, session.host, error.getMessage());
+            throw error;
+        }
+        UnicastRemoteObject.exportObject(session, port, clientFactory, factory, new RequestFilter(session, denials));
         return session;
     }
 }
