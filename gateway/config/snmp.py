@@ -172,6 +172,7 @@ class SnmpSettings(StrictModel):
         views: the views, by name.
         serve_stale_for: the time for which values of a silent agent are still shown.
         notifications: receivers of traps and informs, by name.
+        notification_log: the number of the last notifications that NOTIFICATION-LOG-MIB shows; 0 for none.
         late_after: the age above which an event that a new core reports first is sent as late.
         authentication_traps: send authenticationFailure when a request has a community that is not known.
         writers: the writers, which may send SET, by the name that ``operations`` refers to as ``snmp:NAME``.
@@ -190,6 +191,7 @@ class SnmpSettings(StrictModel):
     commands: CommandSettings = CommandSettings()
     limits: SnmpLimits = SnmpLimits()
     notifications: dict[Name, NotificationTarget] = Field(default_factory=dict)
+    notification_log: Annotated[int, Field(ge=0, le=10_000)] = 1_000
     late_after: Annotated[Duration, between("1s", "1h")] = 5 * SECOND
     authentication_traps: bool = True
     listen: Annotated[tuple[ListenAddress, ...], Field(min_length=1)] = (("127.0.0.1", 1161),)

@@ -83,6 +83,22 @@ class Store:
         self._count_prefix_lengths()
         return table
 
+    def computed_table(self, entry: Oid, columns: Sequence[Region]) -> None:
+        """Add a table whose columns make their instances when they are read; it cannot be removed.
+
+        Args:
+            entry: the OID of the conceptual row.
+            columns: its columns, all below ``entry``.
+
+        Raises:
+            ValueError: the entry overlaps with a table or scalar.
+        """
+        self._claim(entry)
+        for column in columns:
+            self._regions[column.prefix] = column
+            self.activate(column)
+        self._count_prefix_lengths()
+
     def remove_table(self, entry: Oid) -> None:
         """Remove a table and its rows; the `Table` is of no use any more. ``KeyError`` if there is none."""
         table = self._tables.pop(entry)

@@ -13,7 +13,7 @@ import structlog
 
 from gateway.clock import Clock
 from gateway.config.files import LoadedConfiguration
-from gateway.config.snmp import NotificationTarget
+from gateway.config.snmp import NotificationTarget, SnmpSettings
 from gateway.config.types import SecretError
 from gateway.durable_files import write_durably
 from gateway.service.processes.snmp_users import SnmpSecurity
@@ -26,7 +26,8 @@ from gateway.snmp.notifications.delivery import (
     from_text,
     to_text,
 )
-from gateway.snmp.notifications.encoding import MAX_COMMUNITY_OCTETS
+from gateway.snmp.notifications.encoding import MAX_COMMUNITY_OCTETS, NotificationEncoder
+from gateway.snmp.notifications.log import NotificationLog
 from gateway.snmp.notifications.notification import ActiveAlarms, Notification
 from gateway.snmp.notifications.receiver import Address, Target
 from gateway.snmp.notifications.secured import NoKeysError
@@ -35,6 +36,7 @@ from gateway.snmp.notifications.sockets import NotificationSockets, keep_sending
 from gateway.snmp.projection import Projection
 from gateway.snmp.store import Store
 from gateway.snmp.tables.health import TargetTable
+from gateway.snmp.tables.notification_log import serve_notification_log
 from gateway.snmp.tables.receivers import serve_receivers
 from gateway.state_folder import StateError, StateFolder
 from gateway.tasks import until_one_ends
@@ -111,6 +113,7 @@ def outside(
     failed: Callable[[Exception], None],
     active: Callable[[], Mapping[str, ActiveAlarms] | None] = lambda: None,
     alarm: Callable[[str, str], Notification | None] = lambda _source, _condition: None,
+    record: Callable[[Notification], None] = lambda _: None,
 ) -> Outside:
     """Return the parts of this machine that a sender needs; for the rest see `Outside`."""
     return Outside(
@@ -124,7 +127,32 @@ def outside(
         alarm=alarm,
         wake=wake,
         failed=failed,
+        record=record,
     )
+
+
+def serve_log(
+    settings: SnmpSettings,
+    store: Store,
+    root: Oid,
+    clock: Callable[[], int],
+    up_time: Callable[[], int],
+) -> Callable[[Notification], None]:
+    """Serve the last notifications, unless the configuration wants none; return what adds one.
+
+    Args:
+        settings: the number of notifications, and the address of the agent.
+        store: the store that serves them.
+        root: the configured root.
+        clock: returns nanoseconds since 1970-01-01 UTC.
+        up_time: sysUpTime, hundredths of a second.
+    """
+    if not settings.notification_log:
+        return lambda _: None
+    # Without a community: what is in the log needs no room for one.
+    kept = NotificationLog(settings.notification_log, NotificationEncoder(root, (*root, *PRODUCT), 0))
+    serve_notification_log(store, kept, settings.listen[0])
+    return lambda notification: kept.record(notification, up_time(), clock())
 
 
 class Notifications:
@@ -138,6 +166,7 @@ class Notifications:
         projection: knows which alarms last.
         up_time: sysUpTime.
         failed: called with errors of ours; limits its own rate.
+        record: called with each notification that is made.
 
     Raises:
         StateError: the file of the last process cannot be read, or a newer gateway wrote it.
@@ -153,6 +182,7 @@ class Notifications:
         *,
         up_time: Callable[[], int],
         failed: Callable[[Exception], None],
+        record: Callable[[Notification], None],
     ) -> None:
         self._path = path
         self._targets = settings.targets
@@ -174,6 +204,7 @@ class Notifications:
             failed=failed,
             active=projection.active_alarms,
             alarm=projection.alarm_notification,
+            record=record,
         )
         self.sender = NotificationSender(settings, world, load(path))
 

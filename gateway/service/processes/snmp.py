@@ -33,7 +33,7 @@ from gateway.service.processes.command_errors import command_errors
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.service.processes.lifeline import Lifeline
 from gateway.service.processes.notifications import FILE as NOTIFICATIONS_FILE
-from gateway.service.processes.notifications import Notifications, sender_settings, targets_of
+from gateway.service.processes.notifications import Notifications, sender_settings, serve_log, targets_of
 from gateway.service.processes.process_setup import tune_garbage_collection
 from gateway.service.processes.snmp_rights import UserAccess, access_of
 from gateway.service.processes.snmp_users import start_security
@@ -146,6 +146,7 @@ class _Agent:
             self._projection,
             up_time=self._system.up_time,
             failed=self._failures.failed,
+            record=serve_log(self._settings, self._store, self._root, clock.now, self._system.up_time),
         )
         self._projection.notify_of_events(self._notifications.sender)
         serve_obsolete_counters(self._store, self._counters, self._notifications.sender.counts)

@@ -94,6 +94,7 @@ class Outside:
         alarm: returns the raising notification of an alarm by source and condition; ``None`` if it is over.
         wake: called when `NotificationSender.work` has something to do.
         failed: called with an internal error; limits its own rate.
+        record: called once with each notification that is made, also if it is for no receiver.
     """
 
     send: Callable[[Address, bytes], SendResult]
@@ -106,6 +107,7 @@ class Outside:
     alarm: Callable[[str, str], Notification | None]
     wake: Callable[[], None]
     failed: Callable[[Exception], None]
+    record: Callable[[Notification], None] = lambda _: None
 
 
 # A receiver may send any number as its error-status.
@@ -236,6 +238,7 @@ class NotificationSender:
         """Send agTest to one receiver, regardless of its filter. Raises ``KeyError`` for an unknown one."""
         target = {target.target.name: target for target in self._targets}[name]
         notification = self._own.test(self._outside.clock(), name)
+        self._outside.record(notification)
         target.send_anyway(notification, self._encoder.encode(notification, self._outside.up_time()))
         self._changed()
         return notification
@@ -298,6 +301,7 @@ class NotificationSender:
             summary = target.suppressed()
             if summary is not None:
                 notification = self._own.suppressed(self._outside.clock(), target.target.name, summary)
+                self._outside.record(notification)
                 target.send_anyway(notification, self._encoded(notification))
                 self._changed()
         self._check_alarms()
@@ -378,6 +382,7 @@ class NotificationSender:
     def _offer(self, notification: Notification, targets: Sequence[TargetSender] | None = None) -> None:
         """Offer ``notification`` to these receivers, by default to all; encoded once, if at all."""
         encoded = cache(lambda: self._encoded(notification))
+        self._outside.record(notification)
         try:
             for target in self._targets if targets is None else targets:
                 target.offer(notification, encoded, perhaps_sent=self._is_perhaps_sent(notification))

@@ -39,7 +39,7 @@ def test_a_gateway_lists_what_it_serves_and_counts_what_it_sends(tmp_path: Path)
         system = values(".1.3.6.1.2.1.1")
         assert system["sysObjectID.0"] == "agGateway"
         listed = [text.split(":")[0] for name, text in system.items() if name.startswith("sysORDescr.")]
-        assert listed[:8] == [
+        assert listed[:9] == [
             "SNMPv2-MIB",
             "SNMP-FRAMEWORK-MIB",
             "SNMP-MPD-MIB",
@@ -47,6 +47,7 @@ def test_a_gateway_lists_what_it_serves_and_counts_what_it_sends(tmp_path: Path)
             "SNMP-NOTIFICATION-MIB",
             "SNMP-USER-BASED-SM-MIB",
             "NETWORK-SERVICES-MIB",
+            "NOTIFICATION-LOG-MIB",
             "AMQP-GATEWAY-MIB",
         ]
         assert system["sysORID.1"] == "agSnmpv2Capabilities"
@@ -56,5 +57,7 @@ def test_a_gateway_lists_what_it_serves_and_counts_what_it_sends(tmp_path: Path)
         services = ".1.3.6.1.2.1.27.1.1"
         wait_until(lambda: list(values(f"{services}.6").values()) == ["2"], "the source is down")
         assert any(url in text for text in values(f"{services}.17").values())
+        logged = values(".1.3.6.1.2.1.92.1.3.1.1.9")
+        assert next(iter(logged.values())).endswith("coldStart")
         targets = values(".1.3.6.1.6.3.12")
         assert targets["snmpTargetParamsSecurityName.'nms'"] == "nms"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -138,6 +138,7 @@ class Play:
     boot: int = 1
     configuration: str = "same"
     late_after: int = 5 * SECOND
+    record: Callable[[Notification], None] = lambda _: None
     now: int = 0
     result: SendResult = SendResult.SENT
     sent: dict[Address, list[bytes]] = field(default_factory=lambda: defaultdict(list))
@@ -168,6 +169,7 @@ class Play:
             alarm=lambda source, condition: self.alarms.get((source, condition)),
             wake=lambda: None,
             failed=self.failures.append,
+            record=self.record,
         )
         self.sender = NotificationSender(settings, outside, self.saved)
 

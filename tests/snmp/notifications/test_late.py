@@ -85,7 +85,7 @@ def test_what_a_snapshot_leaves_out_is_counted_and_reported_to_each_receiver() -
         assert summary.content(NotificationObject.TEXT) == text
 
 
-def test_what_may_have_been_lost_is_distinguished_from_what_was_not_sent_also_by_the_next_process() -> None:
+def test_what_may_have_been_lost_is_distinguished_from_what_was_not_sent_after_a_restart() -> None:
     play = Play([target(rate=1)])
     play.notify(*(event(number) for number in range(1, 4)))  # one of the bucket's four is for information
     again = play.restarted()

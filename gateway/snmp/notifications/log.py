@@ -1,0 +1,173 @@
+"""The last notifications that the agent made, as NOTIFICATION-LOG-MIB (RFC 3014) numbers them.
+
+A notification costs a reference here, whether or not a receiver gets it. Its variables are encoded when they
+are read, with the encoder of the datagrams, so that they are cut as those are.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from typing import Final, TypeAlias
+
+from gateway.snmp import ber
+from gateway.snmp.notifications.encoding import MAX_DATAGRAM_OCTETS, NotificationEncoder
+from gateway.snmp.notifications.notification import Notification
+
+LAST_INDEX: Final = 0xFFFF_FFFF
+"""The highest nlmLogIndex; 1 follows."""
+
+Variable: TypeAlias = tuple[bytes, bytes]
+"""The content octets of a variable's name, and its value TLV."""
+
+_MAX_CHARACTERS: Final = 255
+_REMEMBERED: Final = 16
+_COMMON_TYPES: Final = 1 << ber.INTEGER | 1 << ber.OCTET_STRING | 1 << ber.OBJECT_IDENTIFIER
+_TIME_AND_NAME: Final = 2  # sysUpTime.0 and snmpTrapOID.0, which have columns of nlmLogTable
+
+
+@dataclass(frozen=True, slots=True)
+class LogEntry:
+    """A notification in the log.
+
+    Attributes:
+        number: the number of notifications before it.
+        notification: the notification, without what no datagram has room for.
+        up_time: sysUpTime when it was made, hundredths of a second.
+        time: when it was made, nanoseconds since 1970-01-01 UTC.
+        types: a bit for the type of each variable; there may be bits of variables that are cut.
+    """
+
+    number: int
+    notification: Notification
+    up_time: int
+    time: int
+    types: int
+
+
+class NotificationLog:
+    """A ring of the last notifications.
+
+    Args:
+        limit: the maximum number of them, 1 or more.
+        encoder: encodes their variables.
+        first: the index of the first one.
+    """
+
+    def __init__(self, limit: int, encoder: NotificationEncoder, first: int = 1) -> None:
+        self.limit = limit
+        self._encoder = encoder
+        self._before = first - 1
+        self._ring: list[LogEntry] = []
+        self._logged = 0
+        self._holders: Counter[int] = Counter()
+        self._variables: OrderedDict[int, tuple[Variable, ...]] = OrderedDict()
+
+    @property
+    def logged(self) -> int:
+        """The number of notifications that were added."""
+        return self._logged
+
+    @property
+    def bumped(self) -> int:
+        """The number of those that had to make room for others."""
+        return self._logged - len(self._ring)
+
+    def record(self, notification: Notification, up_time: int, now: int) -> None:
+        """Add a notification that is made now; beyond the limit it replaces the oldest one.
+
+        Args:
+            notification: the notification.
+            up_time: sysUpTime, hundredths of a second.
+            now: nanoseconds since 1970-01-01 UTC.
+        """
+        entry = LogEntry(self._logged, _bounded(notification), up_time, now, _types(notification))
+        if len(self._ring) < self.limit:
+            self._ring.append(entry)
+        else:
+            place = self._logged % self.limit
+            oldest = self._ring[place].types
+            self._holders[oldest] -= 1
+            if not self._holders[oldest]:
+                del self._holders[oldest]
+            self._ring[place] = entry
+        self._holders[entry.types] += 1
+        self._logged += 1
+
+    def has_type(self, tag: int) -> bool:
+        """Return whether a variable of this type may be in the log."""
+        return any(types >> tag & 1 for types in self._holders)
+
+    def entry(self, index: int) -> LogEntry | None:
+        """Return the notification of an index; ``None`` if it is not in the log."""
+        found = next(self.entries(index), None)
+        return found[1] if found is not None and found[0] == index else None
+
+    def entries(self, index: int) -> Iterator[tuple[int, LogEntry]]:
+        """Yield indexes and notifications in ascending order from ``index`` on.
+
+        Where the index has wrapped, those behind the wrap are younger than those before it, and come first.
+        """
+        end = self._before + self._logged
+        begin = end - len(self._ring)
+        wrap = (end - 1) // LAST_INDEX * LAST_INDEX
+        runs = [(begin, end)] if begin >= wrap else [(wrap, end), (begin, wrap)]
+        for start, stop in runs:
+            base = start // LAST_INDEX * LAST_INDEX
+            for number in range(max(start, base + index - 1), stop):
+                yield number - base + 1, self._ring[(number - self._before) % self.limit]
+
+    def variables(self, index: int) -> tuple[Variable, ...]:
+        """Return the variables of a notification behind sysUpTime.0 and snmpTrapOID.0.
+
+        There are none where the index is not in the log, or BER cannot express a value.
+        """
+        entry = self.entry(index)
+        if entry is None:
+            return ()
+        found = self._variables.get(entry.number)
+        if found is None:
+            found = self._variables[entry.number] = self._encoded(entry)
+            if len(self._variables) > _REMEMBERED:
+                self._variables.popitem(last=False)
+        return found
+
+    def _encoded(self, entry: LogEntry) -> tuple[Variable, ...]:
+        try:
+            octets = self._encoder.encode(entry.notification, entry.up_time).version_2c()
+        except ValueError:
+            return ()
+        _, start, stop = ber.read_header(octets, 0, len(octets))
+        variables = []
+        while start < stop:
+            _, varbind, end = ber.read_header(octets, start, stop)
+            name, value = ber.read_name(octets, varbind, end)
+            variables.append((name, octets[value:end]))
+            start = end
+        return tuple(variables[_TIME_AND_NAME:])
+
+
+def _types(notification: Notification) -> int:
+    types = _COMMON_TYPES
+    for _, value in notification.arguments:
+        types |= 1 << value[0]
+    return types
+
+
+def _bounded(notification: Notification) -> Notification:
+    """Return ``notification`` without the arguments and characters that no datagram has room for."""
+    texts = ("source", "class_name", "object_name", "text", "condition")
+    cut = {
+        name: text[:_MAX_CHARACTERS]
+        for name in texts
+        if len(text := getattr(notification, name)) > _MAX_CHARACTERS
+    }
+    arguments = notification.arguments
+    # An object identifier takes at least an octet for each of its numbers.
+    sizes = accumulate(len(name) + len(value) for name, value in arguments)
+    fitting = sum(1 for size in sizes if size <= MAX_DATAGRAM_OCTETS)
+    if not cut and fitting == len(arguments):
+        return notification
+    return replace(notification, arguments=arguments[:fitting], **cut)
