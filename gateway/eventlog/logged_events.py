@@ -546,10 +546,14 @@ class LoggedEvent:
         )
 
 
+_OF_PROPERTIES: Final = frozenset({Kind.GAUGE, Kind.NONE})
+"""The kinds that are not recorded of a property."""
+
+
 def _element(element: Element, group: str) -> dict[str, object]:
     return {"name": element.name, "group": group, "type": element.type.value} | _recorded(
         {
-            "kind": element.kind.value if group == _STATISTIC or element.kind is not Kind.GAUGE else "",
+            "kind": element.kind.value if group == _STATISTIC or element.kind not in _OF_PROPERTIES else "",
             "index": element.index,
             "optional": element.optional,
             "access": element.access.value,

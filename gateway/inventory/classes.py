@@ -8,7 +8,7 @@ from collections.abc import Mapping as MappingOf
 
 from gateway.feed.records import ClassRecord, EventClassRecord
 from gateway.inventory.own_events import OWN_EVENTS
-from gateway.mapping.files import applied, applied_event, settable_by_methods, settable_natively
+from gateway.mapping.files import applied, applied_event, settable_by_methods, settable_natively, with_kinds
 from gateway.mapping.rules import AlarmRule, ClassRule, Condition, EventRule, Mapping, MethodRule, SetRule
 from gateway.model.schema import ClassKey, ClassSchema, EventSchema
 from gateway.model.stable_names import part_text
@@ -51,7 +51,7 @@ class ClassRegistry:
             sets_natively: the source's dialect has a request of its own to set properties.
         """
         mapping, rule = self._mappings.get(schema.key.package), self._rule(schema.key)
-        mapped = applied(mapping, schema) if mapping else schema
+        mapped = with_kinds(applied(mapping, schema) if mapping else schema, rule)
         if sets_natively:
             mapped = settable_natively(mapped, schema, rule)
         else:

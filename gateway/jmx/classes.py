@@ -198,11 +198,15 @@ OWN_ATTRIBUTES = (
 STALE = "Stale"
 """The attribute that the virtual machine derives from an object's group."""
 
+OBJECT_NAME = "ObjectName"
+"""The column of tables that has the names of objects; no attribute is called so."""
+
 ALARM_NOTIFICATIONS = (
     NotificationType(f"{DOMAIN}.gateway.alarmRaised", "A condition of the object has begun."),
     NotificationType(f"{DOMAIN}.gateway.alarmCleared", "A condition of the object has ended."),
 )
 
+_NOT_COUNTED = frozenset({Kind.GAUGE, Kind.NONE})
 _NUMBERS = frozenset({AttributeType.LONG, AttributeType.BIG_INTEGER, AttributeType.DOUBLE})
 
 ColumnOids: TypeAlias = Callable[[str, str], str]
@@ -356,8 +360,13 @@ def shown_class(record: ClassRecord, column_oid: ColumnOids) -> ShownClass:
     """Return the class of MBeans that shows objects of a class."""
     schema = record.schema
     attributes = list(OWN_ATTRIBUTES)
-    # JMX takes no two attributes of one name, and a schema's elements may be called as ours are.
-    taken = {STALE, *(attribute.name for attribute in attributes)}
+    # JMX takes no two attributes of one name, and a schema's elements may be called as ours are. Exporters
+    # write names in lower case, so two that differ in case only would be one there.
+    taken = {
+        OBJECT_NAME.casefold(),
+        STALE.casefold(),
+        *(attribute.name.casefold() for attribute in attributes),
+    }
     places: dict[int, _Place] = {}
     settable: dict[str, Element] = {}
     for number, element in enumerate(schema.elements):
@@ -365,8 +374,10 @@ def shown_class(record: ClassRecord, column_oid: ColumnOids) -> ShownClass:
         if not (element.readable or is_settable):
             continue
         statistic = number >= len(schema.properties)
-        name = unlike(element.name.strip() or f"element{number}", taken)
-        taken.add(name)
+        name = element.name.strip() or f"element{number}"
+        while name.casefold() in taken:
+            name += "_"
+        taken.add(name.casefold())
         if element.readable:
             convert = types.converter(element, statistic=statistic)
             places[number] = _Place(len(attributes), convert, element.type is ValueType.REFERENCE)
@@ -410,7 +421,8 @@ def _attribute(name: str, element: Element, *, statistic: bool, oid: str) -> Att
 def _descriptor(element: Element, type_: AttributeType, *, statistic: bool, oid: str) -> dict[str, str]:
     """Return an attribute's descriptor; ``units``, ``metricType`` and ``displayName`` are JMX's own fields.
 
-    Only numbers have a kind. Statistics are dated by ``SampleTime``.
+    Only numbers have a kind; ports, identifiers, limits and settings have none. Statistics are dated by
+    ``SampleTime``.
     """
     fields = {
         "displayName": element.label,
@@ -422,7 +434,7 @@ def _descriptor(element: Element, type_: AttributeType, *, statistic: bool, oid:
     }
     if statistic:
         fields["sampleTime"] = OWN_ATTRIBUTES[Own.SAMPLE_TIME].name
-    if type_ in _NUMBERS:
+    if type_ in _NUMBERS and element.kind is not Kind.NONE:
         fields["kind"] = element.kind.value
         fields["metricType"] = "counter" if element.kind is Kind.COUNTER else "gauge"
     return descriptor(fields)
@@ -438,7 +450,7 @@ def _notifies(element: Element, *, statistic: bool) -> bool:
         return False
     if types.is_enumeration(element) or element.type is ValueType.BOOL:
         return True
-    return not statistic and element.kind is Kind.GAUGE
+    return not statistic and element.kind in _NOT_COUNTED
 
 
 def _fill_times(target: list[JmxValue] | dict[int, JmxValue], record: ObjectRecord | UpdateRecord) -> None:

@@ -76,9 +76,11 @@ def _number(
     units: str = "",
     *,
     counter: bool = False,
+    is_measured: bool = True,
     when_abandoned: int | None = None,
 ) -> Attribute:
-    descriptor = {"metricType": "counter" if counter else "gauge"} | ({"units": units} if units else {})
+    kind = {"metricType": "counter" if counter else "gauge"} if is_measured else {}
+    descriptor = kind | ({"units": units} if units else {})
     return Attribute(
         name,
         AttributeType.LONG,
@@ -179,7 +181,7 @@ GATEWAY_ATTRIBUTES = (
 )
 SOURCE_ATTRIBUTES = (
     _text("Name", "Name in the configuration."),
-    _number("Number", "Number of the source in SNMP; a name keeps its number for ever."),
+    _number("Number", "Number of the source in SNMP; a name keeps its number for ever.", is_measured=False),
     _text("Kind", "Kind of the source: rabbitmq, qmf, am01, cml or ami."),
     _text(
         "State",

@@ -31,6 +31,7 @@ from gateway.model.schema import (
     ClassSchema,
     Element,
     EventSchema,
+    Kind,
     Method,
     NamedValue,
 )
@@ -234,6 +235,27 @@ def applied(mapping: Mapping, schema: ClassSchema) -> ClassSchema:
         label=rule.label or schema.label,
         description=rule.description or schema.description,
     )
+
+
+def with_kinds(schema: ClassSchema, rule: ClassRule | None) -> ClassSchema:
+    """Return ``schema`` in which numbers that are properties have no kind, unless the mapping says theirs.
+
+    A property is a port, an identifier, a limit or a setting; what is measured is a statistic.
+    """
+    written = set() if rule is None else {n for n, r in rule.properties.items() if _written(r, ("kind",))}
+
+    def kind(element: Element) -> Kind:
+        is_default = element.kind is Kind.GAUGE and element.name not in written
+        return Kind.NONE if is_default and element.type.is_number else element.kind
+
+    kinds = tuple(map(kind, schema.properties))
+    if kinds == tuple(element.kind for element in schema.properties):
+        return schema
+    return replace(schema, properties=tuple(map(_of_kind, schema.properties, kinds)))
+
+
+def _of_kind(element: Element, kind: Kind) -> Element:
+    return element if element.kind is kind else replace(element, kind=kind)
 
 
 def settable_by_methods(schema: ClassSchema, rule: ClassRule | None) -> ClassSchema:

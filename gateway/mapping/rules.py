@@ -47,6 +47,7 @@ class ElementRule(StrictModel):
             e.g. ``message_stats.ack``.
         event: name of the header that carries it in the creation event, where it differs from ``read``'s
             last word; empty string where the event does not carry it.
+        kind: how the number behaves over time; left out, a statistic is a gauge, and a property has none.
         scale: the factor of the value read (milliseconds to nanoseconds: 1000000).
         values: the enumeration's labels, in the order of their numbers in the lock. Of an integer they stand
             for 0, 1, 2 ... on the wire, of a string for themselves.

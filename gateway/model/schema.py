@@ -18,13 +18,22 @@ class Access(enum.Enum):
 
 
 class Kind(enum.Enum):
-    """The behaviour of a number over time. No dialect carries it: a mapping sets it; default: a gauge."""
+    """The behaviour of a number over time.
+
+    No dialect carries it. A mapping sets it; without one a statistic is a gauge, and a property has none: it
+    is a port, an identifier, a limit, a setting.
+
+    Attributes:
+        GAUGE: an amount that is measured, and goes up and down.
+        NONE: no amount that is measured.
+    """
 
     COUNTER = "counter"
     GAUGE = "gauge"
     HIGH = "high"
     LOW = "low"
     AVERAGE = "average"
+    NONE = "none"
 
 
 class Direction(enum.Enum):

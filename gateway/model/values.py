@@ -42,6 +42,11 @@ class ValueType(enum.Enum):
         return int(self.value[1:]) if self.value[0] in "us" and self.value[1:].isdigit() else 0
 
     @property
+    def is_number(self) -> bool:
+        """Whether values are numbers, of which one may ask what kind they are."""
+        return self.integer_bits > 0 or self in (ValueType.F32, ValueType.F64, ValueType.DURATION)
+
+    @property
     def signed(self) -> bool:
         """Whether this is a signed integer type."""
         return self.integer_bits > 0 and self.value[0] == "s"

@@ -179,7 +179,9 @@ def form_of(element: Element, snmp_unit: str = "") -> Form:
     if snmp_unit and snmp_unit not in UNIT_NANOSECONDS:
         raise ValueError(f"snmp_unit {snmp_unit!r} is not one of {', '.join(UNIT_NANOSECONDS)}")
     syntax = _syntax_of(element, snmp_unit)
-    kind = element.kind if syntax in NUMERIC_SYNTAXES else Kind.GAUGE
+    # SNMP's numbers that are no counters are of one kind, whether they are measured or not.
+    is_gauge = syntax not in NUMERIC_SYNTAXES or element.kind is Kind.NONE
+    kind = Kind.GAUGE if is_gauge else element.kind
     return Form(syntax, kind, snmp_unit)
 
 

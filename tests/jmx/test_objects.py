@@ -46,7 +46,7 @@ def test_an_mbean_reports_the_object_and_what_the_gateway_knows_of_it(gateway: G
         "DiscontinuityTime": START,
         "LastOperation": None,
         "hall": hall_name(),
-        "name": "till1",
+        "name_": "till1",
         "state": "open",
         "next": None,
         "number": 2**64 - 1,
@@ -89,7 +89,7 @@ def test_an_update_changes_what_it_reports_and_nothing_else(gateway: Gateway) ->
 def test_an_object_reported_again_loses_what_it_no_longer_has_and_stays_registered(gateway: Gateway) -> None:
     history = list(gateway.machine.history)
     gateway.publish(till(1, {NAME: "till1"}))
-    assert (gateway.till()["sales"], gateway.till()["name"]) == (None, "till1")
+    assert (gateway.till()["sales"], gateway.till()["name_"]) == (None, "till1")
     assert gateway.machine.history == history
 
 
