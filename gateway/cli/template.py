@@ -18,7 +18,7 @@ from gateway.prometheus.families import DEFAULT_CLASSES
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.shipped_files import shipped_folder
 from gateway.snmp.ber import Oid
-from gateway.snmp.fixed_mib import MODULE
+from gateway.snmp.fixed_mib import PRODUCT
 from gateway.snmp.oid_registry import DEFAULT_ROOT, OidRegistry
 from gateway.snmp.registry_files import MIB_SUFFIX, SiteRegistry, load_shipped_registries, site_modules
 from gateway.snmp.templates.monitored import MonitoredTable, gateway_tables, tables_of
@@ -120,7 +120,7 @@ def librenms_command(config: Path | None, patterns: tuple[str, ...], folder: Pat
     from gateway.snmp.templates.librenms import OS, librenms  # noqa: PLC0415  one template of several
 
     found = _numbers(config)
-    files = librenms((*found.root, *MODULE), found.selected(patterns))
+    files = librenms((*found.root, *PRODUCT), found.selected(patterns))
     for module in found.modules():
         files[f"mibs/{OS}/{module.stem}"] = module.read_text(encoding="ascii")
     for name, text in files.items():
