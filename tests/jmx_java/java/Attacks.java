@@ -304,7 +304,7 @@ public final class Attacks {
         void write(ObjectOutputStream output) throws IOException;
     }
 
-    /** Calls the collector; 1 if it answers. */
+    /** Calls the collector; 1 if it returns without an exception. */
     private static int call(Socket socket, int operation, Arguments arguments) throws IOException {
         ByteArrayOutputStream octets = new ByteArrayOutputStream();
         octets.write(0x50);
@@ -321,12 +321,18 @@ public final class Attacks {
         }
         try {
             socket.getOutputStream().write(octets.toByteArray());
-            int answer = socket.getInputStream().read();
-            byte[] rest = new byte[65_536];
-            while (socket.getInputStream().available() > 0) {
-                socket.getInputStream().read(rest);
+            DataInputStream input = new DataInputStream(socket.getInputStream());
+            boolean returned = input.read() == 0x51;
+            if (returned) {
+                // The head of a stream of objects, and of a block of data: an exception is an answer, too.
+                input.readFully(new byte[6]);
+                returned = input.read() == 1;
             }
-            return answer == 0x51 ? 1 : 0;
+            byte[] rest = new byte[65_536];
+            while (input.available() > 0) {
+                input.read(rest);
+            }
+            return returned ? 1 : 0;
         } catch (IOException error) {
             return 0;
         }
