@@ -109,7 +109,7 @@ NO_BATCHES = (
     (b"\xdd\xff\xff\xff\xff", "a length above 2^31-1"),
     (b"\x91\xc1", "format 0xc1 is not used here"),
     (b"\x91\xdd\x00\x00\xff\xff", "65535 more octets expected"),
-    (packed([[7, 1]]), "command 0: 7 is not from 1 to 6"),
+    (packed([[8, 1]]), "command 0: 8 is not from 1 to 7"),
     (packed([[5]]), "command 0: has 2 fields, not 1"),
     (packed([[2, 1, 4]]), "command 0: 4 is not from 1 to 3"),
     (packed([[1, 1, "n", "d", [["a", 99]], [], []]]), "command 0: an attribute has 12 fields, not 2"),
