@@ -201,7 +201,12 @@ def _scene(run: Run) -> Iterator[_Scene]:
     site = new_site(run.folder)
     (port,) = free_ports(1)
     listen = f"127.0.0.1:{port}"
-    site.configure(jmx={"enabled": True, "listen": listen, "heap": _HEAP_MIB, "java": str(java)})
+    # Without a rule the requests of the user would be refused before they are compared with the peer's.
+    rule = {"who": ["jmx:monitor"], "classes": ["*:*"], "set": ["*"], "invoke": ["*"]}
+    site.configure(
+        jmx={"enabled": True, "listen": listen, "heap": _HEAP_MIB, "java": str(java)},
+        operations={"allow": [rule]},
+    )
     command = ("process", "jmx", "--config", site.configuration)
     with (
         FeedPlayer(run.folder / "feed.sock") as feed,
