@@ -9,7 +9,7 @@ import javax.security.auth.Subject;
 import py4j.Py4JException;
 
 /**
- * Asks Python whether a user may log in; whatever fails, nobody does.
+ * Asks Python whether a user may log in; where that fails, the user may not.
  *
  * <p>The answer to a wrong password is kept back, which slows guessing down: each guess holds a connection of a
  * stranger, of which there are few. It holds no place among those who are asked about, so that a right login
@@ -35,7 +35,7 @@ final class Authenticator implements JMXAuthenticator {
         this.denials = denials;
     }
 
-    /** Nobody could say whether the password is right. */
+    /** It could not be decided whether the password is right. */
     static final class UndecidedException extends RuntimeException {
         private static final long serialVersionUID = 1L;
 

@@ -21,7 +21,7 @@ import javax.net.ssl.SSLSocket;
  *
  * <p>RMI reads a whole request before it answers, and a filter of classes does not look at texts: without a bound
  * one long user name would fill the heap. So what arrives between two answers is counted. A connection is a
- * stranger's until a request has named the object of a session ({@link RequestFilter}), which nobody can guess.
+ * stranger's until a request has named the object of a session ({@link RequestFilter}), which cannot be guessed.
  * RMI serves a connection in one thread, so that the thread's last read tells whose request it carries out.
  * With TLS, what is counted is what it protects ({@link RawConnection}). A handshake belongs to the stranger's first
  * request, and to its time.

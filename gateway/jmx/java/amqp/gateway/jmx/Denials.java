@@ -34,7 +34,7 @@ final class Denials {
     /**
      * Something was denied.
      *
-     * @param user who asked for it; empty where nobody is named
+     * @param user who asked for it; empty where none is named
      * @param reason for people, without a secret
      */
     void report(Kind kind, String user, String host, String reason) {

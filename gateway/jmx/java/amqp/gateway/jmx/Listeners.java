@@ -86,7 +86,7 @@ final class Listeners {
         ofAll.addAndGet(more);
     }
 
-    /** Java takes the listeners of an MBean away with it, and tells nobody. */
+    /** Java takes the listeners of an MBean away with it, without a report. */
     private void forgetThoseOfMissingObjects() {
         MBeanServer server = ManagementFactory.getPlatformMBeanServer();
         for (ObjectName name : weights.keySet().toArray(new ObjectName[0])) {
