@@ -201,9 +201,8 @@ def read_status(datagram: bytes, start: int, stop: int) -> tuple[int, int]:
 
 def encode_get(community: bytes, request_id: int, names: list[bytes]) -> bytes:
     """Return a GET in version 2c of the names (content octets), as a manager sends it."""
-    varbinds = b"".join(ber.encode_varbind(name, ber.NULL) for name in names)
-    pdu = ber.encode_integer(request_id) + _NO_ERROR_AT_ALL + ber.encode_tlv(ber.SEQUENCE, varbinds)
-    return ber.encode_tlv(ber.SEQUENCE, preamble(VERSION_2C, community) + ber.encode_tlv(GET, pdu))
+    pdu = encode_pdu(GET, request_id, 0, 0, [ber.encode_varbind(name, ber.NULL) for name in names])
+    return ber.encode_tlv(ber.SEQUENCE, preamble(VERSION_2C, community) + pdu)
 
 
 def read_response(datagram: bytes) -> Request:

@@ -298,16 +298,11 @@ class SourceView:
         if last is None or last.startswith(inside):
             return last
         # The rows are in order, so those of other sources are at the end.
-        end = bisect_left(varbinds, True, begin, key=lambda varbind: not _name_of(varbind).startswith(inside))
+        end = bisect_left(
+            varbinds, True, begin, key=lambda varbind: not ber.name_of_varbind(varbind).startswith(inside)
+        )
         del varbinds[end:]
-        return _name_of(varbinds[-1]) if end > begin else None
-
-
-def _name_of(varbind: bytes) -> bytes:
-    """Return the name in an encoded varbind."""
-    _, start, stop = ber.read_header(varbind, 0, len(varbind))
-    _, name_start, name_stop = ber.read_header(varbind, start, stop)
-    return varbind[name_start:name_stop]
+        return ber.name_of_varbind(varbinds[-1]) if end > begin else None
 
 
 class _Scalar:
