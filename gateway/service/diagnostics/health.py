@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib
 import secrets
 import socket
 import ssl
-import time
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from gateway.clock import SystemClock
 from gateway.config.files import LoadedConfiguration
@@ -24,7 +25,6 @@ from gateway.snmp.ber import parse_oid
 from gateway.snmp.fixed_mib import HEALTH, LOG, Health, LogScalar, LogStateNumber
 from gateway.snmp.message import Request
 from gateway.snmp.requests import LARGEST_DATAGRAM
-from gateway.snmp.v3.remote import Answered, NotAcceptedError, RemoteEngine, Reported
 from gateway.snmp.written_values import STATUS_NAMES
 from gateway.state_folder import StateFolder
 
@@ -106,37 +106,17 @@ class _ByCommunity:
         return answer
 
 
-class _ByUser:
-    """A GET in version 3 of encoded names."""
-
-    def __init__(self, remote: RemoteEngine, names: Sequence[bytes]) -> None:
-        self._remote = remote
-        self._request_id = secrets.randbelow(_REQUEST_IDS)
-        varbinds = [ber.encode_varbind(name, ber.NULL) for name in names]
-        self._pdu = message.encode_pdu(message.GET, self._request_id, 0, 0, varbinds)
+class _Question(Protocol):
+    """A GET, and how its answer is read."""
 
     def request(self) -> bytes:
-        """Return the datagram to send: before the engine and its time are known, the question for them."""
-        return self._remote.request(self._request_id, self._pdu, time.monotonic_ns())
+        """Return the datagram to send."""
 
     def receive(self, datagram: bytes) -> Request | None:
-        """Return the response; ``None`` where engine or time are known now, so that the request can be sent.
-
-        Raises:
-            BerError: the datagram is no answer to this GET.
-        """
-        try:
-            received = self._remote.receive(datagram, {self._request_id}, time.monotonic_ns())
-        except NotAcceptedError as error:
-            raise ber.BerError("an answer", str(error)) from error
-        if isinstance(received, Answered):
-            return received.response
-        if isinstance(received, Reported):
-            raise ber.BerError("an answer", received.counter)
-        return None
+        """Return the response; ``None`` where the request has to be sent again. Raises `BerError`."""
 
 
-def _question(loaded: LoadedConfiguration, names: Sequence[bytes]) -> _ByCommunity | _ByUser:
+def _question(loaded: LoadedConfiguration, names: Sequence[bytes]) -> _Question:
     """Return a GET by the community that reads, or by the first user who can log in.
 
     Raises:
@@ -154,10 +134,13 @@ def _question(loaded: LoadedConfiguration, names: Sequence[bytes]) -> _ByCommuni
             f"{loaded.path}: snmp has neither version v2c nor a user of version v3 with keys: run "
             "`amqp-gateway snmp user add NAME`",
         )
-    return _ByUser(security.remote(next(iter(security.users))), names)
+    # The module loads the cryptographic library, which most checks of a container do not need.
+    late = importlib.import_module("gateway.service.diagnostics.health_by_user")
+    question: _Question = late.QuestionByUser(security.remote(next(iter(security.users))), names)
+    return question
 
 
-async def _read(loaded: LoadedConfiguration, question: _ByCommunity | _ByUser) -> list[bytes]:
+async def _read(loaded: LoadedConfiguration, question: _Question) -> list[bytes]:
     """Return the answer to a GET as value TLVs."""
     host, port = loaded.settings.snmp.listen[0]
     try:
@@ -176,7 +159,7 @@ async def _read(loaded: LoadedConfiguration, question: _ByCommunity | _ByUser) -
     return answer.values
 
 
-async def _answer(address: tuple[str, int], question: _ByCommunity | _ByUser) -> Request:
+async def _answer(address: tuple[str, int], question: _Question) -> Request:
     """Send a request, repeat it without a response, and return the response.
 
     Raises:
@@ -196,9 +179,7 @@ async def _answer(address: tuple[str, int], question: _ByCommunity | _ByUser) ->
     raise TimeoutError
 
 
-async def _received(
-    loop: asyncio.AbstractEventLoop, asking: socket.socket, question: _ByCommunity | _ByUser
-) -> Request:
+async def _received(loop: asyncio.AbstractEventLoop, asking: socket.socket, question: _Question) -> Request:
     while True:
         datagram = await loop.sock_recv(asking, LARGEST_DATAGRAM)
         with contextlib.suppress(ber.BerError, message.UnknownVersionError):
