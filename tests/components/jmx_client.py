@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final, Self, TypeAlias
 
 from gateway.demo.demonstration import JMX_USER, Demonstration
+from gateway.jmx.classes import OWN_ATTRIBUTES
 from gateway.jmx.java_build import build_jar
 
 SOURCES = Path(__file__).parents[1] / "java" / "client"
@@ -21,6 +22,7 @@ _CLOSE_SECONDS: Final = 5.0
 ANSWER_SECONDS = 60.0
 _MAX_LINE_OCTETS = 64 * 1024 * 1024
 _LONG: Final = range(-(2**63), 2**63)
+_OWN_NAMES: Final = frozenset(attribute.name.casefold() for attribute in OWN_ATTRIBUTES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,14 @@ class ReadAttribute:
 
     java_class: str | None
     value: Any
+
+
+def attribute_of(element: str) -> str:
+    """Return the attribute of an element: `_` is appended to a name that an attribute of every object has.
+
+    Two attributes of one MBean never differ only in the case of their letters.
+    """
+    return f"{element}_" if element.casefold() in _OWN_NAMES else element
 
 
 class JmxClient:

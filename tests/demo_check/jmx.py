@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from gateway.demo.demonstration import AGENT_SOURCE, SOURCE
 from gateway.demo.snmp_commands import SnmpCommands
-from tests.components.jmx_client import JmxClient, JmxClientError, ReadAttribute
+from tests.components.jmx_client import JmxClient, JmxClientError, ReadAttribute, attribute_of
 from tests.demo_check.comparison import AtRest, Facts, View, differences, without_incarnation
 from tests.demo_check.promises import Promises
 
@@ -15,7 +15,7 @@ JAVA_CLASSES = {
     "Stale": "java.lang.Boolean",
     "SampleTime": "java.util.Date",
     "vhost": "javax.management.ObjectName",
-    "name": "java.lang.String",
+    "name_": "java.lang.String",
     "durable": "java.lang.Boolean",
     "arguments": "javax.management.openmbean.TabularDataSupport",
     "messages": "java.lang.Long",
@@ -89,7 +89,7 @@ class JmxPromises:
             if not attributes["Stale"].value:
                 name = without_incarnation(attributes["StableName"].value)
                 facts[name] = {
-                    fact: _text(attributes[column[0].lower() + column[1:]].value)
+                    fact: _text(attributes[attribute_of(column[0].lower() + column[1:])].value)
                     for fact, column in view.columns.items()
                 }
         return facts

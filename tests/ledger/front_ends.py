@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from gateway.demo.snmp_commands import SnmpCommands
-from tests.components.jmx_client import JmxClient, JmxClientError, ReadAttribute
+from tests.components.jmx_client import JmxClient, JmxClientError, ReadAttribute, attribute_of
 from tests.end_to_end.shown import moment
 from tests.ledger.lives import Life, Truth
 from tests.ledger.receiving import Received
@@ -148,7 +148,10 @@ def _bean(class_name: str, name: str, attributes: Mapping[str, ReadAttribute]) -
     return Shown(
         "JMX",
         attributes["Source"].value,
-        (class_name, "|".join(attributes[element].value or "" for element in CALLED_BY[class_name])),
+        (
+            class_name,
+            "|".join(attributes[attribute_of(element)].value or "" for element in CALLED_BY[class_name]),
+        ),
         name,
         attributes["Row"].value,
         attributes["StableName"].value,

@@ -69,7 +69,7 @@ def test_more_operations_than_may_wait(
             assert reported == Reported(ExitCode.NOT_NOW, "notNow", busy, ("not-now",) * 3)
             reported = crowd.set("maxConnections", 5)
             assert reported == Reported(ExitCode.NOT_NOW, "inconsistentValue", busy, ("not-now",) * 3)
-            assert user.attribute(ORDERS.object_name, "name") == "java.lang.String orders"
+            assert user.attribute(ORDERS.object_name, "name_") == "java.lang.String orders"
             assert not all_but_one.done()
         assert list(all_but_one.result()) == [""] * (AT_ONCE - 1)
     assert crowded.depth() == 0
@@ -90,7 +90,7 @@ def test_as_many_invocations_as_the_virtual_machine_takes_do_not_hold_up_reading
             invoked: Future[Any] = threads.submit(user.tryInvokeAtOnce, ORDERS.object_name, "purge", AT_ONCE)
             crowd.records(mark, AT_ONCE, "begun")
             user.timeOfRead(ORDERS.object_name, "messages", 1000)
-            assert user.attribute(SHOP.object_name, "name") == "java.lang.String shop"
+            assert user.attribute(SHOP.object_name, "name_") == "java.lang.String shop"
             assert ORDERS.names[-1] in manager.values("rmqQueueRowName").values()
             assert not invoked.done()
             refused = user.tryInvoke(ORDERS.object_name, "purge", "", None)

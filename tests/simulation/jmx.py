@@ -14,6 +14,7 @@ from gateway.jmx.operations import Operations
 from gateway.jmx.projection import Projection, ProjectionSettings
 from gateway.model.times import MILLISECOND, SECOND
 from gateway.snmp.row_columns import RowColumn, RowLifetime
+from tests.components.jmx_client import attribute_of
 from tests.jmx.model_machine import Bean, ModelMachine
 from tests.simulation.asking import NorthboundSurroundings
 from tests.simulation.core import DEADLINE, Feed
@@ -240,7 +241,7 @@ def _row(
     }
     values: dict[str, Plain] = {}
     for element in elements:
-        value = _plain(machine, shown[element])
+        value = _plain(machine, shown[attribute_of(element)])
         if value is not None:
             values[element] = value
     row = shown["Row"]

@@ -27,6 +27,7 @@ from gateway.snmp.fixed_mib import (
     OutcomeNumber,
 )
 from gateway.snmp.row_columns import RowColumn
+from tests.components.jmx_client import attribute_of
 from tests.simulation.core import DEADLINE, Core
 from tests.simulation.jmx import JmxProcess
 from tests.simulation.ledger import FIRST_MARK, Key, Ledger, Reported, key_of
@@ -292,7 +293,7 @@ class Users:
             if reported is Reported.DONE and isinstance(action, SetElements) and machine is not None:
                 ((element, _),) = action.values.items()
                 bean = machine.beans.get(number)
-                shown = machine.read(bean.name).get(element) if bean is not None else None
+                shown = machine.read(bean.name).get(attribute_of(element)) if bean is not None else None
                 self._ledger.shown(key, shown if isinstance(shown, int) else None)
 
         jmx.ask(octets, answered)
