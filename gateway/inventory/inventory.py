@@ -31,7 +31,7 @@ from gateway.inventory.agents import EVERY_AGENT
 from gateway.inventory.classes import ClassRegistry
 from gateway.inventory.events import EventRecorder, duration_text, one_line
 from gateway.inventory.instances import IdAllocator, InstanceIndex
-from gateway.inventory.own_events import LOG_TROUBLE, LOG_WRITTEN
+from gateway.inventory.own_events import GATEWAY_STOPPING, LOG_TROUBLE, LOG_WRITTEN, PROCESS_ENDED
 from gateway.inventory.scope import SourceIdentity, SourceScope
 from gateway.inventory.source import UNREACHED, SourceInventory
 from gateway.model.observations import (
@@ -95,7 +95,9 @@ class Inventory:
         self._sources: dict[str, SourceInventory] = {}
         self._slices: dict[int, BatchApplier] = {}
         self._ids = IdAllocator(gateway, epoch, index)
-        self._event_log = EventLogCondition(classes, index, self._ids)
+        scope = SourceScope(SourceIdentity(GATEWAY, "", ""), classes, index, self._ids)
+        self._own_events = EventRecorder(scope, None)
+        self._event_log = EventLogCondition(self._own_events, self._ids)
         self._history = History(limits)
         self._sequence = 0
 
@@ -158,6 +160,16 @@ class Inventory:
     def event_log_changed(self, record: EventLogRecord, now: int) -> None:
         """Publish the state of the event log."""
         self._out(self._event_log.stands(record, now))
+
+    def process_ended(self, process: str, reason: str, now: int) -> None:
+        """Publish that a process of the gateway ended without having been asked to."""
+        text = one_line(f"the process {process} ended: {reason}")
+        self._out([self._own_events.own(PROCESS_ENDED, (process, reason), Severity.WARNING, text, now)])
+
+    def gateway_stops(self, reason: str, now: int) -> None:
+        """Publish that the gateway was asked to end."""
+        text = one_line(f"the gateway stops: {reason}")
+        self._out([self._own_events.own(GATEWAY_STOPPING, (reason,), Severity.WARNING, text, now)])
 
     def publish_operation(self, record: OperationRecord) -> None:
         """Publish an operation, which snapshots contain, too."""
@@ -440,15 +452,13 @@ class EventLogCondition:
     alarm.
 
     Args:
-        classes: has the events' numbers.
-        index: passed on, and not written.
-        ids: allocates the numbers of events and alarms.
+        recorder: makes the events.
+        ids: allocates the numbers of alarms.
     """
 
-    def __init__(self, classes: ClassRegistry, index: InstanceIndex, ids: IdAllocator) -> None:
+    def __init__(self, recorder: EventRecorder, ids: IdAllocator) -> None:
         self._ids = ids
-        scope = SourceScope(SourceIdentity(GATEWAY, "", ""), classes, index, ids)
-        self._recorder = EventRecorder(scope, None)
+        self._recorder = recorder
         # Allocated before there is trouble, while the disk has room.
         self._next_alarm = ids.alarm()
         self._alarm: AlarmRecord | None = None

@@ -95,6 +95,22 @@ LOG_WRITTEN = EventSchema(
     label="Log written",
     description="The event log is written: for the first time since the start of the core, or again.",
 )
+_REASON = Argument("reason", ValueType.STRING, label="Reason", description="Why, as far as it is known.")
+PROCESS_ENDED = EventSchema(
+    ClassKey(PACKAGE, "processEnded"),
+    (
+        Argument("process", ValueType.STRING, label="Process", description="The process of the gateway."),
+        _REASON,
+    ),
+    label="Process ended",
+    description="A process of the gateway ended without having been asked to; it is started again.",
+)
+GATEWAY_STOPPING = EventSchema(
+    ClassKey(PACKAGE, "gatewayStopping"),
+    (_REASON,),
+    label="Gateway stopping",
+    description="The gateway was asked to end, and ends now.",
+)
 
 OWN_EVENTS = (
     SOURCE_DOWN,
@@ -106,4 +122,6 @@ OWN_EVENTS = (
     LOG_WRITTEN,
     AGENT_LOST,
     AGENT_BACK,
+    PROCESS_ENDED,
+    GATEWAY_STOPPING,
 )

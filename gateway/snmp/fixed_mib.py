@@ -444,6 +444,8 @@ class NotificationObject(enum.IntEnum):
     AGENT = 24
     AGENT_DETAIL = 25
     LATE = 26
+    PROCESS = 27
+    REASON = 28
 
 
 COMMON_OBJECTS = tuple(NotificationObject)[: NotificationObject.CONDITION]
@@ -464,6 +466,8 @@ class OwnNotification(enum.IntEnum):
     LOG_WRITTEN = 9
     AGENT_LOST = 10
     AGENT_BACK = 11
+    PROCESS_ENDED = 12
+    GATEWAY_STOPPING = 13
 
 
 class ConditionStateNumber(enum.IntEnum):

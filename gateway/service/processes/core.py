@@ -48,7 +48,7 @@ from gateway.service.metrics.families import Metrics
 from gateway.service.processes.command_errors import command_errors
 from gateway.service.processes.event_log import OFF, AckTracker, CoreEventLog, file_settings
 from gateway.service.processes.exit_codes import CommandError, ExitCode
-from gateway.service.processes.lifeline import Lifeline
+from gateway.service.processes.lifeline import Announcement, GatewayStop, Lifeline, ProcessEnd
 from gateway.service.processes.operations import CoreOperations, policy_of
 from gateway.service.processes.process_setup import tune_garbage_collection
 from gateway.service.serving import QmfServer
@@ -140,7 +140,7 @@ async def _run_locked(
             "core-ready", epoch=epoch, sources=sorted(loaded.settings.sources), feed=str(loaded.feed_socket)
         )
         watch = ClockWatch(clock)
-        await until_one_ends(lifeline.parent_gone(), watch.until_set(), core.run(needs_upkeep))
+        await until_one_ends(lifeline.parent_gone(core.publish), watch.until_set(), core.run(needs_upkeep))
     return watch.was_set
 
 
@@ -308,6 +308,15 @@ class _Core:
         metrics.add("sources", partial(source_readings, self._inventory))
         index = partial(index_readings, self._index, self._inventory, self._state.instances)
         metrics.add("index", index)
+
+    def publish(self, announcement: Announcement) -> None:
+        """Publish what the supervisor announces, as an event of the gateway itself."""
+        now = self._clock.now()
+        match announcement:
+            case ProcessEnd(process, reason):
+                self._inventory.process_ended(process, reason, now)
+            case GatewayStop(reason):
+                self._inventory.gateway_stops(reason, now)
 
     async def run(self, needs_upkeep: asyncio.Event) -> None:
         """Run all parts until one of them fails.

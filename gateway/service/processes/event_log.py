@@ -129,6 +129,8 @@ class CoreEventLog:
             await self._log.__aexit__(kind, error, traceback)
         except Exception:  # reported long since; the core ends all the same
             log.exception("event-log-failed")
+        committed = self._log.committed
+        log.info("event-log-closed", committed=committed, not_written=max(0, self.last_seq - committed))
 
     def take(self, batch: Batch) -> int:
         """Record a batch; neither waits nor raises.

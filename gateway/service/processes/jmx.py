@@ -43,7 +43,7 @@ from gateway.service.metrics import families
 from gateway.service.metrics.families import Reading
 from gateway.service.metrics.process import feed_readings, usage
 from gateway.service.processes.exit_codes import CommandError, ExitCode
-from gateway.service.processes.lifeline import Lifeline
+from gateway.service.processes.lifeline import Lifeline, ProcessEnd
 from gateway.service.processes.process_setup import tune_garbage_collection
 from gateway.shipped_files import version
 from gateway.snmp.oid_registry import OidRegistry
@@ -260,6 +260,7 @@ class _JmxAgent:
             if time.monotonic() - began > STEADY_SECONDS:
                 pause = FIRST_RESTART_SECONDS
             log.warning("jmx-machine-died", reason=reason, restart_in_seconds=pause)
+            self._lifeline.report(ProcessEnd("jvm", reason))
             await asyncio.sleep(pause)
             pause = min(2 * pause, LAST_RESTART_SECONDS)
 

@@ -1,9 +1,11 @@
 """The line between the supervisor and each of its processes.
 
-It is a Unix socket pair. The process reports on it that it is ready, and answers questions: each is one byte,
-the answer its `Metrics`, as length and msgpack. When the supervisor ends, however it ends, its side closes
-and the child ends too: no process outlives a supervisor that was killed. Until the process is ready, and if
-it hangs, its `ParentGuard` ends it.
+It is a Unix socket pair. The process reports on it that it is ready, and answers questions: each is one
+byte, the answer its `Metrics`, as length and msgpack. The supervisor also announces what ends
+(`Announcement`), behind a byte of their own, and a process reports the end of one that it started itself,
+before an answer: a map in msgpack, while an answer is an array. When the supervisor ends, however it ends,
+its side closes and the child ends too: no process outlives a supervisor that was killed. Until the process
+is ready, and if it hangs, its `ParentGuard` ends it.
 """
 
 from __future__ import annotations
@@ -12,7 +14,11 @@ import asyncio
 import contextlib
 import socket
 import struct
+from collections import deque
+from collections.abc import Callable
+from typing import TypeAlias
 
+import msgspec
 import structlog
 
 from gateway.service.metrics.families import Metrics, Reading, decode_readings, encode_readings
@@ -22,10 +28,46 @@ log = structlog.get_logger(__name__)
 
 READY = b"R"
 QUESTION = b"?"
+ANNOUNCED = b"!"
 MAX_ANSWER_OCTETS = 8 << 20
 """Maximum size of an answer; a source has about two hundred readings of 80 bytes."""
 
+MAX_REPORTS = 16
+"""The number of ends that a process remembers between two questions of its supervisor."""
+
+MAX_ANNOUNCED_OCTETS = 16 << 10
+"""Maximum size of an announcement; its reason is a line."""
+
 _LENGTH = struct.Struct(">I")
+
+
+class ProcessEnd(msgspec.Struct, frozen=True, tag="process-end"):
+    """The end of a process that was not asked to end.
+
+    Attributes:
+        process: the name of the process.
+        reason: why it ended, as far as that is known: one line.
+    """
+
+    process: str
+    reason: str
+
+
+class GatewayStop(msgspec.Struct, frozen=True, tag="gateway-stop"):
+    """The gateway was asked to end, and ends now.
+
+    Attributes:
+        reason: who asked, and how: one line.
+    """
+
+    reason: str
+
+
+Announcement: TypeAlias = ProcessEnd | GatewayStop
+"""What the supervisor announces to the core, which publishes it."""
+
+_MAPS = {bytes([0x80 | entries]) for entries in range(16)}
+_DECODER = msgspec.msgpack.Decoder(ProcessEnd | GatewayStop)
 
 
 class Lifeline:
@@ -47,6 +89,8 @@ class Lifeline:
         self.state_lock = state_lock
         self.metrics = Metrics()
         self._guard = guard
+        # Sent by `parent_gone` alone: an answer of which a part is sent must not be interrupted.
+        self._reports: deque[bytes] = deque(maxlen=MAX_REPORTS)
         self._socket = None if descriptor is None else socket.socket(fileno=descriptor)
 
     def ready(self) -> None:
@@ -57,17 +101,32 @@ class Lifeline:
             with contextlib.suppress(ConnectionError):  # it has gone: `parent_gone` says so
                 self._socket.send(READY)
 
-    async def parent_gone(self) -> None:
-        """Answer questions until the supervisor has gone; without a supervisor, never return."""
+    def report(self, end: ProcessEnd) -> None:
+        """Report the end of a process that this one had started, with the next answer."""
+        self._reports.append(_framed(msgspec.msgpack.encode(end)))
+
+    async def parent_gone(self, take: Callable[[Announcement], None] | None = None) -> None:
+        """Answer questions until the supervisor has gone; without a supervisor, never return.
+
+        Args:
+            take: receives what the supervisor announces.
+        """
         if self._socket is None:
             await asyncio.get_running_loop().create_future()
             return
         self._socket.setblocking(False)
         loop = asyncio.get_running_loop()
-        with contextlib.suppress(ConnectionError):
-            while await loop.sock_recv(self._socket, 1):
+        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
+            while kind := await loop.sock_recv(self._socket, 1):
+                if kind == ANNOUNCED:
+                    octets = await _received(self._socket, MAX_ANNOUNCED_OCTETS)
+                    if take is not None and (announcement := _announcement(octets)) is not None:
+                        take(announcement)
+                    continue
                 answer = encode_readings(await self.metrics.collect())
-                await loop.sock_sendall(self._socket, _LENGTH.pack(len(answer)) + answer)
+                while self._reports:
+                    await loop.sock_sendall(self._socket, self._reports.popleft())
+                await loop.sock_sendall(self._socket, _framed(answer))
 
     def close(self) -> None:
         """Close the line, for a caller that lives on."""
@@ -97,20 +156,28 @@ class ProcessLine:
         """Whether the child has reported that it is ready, and lives."""
         return self._is_ready
 
-    async def receive(self, ready: asyncio.Event) -> None:
-        """Read answers until the child closes the line; set ``ready`` when it reports that it is ready."""
+    async def receive(
+        self, ready: Callable[[], None], take: Callable[[Announcement], None] | None = None
+    ) -> None:
+        """Read answers until the child closes the line.
+
+        Args:
+            ready: called when the child reports that it is ready.
+            take: receives what the child reports of processes that it started.
+        """
         loop = asyncio.get_running_loop()
         try:
             with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
                 if await loop.sock_recv(self._socket, 1) != READY:
                     return
                 self._is_ready = True
-                ready.set()
+                ready()
                 while True:
-                    (length,) = _LENGTH.unpack(await self._exactly(_LENGTH.size))
-                    if length > MAX_ANSWER_OCTETS:
-                        return
-                    self._answered(await self._exactly(length))
+                    octets = await _received(self._socket, MAX_ANSWER_OCTETS)
+                    if octets[:1] not in _MAPS:
+                        self._answered(octets)
+                    elif take is not None and (announcement := _announcement(octets)) is not None:
+                        take(announcement)
         finally:
             self._is_ready = False
             if self._asked is not None:
@@ -134,6 +201,16 @@ class ProcessLine:
         done, _ = await asyncio.wait({asked}, timeout=seconds)
         return None if not done or asked.cancelled() else asked.result()
 
+    def announce(self, announcement: Announcement) -> bool:
+        """Send an announcement; return whether that was possible: the child is ready, and reads."""
+        if not self._is_ready:
+            return False
+        framed = ANNOUNCED + _framed(msgspec.msgpack.encode(announcement))
+        try:
+            return self._socket.send(framed) == len(framed)
+        except OSError:
+            return False
+
     def close(self) -> None:
         """Close the line: the child ends, if it has not."""
         self._socket.close()
@@ -149,11 +226,39 @@ class ProcessLine:
         if asked is not None and not asked.done():
             asked.set_result(readings)
 
-    async def _exactly(self, octets: int) -> bytes:
-        loop, received = asyncio.get_running_loop(), bytearray()
-        while len(received) < octets:
-            part = await loop.sock_recv(self._socket, octets - len(received))
-            if not part:
-                raise asyncio.IncompleteReadError(bytes(received), octets)
-            received += part
-        return bytes(received)
+
+def _framed(octets: bytes) -> bytes:
+    return _LENGTH.pack(len(octets)) + octets
+
+
+def _announcement(octets: bytes) -> Announcement | None:
+    """Return an announcement; ``None`` for that of another version of us, installed while we run."""
+    try:
+        announcement: Announcement = _DECODER.decode(octets)
+    except msgspec.DecodeError as error:
+        log.warning("announcement-not-understood", reason=str(error))
+        return None
+    return announcement
+
+
+async def _received(line: socket.socket, limit: int) -> bytes:
+    """Return what follows as length and content.
+
+    Raises:
+        ConnectionError: the content is larger than ``limit``.
+        asyncio.IncompleteReadError: the other end closed the line.
+    """
+    (length,) = _LENGTH.unpack(await _exactly(line, _LENGTH.size))
+    if length > limit:
+        raise ConnectionError(f"{length} bytes on the lifeline, at most {limit} are expected")
+    return await _exactly(line, length)
+
+
+async def _exactly(line: socket.socket, octets: int) -> bytes:
+    loop, received = asyncio.get_running_loop(), bytearray()
+    while len(received) < octets:
+        part = await loop.sock_recv(line, octets - len(received))
+        if not part:
+            raise asyncio.IncompleteReadError(bytes(received), octets)
+        received += part
+    return bytes(received)

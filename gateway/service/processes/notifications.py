@@ -233,6 +233,8 @@ class Notifications:
             if self._saving is not None:
                 await asyncio.wait([self._saving])
             await self._save()
+            waiting = sum(health.waiting for health in self.sender.health.values())
+            log.info("notifications-closed", informs_kept=waiting)
 
     def _woken(self) -> None:
         self._wake.set()

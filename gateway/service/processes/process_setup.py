@@ -17,6 +17,7 @@ from gateway.clock import Clock, SystemClock
 from gateway.service.metrics.process import measured
 from gateway.service.processes.lifeline import Lifeline
 from gateway.service.processes.parent_guard import ParentGuard
+from gateway.service.processes.stop_signals import let_stop_signals_in
 
 RunProcess: TypeAlias = Callable[[Clock, Lifeline], Coroutine[Any, Any, None]]
 """The work of a process with its configuration, until it is cancelled."""
@@ -111,6 +112,7 @@ async def until_terminated(work: Coroutine[Any, Any, None], *, is_service: bool 
         loop.add_signal_handler(number, ask)
     if is_service:
         loop.add_signal_handler(signal.SIGHUP, ask if sys.stderr.isatty() else log_not_reloaded)
+    let_stop_signals_in()
     try:
         await task
     except asyncio.CancelledError:

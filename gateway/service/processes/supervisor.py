@@ -14,7 +14,7 @@ import signal
 import socket
 import sys
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -26,8 +26,9 @@ from gateway.service.metrics import families
 from gateway.service.metrics.families import Reading, continued
 from gateway.service.metrics.process import context_switches, usage
 from gateway.service.processes.exit_codes import CommandError, ExitCode
-from gateway.service.processes.lifeline import Lifeline, ProcessLine
+from gateway.service.processes.lifeline import Announcement, GatewayStop, Lifeline, ProcessEnd, ProcessLine
 from gateway.service.processes.process_setup import log_not_reloaded
+from gateway.service.processes.stop_signals import stop_signals
 from gateway.service.processes.systemd import ServiceManager
 from gateway.shipped_files import version
 from gateway.tasks import until_one_ends
@@ -54,7 +55,16 @@ IDLE_LOOKS = 30
 START_LOOKS = 900
 """A process that is not ready after so many looks is hung although it works, after half an hour."""
 
+ANNOUNCE_SECONDS = 2.0
+"""Seconds in which the end of the gateway is published before its processes end."""
+
 OWN_NAME = "supervisor"
+
+PUBLISHER = "core"
+"""The process that publishes the ends of all."""
+
+MAX_UNPUBLISHED = 100
+"""The number of ends that wait for the core; the last ones are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,18 +127,20 @@ class Supervisor:
         self._lifeline = lifeline
         self._manager = manager or ServiceManager()
         self._waiting = waiting
-        self._stopping = asyncio.Event()
+        self._asked, self._stopping = asyncio.Event(), asyncio.Event()
         self._why = ""
         self._failure: CommandError | None = None
         self._lines: dict[str, ProcessLine] = {}
+        self._unpublished: deque[ProcessEnd] = deque(maxlen=MAX_UNPUBLISHED)
         self._former = {plan.name: list(plan.at_rest) for plan in plans if plan.has_work is not None}
         self.processes: dict[str, int] = {}
+        self._killed: dict[str, str] = {}
         self.restarts: Counter[str] = Counter()
 
     def stop(self, why: str = "it was asked to") -> None:
         """End everything, for the reason that was given first; `run` returns afterwards."""
         self._why = self._why or why
-        self._stopping.set()
+        self._asked.set()
 
     async def run(self) -> None:
         """Run until `stop`, SIGINT or SIGTERM, or SIGHUP of a terminal.
@@ -138,30 +150,47 @@ class Supervisor:
                 killed is started again.
         """
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, self.stop, f"it got {number.name}")
         if sys.stderr.isatty():
             loop.add_signal_handler(signal.SIGHUP, self.stop, "its terminal was closed")
         else:
             loop.add_signal_handler(signal.SIGHUP, lambda: log_not_reloaded(**self._waiting()))
+        with stop_signals(self.stop):
+            await self._run()
+        log.info("gateway-ended", reason=self._why)
+        if self._failure is not None:
+            raise self._failure
+
+    async def _run(self) -> None:
         keepers: list[asyncio.Task[None]] = []
         for plan in self._plans:
             ready = asyncio.Event()
             if plan.has_work is not None:
                 ready.set()
             keepers.append(asyncio.create_task(self._keep(plan, ready)))
-            await until_one_ends(ready.wait(), self._stopping.wait())
-        if not self._stopping.is_set():
+            await until_one_ends(ready.wait(), self._asked.wait())
+        if not self._asked.is_set():
             self._lifeline.ready()
             self._manager.ready()
             log.info("gateway-ready", processes=self.processes, next="amqp-gateway tree, amqp-gateway doctor")
-        await until_one_ends(self._stopping.wait(), self._lifeline.parent_gone())
+        await until_one_ends(self._asked.wait(), self._lifeline.parent_gone())
         self.stop("the process that started it has ended")
         self._manager.stopping()
+        log.info("gateway-stopping", reason=self._why, processes=self.processes)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._announce_stop(), ANNOUNCE_SECONDS)
+        self._stopping.set()
         await asyncio.gather(*keepers)
-        log.info("gateway-ended", reason=self._why)
-        if self._failure is not None:
-            raise self._failure
+
+    async def _announce_stop(self) -> None:
+        """Let front ends send that the gateway stops, before they end."""
+        core = self._lines.get(PUBLISHER)
+        if core is None or not core.announce(GatewayStop(self._why)):
+            return
+        # The core has published it when it answers, and sent it when it answers again. A front end has
+        # received it then, before the first question, and has sent it when it answers the second.
+        for line in (core, *(line for line in self._lines.values() if line is not core)):
+            for _ in range(2):
+                await line.ask(ANNOUNCE_SECONDS)
 
     async def readings(self) -> list[Reading]:
         """Return the present readings of all processes, and of the supervisor itself."""
@@ -216,6 +245,7 @@ class Supervisor:
                 pause = FIRST_RESTART_SECONDS
             self.restarts[plan.name] += 1
             log.warning("process-died", name=plan.name, exit_code=code, restart_in_seconds=pause)
+            self._publish(ProcessEnd(plan.name, self._killed.pop(plan.name, "") or _reason(code)))
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), timeout=pause)
             pause = min(2 * pause, LAST_RESTART_SECONDS)
@@ -236,13 +266,19 @@ class Supervisor:
                     start_new_session=True,  # Ctrl-C is for the supervisor: it ends the others in order
                 )
             self.processes[plan.name], self._lines[plan.name] = process.pid, line
-            receiving = asyncio.create_task(line.receive(ready))
+
+            def is_ready() -> None:
+                ready.set()
+                self._publish()
+
+            receiving = asyncio.create_task(line.receive(is_ready, self._reported))
             ended = asyncio.create_task(process.wait())
             stopping = asyncio.create_task(self._stopping.wait())
             hanging = asyncio.create_task(_until_hung(line, plan.name, process.pid))
             await asyncio.wait({ended, stopping, hanging}, return_when=asyncio.FIRST_COMPLETED)
             stopping.cancel()
             if hanging.done() and not ended.done():
+                self._killed[plan.name] = hanging.result()
                 _kill(process, plan.name, hanging.result())
             elif not ended.done():
                 with contextlib.suppress(ProcessLookupError):
@@ -259,6 +295,28 @@ class Supervisor:
             if plan.name in self._former:
                 self._former[plan.name] = continued(self._former[plan.name], line.last_answer)
             return code
+
+    def _reported(self, announcement: Announcement) -> None:
+        """Publish what a process reports of one that it had started."""
+        if isinstance(announcement, ProcessEnd):
+            self._publish(announcement)
+
+    def _publish(self, *ends: ProcessEnd) -> None:
+        """Announce ends of processes to the core, when it is there: it may be the one that ended."""
+        self._unpublished += ends
+        core = self._lines.get(PUBLISHER)
+        while core is not None and self._unpublished and core.announce(self._unpublished[0]):
+            self._unpublished.popleft()
+
+
+def _reason(code: int) -> str:
+    """Return why a process ended, by its exit code, negative for a signal."""
+    if code >= 0:
+        return f"it exited with {code}; the log has its reason"
+    try:
+        return f"it was ended by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"it was ended by signal {-code}"
 
 
 def _kill(process: asyncio.subprocess.Process, name: str, reason: str) -> None:

@@ -351,6 +351,7 @@ _LOG_OBJECTS: Iterable[_Object] = (
     _LOST_OBJECT,
 )
 _AGENT_OBJECT: _Object = ("agent", NotificationObject.AGENT, _text, _EMPTY)
+_REASON_OBJECT: _Object = ("reason", NotificationObject.REASON, _text, _EMPTY)
 _OWN_EVENTS: Mapping[str, tuple[OwnNotification, Iterable[_Object]]] = {
     "sourceUp": (OwnNotification.SOURCE_UP, _SOURCE_OBJECTS),
     "sourceDown": (OwnNotification.SOURCE_DOWN, _SOURCE_OBJECTS),
@@ -364,6 +365,11 @@ _OWN_EVENTS: Mapping[str, tuple[OwnNotification, Iterable[_Object]]] = {
         (_AGENT_OBJECT, ("detail", NotificationObject.AGENT_DETAIL, _text, _EMPTY)),
     ),
     "agentBack": (OwnNotification.AGENT_BACK, (_AGENT_OBJECT,)),
+    "processEnded": (
+        OwnNotification.PROCESS_ENDED,
+        (("process", NotificationObject.PROCESS, _text, _EMPTY), _REASON_OBJECT),
+    ),
+    "gatewayStopping": (OwnNotification.GATEWAY_STOPPING, (_REASON_OBJECT,)),
 }
 
 

@@ -12,7 +12,16 @@ import pytest
 
 from gateway.service.metrics import families
 from gateway.service.metrics.families import Reading
-from gateway.service.processes.lifeline import MAX_ANSWER_OCTETS, READY, Lifeline, ProcessLine
+from gateway.service.processes.lifeline import (
+    MAX_ANNOUNCED_OCTETS,
+    MAX_ANSWER_OCTETS,
+    READY,
+    Announcement,
+    GatewayStop,
+    Lifeline,
+    ProcessEnd,
+    ProcessLine,
+)
 
 Line = tuple[socket.socket, Lifeline]
 BATCHES = families.FEED_BATCHES.at(7)
@@ -74,7 +83,7 @@ async def both_ends(line: Line) -> AsyncIterator[tuple[ProcessLine, Lifeline, as
     """Provide the listening supervisor's end, the child's end, and the event of the child's readiness."""
     parent, child = line
     listening, ready = ProcessLine(parent), asyncio.Event()
-    receiving = asyncio.create_task(listening.receive(ready))
+    receiving = asyncio.create_task(listening.receive(ready.set))
     try:
         yield listening, child, ready
     finally:
@@ -122,6 +131,63 @@ async def test_one_that_ends_answers_no_request(line: Line) -> None:
         child.close()
         assert await asking is None
         assert not parent.is_ready
+
+
+async def test_the_child_receives_what_is_announced(line: Line) -> None:
+    async with both_ends(line) as (parent, child, ready):
+        assert not parent.announce(GatewayStop("too early")), "nobody reads it yet"
+        child.ready()
+        await ready.wait()
+        announced: list[Announcement] = []
+        answering = asyncio.create_task(child.parent_gone(announced.append))
+        assert parent.announce(ProcessEnd("snmp", "it was ended by SIGKILL"))
+        assert parent.announce(GatewayStop("it got SIGTERM"))
+        assert await parent.ask(DEADLINE) == []
+        assert announced == [ProcessEnd("snmp", "it was ended by SIGKILL"), GatewayStop("it got SIGTERM")]
+        answering.cancel()
+
+
+async def test_a_child_that_wants_no_announcements_goes_on_answering(line: Line) -> None:
+    async with both_ends(line) as (parent, child, ready):
+        child.ready()
+        await ready.wait()
+        answering = asyncio.create_task(child.parent_gone())
+        assert parent.announce(GatewayStop("it got SIGTERM"))
+        assert await parent.ask(DEADLINE) == []
+        answering.cancel()
+
+
+async def test_the_child_reports_the_end_of_what_it_started_before_its_next_answer(line: Line) -> None:
+    parent_end, child = line
+    parent, ready, reported = ProcessLine(parent_end), asyncio.Event(), list[Announcement]()
+    receiving = asyncio.create_task(parent.receive(ready.set, reported.append))
+    child.metrics.add("feed", lambda: [BATCHES])
+    child.ready()
+    await ready.wait()
+    child.report(ProcessEnd("jvm", "it was ended by SIGKILL"))
+    answering = asyncio.create_task(child.parent_gone())
+    assert await parent.ask(DEADLINE) == [BATCHES]
+    assert reported == [ProcessEnd("jvm", "it was ended by SIGKILL")]
+    for task in (receiving, answering):
+        task.cancel()
+
+
+@pytest.mark.parametrize("announced", [b"\x80", b"\x81\xa4type\xa3new", b"\xc1"])
+async def test_an_announcement_of_another_version_is_passed_over(line: Line, announced: bytes) -> None:
+    (parent, child), taken = line, list[Announcement]()
+    answering = asyncio.create_task(child.parent_gone(taken.append))
+    parent.sendall(b"!" + struct.pack(">I", len(announced)) + announced + b"?")
+    loop = asyncio.get_running_loop()
+    parent.setblocking(False)
+    assert await loop.sock_recv(parent, 4) == struct.pack(">I", 1)
+    assert taken == []
+    answering.cancel()
+
+
+async def test_an_announcement_without_measure_ends_the_conversation(line: Line) -> None:
+    parent, child = line
+    parent.sendall(b"!" + struct.pack(">I", MAX_ANNOUNCED_OCTETS + 1))
+    await child.parent_gone()
 
 
 @asynccontextmanager

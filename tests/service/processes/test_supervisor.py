@@ -27,12 +27,13 @@ from tests.components.waiting import eventually
 CHILD = """
 import os, signal, socket, struct, subprocess, sys, time
 diary, behaviour, line = sys.argv[1], sys.argv[2], socket.socket(fileno=int(sys.argv[4]))
-def note(what):
+def note(what, more=""):
     with open(diary, "a") as file:
-        file.write(f"{what} {os.getpid()}\\n")
+        file.write(f"{what} {os.getpid()} {more}\\n")
 def ended(*_):
     note("ended")
     sys.exit(0)
+signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
 signal.signal(signal.SIGTERM, signal.SIG_IGN if behaviour == "deaf" else ended)
 note("started")
 if behaviour.startswith("exits"):
@@ -51,7 +52,7 @@ if behaviour == "starts slowly":
         time.sleep(0.001)
 if behaviour == "deaf":
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
-    with open(diary, "a") as file:
+    with open(diary, "a", encoding="ascii", errors="replace") as file:
         file.write(f"grandchild {child.pid}\\n")
 if behaviour != "silent":
     note("ready")
@@ -62,8 +63,11 @@ if behaviour.startswith("empties"):
     line.sendall(struct.pack(">I", len(count)) + count)
     os.unlink(behaviour.removeprefix("empties "))
     ended()
-while line.recv(1):
-    if behaviour != "hung":
+while kind := line.recv(1):
+    if kind == b"!":
+        (length,) = struct.unpack(">I", line.recv(4))
+        note("announced", line.recv(length).decode("ascii", "ignore"))
+    elif behaviour != "hung":
         line.sendall(struct.pack(">I", 1) + b"\\x90")
 note("alone")
 """
@@ -217,6 +221,29 @@ async def test_a_signal_ends_all_in_order(tmp_path: Path) -> None:
 
     assert first.words() == second.words() == ["started", "ready", "ended"]
     assert supervising.processes == {}
+
+
+async def test_the_core_publishes_the_end_of_another_and_the_stop(tmp_path: Path) -> None:
+    core, other = Diary(tmp_path / "core"), Diary(tmp_path / "other")
+    async with supervised(plan(tmp_path, "core"), plan(tmp_path, "other")) as (supervising, running, _):
+        os.kill(await other.has("ready"), signal.SIGKILL)
+        await other.has("ready", 2)
+        supervising.stop("of this test")
+        await running
+    ended, stops = (line for line in core.lines() if line.startswith("announced"))
+    assert "other" in ended
+    assert "it was ended by SIGKILL" in ended
+    assert "of this test" in stops
+    assert core.words()[-1] == "ended", "it was announced before"
+
+
+async def test_the_end_of_the_core_is_published_by_the_next(tmp_path: Path) -> None:
+    core = Diary(tmp_path / "core")
+    async with supervised(plan(tmp_path, "core")):
+        os.kill(await core.has("ready"), signal.SIGKILL)
+        await core.has("announced")
+    assert core.words()[:5] == ["started", "ready", "started", "ready", "announced"]
+    assert "it was ended by SIGKILL" in core.lines()[4]
 
 
 async def test_one_that_does_not_end_when_asked_is_killed_with_all_its_own(tmp_path: Path) -> None:

@@ -1,0 +1,77 @@
+"""SIGINT and SIGTERM with their senders, so that the log can tell who ended the gateway.
+
+A handler of a signal learns its number only. `sigwaitinfo` also returns the process and the user that sent
+it, but needs the signals to be blocked in every thread. Processes that are started meanwhile inherit that,
+and have to unblock them. What a thread receives nevertheless is handled without its sender.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pwd
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+STOP_SIGNALS = frozenset({signal.SIGINT, signal.SIGTERM})
+
+
+@contextmanager
+def stop_signals(stop: Callable[[str], None]) -> Iterator[None]:
+    """Call ``stop`` with a reason at SIGINT and SIGTERM, on the running event loop of the main thread.
+
+    The reason is ``it got SIGTERM from process 812 (systemd) of user root``.
+    """
+    loop = asyncio.get_running_loop()
+    for number in STOP_SIGNALS:
+        loop.add_signal_handler(number, stop, f"it got {number.name}")
+    former = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
+    ends = threading.Event()
+
+    def wait() -> None:
+        while True:
+            received = signal.sigwaitinfo(STOP_SIGNALS)
+            if ends.is_set():
+                return
+            with suppress(RuntimeError):  # the loop was closed meanwhile
+                loop.call_soon_threadsafe(
+                    stop, f"it got {signal.Signals(received.si_signo).name}{_from(received)}"
+                )
+
+    waiting = threading.Thread(target=wait, name="stop-signals", daemon=True)
+    waiting.start()
+    try:
+        yield
+    finally:
+        ends.set()
+        assert waiting.ident is not None
+        signal.pthread_kill(waiting.ident, signal.SIGTERM)
+        waiting.join()
+        signal.pthread_sigmask(signal.SIG_SETMASK, former)
+        for number in STOP_SIGNALS:
+            loop.remove_signal_handler(number)
+
+
+def let_stop_signals_in() -> None:
+    """Unblock the signals in this thread: a process that the supervisor started inherited them blocked."""
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
+
+
+def _from(received: signal.struct_siginfo) -> str:
+    """Return the sender, as far as it is known; a terminal (Ctrl-C) has no process."""
+    if received.si_pid == 0:
+        return " from its terminal"
+    try:
+        user = pwd.getpwuid(received.si_uid).pw_name
+    except KeyError:
+        user = str(received.si_uid)
+    if received.si_pid == os.getpid():
+        return " from itself"
+    try:
+        command = Path(f"/proc/{received.si_pid}/comm").read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:  # it has ended, as `kill` has, or this system has no such files
+        return f" from process {received.si_pid} of user {user}"
+    return f" from process {received.si_pid} ({command}) of user {user}"

@@ -1,0 +1,77 @@
+"""Ends of processes and of the gateway, as a receiver of traps, a client of JMX and a reader of the log see them."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import psutil
+import yaml
+
+from tests.components.command_line import RunningCommand, running
+from tests.components.ports import free_tcp_port
+from tests.components.waiting import wait_until
+from tests.eventlog.reading import of_kind, read_log
+from tests.jmx_java.client_machine import client_machine
+from tests.service.processes.test_notifications import kill
+from tests.service.state.test_late_events import GATEWAY, pid_of, site_with
+from tests.snmp.notifications.snmptrapd import Snmptrapd, snmptrapd
+
+
+def received(daemon: Snmptrapd, notification: str) -> list[tuple[str, str]]:
+    """Return process and reason of each notification, in order."""
+    found = []
+    for each in daemon.printed():
+        if each.values["snmpTrapOID.0"].endswith(notification):
+            process, reason = (each.values.get(f"agEvent{name}.0", "") for name in ("Process", "Reason"))
+            found.append((process.removeprefix("STRING: "), reason.removeprefix("STRING: ")))
+    return found
+
+
+def virtual_machine(gateway: RunningCommand) -> int:
+    (machine,) = psutil.Process(pid_of(gateway, "jmx")).children()
+    return machine.pid
+
+
+def test_they_are_notifications_and_in_the_log(tmp_path: Path) -> None:
+    port, classes, folder = free_tcp_port(), tmp_path / "classes", tmp_path / "trapd"
+    classes.mkdir()
+    folder.mkdir()
+    with snmptrapd(folder, "public") as daemon:
+        site = site_with(tmp_path, daemon.port)
+        document = yaml.safe_load(site.configuration.read_text())
+        document["jmx"] = {"enabled": True, "listen": f"127.0.0.1:{port}"}
+        site.configuration.write_text(yaml.safe_dump(document))
+        with (
+            client_machine(classes) as machine,
+            running("run", "--config", site.configuration, log=tmp_path / "log") as gateway,
+        ):
+            gateway.ready()
+            client = machine.connect(port, "monitor", site.state.secret("jmx-monitor"))
+            client.listenFor(GATEWAY, "amqp.gateway.gateway.processEnded")
+            kill(gateway, "snmp")
+            killed = ("snmp", "it was ended by SIGKILL")
+            wait_until(
+                lambda: received(daemon, "agProcessEnded") == [killed], "the agent that is back says so"
+            )
+            heard = str(client.received(1))
+            assert "process=java.lang.String snmp" in heard
+            assert "severity=java.lang.String warning" in heard
+
+            os.kill(virtual_machine(gateway), signal.SIGKILL)
+            wait_until(lambda: len(received(daemon, "agProcessEnded")) == 2, "the end of the virtual machine")
+            assert received(daemon, "agProcessEnded")[1][0] == "jvm"
+
+            kill(gateway, "core")
+            wait_until(lambda: len(received(daemon, "agProcessEnded")) == 3, "the next core says so")
+            assert received(daemon, "agProcessEnded")[2] == ("core", "it was ended by SIGKILL")
+
+            os.kill(gateway.process.pid, signal.SIGTERM)
+            assert gateway.process.wait(60) == 0
+        wait_until(lambda: bool(received(daemon, "agGatewayStopping")), "that it stops was sent before")
+        ((_, reason),) = received(daemon, "agGatewayStopping")
+    assert reason.startswith(f"it got SIGTERM from process {os.getpid()} (")
+    logged = [record["event"] for record in of_kind(read_log(site.state.path / "log"), "event")]
+    assert logged.count("processEnded") == 3
+    assert logged[-1] == "gatewayStopping"
