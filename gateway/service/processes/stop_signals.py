@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM with their senders, so that the log can tell who ended the gateway.
+"""SIGINT and SIGTERM with their senders, so that the log says who ended the gateway.
 
 A handler of a signal learns its number only. `sigwaitinfo` also returns the process and the user that sent
 it, but needs the signals to be blocked in every thread. Processes that are started meanwhile inherit that,

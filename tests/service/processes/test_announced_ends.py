@@ -1,4 +1,4 @@
-"""Ends of processes and of the gateway, as a receiver of traps, a client of JMX and a reader of the log see them."""
+"""Ends of processes and of the gateway, as receivers of traps, JMX clients and readers of the log see them."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ def test_they_are_notifications_and_in_the_log(tmp_path: Path) -> None:
             wait_until(
                 lambda: received(daemon, "agProcessEnded") == [killed], "the agent that is back says so"
             )
-            heard = str(client.received(1))
-            assert "process=java.lang.String snmp" in heard
-            assert "severity=java.lang.String warning" in heard
+            notified = str(client.received(1))
+            assert "process=java.lang.String snmp" in notified
+            assert "severity=java.lang.String warning" in notified
 
             os.kill(virtual_machine(gateway), signal.SIGKILL)
             wait_until(lambda: len(received(daemon, "agProcessEnded")) == 2, "the end of the virtual machine")
