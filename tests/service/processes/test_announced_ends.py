@@ -1,4 +1,4 @@
-"""Ends of processes and of the gateway, as receivers of traps, JMX clients and readers of the log see them."""
+"""Ends of processes and of the gateway, as receivers of traps, JMX clients and readers of the log see it."""
 
 from __future__ import annotations
 
