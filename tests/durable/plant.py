@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
@@ -13,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import aio_pika
 import yaml
 
 from gateway.demo.broker import Credentials, PrivateBroker
@@ -21,7 +23,7 @@ from gateway.eventlog.segment import list_segments, scan_segment
 from gateway.sources.rabbitmq.provisioning import ProvisionedUser, provision
 from gateway.sources.rabbitmq.rights import MANAGEMENT_VHOST, agent_rights, gateway_rights
 from tests.components.command_line import RunningCommand, Site, new_site, running
-from tests.components.waiting import wait_until
+from tests.components.waiting import eventually, wait_until
 
 READ, REPORTED, PLAIN = "orders", "agents", "plain"
 """The sources: the broker read directly, the agent, and the agent without a durable subscription."""
@@ -145,11 +147,31 @@ class Plant:
             client.delete(f"queues/%2F/{name}").raise_for_status()
 
     def publish(self, name: str, count: int) -> None:
-        """Publish messages to a queue."""
-        message = {"properties": {}, "routing_key": name, "payload": "x", "payload_encoding": "string"}
-        with self.broker.http() as client:
+        """Publish messages to a queue, by a channel that stays until the broker has counted them.
+
+        The broker may lose the last counts of a channel that ends (each publication over HTTP is one).
+        """
+        asyncio.run(self._publish(name, count))
+
+    async def _publish(self, name: str, count: int) -> None:
+        expected = self._counted(name) + count
+
+        async def are_counted() -> bool:
+            return await asyncio.to_thread(self._counted, name) >= expected
+
+        async with (
+            await aio_pika.connect(self.broker.amqp_url()) as connection,
+            connection.channel() as channel,
+        ):
             for _ in range(count):
-                client.post("exchanges/%2F/amq.default/publish", json=message).raise_for_status()
+                await channel.default_exchange.publish(aio_pika.Message(b"x"), name)
+            await eventually(are_counted, "the broker has counted them")
+
+    def _counted(self, name: str) -> int:
+        """Return how many messages were published to a queue, as the broker reports it."""
+        with self.broker.http() as client:
+            answer = client.get(f"queues/%2F/{name}")
+            return int(answer.json().get("message_stats", {}).get("publish", 0))
 
     def waiting(self, source: str) -> int | None:
         """Return the number of messages in the queue of a source; ``None`` where there is none."""
