@@ -93,7 +93,7 @@ async def test_the_log_has_a_filter_by_which_all_notifications_pass(serve: Serve
     modules = with_modules(["SNMP-NOTIFICATION-MIB"])
     access = ["-v2c", "-c", COMMUNITY.decode(), "-t", "20", f"127.0.0.1:{serve(served(1)[0])}"]
     walked = await asyncio.to_thread(printed_by, tmp_path, "snmpwalk", *modules, *access, ".1.3.6.1.6.3.13")
-    # Without one, nlmConfigLogOperStatus would have to be noFilter. The mask says that any two numbers will do.
+    # Without one, nlmConfigLogOperStatus would have to be noFilter. The mask has any two numbers match.
     assert [line.rstrip() for line in walked.stdout.splitlines() if "No more" not in line] == [
         'SNMP-NOTIFICATION-MIB::snmpNotifyFilterMask."all".1.3 = Hex-STRING: 00',
         'SNMP-NOTIFICATION-MIB::snmpNotifyFilterType."all".1.3 = INTEGER: included(1)',
