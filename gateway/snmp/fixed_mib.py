@@ -72,6 +72,9 @@ class CapabilitiesNumber(enum.IntEnum):
     MPD = 3
     TARGET = 4
     NOTIFICATION = 5
+    USER_BASED = 6
+    NETWORK_SERVICES = 7
+    NOTIFICATION_LOG = 8
     GATEWAY = 10
 
 

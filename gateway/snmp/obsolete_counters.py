@@ -24,8 +24,7 @@ IN_PACKETS: Final = 1
 
 _NEVER: Final = (
     19,  # snmpInTraps: the agent receives no notifications; such a PDU is a snmpUnknownPDUHandlers
-    25,  # snmpOutGetRequests: the agent asks no other agent
-    26,  # snmpOutGetNexts: neither
+    26,  # snmpOutGetNexts: the agent walks no other agent
     27,  # snmpOutSetRequests: nor does it change one
 )
 """The objects that count what cannot happen here, and stay zero."""
@@ -70,16 +69,20 @@ def _sent(counters: SnmpCounters, notifications: NotificationCounts) -> Mapping[
 
     def responses() -> int:
         """Return the number of responses: one for each request, unless not even tooBig had room."""
-        reads = counters.get_requests + counters.get_nexts + counters.get_bulks
+        reads = counters.get_requests + counters.get_nexts + counters.get_bulks + counters.refused_reads
         return reads + counters.sets_ended - counters.silent_drops
 
+    def packets() -> int:
+        return responses() + counters.reports - counters.unsent + notifications.datagrams
+
     return {
-        2: lambda: responses() - counters.unsent + notifications.datagrams,  # snmpOutPkts
+        2: packets,  # snmpOutPkts
         20: lambda: statuses[message.TOO_BIG],  # snmpOutTooBigs
         21: lambda: statuses[message.NO_SUCH_NAME],  # snmpOutNoSuchNames
         22: lambda: statuses[message.BAD_VALUE],  # snmpOutBadValues
         24: lambda: statuses[message.GEN_ERR],  # snmpOutGenErrs
-        28: responses,  # snmpOutGetResponses
+        25: lambda: notifications.engine_questions,  # snmpOutGetRequests: the agent asks nothing else
+        28: responses,  # snmpOutGetResponses: a report is none
         29: lambda: notifications.traps,  # snmpOutTraps
     }
 

@@ -260,6 +260,7 @@ class Processor:
 
     def refuse(self, exchange: Exchange, status: int) -> bytes | None:
         """Return the PDU that refuses a request as a whole: error-index 0, and the request's varbinds."""
+        self._counters.refused_reads += exchange.pdu_type != message.SET
         return self._sized(exchange, status, 0, _echo(exchange.request))
 
     def _sized(

@@ -1,6 +1,7 @@
 """The MIB modules of which an agent serves something, as sysORTable lists them (RFC 3418).
 
-sysORID names a capabilities statement of AMQP-GATEWAY-CAPABILITIES-MIB where there is one, else the module.
+sysORID names a capabilities statement of AMQP-GATEWAY-CAPABILITIES-MIB; of the site's own module, which has
+none, the module itself.
 """
 
 from __future__ import annotations
@@ -27,43 +28,28 @@ class StandardModule:
         name: the name of the module.
         text: what it is about, and its RFC.
         subtree: below it are objects of this module only.
-        identity: the OID of the module.
-        capabilities: the number of the statement that says what is supported, if there is one.
+        capabilities: the number of the statement that says what is supported.
     """
 
     name: str
     text: str
     subtree: Oid
-    identity: Oid
-    capabilities: CapabilitiesNumber | None = None
+    capabilities: CapabilitiesNumber
 
 
 STANDARD_MODULES: Final = (
     StandardModule(
-        "SNMPv2-MIB",
-        "the agent and its counters, RFC 3418",
-        (*_MIB_2, 1),
-        (*_SNMP_MODULES, 1),
-        CapabilitiesNumber.SNMPV2,
+        "SNMPv2-MIB", "the agent and its counters, RFC 3418", (*_MIB_2, 1), CapabilitiesNumber.SNMPV2
     ),
     StandardModule(
-        "SNMP-FRAMEWORK-MIB",
-        "the engine, RFC 3411",
-        (*_SNMP_MODULES, 10),
-        (*_SNMP_MODULES, 10),
-        CapabilitiesNumber.FRAMEWORK,
+        "SNMP-FRAMEWORK-MIB", "the engine, RFC 3411", (*_SNMP_MODULES, 10), CapabilitiesNumber.FRAMEWORK
     ),
     StandardModule(
-        "SNMP-MPD-MIB",
-        "message processing, RFC 3412",
-        (*_SNMP_MODULES, 11),
-        (*_SNMP_MODULES, 11),
-        CapabilitiesNumber.MPD,
+        "SNMP-MPD-MIB", "message processing, RFC 3412", (*_SNMP_MODULES, 11), CapabilitiesNumber.MPD
     ),
     StandardModule(
         "SNMP-TARGET-MIB",
         "receivers of notifications, RFC 3413",
-        (*_SNMP_MODULES, 12, 1, 2),
         (*_SNMP_MODULES, 12),
         CapabilitiesNumber.TARGET,
     ),
@@ -71,19 +57,26 @@ STANDARD_MODULES: Final = (
         "SNMP-NOTIFICATION-MIB",
         "kinds of notifications by receiver, RFC 3413",
         (*_SNMP_MODULES, 13),
-        (*_SNMP_MODULES, 13),
         CapabilitiesNumber.NOTIFICATION,
     ),
-    StandardModule("SNMP-USER-BASED-SM-MIB", "users, RFC 3414", (*_SNMP_MODULES, 15), (*_SNMP_MODULES, 15)),
     StandardModule(
-        "SNMP-VIEW-BASED-ACM-MIB", "access control, RFC 3415", (*_SNMP_MODULES, 16), (*_SNMP_MODULES, 16)
+        "SNMP-USER-BASED-SM-MIB",
+        "counters of messages that were refused, RFC 3414",
+        (*_SNMP_MODULES, 15),
+        CapabilitiesNumber.USER_BASED,
     ),
-    StandardModule("SNMP-COMMUNITY-MIB", "communities, RFC 3584", (*_SNMP_MODULES, 18), (*_SNMP_MODULES, 18)),
-    # No package of Debian has its text, so that a statement about it could not be compiled.
     StandardModule(
-        "NETWORK-SERVICES-MIB", "sources as network services, RFC 2788", (*_MIB_2, 27), (*_MIB_2, 27)
+        "NETWORK-SERVICES-MIB",
+        "sources as network services, RFC 2788",
+        (*_MIB_2, 27),
+        CapabilitiesNumber.NETWORK_SERVICES,
     ),
-    StandardModule("NOTIFICATION-LOG-MIB", "the last notifications, RFC 3014", (*_MIB_2, 92), (*_MIB_2, 92)),
+    StandardModule(
+        "NOTIFICATION-LOG-MIB",
+        "the last notifications, RFC 3014",
+        (*_MIB_2, 92),
+        CapabilitiesNumber.NOTIFICATION_LOG,
+    ),
 )
 """The modules that are listed where the agent serves anything of them, in this order."""
 
@@ -99,9 +92,7 @@ def list_modules(system: SystemGroup, store: Store, root: Oid, registries: Itera
     """
     for module in STANDARD_MODULES:
         if store.serves(module.subtree):
-            number = module.capabilities
-            identity = module.identity if number is None else (*root, *CAPABILITIES, number)
-            system.add_module(identity, f"{module.name}: {module.text}")
+            system.add_module((*root, *CAPABILITIES, module.capabilities), f"{module.name}: {module.text}")
     system.add_module(
         (*root, *CAPABILITIES, CapabilitiesNumber.GATEWAY),
         f"AMQP-GATEWAY-MIB: the gateway itself, at {'.'.join(map(str, (*root, *MODULE)))}",

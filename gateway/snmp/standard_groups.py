@@ -151,7 +151,8 @@ class SnmpCounters:
     `gateway.snmp.obsolete_counters` makes objects: ``get_requests`` and the like; ``request_variables``, the
     variables that GETs and GETNEXTs retrieved; ``error_statuses``, the number of responses with each
     error-status, as it was sent; ``sets_ended``, the number of SETs that were answered, or whose answer is
-    one of ``silent_drops``.
+    one of ``silent_drops``; ``refused_reads``, those of version 3 whose user lacks the right, which are
+    answered and not processed; ``reports``, the messages of version 3 that report what is not processed.
     """
 
     in_packets: int = 0
@@ -185,6 +186,8 @@ class SnmpCounters:
     set_statuses: Counter[int] = field(default_factory=Counter)
     request_variables: int = 0
     sets_ended: int = 0
+    refused_reads: int = 0
+    reports: int = 0
     error_statuses: Counter[int] = field(default_factory=Counter)
 
     def serve(self, store: Store, *, authentication_traps: bool = False) -> None:
@@ -224,11 +227,13 @@ class NotificationCounts:
     Attributes:
         datagrams: messages that the operating system took, with retransmissions.
         traps: those of them that are traps.
+        engine_questions: those that ask for the engine of a receiver, which are GETs (RFC 3414 section 4).
         received: datagrams that came back.
         statuses: answers to informs, by error-status; one that RFC 3416 does not have counts as -1.
     """
 
     datagrams: int = 0
     traps: int = 0
+    engine_questions: int = 0
     received: int = 0
     statuses: Counter[int] = field(default_factory=Counter)

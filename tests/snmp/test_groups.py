@@ -197,5 +197,6 @@ def test_what_notifications_count_is_shown() -> None:
     agent, notifications = served()
     notifications.received, notifications.datagrams, notifications.traps = 5, 7, 4
     notifications.statuses.update({0: 2, 5: 1, -1: 1})
-    # snmpInPkts, snmpOutPkts, snmpOutTraps, snmpInGetResponses, snmpInGenErrs, snmpInTooBigs
-    assert counts(agent, 1, 2, 29, 18, 12, 8) == [5, 7, 4, 4, 1, 0]
+    notifications.engine_questions = 2
+    # snmpInPkts, snmpOutPkts, snmpOutTraps, snmpInGetResponses, snmpInGenErrs, -TooBigs, snmpOutGetRequests
+    assert counts(agent, 1, 2, 29, 18, 12, 8, 25) == [5, 7, 4, 4, 1, 0, 2]

@@ -23,19 +23,27 @@ _REVISION = re.compile(r'^    REVISION +"(\d{4})(\d\d)(\d\d)0000Z"$', re.MULTILI
 _NAME = re.compile(r"\A([A-Z][A-Za-z0-9-]*) DEFINITIONS")
 _DESCRIPTION: Final = (
     "The AMQP management gateway as a product, and what its SNMP agent supports of each MIB module. "
-    "sysORTable lists the statements that hold for an agent; modules that it lists by their own identifiers "
-    "have no statement here."
+    "sysORTable lists the statements that hold for an agent. Clauses about a module whose text is in few "
+    "collections are comments, because a compiler without that text would refuse this whole module."
 )
 _PRODUCT: Final = (
     "The AMQP management gateway as a product: the value of sysObjectID, and the enterprise of standard "
     "traps in version 1."
 )
 _CONFIGURED: Final = "The configuration is the truth: it cannot be set over SNMP."
+_READ_ONLY: Final = ("read-only", _CONFIGURED)
+_READ_ONLY_TEXT: Final = ("read-only", f"{_CONFIGURED} What is not ASCII is sent in UTF-8.")
+_NO_FILTERS: Final = "Filters of receivers choose by severity and name, which these objects cannot express."
+_NO_USERS: Final = "Users and their keys are added and removed on the gateway's own machine only."
+_NOT_KNOWN: Final = "Sources do not report it."
 
 
 @dataclass(frozen=True, slots=True)
 class _Statement:
-    """What is supported of one module: groups, and objects that are less than the module wants."""
+    """What is supported of one module: groups, and objects that are less than the module wants.
+
+    ``has_text`` is whether users have the text of the module: without it the clauses could not be compiled.
+    """
 
     number: int
     descriptor: str
@@ -43,10 +51,15 @@ class _Statement:
     module: str
     groups: Sequence[str]
     variations: Mapping[str, tuple[str, str]]
+    has_text: bool = True
 
 
 def _read_only(*objects: str) -> dict[str, tuple[str, str]]:
-    return dict.fromkeys(objects, ("read-only", _CONFIGURED))
+    return dict.fromkeys(objects, _READ_ONLY)
+
+
+def _not_implemented(reason: str, *objects: str) -> dict[str, tuple[str, str]]:
+    return dict.fromkeys(objects, ("not-implemented", reason))
 
 
 _STANDARD: Final = (
@@ -57,14 +70,16 @@ _STANDARD: Final = (
         "SNMPv2-MIB",
         (
             *("systemGroup", "snmpGroup", "snmpCommunityGroup", "snmpSetGroup"),
-            *("snmpBasicNotificationsGroup", "snmpWarmStartNotificationGroup", "snmpObsoleteGroup"),
+            *("snmpBasicNotificationsGroup", "snmpWarmStartNotificationGroup", "snmpNotificationGroup"),
+            "snmpObsoleteGroup",
         ),
-        _read_only("sysContact", "sysName", "sysLocation", "snmpEnableAuthenTraps"),
+        dict.fromkeys(("sysContact", "sysName", "sysLocation"), _READ_ONLY_TEXT)
+        | _read_only("snmpEnableAuthenTraps"),
     ),
     _Statement(
         CapabilitiesNumber.FRAMEWORK,
         "agFrameworkCapabilities",
-        "The engine of an agent that speaks SNMPv3. sysORTable lists this statement where there is one.",
+        "The engine of SNMPv3, which every agent has.",
         "SNMP-FRAMEWORK-MIB",
         ("snmpEngineGroup",),
         {},
@@ -80,10 +95,10 @@ _STANDARD: Final = (
     _Statement(
         CapabilitiesNumber.TARGET,
         "agTargetCapabilities",
-        "The receivers of notifications that the configuration names.",
+        "The receivers of notifications that the configuration names, and counters of unknown contexts.",
         "SNMP-TARGET-MIB",
-        ("snmpTargetBasicGroup", "snmpTargetResponseGroup"),
-        {"snmpTargetSpinLock": ("not-implemented", "It serves to change the tables, which cannot be.")}
+        ("snmpTargetBasicGroup", "snmpTargetResponseGroup", "snmpTargetCommandResponderGroup"),
+        _not_implemented("It serves to change the tables, which cannot be.", "snmpTargetSpinLock")
         | _read_only(
             *("snmpTargetAddrTDomain", "snmpTargetAddrTAddress", "snmpTargetAddrTimeout"),
             *("snmpTargetAddrRetryCount", "snmpTargetAddrTagList", "snmpTargetAddrParams"),
@@ -95,10 +110,65 @@ _STANDARD: Final = (
     _Statement(
         CapabilitiesNumber.NOTIFICATION,
         "agNotificationCapabilities",
-        "Which kind of notifications each receiver gets. Which events it gets is not among the objects.",
+        "Which kind of notifications each receiver gets. Which events it gets is not among the objects. The "
+        "one filter is that of the notification log, which contains all notifications.",
         "SNMP-NOTIFICATION-MIB",
-        ("snmpNotifyGroup",),
-        _read_only("snmpNotifyTag", "snmpNotifyType", "snmpNotifyStorageType", "snmpNotifyRowStatus"),
+        ("snmpNotifyGroup", "snmpNotifyFilterGroup"),
+        _read_only(
+            *("snmpNotifyTag", "snmpNotifyType", "snmpNotifyStorageType", "snmpNotifyRowStatus"),
+            *("snmpNotifyFilterMask", "snmpNotifyFilterType", "snmpNotifyFilterStorageType"),
+            "snmpNotifyFilterRowStatus",
+        )
+        | _not_implemented(
+            _NO_FILTERS,
+            *("snmpNotifyFilterProfileName", "snmpNotifyFilterProfileStorType"),
+            "snmpNotifyFilterProfileRowStatus",
+        ),
+    ),
+    _Statement(
+        CapabilitiesNumber.USER_BASED,
+        "agUserBasedCapabilities",
+        "Counters of messages that the User-based Security Model refused, without its users.",
+        "SNMP-USER-BASED-SM-MIB",
+        ("usmMIBBasicGroup",),
+        _not_implemented(
+            _NO_USERS,
+            *("usmUserSpinLock", "usmUserSecurityName", "usmUserCloneFrom", "usmUserAuthProtocol"),
+            *("usmUserAuthKeyChange", "usmUserOwnAuthKeyChange", "usmUserPrivProtocol"),
+            *("usmUserPrivKeyChange", "usmUserOwnPrivKeyChange", "usmUserPublic", "usmUserStorageType"),
+            "usmUserStatus",
+        ),
+    ),
+    _Statement(
+        CapabilitiesNumber.NETWORK_SERVICES,
+        "agNetworkServicesCapabilities",
+        "Sources as network services, without their associations as rows. What a source does not report has "
+        "no instance.",
+        "NETWORK-SERVICES-MIB",
+        ("applRFC2788Group",),
+        _not_implemented(
+            _NOT_KNOWN,
+            *("applOutboundAssociations", "applAccumulatedOutboundAssociations"),
+            *("applLastInboundActivity", "applLastOutboundActivity"),
+            *("applRejectedInboundAssociations", "applFailedOutboundAssociations"),
+        ),
+        has_text=False,
+    ),
+    _Statement(
+        CapabilitiesNumber.NOTIFICATION_LOG,
+        "agNotificationLogCapabilities",
+        "One log, whose name is empty, of the last notifications of this agent. No log can be created.",
+        "NOTIFICATION-LOG-MIB",
+        (
+            *("notificationLogConfigGroup", "notificationLogStatsGroup", "notificationLogLogGroup"),
+            "notificationLogDateGroup",
+        ),
+        _read_only(
+            *("nlmConfigGlobalEntryLimit", "nlmConfigGlobalAgeOut", "nlmConfigLogFilterName"),
+            *("nlmConfigLogEntryLimit", "nlmConfigLogAdminStatus", "nlmConfigLogStorageType"),
+            "nlmConfigLogEntryStatus",
+        ),
+        has_text=False,
     ),
 )
 
@@ -177,18 +247,26 @@ def _identity(revisions: Sequence[dt.date]) -> str:
 
 
 def _statement(statement: _Statement) -> str:
-    lines = [
-        f"{statement.descriptor} AGENT-CAPABILITIES",
-        f'    PRODUCT-RELEASE\n        "{_RELEASE}"',
-        "    STATUS      current",
-        f"    DESCRIPTION\n{quoted(statement.description, 8)}",
-        f"    SUPPORTS    {statement.module}",
-        f"    INCLUDES    {listed(statement.groups, 4)}",
-    ]
+    clauses = [f"    SUPPORTS    {statement.module}", f"    INCLUDES    {listed(statement.groups, 4)}"]
     for name, (access, reason) in statement.variations.items():
-        lines += [
+        clauses += [
             f"    VARIATION   {name}",
             f"        ACCESS      {access}",
             f"        DESCRIPTION\n{quoted(reason, 12)}",
         ]
-    return "\n".join([*lines, f"    ::= {{ agAgentCapabilities {statement.number} }}"])
+    text = "\n".join(clauses)
+    return "\n".join(
+        [
+            f"{statement.descriptor} AGENT-CAPABILITIES",
+            f'    PRODUCT-RELEASE\n        "{_RELEASE}"',
+            "    STATUS      current",
+            f"    DESCRIPTION\n{quoted(statement.description, 8)}",
+            text if statement.has_text else _comment(text),
+            f"    ::= {{ agAgentCapabilities {statement.number} }}",
+        ]
+    )
+
+
+def _comment(text: str) -> str:
+    """Return indented lines as comments of ASN.1, which end at the line's end or at two hyphens."""
+    return "\n".join(f"    -- {line.removeprefix('    ')}" for line in text.splitlines())

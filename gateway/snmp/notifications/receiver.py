@@ -384,6 +384,11 @@ class TargetSender:
         make = inform_v2c if self.target.is_inform else trap_v2c
         return make(community, waiting.request_id, content)
 
+    @property
+    def asks_for_engine(self) -> bool:
+        """Whether `datagram` returns the question for the engine of the receiver, and no notification."""
+        return self.target.secured is not None and self.target.secured.asks_for_engine
+
     def sent(self, waiting: Waiting) -> None:
         """Record that the system accepted the datagram."""
         if self._delivery.sent(waiting, self._monotonic()):

@@ -54,6 +54,10 @@ class Secured(Protocol):
     def level(self) -> SecurityLevel:
         """The security level at which they are sent."""
 
+    @property
+    def asks_for_engine(self) -> bool:
+        """Whether `datagram` returns the question for the engine of the receiver, and no notification."""
+
     def datagram(self, request_id: int, varbinds: bytes, now: int) -> bytes:
         """Return the datagram to send; ``varbinds`` is the TLV of the list, ``now`` monotonic nanoseconds."""
 

@@ -367,6 +367,7 @@ class NotificationSender:
             waiting = target.next()
             if waiting is None:
                 break
+            asks = target.asks_for_engine
             datagram = target.datagram(waiting, lambda: self._outside.agent_address(address))
             result = self._outside.send(address, datagram)
             if result is SendResult.BUSY:
@@ -375,6 +376,7 @@ class NotificationSender:
                 target.sent(waiting)
                 self.counts.datagrams += 1
                 self.counts.traps += not target.target.is_inform
+                self.counts.engine_questions += asks
             else:
                 target.unsent(waiting)
         return True

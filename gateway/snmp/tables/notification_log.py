@@ -3,6 +3,9 @@
 The configuration is the truth, so that limits are shown and cannot be set. Entries do not age. All are of
 this agent's engine, so nlmLogEngineID is empty, as the RFC wants it for a log of one engine; an address has
 to be there in any case, and is the first one at which the agent listens.
+
+A log without a filter, or with one that snmpNotifyFilterTable does not have, would log nothing (noFilter of
+nlmConfigLogOperStatus). So snmpNotifyFilterTable has one filter, which contains all notifications.
 """
 
 from __future__ import annotations
@@ -39,6 +42,12 @@ LOG_ENTRY: Final[Oid] = (*_OBJECTS, 3, 1, 1)
 VARIABLE_ENTRY: Final[Oid] = (*_OBJECTS, 3, 2, 1)
 """nlmLogVariableEntry, indexed by nlmLogName, nlmLogIndex and nlmLogVariableIndex."""
 
+FILTER_ENTRY: Final[Oid] = (1, 3, 6, 1, 6, 3, 13, 1, 3, 1)
+"""snmpNotifyFilterEntry (RFC 3413), indexed by the name of the filter, and a subtree (IMPLIED)."""
+
+FILTER_NAME: Final = b"all"
+"""The snmpNotifyFilterProfileName of the filter, and the nlmConfigLogFilterName."""
+
 
 class LogColumn(enum.IntEnum):
     """Columns of nlmLogTable; 1 is nlmLogIndex."""
@@ -69,6 +78,15 @@ class VariableColumn(enum.IntEnum):
     OPAQUE = 12
 
 
+class FilterColumn(enum.IntEnum):
+    """Columns of snmpNotifyFilterTable; 1 is snmpNotifyFilterSubtree."""
+
+    MASK = 2
+    TYPE = 3
+    STORAGE_TYPE = 4
+    ROW_STATUS = 5
+
+
 TYPES: Final = {
     ber.COUNTER32: (VariableColumn.COUNTER32, 1),
     ber.GAUGE32: (VariableColumn.UNSIGNED32, 2),
@@ -84,7 +102,9 @@ TYPES: Final = {
 
 _NAME: Final[Oid] = (0,)  # an empty nlmLogName: its length
 _EMPTY: Final = ber.encode_octets(b"")
-_ENABLED, _OPERATIONAL, _ACTIVE, _READ_ONLY = map(ber.encode_integer, (1, 2, 1, 5))
+_ENABLED, _OPERATIONAL, _ACTIVE, _READ_ONLY, _INCLUDED = map(ber.encode_integer, (1, 2, 1, 5, 1))
+_FILTER_INDEX: Final[Oid] = (len(FILTER_NAME), *FILTER_NAME, 1, 3)
+_ANY_NUMBERS: Final = ber.encode_octets(b"\0")  # with it the subtree 1.3 has all that has two numbers
 _NO_AGE: Final = ber.encode_gauge32(0)
 _COUNTER32_VALUES: Final = 1 << 32
 
@@ -93,7 +113,7 @@ _VariableValue: TypeAlias = Callable[[Variable], bytes | None]
 
 
 def serve_notification_log(store: Store, log: NotificationLog, address: Address) -> None:
-    """Serve a log.
+    """Serve a log, and the filter that it names.
 
     Args:
         store: the store that serves it.
@@ -104,8 +124,18 @@ def serve_notification_log(store: Store, log: NotificationLog, address: Address)
     store.scalar((*CONFIGURATION, 1, 0), limit)
     store.scalar((*CONFIGURATION, 2, 0), _NO_AGE)
     # Filter, limit, nlmConfigLogAdminStatus, nlmConfigLogOperStatus, storage, status.
-    row = dict(enumerate((_EMPTY, limit, _ENABLED, _OPERATIONAL, _READ_ONLY, _ACTIVE), start=2))
+    filter_name = ber.encode_octets(FILTER_NAME)
+    row = dict(enumerate((filter_name, limit, _ENABLED, _OPERATIONAL, _READ_ONLY, _ACTIVE), start=2))
     store.table(CONFIGURATION_ENTRY, tuple(row)).put(_NAME, row)
+    store.table(FILTER_ENTRY, tuple(FilterColumn)).put(
+        _FILTER_INDEX,
+        {
+            FilterColumn.MASK: _ANY_NUMBERS,
+            FilterColumn.TYPE: _INCLUDED,
+            FilterColumn.STORAGE_TYPE: _READ_ONLY,
+            FilterColumn.ROW_STATUS: _ACTIVE,
+        },
+    )
     counts: dict[int, Callable[[], int]] = {1: lambda: log.logged, 2: lambda: log.bumped}
     for number, count in counts.items():
         store.scalar((*STATISTICS, number, 0), partial(_counter_of, count))

@@ -39,6 +39,11 @@ class SecuredTraps:
         self._model = model
         self._keyed = found
 
+    @property
+    def asks_for_engine(self) -> bool:
+        """False: the engine is this agent's own."""
+        return False
+
     def datagram(self, request_id: int, varbinds: bytes, now: int) -> bytes:
         """Return a trap; ``varbinds`` is the TLV of the list."""
         del now  # the engine has its own clock
@@ -68,6 +73,11 @@ class SecuredInforms:
         self.level = level
         self._remote = remote
         self._no_keys = no_keys
+
+    @property
+    def asks_for_engine(self) -> bool:
+        """Whether `datagram` returns the question for the engine, because that is unknown."""
+        return not self._remote.engine_id
 
     def datagram(self, request_id: int, varbinds: bytes, now: int) -> bytes:
         """Return an inform, or the question for the engine while that is unknown; ``now`` is monotonic."""

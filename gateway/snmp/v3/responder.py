@@ -279,6 +279,7 @@ class V3Responder:
     def _seal_report(
         self, header: Header, user: KeyedUser | bytes, level: SecurityLevel, context: bytes, pdu: bytes
     ) -> bytes:
+        self._counters.reports += 1
         scoped = messages.encode_scoped_pdu(self._engine_id, context, pdu)
         return self._model.seal(header.message_id, LARGEST_DATAGRAM, user, level, scoped)
 

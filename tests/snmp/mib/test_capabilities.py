@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -11,7 +12,7 @@ from gateway.snmp import ber
 from gateway.snmp.ber import Oid, dotted
 from gateway.snmp.fixed_mib import CAPABILITIES, PACKAGE_CAPABILITIES, PRODUCT, CapabilitiesNumber
 from gateway.snmp.mib.capabilities import MODULE_NAME, capabilities_text
-from gateway.snmp.mib.lint import base_folders
+from gateway.snmp.mib.lint import base_folders, smilint_complaints
 from gateway.snmp.oid_registry import DEFAULT_ROOT
 from gateway.snmp.registry_files import load_shipped_registries, update_capabilities
 from gateway.snmp.registry_growth import extend
@@ -59,6 +60,30 @@ def test_a_statement_includes_groups_that_its_module_has(module: str) -> None:
         assert set(groups) == {name for name in known if document[name].get("status") == "current"}
 
 
+def test_a_statement_about_a_module_without_a_text_is_right_where_its_clauses_are_no_comments(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / f"{MODULE_NAME}.mib"
+    path.write_text(re.sub("^    -- ", "    ", TEXT, flags=re.MULTILINE), "ascii")
+    said = [complaint.text for complaint in smilint_complaints(path, [MIBS, *base_folders()])]
+    missing = [text for text in said if "failed to locate MIB module" in text]
+    assert [text.split("`")[1].rstrip("'") for text in missing] == [
+        "NETWORK-SERVICES-MIB",
+        "NOTIFICATION-LOG-MIB",
+    ]
+    assert all("unknown object identifier label" in text for text in said if text not in missing)
+
+
+def test_each_standard_module_has_a_statement_of_its_own() -> None:
+    numbers = [module.capabilities for module in STANDARD_MODULES]
+    assert sorted(numbers) == sorted({*CapabilitiesNumber} - {CapabilitiesNumber.GATEWAY})
+    for module in STANDARD_MODULES:
+        (statement,) = re.findall(rf"SUPPORTS    {module.name}\n(.*?)::= ", TEXT, re.DOTALL)
+        before, _, after = TEXT.partition(statement)
+        assert after.startswith(f"::= {{ agAgentCapabilities {module.capabilities} }}")
+        assert "AGENT-CAPABILITIES" in before
+
+
 def test_a_group_that_has_become_obsolete_is_not_included() -> None:
     text = (MIBS / "AMQP-GATEWAY-MIB.mib").read_text("ascii")
     name = re.findall(r"^(\w+) OBJECT-GROUP$", text, re.MULTILINE)[0]
@@ -101,15 +126,10 @@ def test_a_module_is_listed_where_the_agent_serves_something_of_it() -> None:
 
 
 def test_what_is_listed_has_a_name() -> None:
-    folders = {path.stem for folder in base_folders() for path in folder.iterdir()}
-    for module in STANDARD_MODULES:
-        if module.name in folders:
-            assert translate("-OS", f".{dotted(module.identity)}", module=module.name).startswith(module.name)
-    for identity in served_modules():
-        if identity[: len(DEFAULT_ROOT)] == DEFAULT_ROOT:
-            name = translate("-OS", f".{dotted(identity)}", module=MODULE_NAME)
-            assert name.startswith(f"{MODULE_NAME}::ag")
-            assert name.endswith("Capabilities")
+    for identity in served_modules(*(module.subtree for module in STANDARD_MODULES[3:])):
+        name = translate("-OS", f".{dotted(identity)}", module=MODULE_NAME)
+        assert name.startswith(f"{MODULE_NAME}::ag")
+        assert name.endswith("Capabilities")
 
 
 def test_the_sites_own_module_is_listed_once_it_has_anything() -> None:

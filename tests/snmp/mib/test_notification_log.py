@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 from hypothesis import given
@@ -12,14 +13,18 @@ from gateway.snmp.ber import Oid
 from gateway.snmp.notifications.encoding import NotificationEncoder
 from gateway.snmp.notifications.log import LAST_INDEX, NotificationLog
 from gateway.snmp.store import Store
-from gateway.snmp.tables.notification_log import TYPES, serve_notification_log
+from gateway.snmp.tables.notification_log import FILTER_NAME, TYPES, serve_notification_log
+from tests.components.net_snmp import printed as printed_by
+from tests.components.net_snmp import with_modules
 from tests.snmp.conftest import Serve
+from tests.snmp.datagrams import COMMUNITY
 from tests.snmp.net_snmp import dotted, plain, printed, run
 from tests.snmp.notifications.story import GATEWAY, QUEUE_DELETED, ROOT, START, event
 
 MODULE: Oid = (1, 3, 6, 1, 2, 1, 92)
 CONFIGURATION, STATISTICS = (*MODULE, 1, 1), (*MODULE, 1, 2)
 LOG, VARIABLES = (*MODULE, 1, 3, 1, 1), (*MODULE, 1, 3, 2, 1)
+ALL = FILTER_NAME.hex(" ").upper()
 COUNT: Oid = (*ROOT, 2, 1, 1, 1000, 1, 0)
 
 
@@ -59,13 +64,13 @@ async def test_net_snmp_walks_the_log_by_numbers(serve: Serve, tmp_path: Path) -
     port = serve(store)
     instances = everything(store)
     lines = whole(await run("snmpwalk", tmp_path, port, [dotted(MODULE)]))
-    assert lines == [printed(oid, value) for oid, value in instances.items()]
+    assert lines == [printed(oid, value) for oid, value in instances.items() if oid[: len(MODULE)] == MODULE]
     bulk = await run("snmpbulkwalk", tmp_path, port, [dotted(MODULE)], options=["-Cr7"])
     assert whole(bulk) == lines
 
     shown = {oid: plain(value) for oid, value in instances.items()}
     assert [shown[*CONFIGURATION, n, 0] for n in (1, 2)] == ["3", "0"]
-    assert [shown[*CONFIGURATION, 3, 1, n, 0] for n in range(2, 8)] == ["", "3", "1", "2", "5", "1"]
+    assert [shown[*CONFIGURATION, 3, 1, n, 0] for n in range(2, 8)] == [ALL, "3", "1", "2", "5", "1"]
     assert [shown[*STATISTICS, n, 0] for n in (1, 2)] == ["4", "1"]
     assert [shown[*STATISTICS, 3, 1, n, 0] for n in (1, 2)] == ["4", "1"]
     entry = [shown[*LOG, n, 0, 4] for n in range(2, 10)]
@@ -81,6 +86,19 @@ async def test_net_snmp_walks_over_the_wrap_of_the_index(serve: Serve, tmp_path:
     lines = await run("snmpwalk", tmp_path, serve(store), [dotted((*LOG, 2))])
     assert [line.split(" = ")[0] for line in lines] == [
         dotted((*LOG, 2, 0, index)) for index in (1, 2, LAST_INDEX)
+    ]
+
+
+async def test_the_log_has_a_filter_by_which_all_notifications_pass(serve: Serve, tmp_path: Path) -> None:
+    modules = with_modules(["SNMP-NOTIFICATION-MIB"])
+    access = ["-v2c", "-c", COMMUNITY.decode(), "-t", "20", f"127.0.0.1:{serve(served(1)[0])}"]
+    walked = await asyncio.to_thread(printed_by, tmp_path, "snmpwalk", *modules, *access, ".1.3.6.1.6.3.13")
+    # Without one, nlmConfigLogOperStatus would have to be noFilter. The mask has any two numbers match.
+    assert [line.rstrip() for line in walked.stdout.splitlines() if "No more" not in line] == [
+        'SNMP-NOTIFICATION-MIB::snmpNotifyFilterMask."all".1.3 = Hex-STRING: 00',
+        'SNMP-NOTIFICATION-MIB::snmpNotifyFilterType."all".1.3 = INTEGER: included(1)',
+        'SNMP-NOTIFICATION-MIB::snmpNotifyFilterStorageType."all".1.3 = INTEGER: readOnly(5)',
+        'SNMP-NOTIFICATION-MIB::snmpNotifyFilterRowStatus."all".1.3 = INTEGER: active(1)',
     ]
 
 
