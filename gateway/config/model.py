@@ -103,6 +103,7 @@ class JmxSettings(StrictModel):
         buckets: splits the objects of a class (``package:class``) into so many groups of names, for trees of
             clients that show 100,000 siblings badly.
         notification_buffer: notifications that the virtual machine keeps for clients that fetch them late.
+        late_after: the age above which an event that a new core reports first is sent as late.
     """
 
     enabled: bool = False
@@ -118,6 +119,7 @@ class JmxSettings(StrictModel):
     serve_stale_for: Duration = 300 * SECOND
     buckets: dict[str, Annotated[int, Field(ge=2, le=4096)]] = Field(default_factory=dict)
     notification_buffer: Annotated[int, Field(ge=1000, le=1_000_000)] = 100_000
+    late_after: Annotated[Duration, between("1s", "1h")] = 5 * SECOND
 
     @model_validator(mode="after")
     def _is_protected(self) -> JmxSettings:

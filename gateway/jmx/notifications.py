@@ -127,10 +127,6 @@ class ShownEvent:
             return None
 
 
-LATE_AFTER = 5 * SECOND
-"""The age in nanoseconds above which an event in the first snapshot of a core is late."""
-
-
 class EventCursor:
     """The events that were sent to clients. The cursor outlives virtual machines and projections.
 
@@ -140,12 +136,14 @@ class EventCursor:
     Args:
         epoch: the epoch of the core that made the last event that the process before sent; 0 for none.
         number: the number of that event.
+        late_after: the age in nanoseconds above which an event in the first snapshot of a core is late.
 
     Attributes:
         lost: later events that could not be sent.
     """
 
-    def __init__(self, epoch: int = 0, number: int = 0) -> None:
+    def __init__(self, epoch: int = 0, number: int = 0, late_after: int = 5 * SECOND) -> None:
+        self._late_after = late_after
         self._epoch, self._number = epoch, number
         self._known_epoch = epoch
         self._snapshot_received = False
@@ -200,7 +198,7 @@ class EventCursor:
                 its start, which are not late at once.
             age: nanoseconds since the gateway received it.
         """
-        return epoch <= self._known_epoch or age > LATE_AFTER
+        return epoch <= self._known_epoch or age > self._late_after
 
     def snapshot_ended(self) -> None:
         """Record that a snapshot was received completely."""

@@ -247,3 +247,9 @@ def test_a_process_without_one_before_has_lost_nothing() -> None:
     )
     gateway.settle()
     assert gateway.machine.read(GATEWAY)["EventsLost"] == 0
+
+
+def test_the_configuration_says_what_is_old() -> None:
+    cursor = EventCursor(1, 3, late_after=60 * SECOND)
+    assert [cursor.is_late(2, age * SECOND) for age in (59, 61)] == [False, True]
+    assert cursor.is_late(1, 0), "an event of a core before happened while no core could be reached"

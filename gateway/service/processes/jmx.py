@@ -231,7 +231,7 @@ class _JmxAgent:
         self._lifeline = lifeline
         self._users = users
         self._oids = oids
-        self._cursor_file = EventCursorFile(loaded.state_folder)
+        self._cursor_file = EventCursorFile(loaded.state_folder, loaded.settings.jmx.late_after)
         self._cursor = self._cursor_file.read()
         sources = len(loaded.settings.sources) + 1
         self._operation_cursor = OperationCursor(2 * sources * loaded.settings.history.operations + MAX_SENT)
@@ -419,10 +419,12 @@ class EventCursorFile:
 
     Args:
         state: the state folder.
+        late_after: as for `EventCursor`.
     """
 
-    def __init__(self, state: Path) -> None:
+    def __init__(self, state: Path, late_after: int = 5 * SECOND) -> None:
         self._path = state / FILE
+        self._late_after = late_after
         self._kept = (0, 0)
         self._writing = threading.Lock()
 
@@ -432,13 +434,13 @@ class EventCursorFile:
             with self._path.open("rb") as file:
                 place = _Place.model_validate_json(file.read(_MAX_OCTETS))
         except FileNotFoundError:
-            return EventCursor()
+            return EventCursor(late_after=self._late_after)
         except (OSError, ValidationError) as error:
             reason = error.strerror if isinstance(error, OSError) else "it is damaged, or of a newer gateway"
             log.warning("jmx-events-not-read", path=str(self._path), reason=reason)
-            return EventCursor()
+            return EventCursor(late_after=self._late_after)
         self._kept = place.epoch, place.number
-        return EventCursor(*self._kept)
+        return EventCursor(*self._kept, self._late_after)
 
     async def keep(self, cursor: EventCursor) -> NoReturn:
         """Write changes, once a second; this ends by cancellation only."""
