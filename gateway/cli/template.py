@@ -17,11 +17,13 @@ from gateway.mapping.files import class_schemas, load_shipped_mappings
 from gateway.prometheus.families import DEFAULT_CLASSES
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.shipped_files import shipped_folder
-from gateway.snmp.ber import Oid
+from gateway.snmp.ber import Oid, parse_oid
 from gateway.snmp.fixed_mib import PRODUCT
 from gateway.snmp.oid_registry import DEFAULT_ROOT, OidRegistry
 from gateway.snmp.registry_files import MIB_SUFFIX, SiteRegistry, load_shipped_registries, site_modules
+from gateway.snmp.templates.credentials import Community, User
 from gateway.snmp.templates.monitored import MonitoredTable, gateway_tables, tables_of
+from gateway.state_folder import StateError, StateFolder
 from gateway.yaml_documents import DocumentError
 
 
@@ -76,6 +78,14 @@ _CLASSES = click.option(
 )
 
 
+_USER = click.option(
+    "--user",
+    metavar="NAME",
+    help="Poll by version 3 as this user, who has keys. Passphrases are to be written into the file: the "
+    "gateway does not know them.",
+)
+
+
 @click.group()
 def template() -> None:
     """Write templates for monitoring systems that poll the gateway by SNMP."""
@@ -84,8 +94,9 @@ def template() -> None:
 @template.command("snmp-exporter")
 @config_option
 @click.option("--community", default="public", show_default=True, help="Community that the exporter sends.")
+@_USER
 @click.option("--flat", is_flag=True, help="For snmp_exporter before 0.23, such as that of Debian 12.")
-def snmp_exporter_command(config: Path | None, community: str, *, flat: bool) -> None:
+def snmp_exporter_command(config: Path | None, community: str, user: str | None, *, flat: bool) -> None:
     """Print snmp.yml for Prometheus' snmp_exporter, with a module for each class.
 
     The numbers are those of the configuration, if there is one.
@@ -93,7 +104,8 @@ def snmp_exporter_command(config: Path | None, community: str, *, flat: bool) ->
     from gateway.snmp.templates.snmp_exporter import snmp_exporter  # noqa: PLC0415  one template of several
 
     found = _numbers(config)
-    click.echo(snmp_exporter(found.own(), found.classes(), community, flat=flat), nl=False)
+    reader = Community(community) if user is None else _user(config, user)
+    click.echo(snmp_exporter(found.own(), found.classes(), reader, flat=flat), nl=False)
 
 
 @template.command("zabbix")
@@ -137,11 +149,39 @@ def librenms_command(config: Path | None, patterns: tuple[str, ...], folder: Pat
 
 @template.command("nagios")
 @config_option
-def nagios_command(config: Path | None) -> None:
+@_USER
+def nagios_command(config: Path | None, user: str | None) -> None:
     """Print commands for Nagios and Icinga that check the gateway with check_snmp."""
     from gateway.snmp.templates.nagios import nagios  # noqa: PLC0415  one template of several
 
-    click.echo(nagios(_numbers(config).own()), nl=False)
+    reader = None if user is None else _user(config, user)
+    click.echo(nagios(_numbers(config).own(), reader), nl=False)
+
+
+def _user(config: Path | None, name: str) -> User:
+    """Return a user of version 3, with the protocols of the keys that the state folder has for this gateway.
+
+    Raises:
+        CommandError: the user has no keys, or they cannot be read.
+    """
+    from gateway.service.state.snmp_security import (  # noqa: PLC0415  only this needs keys
+        enterprise_of,
+        read_engine,
+        read_users,
+    )
+
+    configuration = loaded(config)
+    state = StateFolder(configuration.state_folder)
+    try:
+        own = read_engine(state, enterprise_of(parse_oid(configuration.settings.snmp.root))).engine_id
+        keys = next((keys for keys in read_users(state).get(name, ()) if keys.engine_id == own), None)
+    except StateError as error:
+        raise CommandError(ExitCode.STATE, str(error)) from error
+    if keys is None:
+        raise CommandError(
+            ExitCode.NOT_FOUND, f"user {name!r} has no keys: run `amqp-gateway snmp user add {name}`"
+        )
+    return User(name, keys.authentication, keys.privacy)
 
 
 def _numbers(config: Path | None) -> _Numbers:

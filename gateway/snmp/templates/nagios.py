@@ -6,18 +6,17 @@ plugins' guidelines (``10:`` is "below 10", ``0:5`` is "outside 0 to 5").
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from gateway.snmp.ber import Oid
+from gateway.snmp.templates.credentials import User
 from gateway.snmp.templates.monitored import MonitoredTable
 
-_HEADER = (
-    "# Written by `amqp-gateway template nagios`: commands that use check_snmp.\n"
-    "# A host needs the custom variables _SNMP_PORT and _SNMP_COMMUNITY."
-)
-_PLUGIN = "$USER1$/check_snmp"
-_FRONT = f'{_PLUGIN} -H "$HOSTADDRESS$" -p "$_HOSTSNMP_PORT$" -P 2c -C "$_HOSTSNMP_COMMUNITY$" -t 10'
+_HEADER = "# Written by `amqp-gateway template nagios`: commands that use check_snmp.\n"
+_FRONT = '$USER1$/check_snmp -H "$HOSTADDRESS$" -p "$_HOSTSNMP_PORT$" -t 10'
+_COMMUNITY = '-P 2c -C "$_HOSTSNMP_COMMUNITY$"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +40,20 @@ _CHECKS = (
 )
 
 
-def nagios(own: Iterable[MonitoredTable]) -> str:
-    """Return object definitions of Nagios, a command for each check; ``own`` are the gateway's own tables."""
+def nagios(own: Iterable[MonitoredTable], user: User | None = None) -> str:
+    """Return object definitions of Nagios, a command for each check.
+
+    Args:
+        own: the tables of the gateway itself.
+        user: the user of version 3 that the plugin is; ``None`` for a community.
+    """
+    front, needed = f"{_FRONT} {_COMMUNITY}", "_SNMP_PORT and _SNMP_COMMUNITY"
+    if user is not None:
+        front = f"{_FRONT} {_options(user)}"
+        needed = "_SNMP_PORT, _SNMP_AUTHENTICATION and _SNMP_PRIVACY (the passphrases of the user)"
     values = {value.name: value for table in own for value in table.values}
-    parts = [_HEADER]
-    parts += [_command(check, (*values[check.name].oid, 0)) for check in _CHECKS]
+    parts = [f"{_HEADER}# A host needs the custom variables {needed}."]
+    parts += [_command(front, check, (*values[check.name].oid, 0)) for check in _CHECKS]
     state = values["agSourceState"]
     numbers = {label: number for number, label in state.labels}
     fine, poor = numbers["synchronised"], numbers["degraded"]
@@ -55,13 +63,28 @@ def nagios(own: Iterable[MonitoredTable]) -> str:
         f"{fine}:{poor}",
         "A source is synchronised: the argument is its number, which a walk of agSourceName shows.",
     )
-    return "\n\n".join([*parts, _command(of_source, state.oid, ".$ARG1$")]) + "\n"
+    return "\n\n".join([*parts, _command(front, of_source, state.oid, ".$ARG1$")]) + "\n"
 
 
-def _command(check: _Check, oid: Oid, suffix: str = "") -> str:
+def _options(user: User) -> str:
+    """Return the options of version 3; names of protocols are those of net-snmp, which the plugin runs."""
+    options = f'-P 3 -L {user.level} -U "{user.name}" -a {_net_snmp_name(user.authentication)}'
+    options += ' -A "$_HOSTSNMP_AUTHENTICATION$"'
+    if user.privacy:
+        options += f' -x {_net_snmp_name(user.privacy)} -X "$_HOSTSNMP_PRIVACY$"'
+    return options
+
+
+def _net_snmp_name(protocol: str) -> str:
+    """Return ``SHA-256`` for ``sha256``, ``AES-192-C`` for ``aes192-reeder``; ``SHA`` and ``AES`` alone."""
+    name = re.sub(r"(?<=SHA|AES)(?=\d)", "-", protocol.upper().replace("-REEDER", "-C"))
+    return {"SHA-1": "SHA", "AES-128": "AES"}.get(name, name)
+
+
+def _command(front: str, check: _Check, oid: Oid, suffix: str = "") -> str:
     thresholds = "".join(
         f" {option} {value}" for option, value in (("-w", check.warning), ("-c", check.critical)) if value
     )
-    line = f"{_FRONT} -o .{'.'.join(map(str, map(int, oid)))}{suffix}{thresholds} -l {check.name}"
+    line = f"{front} -o .{'.'.join(map(str, map(int, oid)))}{suffix}{thresholds} -l {check.name}"
     name = f"check_amqp_{check.name}"
     return f"# {check.text}\ndefine command {{\n    command_name  {name}\n    command_line  {line}\n}}"

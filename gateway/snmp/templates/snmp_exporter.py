@@ -7,10 +7,12 @@ asks for. Types come from this file and not from the wire: a 64-bit gauge is a g
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 import yaml
 
 from gateway.snmp.ber import Oid
+from gateway.snmp.templates.credentials import AUTHENTICATION_WORD, PRIVACY_WORD, Community, User
 from gateway.snmp.templates.monitored import Label, Monitored, MonitoredTable, Reading
 
 GATEWAY_MODULE = "amqpGateway"
@@ -29,27 +31,51 @@ _NUMBER = r"([-+]?[0-9.]+(?:e[-+]?[0-9]+)?|NaN|-?Infinity)"
 
 
 def snmp_exporter(
-    own: Iterable[MonitoredTable], classes: Iterable[MonitoredTable], community: str, *, flat: bool
+    own: Iterable[MonitoredTable],
+    classes: Iterable[MonitoredTable],
+    reader: Community | User,
+    *,
+    flat: bool,
 ) -> str:
     """Return the text of ``snmp.yml``.
 
     Args:
         own: the tables of the gateway itself.
         classes: those of classes.
-        community: the community that the exporter sends.
-        flat: in the form that versions before 0.23 read, with the community in each module.
+        reader: what the exporter identifies itself with.
+        flat: in the form that versions before 0.23 read, with that in each module.
     """
     modules = {GATEWAY_MODULE: _module(list(own))}
     modules |= {table.name: _module([table]) for table in classes}
-    auth = {"community": community}
+    version, auth = _auth(reader)
     document: dict[str, object]
     if flat:
-        document = {name: {**module, "version": 2, "auth": auth} for name, module in modules.items()}
+        document = {name: {**module, "version": version, "auth": auth} for name, module in modules.items()}
     else:
-        document = {"auths": {AUTH: {**auth, "version": 2}}, "modules": modules}
+        document = {"auths": {AUTH: {**auth, "version": version}}, "modules": modules}
     versions = "before 0.23" if flat else "0.23 and later"
     head = _HEADER.format(versions=versions, modules=", ".join(modules))
     return head + yaml.safe_dump(document, sort_keys=False, allow_unicode=False, width=110)
+
+
+_AUTHENTICATION: Final = {name: name.upper() for name in ("md5", "sha224", "sha256", "sha384", "sha512")}
+_PRIVACY: Final = {"aes128": "AES", "aes192-reeder": "AES192C", "aes256-reeder": "AES256C"}
+
+
+def _auth(reader: Community | User) -> tuple[int, dict[str, str]]:
+    """Return the version of SNMP, and the exporter's keys for it."""
+    if isinstance(reader, Community):
+        return 2, {"community": reader.community}
+    auth = {
+        "username": reader.name,
+        "security_level": reader.level,
+        "password": AUTHENTICATION_WORD,
+        "auth_protocol": _AUTHENTICATION.get(reader.authentication, "SHA"),
+    }
+    if reader.privacy:
+        auth["priv_protocol"] = _PRIVACY.get(reader.privacy, reader.privacy.upper())
+        auth["priv_password"] = PRIVACY_WORD
+    return 3, auth
 
 
 def _module(tables: list[MonitoredTable]) -> dict[str, object]:

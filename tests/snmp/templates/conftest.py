@@ -6,7 +6,9 @@ import secrets
 from collections.abc import Iterator
 
 import pytest
+from click.testing import CliRunner
 
+from gateway.cli.main import main
 from gateway.demo.broker import PrivateBroker
 from gateway.service.processes.exit_codes import ExitCode
 from tests.components.command_line import Site, new_site, running
@@ -15,6 +17,9 @@ from tests.components.waiting import wait_until
 
 SOURCE = "orders"
 MESSAGES = 7
+USER = "monitor"
+PASSPHRASES = {"AUTHENTICATION-PASSPHRASE": "phrase of monitor", "PRIVACY-PASSPHRASE": "secret of monitor"}
+"""The passphrases of the user, by the words that templates have in their places."""
 
 
 class PolledGateway(OperatedGateway):
@@ -49,7 +54,9 @@ class PolledGateway(OperatedGateway):
 def polled(tmp_path_factory: pytest.TempPathFactory, rabbitmq: PrivateBroker) -> Iterator[PolledGateway]:
     gateway = PolledGateway(new_site(tmp_path_factory.mktemp("polled")))
     site, reader = gateway.site, rabbitmq.administrator
+    typed = "".join(f"{phrase}\n" for phrase in PASSPHRASES.values())
     site.configure(
+        snmp={"listen": [f"127.0.0.1:{site.snmp_port}"], "users": {USER: {}}},
         sources={
             SOURCE: {
                 "kind": "rabbitmq",
@@ -61,6 +68,10 @@ def polled(tmp_path_factory: pytest.TempPathFactory, rabbitmq: PrivateBroker) ->
             },
         },
     )
+    added = CliRunner().invoke(
+        main, ["snmp", "user", "add", USER, "--config", str(site.configuration)], typed
+    )
+    assert added.exit_code is ExitCode.OK, added.output
     with rabbitmq.http() as client:
         client.put(f"queues/%2F/{gateway.queue}", json={"durable": True}).raise_for_status()
         for _ in range(MESSAGES):

@@ -11,15 +11,15 @@ import pytest
 
 from gateway.demo.install import CHECK_SNMP
 from tests.components.waiting import wait_until
-from tests.snmp.templates.conftest import PolledGateway
+from tests.snmp.templates.conftest import PASSPHRASES, USER, PolledGateway
 
 pytestmark = pytest.mark.xdist_group("polled")
 OK, WARNING, CRITICAL, UNKNOWN = range(4)
 
 
-def commands(polled: PolledGateway) -> dict[str, str]:
+def commands(polled: PolledGateway, *reader: str) -> dict[str, str]:
     """Return the command lines, by name."""
-    text = polled.template("nagios")
+    text = polled.template("nagios", *reader)
     found = re.findall(r"command_name +(\S+)\n +command_line +(.+)\n", text)
     assert text.count("define command") == len(found)
     return dict(found)
@@ -32,6 +32,8 @@ def run(polled: PolledGateway, line: str, argument: str = "") -> tuple[int, str]
         "$HOSTADDRESS$": "127.0.0.1",
         "$_HOSTSNMP_PORT$": str(polled.site.snmp_port),
         "$_HOSTSNMP_COMMUNITY$": polled.community,
+        "$_HOSTSNMP_AUTHENTICATION$": PASSPHRASES["AUTHENTICATION-PASSPHRASE"],
+        "$_HOSTSNMP_PRIVACY$": PASSPHRASES["PRIVACY-PASSPHRASE"],
         "$ARG1$": argument,
     }
     for macro, value in macros.items():
@@ -46,6 +48,13 @@ def test_every_command_finds_a_gateway_that_is_well_well(polled: PolledGateway) 
     assert len(lines) == 8
     for name, line in lines.items():
         wait_until(partial(is_ok, polled, line), f"{name} is OK")
+
+
+def test_a_user_of_version_3_finds_the_same(polled: PolledGateway) -> None:
+    line = commands(polled, "--user", USER)["check_amqp_agFeedConnected"]
+    assert f'-L authPriv -U "{USER}" -a SHA-256 ' in line
+    assert run(polled, line)[0] == OK
+    assert run(polled, line.replace("$_HOSTSNMP_AUTHENTICATION$", "another phrase"))[0] != OK
 
 
 def is_ok(polled: PolledGateway, line: str) -> bool:

@@ -16,10 +16,11 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from gateway.demo.broker import PrivateBroker
+from gateway.service.processes.exit_codes import ExitCode
 from gateway.snmp.templates.snmp_exporter import AUTH
 from tests.components.ports import free_tcp_port
 from tests.components.waiting import wait_until
-from tests.snmp.templates.conftest import MESSAGES, SOURCE, PolledGateway
+from tests.snmp.templates.conftest import MESSAGES, PASSPHRASES, SOURCE, USER, PolledGateway
 
 pytestmark = pytest.mark.xdist_group("polled")
 
@@ -63,10 +64,13 @@ def is_flat() -> bool:
 
 
 @contextmanager
-def running_exporter(folder: Path, polled: PolledGateway) -> Iterator[Exporter]:
+def running_exporter(folder: Path, polled: PolledGateway, *reader: str) -> Iterator[Exporter]:
     configuration, port = folder / "snmp.yml", free_tcp_port()
     form = ("--flat",) if is_flat() else ()
-    configuration.write_text(polled.template("snmp-exporter", *form, "--community", polled.community))
+    text = polled.template("snmp-exporter", *form, *reader)
+    for word, passphrase in PASSPHRASES.items():
+        text = text.replace(word, passphrase)
+    configuration.write_text(text)
     command = (
         "prometheus-snmp-exporter",
         f"--config.file={configuration}",
@@ -85,7 +89,8 @@ def running_exporter(folder: Path, polled: PolledGateway) -> Iterator[Exporter]:
 
 @pytest.fixture(scope="module")
 def exporter(tmp_path_factory: pytest.TempPathFactory, polled: PolledGateway) -> Iterator[Exporter]:
-    with running_exporter(tmp_path_factory.mktemp("exporter"), polled) as exporter:
+    folder = tmp_path_factory.mktemp("exporter")
+    with running_exporter(folder, polled, "--community", polled.community) as exporter:
         yield exporter
 
 
@@ -132,6 +137,27 @@ def test_sums_have_the_names_of_class_and_statistic(exporter: Exporter) -> None:
     of_queues = {"source": SOURCE, "package": "rabbitmq", "class": "queue", "statistic": "messages"}
     assert value(families["agSumTotal"], **of_queues) == MESSAGES
     assert value(families["agSumMeanText"], **of_queues) > 0
+
+
+def test_a_user_of_version_3_reads_the_same(
+    tmp_path: Path, polled: PolledGateway, exporter: Exporter
+) -> None:
+    with running_exporter(tmp_path, polled, "--user", USER) as secured:
+        families, same = secured.scrape("rmqNode"), exporter.scrape("rmqNode")
+    assert families.keys() == same.keys()
+    limit = "rmqNodeMemoryLimit"
+    assert value(families[limit], source=SOURCE) == value(same[limit], source=SOURCE) > 0
+
+
+def test_the_protocols_of_a_user_are_those_of_its_keys(polled: PolledGateway) -> None:
+    auth = yaml.safe_load(polled.template("snmp-exporter", "--user", USER))["auths"][AUTH]
+    assert (auth["version"], auth["security_level"]) == (3, "authPriv")
+    assert (auth["username"], auth["auth_protocol"], auth["priv_protocol"]) == (USER, "SHA256", "AES")
+    refused = polled.command("template", "snmp-exporter", "--user", "nobody")
+    assert (refused.code, refused.errors.strip()) == (
+        ExitCode.NOT_FOUND,
+        "amqp-gateway: user 'nobody' has no keys: run `amqp-gateway snmp user add nobody`",
+    )
 
 
 def test_both_forms_have_the_same_modules(polled: PolledGateway) -> None:
