@@ -296,10 +296,10 @@ class KnownObjects:
 
     def _is_its_creation(self, known: KnownObject, created: int, time: int, now: int) -> bool:
         # An event from before the first sight of an object can only be about it, however late it arrives. An
-        # object from before the start has no time of first sight (0), and has not ended since.
-        recent = (
-            now - known.first_seen <= MERGE_WINDOW and known.first_seen >= self.events_since - EVENT_DELAY
-        )
+        # object from before the start has no time of first sight (0), and has not ended since. One that was
+        # seen just before events arrived may have ended without one: a later event is about the next.
+        earliest = self.events_since if time else self.events_since - EVENT_DELAY
+        recent = now - known.first_seen <= MERGE_WINDOW and known.first_seen >= earliest
         early = recent or 0 < time <= known.first_seen or known.first_seen == 0
         return known.created == created or (known.created == 0 and early)
 

@@ -94,6 +94,24 @@ def test_a_creation_event_for_an_object_known_for_long_means_that_its_end_was_mi
     ]
 
 
+def test_what_was_seen_just_before_events_arrived_may_have_ended_without_one() -> None:
+    known = KnownObjects(READERS)
+    known.listed(queue(), T0, T0, T0)
+    known.events_since = T0 + SECOND
+    later = T0 + 3 * SECOND
+    assert reported(known.created(queue(), later, later + SECOND)) == [
+        ("gone", "orders", later),
+        ("new", "orders", later),
+    ]
+
+
+def test_an_event_that_was_published_while_events_were_being_connected_is_about_what_was_seen() -> None:
+    known = KnownObjects(READERS)
+    known.listed(queue(), T0, T0, T0)
+    known.events_since = T0 + SECOND
+    assert reported(known.created(queue(), T0 - 5, T0 + 2 * SECOND)) == [("put", "orders", T0 - 5)]
+
+
 def test_the_same_creation_reported_twice_is_nothing_new() -> None:
     known = KnownObjects(READERS)
     known.created(queue(), T0, T0)
