@@ -31,7 +31,13 @@ from gateway.inventory.agents import EVERY_AGENT
 from gateway.inventory.classes import ClassRegistry
 from gateway.inventory.events import EventRecorder, duration_text, one_line
 from gateway.inventory.instances import IdAllocator, InstanceIndex
-from gateway.inventory.own_events import GATEWAY_STOPPING, LOG_TROUBLE, LOG_WRITTEN, PROCESS_ENDED
+from gateway.inventory.own_events import (
+    ACCESS_REFUSED,
+    GATEWAY_STOPPING,
+    LOG_TROUBLE,
+    LOG_WRITTEN,
+    PROCESS_ENDED,
+)
 from gateway.inventory.scope import SourceIdentity, SourceScope
 from gateway.inventory.source import UNREACHED, SourceInventory
 from gateway.model.observations import (
@@ -42,6 +48,7 @@ from gateway.model.observations import (
     Severity,
     SourceStateSeen,
 )
+from gateway.model.operations import Outcome
 from gateway.model.times import SECOND
 
 GATEWAY = 0
@@ -172,8 +179,16 @@ class Inventory:
         self._out([self._own_events.own(GATEWAY_STOPPING, (reason,), Severity.WARNING, text, now)])
 
     def publish_operation(self, record: OperationRecord) -> None:
-        """Publish an operation, which snapshots contain, too."""
-        self._out([record])
+        """Publish an operation, which snapshots contain, too; one that was not permitted is also an event."""
+        self._out([record] if record.outcome is not Outcome.REFUSED else [record, self._refused(record)])
+
+    def _refused(self, record: OperationRecord) -> EventRecord:
+        principal, attempts = record.principal, record.attempts
+        place = f" from {principal.origin}" if principal.origin else ""
+        times = "" if attempts == 1 else f" {attempts} times"
+        text = one_line(f"{principal}{place} was refused{times}: {record.text}")
+        values = (str(principal), principal.origin, attempts, record.text)
+        return self._own_events.own(ACCESS_REFUSED, values, Severity.WARNING, text, record.ended)
 
     @property
     def events_made(self) -> int:

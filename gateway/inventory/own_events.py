@@ -111,6 +111,28 @@ GATEWAY_STOPPING = EventSchema(
     label="Gateway stopping",
     description="The gateway was asked to end, and ends now.",
 )
+ACCESS_REFUSED = EventSchema(
+    ClassKey(PACKAGE, "accessRefused"),
+    (
+        Argument("principal", ValueType.STRING, label="Principal", description="Who was refused."),
+        Argument(
+            "origin",
+            ValueType.STRING,
+            label="Origin",
+            description="From where, such as an address; absent if that is not known.",
+            optional=True,
+        ),
+        Argument(
+            "attempts",
+            ValueType.U64,
+            label="Attempts",
+            description="How many attempts this stands for: further ones within a minute are counted.",
+        ),
+        _REASON,
+    ),
+    label="Access refused",
+    description="A login or an operation was refused, because the principal may not do that.",
+)
 
 OWN_EVENTS = (
     SOURCE_DOWN,
@@ -124,4 +146,5 @@ OWN_EVENTS = (
     AGENT_BACK,
     PROCESS_ENDED,
     GATEWAY_STOPPING,
+    ACCESS_REFUSED,
 )

@@ -448,7 +448,10 @@ class NotificationObject(enum.IntEnum):
     AGENT_DETAIL = 25
     LATE = 26
     PROCESS = 27
-    REASON = 28
+    PRINCIPAL = 28
+    ORIGIN = 29
+    ATTEMPTS = 30
+    REASON = 31
 
 
 COMMON_OBJECTS = tuple(NotificationObject)[: NotificationObject.CONDITION]
@@ -471,6 +474,7 @@ class OwnNotification(enum.IntEnum):
     AGENT_BACK = 11
     PROCESS_ENDED = 12
     GATEWAY_STOPPING = 13
+    ACCESS_REFUSED = 14
 
 
 class ConditionStateNumber(enum.IntEnum):

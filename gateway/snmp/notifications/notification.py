@@ -370,6 +370,15 @@ _OWN_EVENTS: Mapping[str, tuple[OwnNotification, Iterable[_Object]]] = {
         (("process", NotificationObject.PROCESS, _text, _EMPTY), _REASON_OBJECT),
     ),
     "gatewayStopping": (OwnNotification.GATEWAY_STOPPING, (_REASON_OBJECT,)),
+    "accessRefused": (
+        OwnNotification.ACCESS_REFUSED,
+        (
+            ("principal", NotificationObject.PRINCIPAL, _text, _EMPTY),
+            ("origin", NotificationObject.ORIGIN, _text, _EMPTY),
+            ("attempts", NotificationObject.ATTEMPTS, _count, gauge32(0)),
+            _REASON_OBJECT,
+        ),
+    ),
 }
 
 

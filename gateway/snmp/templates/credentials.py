@@ -1,7 +1,7 @@
 """How a monitoring system identifies itself to the SNMP agent, in a template.
 
-A template has no passphrases: the gateway keeps keys, from which nobody can get them. It has words in their
-places, which are to be replaced.
+A template has no passphrases, but words to be replaced in their places: the gateway keeps keys only, from
+which a passphrase cannot be computed.
 """
 
 from __future__ import annotations
