@@ -55,11 +55,11 @@ final class Connector {
         RMIServerSocketFactory factory = port -> socket;
         RMIClientSocketFactory clientFactory = tls == null ? null : new SslRMIClientSocketFactory();
         int port = socket.getLocalPort();
+        Denials denials = new Denials(backend);
+        RefusedCalls.watch(denials);
         registry = LocateRegistry.createRegistry(port, clientFactory, factory);
         Map<String, Object> environment = new HashMap<>();
-        Denials denials = new Denials(backend);
         environment.put(JMXConnectorServer.AUTHENTICATOR, new Authenticator(backend, sessions, denials));
-        environment.put(RMIConnectorServer.CREDENTIALS_FILTER_PATTERN, SerialFilters.CREDENTIALS);
         environment.put("jmx.remote.x.notification.buffer.size", String.valueOf(settings.notificationBuffer));
         sessionServer = new SessionServer(port, clientFactory, factory, environment, sessions, denials);
         JMXServiceURL address = new JMXServiceURL("rmi", settings.hostname, port);
