@@ -14,9 +14,11 @@ from pathlib import Path
 import psutil
 import pytest
 
+from gateway.feed.operations import LoginReport
 from gateway.jmx.names import table_name
 from gateway.jmx.password_hashes import make_hash
 from gateway.model.observations import SourceState
+from gateway.model.operations import Principal
 from gateway.model.schema import ClassKey
 from gateway.service.processes.exit_codes import ExitCode
 from gateway.state_folder import StateFolder
@@ -151,6 +153,19 @@ async def test_passwords_are_made_at_the_first_start_and_asked_for(jmx: JmxSite)
     assert "jmx-login-refused" in reported
     assert jmx.password not in reported
     assert "guessed" not in reported
+
+
+async def test_logins_are_reported_to_the_core_the_first_at_once_and_others_counted(jmx: JmxSite) -> None:
+    monitor = Principal("jmx", "monitor", "127.0.0.1")
+    async with jmx.running():
+        assert "SecurityException" in await jmx.refusal("monitor", "guessed")
+        assert jmx.core.logins == []
+        for _ in range(3):
+            assert await jmx.refusal("monitor", jmx.password) == ""
+        await asyncio.to_thread(wait_until, lambda: jmx.core.logins, "the first login is reported")
+        assert jmx.core.logins == [LoginReport(monitor)]
+    await asyncio.to_thread(wait_until, lambda: jmx.core.logins[1:], "the others are reported at the end")
+    assert jmx.core.logins[1:] == [LoginReport(monitor, 2)]
 
 
 async def test_a_password_may_be_configured(jmx: JmxSite) -> None:

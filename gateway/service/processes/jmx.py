@@ -31,6 +31,7 @@ from gateway.feed.client import FeedLink, RefusalReports
 from gateway.jmx.classes import ColumnOids
 from gateway.jmx.delivery import MAX_WAITING, Delivery
 from gateway.jmx.java_runtime import JavaMissingError, JmxError, ListenError, MachineEndedError
+from gateway.jmx.logins import Logins
 from gateway.jmx.notifications import MAX_SENT, EventCursor, OperationCursor
 from gateway.jmx.operations import Operations
 from gateway.jmx.projection import Projection, ProjectionSettings
@@ -290,8 +291,9 @@ class _JmxAgent:
             deadline = self._loaded.settings.operations.deadline
             timeout = deadline - int(ANSWER_SECONDS * SECOND)
             refusals = RefusalReports(link.ask, time.monotonic_ns)
+            logins = Logins(link.report_login, time.monotonic_ns)
             operations = Operations(
-                projection.objects, link.ask, delivery.caught_up, timeout, refusals.report
+                projection.objects, link.ask, delivery.caught_up, timeout, refusals.report, logins.accepted
             )
             metrics = self._lifeline.metrics
             metrics.add("delivery", lambda: delivery_readings(projection, delivery))
@@ -300,6 +302,7 @@ class _JmxAgent:
                 _end_of(machine),  # first, because its reason explains why the others end
                 delivery.run(link.judge),
                 delivery.tick(),
+                logins.run(),  # before the link, which it needs at its end
                 link.run(),
                 refusals.run(),
                 self._cursor_file.keep(self._cursor),

@@ -36,6 +36,7 @@ async def test_logins_are_recorded(
         with capture_logs() as logs:
             for credentials in ([USER, "guess"], ["my secret", PASSWORD], [USER], [USER, PASSWORD]):
                 await stranger("tryConnectWith", machine.port, java_strings(credentials))
+    assert operator.logins == [Principal("jmx", USER, "127.0.0.1")]
     assert operator.attempts == [
         denied(USER, "login", wrong),
         denied(UNKNOWN, "login", wrong),
