@@ -23,7 +23,7 @@ from gateway.eventlog.record import (
     object_id,
 )
 from gateway.eventlog.retention import Deleted, Why
-from gateway.feed.operations import OperationRecord, OperationState
+from gateway.feed.operations import LoginReport, OperationRecord, OperationState
 from gateway.feed.records import (
     AgentGoneRecord,
     AgentRecord,
@@ -406,6 +406,21 @@ def operation_record(
         former=_values(record.previous, name),
         found=_values(record.found, name),
         attempts=record.attempts if record.attempts > 1 else None,
+    )
+
+
+def login_record(report: LoginReport, ingest_ts: str) -> LogRecord:
+    """Return the ``login`` record of logins of one user from one address."""
+    principal = report.principal
+    place = f" from {principal.origin}" if principal.origin else ""
+    what = "logged in" if report.times == 1 else f"{report.times} logins"
+    return LogRecord(
+        kind=RecordKind.LOGIN,
+        ingest_ts=ingest_ts,
+        text=f"{what}{place}",
+        principal=str(principal),
+        origin=principal.origin or None,
+        attempts=report.times if report.times > 1 else None,
     )
 
 

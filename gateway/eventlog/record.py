@@ -37,7 +37,8 @@ class RecordKind(enum.StrEnum):
     class or an event as it is known from here on. ``source``, ``agent``: the state of a source, or of an
     agent. ``create``, ``update``, ``delete``: a change of an object. ``snapshot``: the state of an object at
     a segment's head; no change. ``event``: an event. ``operation``: a change made through the gateway.
-    ``gap``: a time in which something was missed, or not recorded.
+    ``login``: a user logged in at a front end. ``gap``: a time in which something was missed, or not
+    recorded.
     """
 
     START = "start"
@@ -50,6 +51,7 @@ class RecordKind(enum.StrEnum):
     DELETE = "delete"
     EVENT = "event"
     OPERATION = "operation"
+    LOGIN = "login"
     GAP = "gap"
 
 
@@ -102,11 +104,11 @@ class LogRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
         from_ts: the begin of a gap, by the gateway's clock.
         to_ts: the end of a gap.
         lost: the number of missing records, where it is known.
-        principal: the principal of an operation: ``jmx:operator``.
+        principal: the principal of an operation: ``jmx:operator``; of ``login`` the user.
         outcome: the outcome of the operation.
         operation_id: of an operation: the same in every front end and in the log.
         operation: ``set``, ``invoke`` or ``read``.
-        origin: the origin of the principal's request.
+        origin: the origin of the principal's request; of ``login`` the address.
         method: the method that was called.
         element: the element that the outcome is about, where it is not about all.
         code: the agent's own status.
@@ -115,7 +117,8 @@ class LogRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
             since the gateway was started, as they were recorded last; of it and ``create`` 0 for those that
             count from zero and have not been read.
         found: the values read back, or a method's outputs, by name.
-        attempts: the number of refused operations that the record stands for, where it is more than one.
+        attempts: the number of refused operations, or of logins, that the record stands for, where it is more
+            than one.
         values: elements, or arguments of an event, by name: of ``snapshot`` and ``create`` all there are, of
             ``update`` those that changed. Of ``schema`` the class itself, of ``start`` and ``source`` facts.
         absent: elements that have no value any more; of ``snapshot`` the counters among them.

@@ -29,12 +29,13 @@ from gateway.eventlog.logged_events import (
     agent_record,
     event_record,
     gap_record,
+    login_record,
     merged_record,
 )
 from gateway.eventlog.logged_objects import SLOT, LoggedObject, Schedule
 from gateway.eventlog.record import AnyRecord, LogRecord, RecordKind, known_time, microseconds_text, object_id
 from gateway.eventlog.waiting import Pressure
-from gateway.feed.operations import OperationRecord
+from gateway.feed.operations import LoginReport, OperationRecord
 from gateway.feed.records import (
     AgentGoneRecord,
     AgentRecord,
@@ -169,6 +170,17 @@ class LogRecorder:
             handler = self._handlers.get(type(record))
             if handler is not None:  # alarms are recorded as the events that raise and clear them
                 handler(record)
+        return self._take()
+
+    def login(self, report: LoginReport, now: int) -> list[AnyRecord]:
+        """Return the records to be made of logins.
+
+        Args:
+            report: the report of a front end.
+            now: nanoseconds since 1970-01-01 UTC, the gateway's clock.
+        """
+        self._set_clock(now)
+        self._out.append(login_record(report, self._ingest_ts))
         return self._take()
 
     def tick(self, now: int) -> list[AnyRecord]:

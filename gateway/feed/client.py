@@ -17,6 +17,7 @@ from gateway.feed.operations import (
     Action,
     FrontEndRefusal,
     InvokeMethod,
+    LoginReport,
     OperationAnswer,
     OperationKind,
     OperationRequest,
@@ -307,6 +308,16 @@ class FeedLink:
         finally:
             del self._asked[number]
         return answer or _unanswered(request, "the gateway's core ended")
+
+    def report_login(self, report: LoginReport) -> bool:
+        """Report logins; return whether the core is connected, and reads. Neither waits nor raises."""
+        writer = self._writer
+        if writer is None or writer.is_closing():
+            return False
+        if writer.transport.get_write_buffer_size() > MAX_UNSENT_OCTETS:
+            return False
+        writer.write(encode(report))
+        return True
 
     def _send(self, request: OperationRequest) -> OperationAnswer | None:
         """Send a request, or return the refusal where that is not possible."""

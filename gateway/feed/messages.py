@@ -15,12 +15,12 @@ from uuid import UUID
 import msgspec
 from msgspec.msgpack import Ext
 
-from gateway.feed.operations import Action, OperationAnswer, OperationRequest
+from gateway.feed.operations import Action, LoginReport, OperationAnswer, OperationRequest
 from gateway.feed.records import Batch, FeedMessage, Interest, Record
 from gateway.feed.values import FeedStruct, FoundValues, NamedValues, ObjectLink, PositionedValues
 from gateway.model.values import Reference
 
-VERSION = 14
+VERSION = 15
 """Version of the feed, sent in `Hello`. A client refuses any other version."""
 
 MAX_FRAME_OCTETS = 16 * 1024 * 1024
@@ -29,7 +29,7 @@ MAX_FRAME_OCTETS = 16 * 1024 * 1024
 MAX_REQUEST_OCTETS = 1024 * 1024
 """Largest length of a request, which is buffered before anything of it is known."""
 
-FeedRequest: TypeAlias = OperationRequest | Interest
+FeedRequest: TypeAlias = OperationRequest | LoginReport | Interest
 """A message of a front end."""
 
 _LENGTH = struct.Struct(">I")
@@ -102,7 +102,7 @@ class FrameReader(_Reader[FeedMessage]):
 
 
 class RequestReader(_Reader[FeedRequest]):
-    """Splits the bytes of a front end into requests and interests."""
+    """Splits the bytes of a front end into its messages."""
 
     def __init__(self) -> None:
         super().__init__(MAX_REQUEST_OCTETS, _REQUESTS)
@@ -118,10 +118,10 @@ def decode(packed: bytes) -> FeedMessage:
 
 
 def decode_request(packed: bytes) -> FeedRequest:
-    """Return the request or interest in the msgpack part of a frame.
+    """Return the message of a front end in the msgpack part of a frame.
 
     Raises:
-        FeedError: it is not a request of this version.
+        FeedError: it is not a message of this version.
     """
     return _decoded(packed, _REQUESTS)
 

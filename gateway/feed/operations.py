@@ -130,6 +130,18 @@ class OperationAnswer(FeedStruct, frozen=True, tag="answer"):
         return not self.operation_id and self.outcome not in (Outcome.APPLIED, Outcome.UNKNOWN)
 
 
+class LoginReport(FeedStruct, frozen=True, tag="login"):
+    """A report of logins that a front end accepted, for the event log; it has no answer.
+
+    Attributes:
+        principal: the user, with the address.
+        times: the number of logins that it stands for.
+    """
+
+    principal: Principal
+    times: Annotated[int, msgspec.Meta(ge=1, le=2**53)] = 1
+
+
 class OperationKind(enum.Enum):
     """The kind of an operation."""
 

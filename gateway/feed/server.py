@@ -14,7 +14,7 @@ from pathlib import Path
 import structlog
 
 from gateway.feed.messages import FeedError, RequestReader, encode
-from gateway.feed.operations import OperationAnswer, OperationRequest
+from gateway.feed.operations import LoginReport, OperationAnswer, OperationRequest
 from gateway.feed.records import Alive, Batch, FeedMessage, Hello, Interest, Record
 from gateway.feed.subscription import Subscription
 from gateway.model.operations import Outcome
@@ -44,6 +44,10 @@ Reply = Callable[[OperationAnswer], None]
 
 Asked = Callable[[OperationRequest, Reply], None]
 """Takes each request of a front end; neither waits nor raises."""
+
+
+TakeLogin = Callable[[LoginReport], object]
+"""Takes each report of logins; neither waits nor raises."""
 
 
 def refuse_operation(request: OperationRequest, reply: Reply) -> None:
@@ -84,6 +88,7 @@ class FeedServer:
         snapshot: called when a subscriber needs the complete state.
         limit: records that may wait for one subscriber.
         asked: receives the subscribers' requests.
+        logged_in: receives their reports of logins.
 
     Attributes:
         counters: counters since the start.
@@ -96,8 +101,10 @@ class FeedServer:
         snapshot: Snapshot,
         limit: int = 100_000,
         asked: Asked = refuse_operation,
+        logged_in: TakeLogin = lambda _report: None,
     ) -> None:
         self._asked = asked
+        self._logged_in = logged_in
         self._path = path
         self._hello = hello
         self._snapshot = snapshot
@@ -212,6 +219,9 @@ class FeedServer:
                 for request in requests.feed(octets):
                     if isinstance(request, Interest):
                         subscription.narrow(request)
+                        continue
+                    if isinstance(request, LoginReport):
+                        self._logged_in(request)
                         continue
                     self.counters.requests += 1
                     unanswered.take(request, self._asked)

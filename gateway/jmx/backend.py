@@ -127,6 +127,9 @@ class Operator(Protocol):
     def refused(self, attempt: RefusedAttempt) -> None:
         """Record an attempt that the virtual machine refused without asking."""
 
+    def logged_in(self, principal: Principal) -> None:
+        """Record that a user has logged in."""
+
 
 @dataclass(frozen=True, slots=True)
 class RefusedAttempt:
@@ -230,6 +233,8 @@ class Backend:
             left_out = self._logins.admit()
             if left_out is not None:
                 log.info("jmx-login", user=user, client=client, left_out=left_out)
+            if self.operator is not None:
+                self.operator.logged_in(Principal("jmx", user, client))
             return Reply(Status.APPLIED, items=(CHANGE,) if self._may_change(user) else ())
         self._denied("login", Principal("jmx", user, client), "user or password is wrong")
         return Reply(Status.REFUSED)

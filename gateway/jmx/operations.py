@@ -67,6 +67,7 @@ class Operations:
         caught_up: returns when the virtual machine shows all that the core has sent.
         timeout: nanoseconds that the core has for an answer.
         report: called with each attempt that is refused here (`gateway.feed.client`).
+        logged_in: called with each user who logs in.
     """
 
     def __init__(
@@ -76,12 +77,14 @@ class Operations:
         caught_up: Callable[[], Awaitable[None]],
         timeout: int,
         report: Report = lambda _: None,
+        logged_in: Callable[[Principal], None] = lambda _: None,
     ) -> None:
         self._objects = objects
         self._ask = ask
         self._caught_up = caught_up
         self._timeout = timeout
         self._report = report
+        self._logged_in = logged_in
 
     async def set(
         self, number: int, principal: Principal, values: Sequence[tuple[str, Written | None]]
@@ -149,6 +152,10 @@ class Operations:
         refusal = FrontEndRefusal(attempt.outcome, types.text(attempt.text), types.text(element))
         where = self._where(attempt.number)
         self._report(refused_request(attempt.principal, attempt.action, refusal, where))
+
+    def logged_in(self, principal: Principal) -> None:
+        """Record that a user has logged in."""
+        self._logged_in(principal)
 
     def _refuse(
         self,

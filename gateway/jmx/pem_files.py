@@ -5,6 +5,7 @@ Import this module only where TLS is configured: the cryptographic library takes
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -32,14 +33,42 @@ _CURVES: Final = (ec.SECP256R1, ec.SECP384R1, ec.SECP521R1)
 _KINDS: Final = "RSA of 2048 bits or more, EC on P-256, P-384 or P-521, or Ed25519"
 
 
+@dataclass(frozen=True, slots=True)
+class PemFiles:
+    """The contents of the files, as they were read."""
+
+    certificate: bytes
+    key: bytes = field(repr=False)
+    client_ca: bytes | None
+
+
 def read_tls(files: TlsFiles) -> TlsMaterial:
     """Read and check the files.
 
     Raises:
         TlsError: one cannot be read, is not what it should be, or the key is not the certificate's.
     """
-    chain = _certificates(files.certificate, "jmx.tls.certificate")
-    key = _private_key(files.key)
+    return check_pem(files, read_pem(files))
+
+
+def read_pem(files: TlsFiles) -> PemFiles:
+    """Read the files, whatever is in them.
+
+    Raises:
+        TlsError: one cannot be read, or is too large.
+    """
+    client_ca = None if files.client_ca is None else _octets(files.client_ca)
+    return PemFiles(_octets(files.certificate), _octets(files.key), client_ca)
+
+
+def check_pem(files: TlsFiles, contents: PemFiles) -> TlsMaterial:
+    """Check what was read of the files, and convert it.
+
+    Raises:
+        TlsError: one is not what it should be, or the key is not the certificate's.
+    """
+    chain = _certificates(contents.certificate, files.certificate, "jmx.tls.certificate")
+    key = _private_key(contents.key, files.key)
     algorithm = _algorithm(key, files.key)
     if _public_key(chain[0], files.certificate) != _public_form(key):
         raise _refused(
@@ -47,7 +76,11 @@ def read_tls(files: TlsFiles) -> TlsMaterial:
             f"this is not the key of the certificate in {files.certificate}: name the key with which it was "
             "requested, and a file whose first certificate is the gateway's",
         )
-    authorities = [] if files.client_ca is None else _certificates(files.client_ca, "jmx.tls.client_ca")
+    authorities = (
+        []
+        if files.client_ca is None or contents.client_ca is None
+        else _certificates(contents.client_ca, files.client_ca, "jmx.tls.client_ca")
+    )
     return TlsMaterial(
         algorithm,
         key.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption()),
@@ -56,16 +89,16 @@ def read_tls(files: TlsFiles) -> TlsMaterial:
     )
 
 
-def _certificates(path: Path, setting: str) -> list[x509.Certificate]:
+def _certificates(octets: bytes, path: Path, setting: str) -> list[x509.Certificate]:
     try:
-        return x509.load_pem_x509_certificates(_octets(path))
+        return x509.load_pem_x509_certificates(octets)
     except ValueError as error:
         raise _refused(path, f"there is no certificate in PEM in it, which {setting} must name") from error
 
 
-def _private_key(path: Path) -> PrivateKeyTypes:
+def _private_key(octets: bytes, path: Path) -> PrivateKeyTypes:
     try:
-        return load_pem_private_key(_octets(path), password=None)
+        return load_pem_private_key(octets, password=None)
     except TypeError as error:
         raise _refused(
             path, "the key has a passphrase, which a service cannot be asked for: name a file without one"

@@ -54,6 +54,8 @@ _OUT_OF_MEMORY_STATUS = 3
 _TAIL_LINES = 20
 _MAX_LINE = 500
 _LINE_LIMIT = 1 << 16
+_CANNOT_USE_TLS = "cannot use the files of jmx.tls"
+_NEWER_JAVA = "a newer Java may: name it under jmx.java"
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +228,17 @@ class JavaMachine:
         self._backend.operator = operator
         await self._call("open")
 
+    async def renew_tls(self, tls: TlsMaterial) -> None:
+        """Use another key and other certificates for new connections; those that are open stay as they are.
+
+        Raises:
+            TlsError: Java cannot use them; the former ones are used.
+            MachineEndedError: it has ended.
+        """
+        refusal = await self._call("renewTls", msgspec.msgpack.encode(_tls_fields(tls)))
+        if refusal:
+            raise TlsError(f"Java {_CANNOT_USE_TLS}: {refusal.decode(errors='replace')}; {_NEWER_JAVA}")
+
     async def ended(self) -> str:
         """Wait until the process has ended, for whatever reason; return the reason in a few words."""
         status = await self._running().wait()
@@ -300,10 +313,7 @@ class JavaMachine:
                     f"end what has it, or choose another address under jmx.listen"
                 )
             case ["cannot-use-tls", *reason]:
-                raise TlsError(
-                    f"{java} cannot use the files of jmx.tls: {' '.join(reason)}; a newer Java may: "
-                    "name it under jmx.java"
-                )
+                raise TlsError(f"{java} {_CANNOT_USE_TLS}: {' '.join(reason)}; {_NEWER_JAVA}")
             case _:
                 raise await self._failed_start(java)
 
@@ -323,7 +333,7 @@ class JavaMachine:
             int(settings.silence * 1000),
             settings.notification_buffer,
             DOMAIN,
-            None if tls is None else (tls.algorithm, tls.key, tls.chain, tls.authorities),
+            None if tls is None else _tls_fields(tls),
         )
         # On standard input: a command line and an environment can be read by other processes.
         packed = msgspec.msgpack.encode(fields)
@@ -381,6 +391,11 @@ class JavaMachine:
         left_out = self._limit.admit()
         if left_out is not None:
             log.warning("java", line=text, left_out=left_out)
+
+
+def _tls_fields(tls: TlsMaterial) -> tuple[object, ...]:
+    """Return what Java's ``TlsSettings`` reads."""
+    return tls.algorithm, tls.key, tls.chain, tls.authorities
 
 
 async def _line(stream: asyncio.StreamReader) -> str:

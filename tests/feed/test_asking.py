@@ -15,6 +15,7 @@ from gateway.feed.messages import MAX_REQUEST_OCTETS, VERSION, encode
 from gateway.feed.operations import (
     FrontEndRefusal,
     InvokeMethod,
+    LoginReport,
     OperationAnswer,
     OperationRequest,
     ReadFresh,
@@ -41,6 +42,7 @@ class Site:
     def __init__(self, path: Path, grace: float) -> None:
         self.path = path
         self.operations = ScriptedOperations()
+        self.logins: list[LoginReport] = []
         self.northbound = Recorder()
         self.link = FeedLink(path, self.northbound, grace=grace)
         self.feed = self._feed()
@@ -61,7 +63,9 @@ class Site:
 
     def _feed(self) -> FeedServer:
         hello = Hello(VERSION, 1, "gw", 0)
-        return FeedServer(self.path, hello, lambda: ((), 5), asked=self.operations.asked)
+        return FeedServer(
+            self.path, hello, lambda: ((), 5), asked=self.operations.asked, logged_in=self.logins.append
+        )
 
 
 @contextlib.asynccontextmanager
@@ -96,6 +100,20 @@ async def test_a_request_arrives_as_it_was_made_and_its_answer_comes_back(tmp_pa
             6,
             {"left": 2**64 - 1},
         )
+
+
+async def test_logins_arrive_as_they_were_reported_and_have_no_answer(tmp_path: Path) -> None:
+    reports = [LoginReport(Principal("jmx", "monitor", "192.0.2.1")), LoginReport(PURGE.principal, 2**40)]
+    async with running(tmp_path) as site:
+        assert [site.link.report_login(report) for report in reports] == [True, True]
+        await site.link.ask(PURGE)
+        assert site.logins == reports
+        await site.feed.close()
+        await eventually(lambda: _is_refused(site), "the core is away")
+
+
+async def _is_refused(site: Site) -> bool:
+    return not site.link.report_login(LoginReport(PURGE.principal))
 
 
 async def test_answers_find_their_requests_in_any_order(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 from gateway.feed.messages import VERSION
+from gateway.feed.operations import LoginReport
 from gateway.feed.records import Batch, Hello, Record
 from gateway.feed.server import FeedServer
 from tests.components.command_line import RunningCommand, Site, new_site, running
@@ -37,6 +38,7 @@ class Core:
 
     Attributes:
         operations: answers what norths ask.
+        logins: what they reported.
     """
 
     def __init__(self, path: Path) -> None:
@@ -44,6 +46,7 @@ class Core:
         self.epoch = 0
         self.records: list[Record] = [source(), *classes(), agent(fresh=True), hall(), till(1), till(2)]
         self.operations = ScriptedOperations()
+        self.logins: list[LoginReport] = []
         self._server: FeedServer | None = None
         self._sequence = 0
 
@@ -52,7 +55,11 @@ class Core:
         self.epoch += 1
         hello = Hello(VERSION, self.epoch, "7b0c", START)
         self._server = FeedServer(
-            self.path, hello, lambda: (tuple(self.records), self._sequence), asked=self.operations.asked
+            self.path,
+            hello,
+            lambda: (tuple(self.records), self._sequence),
+            asked=self.operations.asked,
+            logged_in=self.logins.append,
         )
         await self._server.start()
 

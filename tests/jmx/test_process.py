@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
 import socket
+import ssl
 import time
 from pathlib import Path
 
 import psutil
 import pytest
 
+from gateway.feed.operations import LoginReport
 from gateway.jmx.names import table_name
 from gateway.jmx.password_hashes import make_hash
 from gateway.model.observations import SourceState
+from gateway.model.operations import Principal
 from gateway.model.schema import ClassKey
 from gateway.service.processes.exit_codes import ExitCode
 from gateway.state_folder import StateFolder
+from tests.components.certificates import Authority, Certificate
 from tests.components.command_line import RunningCommand, amqp_gateway, is_log_record, running
 from tests.components.shop import START, agent, source, update
-from tests.components.waiting import eventually, wait_until
+from tests.components.stopping import stop
+from tests.components.waiting import DEADLINE, eventually, wait_until
 from tests.jmx.conftest import JmxSite, canonical, java_process
 from tests.jmx.shop import GATEWAY, SALES, SOURCE, STATE, event, hall_name, link, till_name
 
@@ -149,6 +155,19 @@ async def test_passwords_are_made_at_the_first_start_and_asked_for(jmx: JmxSite)
     assert "guessed" not in reported
 
 
+async def test_logins_are_reported_to_the_core_the_first_at_once_and_others_counted(jmx: JmxSite) -> None:
+    monitor = Principal("jmx", "monitor", "127.0.0.1")
+    async with jmx.running():
+        assert "SecurityException" in await jmx.refusal("monitor", "guessed")
+        assert jmx.core.logins == []
+        for _ in range(3):
+            assert await jmx.refusal("monitor", jmx.password) == ""
+        await asyncio.to_thread(wait_until, lambda: jmx.core.logins, "the first login is reported")
+        assert jmx.core.logins == [LoginReport(monitor)]
+    await asyncio.to_thread(wait_until, lambda: jmx.core.logins[1:], "the others are reported at the end")
+    assert jmx.core.logins[1:] == [LoginReport(monitor, 2)]
+
+
 async def test_a_password_may_be_configured(jmx: JmxSite) -> None:
     password = jmx.site.secret("a better one")
     jmx.configure(users={"Some.Body-1": {"password": password}, "monitor": {}})
@@ -181,6 +200,76 @@ async def test_a_hash_that_cannot_be_used(jmx: JmxSite) -> None:
     assert code is ExitCode.CONFIGURATION
     (line,) = reported
     assert line.startswith("amqp-gateway: jmx.users.monitor: a hash of a password is a line of Argon2id")
+
+
+async def test_a_login_while_the_process_stands_still_is_not_decided(jmx: JmxSite) -> None:
+    async with jmx.running() as process:
+        assert await jmx.refusal("monitor", jmx.password) == ""
+        stop(process.process.pid)
+        try:
+            began = time.monotonic()
+            right, wrong = await asyncio.gather(
+                jmx.refusal("monitor", jmx.password), jmx.refusal("monitor", "guessed")
+            )
+            took = time.monotonic() - began
+        finally:
+            process.process.send_signal(signal.SIGCONT)
+        for failure in (right, wrong):
+            assert failure.startswith("java.io.IOException: time-out: the gateway did not answer in time")
+            assert "SecurityException" not in failure
+            assert "wrong" not in failure
+        assert took < DEADLINE
+
+        async def is_let_in() -> bool:
+            return await jmx.refusal("monitor", jmx.password) == ""
+
+        await eventually(is_let_in, "the next login succeeds")
+
+
+async def test_a_renewed_certificate_is_used_without_a_restart(jmx: JmxSite, tmp_path: Path) -> None:
+    authority = Authority.make(tmp_path / "authority")
+    first, second, third = (authority.confirm(name) for name in ("first", "second", "third"))
+    certificate, key = (jmx.site.folder / name for name in ("gateway.pem", "gateway-key.pem"))
+
+    def replace(by: Certificate, key_of: Certificate) -> None:
+        for new, path in ((by.certificate, certificate), (key_of.key, key)):
+            draft = path.with_suffix(".new")
+            shutil.copy(new, draft)
+            draft.rename(path)
+
+    async def shows(expected: Certificate) -> None:
+        async def is_shown() -> bool:
+            return await asyncio.to_thread(shown_certificate, jmx.port) == expected.certificate.read_text()
+
+        await eventually(is_shown, f"the certificate {expected.certificate.name} is shown")
+
+    replace(first, first)
+    jmx.configure(tls={"certificate": certificate.name, "key": key.name})
+    async with jmx.running() as process:
+        await shows(first)
+        machine = java_process(process)
+        replace(second, second)
+        await shows(second)
+        assert java_process(process) == machine
+        replace(third, second)
+        await asyncio.to_thread(
+            wait_until, lambda: "jmx-tls-not-renewed" in jmx.log.read_text(), "the fault is logged"
+        )
+        # The next virtual machine has no other ones.
+        machine.kill()
+        await eventually(lambda: _ended(machine), "the virtual machine has ended")
+        await shows(second)
+        replace(third, third)
+        await shows(third)
+    assert jmx.log.read_text().count("jmx-tls-not-renewed") == 1
+
+
+def shown_certificate(port: int) -> str:
+    """The certificate of the server, in PEM; an empty text where it does not listen."""
+    try:
+        return ssl.get_server_certificate(("127.0.0.1", port), timeout=30)
+    except OSError:
+        return ""
 
 
 # ---- what the command says when it cannot work ----------------------------------------------------------

@@ -22,6 +22,7 @@ class ScriptedOperator:
     wait: Callable[[], Awaitable[object]] = at_once
     asked: list[tuple[object, ...]] = field(default_factory=list)
     attempts: list[RefusedAttempt] = field(default_factory=list)
+    logins: list[Principal] = field(default_factory=list)
 
     async def set(
         self, number: int, principal: Principal, values: Sequence[tuple[str, Written | None]]
@@ -32,6 +33,9 @@ class ScriptedOperator:
 
     def refused(self, attempt: RefusedAttempt) -> None:
         self.attempts.append(attempt)
+
+    def logged_in(self, principal: Principal) -> None:
+        self.logins.append(principal)
 
     def values(self) -> list[tuple[str, Written | None]]:
         """Return the values of the last set."""

@@ -42,7 +42,7 @@ from gateway.service.diagnostics.source_checks import (
 )
 from gateway.service.processes.command_errors import command_errors
 from gateway.service.processes.exit_codes import CommandError, ExitCode
-from gateway.service.processes.jmx import check_password, tls_material
+from gateway.service.processes.jmx import check_password, tls_renewal
 from gateway.service.processes.notifications import targets_of
 from gateway.service.processes.snmp_users import users_of
 from gateway.service.sources.cml import configured_schema
@@ -124,7 +124,7 @@ def _check_jmx_files(settings: JmxSettings, folder: Path) -> None:
     for name, user in settings.users.items():
         if user.password is not None:
             check_password(name, user.password.read(folder))
-    tls_material(settings, folder)
+    tls_renewal(settings, folder)
     if settings.enabled:
         find_java(None if settings.java is None else folder / settings.java)
 

@@ -200,6 +200,7 @@ class _Core:
             self._inventory.snapshot,
             loaded.settings.feed.max_waiting_records,
             self._operations.submit,
+            (lambda _report: None) if self._event_log is None else self._event_log.take_login,
         )
         self._sources: list[RunSource] = []
         self._servers: dict[str, QmfServer] = {}

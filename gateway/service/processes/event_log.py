@@ -26,6 +26,7 @@ from gateway.eventlog.record import AnyRecord, LogRecord, RecordKind, microsecon
 from gateway.eventlog.recorder import LogRecorder, RecorderSettings
 from gateway.eventlog.retention import LogFileSettings
 from gateway.eventlog.writer import EventLog
+from gateway.feed.operations import LoginReport
 from gateway.feed.records import Batch, EventLogRecord, EventLogState
 from gateway.model.times import SECOND
 from gateway.rate_limiter import RateLimiter
@@ -140,6 +141,10 @@ class CoreEventLog:
         """
         self._record(lambda: self.mirror.apply(batch, self._clock.now()), len(batch.records))
         return self.last_seq
+
+    def take_login(self, report: LoginReport) -> None:
+        """Record logins; neither waits nor raises."""
+        self._record(lambda: self.mirror.login(report, self._clock.now()), 1)
 
     async def reached(self, seq: int) -> None:
         """Return when the record of this seq is on the disk, or the gap that counts it.

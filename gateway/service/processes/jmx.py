@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Final, Literal, NoReturn
+from typing import TYPE_CHECKING, Annotated, Final, Literal, NoReturn
 
 import structlog
 from pydantic import Field, SecretStr, ValidationError
@@ -31,6 +31,7 @@ from gateway.feed.client import FeedLink, RefusalReports
 from gateway.jmx.classes import ColumnOids
 from gateway.jmx.delivery import MAX_WAITING, Delivery
 from gateway.jmx.java_runtime import JavaMissingError, JmxError, ListenError, MachineEndedError
+from gateway.jmx.logins import Logins
 from gateway.jmx.notifications import MAX_SENT, EventCursor, OperationCursor
 from gateway.jmx.operations import Operations
 from gateway.jmx.projection import Projection, ProjectionSettings
@@ -51,6 +52,9 @@ from gateway.snmp.registry_files import load_shipped_registries
 from gateway.state_folder import StateError, StateFolder
 from gateway.tasks import until_one_ends
 from gateway.yaml_documents import DocumentError, StrictModel
+
+if TYPE_CHECKING:
+    from gateway.jmx.tls_renewal import TlsRenewal
 
 log = structlog.get_logger(__name__)
 
@@ -81,14 +85,15 @@ async def run_jmx(loaded: LoadedConfiguration, clock: Clock, lifeline: Lifeline)
     """
     try:
         users = Users(password_readers(loaded, StateFolder(loaded.state_folder)))
+        tls = tls_renewal(loaded.settings.jmx, loaded.folder)
         registries = load_shipped_registries() if loaded.settings.snmp.enabled else ()
     except StateError as error:
         raise CommandError(ExitCode.STATE, str(error)) from error
-    except (SecretError, PasswordError, DocumentError, FileNotFoundError) as error:
+    except (SecretError, PasswordError, TlsError, DocumentError, FileNotFoundError) as error:
         raise CommandError(ExitCode.CONFIGURATION, str(error)) from error
     oids = column_oids(loaded.settings.snmp.root, registries)
     tune_garbage_collection()
-    agent = _JmxAgent(loaded, clock, lifeline, users, oids)
+    agent = _JmxAgent(loaded, clock, lifeline, users, tls, oids)
     await until_one_ends(agent.run(), lifeline.parent_gone())
 
 
@@ -141,12 +146,8 @@ def secret_name(user: str) -> str:
     return f"jmx-{user}"
 
 
-def machine_settings(loaded: LoadedConfiguration) -> MachineSettings:
-    """Return the settings of the virtual machine from the configuration, with the present files of TLS.
-
-    Raises:
-        TlsError: a file of TLS cannot be used.
-    """
+def machine_settings(loaded: LoadedConfiguration, tls: TlsMaterial | None) -> MachineSettings:
+    """Return the settings of the virtual machine from the configuration, with what TLS uses now."""
     settings = loaded.settings.jmx
     address, port = settings.listen
     return MachineSettings(
@@ -157,12 +158,12 @@ def machine_settings(loaded: LoadedConfiguration) -> MachineSettings:
         heap=settings.heap,
         notification_buffer=settings.notification_buffer,
         operation_deadline=loaded.settings.operations.deadline / SECOND,
-        tls=tls_material(settings, loaded.folder),
+        tls=tls,
     )
 
 
-def tls_material(settings: JmxSettings, folder: Path) -> TlsMaterial | None:
-    """Read the files of TLS; ``None`` for plain text.
+def tls_renewal(settings: JmxSettings, folder: Path) -> TlsRenewal | None:
+    """Read the files of TLS, and return what follows them; ``None`` for plain text.
 
     Args:
         settings: the settings of the JMX agent.
@@ -176,9 +177,9 @@ def tls_material(settings: JmxSettings, folder: Path) -> TlsMaterial | None:
         return None
     client_ca = None if tls.client_ca is None else folder / tls.client_ca
     # The cryptographic library takes 6 MB, so it is imported where TLS is configured only.
-    late = importlib.import_module("gateway.jmx.pem_files")
-    material: TlsMaterial = late.read_tls(TlsFiles(folder / tls.certificate, folder / tls.key, client_ca))
-    return material
+    late = importlib.import_module("gateway.jmx.tls_renewal")
+    renewal: TlsRenewal = late.TlsRenewal(TlsFiles(folder / tls.certificate, folder / tls.key, client_ca))
+    return renewal
 
 
 def exit_code(error: JmxError) -> ExitCode:
@@ -215,6 +216,7 @@ class _JmxAgent:
         clock: for the projection.
         lifeline: to the supervisor, which is informed when clients can connect for the first time.
         users: the users who may connect.
+        tls: the files of TLS; ``None`` for plain text.
         oids: for descriptors.
     """
 
@@ -224,12 +226,14 @@ class _JmxAgent:
         clock: Clock,
         lifeline: Lifeline,
         users: Users,
+        tls: TlsRenewal | None,
         oids: ColumnOids,
     ) -> None:
         self._loaded = loaded
         self._clock = clock
         self._lifeline = lifeline
         self._users = users
+        self._tls = tls
         self._oids = oids
         self._cursor_file = EventCursorFile(loaded.state_folder, loaded.settings.jmx.late_after)
         self._cursor = self._cursor_file.read()
@@ -272,9 +276,9 @@ class _JmxAgent:
         """
         self._starts += 1
         users = self._loaded.settings.jmx.users
-        machine = JavaMachine(
-            machine_settings(self._loaded), self._authenticate, self._may_change, users.__contains__
-        )
+        # The renewed files, if there were any: what is in them now may not fit together.
+        settings = machine_settings(self._loaded, None if self._tls is None else self._tls.material)
+        machine = JavaMachine(settings, self._authenticate, self._may_change, users.__contains__)
         try:
             await self._run(machine)
         finally:
@@ -288,8 +292,9 @@ class _JmxAgent:
             deadline = self._loaded.settings.operations.deadline
             timeout = deadline - int(ANSWER_SECONDS * SECOND)
             refusals = RefusalReports(link.ask, time.monotonic_ns)
+            logins = Logins(link.report_login, time.monotonic_ns)
             operations = Operations(
-                projection.objects, link.ask, delivery.caught_up, timeout, refusals.report
+                projection.objects, link.ask, delivery.caught_up, timeout, refusals.report, logins.accepted
             )
             metrics = self._lifeline.metrics
             metrics.add("delivery", lambda: delivery_readings(projection, delivery))
@@ -298,10 +303,12 @@ class _JmxAgent:
                 _end_of(machine),  # first, because its reason explains why the others end
                 delivery.run(link.judge),
                 delivery.tick(),
+                logins.run(),  # before the link, which it needs at its end
                 link.run(),
                 refusals.run(),
                 self._cursor_file.keep(self._cursor),
                 self._let_in(machine, delivery, operations),
+                *([] if self._tls is None else [self._tls.follow(machine.renew_tls)]),
             )
         raise AssertionError("the feed is followed for ever")
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 HOST = "127.0.0.1"
 _HANDSHAKE = b"JRMI" + struct.pack(">HB", 2, 0x4B)
 _LOOKUP = struct.pack(">iq", 2, 4905912898345647071)
+_LOOKUP_CALL = b"\x50\xac\xed\x00\x05\x77\x22" + bytes(22) + _LOOKUP
 
 
 def connection(port: int) -> socket.socket:
@@ -31,8 +32,13 @@ def greeted(port: int) -> tuple[socket.socket, str]:
 
 def lookup(name_octets: int, sent_octets: int) -> bytes:
     """A call of the registry's lookup with a name of that length, of which only so many octets are there."""
-    header = b"\x50\xac\xed\x00\x05\x77\x22" + bytes(22) + _LOOKUP
-    return header + b"\x7c" + struct.pack(">q", name_octets) + b"x" * sent_octets
+    return _LOOKUP_CALL + b"\x7c" + struct.pack(">q", name_octets) + b"x" * sent_octets
+
+
+def lookup_of_an_object() -> bytes:
+    """A call of the registry's lookup with the beginning of an object where a text should be."""
+    name = b"java.util.HashMap"
+    return _LOOKUP_CALL + b"\x73\x72" + struct.pack(">H", len(name)) + name
 
 
 def is_closed(stream: socket.socket) -> bool:

@@ -10,6 +10,7 @@ from gateway.jmx.virtual_machine import JavaMachine
 from tests.jmx_java.attacks.conftest import OPERATOR, PASSWORD, Works
 from tests.jmx_java.conftest import AsyncClient, JavaObject
 from tests.jmx_java.operations.queues import ORDERS
+from tests.jmx_java.scripted_operator import ScriptedOperator
 
 CALLS = 5_000
 
@@ -29,8 +30,11 @@ async def test_a_flood_of_leases_and_of_their_ends_do_no_harm(
     await works()
 
 
-async def test_a_lease_of_too_many_objects_is_refused(
-    machine: JavaMachine, attacks: AsyncClient, works: Works
+async def test_a_lease_of_too_many_objects_is_refused_and_recorded(
+    machine: JavaMachine, attacks: AsyncClient, works: Works, operator: ScriptedOperator
 ) -> None:
     assert await attacks("lease", machine.port, 1, 5000) == 0
     await works()
+    (attempt,) = operator.attempts
+    assert (attempt.principal.name, attempt.principal.origin) == ("", "127.0.0.1")
+    assert attempt.text.startswith("request: the collector of remote objects refused it: ")

@@ -579,6 +579,11 @@ public final class Client {
     public interface Impostor extends Remote {
     }
 
+    /** An object of a class that the gateway does not have. */
+    public static Object ours() {
+        return new OwnFilter();
+    }
+
     /** A class that the gateway does not have. */
     public static final class OwnFilter implements NotificationFilter, Serializable {
         private static final long serialVersionUID = 1L;

@@ -11,6 +11,8 @@ from gateway.feed.operations import InvokeMethod
 from gateway.jmx.backend import UNKNOWN, Backend, RefusedAttempt
 from gateway.jmx.virtual_machine import JavaMachine
 from gateway.model.operations import Outcome, Principal
+from tests.components.waiting import until
+from tests.jmx_java.attacks import jrmp
 from tests.jmx_java.conftest import PASSWORD, USER, AsyncClient, JavaStrings, authenticate, settings
 from tests.jmx_java.operations.queues import ORDERS
 from tests.jmx_java.scripted_operator import ScriptedOperator
@@ -34,6 +36,7 @@ async def test_logins_are_recorded(
         with capture_logs() as logs:
             for credentials in ([USER, "guess"], ["my secret", PASSWORD], [USER], [USER, PASSWORD]):
                 await stranger("tryConnectWith", machine.port, java_strings(credentials))
+    assert operator.logins == [Principal("jmx", USER, "127.0.0.1")]
     assert operator.attempts == [
         denied(USER, "login", wrong),
         denied(UNKNOWN, "login", wrong),
@@ -71,6 +74,69 @@ async def test_classes_that_are_not_permitted_are_recorded(
     assert "REJECTED" in await client("trySetAttribute", ORDERS, "limit", attack)
     reason = "the class java.io.File is not permitted, or the request is too large"
     assert operator.attempts[0] == denied(USER, "request", reason)
+
+
+@pytest.mark.parametrize(
+    ("make", "arguments", "failure", "reason"),
+    [
+        ("file", ["a"], "REJECTED", "the class java.io.File is not permitted, or the login is too large"),
+        ("longTexts", [1000, 1], "REJECTED", "a login is too large, or too deeply nested"),
+        ("ours", [], "ClassNotFound", "the gateway refused it: there is no class Client$OwnFilter"),
+    ],
+)
+async def test_credentials_that_are_not_permitted_are_recorded(
+    machine: JavaMachine,
+    stranger: AsyncClient,
+    operator: ScriptedOperator,
+    make: str,
+    arguments: list[object],
+    failure: str,
+    reason: str,
+) -> None:
+    attack = await asyncio.to_thread(getattr(stranger.java, make), *arguments)
+    with capture_logs() as logs:
+        assert failure in await stranger("tryConnectWith", machine.port, attack)
+    assert operator.attempts == [denied("", "login", reason)]
+    (line,) = logs
+    assert (line["event"], line["client"], line["reason"]) == ("jmx-login-refused", "127.0.0.1", reason)
+
+
+@pytest.mark.parametrize("method", ["bind", "rebind", "unbind"])
+async def test_attempts_to_change_the_registry_are_recorded(
+    machine: JavaMachine, stranger: AsyncClient, operator: ScriptedOperator, method: str
+) -> None:
+    with capture_logs() as logs:
+        assert "AccessException" in await stranger(f"try{method.capitalize()}", machine.port)
+    reason = f"the registry refused it: Registry.{method} disallowed; origin unknown"
+    assert operator.attempts == [denied("", "request", reason)]
+    (line,) = logs
+    assert (line["event"], line["client"], line["reason"]) == ("jmx-request-refused", "127.0.0.1", reason)
+
+
+async def test_objects_sent_to_the_registry_are_recorded(
+    machine: JavaMachine, operator: ScriptedOperator
+) -> None:
+    stream, _ = await asyncio.to_thread(jrmp.greeted, machine.port)
+    with jrmp.all_closed([stream]):
+        stream.sendall(jrmp.lookup_of_an_object())
+        await until(lambda: operator.attempts, "the attempt is recorded")
+    (attempt,) = operator.attempts
+    assert attempt.text.startswith("request: the registry refused it: java.lang.ClassCastException: ")
+
+
+async def test_what_is_usual_at_the_registry_is_not_recorded(
+    stranger: AsyncClient, java_strings: JavaStrings, operator: ScriptedOperator
+) -> None:
+    async with JavaMachine(settings(), authenticate) as machine:
+        credentials = java_strings([USER, PASSWORD])
+        # No name is bound yet.
+        assert "NameNotFound" in await stranger("tryConnectWith", machine.port, credentials)
+        stream, _ = await asyncio.to_thread(jrmp.greeted, machine.port)
+        stream.sendall(jrmp.lookup(1000, 10))
+        stream.close()
+        await machine.open(operator)
+        assert await stranger("tryConnectWith", machine.port, credentials) == ""
+    assert operator.attempts == []
 
 
 @pytest.mark.parametrize(

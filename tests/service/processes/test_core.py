@@ -8,15 +8,19 @@ import signal
 import socket
 import stat
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
-from gateway.feed.messages import VERSION, FrameReader
+from gateway.feed.messages import VERSION, FrameReader, encode
+from gateway.feed.operations import LoginReport
 from gateway.feed.records import Hello
+from gateway.model.operations import Principal
 from gateway.service.processes.exit_codes import ExitCode
 from tests.components.command_line import Site, amqp_gateway, new_site, running
 from tests.components.waiting import DEADLINE, wait_until
+from tests.eventlog.reading import of_kind, read_log
 
 
 @pytest.fixture
@@ -52,6 +56,25 @@ def test_it_serves_the_feed_to_its_own_user(site: Site) -> None:
     assert (first.version, first.epoch, first.gateway) == (VERSION, 1, site.state.identity)
     assert mode == 0o600
     assert not path.exists()
+
+
+def test_logins_that_a_front_end_reports_are_in_the_event_log(site: Site) -> None:
+    report = LoginReport(Principal("jmx", "monitor", "192.0.2.1"))
+    with running(*core_of(site), log=site.folder / "messages") as core:
+        core.ready()
+        with socket.socket(socket.AF_UNIX) as northbound:
+            northbound.connect(str(site.folder / "feed.sock"))
+            northbound.sendall(encode(report))
+            wait_until(lambda: logins(site), "the login is in the log")
+        assert core.terminate().code is ExitCode.OK
+    (record,) = logins(site)
+    assert (record["principal"], record["origin"]) == ("jmx:monitor", "192.0.2.1")
+
+
+def logins(site: Site) -> list[dict[str, Any]]:
+    with contextlib.suppress(IndexError):  # nothing is committed yet
+        return of_kind(read_log(site.folder / "state" / "log"), "login")
+    return []
 
 
 def test_each_start_is_an_epoch_of_its_own(site: Site) -> None:

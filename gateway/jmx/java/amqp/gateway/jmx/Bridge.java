@@ -5,6 +5,8 @@ import java.lang.management.GarbageCollectorMXBean;
 import java.lang.management.ManagementFactory;
 import java.lang.management.MemoryUsage;
 import java.net.ServerSocket;
+import java.nio.charset.StandardCharsets;
+import java.security.GeneralSecurityException;
 
 /** What Python calls, over one connection. */
 public final class Bridge {
@@ -65,6 +67,23 @@ public final class Bridge {
             .integer(heap.getUsed()).integer(heap.getMax())
             .integer(milliseconds).integer(collections)
             .integer(ManagementFactory.getThreadMXBean().getThreadCount()).toBytes();
+    }
+
+    /**
+     * Uses another key and other certificates of TLS for new connections.
+     *
+     * @param settings a MessagePack array, as in {@link Settings}
+     * @return UTF-8: why this Java cannot use them, so that the former ones are used; empty where it can
+     */
+    public byte[] renewTls(byte[] settings) throws IOException {
+        try {
+            connector.renew(TlsSettings.read(new MessageReader(settings)));
+            return new byte[0];
+        } catch (GeneralSecurityException error) {
+            return String.valueOf(error.getMessage()).getBytes(StandardCharsets.UTF_8);
+        } catch (MalformedException | CommandException error) {
+            throw new IOException("settings of TLS: " + error.getMessage(), error);
+        }
     }
 
     /** Lets JMX clients in. */

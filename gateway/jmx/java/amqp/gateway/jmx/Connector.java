@@ -4,7 +4,6 @@ import java.io.IOException;
 import java.net.BindException;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
-import java.net.ServerSocket;
 import java.rmi.registry.LocateRegistry;
 import java.rmi.registry.Registry;
 import java.rmi.server.RMIClientSocketFactory;
@@ -34,7 +33,7 @@ final class Connector {
 
     private final Sessions sessions = new Sessions();
     private final Connections connections = new Connections();
-    private final ServerSocket socket;
+    private final ClientServerSocket socket;
     private final Registry registry;
     private final SessionServer sessionServer;
     private final RMIConnectorServer server;
@@ -55,11 +54,11 @@ final class Connector {
         RMIServerSocketFactory factory = port -> socket;
         RMIClientSocketFactory clientFactory = tls == null ? null : new SslRMIClientSocketFactory();
         int port = socket.getLocalPort();
+        Denials denials = new Denials(backend);
+        RefusedCalls.watch(denials);
         registry = LocateRegistry.createRegistry(port, clientFactory, factory);
         Map<String, Object> environment = new HashMap<>();
-        Denials denials = new Denials(backend);
         environment.put(JMXConnectorServer.AUTHENTICATOR, new Authenticator(backend, sessions, denials));
-        environment.put(RMIConnectorServer.CREDENTIALS_FILTER_PATTERN, SerialFilters.CREDENTIALS);
         environment.put("jmx.remote.x.notification.buffer.size", String.valueOf(settings.notificationBuffer));
         sessionServer = new SessionServer(port, clientFactory, factory, environment, sessions, denials);
         JMXServiceURL address = new JMXServiceURL("rmi", settings.hostname, port);
@@ -81,6 +80,15 @@ final class Connector {
         registry.rebind(NAME, sessionServer.toStub());
     }
 
+    /**
+     * Uses another key and other certificates for connections that are accepted from now on.
+     *
+     * @throws GeneralSecurityException this Java cannot use them; the former ones are used
+     */
+    void renew(TlsSettings settings) throws IOException, GeneralSecurityException {
+        socket.renew(new Tls(settings));
+    }
+
     /** How many clients are logged in. */
     int sessions() {
         return sessions.count();
@@ -98,12 +106,12 @@ final class Connector {
         System.setProperty("sun.rmi.transport.tcp.maxConnectionThreads", "512");
     }
 
-    private static ServerSocket listen(Settings settings, Connections connections, Tls tls) throws IOException {
+    private static ClientServerSocket listen(Settings settings, Connections connections, Tls tls) throws IOException {
         InetSocketAddress address =
             new InetSocketAddress(InetAddress.getByName(settings.address), settings.port);
         long end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(settings.listenMilliseconds);
         while (true) {
-            ServerSocket candidate = new ClientServerSocket(connections, tls);
+            ClientServerSocket candidate = new ClientServerSocket(connections, tls);
             try {
                 candidate.setReuseAddress(true);
                 candidate.bind(address, BACKLOG);

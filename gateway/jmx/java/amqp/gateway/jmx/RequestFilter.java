@@ -36,9 +36,7 @@ final class RequestFilter implements ObjectInputFilter {
         if (status != Status.REJECTED) {
             return status;
         }
-        Class<?> type = info.serialClass();
-        return rejected(type == null || type.isArray() ? "a request is too large, or too deeply nested"
-            : "the class " + type.getName() + " is not permitted, or the request is too large");
+        return rejected(SerialFilters.reason(info, "request"));
     }
 
     private Status rejected(String reason) {

@@ -10,7 +10,8 @@ import java.io.ObjectInputFilter;
  */
 final class SerialFilters {
     /** User and password. */
-    static final String CREDENTIALS = "maxdepth=3;maxrefs=10;maxarray=10;maxbytes=16384;java.lang.String;!*";
+    static final ObjectInputFilter CREDENTIALS = ObjectInputFilter.Config.createFilter(
+        "maxdepth=3;maxrefs=10;maxarray=10;maxbytes=16384;java.lang.String;!*");
 
     /** What a client may send to the registry, beside texts: nothing. Whoever binds an object would replace the connector. */
     static final String REGISTRY = "!*";
@@ -77,5 +78,16 @@ final class SerialFilters {
     }
 
     private SerialFilters() {
+    }
+
+    /**
+     * Why a filter refuses something, for people.
+     *
+     * @param what it is part of
+     */
+    static String reason(ObjectInputFilter.FilterInfo info, String what) {
+        Class<?> type = info.serialClass();
+        return type == null || type.isArray() ? "a " + what + " is too large, or too deeply nested"
+            : "the class " + type.getName() + " is not permitted, or the " + what + " is too large";
     }
 }

@@ -30,6 +30,12 @@ final class SessionServer extends RMIJRMPServerImpl {
         this.denials = denials;
     }
 
+    /** As the class above does, with a filter that reports. */
+    @Override
+    protected void export() throws IOException {
+        UnicastRemoteObject.exportObject(this, port, clientFactory, factory, new CredentialsFilter(denials));
+    }
+
     /** Logs a client in; what keeps a login from being decided is no refusal, but an {@code IOException}. */
     @Override
     public RMIConnection newClient(Object credentials) throws IOException {

@@ -18,7 +18,8 @@ import javax.net.ssl.TrustManagerFactory;
 /**
  * TLS of the connector, with the protocols and ciphers that this Java prefers.
  *
- * <p>Key and certificates are only in memory: they come from Python, by standard input.
+ * <p>Key and certificates are only in memory: they come from Python, by standard input, and renewed ones by its
+ * connection to {@link Bridge}. A client cannot resume a session of TLS with others than those it was begun with.
  */
 final class Tls {
     /** Sessions that clients may resume; Java would keep 20,480 for a day, also those of strangers. */
