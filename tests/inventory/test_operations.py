@@ -10,10 +10,12 @@ import pytest
 
 from gateway.feed.latest import HistoryLimits
 from gateway.feed.operations import OperationState
+from gateway.feed.records import EventRecord
 from gateway.inventory.classes import ClassRegistry
 from gateway.inventory.inventory import History
 from gateway.mapping.rules import Mapping
-from gateway.model.observations import ResyncBegan
+from gateway.model.observations import ResyncBegan, Severity
+from gateway.model.operations import Outcome, Principal
 from gateway.model.schema import Access, Argument, ClassKey, ClassSchema, Element, Method
 from gateway.model.values import ValueType
 from tests.feed.test_operation_messages import RECORD
@@ -158,6 +160,25 @@ def test_an_operation_is_reported_to_all_and_again_to_later_subscribers(tmp_path
     assert BEGUN not in book.inventory.snapshot()[0]
     book.inventory.remove_source(book.source, book.now)
     assert RECORD not in book.inventory.snapshot()[0]
+
+
+def test_a_refused_operation_is_an_event_too(tmp_path: Path) -> None:
+    book = plant(tmp_path)
+    refused = msgspec.structs.replace(
+        RECORD,
+        principal=Principal("jmx", "monitor", "192.0.2.1"),
+        outcome=Outcome.REFUSED,
+        text="login: user or password is wrong",
+        attempts=3,
+        ended=book.now,
+    )
+    book.inventory.publish_operation(refused)
+    record, event = book.batches[-1].records
+    assert record == refused
+    assert isinstance(event, EventRecord)
+    assert event.text == "jmx:monitor from 192.0.2.1 was refused 3 times: login: user or password is wrong"
+    assert event.values == {0: "jmx:monitor", 1: "192.0.2.1", 2: 3, 3: "login: user or password is wrong"}
+    assert (event.source, event.severity, event.received) == (0, Severity.WARNING, book.now)
 
 
 def test_old_operations_are_forgotten_but_not_what_is_under_way() -> None:

@@ -1,4 +1,4 @@
-"""Ends of processes and of the gateway, as receivers of traps, JMX clients and readers of the log see it."""
+"""Ends of processes and of the gateway, and refusals, as receivers of traps and JMX clients see them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import signal
 from pathlib import Path
 
 import psutil
+import pytest
 import yaml
+from py4j.protocol import Py4JJavaError
 
 from tests.components.command_line import RunningCommand, running
 from tests.components.ports import free_tcp_port
@@ -29,12 +31,22 @@ def received(daemon: Snmptrapd, notification: str) -> list[tuple[str, str]]:
     return found
 
 
+def was_refused(daemon: Snmptrapd, principal: str) -> bool:
+    """Return whether a notification says that the principal was refused here."""
+    return any(
+        each.values["snmpTrapOID.0"].endswith("agAccessRefused")
+        and each.values["agEventPrincipal.0"] == f"STRING: {principal}"
+        and each.values["agEventOrigin.0"] == "STRING: 127.0.0.1"
+        for each in daemon.printed()
+    )
+
+
 def virtual_machine(gateway: RunningCommand) -> int:
     (machine,) = psutil.Process(pid_of(gateway, "jmx")).children()
     return machine.pid
 
 
-def test_they_are_notifications_and_in_the_log(tmp_path: Path) -> None:
+def test_ends_and_refusals_are_notifications_and_in_the_log(tmp_path: Path) -> None:
     port, classes, folder = free_tcp_port(), tmp_path / "classes", tmp_path / "trapd"
     classes.mkdir()
     folder.mkdir()
@@ -50,6 +62,10 @@ def test_they_are_notifications_and_in_the_log(tmp_path: Path) -> None:
             gateway.ready()
             client = machine.connect(port, "monitor", site.state.secret("jmx-monitor"))
             client.listenFor(GATEWAY, "amqp.gateway.gateway.processEnded")
+            with pytest.raises(Py4JJavaError, match="SecurityException"):
+                machine.connect(port, "monitor", "a guess")
+            wait_until(lambda: was_refused(daemon, "jmx:monitor"), "the wrong password is a notification")
+
             kill(gateway, "snmp")
             killed = ("snmp", "it was ended by SIGKILL")
             wait_until(
