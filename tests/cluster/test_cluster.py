@@ -82,7 +82,7 @@ async def stream_led_by(node: ClusterNode) -> AsyncIterator[str]:
         client.delete(f"queues/%2F/{name}").raise_for_status()
 
 
-@pytest.mark.each_rabbitmq
+@pytest.mark.each_rabbitmq(takes_long=True)
 async def test_the_node_that_is_asked_is_killed(cluster: PrivateCluster, tmp_path: Path) -> None:
     async with unharmed(cluster, tmp_path) as watch:
         asked, other, _ = cluster.nodes
@@ -113,7 +113,7 @@ async def test_the_node_with_the_queue_of_a_durable_subscription_is_killed(clust
         await close_soon(connection)
 
 
-@pytest.mark.each_rabbitmq
+@pytest.mark.each_rabbitmq(takes_long=True)
 async def test_two_of_three_are_killed(cluster: PrivateCluster, tmp_path: Path) -> None:
     """The last node still answers, because its partition handling does not pause it."""
     async with unharmed(cluster, tmp_path) as watch:

@@ -19,7 +19,7 @@ from gateway.demo.node_setup import free_ports
 from tests.components.rabbitmq import TEST_SETTINGS, VirtualHost
 from tests.components.waiting import wait_until
 
-pytestmark = pytest.mark.each_rabbitmq
+pytestmark = pytest.mark.each_rabbitmq(takes_long=True)
 
 OWNER = """
 import sys, time

@@ -18,7 +18,6 @@ from gateway.service.processes.exit_codes import ExitCode
 from tests.components.command_line import COMMAND, amqp_gateway, environment
 from tests.components.waiting import wait_until
 from tests.demo.printed import START_SECONDS, demonstration, ports, processes_of, typed
-from tests.hypothesis_profiles import PROVING
 
 CHECK_SECONDS = 1200.0
 
@@ -126,7 +125,7 @@ def test_a_broker_that_cannot_be_read_ends_it_with_what_is_wrong(
 
 
 @pytest.mark.long
-@pytest.mark.each_rabbitmq(**({} if PROVING else {"since": "4.0"}))
+@pytest.mark.each_rabbitmq(takes_long=True)
 @pytest.mark.timeout(2 * CHECK_SECONDS)
 def test_its_check_keeps_every_promise(tmp_path: Path, rabbitmq_release: str) -> None:
     kept = tmp_path / "kept"

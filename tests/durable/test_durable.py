@@ -20,7 +20,7 @@ from tests.components.waiting import wait_until
 from tests.durable.plant import PLAIN, READ, REPORTED, Line, Plant, life, plant, second_gateway
 from tests.hypothesis_profiles import PROVING
 
-pytestmark = [pytest.mark.xdist_group("durable"), pytest.mark.each_rabbitmq]
+pytestmark = [pytest.mark.xdist_group("durable"), pytest.mark.each_rabbitmq(takes_long=True)]
 
 SEEDS = 20 if PROVING else 2
 KILLS = 3

@@ -59,7 +59,7 @@ Look: TypeAlias = Callable[[], Iterable[str]]
 
 
 @pytest.mark.long
-@pytest.mark.each_rabbitmq(until="4.0")
+@pytest.mark.each_rabbitmq(until="4.0", takes_long=True)
 @pytest.mark.timeout(7200 if PROVING else 1800)
 @pytest.mark.xdist_group("ledger")
 def test_log_and_front_ends_agree_with_the_ledger_over_kills(

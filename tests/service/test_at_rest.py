@@ -42,7 +42,7 @@ class Figures:
 
 
 @pytest.mark.long
-@pytest.mark.each_rabbitmq
+@pytest.mark.each_rabbitmq(takes_long=True)
 async def test_at_rest_the_gateway_opens_and_closes_nothing(
     own_rabbitmq: PrivateBroker, tmp_path: Path
 ) -> None:
