@@ -85,10 +85,17 @@ def failure_text(answer: Answer, user: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Unreadable:
-    """The text about what may not or cannot be read; ``withheld``: only administrators may read it."""
+    """The text about what may not or cannot be read.
+
+    Attributes:
+        text: the text.
+        withheld: only administrators may read it.
+        fails: reading it fails now, and may succeed at the next attempt.
+    """
 
     text: str
     withheld: bool
+    fails: bool
 
 
 def refusal_text(request: ManagementRequest, refusal: Refused | Broken, user: str, writer: str = "") -> str:
@@ -274,7 +281,9 @@ class Visibility:
 
     def read_again(self) -> None:
         """Note that all values are stale, and not complete before all has been read again."""
-        self._unlisted = set(self.readable)
+        # What failed before may succeed: it is tried again before everything counts as read.
+        fails = {place for place, one in self._refusals.items() if one.fails}
+        self._unlisted = set(self.readable | (self._listed & fails))
         self.named.clear()
         self._read_whole.clear()
         self.complete = False
@@ -285,7 +294,8 @@ class Visibility:
         text = refusal_text(request, refusal, self._user, self._writer)
         former = self._refusals.get(place)
         withheld = isinstance(refusal, Refused) and is_administrative(request)
-        self._refusals[place] = _Unreadable(text, withheld)
+        fails = isinstance(refusal, Broken) and not refusal.permanent
+        self._refusals[place] = _Unreadable(text, withheld, fails)
         if isinstance(request, ListingRequest):
             self._progress.pop(request.collection, None)
         self._unlisted.discard(place)

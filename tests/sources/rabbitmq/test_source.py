@@ -23,6 +23,7 @@ from gateway.sources.rabbitmq.management_api import (
     Answer,
     Broken,
     Document,
+    ManagementRequest,
     NotFound,
     OverviewRequest,
     Refused,
@@ -294,3 +295,23 @@ def test_events_of_a_durable_subscription_do_not_wait_until_everything_has_been_
     shop.queue_created("orders")
     assert shop.source.status.state is not SourceState.SYNCHRONISED
     assert [one.key.name for one in shop.observed if isinstance(one, EventSeen)] == ["queueCreated"]
+
+
+def test_what_could_not_be_listed_before_a_silence_is_tried_again_before_anything_is_fresh() -> None:
+    shop, others = world(), {"user", "feature-flag", "deprecated-feature", ""}
+    shop.broker.failure = lambda request: FAILS if getattr(request, "class_name", "") not in others else None
+    shop.run(600)
+    assert shop.source.status.state is SourceState.SYNCHRONISED
+    shop.broker.failure = lambda _: Unavailable("connection refused")
+    shop.run(60)
+    before, tried = len(shop.observed), set[str]()
+
+    def noted(request: ManagementRequest) -> None:
+        tried.add(getattr(request, "class_name", ""))
+
+    shop.broker.failure = noted
+    wait = iter(range(6000))
+    while not any(isinstance(one, ResyncEnded) for one in shop.observed[before:]):
+        assert next(wait) < 5999, "nothing is fresh again"
+        shop.run(0.01)
+    assert {"queue", "connection", "permission"} <= tried
