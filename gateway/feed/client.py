@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Final, NoReturn, Protocol, TypeAlias
 
@@ -25,7 +25,7 @@ from gateway.feed.operations import (
     kind_of,
     without_values,
 )
-from gateway.feed.records import Alive, FeedMessage, Hello, Interest
+from gateway.feed.records import Alive, Batch, FeedMessage, Hello, Interest, slices
 from gateway.model.operations import Outcome, Principal
 from gateway.model.times import SECOND
 
@@ -196,6 +196,8 @@ class FeedLink:
         grace: seconds after its timeout at which a request is given up.
         interest: the objects that snapshots are to contain; all where ``None``. They may contain others, too.
         silence: seconds without a message after which the core counts as gone.
+        slice_records: the maximum number of records that the subscriber receives at a time: ``ready`` is
+            awaited between parts of a larger batch. All at once where ``None``.
     """
 
     def __init__(
@@ -206,7 +208,9 @@ class FeedLink:
         grace: float = GRACE_SECONDS,
         interest: Interest | None = None,
         silence: float = SILENCE_SECONDS,
+        slice_records: int | None = None,
     ) -> None:
+        self._slice_records = slice_records
         self._silence = silence
         self._path = path
         self._subscriber = subscriber
@@ -334,7 +338,7 @@ class FeedLink:
         try:
             frames = FrameReader()
             while octets := await self._octets(reader):
-                for message in frames.feed(octets):
+                for message in self._messages(frames, octets):
                     if self._is_dropped:
                         raise FeedError("this process stood still")
                     self._received(message, writer)
@@ -347,6 +351,13 @@ class FeedLink:
             writer.close()
             with contextlib.suppress(ConnectionError):
                 await writer.wait_closed()
+
+    def _messages(self, frames: FrameReader, octets: bytes) -> Iterator[FeedMessage]:
+        for message in frames.feed(octets):
+            if self._slice_records is not None and isinstance(message, Batch):
+                yield from slices(message, self._slice_records)
+            else:
+                yield message
 
     async def _octets(self, reader: asyncio.StreamReader) -> bytes:
         try:

@@ -9,7 +9,7 @@ events and alarms, and no `SourceRecord`.
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Final, TypeAlias
 
 import msgspec
@@ -314,11 +314,30 @@ class SnapshotEnded(FeedStruct, frozen=True, tag="end"):
 
 
 class Batch(FeedStruct, frozen=True, tag="batch"):
-    """Records that belong together: apply all before the next read is answered."""
+    """Records that belong together, in their order.
+
+    A front end may answer reads between two of them, because no record shows as fresh what a later one of the
+    batch corrects; an operation is answered behind all of them.
+    """
 
     epoch: int
     sequence: int
     records: tuple[Record, ...]
+
+
+class FurtherRecords(Batch, frozen=True, tag="batch"):
+    """Records of a batch whose first ones were applied before; made by a front end, and never sent."""
+
+
+def slices(batch: Batch, limit: int) -> Iterator[Batch]:
+    """Yield a batch as one of at most ``limit`` records, and `FurtherRecords` of as many at a time."""
+    records = batch.records
+    if len(records) <= limit:
+        yield batch
+        return
+    yield Batch(batch.epoch, batch.sequence, records[:limit])
+    for start in range(limit, len(records), limit):
+        yield FurtherRecords(batch.epoch, batch.sequence, records[start : start + limit])
 
 
 class Alive(FeedStruct, frozen=True, tag="alive"):

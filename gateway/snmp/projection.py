@@ -200,7 +200,7 @@ class Projection(FeedView[BoundClass, BoundEvent, Row, RowGroup]):
         return self._tables.pointer(link, source)
 
     def received(self, message: FeedMessage) -> None:
-        """Apply one message of the feed; a batch is applied whole."""
+        """Apply one message of the feed."""
         self._replica.received(message, self._clock())
         # A growing registry is saved once a batch: classes arrive many at a time, and each save writes the
         # whole file.
