@@ -325,19 +325,17 @@ class Batch(FeedStruct, frozen=True, tag="batch"):
     records: tuple[Record, ...]
 
 
-class FurtherRecords(Batch, frozen=True, tag="batch"):
-    """Records of a batch whose first ones were applied before; made by a front end, and never sent."""
+class BatchPart(Batch, frozen=True, tag="batch"):
+    """Records of a batch, further ones of which follow; made by a front end, and never sent."""
 
 
 def slices(batch: Batch, limit: int) -> Iterator[Batch]:
-    """Yield a batch as one of at most ``limit`` records, and `FurtherRecords` of as many at a time."""
+    """Yield ``limit`` records of a batch at a time: each as a `BatchPart`, but the last ones as a batch."""
     records = batch.records
-    if len(records) <= limit:
-        yield batch
-        return
-    yield Batch(batch.epoch, batch.sequence, records[:limit])
-    for start in range(limit, len(records), limit):
-        yield FurtherRecords(batch.epoch, batch.sequence, records[start : start + limit])
+    last = max(0, len(records) - 1) // limit * limit
+    for start in range(0, last, limit):
+        yield BatchPart(batch.epoch, batch.sequence, records[start : start + limit])
+    yield Batch(batch.epoch, batch.sequence, records[last:]) if last else batch
 
 
 class Alive(FeedStruct, frozen=True, tag="alive"):

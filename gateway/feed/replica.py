@@ -24,6 +24,7 @@ from gateway.feed.records import (
     AgentRecord,
     AlarmRecord,
     Batch,
+    BatchPart,
     ClassRecord,
     DeleteRecord,
     EventClassRecord,
@@ -31,7 +32,6 @@ from gateway.feed.records import (
     EventRecord,
     EventsMadeRecord,
     FeedMessage,
-    FurtherRecords,
     GapRecord,
     Hello,
     ObjectRecord,
@@ -287,7 +287,7 @@ class FeedReplica(Generic[Version, EventVersion, Object, AnyGroup]):
 
     def received(self, message: FeedMessage, now: int) -> None:
         """Apply a message; a batch is applied as a whole."""
-        if not isinstance(message, FurtherRecords):
+        if not isinstance(message, BatchPart):
             self.status.messages += 1
         self.status.last_message = now
         match message:

@@ -15,8 +15,8 @@ from gateway.feed.messages import VERSION, FrameReader, encode
 from gateway.feed.records import (
     Alive,
     Batch,
+    BatchPart,
     FeedMessage,
-    FurtherRecords,
     Hello,
     Record,
     SnapshotBegan,
@@ -78,9 +78,9 @@ async def test_a_large_batch_is_received_in_slices_if_the_front_end_wants_them(t
         await northbound.until(Batch(1, 8, (OBJECT,)))
         assert northbound.messages[-5:] == [
             Batch(1, 6, (OBJECT,) * 3),
-            Batch(1, 7, (OBJECT,) * 3),
-            FurtherRecords(1, 7, (OBJECT,) * 3),
-            FurtherRecords(1, 7, (OBJECT,)),
+            BatchPart(1, 7, (OBJECT,) * 3),
+            BatchPart(1, 7, (OBJECT,) * 3),
+            Batch(1, 7, (OBJECT,)),
             Batch(1, 8, (OBJECT,)),
         ]
     await feed.close()

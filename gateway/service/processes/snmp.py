@@ -71,7 +71,7 @@ VERSIONS = {"v1": VERSION_1, "v2c": VERSION_2C}
 
 TICK_SECONDS = 1.0
 BUSY_TICK_SECONDS = 0.002
-_SLICE_RECORDS = 32  # a millisecond or two: requests are answered in between
+_SLICE_RECORDS = 16  # half a millisecond: requests are answered in between
 _ERROR_LOG_SECONDS = 60.0
 _WRONG_NETWORK_LINES = 5  # a minute
 
