@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Iterator
+import itertools
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import Final, NoReturn, Protocol, TypeAlias
 
@@ -338,7 +339,7 @@ class FeedLink:
         try:
             frames = FrameReader()
             while octets := await self._octets(reader):
-                for message in self._messages(frames, octets):
+                for message in itertools.chain.from_iterable(map(self._sliced, frames.feed(octets))):
                     if self._is_dropped:
                         raise FeedError("this process stood still")
                     self._received(message, writer)
@@ -352,12 +353,11 @@ class FeedLink:
             with contextlib.suppress(ConnectionError):
                 await writer.wait_closed()
 
-    def _messages(self, frames: FrameReader, octets: bytes) -> Iterator[FeedMessage]:
-        for message in frames.feed(octets):
-            if self._slice_records is not None and isinstance(message, Batch):
-                yield from slices(message, self._slice_records)
-            else:
-                yield message
+    def _sliced(self, message: FeedMessage) -> Iterable[FeedMessage]:
+        """Return what the subscriber receives of a message, one after the other."""
+        if self._slice_records is not None and isinstance(message, Batch):
+            return slices(message, self._slice_records)
+        return (message,)
 
     async def _octets(self, reader: asyncio.StreamReader) -> bytes:
         try:
