@@ -51,7 +51,7 @@ class ActiveAlarms:
 class Notification(msgspec.Struct, frozen=True):
     """A notification, not yet encoded.
 
-    It is a struct because a data class of so many fields takes three times as long to make.
+    It is a struct because a frozen data class of so many fields takes more than twice as long to make.
 
     Attributes:
         oid: the value of snmpTrapOID.0.

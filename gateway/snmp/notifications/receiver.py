@@ -128,7 +128,7 @@ class Selection:
         self._severity = severity
         # One expression for all patterns: each notification is matched for each receiver.
         matches = re.compile("|".join(map(fnmatch.translate, patterns))).match
-        # Of names there are few, and looking one up takes a third of matching it.
+        # Of names there are few: most are matched once.
         self._matches = lru_cache(maxsize=MAX_NAMES)(lambda name: matches(name) is not None)
         self._raised: OrderedDict[Condition, Severity] = OrderedDict(raised)
         self._declined: OrderedDict[Condition, str] = OrderedDict(declined)
