@@ -54,6 +54,7 @@ class NotificationTarget(StrictModel):
         events: patterns of the events that are sent: ``package:event``, such as ``rabbitmq:alarm*``.
         rate: notifications a second; traps beyond it are counted, and one summary has their number;
             informs wait.
+        window: informs that may be without an answer at a time.
     """
 
     address: ListenAddress
@@ -66,6 +67,7 @@ class NotificationTarget(StrictModel):
         tuple[Annotated[str, Field(min_length=1, max_length=255)], ...], Field(min_length=1)
     ] = ("*",)
     rate: Annotated[int, Field(ge=1, le=100_000)] = 100
+    window: Annotated[int, Field(ge=1, le=1_000)] = 16
 
     @model_validator(mode="after")
     def _version_has_it(self) -> NotificationTarget:

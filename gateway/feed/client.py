@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+import itertools
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import Final, NoReturn, Protocol, TypeAlias
 
@@ -26,7 +27,7 @@ from gateway.feed.operations import (
     kind_of,
     without_values,
 )
-from gateway.feed.records import Alive, FeedMessage, Hello, Interest
+from gateway.feed.records import Alive, Batch, FeedMessage, Hello, Interest, slices
 from gateway.model.operations import Outcome, Principal
 from gateway.model.times import SECOND
 
@@ -197,6 +198,8 @@ class FeedLink:
         grace: seconds after its timeout at which a request is given up.
         interest: the objects that snapshots are to contain; all where ``None``. They may contain others, too.
         silence: seconds without a message after which the core counts as gone.
+        slice_records: the maximum number of records that the subscriber receives at a time: ``ready`` is
+            awaited between parts of a larger batch. All at once where ``None``.
     """
 
     def __init__(
@@ -207,7 +210,9 @@ class FeedLink:
         grace: float = GRACE_SECONDS,
         interest: Interest | None = None,
         silence: float = SILENCE_SECONDS,
+        slice_records: int | None = None,
     ) -> None:
+        self._slice_records = slice_records
         self._silence = silence
         self._path = path
         self._subscriber = subscriber
@@ -345,7 +350,7 @@ class FeedLink:
         try:
             frames = FrameReader()
             while octets := await self._octets(reader):
-                for message in frames.feed(octets):
+                for message in itertools.chain.from_iterable(map(self._sliced, frames.feed(octets))):
                     if self._is_dropped:
                         raise FeedError("this process stood still")
                     self._received(message, writer)
@@ -358,6 +363,12 @@ class FeedLink:
             writer.close()
             with contextlib.suppress(ConnectionError):
                 await writer.wait_closed()
+
+    def _sliced(self, message: FeedMessage) -> Iterable[FeedMessage]:
+        """Return what the subscriber receives of a message, one after the other."""
+        if self._slice_records is not None and isinstance(message, Batch):
+            return slices(message, self._slice_records)
+        return (message,)
 
     async def _octets(self, reader: asyncio.StreamReader) -> bytes:
         try:

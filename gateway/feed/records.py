@@ -9,7 +9,7 @@ events and alarms, and no `SourceRecord`.
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Final, TypeAlias
 
 import msgspec
@@ -314,11 +314,28 @@ class SnapshotEnded(FeedStruct, frozen=True, tag="end"):
 
 
 class Batch(FeedStruct, frozen=True, tag="batch"):
-    """Records that belong together: apply all before the next read is answered."""
+    """Records that belong together, in their order.
+
+    A front end may answer reads between two of them, because no record shows as fresh what a later one of the
+    batch corrects; an operation is answered behind all of them.
+    """
 
     epoch: int
     sequence: int
     records: tuple[Record, ...]
+
+
+class BatchPart(Batch, frozen=True, tag="batch"):
+    """Records of a batch, further ones of which follow; made by a front end, and never sent."""
+
+
+def slices(batch: Batch, limit: int) -> Iterator[Batch]:
+    """Yield ``limit`` records of a batch at a time: each as a `BatchPart`, but the last ones as a batch."""
+    records = batch.records
+    last = max(0, len(records) - 1) // limit * limit
+    for start in range(0, last, limit):
+        yield BatchPart(batch.epoch, batch.sequence, records[start : start + limit])
+    yield Batch(batch.epoch, batch.sequence, records[last:]) if last else batch
 
 
 class Alive(FeedStruct, frozen=True, tag="alive"):

@@ -24,6 +24,7 @@ from gateway.feed.records import (
     AgentRecord,
     AlarmRecord,
     Batch,
+    BatchPart,
     ClassRecord,
     DeleteRecord,
     EventClassRecord,
@@ -286,7 +287,8 @@ class FeedReplica(Generic[Version, EventVersion, Object, AnyGroup]):
 
     def received(self, message: FeedMessage, now: int) -> None:
         """Apply a message; a batch is applied as a whole."""
-        self.status.messages += 1
+        if not isinstance(message, BatchPart):
+            self.status.messages += 1
         self.status.last_message = now
         match message:
             case Batch():
@@ -384,6 +386,8 @@ class FeedReplica(Generic[Version, EventVersion, Object, AnyGroup]):
                 self._update(record)
             case ObjectRecord():
                 self._object(record, now)
+            case EventRecord():
+                view.event_occurred(record, self.event_versions.get(record.class_number))
             case DeleteRecord():
                 self._delete(record)
             case SourceRecord():
@@ -399,8 +403,6 @@ class FeedReplica(Generic[Version, EventVersion, Object, AnyGroup]):
                 _keep(self.versions, record.number, view.version_of(record))
             case EventClassRecord():
                 _keep(self.event_versions, record.number, view.event_version_of(record))
-            case EventRecord():
-                view.event_occurred(record, self.event_versions.get(record.class_number))
             case EventsMadeRecord():
                 view.events_made(record)
             case AlarmRecord():

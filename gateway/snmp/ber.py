@@ -236,13 +236,13 @@ def _signed_tlv(value: int) -> bytes:
 
 
 def _unsigned_tlv(tag: int, value: int) -> bytes:
-    if not 0 <= value < 1 << _UNSIGNED_BITS[tag]:
-        raise ValueError(f"{value} is not an unsigned number of {_UNSIGNED_BITS[tag]} bits")
-    if value < _SMALL:
+    if 0 <= value < _SMALL:
         return _SMALL_UNSIGNED[tag][value]
+    if not 0 <= value < _UNSIGNED_LIMITS[tag]:
+        raise ValueError(f"{value} is not an unsigned number of {_UNSIGNED_BITS[tag]} bits")
     # These types are encoded as INTEGERs are: where the first bit would be set a zero octet stands before it.
     octets = (value.bit_length() >> 3) + 1
-    return bytes((tag, octets)) + value.to_bytes(octets, "big")
+    return _UNSIGNED_HEADS[tag][octets] + value.to_bytes(octets, "big")
 
 
 def _sub_identifier(number: int) -> bytes:
@@ -263,6 +263,11 @@ _SMALL: Final = 1024
 _SMALL_INTEGERS: Final = tuple(_signed_tlv(value) for value in range(_SMALL))
 _SMALL_UNSIGNED: Final = {
     tag: tuple(bytes((tag,)) + tlv[1:] for tlv in _SMALL_INTEGERS) for tag in _UNSIGNED_BITS
+}
+_UNSIGNED_LIMITS: Final = {tag: 1 << bits for tag, bits in _UNSIGNED_BITS.items()}
+_UNSIGNED_HEADS: Final = {
+    tag: tuple(bytes((tag, octets)) for octets in range(bits // 8 + 2))
+    for tag, bits in _UNSIGNED_BITS.items()
 }
 _SMALL_NAMES: Final = 1 << 14
 _SMALL_SUB_IDENTIFIERS: Final = tuple(_base128(number) for number in range(_SMALL_NAMES))

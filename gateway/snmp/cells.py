@@ -180,13 +180,16 @@ def _integer(value: FeedValue) -> int | None:
 
 
 def _encode_counter64(value: FeedValue) -> bytes | None:
-    number = _integer(value)
+    # Most cells that change are counters and gauges: one call less for each.
+    number = value if type(value) is int else _integer(value)
     return None if number is None or number < 0 else ber.encode_counter64(number & _MASK64)
 
 
 def _encode_gauge32(value: FeedValue) -> bytes | None:
-    number = _integer(value)
-    return None if number is None else gauge32(number)
+    number = value if type(value) is int else _integer(value)
+    if number is None:
+        return None
+    return ber.encode_gauge32(number) if 0 <= number <= _MAX32 else gauge32(number)
 
 
 def _encode_gauge64(value: FeedValue) -> bytes | None:

@@ -14,6 +14,7 @@ from gateway.feed.operations import OperationRecord
 from gateway.feed.records import (
     AlarmRecord,
     Batch,
+    BatchPart,
     ClassRecord,
     DeleteRecord,
     EventClassRecord,
@@ -200,8 +201,11 @@ class Projection(FeedView[BoundClass, BoundEvent, Row, RowGroup]):
         return self._tables.pointer(link, source)
 
     def received(self, message: FeedMessage) -> None:
-        """Apply one message of the feed; a batch is applied whole."""
+        """Apply one message of the feed; sums and counts are shown when a batch is whole."""
         self._replica.received(message, self._clock())
+        if isinstance(message, BatchPart):
+            self._work()
+            return
         # A growing registry is saved once a batch: classes arrive many at a time, and each save writes the
         # whole file.
         if self._registries.has_changes and isinstance(message, Batch):

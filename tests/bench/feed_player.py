@@ -23,11 +23,11 @@ _ALIVE_SECONDS: Final = 1.0
 """The interval of a core's signs of life."""
 
 
-def frames(records: Iterable[Record]) -> bytes:
-    """Return the octets of batches with these records."""
+def frames(records: Iterable[Record], batch_records: int = BATCH_RECORDS) -> bytes:
+    """Return the octets of batches with so many of these records each."""
     waiting = tuple(records)
-    starts = range(0, len(waiting), BATCH_RECORDS)
-    return b"".join(encode(Batch(_EPOCH, 1, waiting[start : start + BATCH_RECORDS])) for start in starts)
+    starts = range(0, len(waiting), batch_records)
+    return b"".join(encode(Batch(_EPOCH, 1, waiting[start : start + batch_records])) for start in starts)
 
 
 class FeedPlayer:

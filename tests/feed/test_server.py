@@ -12,7 +12,16 @@ import pytest
 
 from gateway.feed.client import FeedLink
 from gateway.feed.messages import VERSION, FrameReader, encode
-from gateway.feed.records import Alive, Batch, FeedMessage, Hello, Record, SnapshotBegan, SnapshotEnded
+from gateway.feed.records import (
+    Alive,
+    Batch,
+    BatchPart,
+    FeedMessage,
+    Hello,
+    Record,
+    SnapshotBegan,
+    SnapshotEnded,
+)
 from gateway.feed.server import FeedServer
 from tests.components.waiting import DEADLINE
 from tests.feed.test_messages import OBJECT, RECORDS
@@ -45,14 +54,36 @@ def server(path: Path, epoch: int, records: list[Record], limit: int = 1000) -> 
 
 
 @contextlib.asynccontextmanager
-async def following(path: Path, silence: float = DEADLINE) -> AsyncIterator[Recorder]:
+async def following(
+    path: Path, silence: float = DEADLINE, slice_records: int | None = None
+) -> AsyncIterator[Recorder]:
     recorder = Recorder()
-    task = asyncio.create_task(FeedLink(path, recorder, silence=silence).run())
+    link = FeedLink(path, recorder, silence=silence, slice_records=slice_records)
+    task = asyncio.create_task(link.run())
     try:
         yield recorder
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_large_batch_is_received_in_slices_if_the_front_end_wants_them(tmp_path: Path) -> None:
+    feed = server(tmp_path / "f.sock", 1, [])
+    await feed.start()
+    async with following(tmp_path / "f.sock", slice_records=3) as northbound:
+        await northbound.until(SnapshotEnded(1, 5))
+        feed.publish(Batch(1, 6, (OBJECT,) * 3))
+        feed.publish(Batch(1, 7, (OBJECT,) * 7))
+        feed.publish(Batch(1, 8, (OBJECT,)))
+        await northbound.until(Batch(1, 8, (OBJECT,)))
+        assert northbound.messages[-5:] == [
+            Batch(1, 6, (OBJECT,) * 3),
+            BatchPart(1, 7, (OBJECT,) * 3),
+            BatchPart(1, 7, (OBJECT,) * 3),
+            Batch(1, 7, (OBJECT,)),
+            Batch(1, 8, (OBJECT,)),
+        ]
+    await feed.close()
 
 
 async def test_a_front_end_receives_the_gateways_identity_then_everything_then_changes(

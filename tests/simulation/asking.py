@@ -20,14 +20,16 @@ class NorthboundLink(FeedLink):
 
     Args:
         subscriber: the subscriber that processes the messages.
+        slice_records: as of `FeedLink`.
     """
 
-    def __init__(self, subscriber: Subscriber) -> None:
-        super().__init__(Path("feed.sock"), subscriber)
+    def __init__(self, subscriber: Subscriber, slice_records: int | None = None) -> None:
+        super().__init__(Path("feed.sock"), subscriber, slice_records=slice_records)
 
     def take(self, message: FeedMessage, feed: Feed) -> None:
         """Process a message that arrived."""
-        self._received(message, cast("StreamWriter", feed))
+        for part in self._sliced(message):
+            self._received(part, cast("StreamWriter", feed))
 
     def lost(self, reason: str) -> None:
         """Process the end of the connection."""

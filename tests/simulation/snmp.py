@@ -29,6 +29,7 @@ from tests.simulation.table_reader import ROOT
 SERVE_STALE_FOR = 60 * SECOND
 RETRY = 250 * MILLISECOND
 BUSY_TICK = 2 * MILLISECOND
+_SLICE_RECORDS = 3  # so few that nearly every batch comes in slices
 WRITER = "operator"
 COMMUNITY = b"an operator's"
 
@@ -75,7 +76,7 @@ class SnmpProcess:
         )
         self._sending = Sending(scheduler, clock, receivers, boot, self.projection)
         self.projection.notify_of_events(self._sending)
-        self.link = around.link(self.projection)
+        self.link = around.link(self.projection, _SLICE_RECORDS)
         settings = SnmpSettings(writers={WRITER: SnmpWriter()})
         submission = Submission(self.projection, secret_arguments(mappings), DEADLINE)
         self.commands = Commands(

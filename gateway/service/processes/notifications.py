@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import secrets
+import os
+import struct
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -50,7 +51,8 @@ SAVE_SECONDS = 1.0
 SAVE_AGAIN_SECONDS = 10.0
 _SAVE_SHARE = 0.1  # of one core at most, however much waits
 _LOG_SECONDS = 60.0
-_REQUEST_IDS = 2**31
+_LARGEST_REQUEST_ID = 2**31 - 1
+_REQUEST_IDS_AT_ONCE = struct.Struct("=256I")
 _KINDS = {
     ("trap", "v1"): TargetKindNumber.TRAP_V1,
     ("trap", "v2c"): TargetKindNumber.TRAP_V2C,
@@ -119,7 +121,7 @@ def outside(
     return Outside(
         send=sockets.send,
         agent_address=sockets.agent_address,
-        request_id=lambda: secrets.randbelow(_REQUEST_IDS),
+        request_id=_RequestIds().next,
         monotonic=time.monotonic_ns,
         clock=clock.now,
         up_time=up_time,
@@ -322,8 +324,23 @@ def _target(
         severity=settings.severity,
         patterns=settings.events,
         rate=settings.rate,
+        window=settings.window,
         secured=secured,
     )
+
+
+class _RequestIds:
+    """Numbers that cannot be guessed; the system is asked for many at a time, as each call takes a while."""
+
+    def __init__(self) -> None:
+        self._left: list[int] = []
+
+    def next(self) -> int:
+        """Return a number from 0 to 2^31-1."""
+        if not self._left:
+            drawn = os.urandom(_REQUEST_IDS_AT_ONCE.size)
+            self._left = [number & _LARGEST_REQUEST_ID for number in _REQUEST_IDS_AT_ONCE.unpack(drawn)]
+        return self._left.pop()
 
 
 def _digest(loaded: LoadedConfiguration) -> str:

@@ -71,6 +71,7 @@ VERSIONS = {"v1": VERSION_1, "v2c": VERSION_2C}
 
 TICK_SECONDS = 1.0
 BUSY_TICK_SECONDS = 0.002
+_SLICE_RECORDS = 16  # half a millisecond: requests are answered in between
 _ERROR_LOG_SECONDS = 60.0
 _WRONG_NETWORK_LINES = 5  # a minute
 
@@ -158,7 +159,7 @@ class _Agent:
             self._system.up_time,
             clock.now,
         )
-        self._link = FeedLink(loaded.feed_socket, self._projection)
+        self._link = FeedLink(loaded.feed_socket, self._projection, slice_records=_SLICE_RECORDS)
         self._reports = RefusalReports(self._link.ask, time.monotonic_ns)
         self._refused_sets = RefusedSets(self._projection, self._reports.report)
         deadline = settings.operations.deadline

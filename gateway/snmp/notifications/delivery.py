@@ -7,10 +7,11 @@ that is damaged or of a newer version is refused; the caller decides what follow
 from __future__ import annotations
 
 import bisect
+import heapq
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
-from typing import Annotated, ClassVar, Final, Literal, Protocol
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Final, Literal, NamedTuple, Protocol
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
@@ -92,8 +93,7 @@ MAX_WAITING: Final = 2_000
 """The maximum number of notifications that wait for one receiver."""
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
+class Waiting(NamedTuple):
     """A notification on its way to one receiver.
 
     Attributes:
@@ -145,7 +145,7 @@ class WaitingQueue:
             numbers.insert(place, waiting.number)
             # An end must not overtake a beginning that waits: it takes the urgency of those behind it, and
             # gives its own to those before.
-            waiting = replace(waiting, urgency=urgency)
+            waiting = waiting._replace(urgency=urgency)
         self._insert(waiting)
 
     def first(self) -> Waiting | None:
@@ -173,7 +173,7 @@ class WaitingQueue:
     def _make_urgent(self, waiting: Waiting, urgency: Severity) -> None:
         if waiting.urgency < urgency:
             self._take_out(waiting)
-            self._insert(replace(waiting, urgency=urgency))
+            self._insert(waiting._replace(urgency=urgency))
 
     def _insert(self, waiting: Waiting) -> None:
         bisect.insort(self._order, (-waiting.urgency, waiting.number))
@@ -194,7 +194,7 @@ PROBE_INTERVAL: Final = 15 * SECOND
 """Nanoseconds between two informs to a silent receiver."""
 
 WINDOW: Final = 16
-"""The maximum number of unanswered informs to one receiver."""
+"""The maximum number of unanswered informs to one receiver, unless the configuration has another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,7 +309,7 @@ class InformDelivery:
         answering  an inform was sent `TRIES` times without an answer  -> silent
         silent     any answer                                          -> answering
 
-    To a receiver that answers, up to `WINDOW` informs are under way, each sent again after `FIRST_PATIENCE`
+    To a receiver that answers, up to ``window`` informs are under way, each sent again after `FIRST_PATIENCE`
     and doubled pauses; to a silent one only the first in the queue, every `PROBE_INTERVAL`, until it answers.
     An inform is dropped only for lack of room. Two informs of one condition are never under way together: a
     lost beginning must not arrive after its end.
@@ -318,9 +318,11 @@ class InformDelivery:
         rate: transmissions a second, of first and further tries.
         now: monotonic nanoseconds.
         restored: the informs that the last process left unfinished.
+        window: the maximum number of informs without an answer.
     """
 
-    def __init__(self, rate: int, now: int, restored: Iterable[Waiting] = ()) -> None:
+    def __init__(self, rate: int, now: int, restored: Iterable[Waiting] = (), window: int = WINDOW) -> None:
+        self._window = window
         self._pace = RateLimit(rate, now)
         self._queue = WaitingQueue()
         self._restored: set[int] = set()
@@ -328,6 +330,9 @@ class InformDelivery:
             self._queue.add(waiting)
             self._restored.add(waiting.request_id)
         self._unanswered: dict[int, _Unanswered] = {}
+        # A heap of when each is due, with its number and its request id. What was answered, or got another
+        # time, stays until it is the first: a window may have many informs, and each is looked at once.
+        self._dues: list[tuple[int, int, int]] = []
         self._under_way: set[Condition] = set()
         self._held: dict[Condition, deque[Waiting]] = {}
         self._back_in_queue: dict[int, Waiting] = {}
@@ -371,23 +376,25 @@ class InformDelivery:
         self._pace.take_anyway(now)
         unanswered = self._unanswered.get(waiting.request_id)
         if unanswered is not None:
-            unanswered.due = now + (FIRST_PATIENCE << unanswered.tries)
+            self._set_due(unanswered, now + (FIRST_PATIENCE << unanswered.tries))
             unanswered.tries += 1
             return False
         self._queue.remove(waiting.number)
         if waiting.condition is not None:
             self._under_way.add(waiting.condition)
         patience = FIRST_PATIENCE if self._answering else PROBE_INTERVAL
-        self._unanswered[waiting.request_id] = _Unanswered(waiting, 1, now + patience)
+        unanswered = self._unanswered[waiting.request_id] = _Unanswered(waiting, 1, 0)
+        self._set_due(unanswered, now + patience)
         # What came back into the queue was counted when it was first sent.
         return self._back_in_queue.pop(waiting.request_id, None) is None
 
     def due(self, now: int) -> int | None:
         """See `Delivery.due`."""
-        dues = [unanswered.due for unanswered in self._unanswered.values()]
+        first = self._first_due()
+        due = None if first is None else first.due
         if self._has_room() and self._first_sendable() is not None:
-            dues.append(now)
-        return max(min(dues), self._pace.allowed_at(Severity.CRITICAL, now)) if dues else None
+            due = now if due is None else min(due, now)
+        return None if due is None else max(due, self._pace.allowed_at(Severity.CRITICAL, now))
 
     def answered(self, request_id: int, now: int) -> Waiting | None:  # noqa: ARG002  as `Delivery` has it
         """See `Delivery.answered`."""
@@ -403,7 +410,7 @@ class InformDelivery:
         """See `Delivery.resend`. It does not count as a try, and the rate limits it."""
         unanswered = self._unanswered.get(request_id)
         if unanswered is not None:
-            unanswered.due = now
+            self._set_due(unanswered, now)
             unanswered.tries -= 1
 
     def unfinished(self) -> tuple[Waiting, ...]:
@@ -435,11 +442,26 @@ class InformDelivery:
         return unanswered.waiting
 
     def _overdue(self, now: int) -> _Unanswered | None:
-        first = min(self._unanswered.values(), key=lambda unanswered: unanswered.due, default=None)
+        first = self._first_due()
         return first if first is not None and first.due <= now else None
 
+    def _first_due(self) -> _Unanswered | None:
+        dues = self._dues
+        while dues:
+            due, _, request_id = dues[0]
+            unanswered = self._unanswered.get(request_id)
+            if unanswered is not None and unanswered.due == due:
+                return unanswered
+            heapq.heappop(dues)
+        return None
+
+    def _set_due(self, unanswered: _Unanswered, due: int) -> None:
+        unanswered.due = due
+        waiting = unanswered.waiting
+        heapq.heappush(self._dues, (due, waiting.number, waiting.request_id))
+
     def _has_room(self) -> bool:
-        return len(self._unanswered) < (WINDOW if self._answering else 1)
+        return len(self._unanswered) < (self._window if self._answering else 1)
 
     def _first_sendable(self) -> Waiting | None:
         """Return the first in the queue whose condition has none under way; hold those before it."""
@@ -461,6 +483,7 @@ class InformDelivery:
             for waiting in held:
                 self._queue.add(waiting)
         self._unanswered.clear()
+        self._dues.clear()
         self._held.clear()
         self._under_way.clear()
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
+
+import msgspec
 
 from gateway.snmp import ber
 from gateway.snmp.notifications.encoding import MAX_DATAGRAM_OCTETS, NotificationEncoder
@@ -28,8 +29,7 @@ _COMMON_TYPES: Final = 1 << ber.INTEGER | 1 << ber.OCTET_STRING | 1 << ber.OBJEC
 _TIME_AND_NAME: Final = 2  # sysUpTime.0 and snmpTrapOID.0, which have columns of nlmLogTable
 
 
-@dataclass(frozen=True, slots=True)
-class LogEntry:
+class LogEntry(NamedTuple):
     """A notification in the log.
 
     Attributes:
@@ -83,17 +83,26 @@ class NotificationLog:
             up_time: sysUpTime, hundredths of a second.
             now: nanoseconds since 1970-01-01 UTC.
         """
-        entry = LogEntry(self._logged, _bounded(notification), up_time, now, _types(notification))
+        types, octets = _COMMON_TYPES, 0
+        for name, value in notification.arguments:
+            types |= 1 << value[0]
+            # An object identifier takes at least an octet for each of its numbers.
+            octets += len(name) + len(value)
+        if octets > MAX_DATAGRAM_OCTETS or _characters(notification) > _MAX_CHARACTERS:
+            notification = _bounded(notification)
+        entry = LogEntry(self._logged, notification, up_time, now, types)
         if len(self._ring) < self.limit:
             self._ring.append(entry)
+            self._holders[types] += 1
         else:
             place = self._logged % self.limit
             oldest = self._ring[place].types
-            self._holders[oldest] -= 1
-            if not self._holders[oldest]:
-                del self._holders[oldest]
             self._ring[place] = entry
-        self._holders[entry.types] += 1
+            if oldest != types:
+                self._holders[types] += 1
+                self._holders[oldest] -= 1
+                if not self._holders[oldest]:
+                    del self._holders[oldest]
         self._logged += 1
 
     def has_type(self, tag: int) -> bool:
@@ -149,11 +158,15 @@ class NotificationLog:
         return tuple(variables[_TIME_AND_NAME:])
 
 
-def _types(notification: Notification) -> int:
-    types = _COMMON_TYPES
-    for _, value in notification.arguments:
-        types |= 1 << value[0]
-    return types
+def _characters(notification: Notification) -> int:
+    """Return the length of all texts together, which is rarely more than one of them may have."""
+    return (
+        len(notification.source)
+        + len(notification.class_name)
+        + len(notification.object_name)
+        + len(notification.text)
+        + len(notification.condition)
+    )
 
 
 def _bounded(notification: Notification) -> Notification:
@@ -165,9 +178,8 @@ def _bounded(notification: Notification) -> Notification:
         if len(text := getattr(notification, name)) > _MAX_CHARACTERS
     }
     arguments = notification.arguments
-    # An object identifier takes at least an octet for each of its numbers.
     sizes = accumulate(len(name) + len(value) for name, value in arguments)
     fitting = sum(1 for size in sizes if size <= MAX_DATAGRAM_OCTETS)
     if not cut and fitting == len(arguments):
         return notification
-    return replace(notification, arguments=arguments[:fitting], **cut)
+    return msgspec.structs.replace(notification, arguments=arguments[:fitting], **cut)

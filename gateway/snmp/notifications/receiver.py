@@ -7,6 +7,7 @@ import re
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final, TypeAlias
 
 from gateway.model.observations import EventState, Severity
@@ -14,6 +15,7 @@ from gateway.model.times import SECOND
 from gateway.snmp.fixed_mib import TargetKindNumber
 from gateway.snmp.notifications.delivery import (
     MAX_WAITING,
+    WINDOW,
     Delivery,
     InformDelivery,
     RateLimit,
@@ -54,6 +56,7 @@ class Target:
         severity: the lowest severity that is sent.
         patterns: patterns of ``package:event``, one of which an event must match (`fnmatch.fnmatchcase`).
         rate: notifications a second.
+        window: the maximum number of informs without an answer.
         secured: encloses its notifications in messages of version 3; ``None`` in versions 1 and 2c.
     """
 
@@ -64,6 +67,7 @@ class Target:
     severity: Severity = Severity.INFO
     patterns: tuple[str, ...] = ("*",)
     rate: int = 100
+    window: int = WINDOW
     secured: Secured | None = field(default=None, repr=False)
 
     @property
@@ -123,7 +127,9 @@ class Selection:
     ) -> None:
         self._severity = severity
         # One expression for all patterns: each notification is matched for each receiver.
-        self._matches = re.compile("|".join(map(fnmatch.translate, patterns))).match
+        matches = re.compile("|".join(map(fnmatch.translate, patterns))).match
+        # Of names there are few: most are matched once.
+        self._matches = lru_cache(maxsize=MAX_NAMES)(lambda name: matches(name) is not None)
         self._raised: OrderedDict[Condition, Severity] = OrderedDict(raised)
         self._declined: OrderedDict[Condition, str] = OrderedDict(declined)
         self._uncertain: set[Condition] = set(uncertain)
@@ -160,13 +166,10 @@ class Selection:
         The end of a condition is as urgent as its beginning was, and is for every receiver of the beginning.
         So is a notification that begins the condition again, perhaps less severe than before.
         """
-        if self.ends_a_raised_condition(notification):
-            condition = condition_of(notification)
-            assert condition is not None
-            return self._raised[condition]
         urgency = max(notification.severity, Severity.INFO)
-        if condition_of(notification) in self._raised:
-            return urgency
+        condition = condition_of(notification)
+        if condition is not None and condition in self._raised:
+            return self._raised[condition] if notification.state is EventState.CLEARED else urgency
         return urgency if urgency >= self._severity and self._matches(notification.name) else None
 
     def ends_a_raised_condition(self, notification: Notification) -> bool:
@@ -304,7 +307,7 @@ class TargetSender:
                 self._waiting(inform.urgency, inform.name, inform.condition, inform.varbinds)
                 for inform in saved.informs
             ]
-            self._delivery = InformDelivery(target.rate, now, restored)
+            self._delivery = InformDelivery(target.rate, now, restored, target.window)
         self._sent = self._acknowledged = self._suppressed = self._failed = self._last_sent = self._lost = 0
 
     @property
@@ -334,32 +337,51 @@ class TargetSender:
             return len(self._delivery) < MAX_WAITING
         return self._limit.allows(urgency, self._monotonic())
 
-    def offer(
-        self, notification: Notification, encoded: Callable[[], EncodedNotification], *, perhaps_sent: bool
-    ) -> None:
-        """Send ``notification`` if it is for this receiver and the rate allows.
+    @property
+    def sends_at_once(self) -> bool:
+        """Whether a notification that is taken now is a trap, and none waits before it."""
+        return self._limit is not None and not len(self._delivery)
+
+    def admit(self, notification: Notification, *, perhaps_sent: bool) -> Severity | None:
+        """Return the urgency of a notification for this receiver; ``None`` if it is not to be sent.
+
+        It is sent if it is for this receiver and the rate allows: `take` or `sent_at_once` must follow.
 
         Args:
             notification: the notification.
-            encoded: returns its octets; called only when they are needed.
             perhaps_sent: the last process may have sent it, and ended before that was saved. The receiver may
                 then have the condition raised, also where the rate does not allow to send it again.
         """
         urgency = self._selection.urgency(notification)
         if urgency is None:
             self._selection.decline(notification)
-            return
+            return None
         if not self._is_allowed(notification, urgency):
             self._suppress(notification.name, uncertain=perhaps_sent)
             if perhaps_sent:
                 # The last process may have been killed between sending and saving: the end of this condition
                 # must go to the receiver.
                 self._selection.note_sent(notification, perhaps=True)
-            return
-        # This may raise ValueError: the receiver must not count as notified then.
-        octets = encoded()
+            return None
+        return urgency
+
+    def take(self, notification: Notification, urgency: Severity, encoded: EncodedNotification) -> None:
+        """Send a notification that was admitted, when `next` returns it."""
         self._selection.note_sent(notification)
-        self._take(notification, urgency, octets)
+        self._take(notification, urgency, encoded)
+
+    def trap(self, encoded: EncodedNotification, agent_address: Callable[[Address], bytes]) -> bytes:
+        """Return the datagram of a trap that is sent at once; ``agent_address`` as for `datagram`."""
+        return self._datagram(self._content(encoded), self._request_id(), agent_address)
+
+    def sent_at_once(self, notification: Notification, *, accepted: bool) -> None:
+        """Record that a trap was sent without waiting, or that the system could not send it."""
+        self._selection.note_sent(notification)
+        if accepted:
+            self._sent += 1
+            self._last_sent = self._clock()
+        else:
+            self._failed += 1
 
     def lose(self, events: int) -> None:
         """Count events that are not known any more: notifications of them may have been lost."""
@@ -374,15 +396,9 @@ class TargetSender:
         """Return the notification to send now; call `sent` or `unsent` with it before the next call."""
         return self._delivery.next(self._monotonic())
 
-    def datagram(self, waiting: Waiting, agent_address: Callable[[], bytes]) -> bytes:
+    def datagram(self, waiting: Waiting, agent_address: Callable[[Address], bytes]) -> bytes:
         """Return the datagram to send; ``agent_address`` is called in version 1 only."""
-        community, content = self.target.community, waiting.content
-        if isinstance(content, Version1Fields):
-            return trap_v1(community, agent_address(), content)
-        if self.target.secured is not None:
-            return self.target.secured.datagram(waiting.request_id, content, self._monotonic())
-        make = inform_v2c if self.target.is_inform else trap_v2c
-        return make(community, waiting.request_id, content)
+        return self._datagram(waiting.content, waiting.request_id, agent_address)
 
     @property
     def asks_for_engine(self) -> bool:
@@ -429,8 +445,10 @@ class TargetSender:
     def due(self) -> int | None:
         """Return when `next` or `suppressed` may have something, if nothing happens before; monotonic."""
         delivery = self._delivery.due(self._monotonic())
-        summary = self._suppression.due() if self._delivery.is_reachable else None
-        return min((due for due in (delivery, summary) if due is not None), default=None)
+        summary = self._suppression.due()
+        if summary is None or not self._delivery.is_reachable:
+            return delivery
+        return summary if delivery is None else min(delivery, summary)
 
     def suppressed(self) -> SuppressedSummary | None:
         """Return the summary that agEventsSuppressed should report now, if any, and start counting again."""
@@ -471,8 +489,7 @@ class TargetSender:
         return tuple(raised.items())[:MAX_CONDITIONS]
 
     def _take(self, notification: Notification, urgency: Severity, encoded: EncodedNotification) -> None:
-        is_version_1 = self.target.kind is TargetKindNumber.TRAP_V1
-        content = encoded.version_1() if is_version_1 else encoded.version_2c()
+        content = self._content(encoded)
         ends = notification.state is EventState.CLEARED
         waiting = self._waiting(urgency, notification.name, condition_of(notification), content, ends=ends)
         dropped = self._delivery.add(waiting)
@@ -483,6 +500,22 @@ class TargetSender:
             self._suppression.count(
                 dropped.waiting.name, self._monotonic(), self._clock(), uncertain=dropped.perhaps_sent
             )
+
+    def _content(self, encoded: EncodedNotification) -> bytes | Version1Fields:
+        is_version_1 = self.target.kind is TargetKindNumber.TRAP_V1
+        return encoded.version_1() if is_version_1 else encoded.version_2c()
+
+    def _datagram(
+        self, content: bytes | Version1Fields, request_id: int, agent_address: Callable[[Address], bytes]
+    ) -> bytes:
+        target = self.target
+        if isinstance(content, Version1Fields):
+            return trap_v1(target.community, agent_address(target.address), content)
+        if target.secured is not None:
+            return target.secured.datagram(request_id, content, self._monotonic())
+        # Informs wait, and so have no rate limit of their own.
+        make = inform_v2c if self._limit is None else trap_v2c
+        return make(target.community, request_id, content)
 
     def _is_allowed(self, notification: Notification, urgency: Severity) -> bool:
         """Return whether the rate allows a trap; an inform waits instead.

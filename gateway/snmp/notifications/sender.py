@@ -12,9 +12,10 @@ import enum
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
 from itertools import islice
 from typing import Final, TypeAlias
+
+import msgspec
 
 from gateway.model.observations import Severity
 from gateway.model.times import SECOND
@@ -152,6 +153,10 @@ class NotificationSender:
         self._failures_limit = RateLimit(AUTHENTICATION_FAILURES, outside.monotonic())
         self._began = outside.monotonic()
         self._next_check = self._began + CHECK_INTERVAL
+        self._by_address: dict[Address, list[TargetSender]] = {}
+        for each in self._targets:
+            # Several receivers of the configuration may have one address.
+            self._by_address.setdefault(each.target.address, []).append(each)
         self._active = AlarmCheck({each.target.name: each.selection for each in self._targets})
         self._unsent: deque[Difference] = deque()
         self.counts = NotificationCounts()
@@ -188,7 +193,7 @@ class NotificationSender:
             if not notification.repeated:
                 self._received_epoch = notification.epoch
             elif self._is_late(notification):
-                notification = replace(notification, is_late=True)
+                notification = msgspec.structs.replace(notification, is_late=True)
         self._offer(notification)
 
     def _is_late(self, notification: Notification) -> bool:
@@ -271,18 +276,17 @@ class NotificationSender:
         except (BerError, message.UnknownVersionError):
             return
         accepted = status == message.NO_ERROR
-        for target in self._targets:
-            # Several receivers of the configuration may have one address: the request id says which of them
-            # it was.
-            if target.target.address == address and target.answered(request_id, accepted=accepted):
+        for target in self._by_address.get(address, ()):
+            # The request id says which of them it was.
+            if target.answered(request_id, accepted=accepted):
                 self._count_answer(status)
                 self._changed()
                 return
 
     def _received_secured(self, datagram: bytes, address: Address) -> None:
         """Take a message of version 3."""
-        for target in self._targets:
-            reply = target.received(datagram) if target.target.address == address else None
+        for target in self._by_address.get(address, ()):
+            reply = target.received(datagram)
             if reply is not None:
                 if reply.kind is not ReplyKind.RESEND:
                     self._count_answer(reply.status)
@@ -367,30 +371,64 @@ class NotificationSender:
             waiting = target.next()
             if waiting is None:
                 break
+<<<<<<< HEAD
             asks = target.asks_for_engine
             datagram = target.datagram(waiting, lambda: self._outside.agent_address(address))
+=======
+            datagram = target.datagram(waiting, self._outside.agent_address)
+>>>>>>> wt-traps
             result = self._outside.send(address, datagram)
             if result is SendResult.BUSY:
                 return False
             if result is SendResult.SENT:
                 target.sent(waiting)
+<<<<<<< HEAD
                 self.counts.datagrams += 1
                 self.counts.traps += not target.target.is_inform
                 self.counts.engine_questions += asks
+=======
+                self._count_datagram(target)
+>>>>>>> wt-traps
             else:
                 target.unsent(waiting)
         return True
 
     def _offer(self, notification: Notification, targets: Sequence[TargetSender] | None = None) -> None:
         """Offer ``notification`` to these receivers, by default to all; encoded once, if at all."""
-        encoded = cache(lambda: self._encoded(notification))
+        encoded: EncodedNotification | None = None
+        perhaps_sent = self._is_perhaps_sent(notification)
         self._outside.record(notification)
         try:
             for target in self._targets if targets is None else targets:
-                target.offer(notification, encoded, perhaps_sent=self._is_perhaps_sent(notification))
+                urgency = target.admit(notification, perhaps_sent=perhaps_sent)
+                if urgency is None:
+                    continue
+                if encoded is None:
+                    # Before the receiver counts as notified: this may raise.
+                    encoded = self._encoded(notification)
+                if not (target.sends_at_once and self._send_at_once(target, notification, encoded)):
+                    target.take(notification, urgency, encoded)
         except ValueError as error:  # a value that BER cannot say: one event less, not the end of all
             self._outside.failed(error)
         self._changed()
+
+    def _send_at_once(
+        self, target: TargetSender, notification: Notification, encoded: EncodedNotification
+    ) -> bool:
+        """Send a trap before which none waits; return whether the system took or refused it."""
+        outside = self._outside
+        datagram = target.trap(encoded, outside.agent_address)
+        result = outside.send(target.target.address, datagram)
+        if result is SendResult.BUSY:
+            return False
+        target.sent_at_once(notification, accepted=result is SendResult.SENT)
+        if result is SendResult.SENT:
+            self._count_datagram(target)
+        return True
+
+    def _count_datagram(self, target: TargetSender) -> None:
+        self.counts.datagrams += 1
+        self.counts.traps += not target.target.is_inform
 
     def _is_perhaps_sent(self, notification: Notification) -> bool:
         """Return whether the last process may have handled ``notification`` after it last saved its state."""

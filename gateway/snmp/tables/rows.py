@@ -445,13 +445,18 @@ class ClassTable:
         summed = cells.keys() & slots.keys()
         if not summed:
             return
+        totals, changed = summary.totals, summary.changed_slots
         for column, before in zip(summed, self._table.cells(row.index, summed), strict=True):
             cell = cells[column]
             if before != cell:
                 slot = slots[column]
-                summary.totals[slot] += _number(cell) - _number(before)
-                summary.objects[slot] += (cell is not None) - (before is not None)
-                summary.changed_slots.add(slot)
+                changed.add(slot)
+                if cell is not None and before is not None and len(cell) == len(before):
+                    # Both have the same tag and length, so these need not be taken off.
+                    totals[slot] += int.from_bytes(cell, "big") - int.from_bytes(before, "big")
+                else:
+                    totals[slot] += _number(cell) - _number(before)
+                    summary.objects[slot] += (cell is not None) - (before is not None)
         self._summaries.touch(summary)
 
     @staticmethod

@@ -8,13 +8,14 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import psutil
 
+from gateway.feed.records import Record
 from gateway.service.state.snmp_security import enterprise_of, read_engine, stored_keys, write_user
 from gateway.snmp.ber import Oid
 from gateway.snmp.message import GET_NEXT
@@ -81,7 +82,8 @@ def compile_native(folder: Path) -> None:
         subprocess.CalledProcessError: the compiler failed, and has printed its errors.
     """
     options = ["-O2", "-Wall", "-Wextra", "-Werror"]
-    _compile(*options, "-o", folder / "load", _NATIVE / "load.c")
+    for program in ("load", "sink", "poller"):
+        _compile(*options, "-o", folder / program, _NATIVE / f"{program}.c")
     reported = [
         subprocess.run(  # noqa: S603  no shell; words from here
             ("net-snmp-config", option),  # noqa: S607  wherever the system has it
@@ -92,12 +94,29 @@ def compile_native(folder: Path) -> None:
         for option in ("--base-cflags", "--agent-libs")
     ]
     compiler, libraries = map(shlex.split, reported)
-    _compile(*options, *compiler, "-o", folder / "container_agent", _NATIVE / "container_agent.c", *libraries)
+    for program in ("container_agent", "notifier"):
+        _compile(*options, *compiler, "-o", folder / program, _NATIVE / f"{program}.c", *libraries)
 
 
 @contextlib.contextmanager
 def our_agent(folder: Path, rows: int) -> Iterator[tuple[Agent, Oid]]:
     """Provide the process ``snmp`` as deployed, filled through the feed; and the OID of the table's entry."""
+    with fed_agent(folder, rows) as (agent, _, entry):
+        yield agent, entry
+
+
+@contextlib.contextmanager
+def fed_agent(
+    folder: Path, rows: int, further: Iterable[Record] = (), **settings: object
+) -> Iterator[tuple[Agent, FeedPlayer, Oid]]:
+    """Provide the same with its core, which goes on.
+
+    Args:
+        folder: for its files; it is made.
+        rows: the number of rows.
+        further: records behind those of the table.
+        settings: further settings of SNMP.
+    """
     folder.mkdir()
     site = new_site(folder)
     community = site.secret(COMMUNITY.decode())
@@ -109,6 +128,7 @@ def our_agent(folder: Path, rows: int) -> Iterator[tuple[Agent, Oid]]:
             "community": community,
             "limits": limits,
             "users": {USER: {}},
+            **settings,
         }
     )
     engine_id = bytes.fromhex(read_engine(site.state, enterprise_of(DEFAULT_ROOT)).engine_id)
@@ -119,7 +139,7 @@ def our_agent(folder: Path, rows: int) -> Iterator[tuple[Agent, Oid]]:
         command = ("process", "snmp", "--config", site.configuration)
         northbound = stack.enter_context(running(*command, log=folder / "snmp.log"))
         northbound.ready()
-        core.begin(records(rows))
+        core.begin((*records(rows), *further))
         registry_file = site.state.path / "provisional.oids.yaml"
         wait_until(registry_file.exists, "the class of the rows")
         registry = read_registry(registry_file)
@@ -127,7 +147,7 @@ def our_agent(folder: Path, rows: int) -> Iterator[tuple[Agent, Oid]]:
         assert queue.columns == tuple(COLUMNS)
         entry = registry.entry_oid(DEFAULT_ROOT, queue)
         _wait_for_last_row(site.snmp_port, entry, rows)
-        yield Agent(OURS, site.snmp_port, northbound.process.pid), entry
+        yield Agent(OURS, site.snmp_port, northbound.process.pid), core, entry
 
 
 @contextlib.contextmanager

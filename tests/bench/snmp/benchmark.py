@@ -16,11 +16,15 @@ from tests.bench.snmp.agents import (
     Agent,
     Load,
     compile_native,
+    fed_agent,
     net_snmp_agent,
     our_agent,
     pysnmp_agent,
     udp_echo,
 )
+from tests.bench.snmp.changing import Changing
+from tests.bench.snmp.events import event_classes
+from tests.bench.snmp.notifications import Notifying, Receivers
 from tests.bench.snmp.requests import (
     BULK_12_4,
     BULK_25,
@@ -39,6 +43,9 @@ from tests.snmp.net_snmp import exchange
 
 _ROWS: Final = 100_000
 _QUICK_ROWS: Final = 500
+_CHANGING_ROWS: Final = 10_000
+"""The rows of the process that sends notifications, and whose rows change: each once a second."""
+
 _FEW_OBJECTS: Final = 25
 """The objects of a small gateway, most of whose memory is that of its programs."""
 _TURNS: Final = 5
@@ -66,7 +73,7 @@ _SAMPLE: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class SnmpBenchmark:
-    """The benchmark of SNMP: reads of a table of 100,000 rows beside net-snmp, pysnmp and an echo."""
+    """The benchmark of SNMP: reads of a table, notifications, and reads while rows change."""
 
     name: str = "snmp"
     title: str = "SNMP: processor time of requests"
@@ -76,7 +83,8 @@ class SnmpBenchmark:
         rows = run.count(_ROWS, _QUICK_ROWS)
         compile_native(run.folder)
         load = Load(run.folder / "load")
-        with _all_agents(run.folder, rows) as (agents, entry):
+        with contextlib.ExitStack() as stack:
+            agents, entry = stack.enter_context(_all_agents(run.folder, rows))
             questions = all_questions(entry, rows)
             compare(agents, questions)
             run.say(f"{_SAMPLE} answers of each kind are the same")
@@ -88,6 +96,7 @@ class SnmpBenchmark:
             secured = {agent: SecuredAgent(agent) for agent in agents if agent.side in {OURS, "net-snmp"}}
             cases = [replace(each, case=SECURED[each.case]) for each in questions if each.case in SECURED]
             compare_secured(secured.values(), cases)
+            notifying, changing = _busy_sides(stack, run, agents)
             for number in run.rounds(reserve=_WHOLE_SECONDS):
                 turns = agents if number % 2 == 0 else agents[::-1]
                 for each, file in zip(questions, files, strict=True):
@@ -95,8 +104,27 @@ class SnmpBenchmark:
                 for each in cases:
                     written = dict(_written(run.folder, secured, each))
                     _measure(run, load, [agent for agent in turns if agent in secured], each, written)
+                notifying.measure(number)
+                changing.measure(number)
+            notifying.leave_figures()
+            changing.leave_figures()
         whole_gateway.measure(run, _FEW_OBJECTS)
         whole_gateway.measure(run, rows)
+
+
+def _busy_sides(stack: contextlib.ExitStack, run: Run, agents: Sequence[Agent]) -> tuple[Notifying, Changing]:
+    """Start a process ``snmp`` whose core reports events and changes; compare what it sends."""
+    rows, receivers = run.count(_CHANGING_ROWS, _QUICK_ROWS), Receivers()
+    fed = fed_agent(run.folder / "busy", rows, event_classes(), notifications=receivers.settings())
+    agent, core, entry = stack.enter_context(fed)
+    notifying = Notifying(run, agent, core, rows, receivers)
+    notifying.compare()
+    run.say("both sides send the same notifications")
+    requests = run.folder / "changing.requests"
+    gets = next(each for each in all_questions(entry, rows) if each.case is GET_ONE)
+    gets.write(requests)
+    echo = next(one for one in agents if one.side == "udp-echo")
+    return notifying, Changing(run, agent, core, rows, echo, requests)
 
 
 def compare(agents: Sequence[Agent], questions: Sequence[Questions]) -> None:

@@ -22,11 +22,14 @@ def test_every_row_is_measured_beside_every_peer(tmp_path: Path) -> None:
     rows = json.loads(file.read_text())
     assert [(row["name"], row["peer_name"]) for row in rows] == [
         *((row, peer) for row in ROWS for peer in PEERS),
-        *((row, "net-snmp") for row in ("v3-get", "v3-bulk25")),
+        *((row, "net-snmp") for row in ("v3-get", "v3-bulk25", "trap", "inform")),
+        ("get-changing", "udp-echo"),
     ]
     assert all(len(row["runs"]) == 2 and row["ours"] > 0 and row["peer"] > 0 for row in rows)
     figures = {figure.name for figure in read_sections(docs / "results" / "benchmarks.json")["snmp"].figures}
     assert "memory of ours, 500 rows" in figures
+    assert {"traps a second, ours", "informs a second, ours"} <= figures
+    assert "get-changing of ours: median, 99th percentile, longest, processor time" in figures
     assert "whole gateway, 500 objects, restart" in figures
     assert "whole gateway, 25 objects, restart, MB, shared pages once (PSS)" in figures
     assert "## SNMP: " in (docs / "benchmarks.md").read_text()

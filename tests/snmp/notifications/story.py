@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import msgspec
+
 from gateway.model.observations import EventState, Severity
 from gateway.model.times import SECOND
 from gateway.snmp import ber, message
@@ -29,7 +31,7 @@ TRAP_V1, TRAP, INFORM = TargetKindNumber.TRAP_V1, TargetKindNumber.TRAP_V2C, Tar
 
 def event(number: int = 1, **changes: Any) -> Notification:  # noqa: ANN401  fields of all types
     """Return an event of the first epoch with these changes."""
-    return replace(
+    return msgspec.structs.replace(
         Notification(
             oid=QUEUE_DELETED,
             name="rabbitmq:queueDeleted",

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from gateway.model.observations import Severity
 from gateway.model.times import SECOND
 from gateway.snmp.fixed_mib import NOTIFICATIONS, NotificationObject, OwnNotification
 from gateway.snmp.notifications.delivery import from_text, to_text
 from gateway.snmp.notifications.notification import ActiveAlarms, Notification
+from gateway.snmp.notifications.sender import SendResult
 from tests.snmp.notifications.story import INFORM, NMS, ROOT, Play, cleared, event, raised, target
 
 OTHER = ("192.0.2.2", 162)
@@ -277,8 +278,10 @@ def test_what_waits_in_the_process_when_it_saves_was_not_reported() -> None:
     play = Play([target()])
     play.notify(raised(1, "c"))
     assert reported() == ["c"]
+    play.result = SendResult.BUSY
     play.sender.notify(cleared(2, "c"))
     play.sender.notify(raised(3, "d"))
     assert reported() == ["c"]
+    play.result = SendResult.SENT
     play.settle()
     assert reported() == ["d"]

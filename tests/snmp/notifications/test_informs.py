@@ -84,6 +84,14 @@ def test_up_to_a_window_of_them_is_under_way() -> None:
     assert play.sender.health["nms"].waiting == 100
 
 
+def test_the_window_of_a_receiver_can_be_configured() -> None:
+    play = Play([target(kind=INFORM, window=40, rate=1000)])
+    play.notify(*(event(number) for number in range(1, 101)))
+    assert len(play.received()) == 40
+    play.pass_time(SECOND)
+    assert [each.number for each in play.received()] == list(range(1, 41))
+
+
 def test_a_receiver_that_was_down_for_an_hour_gets_what_waits_the_most_urgent_first() -> None:
     play = inform_play()
     for minute in range(60):

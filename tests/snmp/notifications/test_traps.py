@@ -54,7 +54,7 @@ def test_community_and_request_id_are_the_targets_own() -> None:
     play = Play([target(community=b"one"), target("two", community=b"two")])
     play.notify(event(), event(2))
     datagrams = play.sent[NMS]
-    assert [message.read_message(datagram).community for datagram in datagrams] == [b"one"] * 2 + [b"two"] * 2
+    assert [message.read_message(datagram).community for datagram in datagrams] == [b"one", b"two"] * 2
     assert len({each.request_id for each in play.received()}) == 4
 
 
@@ -168,6 +168,26 @@ def test_what_the_system_cannot_take_yet_is_sent_later_the_most_urgent_first() -
     assert numbers(play.received()) == [3, 4, 1, 2]
 
 
+def test_a_trap_is_sent_when_it_is_offered_unless_others_wait() -> None:
+    play = Play([target()])
+    play.sender.notify(event(1))
+    assert numbers(play.received()) == [1]
+    play.result = SendResult.BUSY
+    play.sender.notify(event(2))
+    play.result = SendResult.SENT
+    play.sender.notify(event(3))
+    assert play.received() == []
+    play.settle()
+    assert numbers(play.received()) == [2, 3]
+
+
+def test_a_trap_that_the_system_refuses_is_lost_and_counted() -> None:
+    play = Play([target()], result=SendResult.FAILED)
+    play.notify(event(1))
+    health = play.sender.health["nms"]
+    assert (health.sent, health.failed, health.waiting) == (0, 1, 0)
+
+
 def test_only_so_many_wait_and_the_least_urgent_of_the_oldest_make_room() -> None:
     play = Play([target(rate=100_000)], result=SendResult.BUSY)
     play.notify(raised(1, "c"), *(event(number) for number in range(2, MAX_WAITING + 12)))
@@ -181,9 +201,10 @@ def test_only_so_many_wait_and_the_least_urgent_of_the_oldest_make_room() -> Non
 
 
 def test_one_receiver_does_not_wait_for_another() -> None:
-    play = Play([target(rate=100_000), target("other", OTHER_NMS)])
+    play = Play([target(rate=100_000), target("other", OTHER_NMS)], result=SendResult.BUSY)
     for number in range(1, 1001):
         play.sender.notify(event(number))
+    play.result = SendResult.SENT
     play.sender.work()
     assert len(play.sent[NMS]) == 32
     assert len(play.sent[OTHER_NMS]) == 32
