@@ -84,8 +84,11 @@ def java_command(java: Path, class_path: tuple[Path, ...], heap: int, temporary:
         "-XX:+IgnoreUnrecognizedVMOptions",  # the oldest Java lacks some of these
         f"-Xmx{heap}m",
         f"-Xms{min(_FIRST_HEAP_MEBIBYTES, heap)}m",  # the default is a share of the machine's memory
-        "-XX:MinHeapFreeRatio=15",  # it grows by less at a time, and gives back what it does not need
-        "-XX:MaxHeapFreeRatio=30",
+        # Values live until they are replaced, which is long for a garbage collector. It must have room for
+        # them, or it takes most of the processor time; and it gives back what it does not need.
+        "-XX:MinHeapFreeRatio=40",
+        "-XX:MaxHeapFreeRatio=50",
+        "-XX:NewRatio=1",
         "-XX:+UseSerialGC",  # this and the first compiler start fastest, and take the least memory
         "-XX:TieredStopAtLevel=1",
         "-XX:+ExitOnOutOfMemoryError",  # half a virtual machine is worse than a new one
