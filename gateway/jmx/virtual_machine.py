@@ -201,7 +201,11 @@ class JavaMachine:
         """
         if len(batch) > MAX_BATCH_OCTETS:
             raise ValueError(f"a batch of {len(batch)} octets; there may be {MAX_BATCH_OCTETS}")
-        errors, texts = msgspec.msgpack.decode(await self._call("push", batch))
+        stdin = self._running().stdin
+        assert stdin is not None
+        stdin.write(_framed(batch))
+        # A batch and its call belong together, also if the caller is cancelled in between.
+        errors, texts = msgspec.msgpack.decode(await asyncio.shield(self._call("push")))
         return PushResult(errors, tuple(texts))
 
     async def usage(self) -> MachineUsage:
@@ -326,8 +330,7 @@ class JavaMachine:
             None if tls is None else (tls.algorithm, tls.key, tls.chain, tls.authorities),
         )
         # On standard input: a command line and an environment can be read by other processes.
-        packed = msgspec.msgpack.encode(fields)
-        return struct.pack(">i", len(packed)) + packed
+        return _framed(msgspec.msgpack.encode(fields))
 
     async def _first_answer(self, process: asyncio.subprocess.Process, handed_over: bytes) -> str:
         """Return the line that reports whether it listens; empty if it ended without one."""
@@ -381,6 +384,11 @@ class JavaMachine:
         left_out = self._limit.admit()
         if left_out is not None:
             log.warning("java", line=text, left_out=left_out)
+
+
+def _framed(octets: bytes) -> bytes:
+    """Return octets for the standard input of the virtual machine, behind their length."""
+    return struct.pack(">i", len(octets)) + octets
 
 
 async def _line(stream: asyncio.StreamReader) -> str:
