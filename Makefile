@@ -67,7 +67,7 @@ checked:
 
 # BENCH=snmp measures that section only; JSON=file gets the rows, and keeps those of other sections.
 bench: $(VENV)/.development debian-packages  ## speed beside others: writes docs/benchmarks.md; BENCH=name for one, JSON=file
-	@$(BIN)/python -m tests.bench $(BENCH) $(if $(JSON),--json $(JSON))
+	@$(BIN)/python -m tests.bench $(BENCH) $(if $(JSON),--json $(JSON)) $(if $(OBSERVE),--observe $(OBSERVE))
 
 lint: $(VENV)/.development types  ## format, rules, types, import contracts, dependencies, container files
 	@$(BIN)/ruff format --check --quiet .

@@ -8,7 +8,8 @@ boolean, text, link or map, and links inside of lists and maps, are msgpack exte
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Any, Final, Generic, TypeAlias, TypeVar, get_args
 from uuid import UUID
 
@@ -129,9 +130,7 @@ def decode_request(packed: bytes) -> FeedRequest:
 def _decoded(packed: bytes, decoder: msgspec.msgpack.Decoder[_Message]) -> _Message:
     try:
         message = decoder.decode(packed)
-        for part in message.records if isinstance(message, Batch) else (_with_values(message),):
-            for name in _VALUES_OF.get(type(part), ()):
-                _restore(getattr(part, name))
+        _restore(message.records if isinstance(message, Batch) else (_with_values(message),))
     except (msgspec.MsgspecError, ValueError, TypeError, RecursionError) as error:
         raise FeedError(f"not a feed message: {error}") from error
     return message
@@ -196,9 +195,13 @@ def _inner_form(value: Any) -> Any:  # noqa: ANN401  as above
     return Ext(_Code.LINK, _ENCODER.encode(value)) if type(value) is ObjectLink else _form(value)
 
 
-def _restore(values: dict[Any, Any]) -> None:
+def _restore(parts: Iterable[object]) -> None:
     """Replace extensions by their values. The decoder has replaced those inside maps and lists already."""
-    if Ext in map(type, values.values()):
+    all_values = [getattr(part, name) for part in parts for name in _VALUES_OF.get(type(part), ())]
+    # Most batches have none, which is found out in C.
+    if Ext not in map(type, chain.from_iterable(map(dict.values, all_values))):
+        return
+    for values in all_values:
         for key, value in values.items():
             if type(value) is Ext:
                 values[key] = _extension(value.code, bytes(value.data))

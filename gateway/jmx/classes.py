@@ -17,6 +17,7 @@ from gateway.jmx import types
 from gateway.jmx.commands import (
     Attribute,
     AttributeType,
+    Change,
     Command,
     DefineClass,
     JmxValue,
@@ -26,6 +27,7 @@ from gateway.jmx.commands import (
     Result,
 )
 from gateway.jmx.names import DOMAIN, begins_with_parent
+from gateway.jmx.plain_updates import PlainUpdates, times_of
 from gateway.model.schema import Access, Argument, ClassSchema, Direction, Element, EventSchema, Kind, Method
 from gateway.model.values import ValueType
 
@@ -195,6 +197,9 @@ OWN_ATTRIBUTES = (
     _own("DiscontinuityTime", AttributeType.DATE, "When its counters may last have restarted from zero."),
     _own("LastOperation", AttributeType.STRING, "Outcome of the last operation on it that is remembered."),
 )
+_TIMES = (int(Own.SAMPLE_TIME), int(Own.CHANGE_TIME), int(Own.DISCONTINUITY_TIME))
+"""The positions of the times that `plain_updates.times_of` returns."""
+
 STALE = "Stale"
 """The attribute that the virtual machine derives from an object's group."""
 
@@ -235,6 +240,7 @@ class ShownClass:
         record: the record as it was received.
         name: ``package:name``.
         places: the place of each readable element, by its position in the schema.
+        plain_updates: converts updates that need no conversion value by value.
         attributes: the attributes of the MBeans.
         settable: the elements that clients may try to set, by the names of their attributes.
         methods: the methods, by the names with which clients call them.
@@ -248,6 +254,7 @@ class ShownClass:
     name: str
     attributes: tuple[Attribute, ...]
     places: Mapping[int, _Place]
+    plain_updates: PlainUpdates
     settable: Mapping[str, Element]
     methods: Mapping[str, ShownMethod]
     has_parent: bool
@@ -307,8 +314,8 @@ class ShownClass:
         self._fill(values, record.values, resolve, unfit)
         return tuple(values)
 
-    def changes(self, record: UpdateRecord, resolve: Resolve, unfit: Unfit) -> dict[int, JmxValue]:
-        """Return the values in an update, by position."""
+    def change(self, number: int, record: UpdateRecord, resolve: Resolve, unfit: Unfit) -> Change:
+        """Return the change of an object by an update, whatever its values are."""
         changes: dict[int, JmxValue] = {}
         _fill_times(changes, record)
         self._fill(changes, record.values, resolve, unfit)
@@ -316,7 +323,7 @@ class ShownClass:
             place = self.places.get(element)
             if place is not None:
                 changes[place.position] = None
-        return changes
+        return Change.of(number, changes)
 
     def positions(self, record: UpdateRecord) -> Iterator[int]:
         """Iterate over the positions of the elements in an update."""
@@ -368,6 +375,7 @@ def shown_class(record: ClassRecord, column_oid: ColumnOids) -> ShownClass:
         *(attribute.name.casefold() for attribute in attributes),
     }
     places: dict[int, _Place] = {}
+    longs: dict[int, int] = {}
     settable: dict[str, Element] = {}
     for number, element in enumerate(schema.elements):
         is_settable = element.access is Access.READ_WRITE
@@ -381,6 +389,8 @@ def shown_class(record: ClassRecord, column_oid: ColumnOids) -> ShownClass:
         if element.readable:
             convert = types.converter(element, statistic=statistic)
             places[number] = _Place(len(attributes), convert, element.type is ValueType.REFERENCE)
+            if types.is_long(element, statistic=statistic):
+                longs[number] = len(attributes)
         if is_settable:
             settable[name] = element
         oid = column_oid(str(schema.key), element.name)
@@ -390,6 +400,7 @@ def shown_class(record: ClassRecord, column_oid: ColumnOids) -> ShownClass:
         str(schema.key),
         tuple(attributes),
         places,
+        PlainUpdates(_TIMES, longs),
         settable,
         shown_methods(schema),
         begins_with_parent(record),
@@ -454,9 +465,8 @@ def _notifies(element: Element, *, statistic: bool) -> bool:
 
 
 def _fill_times(target: list[JmxValue] | dict[int, JmxValue], record: ObjectRecord | UpdateRecord) -> None:
-    target[Own.SAMPLE_TIME] = types.time(record.statistics_sampled or record.properties_sampled)
-    target[Own.CHANGE_TIME] = types.time(record.changed)
-    target[Own.DISCONTINUITY_TIME] = types.time(record.reset)
+    for position, nanoseconds in zip(_TIMES, times_of(record), strict=True):
+        target[position] = types.time(nanoseconds)
 
 
 MAX_VERSIONS = 2_000

@@ -1,7 +1,8 @@
 """The commands that Python sends to the virtual machine, and their encoding.
 
-A batch is one msgpack array of commands, each an array ``[operation, field, ...]`` in the order of the
-dataclass's fields. Python chooses the numbers of classes, groups and objects, which mean nothing to clients.
+A batch is one msgpack array of commands, each an array ``[operation, field, ...]`` with the fields of its
+class in their order; there is no other definition of the form. The parts of a command are arrays of their
+fields likewise. Python chooses the numbers of classes, groups and objects, which mean nothing to clients.
 Values are encoded by the attribute's type; an absent one is nil:
 
 ========================  =============================================================
@@ -23,9 +24,8 @@ type                      value on the wire, and in Java
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, Self, TypeAlias
 
 import msgspec
 
@@ -52,8 +52,11 @@ JmxValue: TypeAlias = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Attribute:
+class _Part(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A part of a batch. It refers to no other command, so the garbage collector need not examine it."""
+
+
+class Attribute(_Part, frozen=True):
     """One attribute of a class.
 
     Attributes:
@@ -78,7 +81,7 @@ class Attribute:
     minimum: int | float | None = None
     maximum: int | float | None = None
     legal: tuple[str, ...] = ()
-    descriptor: Mapping[str, str] | None = None
+    descriptor: Mapping[str, str] = {}
     notifies: bool = False
     always: bool = False
     readable: bool = True
@@ -86,8 +89,7 @@ class Attribute:
     when_abandoned: JmxValue = None
 
 
-@dataclass(frozen=True, slots=True)
-class Parameter:
+class Parameter(_Part, frozen=True):
     """A parameter of an operation; fields as of `Attribute`.
 
     Attributes:
@@ -100,12 +102,11 @@ class Parameter:
     minimum: int | float | None = None
     maximum: int | float | None = None
     legal: tuple[str, ...] = ()
-    descriptor: Mapping[str, str] | None = None
+    descriptor: Mapping[str, str] = {}
     default: JmxValue = None
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
+class Result(_Part, frozen=True):
     """One result of an operation."""
 
     name: str
@@ -113,8 +114,7 @@ class Result:
     description: str
 
 
-@dataclass(frozen=True, slots=True)
-class Operation:
+class Operation(_Part, frozen=True):
     """An operation that clients can invoke; no two of a class have the same name.
 
     Attributes:
@@ -132,16 +132,18 @@ class Operation:
     results: tuple[Result, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class NotificationType:
+class NotificationType(_Part, frozen=True):
     """A kind of notification that objects of a class emit, such as ``amqp.gateway.rabbitmq.queueCreated``."""
 
     type: str
     description: str
 
 
-@dataclass(frozen=True, slots=True)
-class DefineClass:
+class _Command(_Part, frozen=True, tag_field="command"):
+    """A command; its tag is the number of the operation in Java's class ``Batch``."""
+
+
+class DefineClass(_Command, frozen=True, tag=1):
     """The definition of a class, new or changed, for objects registered later.
 
     Every object has, beside ``attributes``, one that the JVM derives from its group: ``Stale`` (Boolean). It
@@ -156,16 +158,14 @@ class DefineClass:
     operations: tuple[Operation, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class SetGroup:
+class SetGroup(_Command, frozen=True, tag=2):
     """The freshness of a group of objects from now on; a group that was not sent yet is stale."""
 
     group: int
     freshness: Freshness
 
 
-@dataclass(frozen=True, slots=True)
-class RegisterTable:
+class RegisterTable(_Command, frozen=True, tag=7):
     """The registration of the MBean of which clients read many objects of a class of a source at a time.
 
     Its number is none that an object has; `Unregister` removes it.
@@ -177,8 +177,7 @@ class RegisterTable:
     class_name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Register:
+class Register(_Command, frozen=True, tag=3):
     """The registration of an object; under a known number it replaces name, class and all values.
 
     It also replaces an MBean of that name that another object has. ``table`` is the number of its
@@ -193,23 +192,26 @@ class Register:
     table: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """New values of an object, by the position of their attribute."""
+class Change(_Command, frozen=True, tag=4):
+    """New values of an object, each for the attribute at the same place in ``positions``."""
 
     number: int
-    values: Mapping[int, JmxValue]
+    positions: Sequence[int]
+    values: Sequence[JmxValue]
+
+    @classmethod
+    def of(cls, number: int, values: Mapping[int, JmxValue]) -> Self:
+        """Return the change of an object to these values, by the position of their attribute."""
+        return cls(number, tuple(values), tuple(values.values()))
 
 
-@dataclass(frozen=True, slots=True)
-class Unregister:
+class Unregister(_Command, frozen=True, tag=5):
     """The removal of an object or a table; one that does not exist is ignored."""
 
     number: int
 
 
-@dataclass(frozen=True, slots=True)
-class Emit:
+class Emit(_Command, frozen=True, tag=6):
     """A notification of ``emitters`` (objects that do not exist are ignored).
 
     ``time`` is in nanoseconds. ``data`` becomes the notification's user data, a ``CompositeData`` of texts,
@@ -226,79 +228,9 @@ class Emit:
 
 Command: TypeAlias = "DefineClass | SetGroup | Register | Change | Unregister | Emit | RegisterTable"
 
-# Java's class Batch has the same numbers.
-_OPERATIONS: dict[type, int] = {
-    DefineClass: 1,
-    SetGroup: 2,
-    Register: 3,
-    Change: 4,
-    Unregister: 5,
-    Emit: 6,
-    RegisterTable: 7,
-}
+_ENCODER: Final = msgspec.msgpack.Encoder()
 
 
 def encode_batch(commands: Iterable[Command]) -> bytes:
     """Return the octets of one batch."""
-    return msgspec.msgpack.encode([_command(command) for command in commands])
-
-
-def _command(command: Command) -> list[Any]:
-    """Return the command as an array: the number of its operation, then its fields in order."""
-    match command:
-        case DefineClass(number, name, description, attributes, notifications, operations):
-            fields: list[Any] = [
-                number,
-                name,
-                description,
-                [_attribute(attribute) for attribute in attributes],
-                [[notification.type, notification.description] for notification in notifications],
-                [_operation(operation) for operation in operations],
-            ]
-        case SetGroup(group, freshness):
-            fields = [group, int(freshness)]
-        case Register(number, class_number, group, object_name, values, table):
-            fields = [number, class_number, group, table, object_name, values]
-        case RegisterTable(number, object_name, source, class_name):
-            fields = [number, object_name, source, class_name]
-        case Change(number, values):
-            fields = [number, dict(values)]
-        case Unregister(number):
-            fields = [number]
-        case Emit(emitters, type_, message, time, sequence, data):
-            items = [[name, int(kind), value] for name, kind, value in data]
-            fields = [emitters, type_, message, time, sequence, items]
-    return [_OPERATIONS[type(command)], *fields]
-
-
-def _attribute(attribute: Attribute) -> list[Any]:
-    return [
-        *_described(attribute),
-        attribute.notifies,
-        attribute.always,
-        attribute.readable,
-        attribute.writable,
-        attribute.when_abandoned,
-    ]
-
-
-def _operation(operation: Operation) -> list[Any]:
-    return [
-        operation.name,
-        operation.description,
-        operation.reads_only,
-        [[*_described(parameter), parameter.default] for parameter in operation.parameters],
-        [[result.name, int(result.type), result.description] for result in operation.results],
-    ]
-
-
-def _described(value: Attribute | Parameter) -> list[Any]:
-    return [
-        value.name,
-        int(value.type),
-        value.description,
-        value.minimum,
-        value.maximum,
-        value.legal,
-        dict(value.descriptor or {}),
-    ]
+    return _ENCODER.encode(list(commands))

@@ -47,6 +47,10 @@ class WaitingLinks:
     def __len__(self) -> int:
         return sum(len(waiting) for waiting in self._by_target.values())
 
+    def __contains__(self, referrer: int) -> bool:
+        """Return whether an attribute of this object waits."""
+        return referrer in self._by_referrer
+
     def wait(self, referrer: int, position: int, target: Target) -> None:
         """Let an attribute wait for ``target``."""
         self._by_target.setdefault(target, set()).add((referrer, position))
@@ -63,9 +67,8 @@ class WaitingLinks:
 
     def settle_all(self, referrer: int, positions: Iterable[int]) -> None:
         """Do as `settle` for several attributes."""
-        if referrer in self._by_referrer:
-            for position in positions:
-                self.settle(referrer, position)
+        for position in positions:
+            self.settle(referrer, position)
 
     def forget(self, referrer: int) -> None:
         """Forget all attributes of an object that was removed or registered again."""
@@ -253,7 +256,12 @@ class ShownObjects:
 
     def at(self, target: Target) -> ShownObject | None:
         """Return the object in a row."""
-        return self._rows.get((target.source, target.class_name), {}).get(target.row)
+        return self.in_row(*target)
+
+    def in_row(self, source: int, class_name: str, row: int) -> ShownObject | None:
+        """Do as `at`."""
+        rows = self._rows.get((source, class_name))
+        return None if rows is None else rows.get(row)
 
     def of_source(self, source: int) -> list[ShownObject]:
         """List the objects of a source."""
@@ -303,15 +311,20 @@ class ShownObjects:
         self._send(Register(shown.number, shown_class.number, group.number, name, values, table))
         # References often come before what they lead to, as a binding before its queue.
         for referrer, position in self._links.arrived(target):
-            self._send(Change(referrer, {position: name}))
+            self._send(Change.of(referrer, {position: name}))
         return shown
 
     def update(self, record: UpdateRecord, shown: ShownObject) -> None:
         """Change attributes of an object."""
-        # What waited for an earlier value must not be filled in when its target comes.
-        self._links.settle_all(shown.number, shown.shown_class.positions(record))
-        resolve = self._resolver(record.source, shown.number)
-        self._send(Change(shown.number, shown.shown_class.changes(record, resolve, self._unfit)))
+        version = shown.shown_class
+        if shown.number in self._links:
+            # What waited for an earlier value must not be filled in when its target comes.
+            self._links.settle_all(shown.number, version.positions(record))
+        change = version.plain_updates.change(shown.number, record)
+        if change is None:
+            resolve = self._resolver(record.source, shown.number)
+            change = version.change(shown.number, record, resolve, self._unfit)
+        self._send(change)
 
     def remove(self, shown: ShownObject) -> None:
         """Unregister an object."""
@@ -326,7 +339,7 @@ class ShownObjects:
         for changed in self._last_operations.add(record):
             shown = self.at(changed)
             if shown is not None:
-                self._send(Change(shown.number, {Own.LAST_OPERATION: self._last_operations.of(changed)}))
+                self._send(Change.of(shown.number, {Own.LAST_OPERATION: self._last_operations.of(changed)}))
 
     def _table(self, number: int, source: str, shown_class: ShownClass) -> int:
         """Return the number of the table of a class, which is registered with its first object."""

@@ -270,7 +270,7 @@ class OwnBean:
             first = tuple(self._values)
             self._send(Register(self.number, self._class_number, self._group, self._name, first))
         elif changes:
-            self._send(Change(self.number, changes))
+            self._send(Change.of(self.number, changes))
 
     def remove(self) -> None:
         """Unregister the MBean."""

@@ -253,7 +253,7 @@ class Projection(FeedView[ShownClass, ShownEvent, ShownObject, Group]):
 
     def find(self, source: int, version: ShownClass, row: int) -> ShownObject | None:
         """Find the MBean of an object."""
-        return self._objects.at(Target(source, version.name, row))
+        return self._objects.in_row(source, version.name, row)
 
     def objects_of(self, source: int) -> Iterable[ShownObject]:
         """List the MBeans of the objects of a source."""

@@ -18,7 +18,9 @@ from gateway.model.values import Reference, Value, ValueType
 Converter: TypeAlias = Callable[[FeedValue], JmxValue]
 """Converts a value of the model to one of the attribute's type; raises `UnfitValueError`."""
 
-_MIN_LONG, _MAX_LONG = -(2**63), 2**63 - 1
+MIN_LONG, MAX_LONG = -(2**63), 2**63 - 1
+"""Smallest and greatest value of a `LONG` or `DATE`."""
+
 _MAX_UNSIGNED = 2**64 - 1
 
 _TYPES: Mapping[ValueType, AttributeType] = {
@@ -91,9 +93,9 @@ def _limit(bound: float | None, type_: AttributeType) -> int | float | None:
     if bound != int(bound):
         return None
     if type_ is AttributeType.LONG:
-        return int(bound) if _MIN_LONG <= bound <= _MAX_LONG else None
+        return int(bound) if MIN_LONG <= bound <= MAX_LONG else None
     if type_ is AttributeType.BIG_INTEGER:
-        return int(bound) if _MIN_LONG <= bound <= _MAX_UNSIGNED else None
+        return int(bound) if MIN_LONG <= bound <= _MAX_UNSIGNED else None
     return None
 
 
@@ -113,7 +115,7 @@ def link_name(value: FeedValue) -> JmxValue:
 
 def time(nanoseconds: int) -> int | None:
     """Return a time of a record as a `DATE`; ``None`` where it is not known (0) or no time at all."""
-    return nanoseconds if 0 < nanoseconds <= _MAX_LONG else None
+    return nanoseconds if 0 < nanoseconds <= MAX_LONG else None
 
 
 def map_value(value: Mapping[str, FeedValue]) -> JmxValue:
@@ -140,14 +142,19 @@ def _boolean(value: FeedValue) -> JmxValue:
     raise UnfitValueError
 
 
+def is_long(element: Element, *, statistic: bool) -> bool:
+    """Return whether each value of the element that fits `LONG` is shown as it is."""
+    return converter(element, statistic=statistic) is _long
+
+
 def _long(value: FeedValue) -> JmxValue:
-    if type(value) is int and _MIN_LONG <= value <= _MAX_LONG:  # no bool
+    if type(value) is int and MIN_LONG <= value <= MAX_LONG:  # no bool
         return value
     raise UnfitValueError
 
 
 def _big_integer(value: FeedValue) -> JmxValue:
-    if type(value) is int and _MIN_LONG <= value <= _MAX_UNSIGNED:  # no bool
+    if type(value) is int and MIN_LONG <= value <= _MAX_UNSIGNED:  # no bool
         return value
     raise UnfitValueError
 

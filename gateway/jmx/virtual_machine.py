@@ -203,7 +203,11 @@ class JavaMachine:
         """
         if len(batch) > MAX_BATCH_OCTETS:
             raise ValueError(f"a batch of {len(batch)} octets; there may be {MAX_BATCH_OCTETS}")
-        errors, texts = msgspec.msgpack.decode(await self._call("push", batch))
+        stdin = self._running().stdin
+        assert stdin is not None
+        stdin.write(_framed(batch))
+        # A batch and its call belong together, also if the caller is cancelled in between.
+        errors, texts = msgspec.msgpack.decode(await asyncio.shield(self._call("push")))
         return PushResult(errors, tuple(texts))
 
     async def usage(self) -> MachineUsage:
@@ -336,8 +340,7 @@ class JavaMachine:
             None if tls is None else _tls_fields(tls),
         )
         # On standard input: a command line and an environment can be read by other processes.
-        packed = msgspec.msgpack.encode(fields)
-        return struct.pack(">i", len(packed)) + packed
+        return _framed(msgspec.msgpack.encode(fields))
 
     async def _first_answer(self, process: asyncio.subprocess.Process, handed_over: bytes) -> str:
         """Return the line that reports whether it listens; empty if it ended without one."""
@@ -396,6 +399,11 @@ class JavaMachine:
 def _tls_fields(tls: TlsMaterial) -> tuple[object, ...]:
     """Return what Java's ``TlsSettings`` reads."""
     return tls.algorithm, tls.key, tls.chain, tls.authorities
+
+
+def _framed(octets: bytes) -> bytes:
+    """Return octets for the standard input of the virtual machine, behind their length."""
+    return struct.pack(">i", len(octets)) + octets
 
 
 async def _line(stream: asyncio.StreamReader) -> str:

@@ -13,7 +13,7 @@ from tests.bench.benchmarks import BENCHMARKS
 from tests.bench.page import reported_noise, shown, write_page
 from tests.bench.results import Section, merge_rows, read_sections, write_sections
 from tests.bench.rows import Row
-from tests.bench.run import Benchmark, Run
+from tests.bench.run import OBSERVE_SECONDS, Benchmark, Run
 from tests.results_page import look_around
 
 _ROUNDS, _QUICK_ROUNDS = 5, 2
@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None, benchmarks: Sequence[Benchmark]
     rounds = options.rounds or (_QUICK_ROUNDS if options.quick else _ROUNDS)
     docs: Path | None = options.docs or (None if options.quick else Path("docs"))
     for benchmark in chosen:
-        section = measure(benchmark, rounds, quick=options.quick)
+        section = measure(benchmark, rounds, quick=options.quick, observe=options.observe)
         if options.json:
             merge_rows(options.json, section.rows)
         if docs is not None:
@@ -42,13 +42,13 @@ def main(arguments: Sequence[str] | None = None, benchmarks: Sequence[Benchmark]
     return 0
 
 
-def measure(benchmark: Benchmark, rounds: int, *, quick: bool) -> Section:
+def measure(benchmark: Benchmark, rounds: int, *, quick: bool, observe: float = OBSERVE_SECONDS) -> Section:
     """Run one benchmark and print its results."""
     _say(f"{benchmark.title} ({benchmark.name})")
     surroundings = look_around()
     start = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
-        run = Run(rounds, quick=quick, folder=Path(folder), say=_say)
+        run = Run(rounds, quick=quick, folder=Path(folder), say=_say, observe=observe)
         benchmark.measure(run)
     section = Section(
         measured=f"{surroundings.time:%Y-%m-%d %H:%M}",
@@ -108,6 +108,13 @@ def _parser(names: Sequence[str]) -> argparse.ArgumentParser:
         "--json", type=Path, metavar="FILE", help="write rows here; other rows of the file stay"
     )
     parser.add_argument("--rounds", type=int, metavar="N", help=f"turns of each side (default {_ROUNDS})")
+    parser.add_argument(
+        "--observe",
+        type=float,
+        default=OBSERVE_SECONDS,
+        metavar="SECONDS",
+        help=f"how long a steady load is observed (default {OBSERVE_SECONDS:g})",
+    )
     parser.add_argument("--quick", action="store_true", help="try the way, with counts that mean nothing")
     parser.add_argument("--page", action="store_true", help="measure nothing, only write the page again")
     parser.add_argument(

@@ -15,6 +15,7 @@ Say: TypeAlias = Callable[[str], None]
 
 _SPIN_TURNS: Final = 1_000_000
 _SECONDS: Final = 400.0
+OBSERVE_SECONDS: Final = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,19 +35,29 @@ class Run:
         folder: for the files of the benchmark; empty, and removed afterwards.
         say: receives the lines of progress.
         seconds: after the first one no round begins that would end later than this.
+        observe: seconds for which a benchmark with a steady load observes it.
 
     Attributes:
+        observe: likewise; a second in a trial.
         figures: those added by `figure`.
         done: the number of rounds so far.
     """
 
     def __init__(
-        self, rounds: int, *, quick: bool, folder: Path, say: Say, seconds: float = _SECONDS
+        self,
+        rounds: int,
+        *,
+        quick: bool,
+        folder: Path,
+        say: Say,
+        seconds: float = _SECONDS,
+        observe: float = OBSERVE_SECONDS,
     ) -> None:
         self.quick = quick
         self.done = 0
         self.folder = folder
         self.say = say
+        self.observe = 1.0 if quick else observe
         self.figures: list[Figure] = []
         self._rounds = rounds
         self._end = time.monotonic() + seconds

@@ -67,8 +67,8 @@ class ModelMachine:
                     self.tables[number] = (name, {})
                 case Register():
                     self._register(command)
-                case Change(number, values):
-                    self._change(self.beans[number], values)
+                case Change(number, positions, values):
+                    self._change(self.beans[number], dict(zip(positions, values, strict=True)))
                 case Unregister(number):
                     self._unregister(number)
                 case Emit():

@@ -40,7 +40,7 @@ class SlowMachine:
 
     def registered(self) -> list[str]:
         """The names of the objects of class till, in order."""
-        reported = [c[5] for batch in self.batches for c in batch if c[0] == REGISTER]
+        reported = [c[4] for batch in self.batches for c in batch if c[0] == REGISTER]
         return [str(name).rpartition("id=")[2] for name in reported if "type=till" in str(name)]
 
 

@@ -41,12 +41,13 @@ MISTAKES: tuple[tuple[Command, str], ...] = (
     (Register(2, 1, 1, "no name", ("", 1)), "'no name' is no object name"),
     (Register(2, 1, 1, "amqp.gateway:type=*", ("", 1)), "is no name of one object in the domain"),
     (Register(2, 1, 1, "java.lang:type=Memory", ("", 1)), "is no name of one object in the domain"),
-    (Change(77, {0: "x"}), "there is no object 77"),
-    (Change(1, {2: "x"}), "2 is not from 0 to 1"),
-    (Change(1, {-1: "x"}), "-1 is not from 0 to 1"),
-    (Change(1, {1: "text"}), f"{ORDERS} messages is absent: expected an integer"),
-    (Change(1, {1: 2**63}), "messages is absent: 9223372036854775808 is above 2^63-1"),
-    (Change(1, {0: 5}), f"{ORDERS} name is absent: expected a text"),
+    (Change.of(77, {0: "x"}), "there is no object 77"),
+    (Change.of(1, {2: "x"}), "2 is not from 0 to 1"),
+    (Change.of(1, {-1: "x"}), "-1 is not from 0 to 1"),
+    (Change(1, (0, 1), ("x",)), "the array of values has 2 fields, not 1"),
+    (Change.of(1, {1: "text"}), f"{ORDERS} messages is absent: expected an integer"),
+    (Change.of(1, {1: 2**63}), "messages is absent: 9223372036854775808 is above 2^63-1"),
+    (Change.of(1, {0: 5}), f"{ORDERS} name is absent: expected a text"),
 )
 
 
@@ -91,7 +92,7 @@ async def test_data_of_an_event_that_cannot_be_is_reported(machine: JavaMachine)
 
 
 async def test_of_many_mistakes_the_first_are_reported_and_all_are_counted(machine: JavaMachine) -> None:
-    result = await publish(machine, *(Change(number, {0: "x" * 2000}) for number in range(1000)))
+    result = await publish(machine, *(Change.of(number, {0: "x" * 2000}) for number in range(1000)))
     assert result.errors == 1000
     assert len(result.texts) == 20
 

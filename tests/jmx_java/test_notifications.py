@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from gateway.feed.freshness import Freshness
 from gateway.jmx.commands import (
@@ -59,7 +60,7 @@ async def test_a_change_of_a_flagged_attribute_is_reported_with_both_values(
 ) -> None:
     await publish_well(machine, QUEUE, FRESH, Register(1, 1, 1, ORDERS, VALUES))
     await client("listen", ORDERS)
-    await publish_well(machine, Change(1, {0: "idle", 1: 2}), Change(1, {3: ("x", "y")}))
+    await publish_well(machine, Change.of(1, {0: "idle", 1: 2}), Change.of(1, {3: ("x", "y")}))
     assert await client("received", LONG_ENOUGH) == (
         f"jmx.attribute.change of {ORDERS}: state (java.lang.String) "
         "java.lang.String running -> java.lang.String idle"
@@ -76,10 +77,10 @@ async def test_what_did_not_change_and_what_is_not_flagged_is_not_reported(
     await client("listen", ORDERS)
     await publish_well(
         machine,
-        Change(1, dict(enumerate(VALUES))),
-        Change(1, {1: 99}),
+        Change.of(1, dict(enumerate(VALUES))),
+        Change.of(1, {1: 99}),
         Register(1, 1, 1, ORDERS, VALUES),
-        Change(1, {0: None}),
+        Change.of(1, {0: None}),
     )
     assert "java.lang.String running -> null" in await client("received", LONG_ENOUGH)
 
@@ -96,8 +97,8 @@ async def test_an_object_reported_again_notifies_its_listeners_of_what_changed(
 async def test_a_withheld_value_is_not_reported_either(machine: JavaMachine, client: AsyncClient) -> None:
     await publish_well(machine, QUEUE, FRESH, Register(1, 1, 1, ORDERS, VALUES))
     await client("listen", ORDERS)
-    await publish_well(machine, SetGroup(1, Freshness.WITHHELD), Change(1, {0: "idle"}))
-    await publish_well(machine, FRESH, Change(1, {0: "flow"}))
+    await publish_well(machine, SetGroup(1, Freshness.WITHHELD), Change.of(1, {0: "idle"}))
+    await publish_well(machine, FRESH, Change.of(1, {0: "flow"}))
     assert "java.lang.String idle -> java.lang.String flow" in await client("received", LONG_ENOUGH)
 
 
@@ -127,7 +128,7 @@ async def test_an_event_without_data_has_none(machine: JavaMachine, client: Asyn
 async def test_a_client_can_filter_by_type_on_the_server(machine: JavaMachine, client: AsyncClient) -> None:
     await publish_well(machine, QUEUE, FRESH, Register(1, 1, 1, ORDERS, VALUES))
     await client("listenFor", ORDERS, "amqp.gateway.rabbitmq")
-    await publish_well(machine, Change(1, {0: "idle"}), CREATED)
+    await publish_well(machine, Change.of(1, {0: "idle"}), CREATED)
     assert "queueCreated" in await client("received", LONG_ENOUGH)
 
 

@@ -114,7 +114,7 @@ async def test_clients_find_what_was_registered_and_no_more_what_was_unregistere
 
 
 async def test_a_change_replaces_the_values_it_reports(machine: JavaMachine, client: AsyncClient) -> None:
-    await publish_well(machine, QUEUE, FRESH, Register(1, 1, 1, ORDERS, ("orders", 1)), Change(1, {1: 20}))
+    await publish_well(machine, QUEUE, FRESH, Register(1, 1, 1, ORDERS, ("orders", 1)), Change.of(1, {1: 20}))
     found = await client("attributes", ORDERS, ["name", "messages", "Stale", "unknown"])
     assert found == [
         "name=java.lang.String orders",
@@ -155,7 +155,7 @@ async def test_a_class_reported_again_is_that_of_objects_reported_later(
 ) -> None:
     await publish_well(machine, QUEUE, FRESH, Register(1, 1, 1, ORDERS, ("orders", 1)))
     narrow = DefineClass(1, "rabbitmq:queue", "A queue", QUEUE.attributes[:1])
-    await publish_well(machine, narrow, Register(2, 1, 1, PARCELS, ("parcels",)), Change(1, {1: 5}))
+    await publish_well(machine, narrow, Register(2, 1, 1, PARCELS, ("parcels",)), Change.of(1, {1: 5}))
     assert await client("attribute", ORDERS, "messages") == "java.lang.Long 5"
     assert await client("attributes", PARCELS, ["name", "messages"]) == ["name=java.lang.String parcels"]
 

@@ -223,7 +223,7 @@ async def test_a_table_needs_a_name_of_ours(machine: JavaMachine) -> None:
 
 async def test_a_page_shows_no_batch_by_half(machine: JavaMachine, client: AsyncClient) -> None:
     def all_have(value: int) -> list[Command]:
-        return [Change(number + 2, {1: value}) for number in range(200)]
+        return [Change.of(number + 2, {1: value}) for number in range(200)]
 
     await publish_well(machine, *queues(200), *all_have(0))
     for value in range(1, 20):

@@ -12,7 +12,7 @@ THREADS = "java.lang:type=Threading"
 
 async def test_an_operator_is_shown_threads_as_jconsole_asks_for_them(client: AsyncClient) -> None:
     names = await client("threads")
-    assert "parent-watch" in names
+    assert "batches" in names
     assert await client("deadlocks") == 0
 
 

@@ -246,7 +246,7 @@ async def test_ten_thousand_objects_are_registered_and_changed_soon(
     values = tuple(range(12))
     register = encode_batch([Register(n, 1, 1, name_of(n), values) for n in range(count)])
     change = [
-        encode_batch([Change(n, dict.fromkeys(range(12), turn + 1000)) for n in range(count)])
+        encode_batch([Change.of(n, dict.fromkeys(range(12), turn + 1000)) for n in range(count)])
         for turn in range(rounds)
     ]
     async with JavaMachine(settings(), authenticate) as machine:

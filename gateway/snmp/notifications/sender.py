@@ -371,24 +371,14 @@ class NotificationSender:
             waiting = target.next()
             if waiting is None:
                 break
-<<<<<<< HEAD
             asks = target.asks_for_engine
-            datagram = target.datagram(waiting, lambda: self._outside.agent_address(address))
-=======
             datagram = target.datagram(waiting, self._outside.agent_address)
->>>>>>> wt-traps
             result = self._outside.send(address, datagram)
             if result is SendResult.BUSY:
                 return False
             if result is SendResult.SENT:
                 target.sent(waiting)
-<<<<<<< HEAD
-                self.counts.datagrams += 1
-                self.counts.traps += not target.target.is_inform
-                self.counts.engine_questions += asks
-=======
-                self._count_datagram(target)
->>>>>>> wt-traps
+                self._count_datagram(target, asks=asks)
             else:
                 target.unsent(waiting)
         return True
@@ -426,9 +416,10 @@ class NotificationSender:
             self._count_datagram(target)
         return True
 
-    def _count_datagram(self, target: TargetSender) -> None:
+    def _count_datagram(self, target: TargetSender, *, asks: bool = False) -> None:
         self.counts.datagrams += 1
         self.counts.traps += not target.target.is_inform
+        self.counts.engine_questions += asks
 
     def _is_perhaps_sent(self, notification: Notification) -> bool:
         """Return whether the last process may have handled ``notification`` after it last saved its state."""

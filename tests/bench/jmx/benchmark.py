@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Final
 
 import psutil
@@ -14,6 +15,7 @@ from gateway.demo.node_setup import free_ports
 from tests.bench.feed_player import FeedPlayer, frames
 from tests.bench.jmx.programs import Load, compile_java, load_client, runtime_with_agent
 from tests.bench.jmx.queues import ALL_QUEUES, STATISTICS, deletions, preface, queue_name, queues, updates
+from tests.bench.jmx.steady import observe_steady_load
 from tests.bench.rows import OURS, Case, Reading
 from tests.bench.run import Run
 from tests.components.command_line import new_site, running
@@ -34,6 +36,12 @@ _TURNS: Final = 40
 """The number of turns of each side in a round: short ones, so that both meet the same disturbances."""
 
 _HEAP_MIB: Final = 512
+
+_MANY: Final = 100_000
+_RATE: Final = 10_000
+"""The MBeans and the updates a second of the steady load."""
+
+_PREPARATION_SECONDS: Final = 120.0
 
 
 class JmxBenchmark:
@@ -57,6 +65,13 @@ class JmxBenchmark:
             run.figure(
                 "processor time of the busy Python", f"{min(shares):.0%} to {max(shares):.0%} of a core"
             )
+        count, rate = run.count(_MANY, 100), run.count(_RATE, 100)
+        run.allow(run.observe + _PREPARATION_SECONDS)
+        with _fed_process(run.folder / "steady", count, native=0) as (feed, load, process):
+            # What was sent behind the last queue is seen when all are registered.
+            feed.send(frames(updates([0], 1)))
+            load.time("await", queue_name(0), STATISTICS[0], 1)
+            observe_steady_load(run, feed, load, process, count, rate)
 
 
 class _Scene:
@@ -194,11 +209,19 @@ class _Scene:
 
 @contextmanager
 def _scene(run: Run) -> Iterator[_Scene]:
-    """Provide the process ``jmx`` with a feed of ours, and a client that is logged in."""
+    """Provide the process ``jmx`` with queues and as many native ones."""
     count = run.count(10_000, 50)
-    jar = compile_java(run.folder)
-    java = runtime_with_agent(run.folder / "java", jar, str(count))
-    site = new_site(run.folder)
+    with _fed_process(run.folder / "site", count, native=count) as (feed, load, process):
+        yield _Scene(run, feed, load, process, count)
+
+
+@contextmanager
+def _fed_process(folder: Path, count: int, native: int) -> Iterator[tuple[FeedPlayer, Load, psutil.Process]]:
+    """Provide the process ``jmx`` with a feed that has sent queues, and a client that is logged in."""
+    folder.mkdir()
+    jar = compile_java(folder)
+    java = runtime_with_agent(folder / "java", jar, str(native))
+    site = new_site(folder)
     (port,) = free_ports(1)
     listen = f"127.0.0.1:{port}"
     # Without a rule the requests of the user would be refused before they are compared with the peer's.
@@ -209,10 +232,10 @@ def _scene(run: Run) -> Iterator[_Scene]:
     )
     command = ("process", "jmx", "--config", site.configuration)
     with (
-        FeedPlayer(run.folder / "feed.sock") as feed,
-        running(*command, log=run.folder / "jmx.log") as process,
+        FeedPlayer(folder / "feed.sock") as feed,
+        running(*command, log=folder / "jmx.log") as process,
     ):
         feed.begin([*preface(), *queues(range(count), 0)])
         process.ready()
         with load_client(jar, port, "monitor", site.state.secret("jmx-monitor")) as load:
-            yield _Scene(run, feed, load, psutil.Process(process.process.pid), count)
+            yield feed, load, psutil.Process(process.process.pid)

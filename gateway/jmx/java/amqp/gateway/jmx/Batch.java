@@ -64,7 +64,7 @@ final class Batch {
                 register();
                 break;
             case 4:
-                expect(fields, 3);
+                expect(fields, 4);
                 change();
                 break;
             case 5:
@@ -93,7 +93,6 @@ final class Batch {
         long number = reader.readLong();
         ClassDefinition definition = objects.definition(reader.readLong());
         Group group = objects.group(reader.readLong());
-        long table = reader.readLong();
         ObjectName name = AttributeType.objectName(reader.readString());
         reader.readArray(definition.size(), "the array of values");
         Object[] values = new Object[definition.size()];
@@ -101,7 +100,7 @@ final class Batch {
             AttributeDefinition attribute = definition.attribute(position);
             values[position] = value(name, attribute.name, attribute.type);
         }
-        objects.register(number, name, definition, group, table, values);
+        objects.register(number, name, definition, group, reader.readLong(), values);
     }
 
     private void change() throws MalformedException, CommandException {
@@ -112,8 +111,12 @@ final class Batch {
         }
         // A copy: readers may hold the present array, which must not change under them.
         Object[] values = object.copyOfValues();
-        for (int left = reader.readMap(); left > 0; left--) {
-            int position = reader.readInt(0, values.length - 1);
+        int[] positions = new int[reader.readArray()];
+        for (int place = 0; place < positions.length; place++) {
+            positions[place] = reader.readInt(0, values.length - 1);
+        }
+        reader.readArray(positions.length, "the array of values");
+        for (int position : positions) {
             AttributeDefinition attribute = object.definition.attribute(position);
             values[position] = value(object.name, attribute.name, attribute.type);
         }

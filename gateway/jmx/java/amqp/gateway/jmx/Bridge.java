@@ -11,6 +11,7 @@ import java.security.GeneralSecurityException;
 /** What Python calls, over one connection. */
 public final class Bridge {
     private final ManagedObjects objects;
+    private final Batches batches;
     private final EventTypes eventTypes = new EventTypes();
     private final Connector connector;
     private final Operations operations;
@@ -20,11 +21,13 @@ public final class Bridge {
     /** Python comes in by {@code door}, which is shut behind it; each of its calls is a sign of life. */
     Bridge(
             ManagedObjects objects,
+            Batches batches,
             Connector connector,
             Operations operations,
             ServerSocket door,
             SignsOfLife life) {
         this.objects = objects;
+        this.batches = batches;
         this.connector = connector;
         this.operations = operations;
         this.door = door;
@@ -37,8 +40,12 @@ public final class Bridge {
         door.close();
     }
 
-    /** Carries out a batch; the MessagePack array of how many errors there were, and the texts of the first. */
-    public synchronized byte[] push(byte[] batch) {
+    /**
+     * Carries out the next of the {@link Batches}; the MessagePack array of how many errors there were, and the texts of
+     * the first.
+     */
+    public synchronized byte[] push() throws InterruptedException {
+        byte[] batch = batches.next();
         MessageWriter answer = new MessageWriter();
         synchronized (objects.lock) {
             new Batch(batch, objects, eventTypes).carryOut().write(answer);

@@ -17,7 +17,7 @@ import py4j.GatewayServer;
 /**
  * The gateway's virtual machine: a child of a Python process, which it does not outlive.
  *
- * <p>Settings come on standard input, whose end is the end of the parent. One line on standard output answers:
+ * <p>Settings come on standard input, then {@link Batches}; its end is the end of the parent. One line on standard output answers:
  * {@code listening BRIDGE-PORT JMX-PORT}, {@code cannot-listen REASON} or {@code cannot-use-tls REASON}. Standard error is a log.
  */
 public final class Main {
@@ -33,7 +33,8 @@ public final class Main {
         System.setOut(System.err);
         Settings settings = Settings.read(System.in);
         // Before anything that may hang or fail: from here on the process ends with its parent.
-        new Thread(Main::endWithParent, "parent-watch").start();
+        Batches batches = new Batches();
+        new Thread(() -> endWithParent(batches), "batches").start();
         CallbackClient python = callbackClient(settings);
         MBeanServer mbeans = ManagementFactory.getPlatformMBeanServer();
         SignsOfLife life = new SignsOfLife(settings.silenceMilliseconds);
@@ -42,7 +43,7 @@ public final class Main {
         Operations operations = new Operations(objects, backend);
         Connector connector = connector(settings, mbeans, backend, operations, answers);
         ServerSocket door = new ServerSocket();
-        Bridge bridge = new Bridge(objects, connector, operations, door, life);
+        Bridge bridge = new Bridge(objects, batches, connector, operations, door, life);
         GatewayServer server = bridgeServer(bridge, door, python, settings);
         server.start();
         answers.println("listening " + server.getListeningPort() + " " + connector.port());
@@ -67,14 +68,8 @@ public final class Main {
         }
     }
 
-    private static void endWithParent() {
-        try {
-            while (System.in.read() >= 0) {
-                // Python sends nothing more; the end of the input is what matters.
-            }
-        } catch (IOException error) {
-            // No input is an end too.
-        }
+    private static void endWithParent(Batches batches) {
+        batches.readAll(System.in);
         // Nobody else is left to remove it (temporary_folders.py); what has more in it stays.
         File temporary = new File(System.getProperty("java.io.tmpdir"));
         new File(temporary, "lock").delete();

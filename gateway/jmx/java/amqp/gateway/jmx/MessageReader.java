@@ -2,8 +2,8 @@ package amqp.gateway.jmx;
 
 import java.math.BigDecimal;
 import java.math.BigInteger;
-import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
 
 /**
  * Reads MessagePack (its specification of 2013, without extension types).
@@ -15,32 +15,32 @@ import java.nio.charset.StandardCharsets;
 final class MessageReader {
     private static final BigInteger TWO_TO_64 = BigInteger.ONE.shiftLeft(64);
 
-    private final ByteBuffer octets;
+    // No ByteBuffer, whose calls the first compiler of the virtual machine does not inline.
+    private final byte[] octets;
+    private int position;
 
     MessageReader(byte[] octets) {
-        this.octets = ByteBuffer.wrap(octets);
+        this.octets = octets;
     }
 
     int position() {
-        return octets.position();
+        return position;
     }
 
     boolean atEnd() {
-        return !octets.hasRemaining();
+        return position == octets.length;
     }
 
     /** The octets from {@code start} to here. */
     byte[] since(int start) {
-        byte[] copy = new byte[octets.position() - start];
-        System.arraycopy(octets.array(), start, copy, 0, copy.length);
-        return copy;
+        return Arrays.copyOfRange(octets, start, position);
     }
 
     /** Passes over nil, if that is what comes next. */
     boolean skipNil() throws MalformedException {
         boolean nil = peek() == 0xc0;
         if (nil) {
-            octets.get();
+            position++;
         }
         return nil;
     }
@@ -50,25 +50,23 @@ final class MessageReader {
         if (format != 0xc2 && format != 0xc3) {
             throw expected("a boolean", format);
         }
-        octets.get();
+        position++;
         return format == 0xc3;
     }
 
     /** An integer from -2^63 to 2^63-1. */
     long readLong() throws MalformedException, CommandException {
         int format = peek();
-        if (format == 0xcf) {
-            BigInteger value = readBigInteger();
-            if (value.bitLength() > 63) {
-                throw new CommandException(value + " is above 2^63-1, which a long does not hold");
-            }
-            return value.longValue();
-        }
         if (!isInteger(format)) {
             throw expected("an integer", format);
         }
-        octets.get();
-        return integer(format);
+        position++;
+        long value = integer(format);
+        if (format == 0xcf && value < 0) {
+            throw new CommandException(
+                Long.toUnsignedString(value) + " is above 2^63-1, which a long does not hold");
+        }
+        return value;
     }
 
     /** An integer from {@code minimum} to {@code maximum}. */
@@ -86,7 +84,7 @@ final class MessageReader {
         if (!isInteger(format)) {
             throw expected("an integer", format);
         }
-        octets.get();
+        position++;
         BigInteger value = BigInteger.valueOf(integer(format));
         return format == 0xcf && value.signum() < 0 ? value.add(TWO_TO_64) : value;
     }
@@ -95,12 +93,12 @@ final class MessageReader {
     double readDouble() throws MalformedException, CommandException {
         int format = peek();
         if (format == 0xca) {
-            octets.get();
-            return need(4).getFloat();
+            position++;
+            return Float.intBitsToFloat((int) unsigned(4));
         }
         if (format == 0xcb) {
-            octets.get();
-            return need(8).getDouble();
+            position++;
+            return Double.longBitsToDouble(unsigned(8));
         }
         if (isInteger(format)) {
             return readBigInteger().doubleValue();
@@ -126,11 +124,11 @@ final class MessageReader {
         if (!isShort && (format < 0xd9 || format > 0xdb)) {
             throw expected("a text", format);
         }
-        octets.get();
+        position++;
         int length = isShort ? format & 0x1f : length(1 << format - 0xd9);
         need(length);
-        String text = new String(octets.array(), octets.position(), length, StandardCharsets.UTF_8);
-        octets.position(octets.position() + length);
+        String text = new String(octets, position, length, StandardCharsets.UTF_8);
+        position += length;
         return text;
     }
 
@@ -139,12 +137,11 @@ final class MessageReader {
         if (format < 0xc4 || format > 0xc6) {
             throw expected("octets", format);
         }
-        octets.get();
+        position++;
         int length = length(1 << format - 0xc4);
         need(length);
-        byte[] value = new byte[length];
-        octets.get(value);
-        return value;
+        position += length;
+        return Arrays.copyOfRange(octets, position - length, position);
     }
 
     /** How many values follow as the items of an array; never more than there are octets left. */
@@ -154,7 +151,7 @@ final class MessageReader {
         if (!isShort && format != 0xdc && format != 0xdd) {
             throw expected("an array", format);
         }
-        octets.get();
+        position++;
         int length = isShort ? format & 0x0f : length(2 << format - 0xdc);
         need(length);
         return length;
@@ -175,7 +172,7 @@ final class MessageReader {
         if (!isShort && format != 0xde && format != 0xdf) {
             throw expected("a map", format);
         }
-        octets.get();
+        position++;
         int pairs = isShort ? format & 0x0f : length(2 << format - 0xde);
         need(pairs);
         return pairs;
@@ -183,14 +180,14 @@ final class MessageReader {
 
     /** Goes behind the value that begins at {@code start}, whatever was read of it. */
     void skipFrom(int start) throws MalformedException {
-        octets.position(start);
+        position = start;
         long values = 1;
         while (values > 0) {
             values += skipHeader() - 1;
             // Each value takes an octet at least: a length that promises more than is there is refused before
             // it is followed.
-            if (values > octets.remaining()) {
-                throw new MalformedException(octets.position(), "ends within an array or a map");
+            if (values > octets.length - position) {
+                throw new MalformedException(position, "ends within an array or a map");
             }
         }
     }
@@ -198,7 +195,7 @@ final class MessageReader {
     /** Goes behind the next value, or, of an array or a map, behind its header; how many values are in it. */
     private long skipHeader() throws MalformedException {
         int format = peek();
-        octets.get();
+        position++;
         if (format < 0x80 || format >= 0xe0) {
             return 0;
         }
@@ -232,27 +229,36 @@ final class MessageReader {
                 return 2L * length(2 << format - 0xde);
             default:
                 throw new MalformedException(
-                    octets.position() - 1, "format 0x" + Integer.toHexString(format) + " is not used here");
+                    position - 1, "format 0x" + Integer.toHexString(format) + " is not used here");
         }
     }
 
     private long skipOctets(int length) throws MalformedException {
         need(length);
-        octets.position(octets.position() + length);
+        position += length;
         return 0;
     }
 
     private int peek() throws MalformedException {
         need(1);
-        return octets.get(octets.position()) & 0xff;
+        return octets[position] & 0xff;
     }
 
-    private ByteBuffer need(int length) throws MalformedException {
-        if (length > octets.remaining()) {
-            throw new MalformedException(
-                octets.position(), length + " more octets expected, there are " + octets.remaining());
+    private void need(int length) throws MalformedException {
+        int left = octets.length - position;
+        if (length > left) {
+            throw new MalformedException(position, length + " more octets expected, there are " + left);
         }
-        return octets;
+    }
+
+    /** The number in the next octets, of which there are 8 at most. */
+    private long unsigned(int width) throws MalformedException {
+        need(width);
+        long value = 0;
+        for (int end = position + width; position < end; position++) {
+            value = value << 8 | octets[position] & 0xff;
+        }
+        return value;
     }
 
     private static boolean isInteger(int format) {
@@ -262,30 +268,24 @@ final class MessageReader {
     /** The value of an integer whose format octet is behind us; an unsigned one of 64 bits may come out negative. */
     private long integer(int format) throws MalformedException {
         switch (format) {
-            case 0xcc: return need(1).get() & 0xffL;
-            case 0xcd: return need(2).getShort() & 0xffffL;
-            case 0xce: return need(4).getInt() & 0xffffffffL;
-            case 0xcf: case 0xd3: return need(8).getLong();
-            case 0xd0: return need(1).get();
-            case 0xd1: return need(2).getShort();
-            case 0xd2: return need(4).getInt();
+            case 0xcc: return unsigned(1);
+            case 0xcd: return unsigned(2);
+            case 0xce: return unsigned(4);
+            case 0xcf: case 0xd3: return unsigned(8);
+            case 0xd0: return (byte) unsigned(1);
+            case 0xd1: return (short) unsigned(2);
+            case 0xd2: return (int) unsigned(4);
             default: return (byte) format;
         }
     }
 
     /** A length written in 1, 2 or 4 octets. */
     private int length(int width) throws MalformedException {
-        need(width);
-        switch (width) {
-            case 1: return octets.get() & 0xff;
-            case 2: return octets.getShort() & 0xffff;
-            default:
-                int length = octets.getInt();
-                if (length < 0) {
-                    throw new MalformedException(octets.position() - 4, "a length above 2^31-1");
-                }
-                return length;
+        int length = (int) unsigned(width);
+        if (length < 0) {
+            throw new MalformedException(position - width, "a length above 2^31-1");
         }
+        return length;
     }
 
     private static CommandException expected(String what, int format) {
