@@ -63,16 +63,19 @@ class Load:
 
     program: Path
 
-    def processor_seconds(self, agent: Agent, requests: Path, window: int, count: int) -> float:
-        """Return the processor time of ``agent`` for ``count`` requests of a file, ``window`` at a time.
+    def seconds(self, agent: Agent, requests: Path, window: int, count: int) -> tuple[float, float]:
+        """Send ``count`` requests of a file, ``window`` at a time.
+
+        Returns:
+            The processor time of ``agent`` for them, and the time until the last answer.
 
         Raises:
             subprocess.CalledProcessError: a request had no answer.
         """
         words = (self.program, str(agent.port), str(window), str(count), requests)
-        before = agent.processor_seconds()
+        before, begun = agent.processor_seconds(), time.monotonic()
         subprocess.run(words, check=True, capture_output=True, timeout=DEADLINE)  # noqa: S603  our own program
-        return agent.processor_seconds() - before
+        return agent.processor_seconds() - before, time.monotonic() - begun
 
 
 def compile_native(folder: Path) -> None:

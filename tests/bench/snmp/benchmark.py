@@ -33,6 +33,7 @@ from tests.bench.snmp.requests import (
     SECURED_BULK_25,
     SECURED_GET,
     WALK,
+    WALK_TIME,
     Questions,
     all_questions,
 )
@@ -169,16 +170,23 @@ def _measure(
 ) -> None:
     """Measure one round of a case in short turns of each agent, so that all meet the same disturbances."""
     case = questions.case
-    seconds = dict.fromkeys(agents, 0.0)
+    worked, waited = dict.fromkeys(agents, 0.0), dict.fromkeys(agents, 0.0)
     counts = {
         agent: run.count(_TURN[case], 50) // (_SLOW if agent.side == "pysnmp" else 1) for agent in agents
     }
     for _ in range(_TURNS):
         for agent in agents:
-            seconds[agent] += load.processor_seconds(agent, files[agent], questions.window, counts[agent])
+            processor, wall = load.seconds(agent, files[agent], questions.window, counts[agent])
+            worked[agent] += processor
+            waited[agent] += wall
     for agent in agents:
-        each = seconds[agent] / (_TURNS * counts[agent])
-        run.record(case, agent.side, each * (1e3 * len(questions.requests) if case is WALK else 1e6))
+        amount = _TURNS * counts[agent]
+        if case is WALK:
+            whole = 1e3 * len(questions.requests) / amount
+            run.record(WALK, agent.side, worked[agent] * whole)
+            run.record(WALK_TIME, agent.side, waited[agent] * whole)
+        else:
+            run.record(case, agent.side, worked[agent] * 1e6 / amount)
 
 
 @contextlib.contextmanager

@@ -23,6 +23,7 @@ BULK_12_4: Final = Case("bulk12x4", _UNIT, Reading.COST)
 SECURED_GET: Final = Case("v3-get", _UNIT, Reading.COST)
 SECURED_BULK_25: Final = Case("v3-bulk25", _UNIT, Reading.COST)
 WALK: Final = Case("walk100k", "ms of CPU per walk", Reading.COST)
+WALK_TIME: Final = Case("walk100k-wall", "ms per walk", Reading.COST)
 
 _LONGEST: Final = 25
 _WALK_REPETITIONS: Final = 50
