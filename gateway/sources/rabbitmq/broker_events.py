@@ -90,15 +90,21 @@ class BrokerEvents:
         self._logins.forget()
         self._kinds.forget()
 
-    def take(self, received: BrokerEventReceived, now: int, *, recovering: bool = False) -> EventOutcome:
+    def take(
+        self, received: BrokerEventReceived, now: int, *, recovering: bool = False, waited: bool = False
+    ) -> EventOutcome:
         """Take an event that arrived. Never raises.
 
-        ``recovering``: it is from before any client could connect to a node that was started.
+        Args:
+            received: the event.
+            now: the time (ns).
+            recovering: it is from before any client could connect to a node that was started.
+            waited: it may have happened long ago, because a durable subscription kept it.
         """
         plain = received.headers
         key = self._kinds.kind(received.key, plain)
         time = received.time or now
-        self.alarms.event(key, plain, now)
+        self.alarms.event(key, plain, min(time, now) if waited else now)
         connection = plain.get("connection_name")
         if key in LOGIN_EVENTS and isinstance(connection, str):
             self._logins.began(connection)

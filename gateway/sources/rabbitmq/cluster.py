@@ -502,11 +502,17 @@ class ResourceAlarms:
         """Whether messages published over AMQP wait until an alarm is cleared."""
         return bool(self._blocked_at) or any(alarm.raised for alarm in self._alarms.values())
 
-    def event(self, event: str, headers: Mapping[str, Json], now: int) -> None:
-        """Apply an event that an alarm was set or cleared."""
+    def event(self, event: str, headers: Mapping[str, Json], time: int) -> None:
+        """Apply an event that an alarm was set or cleared.
+
+        Args:
+            event: the routing key.
+            headers: the headers.
+            time: when that was, or when it was noticed (ns): listings of later than `LAG` after it are right.
+        """
         node, resource = headers.get("node"), headers.get("source")
         if event in ALARM_EVENTS and isinstance(node, str) and isinstance(resource, str):
-            self._alarms[node, resource] = _Alarm(ALARM_EVENTS[event], now)
+            self._alarms[node, resource] = _Alarm(ALARM_EVENTS[event], time)
             if not ALARM_EVENTS[event]:
                 self._blocked_at = 0
 

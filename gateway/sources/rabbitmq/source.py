@@ -514,7 +514,8 @@ class RabbitMqSource:
             starts = map(self._view.nodes.started, self._view.nodes.names)
             connects = key == "connection.created"
             self._gaps.event_happened(event.time or now, starts, connects=connects)
-        outcome = self._events.take(event, now, recovering=self._gaps.recovering)
+        waited = self._visibility.catching_up
+        outcome = self._events.take(event, now, recovering=self._gaps.recovering, waited=waited)
         if late_by := self._late_events.late_by(event.time, now):
             self._view.known.ends.arrived_late(outcome.ended, late_by)
         effects = self._stream.apply(outcome.changes)

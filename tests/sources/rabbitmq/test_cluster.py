@@ -11,7 +11,7 @@ from gateway.dialects.session import LinkUp
 from gateway.mapping.paths import Json
 from gateway.model.observations import SourceState
 from gateway.model.times import MILLISECOND, SECOND
-from gateway.sources.rabbitmq.cluster import RECOVERY, Features, Nodes
+from gateway.sources.rabbitmq.cluster import RECOVERY, Features, Nodes, ResourceAlarms
 from gateway.sources.rabbitmq.management_api import (
     Answer,
     ListingRequest,
@@ -320,3 +320,13 @@ def test_nodes_that_left_the_cluster_do_not_count() -> None:
     known = nodes("rss")
     known.retain({"rabbit-0@localhost"})
     assert known.without_majority == ""
+
+
+def test_an_alarms_event_that_waited_does_not_outweigh_what_nodes_report_since() -> None:
+    node: dict[str, Json] = {"name": "rabbit@one", "mem_alarm": False}
+    alarms, now = ResourceAlarms(), 1_000 * SECOND
+    for happened, shown in ((now - 120 * SECOND, False), (now - SECOND, True)):
+        alarms.event("alarm.set", {"node": "rabbit@one", "source": "memory"}, happened)
+        assert alarms.completed(node, now)["mem_alarm"] is shown
+        alarms.listed(node, now)
+        assert alarms.blocked is shown
