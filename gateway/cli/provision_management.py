@@ -23,7 +23,7 @@ from pydantic import AfterValidator, TypeAdapter, ValidationError
 
 from gateway.config.types import AmqpName, AmqpUrl, HttpUrl, SecretError, SecretSource
 from gateway.durable_files import create_durably
-from gateway.links.client_tls import ClientTls, ClientTlsError
+from gateway.links.tls import ClientTls, TlsFileError
 from gateway.mapping.paths import Json
 from gateway.service.diagnostics.source_checks import OF_TROUBLE
 from gateway.service.processes.exit_codes import CommandError, ExitCode
@@ -190,7 +190,7 @@ def management_client(
     """
     try:
         context = ClientTls(ca_file).context()
-    except ClientTlsError as error:
+    except TlsFileError as error:
         raise CommandError(ExitCode.CONFIGURATION, str(error)) from error
     try:
         with httpx.Client(

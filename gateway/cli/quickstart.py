@@ -42,7 +42,7 @@ from gateway.config.types import HttpUrl
 from gateway.demo.snmp_commands import SnmpCommands
 from gateway.durable_files import create_durably
 from gateway.links.amqp_connection import AmqpEndpoint
-from gateway.links.client_tls import ClientTls
+from gateway.links.tls import ClientTls
 from gateway.service.diagnostics.checks import check_events
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.snmp.mib.lint import missing_base_modules

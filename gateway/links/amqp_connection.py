@@ -22,7 +22,7 @@ from pydantic import SecretStr
 from yarl import URL
 
 from gateway.dialects.errors import LocalProtocolError
-from gateway.links.client_tls import NO_CERTIFICATE, SYSTEM_AUTHORITIES, ClientTls, ClientTlsError
+from gateway.links.tls import NO_CERTIFICATE, SYSTEM_AUTHORITIES, ClientTls, TlsFileError
 from gateway.shipped_files import version
 
 MAX_OPENING_BYTES: Final = 64 * 1024
@@ -503,5 +503,5 @@ def tls_context(endpoint: AmqpEndpoint) -> ssl.SSLContext | None:
         return None
     try:
         return endpoint.tls.context()
-    except ClientTlsError as error:
+    except TlsFileError as error:
         raise LinkError(Trouble.MISCONFIGURED, f"{endpoint.url}: {error}") from error

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from gateway.dialects.session import Send
-from gateway.links.client_tls import ClientTls
+from gateway.links.tls import ClientTls
 from tests.components.certificates import Authority
 from tests.components.ports import free_tcp_port
 from tests.components.rabbitmq import VirtualHost

@@ -26,7 +26,7 @@ from gateway.links.amqp_connection import (
     open_connection,
     refusal_in,
 )
-from gateway.links.client_tls import ClientTls
+from gateway.links.tls import ClientTls
 from tests.components.amqp_peer import AmqpPeer
 from tests.components.rabbitmq import VirtualHost, version_of
 from tests.links.conftest import PASSWORD

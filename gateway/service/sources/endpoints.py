@@ -9,8 +9,7 @@ from gateway.config import sources
 from gateway.config.sources import AmqpSettings, ClientTlsSettings, ListenerTls, RabbitMqSettings
 from gateway.config.types import SecretSource
 from gateway.links.amqp_connection import AmqpEndpoint
-from gateway.links.client_tls import ClientTls, ClientTlsError
-from gateway.links.tcp import ServerCertificate
+from gateway.links.tls import ClientTls, ServerTls, TlsFileError
 from gateway.model.times import SECOND
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.sources.rabbitmq.http_publisher import HttpPublisher
@@ -137,7 +136,7 @@ def management_endpoint(
     tls = client_tls(settings, folder)
     try:
         tls.context()
-    except ClientTlsError as error:
+    except TlsFileError as error:
         raise CommandError(ExitCode.CONFIGURATION, f"{settings.management[0]}: {error}") from error
     first, others = settings.management[0], settings.management[1:]
     return ManagementEndpoint(first, user, password.read(folder), tls, others=others, source=name)
@@ -198,9 +197,9 @@ def source_config(
     )
 
 
-def server_certificate(tls: ListenerTls | None, folder: Path) -> ServerCertificate | None:
+def server_tls(tls: ListenerTls | None, folder: Path) -> ServerTls | None:
     """Return the files of a listener's TLS; ``None`` for plain TCP."""
     if tls is None:
         return None
     client_ca = folder / tls.client_ca if tls.client_ca is not None else None
-    return ServerCertificate(folder / tls.certificate, folder / tls.key, client_ca)
+    return ServerTls(folder / tls.certificate, folder / tls.key, client_ca)

@@ -53,7 +53,7 @@ class HttpPublisher:
         virtual_host: the virtual host of the exchanges.
 
     Raises:
-        ClientTlsError: a file of TLS cannot be used.
+        TlsFileError: a file of TLS cannot be used.
     """
 
     def __init__(self, endpoint: ManagementEndpoint, virtual_host: str) -> None:

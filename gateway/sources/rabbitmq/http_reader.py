@@ -17,8 +17,8 @@ from pydantic import SecretStr
 
 from gateway.dialects.errors import ProtocolError
 from gateway.links.amqp_connection import user_agent
-from gateway.links.client_tls import SYSTEM_AUTHORITIES, ClientTls
 from gateway.links.reconnecting import NodeChoice
+from gateway.links.tls import SYSTEM_AUTHORITIES, ClientTls
 from gateway.model.texts import error_line
 from gateway.model.times import SECOND
 from gateway.sources.rabbitmq.management_api import (
@@ -104,7 +104,7 @@ def management_client(endpoint: ManagementEndpoint) -> httpx.AsyncClient:
     Targets are relative to ``/api/`` of the first node; `address_of` gives those of the others.
 
     Raises:
-        ClientTlsError: a file of TLS cannot be used.
+        TlsFileError: a file of TLS cannot be used.
     """
     return httpx.AsyncClient(
         base_url=address_of(endpoint.url, ""),
@@ -148,7 +148,7 @@ class HttpReader:
         nodes: the choice among the endpoint's nodes, if it is shared with other clients of the cluster.
 
     Raises:
-        ClientTlsError: a file of TLS cannot be used.
+        TlsFileError: a file of TLS cannot be used.
     """
 
     def __init__(
@@ -300,7 +300,7 @@ class PrometheusReader:
         source: name of the source that reads, for the broker's log; may be empty.
 
     Raises:
-        ClientTlsError: a file of TLS cannot be used.
+        TlsFileError: a file of TLS cannot be used.
     """
 
     def __init__(self, tls: ClientTls = SYSTEM_AUTHORITIES, deadline: float = 20.0, source: str = "") -> None:

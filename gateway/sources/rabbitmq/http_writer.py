@@ -73,7 +73,7 @@ class HttpWriter:
             deadline of ``reading``.
 
     Raises:
-        ClientTlsError: a file of TLS cannot be used.
+        TlsFileError: a file of TLS cannot be used.
     """
 
     def __init__(

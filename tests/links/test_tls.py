@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.links.client_tls import SYSTEM_AUTHORITIES, ClientTls, ClientTlsError
+from gateway.links.tls import SYSTEM_AUTHORITIES, ClientTls, TlsFileError
 from tests.components.certificates import Authority, Certificate
 
 
@@ -66,6 +66,6 @@ def test_a_file_that_cannot_be_used_is_named(authority: Authority, own: Certific
         (ClientTls(None, own.certificate, other.key), "'client_certificate' "),
         (ClientTls(None, own.certificate, encrypted), "'client_certificate' "),
     ):
-        with pytest.raises(ClientTlsError) as raised:
+        with pytest.raises(TlsFileError) as raised:
             tls.context()
         assert str(raised.value).startswith(beginning)

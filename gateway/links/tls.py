@@ -1,6 +1,7 @@
-"""TLS of connections that the gateway opens: what it trusts, and how it identifies itself.
+"""TLS of connections that the gateway opens, and of those that it accepts.
 
-The peer's certificate and its name are always verified; nothing switches that off.
+Of a connection that it opens, the peer's certificate and its name are always verified; nothing switches that
+off.
 """
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ from pathlib import Path
 from typing import Final
 
 
-class ClientTlsError(Exception):
+class TlsFileError(Exception):
     """A file of TLS cannot be used; the text names it and says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientTls:
-    """The files of TLS, in PEM.
+    """The files of TLS of a connection that the gateway opens, in PEM.
 
     Attributes:
         ca_file: certificates to verify the peer's with; the system's if none is given.
@@ -33,12 +34,12 @@ class ClientTls:
         """Read the files, and return the settings of TLS.
 
         Raises:
-            ClientTlsError: a file cannot be read, or is not what it should be.
+            TlsFileError: a file cannot be read, or is not what it should be.
         """
         try:
             context = ssl.create_default_context(cafile=self.ca_file)
         except OSError as error:  # ssl.SSLError is one
-            raise ClientTlsError(f"'ca_file' {self.ca_file} cannot be used: {_reason(error)}") from error
+            raise TlsFileError(f"'ca_file' {self.ca_file} cannot be used: {_reason(error)}") from error
         if self.certificate is not None:
             try:
                 # An empty passphrase: an encrypted key is an error, and asks for nothing at a terminal.
@@ -48,7 +49,39 @@ class ClientTls:
                     f"'client_certificate' {self.certificate} with 'client_key' {self.key} cannot be used: "
                     f"{_reason(error)}"
                 )
-                raise ClientTlsError(text) from error
+                raise TlsFileError(text) from error
+        return context
+
+
+@dataclass(frozen=True, slots=True)
+class ServerTls:
+    """The files of TLS of a listener, in PEM.
+
+    Attributes:
+        certificate: its certificate, and those between it and the root.
+        key: its private key, without a passphrase.
+        client_ca: the authorities of required client certificates; ``None`` accepts clients without one.
+    """
+
+    certificate: Path
+    key: Path
+    client_ca: Path | None = None
+
+    def context(self) -> ssl.SSLContext:
+        """Read the files, and return the settings of TLS.
+
+        Raises:
+            TlsFileError: a file cannot be read, or is not what it should be.
+        """
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        try:
+            context.load_cert_chain(self.certificate, self.key, password="")
+            if self.client_ca is not None:
+                context.load_verify_locations(self.client_ca)
+                context.verify_mode = ssl.CERT_REQUIRED
+        except OSError as error:  # ssl.SSLError is one
+            files = ", ".join(str(path) for path in (self.certificate, self.key, self.client_ca) if path)
+            raise TlsFileError(f"certificates for TLS cannot be used ({files}): {_reason(error)}") from error
         return context
 
 
