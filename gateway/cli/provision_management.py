@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import secrets
 import shlex
-import ssl
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -24,6 +23,7 @@ from pydantic import AfterValidator, TypeAdapter, ValidationError
 
 from gateway.config.types import AmqpName, AmqpUrl, HttpUrl, SecretError, SecretSource
 from gateway.durable_files import create_durably
+from gateway.links.tls import ClientTls, TlsFileError
 from gateway.mapping.paths import Json
 from gateway.service.diagnostics.source_checks import OF_TROUBLE
 from gateway.service.processes.exit_codes import CommandError, ExitCode
@@ -189,10 +189,9 @@ def management_client(
             `SecretError`.
     """
     try:
-        context = ssl.create_default_context(cafile=ca_file)
-    except OSError as error:  # ssl.SSLError is one
-        reason = error.strerror or str(error)
-        raise CommandError(ExitCode.CONFIGURATION, f"{ca_file}: cannot be used: {reason}") from error
+        context = ClientTls(ca_file).context()
+    except TlsFileError as error:
+        raise CommandError(ExitCode.CONFIGURATION, str(error)) from error
     try:
         with httpx.Client(
             base_url=f"{management.rstrip('/')}/api/",

@@ -42,6 +42,7 @@ from gateway.config.types import HttpUrl
 from gateway.demo.snmp_commands import SnmpCommands
 from gateway.durable_files import create_durably
 from gateway.links.amqp_connection import AmqpEndpoint
+from gateway.links.tls import ClientTls
 from gateway.service.diagnostics.checks import check_events
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.snmp.mib.lint import missing_base_modules
@@ -214,7 +215,9 @@ def _configured(management: str, login: Login, ca_file: Path | None, wishes: _Wi
 
 def _without_events_refused(found: BrokerFound, login: Login, ca_file: Path | None) -> BrokerFound:
     """Return ``found``, without events if this user cannot consume them, which is then printed."""
-    endpoint = AmqpEndpoint(found.amqp, EVENT_VHOST, login.user, SecretStr(login.password), ca_file)
+    endpoint = AmqpEndpoint(
+        found.amqp, EVENT_VHOST, login.user, SecretStr(login.password), ClientTls(ca_file)
+    )
     try:
         asyncio.run(check_events(endpoint))
     except CommandError as error:

@@ -28,7 +28,11 @@ _FILE = click.Path(path_type=Path)
 @click.option("--copy", type=_FILE, required=True, help="Copy of the configuration that all processes read.")
 @click.option("--process", "processes", multiple=True, help="Process to run, in the order of start.")
 @click.option("--compact", type=_FILE, help="Folder of the log whose segments the compactor takes.")
-@click.option("--metrics", type=(str, int), help="Address and port at which metrics are served.")
+@click.option(
+    "--metrics",
+    multiple=True,
+    help="Where metrics are served: address, port, and for TLS certificate, key and authorities of clients.",
+)
 @click.option("--objects", type=_FILE, help="Socket of the process that has the metrics of objects.")
 @click.option("--lifeline", type=int, help="Descriptor of the lifeline to the parent process.")
 @click.option("--state-lock", type=int, required=True, help="Descriptor of the state folder's lock.")
@@ -37,7 +41,7 @@ def supervise(
     copy: Path,
     processes: tuple[str, ...],
     compact: Path | None,
-    metrics: tuple[str, int] | None,
+    metrics: tuple[str, ...],
     objects: Path | None,
     lifeline: int | None,
     state_lock: int,
@@ -49,8 +53,14 @@ def supervise(
         counts = tuple(CompactionCounts().readings())
         command = gateway_command("compactor", config, copy)
         plans.append(ProcessPlan("compactor", command, partial(_waits, compact), counts))
-    pages = None if metrics is None else MetricsPages(metrics, objects)
+    pages = _pages(*metrics, objects=objects) if metrics else None
     asyncio.run(run_gateway(plans, pages, Lifeline(lifeline), state_lock, partial(_changes, config)))
+
+
+def _pages(address: str, port: str, *files: str, objects: Path | None) -> MetricsPages:
+    certificate, key, client_ca = (*map(Path, files), None, None, None)[:3]
+    tls = None if certificate is None or key is None else (certificate, key)
+    return MetricsPages((address, int(port)), objects, tls, client_ca)
 
 
 def _waits(log_folder: Path) -> bool:

@@ -154,11 +154,13 @@ class MetricsSettings(StrictModel):
 
     Attributes:
         enabled: off, because the endpoint has no password: every user of this machine can read it.
+        tls: plain HTTP without it; with ``client_ca`` only clients with a certificate can read.
         objects: off, because they contain the names of objects; ``{}`` shows the default ones.
     """
 
     enabled: bool = False
     listen: ListenAddress = ("127.0.0.1", 9464)
+    tls: ListenerTls | None = None
     objects: ObjectMetricsSettings | None = None
 
     @model_validator(mode="after")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import ipaddress
 import zoneinfo
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
@@ -24,7 +24,27 @@ from gateway.model.times import SECOND
 from gateway.yaml_documents import StrictModel
 
 
-class AmqpSettings(StrictModel):
+class ClientTlsSettings(StrictModel):
+    """The files of TLS of connections that the gateway opens, in PEM.
+
+    Attributes:
+        ca_file: certificates that are trusted; default: the system's.
+        client_certificate: the certificate that the gateway presents, followed by the intermediate ones.
+        client_key: its private key, without a passphrase.
+    """
+
+    ca_file: FilePath | None = None
+    client_certificate: FilePath | None = None
+    client_key: FilePath | None = None
+
+    @model_validator(mode="after")
+    def _has_both(self) -> Self:
+        if (self.client_certificate is None) is not (self.client_key is None):
+            raise ValueError("'client_certificate' and 'client_key' are needed together, or neither")
+        return self
+
+
+class AmqpSettings(ClientTlsSettings):
     """The access to a virtual host of a broker by AMQP 0-9-1.
 
     Attributes:
@@ -36,7 +56,6 @@ class AmqpSettings(StrictModel):
     vhost: AmqpName = "amqp-gateway"
     user: AmqpName
     password: SecretSource
-    ca_file: FilePath | None = None
     heartbeat: Annotated[Duration, between("1s", "60s")] = 10 * SECOND
 
 
@@ -88,7 +107,7 @@ class WritingSettings(StrictModel):
     allow_lockout: tuple[AmqpName, ...] = ()
 
 
-class RabbitMqSettings(StrictModel):
+class RabbitMqSettings(ClientTlsSettings):
     """The settings by which the gateway's agent reads a RabbitMQ.
 
     Attributes:
@@ -106,7 +125,6 @@ class RabbitMqSettings(StrictModel):
     management: HttpUrls
     user: AmqpName
     password: SecretSource
-    ca_file: FilePath | None = None
     events: EventSettings | None = None
     interval: Duration = 5 * SECOND
     budget: Annotated[float, Field(gt=0, le=0.5)] = 0.035

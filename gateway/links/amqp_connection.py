@@ -10,7 +10,6 @@ import ssl
 import struct
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Final, SupportsIndex
 
 import aio_pika
@@ -23,6 +22,7 @@ from pydantic import SecretStr
 from yarl import URL
 
 from gateway.dialects.errors import LocalProtocolError
+from gateway.links.tls import NO_CERTIFICATE, SYSTEM_AUTHORITIES, ClientTls, TlsFileError
 from gateway.shipped_files import version
 
 MAX_OPENING_BYTES: Final = 64 * 1024
@@ -213,18 +213,18 @@ class LinkError(Exception):
 class AmqpEndpoint:
     """A virtual host of a broker, with the gateway's user there.
 
-    ``url`` is ``amqp://HOST[:PORT]`` or ``amqps://``, without user info. ``ca_file`` holds the certificates
-    to trust instead of the system's. ``heartbeat`` is the requested interval, in whole seconds: a broker that
-    offers a shorter one, and cuts off silent clients, must not be asked for more. ``others`` are URLs of
-    further nodes of the same cluster; a connection goes to ``url`` alone, and `nodes` lists the choice.
-    ``source`` is the name of the source or agent that connects, which the broker receives; it may be empty.
+    ``url`` is ``amqp://HOST[:PORT]`` or ``amqps://``, without user info. ``heartbeat`` is the requested
+    interval, in whole seconds: a broker that offers a shorter one, and cuts off silent clients, must not
+    be asked for more. ``others`` are URLs of further nodes of the same cluster; a connection goes to
+    ``url`` alone, and `nodes` lists the choice. ``source`` is the name of the source or agent that
+    connects, which the broker receives; it may be empty.
     """
 
     url: str
     vhost: str
     user: str
     password: SecretStr
-    ca_file: Path | None = None
+    tls: ClientTls = SYSTEM_AUTHORITIES
     heartbeat: int = HEARTBEAT_SECONDS
     others: tuple[str, ...] = ()
     source: str = ""
@@ -481,6 +481,8 @@ def _why_unreachable(error: BaseException, said: str) -> str | None:
     """Return why no connection is possible, if the network is the reason; aio-pika wraps its errors."""
     causes = (error, error.__cause__)
     if "SSL:" in said or any(isinstance(cause, ssl.SSLError) for cause in causes):
+        if "certificate required" in said.lower().replace("_", " "):
+            return f"TLS failed: {said}: the broker asks for a certificate: {NO_CERTIFICATE}"
         return f"TLS failed: {said}: check 'ca_file', the name of the host, and the port"
     if any(isinstance(cause, socket.gaierror) for cause in causes):
         return "the name of the host is not known: check the URL"
@@ -500,8 +502,6 @@ def tls_context(endpoint: AmqpEndpoint) -> ssl.SSLContext | None:
     if URL(endpoint.url).scheme != "amqps":
         return None
     try:
-        return ssl.create_default_context(cafile=endpoint.ca_file)
-    except OSError as error:  # ssl.SSLError is one
-        reason = error.strerror or str(error)
-        text = f"{endpoint.url}: 'ca_file' {endpoint.ca_file} cannot be used: {reason}"
-        raise LinkError(Trouble.MISCONFIGURED, text) from error
+        return endpoint.tls.context()
+    except TlsFileError as error:
+        raise LinkError(Trouble.MISCONFIGURED, f"{endpoint.url}: {error}") from error

@@ -14,7 +14,6 @@ import os
 import socket
 import ssl
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final, Protocol, TypeAlias
 
 import structlog
@@ -22,6 +21,7 @@ import structlog
 from gateway.dialects.session import BytesReceived, ListenerStops, Note, Peer, PeerConnected, PeerDisconnected
 from gateway.links.amqp_connection import LinkError, Trouble
 from gateway.links.session_driver import StreamDriver
+from gateway.links.tls import ServerTls, TlsFileError
 from gateway.tasks import until_one_ends
 
 _HIGH_WATER: Final = 64 * 1024
@@ -262,37 +262,11 @@ ListenAddress: TypeAlias = tuple[str, int]
 """An IPv4 or IPv6 literal and a TCP port, 0 for any free one."""
 
 
-@dataclass(frozen=True, slots=True)
-class ServerCertificate:
-    """The certificate of a listener, and the authority of its clients' certificates.
-
-    Attributes:
-        certificate: file with its certificate and those between it and the root, PEM.
-        key: file with its private key, PEM.
-        client_ca: authority of required client certificates; ``None`` accepts clients without one.
-    """
-
-    certificate: Path
-    key: Path
-    client_ca: Path | None = None
-
-    def context(self) -> ssl.SSLContext:
-        """Return the settings of TLS.
-
-        Raises:
-            LinkError: a file cannot be used.
-        """
-        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        try:
-            context.load_cert_chain(self.certificate, self.key)
-            if self.client_ca is not None:
-                context.load_verify_locations(self.client_ca)
-                context.verify_mode = ssl.CERT_REQUIRED
-        except OSError as error:  # ssl.SSLError is one
-            files = ", ".join(str(path) for path in (self.certificate, self.key, self.client_ca) if path)
-            text = f"certificates for TLS cannot be used ({files}): {error.strerror or error}"
-            raise LinkError(Trouble.MISCONFIGURED, text) from error
-        return context
+def _context(tls: ServerTls | None) -> ssl.SSLContext | None:
+    try:
+        return None if tls is None else tls.context()
+    except TlsFileError as error:
+        raise LinkError(Trouble.MISCONFIGURED, str(error)) from error
 
 
 class TcpListener:
@@ -302,7 +276,7 @@ class TcpListener:
         address: the address; loopback by default.
         driver: the driver of the session.
         limits: the limits of connections.
-        certificate: for TLS; ``None`` for plain TCP.
+        tls: the files of TLS; ``None`` for plain TCP.
     """
 
     def __init__(
@@ -311,12 +285,12 @@ class TcpListener:
         address: ListenAddress = (LOOPBACK, 0),
         *,
         limits: StreamLimits | None = None,
-        certificate: ServerCertificate | None = None,
+        tls: ServerTls | None = None,
     ) -> None:
         self._address = address
         self._driver = driver
         self._limits = limits or StreamLimits()
-        self._certificate = certificate
+        self._tls = tls
         self._numbers = itertools.count(1)
         self._connections: dict[int, TcpConnection] = {}
         self._opening: set[asyncio.Task[None]] = set()
@@ -332,7 +306,7 @@ class TcpListener:
         Raises:
             LinkError: the address or a certificate cannot be used.
         """
-        context = self._certificate.context() if self._certificate is not None else None
+        context = _context(self._tls)
         with self._socket() as listening:
             self.port = listening.getsockname()[1]
             log.info("listening", address=self._address[0], port=self.port, tls=context is not None)

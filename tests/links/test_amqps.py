@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from gateway.dialects.session import Send
+from gateway.links.tls import ClientTls
 from tests.components.certificates import Authority
 from tests.components.ports import free_tcp_port
 from tests.components.rabbitmq import VirtualHost
@@ -17,12 +18,21 @@ from tests.links.recording import endpoint_of, linked, role
 
 
 @contextlib.asynccontextmanager
-async def tls_listener(vhost: VirtualHost, authority: Authority, name: str) -> AsyncIterator[int]:
-    """Provide a port on which the broker accepts TLS, with a certificate for ``name``."""
+async def tls_listener(
+    vhost: VirtualHost, authority: Authority, name: str, *further: str
+) -> AsyncIterator[int]:
+    """Provide a port on which the broker accepts TLS, with a certificate for ``name``.
+
+    Args:
+        vhost: of the broker.
+        authority: signs the certificate, and is trusted by the broker.
+        name: the name in the certificate.
+        further: further options of Erlang's ``ssl``.
+    """
     port = free_tcp_port()
     own = authority.confirm(name)
     files = {"certfile": own.certificate, "keyfile": own.key, "cacertfile": authority.own.certificate}
-    options = ",".join(f'{{{option},"{path}"}}' for option, path in files.items())
+    options = ",".join([*(f'{{{option},"{path}"}}' for option, path in files.items()), *further])
     listener = f'{{"127.0.0.1",{port},inet}}'
     start = f"[] = [E || {{error, E}} <- [rabbit_networking:start_ssl_listener({listener}, [{options}], 1)]]."
     stop = f"rabbit_networking:stop_tcp_listener({listener})."
@@ -39,7 +49,7 @@ async def test_messages_pass_both_ways(virtual_host: VirtualHost, tmp_path: Path
         endpoint = replace(
             endpoint_of(virtual_host.broker, virtual_host.name),
             url=f"amqps://127.0.0.1:{port}",
-            ca_file=authority.own.certificate,
+            tls=ClientTls(authority.own.certificate),
         )
         async with linked(endpoint, role("amq.topic")) as link, client(virtual_host) as channel:
             reply_to = await link.up()
@@ -50,7 +60,31 @@ async def test_messages_pass_both_ways(virtual_host: VirtualHost, tmp_path: Path
         assert {delivery.body for delivery in deliveries} == {b"there", b"and back"}
 
         stranger = Authority.make(tmp_path / "stranger")
-        async with linked(replace(endpoint, ca_file=stranger.own.certificate), role()) as link:
+        async with linked(replace(endpoint, tls=ClientTls(stranger.own.certificate)), role()) as link:
             said = await link.down()
         assert "TLS failed" in said
         assert "check 'ca_file'" in said
+
+
+async def test_a_broker_that_demands_a_certificate_gets_that_of_the_gateway(
+    virtual_host: VirtualHost, tmp_path: Path
+) -> None:
+    authority = Authority.make(tmp_path)
+    own, stranger = authority.confirm("gateway"), Authority.make(tmp_path / "stranger").confirm("gateway")
+    strict = ("{verify,verify_peer}", "{fail_if_no_peer_cert,true}")
+    async with tls_listener(virtual_host, authority, "rabbit", *strict) as port:
+        endpoint = replace(
+            endpoint_of(virtual_host.broker, virtual_host.name), url=f"amqps://127.0.0.1:{port}"
+        )
+        trusted = ClientTls(authority.own.certificate, own.certificate, own.key)
+        async with linked(replace(endpoint, tls=trusted), role()) as link:
+            await link.up()
+
+        for refused in (
+            ClientTls(authority.own.certificate),
+            ClientTls(authority.own.certificate, stranger.certificate, stranger.key),
+        ):
+            async with linked(replace(endpoint, tls=refused), role()) as link:
+                said = await link.down()
+            assert "TLS failed" in said
+        assert "'client_certificate'" in said or "unknown ca" in said.lower().replace("_", " ")

@@ -26,6 +26,7 @@ from gateway.links.amqp_connection import (
     open_connection,
     refusal_in,
 )
+from gateway.links.tls import ClientTls
 from tests.components.amqp_peer import AmqpPeer
 from tests.components.rabbitmq import VirtualHost, version_of
 from tests.links.conftest import PASSWORD
@@ -268,7 +269,7 @@ async def test_tls_where_the_broker_has_none(rabbitmq: PrivateBroker) -> None:
 
 
 async def test_certificates_that_are_missing(tmp_path: Path) -> None:
-    endpoint = replace(nowhere("amqps://127.0.0.1:1"), ca_file=tmp_path / "ca.pem")
+    endpoint = replace(nowhere("amqps://127.0.0.1:1"), tls=ClientTls(tmp_path / "ca.pem"))
     assert await trouble(endpoint) == (
         Trouble.MISCONFIGURED,
         f"'ca_file' {tmp_path}/ca.pem cannot be used: No such file or directory",
@@ -277,7 +278,7 @@ async def test_certificates_that_are_missing(tmp_path: Path) -> None:
 
 async def test_certificates_that_are_none(tmp_path: Path) -> None:
     (tmp_path / "ca.pem").write_text("no certificate", encoding="ascii")
-    kind, text = await trouble(replace(nowhere("amqps://127.0.0.1:1"), ca_file=tmp_path / "ca.pem"))
+    kind, text = await trouble(replace(nowhere("amqps://127.0.0.1:1"), tls=ClientTls(tmp_path / "ca.pem")))
     assert kind is Trouble.MISCONFIGURED
     assert text.startswith(f"'ca_file' {tmp_path}/ca.pem cannot be used: ")
 

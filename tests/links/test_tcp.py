@@ -20,7 +20,8 @@ from gateway.clock import SystemClock
 from gateway.dialects.session import Close, Effect, Note, Peer, WakeAt, Write
 from gateway.links.amqp_connection import LinkError, Trouble
 from gateway.links.session_driver import StreamDriver
-from gateway.links.tcp import ServerCertificate, StreamLimits, TcpListener
+from gateway.links.tcp import StreamLimits, TcpListener
+from gateway.links.tls import ServerTls
 from tests.components.certificates import Authority
 from tests.components.scripted_session import ScriptedSession
 from tests.components.waiting import eventually
@@ -115,13 +116,11 @@ class Listening:
 
 
 @asynccontextmanager
-async def listening(
-    limits: StreamLimits = LIMITS, certificate: ServerCertificate | None = None
-) -> AsyncIterator[Listening]:
+async def listening(limits: StreamLimits = LIMITS, tls: ServerTls | None = None) -> AsyncIterator[Listening]:
     """Provide a running listener for the time of the context."""
     session = EchoSession()
     conversation = StreamDriver("ami", session, lambda _: None, SystemClock(), Counter())
-    listener = TcpListener(conversation, limits=limits, certificate=certificate)
+    listener = TcpListener(conversation, limits=limits, tls=tls)
     running = asyncio.create_task(listener.run())
     waiting = asyncio.create_task(listener.listening.wait())
     await asyncio.wait({running, waiting}, return_when=asyncio.FIRST_COMPLETED)
@@ -313,7 +312,7 @@ def test_any_octets_reach_the_session_as_they_are(pieces: list[bytes]) -> None:
 async def test_with_certificates_both_sides_know_each_other(tmp_path: Path) -> None:
     authority = Authority.make(tmp_path)
     certificate = certificate_of(authority, clients=True)
-    async with listening(certificate=certificate) as here:
+    async with listening(tls=certificate) as here:
         context = trusting(authority)
         me = authority.confirm("trading-app")
         context.load_cert_chain(me.certificate, me.key)
@@ -326,7 +325,7 @@ async def test_with_certificates_both_sides_know_each_other(tmp_path: Path) -> N
 async def test_who_has_no_certificate_says_nothing_to_the_session(tmp_path: Path) -> None:
     authority = Authority.make(tmp_path / "ours")
     stranger = Authority.make(tmp_path / "theirs").confirm("trading-app")
-    async with listening(certificate=certificate_of(authority, clients=True)) as here:
+    async with listening(tls=certificate_of(authority, clients=True)) as here:
         context = trusting(authority)
         context.load_cert_chain(stranger.certificate, stranger.key)
         for one in (trusting(authority), context):
@@ -354,7 +353,7 @@ async def test_a_handshake_that_never_ends_is_a_connection_too(tmp_path: Path) -
 
 async def test_a_listener_ends_in_the_middle_of_a_handshake(tmp_path: Path) -> None:
     certificate = certificate_of(Authority.make(tmp_path))
-    async with listening(certificate=certificate) as here, here.client() as (reader, writer):
+    async with listening(tls=certificate) as here, here.client() as (reader, writer):
         writer.write(b"\x16\x03\x01")  # so begins a handshake
 
         async def accepted() -> bool:
@@ -380,15 +379,15 @@ async def test_who_does_not_read_holds_up_no_end() -> None:
 
 async def test_certificates_that_cannot_be_used_are_named(tmp_path: Path) -> None:
     conversation = StreamDriver("ami", EchoSession(), lambda _: None, SystemClock(), Counter())
-    certificate = ServerCertificate(tmp_path / "missing.pem", tmp_path / "missing-key.pem")
+    certificate = ServerTls(tmp_path / "missing.pem", tmp_path / "missing-key.pem")
     with pytest.raises(LinkError, match=r"cannot be used \(.*missing\.pem, .*missing-key\.pem\)"):
-        await TcpListener(conversation, certificate=certificate).run()
+        await TcpListener(conversation, tls=certificate).run()
 
 
-def certificate_of(authority: Authority, *, clients: bool = False) -> ServerCertificate:
+def certificate_of(authority: Authority, *, clients: bool = False) -> ServerTls:
     """Return the certificate of a listener."""
     own = authority.confirm("listener")
-    return ServerCertificate(own.certificate, own.key, authority.own.certificate if clients else None)
+    return ServerTls(own.certificate, own.key, authority.own.certificate if clients else None)
 
 
 def trusting(authority: Authority) -> ssl.SSLContext:

@@ -83,11 +83,12 @@ def check_files(loaded: LoadedConfiguration) -> None:
         if settings.snmp.community is not None:
             settings.snmp.community.read(folder)
         _check_jmx_files(settings.jmx, folder)
+        check_listener_files(settings.metrics.tls, folder)
         targets_of(loaded, "", None)
         _check_snmp_users(loaded)
         for part in (*settings.sources.values(), *settings.agents.values()):
             if isinstance(part, AmiSource):
-                check_listener_files(part, folder)
+                check_listener_files(part.tls, folder)
                 continue
             if isinstance(part, RabbitMqSettings):
                 http_reader(part, folder)

@@ -18,7 +18,7 @@ import aio_pika
 from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractIncomingMessage, AbstractQueue
 from aiormq import exceptions
 
-from gateway.config.sources import Am01Source, AmiSource, CmlSource, QmfSource
+from gateway.config.sources import Am01Source, AmiSource, CmlSource, ListenerTls, QmfSource
 from gateway.config.types import reached_at
 from gateway.dialects.cml.codec import read_message, write_message
 from gateway.dialects.cml.messages import SchemaReply, SchemaRequest, Spelling, Status
@@ -44,10 +44,11 @@ from gateway.links.amqp_connection import (
     open_connection,
 )
 from gateway.links.publishing import MandatorySends
+from gateway.links.tls import TlsFileError
 from gateway.model.times import SECOND
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.service.sources.cml import configured_schema
-from gateway.service.sources.endpoints import amqp_endpoint, server_certificate
+from gateway.service.sources.endpoints import amqp_endpoint, server_tls
 from gateway.tasks import until_one_ends
 
 _NAME: Final = "amqp-gateway check"
@@ -447,15 +448,18 @@ _ASK: Final = b"H\n"
 _ANSWER: Final = b"M"
 
 
-def check_listener_files(settings: AmiSource, folder: Path) -> None:
-    """Read the files of TLS.
+def check_listener_files(settings: ListenerTls | None, folder: Path) -> None:
+    """Read the files of TLS of a listener, if it has any.
 
     Raises:
-        LinkError: a file cannot be used.
+        CommandError: a file cannot be used.
     """
-    certificate = server_certificate(settings.tls, folder)
-    if certificate is not None:
-        certificate.context()
+    tls = server_tls(settings, folder)
+    try:
+        if tls is not None:
+            tls.context()
+    except TlsFileError as error:
+        raise CommandError(ExitCode.CONFIGURATION, str(error)) from error
 
 
 async def check_listener(settings: AmiSource, folder: Path, report: Report) -> None:
@@ -464,10 +468,7 @@ async def check_listener(settings: AmiSource, folder: Path, report: Report) -> N
     Raises:
         CommandError: it cannot listen there, or a file of TLS cannot be used.
     """
-    try:
-        check_listener_files(settings, folder)
-    except LinkError as error:
-        raise CommandError(OF_TROUBLE[error.trouble], str(error)) from error
+    check_listener_files(settings.tls, folder)
     host, port = settings.listen
     where = f"{host} port {port}"
     try:

@@ -10,17 +10,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ipaddress
+import socket
+import ssl
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, Protocol, Self
 
 import h11
 import structlog
 from prometheus_client import Metric
 
+from gateway.links.tls import ServerTls, TlsFileError
 from gateway.prometheus.objects import encode
 from gateway.service.metrics import families
 from gateway.service.metrics.families import Family, Kind, Reading
@@ -40,6 +43,10 @@ MAX_HEAD_OCTETS: Final = 8192
 IDLE_SECONDS: Final = 75.0
 """Seconds for which a connection may be kept without a request; longer than Prometheus' usual interval."""
 
+HANDSHAKE_SECONDS: Final = 5.0
+"""Seconds for a handshake of TLS."""
+
+ACCEPT_AGAIN_SECONDS: Final = 1.0
 WRITE_SECONDS: Final = 10.0
 ASK_SECONDS: Final = 9.0
 """Seconds that another process may take for a page; Prometheus waits for 10 s."""
@@ -58,23 +65,51 @@ class PageUnavailableError(Exception):
     """A page cannot be made now; its text says why."""
 
 
+class EndpointSettings(Protocol):
+    """The settings of the endpoint (`gateway.service.processes.supervisor.MetricsPages`)."""
+
+    @property
+    def listen(self) -> tuple[str, int]:
+        """Numeric address, and port."""
+        ...
+
+    @property
+    def objects(self) -> Path | None:
+        """The socket of the process that has the metrics of objects, if there is one."""
+        ...
+
+    @property
+    def tls(self) -> tuple[Path, Path] | None:
+        """The files with certificate and key; ``None`` for plain HTTP."""
+        ...
+
+    @property
+    def client_ca(self) -> Path | None:
+        """The file with the authorities of required client certificates, if they are required."""
+        ...
+
+
 class MetricsEndpoint:
     """An HTTP server, which listens while the context is entered.
 
     Args:
         listen: numeric address, and port; 0 for any.
         pages: makes a page, by path.
+        context: the settings of TLS; ``None`` for plain HTTP.
 
     Attributes:
         refused: number of connections that were refused because there were too many.
         port: the port on which it listens.
     """
 
-    def __init__(self, listen: tuple[str, int], pages: Mapping[bytes, Answer]) -> None:
+    def __init__(
+        self, listen: tuple[str, int], pages: Mapping[bytes, Answer], context: ssl.SSLContext | None = None
+    ) -> None:
         self._listen = listen
         self._pages = pages
+        self._context = context
         self._loopback = ipaddress.ip_address(listen[0]).is_loopback
-        self._server: asyncio.Server | None = None
+        self._accepting: asyncio.Task[None] | None = None
         self._connections: set[asyncio.Task[None]] = set()
         self.refused = 0
         self.port = listen[1]
@@ -86,42 +121,70 @@ class MetricsEndpoint:
             CommandError: the address is taken or not permitted.
         """
         host, port = self._listen
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:
-            self._server = await asyncio.start_server(self._connected, host, port, limit=MAX_HEAD_OCTETS)
+            listening = socket.create_server(self._listen, family=family, backlog=MAX_CONNECTIONS)
         except OSError as error:
             raise CommandError(
                 ExitCode.ADDRESS_IN_USE,
                 f"metrics cannot be served on {host} port {port}: {error.strerror or error}; end what has it,"
                 " or choose another address under metrics.listen",
             ) from error
-        self.port = self._server.sockets[0].getsockname()[1]
-        log.info("metrics-ready", url=f"http://{f'[{host}]' if ':' in host else host}:{self.port}/metrics")
+        listening.setblocking(False)
+        self.port = listening.getsockname()[1]
+        self._accepting = asyncio.create_task(self._accept(listening))
+        scheme = "http" if self._context is None else "https"
+        log.info(
+            "metrics-ready", url=f"{scheme}://{f'[{host}]' if ':' in host else host}:{self.port}/metrics"
+        )
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Stop listening, and close all connections."""
-        if self._server is not None:
-            self._server.close()
-        for connection in tuple(self._connections):
-            connection.cancel()
-        await asyncio.gather(*self._connections, return_exceptions=True)
+        tasks = [*self._connections, *filter(None, [self._accepting])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        if len(self._connections) >= MAX_CONNECTIONS:
-            self.refused += 1
-            writer.close()
+    async def _accept(self, listening: socket.socket) -> None:
+        """Accept connections, of which those that have not begun to speak TLS count, too."""
+        loop = asyncio.get_running_loop()
+        with listening:
+            while True:
+                try:
+                    accepted, _ = await loop.sock_accept(listening)
+                except OSError as error:  # too many open files, for example
+                    log.warning("metrics-not-accepted", reason=error.strerror or str(error))
+                    await asyncio.sleep(ACCEPT_AGAIN_SECONDS)
+                    continue
+                if len(self._connections) >= MAX_CONNECTIONS:
+                    self.refused += 1
+                    accepted.close()
+                    continue
+                task = asyncio.create_task(self._connected(accepted))
+                self._connections.add(task)
+                task.add_done_callback(self._connections.discard)
+
+    async def _connected(self, accepted: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        reader = asyncio.StreamReader(limit=MAX_HEAD_OCTETS)
+        protocol = asyncio.StreamReaderProtocol(reader)
+        patience = None if self._context is None else HANDSHAKE_SECONDS
+        try:
+            transport, _ = await loop.connect_accepted_socket(
+                lambda: protocol, accepted, ssl=self._context, ssl_handshake_timeout=patience
+            )
+        except (OSError, TimeoutError):  # it went away, speaks no TLS, or its certificate is refused
+            accepted.close()
             return
-        self._connections.add(task)
+        writer = asyncio.StreamWriter(transport, protocol, reader, loop)
         try:
             await self._converse(reader, writer)
         except (OSError, TimeoutError, h11.ProtocolError, asyncio.CancelledError):
             pass  # it went away, is too slow or speaks no HTTP, or we end: no client waits for an answer
         finally:
-            self._connections.discard(task)
             writer.close()
             with contextlib.suppress(OSError, asyncio.CancelledError):
                 await writer.wait_closed()
@@ -169,14 +232,16 @@ class MetricsEndpoint:
 
 
 def metrics_endpoint(
-    listen: tuple[str, int], readings: Callable[[], Awaitable[Sequence[Reading]]], objects: Path | None
+    settings: EndpointSettings, readings: Callable[[], Awaitable[Sequence[Reading]]]
 ) -> MetricsEndpoint:
     """Return the endpoint of a gateway.
 
     Args:
-        listen: numeric address, and port.
+        settings: address, TLS, and the process that has the metrics of objects.
         readings: returns the readings of all processes, for each request.
-        objects: the socket of the process that has the metrics of objects; ``None`` where there is none.
+
+    Raises:
+        CommandError: a file of TLS cannot be used.
     """
 
     async def answer(accept: str) -> tuple[bytes, str]:
@@ -184,14 +249,23 @@ def metrics_endpoint(
         return exposed([*await readings(), refused], accept)
 
     pages: dict[bytes, Answer] = {METRICS: answer}
-    if objects is not None:
-        pages[OBJECTS] = partial(ask_process, objects)
-    endpoint = MetricsEndpoint(listen, pages)
+    if settings.objects is not None:
+        pages[OBJECTS] = partial(ask_process, settings.objects)
+    endpoint = MetricsEndpoint(settings.listen, pages, _context(settings))
     return endpoint
 
 
-async def ask_process(socket: Path, accept: str) -> tuple[bytes, str]:
-    """Request a page from the process that listens on ``socket``; return body and content type.
+def _context(settings: EndpointSettings) -> ssl.SSLContext | None:
+    if settings.tls is None:
+        return None
+    try:
+        return ServerTls(*settings.tls, settings.client_ca).context()
+    except TlsFileError as error:
+        raise CommandError(ExitCode.CONFIGURATION, f"metrics: {error}") from error
+
+
+async def ask_process(path: Path, accept: str) -> tuple[bytes, str]:
+    """Request a page from the process that listens on the socket ``path``; return body and content type.
 
     The request is a line with the header ``Accept``. The answer is the content type in a line, then the body.
 
@@ -200,7 +274,7 @@ async def ask_process(socket: Path, accept: str) -> tuple[bytes, str]:
     """
     try:
         async with asyncio.timeout(ASK_SECONDS):
-            reader, writer = await asyncio.open_unix_connection(socket, limit=LINE_OCTETS)
+            reader, writer = await asyncio.open_unix_connection(path, limit=LINE_OCTETS)
             try:
                 writer.write(accept.encode("latin-1", "replace").replace(b"\n", b" ") + b"\n")
                 content_type = (await reader.readline()).decode("latin-1").rstrip("\n")

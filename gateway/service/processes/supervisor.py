@@ -383,10 +383,14 @@ class MetricsPages:
     Attributes:
         listen: numeric address, and port.
         objects: the socket of the process that has the metrics of objects; ``None`` where there is none.
+        tls: the files with certificate and key; ``None`` for plain HTTP.
+        client_ca: the file with the authorities of required client certificates; ``None`` requires none.
     """
 
     listen: tuple[str, int]
     objects: Path | None
+    tls: tuple[Path, Path] | None = None
+    client_ca: Path | None = None
 
 
 async def run_gateway(
@@ -414,6 +418,6 @@ async def run_gateway(
     async with AsyncExitStack() as beside:
         if pages is not None:
             late = importlib.import_module("gateway.service.metrics.endpoint")
-            endpoint = late.metrics_endpoint(pages.listen, supervisor.readings, pages.objects)
+            endpoint = late.metrics_endpoint(pages, supervisor.readings)
             await beside.enter_async_context(endpoint)
         await until_one_ends(supervisor.run(), manager.watch(supervisor.silent))

@@ -35,7 +35,7 @@ from gateway.model.observations import ClassLearned, Observation, SourceState, S
 from gateway.model.schema import ClassSchema
 from gateway.model.times import SECOND
 from gateway.service.metrics.core import listener_readings
-from gateway.service.sources.endpoints import server_certificate
+from gateway.service.sources.endpoints import server_tls
 from gateway.service.sources.source_context import ConsolePort, SourceContext
 from gateway.service.state.cached_schemas import CachedClasses
 from gateway.service.state.restored_objects import classes_to_restore, restored_reports
@@ -97,7 +97,7 @@ async def _listen(
         driver,
         settings.listen,
         limits=stream_limits(settings),
-        certificate=server_certificate(settings.tls, around.folder),
+        tls=server_tls(settings.tls, around.folder),
     )
 
     limit = settings.limits.connections

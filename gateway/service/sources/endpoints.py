@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import ssl
 from dataclasses import replace
 from pathlib import Path
 
 from gateway.config import sources
-from gateway.config.sources import AmqpSettings, ListenerTls, RabbitMqSettings
+from gateway.config.sources import AmqpSettings, ClientTlsSettings, ListenerTls, RabbitMqSettings
 from gateway.config.types import SecretSource
 from gateway.links.amqp_connection import AmqpEndpoint
-from gateway.links.tcp import ServerCertificate
+from gateway.links.tls import ClientTls, ServerTls, TlsFileError
 from gateway.model.times import SECOND
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.sources.rabbitmq.http_publisher import HttpPublisher
@@ -40,11 +39,20 @@ def amqp_endpoint(settings: AmqpSettings, folder: Path, name: str = "") -> AmqpE
         settings.vhost,
         settings.user,
         settings.password.read(folder),
-        folder / settings.ca_file if settings.ca_file else None,
+        client_tls(settings, folder),
         settings.heartbeat // SECOND,
         others=settings.url[1:],
         source=name,
     )
+
+
+def client_tls(settings: ClientTlsSettings, folder: Path) -> ClientTls:
+    """Return the files of TLS; ``folder`` is the one to which paths are relative."""
+
+    def path(name: Path | None) -> Path | None:
+        return None if name is None else folder / name
+
+    return ClientTls(path(settings.ca_file), path(settings.client_certificate), path(settings.client_key))
 
 
 def http_reader(settings: RabbitMqSettings, folder: Path, name: str = "") -> HttpReader:
@@ -125,15 +133,13 @@ def management_endpoint(
         SecretError: the password cannot be read.
         CommandError: the certificates cannot be read.
     """
-    ca_file = folder / settings.ca_file if settings.ca_file else None
+    tls = client_tls(settings, folder)
     try:
-        ssl.create_default_context(cafile=ca_file)
-    except OSError as error:  # ssl.SSLError is one
-        reason = error.strerror or str(error)
-        text = f"{settings.management[0]}: 'ca_file' {ca_file} cannot be used: {reason}"
-        raise CommandError(ExitCode.CONFIGURATION, text) from error
+        tls.context()
+    except TlsFileError as error:
+        raise CommandError(ExitCode.CONFIGURATION, f"{settings.management[0]}: {error}") from error
     first, others = settings.management[0], settings.management[1:]
-    return ManagementEndpoint(first, user, password.read(folder), ca_file, others=others, source=name)
+    return ManagementEndpoint(first, user, password.read(folder), tls, others=others, source=name)
 
 
 def event_endpoint(settings: RabbitMqSettings, folder: Path, name: str = "") -> AmqpEndpoint | None:
@@ -144,17 +150,16 @@ def event_endpoint(settings: RabbitMqSettings, folder: Path, name: str = "") -> 
     """
     if settings.events is None:
         return None
-    ca_file = folder / settings.ca_file if settings.ca_file else None
-    events = settings.events
+    events, tls = settings.events, client_tls(settings, folder)
     password = settings.password.read(folder)
     return AmqpEndpoint(
-        events.url[0], events.vhost, settings.user, password, ca_file, others=events.url[1:], source=name
+        events.url[0], events.vhost, settings.user, password, tls, others=events.url[1:], source=name
     )
 
 
 def prometheus_reader(settings: RabbitMqSettings, folder: Path, name: str = "") -> PrometheusReader:
     """Return the reader of metrics; it sends no login."""
-    return PrometheusReader(folder / settings.ca_file if settings.ca_file else None, source=name)
+    return PrometheusReader(client_tls(settings, folder), source=name)
 
 
 def _statistics(settings: RabbitMqSettings) -> StatisticsConfig:
@@ -192,9 +197,9 @@ def source_config(
     )
 
 
-def server_certificate(tls: ListenerTls | None, folder: Path) -> ServerCertificate | None:
+def server_tls(tls: ListenerTls | None, folder: Path) -> ServerTls | None:
     """Return the files of a listener's TLS; ``None`` for plain TCP."""
     if tls is None:
         return None
     client_ca = folder / tls.client_ca if tls.client_ca is not None else None
-    return ServerCertificate(folder / tls.certificate, folder / tls.key, client_ca)
+    return ServerTls(folder / tls.certificate, folder / tls.key, client_ca)

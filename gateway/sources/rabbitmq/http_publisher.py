@@ -53,8 +53,7 @@ class HttpPublisher:
         virtual_host: the virtual host of the exchanges.
 
     Raises:
-        OSError: the CA file cannot be read.
-        ssl.SSLError: the CA file holds no certificates.
+        TlsFileError: a file of TLS cannot be used.
     """
 
     def __init__(self, endpoint: ManagementEndpoint, virtual_host: str) -> None:

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ssl
 from dataclasses import dataclass
-from pathlib import Path
 from types import TracebackType
 from typing import Final, Protocol, Self
 
@@ -20,6 +18,7 @@ from pydantic import SecretStr
 from gateway.dialects.errors import ProtocolError
 from gateway.links.amqp_connection import user_agent
 from gateway.links.reconnecting import NodeChoice
+from gateway.links.tls import SYSTEM_AUTHORITIES, ClientTls
 from gateway.model.texts import error_line
 from gateway.model.times import SECOND
 from gateway.sources.rabbitmq.management_api import (
@@ -74,7 +73,7 @@ class ManagementEndpoint:
     Attributes:
         url: ``http://host:15672`` or ``https://...``, without ``/api`` and without user info.
         user: a user with the tag ``monitoring``.
-        ca_file: certificates to verify the server's with; the system's if none is given.
+        tls: the files of TLS.
         deadline: seconds that a request may take altogether.
         others: URLs of further nodes of the same cluster, which are tried if the first does not answer.
         source: name of the source that reads, for the broker's log; may be empty.
@@ -83,7 +82,7 @@ class ManagementEndpoint:
     url: str
     user: str
     password: SecretStr
-    ca_file: Path | None = None
+    tls: ClientTls = SYSTEM_AUTHORITIES
     deadline: float = 20.0
     others: tuple[str, ...] = ()
     source: str = ""
@@ -105,13 +104,12 @@ def management_client(endpoint: ManagementEndpoint) -> httpx.AsyncClient:
     Targets are relative to ``/api/`` of the first node; `address_of` gives those of the others.
 
     Raises:
-        OSError: the CA file cannot be read.
-        ssl.SSLError: the CA file holds no certificates.
+        TlsFileError: a file of TLS cannot be used.
     """
     return httpx.AsyncClient(
         base_url=address_of(endpoint.url, ""),
         auth=httpx.BasicAuth(endpoint.user, endpoint.password.get_secret_value()),
-        verify=ssl.create_default_context(cafile=endpoint.ca_file),
+        verify=endpoint.tls.context(),
         # The broker's processors are dearer than the network between it and us.
         headers={"accept-encoding": "identity", "user-agent": user_agent(endpoint.source)},
         timeout=httpx.Timeout(
@@ -150,8 +148,7 @@ class HttpReader:
         nodes: the choice among the endpoint's nodes, if it is shared with other clients of the cluster.
 
     Raises:
-        OSError: the CA file cannot be read.
-        ssl.SSLError: the CA file holds no certificates.
+        TlsFileError: a file of TLS cannot be used.
     """
 
     def __init__(
@@ -298,19 +295,18 @@ class PrometheusReader:
     No login is sent: the endpoint needs none, and the server at a listener's address is not authenticated.
 
     Args:
-        ca_file: certificates to verify a server's with; the system's if none is given.
+        tls: the files of TLS.
         deadline: seconds that a request may take altogether.
         source: name of the source that reads, for the broker's log; may be empty.
 
     Raises:
-        OSError: the CA file cannot be read.
-        ssl.SSLError: the CA file holds no certificates.
+        TlsFileError: a file of TLS cannot be used.
     """
 
-    def __init__(self, ca_file: Path | None = None, deadline: float = 20.0, source: str = "") -> None:
+    def __init__(self, tls: ClientTls = SYSTEM_AUTHORITIES, deadline: float = 20.0, source: str = "") -> None:
         self._deadline = deadline
         self._client = httpx.AsyncClient(
-            verify=ssl.create_default_context(cafile=ca_file),
+            verify=tls.context(),
             headers={"accept-encoding": "identity", "user-agent": user_agent(source)},
             timeout=httpx.Timeout(deadline, connect=CONNECT_SECONDS),
             limits=httpx.Limits(max_connections=8, max_keepalive_connections=8),

@@ -73,8 +73,7 @@ class HttpWriter:
             deadline of ``reading``.
 
     Raises:
-        OSError: the CA file cannot be read.
-        ssl.SSLError: the CA file holds no certificates.
+        TlsFileError: a file of TLS cannot be used.
     """
 
     def __init__(

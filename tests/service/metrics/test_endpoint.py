@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import httpx
 import pytest
@@ -12,10 +13,13 @@ from prometheus_client.openmetrics.parser import (
 )
 from prometheus_client.parser import text_string_to_metric_families
 
+from gateway.links.tls import ClientTls, ServerTls
 from gateway.service.metrics import endpoint, families
-from gateway.service.metrics.endpoint import METRICS, MetricsEndpoint, exposed
+from gateway.service.metrics.endpoint import METRICS, MetricsEndpoint, exposed, metrics_endpoint
 from gateway.service.metrics.families import Histogram, Reading
 from gateway.service.processes.exit_codes import CommandError, ExitCode
+from gateway.service.processes.supervisor import MetricsPages
+from tests.components.certificates import Authority
 from tests.components.waiting import eventually
 
 
@@ -189,3 +193,61 @@ def test_readings_of_families_that_are_not_known_are_left_out() -> None:
     assert [family.name for family in text_string_to_metric_families(body.decode())] == [
         "amqp_gateway_feed_waiting_records"
     ]
+
+
+async def test_with_tls_and_authorities_of_clients_only_who_has_a_certificate_reads(tmp_path: Path) -> None:
+    authority = Authority.make(tmp_path)
+    server, reader = authority.confirm("server"), authority.confirm("prometheus")
+    tls = ServerTls(server.certificate, server.key, authority.own.certificate)
+    known = ClientTls(authority.own.certificate, reader.certificate, reader.key)
+    async with MetricsEndpoint(("127.0.0.1", 0), {METRICS: answer}, tls.context()) as listening:
+        url = f"https://127.0.0.1:{listening.port}/metrics"
+        async with httpx.AsyncClient(verify=known.context(), trust_env=False) as client:
+            assert (await client.get(url)).status_code == 200
+        stranger = ClientTls(authority.own.certificate)
+        async with httpx.AsyncClient(verify=stranger.context(), trust_env=False) as client:
+            with pytest.raises(httpx.TransportError):
+                await client.get(url)
+        assert await raw(listening.port, b"GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n") == b""
+
+
+async def test_handshakes_that_do_not_end_take_places_for_a_limited_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(endpoint, "HANDSHAKE_SECONDS", 0.2)
+    monkeypatch.setattr(endpoint, "MAX_CONNECTIONS", 2)
+    authority = Authority.make(tmp_path)
+    server = authority.confirm("server")
+    context = ServerTls(server.certificate, server.key).context()
+    async with MetricsEndpoint(("127.0.0.1", 0), {METRICS: answer}, context) as listening:
+        silent = [await asyncio.open_connection("127.0.0.1", listening.port) for _ in range(3)]
+
+        async def one_is_refused() -> bool:
+            return listening.refused == 1
+
+        await eventually(one_is_refused, "there are places for two")
+
+        async def is_answered() -> bool:
+            try:
+                async with httpx.AsyncClient(
+                    verify=ClientTls(authority.own.certificate).context(), trust_env=False
+                ) as client:
+                    answered = await client.get(f"https://127.0.0.1:{listening.port}/metrics")
+                    return answered.status_code == 200
+            except httpx.TransportError:
+                return False
+
+        await eventually(is_answered, "their places are free again")
+        for _, writer in silent:
+            writer.close()
+
+
+def test_a_file_of_tls_that_cannot_be_used_says_so(tmp_path: Path) -> None:
+    missing = MetricsPages(("127.0.0.1", 0), None, (tmp_path / "cert.pem", tmp_path / "key.pem"))
+
+    async def readings() -> list[Reading]:
+        return []
+
+    with pytest.raises(CommandError, match=r"cert.pem.*No such file") as raised:
+        metrics_endpoint(missing, readings)
+    assert raised.value.code is ExitCode.CONFIGURATION

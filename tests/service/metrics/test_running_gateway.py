@@ -7,6 +7,7 @@ import re
 import secrets
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import httpx
 import pytest
@@ -14,9 +15,11 @@ from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from gateway.demo.broker import PrivateBroker
+from gateway.links.tls import ClientTls
 from gateway.service.metrics import families
 from gateway.service.metrics.families import Family, Kind
 from gateway.service.processes.exit_codes import ExitCode
+from tests.components.certificates import Authority
 from tests.components.command_line import RunningCommand, Site, amqp_gateway, new_site, running
 from tests.components.ports import free_tcp_port, free_udp_port
 from tests.components.waiting import wait_until
@@ -180,3 +183,22 @@ def test_a_process_that_dies_is_reported_and_the_others_go_on(gateway: Gateway) 
         "it is back, and told everything",
     )
     assert gateway.value(families.PROCESS_UP, process="snmp") == 1
+
+
+def test_metrics_are_served_by_tls_to_clients_with_certificates(tmp_path: Path) -> None:
+    site, port, authority = new_site(tmp_path), free_tcp_port(), Authority.make(tmp_path / "ca")
+    own, reader = authority.confirm("gateway"), authority.confirm("prometheus")
+    tls = {
+        "certificate": str(own.certificate),
+        "key": str(own.key),
+        "client_ca": str(authority.own.certificate),
+    }
+    site.configure(sources={}, metrics={"enabled": True, "listen": f"127.0.0.1:{port}", "tls": tls})
+    with running("run", "--config", site.configuration, log=tmp_path / "log") as gateway:
+        gateway.ready()
+        known = ClientTls(authority.own.certificate, reader.certificate, reader.key)
+        page = httpx.get(
+            f"https://127.0.0.1:{port}/metrics", verify=known.context(), trust_env=False, timeout=60
+        )
+        assert "amqp_gateway_process_up" in page.text
+        assert gateway.terminate().code is ExitCode.OK

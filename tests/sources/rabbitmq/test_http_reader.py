@@ -15,6 +15,7 @@ from pydantic import SecretStr
 from structlog.testing import capture_logs
 
 from gateway.demo.node_setup import free_ports
+from gateway.links.tls import ClientTls, TlsFileError
 from gateway.sources.rabbitmq import http_reader
 from gateway.sources.rabbitmq.http_reader import MAX_BODY_OCTETS, HttpReader, ManagementEndpoint
 from gateway.sources.rabbitmq.management_api import (
@@ -204,8 +205,8 @@ async def test_a_url_that_is_none_is_said_so() -> None:
 
 
 def test_a_ca_file_that_is_missing_is_an_error_at_once(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        HttpReader(ManagementEndpoint("https://x", "u", SecretStr("p"), ca_file=tmp_path / "none"))
+    with pytest.raises(TlsFileError):
+        HttpReader(ManagementEndpoint("https://x", "u", SecretStr("p"), tls=ClientTls(tmp_path / "none")))
 
 
 def test_a_password_is_not_shown() -> None:

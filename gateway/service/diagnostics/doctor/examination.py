@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 from collections.abc import AsyncIterator, Iterator
 
 from gateway.config.files import LoadedConfiguration
@@ -13,6 +14,7 @@ from gateway.model.observations import SourceState
 from gateway.service.diagnostics.checks import check_files
 from gateway.service.diagnostics.doctor import Finding, Level
 from gateway.service.diagnostics.doctor.brokers import agent_findings, source_findings
+from gateway.service.diagnostics.doctor.certificates import certificate_findings
 from gateway.service.diagnostics.doctor.machine import (
     disk_findings,
     feed_findings,
@@ -43,6 +45,7 @@ async def examine(loaded: LoadedConfiguration) -> AsyncIterator[Finding]:
         *found,
         *await asyncio.to_thread(lambda: list(disk_findings(loaded))),
         *await asyncio.to_thread(lambda: list(java_findings(loaded))),
+        *await asyncio.to_thread(lambda: list(certificate_findings(loaded, dt.datetime.now(tz=dt.UTC)))),
         *port_findings(loaded, is_running=is_running),
         *feed_findings(loaded),
         *await asyncio.to_thread(lambda: list(mib_findings(loaded))),

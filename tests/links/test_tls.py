@@ -1,0 +1,71 @@
+"""The files of TLS of connections that the gateway opens."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from pathlib import Path
+
+import pytest
+
+from gateway.links.tls import SYSTEM_AUTHORITIES, ClientTls, TlsFileError
+from tests.components.certificates import Authority, Certificate
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    return Authority.make(tmp_path)
+
+
+@pytest.fixture
+def own(authority: Authority) -> Certificate:
+    return authority.confirm("gateway")
+
+
+async def test_the_certificate_is_presented_and_the_peer_verified(
+    authority: Authority, own: Certificate
+) -> None:
+    server = authority.confirm("server")
+    accepting = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=authority.own.certificate)
+    accepting.load_cert_chain(server.certificate, server.key)
+    accepting.verify_mode = ssl.CERT_REQUIRED
+    presented: asyncio.Queue[object] = asyncio.Queue()
+
+    async def connected(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        presented.put_nowait(writer.get_extra_info("peercert")["subject"])
+        writer.close()
+
+    listening = await asyncio.start_server(connected, "127.0.0.1", ssl=accepting)
+    port = listening.sockets[0].getsockname()[1]
+    async with listening:
+        tls = ClientTls(authority.own.certificate, own.certificate, own.key)
+        _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=tls.context())
+        assert await presented.get() == ((("commonName", "gateway"),),)
+        writer.close()
+        with pytest.raises(ssl.SSLCertVerificationError):
+            await asyncio.open_connection("127.0.0.1", port, ssl=SYSTEM_AUTHORITIES.context())
+
+
+def test_nothing_switches_verification_off() -> None:
+    context = SYSTEM_AUTHORITIES.context()
+    assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, True)
+
+
+def test_a_file_that_cannot_be_used_is_named(authority: Authority, own: Certificate, tmp_path: Path) -> None:
+    missing, other = tmp_path / "none.pem", authority.confirm("other")
+    nonsense = tmp_path / "nonsense.pem"
+    nonsense.write_text("no certificate", encoding="ascii")
+    encrypted = tmp_path / "encrypted.pem"
+    encrypted.write_text(
+        "-----BEGIN ENCRYPTED PRIVATE KEY-----\nMIHN\n-----END ENCRYPTED PRIVATE KEY-----\n", encoding="ascii"
+    )
+    for tls, beginning in (
+        (ClientTls(missing), f"'ca_file' {missing} cannot be used: No such file or directory"),
+        (ClientTls(nonsense), f"'ca_file' {nonsense} cannot be used: "),
+        (ClientTls(None, missing, own.key), f"'client_certificate' {missing} with 'client_key' {own.key} "),
+        (ClientTls(None, own.certificate, other.key), "'client_certificate' "),
+        (ClientTls(None, own.certificate, encrypted), "'client_certificate' "),
+    ):
+        with pytest.raises(TlsFileError) as raised:
+            tls.context()
+        assert str(raised.value).startswith(beginning)
