@@ -300,6 +300,9 @@ async def open_connection(endpoint: AmqpEndpoint, name: str) -> AbstractConnecti
         if refusal.trouble is not Trouble.BROKEN:
             raise refusal from error
         text = f"{refusal}: is this an AMQP 0-9-1 broker, and is it running?"
+        if url.scheme == "amqps" and endpoint.tls.certificate is None:
+            # A broker may close the connection before its reason, that it got no certificate, is read.
+            text += " Does it demand a certificate ('client_certificate')?"
         raise LinkError(Trouble.UNREACHABLE, text) from error
 
 

@@ -80,11 +80,12 @@ async def test_a_broker_that_demands_a_certificate_gets_that_of_the_gateway(
         async with linked(replace(endpoint, tls=trusted), role()) as link:
             await link.up()
 
-        for refused in (
-            ClientTls(authority.own.certificate),
-            ClientTls(authority.own.certificate, stranger.certificate, stranger.key),
-        ):
-            async with linked(replace(endpoint, tls=refused), role()) as link:
-                said = await link.down()
-            assert "TLS failed" in said
-        assert "'client_certificate'" in said or "unknown ca" in said.lower().replace("_", " ")
+        without = ClientTls(authority.own.certificate)
+        async with linked(replace(endpoint, tls=without), role()) as link:
+            assert "'client_certificate'" in await link.down()
+
+        unknown = ClientTls(authority.own.certificate, stranger.certificate, stranger.key)
+        async with linked(replace(endpoint, tls=unknown), role()) as link:
+            said = await link.down()
+        # The broker closes the connection, perhaps before its reason is read.
+        assert "TLS failed" in said or "reset" in said

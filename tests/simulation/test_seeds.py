@@ -14,7 +14,7 @@ PARTS = 20
 SEEDS_OF_A_PART = 200 if PROVING else 5
 
 UNMENDED = {
-    17: "what a QMF agent sent over a half-open link, before it was heard for the first time on a new link of"
+    17: "what a QMF agent sent over a half-open link, before anything arrived from it on a new link of"
     " the console, is lost, and no gap says so (docs/architecture.md, limits)",
 }
 """Seeds that show a fault which is known and not mended, with the fault. A proof takes other seeds."""
