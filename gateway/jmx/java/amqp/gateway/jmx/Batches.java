@@ -17,7 +17,7 @@ final class Batches {
     /** As in {@code virtual_machine.py}. */
     private static final int MAX_OCTETS = 4 << 20;
 
-    // Without a bound: whoever reads must always come to the end of the input, also if Python ended before its call.
+    // Without a bound: the reader must always come to the end of the input, also if Python ended before its call.
     private final BlockingQueue<byte[]> waiting = new LinkedBlockingQueue<>();
 
     /** Reads batches until the input ends, which is the end of the parent. */
