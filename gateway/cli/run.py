@@ -11,7 +11,6 @@ import click
 from gateway.cli.options import config_option, lifeline_option, loaded
 from gateway.config.files import LoadedConfiguration
 from gateway.service.processes.exit_codes import CommandError, ExitCode
-from gateway.service.sources.endpoints import server_tls
 from gateway.service.state.report import in_use
 from gateway.service.state.running_configuration import note_running, waiting_changes
 from gateway.state_folder import StateError, StateFolder
@@ -56,8 +55,9 @@ def _supervise(
     if settings.log.enabled and settings.log.compact:
         words += ["--compact", str(configuration.log_folder)]
     if settings.metrics.enabled:
-        tls = server_tls(settings.metrics.tls, configuration.folder)
-        files = [] if tls is None else [tls.certificate, tls.key, tls.client_ca]
+        tls = settings.metrics.tls
+        found = None if tls is None else tls.files(configuration.folder)
+        files = [] if found is None else [found.certificate, found.key, found.client_ca]
         where = [*settings.metrics.listen, *filter(None, files)]
         words += [word for each in where for word in ("--metrics", str(each))]
     if settings.metrics.objects is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import ipaddress
 import zoneinfo
+from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
@@ -20,6 +21,7 @@ from gateway.config.types import (
     SecretSource,
     between,
 )
+from gateway.links.tls import ClientTls, ServerTls
 from gateway.model.times import SECOND
 from gateway.yaml_documents import StrictModel
 
@@ -42,6 +44,11 @@ class ClientTlsSettings(StrictModel):
         if (self.client_certificate is None) is not (self.client_key is None):
             raise ValueError("'client_certificate' and 'client_key' are needed together, or neither")
         return self
+
+    def client_tls(self, folder: Path) -> ClientTls:
+        """Return the files; ``folder`` is the one to which paths are relative."""
+        files = (self.ca_file, self.client_certificate, self.client_key)
+        return ClientTls(*(None if file is None else folder / file for file in files))
 
 
 class AmqpSettings(ClientTlsSettings):
@@ -365,6 +372,11 @@ class ListenerTls(StrictModel):
     certificate: FilePath
     key: FilePath
     client_ca: FilePath | None = None
+
+    def files(self, folder: Path) -> ServerTls:
+        """Return the files; ``folder`` is the one to which paths are relative."""
+        client_ca = None if self.client_ca is None else folder / self.client_ca
+        return ServerTls(folder / self.certificate, folder / self.key, client_ca)
 
 
 class SessionLogSettings(StrictModel):

@@ -21,7 +21,8 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from gateway.jmx.tls import TlsError, TlsFiles, TlsMaterial
+from gateway.jmx.tls import TlsError, TlsMaterial
+from gateway.links.tls import ServerTls
 
 MAX_OCTETS: Final = 256 << 10
 """The maximum size of a file; the virtual machine takes 1 MiB of settings."""
@@ -42,7 +43,7 @@ class PemFiles:
     client_ca: bytes | None
 
 
-def read_tls(files: TlsFiles) -> TlsMaterial:
+def read_tls(files: ServerTls) -> TlsMaterial:
     """Read and check the files.
 
     Raises:
@@ -51,7 +52,7 @@ def read_tls(files: TlsFiles) -> TlsMaterial:
     return check_pem(files, read_pem(files))
 
 
-def read_pem(files: TlsFiles) -> PemFiles:
+def read_pem(files: ServerTls) -> PemFiles:
     """Read the files, whatever is in them.
 
     Raises:
@@ -61,7 +62,7 @@ def read_pem(files: TlsFiles) -> PemFiles:
     return PemFiles(_octets(files.certificate), _octets(files.key), client_ca)
 
 
-def check_pem(files: TlsFiles, contents: PemFiles) -> TlsMaterial:
+def check_pem(files: ServerTls, contents: PemFiles) -> TlsMaterial:
     """Check what was read of the files, and convert it.
 
     Raises:

@@ -1,30 +1,14 @@
-"""TLS of the virtual machine: which files, and what is passed to it."""
+"""TLS of the virtual machine: what is passed to it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from gateway.jmx.java_runtime import JmxError
 
 
 class TlsError(JmxError):
     """A file of TLS cannot be used; the text says which, why, and what to do."""
-
-
-@dataclass(frozen=True, slots=True)
-class TlsFiles:
-    """The files of TLS, in PEM.
-
-    Attributes:
-        certificate: the gateway's certificate, and after it those between it and the root.
-        key: its private key.
-        client_ca: authorities of required client certificates; ``None`` accepts clients without one.
-    """
-
-    certificate: Path
-    key: Path
-    client_ca: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)

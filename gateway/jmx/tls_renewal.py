@@ -16,7 +16,8 @@ from typing import Final, NoReturn, TypeAlias
 import structlog
 
 from gateway.jmx.pem_files import PemFiles, check_pem, read_pem
-from gateway.jmx.tls import TlsError, TlsFiles, TlsMaterial
+from gateway.jmx.tls import TlsError, TlsMaterial
+from gateway.links.tls import ServerTls
 
 log = structlog.get_logger(__name__)
 
@@ -41,7 +42,7 @@ class TlsRenewal:
         TlsError: a file cannot be used at the beginning.
     """
 
-    def __init__(self, files: TlsFiles, seconds: float = LOOK_SECONDS) -> None:
+    def __init__(self, files: ServerTls, seconds: float = LOOK_SECONDS) -> None:
         self._files = files
         self._seconds = seconds
         self._used = read_pem(files)

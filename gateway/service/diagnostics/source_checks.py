@@ -48,7 +48,7 @@ from gateway.links.tls import TlsFileError
 from gateway.model.times import SECOND
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.service.sources.cml import configured_schema
-from gateway.service.sources.endpoints import amqp_endpoint, server_tls
+from gateway.service.sources.endpoints import amqp_endpoint
 from gateway.tasks import until_one_ends
 
 _NAME: Final = "amqp-gateway check"
@@ -454,10 +454,9 @@ def check_listener_files(settings: ListenerTls | None, folder: Path) -> None:
     Raises:
         CommandError: a file cannot be used.
     """
-    tls = server_tls(settings, folder)
     try:
-        if tls is not None:
-            tls.context()
+        if settings is not None:
+            settings.files(folder).context()
     except TlsFileError as error:
         raise CommandError(ExitCode.CONFIGURATION, str(error)) from error
 

@@ -35,7 +35,7 @@ from gateway.jmx.logins import Logins
 from gateway.jmx.notifications import MAX_SENT, EventCursor, OperationCursor
 from gateway.jmx.operations import Operations
 from gateway.jmx.projection import Projection, ProjectionSettings
-from gateway.jmx.tls import TlsError, TlsFiles, TlsMaterial
+from gateway.jmx.tls import TlsError, TlsMaterial
 from gateway.jmx.users import PasswordError, ReadPassword, Users, check_stored
 from gateway.jmx.virtual_machine import JavaMachine, MachineSettings
 from gateway.model.schema import ClassKey
@@ -175,10 +175,9 @@ def tls_renewal(settings: JmxSettings, folder: Path) -> TlsRenewal | None:
     tls = settings.tls
     if tls is None:
         return None
-    client_ca = None if tls.client_ca is None else folder / tls.client_ca
     # The cryptographic library takes 6 MB, so it is imported where TLS is configured only.
     late = importlib.import_module("gateway.jmx.tls_renewal")
-    renewal: TlsRenewal = late.TlsRenewal(TlsFiles(folder / tls.certificate, folder / tls.key, client_ca))
+    renewal: TlsRenewal = late.TlsRenewal(tls.files(folder))
     return renewal
 
 

@@ -134,7 +134,6 @@ class Supervisor:
         self._unpublished: deque[ProcessEnd] = deque(maxlen=MAX_UNPUBLISHED)
         self._former = {plan.name: list(plan.at_rest) for plan in plans if plan.has_work is not None}
         self.processes: dict[str, int] = {}
-        self._killed: dict[str, str] = {}
         self.restarts: Counter[str] = Counter()
 
     def stop(self, why: str = "it was asked to") -> None:
@@ -230,7 +229,7 @@ class Supervisor:
             if self._stopping.is_set():
                 return
             started = time.monotonic()
-            code = await self._run_once(plan, ready)
+            code, reason = await self._run_once(plan, ready)
             if self._stopping.is_set():
                 return
             if not ready.is_set() and code >= 0:
@@ -245,13 +244,13 @@ class Supervisor:
                 pause = FIRST_RESTART_SECONDS
             self.restarts[plan.name] += 1
             log.warning("process-died", name=plan.name, exit_code=code, restart_in_seconds=pause)
-            self._publish(ProcessEnd(plan.name, self._killed.pop(plan.name, "") or _reason(code)))
+            self._publish(ProcessEnd(plan.name, reason))
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), timeout=pause)
             pause = min(2 * pause, LAST_RESTART_SECONDS)
 
-    async def _run_once(self, plan: ProcessPlan, ready: asyncio.Event) -> int:
-        """Run a process once; return its exit code, negative for a signal."""
+    async def _run_once(self, plan: ProcessPlan, ready: asyncio.Event) -> tuple[int, str]:
+        """Run a process once; return its exit code, negative for a signal, and why it ended."""
         ours, theirs = socket.socketpair()
         with contextlib.closing(ProcessLine(ours)) as line:
             with theirs:
@@ -277,9 +276,9 @@ class Supervisor:
             hanging = asyncio.create_task(_until_hung(line, plan.name, process.pid))
             await asyncio.wait({ended, stopping, hanging}, return_when=asyncio.FIRST_COMPLETED)
             stopping.cancel()
-            if hanging.done() and not ended.done():
-                self._killed[plan.name] = hanging.result()
-                _kill(process, plan.name, hanging.result())
+            hangs = hanging.result() if hanging.done() and not ended.done() else ""
+            if hangs:
+                _kill(process, plan.name, hangs)
             elif not ended.done():
                 with contextlib.suppress(ProcessLookupError):
                     process.terminate()
@@ -294,7 +293,7 @@ class Supervisor:
             del self.processes[plan.name], self._lines[plan.name]
             if plan.name in self._former:
                 self._former[plan.name] = continued(self._former[plan.name], line.last_answer)
-            return code
+            return code, hangs or _reason(code)
 
     def _reported(self, announcement: Announcement) -> None:
         """Publish what a process reports of one that it had started."""

@@ -35,7 +35,6 @@ from gateway.model.observations import ClassLearned, Observation, SourceState, S
 from gateway.model.schema import ClassSchema
 from gateway.model.times import SECOND
 from gateway.service.metrics.core import listener_readings
-from gateway.service.sources.endpoints import server_tls
 from gateway.service.sources.source_context import ConsolePort, SourceContext
 from gateway.service.state.cached_schemas import CachedClasses
 from gateway.service.state.restored_objects import classes_to_restore, restored_reports
@@ -97,7 +96,7 @@ async def _listen(
         driver,
         settings.listen,
         limits=stream_limits(settings),
-        tls=server_tls(settings.tls, around.folder),
+        tls=None if settings.tls is None else settings.tls.files(around.folder),
     )
 
     limit = settings.limits.connections

@@ -6,10 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from gateway.config import sources
-from gateway.config.sources import AmqpSettings, ClientTlsSettings, ListenerTls, RabbitMqSettings
+from gateway.config.sources import AmqpSettings, RabbitMqSettings
 from gateway.config.types import SecretSource
 from gateway.links.amqp_connection import AmqpEndpoint
-from gateway.links.tls import ClientTls, ServerTls, TlsFileError
+from gateway.links.tls import TlsFileError
 from gateway.model.times import SECOND
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.sources.rabbitmq.http_publisher import HttpPublisher
@@ -39,20 +39,11 @@ def amqp_endpoint(settings: AmqpSettings, folder: Path, name: str = "") -> AmqpE
         settings.vhost,
         settings.user,
         settings.password.read(folder),
-        client_tls(settings, folder),
+        settings.client_tls(folder),
         settings.heartbeat // SECOND,
         others=settings.url[1:],
         source=name,
     )
-
-
-def client_tls(settings: ClientTlsSettings, folder: Path) -> ClientTls:
-    """Return the files of TLS; ``folder`` is the one to which paths are relative."""
-
-    def path(name: Path | None) -> Path | None:
-        return None if name is None else folder / name
-
-    return ClientTls(path(settings.ca_file), path(settings.client_certificate), path(settings.client_key))
 
 
 def http_reader(settings: RabbitMqSettings, folder: Path, name: str = "") -> HttpReader:
@@ -133,7 +124,7 @@ def management_endpoint(
         SecretError: the password cannot be read.
         CommandError: the certificates cannot be read.
     """
-    tls = client_tls(settings, folder)
+    tls = settings.client_tls(folder)
     try:
         tls.context()
     except TlsFileError as error:
@@ -150,7 +141,7 @@ def event_endpoint(settings: RabbitMqSettings, folder: Path, name: str = "") -> 
     """
     if settings.events is None:
         return None
-    events, tls = settings.events, client_tls(settings, folder)
+    events, tls = settings.events, settings.client_tls(folder)
     password = settings.password.read(folder)
     return AmqpEndpoint(
         events.url[0], events.vhost, settings.user, password, tls, others=events.url[1:], source=name
@@ -159,7 +150,7 @@ def event_endpoint(settings: RabbitMqSettings, folder: Path, name: str = "") -> 
 
 def prometheus_reader(settings: RabbitMqSettings, folder: Path, name: str = "") -> PrometheusReader:
     """Return the reader of metrics; it sends no login."""
-    return PrometheusReader(client_tls(settings, folder), source=name)
+    return PrometheusReader(settings.client_tls(folder), source=name)
 
 
 def _statistics(settings: RabbitMqSettings) -> StatisticsConfig:
@@ -195,11 +186,3 @@ def source_config(
         writer=settings.writing.user if settings.writing else "",
         lockout=frozenset(settings.writing.allow_lockout if settings.writing else ()),
     )
-
-
-def server_tls(tls: ListenerTls | None, folder: Path) -> ServerTls | None:
-    """Return the files of a listener's TLS; ``None`` for plain TCP."""
-    if tls is None:
-        return None
-    client_ca = folder / tls.client_ca if tls.client_ca is not None else None
-    return ServerTls(folder / tls.certificate, folder / tls.key, client_ca)

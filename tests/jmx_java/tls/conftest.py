@@ -19,12 +19,12 @@ from cryptography.hazmat.primitives.serialization.pkcs12 import (
 )
 
 from gateway.jmx.pem_files import read_tls
-from gateway.jmx.tls import TlsFiles
 from gateway.jmx.virtual_machine import JavaMachine
+from gateway.links.tls import ServerTls
 from tests.components.certificates import Authority, Certificate
 from tests.jmx_java.conftest import PASSWORD, USER, authenticate, settings
 
-Secured: TypeAlias = Callable[[TlsFiles], AbstractAsyncContextManager[JavaMachine]]
+Secured: TypeAlias = Callable[[ServerTls], AbstractAsyncContextManager[JavaMachine]]
 _STORE_PASSWORD = "secret"
 _CLIENT = Path(__file__).parent / "TlsClient.java"
 
@@ -50,7 +50,7 @@ def compiled_client(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @asynccontextmanager
-async def secured(files: TlsFiles) -> AsyncIterator[JavaMachine]:
+async def secured(files: ServerTls) -> AsyncIterator[JavaMachine]:
     """Run a virtual machine that lets clients in by TLS."""
     async with JavaMachine(settings(tls=read_tls(files)), authenticate) as machine:
         await machine.open()

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from gateway.jmx.tls import TlsFiles
+from gateway.links.tls import ServerTls
 from tests.components.certificates import Authority, Certificate
 from tests.components.waiting import DEADLINE, until
 from tests.jmx_java.attacks import jrmp
@@ -23,24 +23,24 @@ READ = "read false"
 
 
 @pytest.fixture
-def files(certificate: Certificate) -> TlsFiles:
-    return TlsFiles(certificate.certificate, certificate.key)
+def files(certificate: Certificate) -> ServerTls:
+    return ServerTls(certificate.certificate, certificate.key)
 
 
 @pytest.fixture
-def strict(certificate: Certificate, authority: Authority) -> TlsFiles:
-    return TlsFiles(certificate.certificate, certificate.key, authority.own.certificate)
+def strict(certificate: Certificate, authority: Authority) -> ServerTls:
+    return ServerTls(certificate.certificate, certificate.key, authority.own.certificate)
 
 
 async def test_a_client_that_trusts_the_authority_reads(
-    files: TlsFiles, authority: Authority, tls_client: TlsClient
+    files: ServerTls, authority: Authority, tls_client: TlsClient
 ) -> None:
     async with secured(files) as machine:
         assert await tls_client(machine.port, trusts=authority) == READ
 
 
 async def test_a_client_that_trusts_another_authority_fails(
-    files: TlsFiles, tls_client: TlsClient, tmp_path: Path
+    files: ServerTls, tls_client: TlsClient, tmp_path: Path
 ) -> None:
     another = Authority.make(tmp_path / "another", "Another authority")
     async with secured(files) as machine:
@@ -48,7 +48,7 @@ async def test_a_client_that_trusts_another_authority_fails(
 
 
 async def test_a_client_certificate_is_required_where_its_authority_is_configured(
-    strict: TlsFiles, authority: Authority, tls_client: TlsClient, tmp_path: Path
+    strict: ServerTls, authority: Authority, tls_client: TlsClient, tmp_path: Path
 ) -> None:
     another = Authority.make(tmp_path / "another", "Another authority")
     async with secured(strict) as machine:
@@ -63,7 +63,7 @@ async def test_a_client_certificate_is_required_where_its_authority_is_configure
 
 
 async def test_a_client_in_plain_text_gets_an_error_soon(
-    files: TlsFiles, stranger: AsyncClient, java_strings: JavaStrings
+    files: ServerTls, stranger: AsyncClient, java_strings: JavaStrings
 ) -> None:
     async with secured(files) as machine:
         began = time.monotonic()
@@ -74,7 +74,7 @@ async def test_a_client_in_plain_text_gets_an_error_soon(
 
 
 @pytest.mark.parametrize("sent", [b"", b"\x16\x03\x01\x02\x00", b"\x16\x03\x01\x40\x00" + bytes(1000)])
-async def test_a_handshake_that_does_not_end_is_closed_soon(files: TlsFiles, sent: bytes) -> None:
+async def test_a_handshake_that_does_not_end_is_closed_soon(files: ServerTls, sent: bytes) -> None:
     async with secured(files) as machine:
         stream = jrmp.connection(machine.port)
         with jrmp.all_closed([stream]):
@@ -82,7 +82,7 @@ async def test_a_handshake_that_does_not_end_is_closed_soon(files: TlsFiles, sen
             await until(lambda: jrmp.is_closed(stream), "the connection is closed", 30)
 
 
-async def test_a_handshake_that_trickles_in_is_closed_soon(files: TlsFiles) -> None:
+async def test_a_handshake_that_trickles_in_is_closed_soon(files: ServerTls) -> None:
     async with secured(files) as machine:
         stream = jrmp.connection(machine.port)
         with jrmp.all_closed([stream]):
@@ -99,7 +99,7 @@ async def test_a_handshake_that_trickles_in_is_closed_soon(files: TlsFiles) -> N
 
 
 async def test_silent_handshakes_lock_out_no_other(
-    files: TlsFiles, authority: Authority, tls_client: TlsClient
+    files: ServerTls, authority: Authority, tls_client: TlsClient
 ) -> None:
     async with secured(files) as machine:
         with jrmp.all_closed([]) as streams:
@@ -111,7 +111,7 @@ async def test_silent_handshakes_lock_out_no_other(
             await until(lambda: all(map(jrmp.is_closed, streams)), "all are closed", 30)
 
 
-async def test_what_a_stranger_may_send_is_counted_within_tls(files: TlsFiles, authority: Authority) -> None:
+async def test_what_a_stranger_may_send_is_counted_within_tls(files: ServerTls, authority: Authority) -> None:
     async with secured(files) as machine:
         context = ssl.create_default_context(cafile=authority.own.certificate)
         stream = await asyncio.to_thread(greeted, machine.port, context)
@@ -119,7 +119,7 @@ async def test_what_a_stranger_may_send_is_counted_within_tls(files: TlsFiles, a
             assert await asyncio.to_thread(is_ended_by, stream, jrmp.lookup(1 << 20, (1 << 20) - 1))
 
 
-async def test_openssl_shows_the_certificate(files: TlsFiles, authority: Authority) -> None:
+async def test_openssl_shows_the_certificate(files: ServerTls, authority: Authority) -> None:
     async with secured(files) as machine:
         where = f"127.0.0.1:{machine.port}"
         process = await asyncio.create_subprocess_exec(
@@ -133,7 +133,7 @@ async def test_openssl_shows_the_certificate(files: TlsFiles, authority: Authori
     assert "Verify return code: 0 (ok)" in output.decode()
 
 
-async def test_no_key_is_on_the_command_line_or_in_a_file(files: TlsFiles) -> None:
+async def test_no_key_is_on_the_command_line_or_in_a_file(files: ServerTls) -> None:
     async with secured(files) as machine:
         process = Path(f"/proc/{machine.pid}")
         shown = process.joinpath("cmdline").read_bytes() + process.joinpath("environ").read_bytes()

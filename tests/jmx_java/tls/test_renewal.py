@@ -15,9 +15,10 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from gateway.jmx.tls import TlsError, TlsFiles, TlsMaterial
+from gateway.jmx.tls import TlsError, TlsMaterial
 from gateway.jmx.tls_renewal import TlsRenewal
 from gateway.jmx.virtual_machine import JavaMachine
+from gateway.links.tls import ServerTls
 from tests.components.certificates import Authority, Certificate
 from tests.jmx_java.attacks import jrmp
 from tests.jmx_java.conftest import authenticate, settings
@@ -44,7 +45,7 @@ class Machine:
 class Replaced:
     """The files in use, which others replace."""
 
-    files: TlsFiles
+    files: ServerTls
 
     def certificate(self, by: Certificate) -> None:
         shutil.copy(by.certificate, self.files.certificate)
@@ -66,7 +67,7 @@ def renewed(authority: Authority) -> Certificate:
 @pytest.fixture
 def replaced(tmp_path: Path, certificate: Certificate) -> Replaced:
     """The files in use: at first those of `certificate`."""
-    files = Replaced(TlsFiles(tmp_path / "gateway.pem", tmp_path / "gateway-key.pem"))
+    files = Replaced(ServerTls(tmp_path / "gateway.pem", tmp_path / "gateway-key.pem"))
     files.certificate(certificate)
     files.key(certificate)
     return files
@@ -138,7 +139,7 @@ async def test_files_that_cannot_be_read_are_logged_once(replaced: Replaced, ren
 async def test_an_empty_client_ca_does_not_admit_clients_without_a_certificate(
     replaced: Replaced, tmp_path: Path, authority: Authority
 ) -> None:
-    strict = Replaced(TlsFiles(replaced.files.certificate, replaced.files.key, tmp_path / "clients.pem"))
+    strict = Replaced(ServerTls(replaced.files.certificate, replaced.files.key, tmp_path / "clients.pem"))
     strict.client_ca(authority)
     renewal, machine = TlsRenewal(strict.files), Machine()
     (tmp_path / "clients.pem").write_text("")
@@ -160,7 +161,7 @@ async def test_what_java_cannot_use_is_logged_once(replaced: Replaced, renewed: 
 
 
 async def test_java_names_what_it_cannot_use(certificate: Certificate) -> None:
-    material = TlsRenewal(TlsFiles(certificate.certificate, certificate.key)).material
+    material = TlsRenewal(ServerTls(certificate.certificate, certificate.key)).material
     async with JavaMachine(settings(tls=material), authenticate) as machine:
         broken = TlsMaterial(material.algorithm, b"no key", material.chain)
         with pytest.raises(TlsError, match=r"Java cannot use the files of jmx\.tls: .*; a newer Java may"):
@@ -194,7 +195,7 @@ async def test_a_renewed_client_ca_counts_for_new_connections(
 ) -> None:
     another = Authority.make(tmp_path / "another", "Another authority")
     old, new = authority.confirm("reader"), another.confirm("reader")
-    strict = Replaced(TlsFiles(replaced.files.certificate, replaced.files.key, tmp_path / "clients.pem"))
+    strict = Replaced(ServerTls(replaced.files.certificate, replaced.files.key, tmp_path / "clients.pem"))
     strict.client_ca(authority)
     async with followed(strict.files) as (renewal, machine):
         context = trusting(old)
@@ -214,7 +215,7 @@ async def test_a_renewed_client_ca_counts_for_new_connections(
 
 
 @asynccontextmanager
-async def followed(files: TlsFiles) -> Any:  # noqa: ANN401  a context
+async def followed(files: ServerTls) -> Any:  # noqa: ANN401  a context
     """Run a virtual machine that lets clients in by TLS, and what renews its files when it is asked to."""
     renewal = TlsRenewal(files)
     async with JavaMachine(settings(tls=renewal.material), authenticate) as machine:

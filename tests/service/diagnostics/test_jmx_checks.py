@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gateway.config.files import LoadedConfiguration, load_configuration
-from gateway.jmx.tls import TlsFiles
+from gateway.links.tls import ServerTls
 from gateway.service.diagnostics.checks import check_files, check_jmx
 from gateway.service.diagnostics.health import ask_jmx_health
 from gateway.service.processes.exit_codes import CommandError, ExitCode
@@ -27,7 +27,7 @@ def certificate(authority: Authority) -> Certificate:
     return authority.confirm("gateway")
 
 
-def configured(folder: Path, port: int, files: TlsFiles) -> LoadedConfiguration:
+def configured(folder: Path, port: int, files: ServerTls) -> LoadedConfiguration:
     client_ca = "" if files.client_ca is None else f", client_ca: {files.client_ca}"
     path = folder / "gateway.yaml"
     path.write_text(
@@ -42,7 +42,7 @@ async def test_an_agent_with_tls_is_recognised(
     tmp_path: Path, authority: Authority, certificate: Certificate, *, required: bool
 ) -> None:
     client_ca = authority.own.certificate if required else None
-    files = TlsFiles(certificate.certificate, certificate.key, client_ca)
+    files = ServerTls(certificate.certificate, certificate.key, client_ca)
     reported: list[str] = []
     async with secured(files) as machine:
         loaded = configured(tmp_path, machine.port, files)
@@ -62,15 +62,15 @@ async def test_something_without_tls_is_no_agent(tmp_path: Path, certificate: Ce
 
     async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
-        files = TlsFiles(certificate.certificate, certificate.key)
+        files = ServerTls(certificate.certificate, certificate.key)
         with pytest.raises(CommandError, match="is taken by something that is no JMX agent"):
             await check_jmx(configured(tmp_path, port, files), lambda _: None)
 
 
 def test_files_that_cannot_be_used(tmp_path: Path, authority: Authority, certificate: Certificate) -> None:
-    files = TlsFiles(certificate.certificate, authority.own.key)
+    files = ServerTls(certificate.certificate, authority.own.key)
     with pytest.raises(CommandError, match="this is not the key of the certificate in") as raised:
         check_files(configured(tmp_path, free_tcp_port(), files))
     assert raised.value.code is ExitCode.CONFIGURATION
-    files = TlsFiles(certificate.certificate, certificate.key)
+    files = ServerTls(certificate.certificate, certificate.key)
     check_files(configured(tmp_path, free_tcp_port(), files))
