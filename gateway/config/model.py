@@ -6,9 +6,10 @@ import ipaddress
 from collections.abc import Mapping
 from typing import Annotated, ClassVar, Final, Literal, LiteralString
 
-from pydantic import AfterValidator, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
+from gateway.config.policy import READER, SCRAPER, OperationRule, PolicySettings
 from gateway.config.snmp import SnmpSettings
 from gateway.config.sources import ListenerTls, RabbitMqAgent, Source
 from gateway.config.types import (
@@ -23,47 +24,9 @@ from gateway.config.types import (
 )
 from gateway.feed.latest import HistoryLimits
 from gateway.model.times import SECOND
+from gateway.policy.rules import RoleSet
 from gateway.prometheus.families import DEFAULT_CLASSES
 from gateway.yaml_documents import StrictModel
-
-
-def _principal(text: str) -> str:
-    front_end, colon, name = text.partition(":")
-    if front_end not in {"snmp", "jmx", "cli"} or not colon or not name or not text.isprintable():
-        raise ValueError("write snmp:WRITER, jmx:USER or cli:USER")
-    return text
-
-
-PrincipalName = Annotated[str, Field(max_length=255), AfterValidator(_principal)]
-"""The requester of operations: a writer of SNMP, a user of JMX, or a system user at the command line."""
-
-
-class OperationRule(StrictModel):
-    """A permission. An operation must match every key of the rule; one matching rule is sufficient.
-
-    Attributes:
-        who: the principals.
-        sources: patterns of sources' names.
-        classes: patterns of ``package:class``.
-        objects: patterns of objects' names as ``amqp-gateway tree`` shows them, such as ``/|orders*``.
-        set: patterns of elements that may be set.
-        invoke: patterns of methods that may be called; a dangerous one must be named in full.
-        read: whether objects may be read again from the broker.
-    """
-
-    who: Annotated[tuple[PrincipalName, ...], Field(min_length=1)]
-    sources: Annotated[tuple[Pattern, ...], Field(min_length=1)] = ("*",)
-    classes: Annotated[tuple[ClassPattern, ...], Field(min_length=1)] = ("*:*",)
-    objects: Annotated[tuple[Pattern, ...], Field(min_length=1)] = ("*",)
-    set: tuple[Pattern, ...] = ()
-    invoke: tuple[Pattern, ...] = ()
-    read: bool = False
-
-    @model_validator(mode="after")
-    def _allows_something(self) -> OperationRule:
-        if not (self.set or self.invoke or self.read):
-            raise ValueError("allow something: 'set', 'invoke' or 'read'")
-        return self
 
 
 class OperationSettings(StrictModel):
@@ -298,6 +261,7 @@ class Configuration(StrictModel):
     snmp: SnmpSettings = SnmpSettings()
     jmx: JmxSettings = JmxSettings()
     operations: OperationSettings = OperationSettings()
+    policy: PolicySettings = PolicySettings()
     log: LogSettings = LogSettings()
     history: HistorySettings = HistorySettings()
     metrics: MetricsSettings = MetricsSettings()
@@ -340,6 +304,29 @@ class Configuration(StrictModel):
                         "under snmp.users with may_set, or a user under jmx.users"
                     )
         return self
+
+    @model_validator(mode="after")
+    def _principals_exist(self) -> Configuration:
+        known = {
+            "snmp": {READER, *(f"snmp:{name}" for name in (*self.snmp.users, *self.snmp.writers))},
+            "notify": {f"notify:{name}" for name in self.snmp.notifications},
+            "jmx": {f"jmx:{name}" for name in self.jmx.users},
+            "metrics": {SCRAPER},
+        }
+        for principal in self.policy.principals:
+            front_end, _, name = principal.partition(":")
+            if name != "*" and principal not in known.get(front_end, {principal}):
+                raise ValueError(
+                    f"policy.principals: {principal!r} is not known: name {READER}, a writer under "
+                    "snmp.writers, a user under snmp.users, a receiver under snmp.notifications as "
+                    f"notify:NAME, a user under jmx.users, or {SCRAPER}"
+                )
+        return self
+
+    @property
+    def role_set(self) -> RoleSet:
+        """The roles of principals, with the rules of ``operations.allow``."""
+        return self.policy.role_set(self.operations.allow)
 
     @model_validator(mode="after")
     def _log_for_durable(self) -> Configuration:

@@ -14,6 +14,7 @@ from typing import Annotated, Final, TypeAlias
 
 import msgspec
 
+from gateway.feed.access import ClassAccessRecord, EventAccessRecord, PolicyRecord
 from gateway.feed.operations import OperationAnswer, OperationRecord
 from gateway.feed.values import FeedStruct, ObjectLink, PositionedValues
 from gateway.model.observations import EventState, Severity, SourceState
@@ -287,6 +288,9 @@ Record: TypeAlias = (
     | GapRecord
     | EventLogRecord
     | OperationRecord
+    | PolicyRecord
+    | ClassAccessRecord
+    | EventAccessRecord
 )
 
 

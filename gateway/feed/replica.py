@@ -17,6 +17,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final, Generic, TypeVar
 
+from gateway.feed.access import AccessTables, ClassAccessRecord, EventAccessRecord, PolicyRecord
 from gateway.feed.freshness import AnyGroup, FreshnessTracker
 from gateway.feed.operations import OperationRecord
 from gateway.feed.records import (
@@ -89,6 +90,12 @@ class FeedView(Generic[Version, EventVersion, Object, AnyGroup]):
 
     def core_restarted(self) -> None:
         """Forget the numbers of classes and events, which another core assigns differently."""
+
+    def policy_changed(self) -> None:
+        """Hide every object from restricted clearances until it is shown again: numbers and vectors changed.
+
+        A snapshot follows.
+        """
 
     def source_changed(self, record: SourceRecord) -> None:
         """React to a new source or a new state; `FeedReplica.sources` still has the previous record."""
@@ -225,6 +232,7 @@ class FeedReplica(Generic[Version, EventVersion, Object, AnyGroup]):
         sources: the sources by number; one that is no longer configured stays until its objects are removed.
         versions: the versions of classes, by the core's number.
         event_versions: the versions of events, by the core's number.
+        access: the tables by which principals read; they are complete before the first object.
     """
 
     def __init__(
@@ -241,6 +249,7 @@ class FeedReplica(Generic[Version, EventVersion, Object, AnyGroup]):
         self.sources: dict[int, KnownSource] = {}
         self.versions: dict[int, Version] = {}
         self.event_versions: dict[int, EventVersion] = {}
+        self.access = AccessTables()
         self._is_complete = False
         self._sweeps: deque[_Sweep[Object]] = deque()
         self._leaving: set[int] = set()
@@ -353,6 +362,7 @@ class FeedReplica(Generic[Version, EventVersion, Object, AnyGroup]):
             # A new core numbers classes again, and knows no agent yet.
             self.versions.clear()
             self.event_versions.clear()
+            self.access.core_restarted()
             self._tracker.forget_agents()
             self._view.core_restarted()
         status.gateway, status.epoch, status.started = hello.gateway, hello.epoch, hello.started
@@ -413,6 +423,9 @@ class FeedReplica(Generic[Version, EventVersion, Object, AnyGroup]):
                 view.event_log_changed(record)
             case GapRecord():
                 view.gap_found(record)
+            case PolicyRecord() | ClassAccessRecord() | EventAccessRecord():
+                if self.access.take(record):
+                    view.policy_changed()
 
     # ---- sources and their objects ------------------------------------------------------------------------
 

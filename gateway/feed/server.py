@@ -149,6 +149,12 @@ class FeedServer:
             counters.overflows += subscription.overflows - overflows
             wake.set()
 
+    def send_snapshots(self) -> None:
+        """Send a new snapshot to every subscriber, in the place of what waits."""
+        for subscription, wake in self._subscribers.items():
+            subscription.require_snapshot()
+            wake.set()
+
     async def close(self) -> None:
         """Stop listening, and close all connections."""
         if self._server is not None:

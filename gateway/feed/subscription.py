@@ -85,6 +85,12 @@ class Subscription:
         self._began = False
         self.needs_snapshot = False
 
+    def require_snapshot(self) -> None:
+        """Begin again with a snapshot, as after an overflow; answers are kept."""
+        self._drop_batches()
+        self._snapshot = None
+        self.needs_snapshot = True
+
     def narrow(self, interest: Interest) -> None:
         """Limit snapshots to these objects from now on, also the rest of the one under way."""
         self._interest = interest
@@ -98,10 +104,8 @@ class Subscription:
         if self._records > self._limit:
             self._merge()
         if self._records > self._limit:
-            self._drop_batches()
-            self._snapshot = None
             self.overflows += 1
-            self.needs_snapshot = True
+            self.require_snapshot()
 
     def answer(self, answer: OperationAnswer) -> None:
         """Add an answer to this subscriber. The server bounds their number."""

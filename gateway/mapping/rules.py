@@ -53,6 +53,9 @@ class ElementRule(StrictModel):
             for 0, 1, 2 ... on the wire, of a string for themselves.
         snmp_unit: for durations and times shown as Unsigned32 instead of nanoseconds.
         secret: dropped in the session: no store, log or front end ever sees it.
+        private: shown to principals whose roles grant what is private; others do not see that it exists.
+        dangerous: what setting it leads to, one sentence without a period, such as that clients, or the
+            gateway itself, cannot connect any more: it is allowed by its name only, never by a pattern.
         absent: texts, or numbers written as texts, by which the source says that there is no value.
         words: numbers that the source writes as words.
         otherwise: the value of an object for which the source reports none.
@@ -88,6 +91,8 @@ class ElementRule(StrictModel):
     scale: int = 1
     snmp_unit: str = ""
     secret: bool = False
+    private: bool = False
+    dangerous: Annotated[str, Field(max_length=200)] = ""
     absent: tuple[str, ...] = ()
     words: dict[str, int] = Field(default_factory=dict)
     otherwise: bool | int | float | str | None = None
@@ -102,6 +107,8 @@ class ElementRule(StrictModel):
     def _set_where_settable(self) -> ElementRule:
         if self.set_by is not None and self.access is not Access.READ_WRITE:
             raise ValueError("'set_by' belongs to 'access: read-write'")
+        if self.dangerous and self.access is not Access.READ_WRITE:
+            raise ValueError("'dangerous' belongs to 'access: read-write'")
         return self
 
     @field_validator("read")
@@ -206,6 +213,8 @@ class ArgumentRule(StrictModel):
         snmp_also: a finer unit than ``snmp_unit``: notifications have a second object in it, behind all that
             they had before.
         secret: dropped in the session.
+        private: sent to principals whose roles grant what is private; to others it is absent, and the event's
+            text is its label.
     """
 
     type: ValueType | None = None
@@ -222,6 +231,7 @@ class ArgumentRule(StrictModel):
     snmp_also: str = ""
     optional: bool = False
     secret: bool = False
+    private: bool = False
 
     @field_validator("read")
     @classmethod
@@ -284,6 +294,7 @@ class EventRule(StrictModel):
         raises: the alarm of the subject that the event begins: one of its class's ``alarms``, or a name of
             its own where only events report the condition.
         clears: the alarm that it ends.
+        private: sent only to principals whose roles grant what is private.
     """
 
     label: str = ""
@@ -296,6 +307,7 @@ class EventRule(StrictModel):
     text: str = ""
     raises: str = ""
     clears: str = ""
+    private: bool = False
     arguments: dict[Name, ArgumentRule] = Field(default_factory=dict)
 
     @model_validator(mode="after")
@@ -373,6 +385,7 @@ class ClassRule(StrictModel):
             it only while all of them are shown, and it ends with whichever ends first.
         alarms: conditions of its objects that raise alarms, by name.
         methods: the methods of its objects, by name, in wire order.
+        private: its objects exist only for principals whose roles grant what is private.
     """
 
     label: str = ""
@@ -382,6 +395,7 @@ class ClassRule(StrictModel):
     parent: Name | None = None
     fallback_parents: tuple[Name, ...] = ()
     lifetime: Lifetime = Lifetime()
+    private: bool = False
     listing: str = ""
     may_be_missing: bool = False
     metrics: MetricsRule | None = None

@@ -44,8 +44,9 @@ from gateway.operations.operation import (
     Send,
 )
 from gateway.operations.planning import Planner, Rejected, Target, check_reachable
-from gateway.operations.policy import Policy
 from gateway.operations.reconciler import Reconciler, fetch_of
+from gateway.policy.decisions import Policy
+from gateway.policy.marks import Marks
 
 Precheck: TypeAlias = Callable[["MethodCall | ObjectModify"], "Answer | None"]
 """Returns the immediate answer of a source to this request; ``None`` where it would send the request."""
@@ -91,6 +92,7 @@ class OperationManager:
         inventory: has the objects.
         classes: has the mappings' rules of classes.
         policy: decides whether a principal may carry out a request.
+        marks: what mappings call private or dangerous.
         audit: makes the records.
         settings: the configured limits.
 
@@ -103,11 +105,12 @@ class OperationManager:
         inventory: Inventory,
         classes: ClassRegistry,
         policy: Policy,
+        marks: Marks,
         audit: Audit,
         settings: ManagerSettings | None = None,
     ) -> None:
         self.counters: Counter[Outcome] = Counter()
-        self._planner = Planner(inventory, classes, policy)
+        self._planner = Planner(inventory, classes, policy, marks)
         self._audit = audit
         self._settings = settings or ManagerSettings()
         self._numbers = itertools.count(1)
@@ -144,6 +147,10 @@ class OperationManager:
         times = [one.operation.deadline for one in self._under_way.values()]
         times += [time for time in (self._reconciler.wake_at, self._refusals.due_at) if time is not None]
         return min(times, default=None)
+
+    def change_policy(self, policy: Policy) -> None:
+        """Decide by another policy from now on; what is under way goes on."""
+        self._planner.change_policy(policy)
 
     def connect(self, source: int, precheck: Precheck = lambda _message: None) -> None:
         """Send calls to the source of this number from now on; ``precheck`` returns its immediate answers."""

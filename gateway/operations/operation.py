@@ -326,11 +326,16 @@ class Operation:
             self._notices.append(text)
 
     def with_remarks(self, ended: Ended) -> Ended:
-        """Return an end whose text also has the unreadable elements, and the texts of the agent."""
+        """Return an end whose text also has the unreadable elements, effects, and the texts of the agent."""
         remarks = list(self._notices)
         unread = [setting for setting in self._done if not setting.readable]
         if unread and ended.outcome in _REPORTED:
             remarks.insert(0, f"{names_of(unread)} cannot be read back: reported as done")
+        sent = [
+            *self._done,
+            *(self._pending[0] if self._pending and ended.outcome is Outcome.UNKNOWN else ()),
+        ]
+        remarks += [f"{setting.element}: {setting.effect}" for setting in sent if setting.effect]
         return replace(ended, text="; ".join(filter(None, (ended.text, *remarks))))
 
     # ---- a call, a reading ----------------------------------------------------------------------------
@@ -345,7 +350,8 @@ class Operation:
         if answer.outcome is not Outcome.APPLIED or entry is None:
             return Ended(answer.outcome, answer.text, "", answer.code)
         elements = entry.class_record.schema.elements
-        values = {elements[position].name: value for position, value in entry.record.values.items()}
+        named = {elements[position].name: value for position, value in entry.record.values.items()}
+        values = {name: value for name, value in named.items() if name in self.plan.readable}
         return Ended(answer.outcome, answer.text, "", answer.code, values)
 
     def outputs(self, outputs: Values) -> dict[str, FeedValue]:

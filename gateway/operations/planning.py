@@ -20,12 +20,22 @@ from gateway.inventory.inventory import Inventory
 from gateway.inventory.objects import Entry
 from gateway.inventory.source import SourceInventory
 from gateway.model.observations import SourceState
-from gateway.model.operations import Outcome
+from gateway.model.operations import Outcome, Principal
 from gateway.model.schema import Access, Argument, ClassKey, Direction, Element, Method
 from gateway.model.secrets import SecretRules
 from gateway.model.validation import validate
 from gateway.model.values import Reference, Value, Values, ValueType
-from gateway.operations.policy import CallMethod, Policy, ReadObject, SetElement, Subject, Wish
+from gateway.policy.decisions import (
+    CallMethod,
+    Policy,
+    ReadElement,
+    ReadObject,
+    SetElement,
+    Subject,
+    Wish,
+    decided,
+)
+from gateway.policy.marks import Marks, name_elements
 
 _SECRETS = SecretRules()
 
@@ -71,6 +81,7 @@ class Setting:
         sent: the value with references as native ids.
         method: the method that sets it; empty where a request of the dialect's own does.
         arguments: the arguments of that method.
+        effect: what setting it leads to where the mapping calls it dangerous, one sentence.
     """
 
     element: str
@@ -80,6 +91,7 @@ class Setting:
     sent: Value | None
     method: str = ""
     arguments: Values = ()
+    effect: str = ""
 
     @property
     def shown(self) -> FeedValue | None:
@@ -106,6 +118,7 @@ class Plan:
         method: the method of a call.
         arguments: the arguments of a call.
         secret_arguments: names of the method's arguments that are not to be shown.
+        readable: of a fresh reading, the elements that the principal may read.
     """
 
     kind: OperationKind
@@ -115,6 +128,7 @@ class Plan:
     method: Method | None = None
     arguments: Values = ()
     secret_arguments: frozenset[str] = frozenset()
+    readable: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,11 +146,17 @@ class Planner:
         inventory: has the objects.
         classes: has the mappings' rules of classes.
         policy: decides whether a principal may carry out a request.
+        marks: what mappings call private or dangerous.
     """
 
-    def __init__(self, inventory: Inventory, classes: ClassRegistry, policy: Policy) -> None:
+    def __init__(self, inventory: Inventory, classes: ClassRegistry, policy: Policy, marks: Marks) -> None:
         self._inventory = inventory
         self._classes = classes
+        self._policy = policy
+        self._marks = marks
+
+    def change_policy(self, policy: Policy) -> None:
+        """Decide by another policy from now on."""
         self._policy = policy
 
     def resolve(self, request: OperationRequest) -> Target:
@@ -171,6 +191,9 @@ class Planner:
         """
         entry = target.entry
         assert entry is not None
+        readable = self._readable(request.principal, target, entry)
+        if not readable:
+            raise Rejected(Outcome.OBJECT_GONE, f"there is no such object: {_row(target)}")
         match request.action:
             case SetElements(values):
                 return self._plan_set(request, target, entry, values)
@@ -178,7 +201,7 @@ class Planner:
                 return self._plan_call(request, target, entry, method, arguments)
             case ReadFresh():
                 self._decide(request, target, ReadObject())
-                return Plan(OperationKind.READ, target, {})
+                return Plan(OperationKind.READ, target, {}, readable=readable)
 
     def _plan_set(
         self,
@@ -191,10 +214,16 @@ class Planner:
             raise Rejected(Outcome.WRONG_VALUE, "there is nothing to set")
         known = {name: self._settable(target, entry, name) for name in values}
         for name in known:
-            self._decide(request, target, SetElement(name), name)
+            self._decide(request, target, SetElement(name, self._marks.effect(entry.key, name)), name)
+            # Reading back shows the value.
+            self._decide(request, target, self._reading(entry, name), name)
         find = _finder(target.source)
         settings = tuple(
-            _setting(entry, element, setter, values[name], find) for name, (element, setter) in known.items()
+            replace(
+                _setting(entry, element, setter, values[name], find),
+                effect=self._marks.effect(entry.key, name),
+            )
+            for name, (element, setter) in known.items()
         )
         return Plan(
             OperationKind.SET, target, {setting.element: setting.wanted for setting in settings}, settings
@@ -231,8 +260,11 @@ class Planner:
         key, method = entry.key, _method(entry, name)
         if method is None:
             raise Rejected(Outcome.UNKNOWN_ELEMENT, f"{key} has no method {name!r}", name)
-        rule = self._classes.method_rule(key, name)
-        wish = CallMethod(name, dangerous=rule is None or rule.dangerous, described=rule is not None)
+        wish = CallMethod(
+            name,
+            dangerous=self._marks.is_dangerous_method(key, name),
+            described=self._marks.describes_method(key, name),
+        )
         self._decide(request, target, wish, name)
         find = _finder(target.source)
         asked = _arguments(method, given, find)
@@ -249,11 +281,37 @@ class Planner:
         rule = self._classes.method_rule(key, method)
         return frozenset(() if rule is None else (n for n, a in rule.arguments.items() if a.secret))
 
+    def _readable(self, principal: Principal, target: Target, entry: Entry) -> frozenset[str]:
+        """Return the elements of an object that a principal may read; for one without any it does not exist."""
+        rules, subject = self._policy.roles.rules_of(str(principal)), _subject(target)
+        names = (element.name for element in entry.class_record.schema.elements)
+        return frozenset(
+            name for name in names if decided(rules, subject, self._reading(entry, name)).allowed
+        )
+
+    def _reading(self, entry: Entry, element: str) -> ReadElement:
+        return ReadElement(element, self._marks.is_private_element(entry.key, element))
+
     def _decide(self, request: OperationRequest, target: Target, wish: Wish, element: str = "") -> None:
-        subject = Subject(target.source.identity.name, target.class_name, target.stable_name)
-        if not self._policy.decide(request.principal, subject, wish):
-            text = self._policy.denial(request.principal, subject, wish)
-            raise Rejected(Outcome.REFUSED, text, element)
+        subject, principal = _subject(target), str(request.principal)
+        if not self._policy.decide(principal, subject, wish).allowed:
+            shown = "" if self._knows_name(request.principal, target) else _row(target)
+            raise Rejected(Outcome.REFUSED, self._policy.denial(principal, subject, wish, shown), element)
+
+    def _knows_name(self, principal: Principal, target: Target) -> bool:
+        entry = target.entry
+        if entry is None:
+            return False
+        named = frozenset(name_elements(entry.class_record))
+        return named <= self._readable(principal, target, entry)
+
+
+def _subject(target: Target) -> Subject:
+    return Subject(target.source.identity.name, target.class_name, target.stable_name)
+
+
+def _row(target: Target) -> str:
+    return f"row {target.row} of {target.class_name} of {target.source.identity.name}"
 
 
 def check_reachable(target: Target) -> None:

@@ -10,7 +10,8 @@ import structlog
 from gateway.clock import Clock
 from gateway.config import sources
 from gateway.config.files import LoadedConfiguration
-from gateway.config.model import FeedSettings, LogSettings, OperationRule, StateSettings
+from gateway.config.model import FeedSettings, LogSettings, StateSettings
+from gateway.config.policy import OperationRule
 from gateway.mapping.files import load_shipped_mappings
 from gateway.service.diagnostics.checks import check_amqp, check_rabbitmq, check_writer, is_passing
 from gateway.service.processes.command_errors import command_errors

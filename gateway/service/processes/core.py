@@ -26,7 +26,7 @@ from gateway.eventlog.last_state import (
 )
 from gateway.eventlog.record import LogRecord
 from gateway.feed.messages import VERSION
-from gateway.feed.records import Batch, EventLogRecord, Hello
+from gateway.feed.records import Batch, EventLogRecord, Hello, Record
 from gateway.feed.server import FeedServer
 from gateway.inventory.classes import ClassRegistry
 from gateway.inventory.instance_file import InstanceIndexError
@@ -37,6 +37,9 @@ from gateway.mapping.files import load_mappings, secret_patterns
 from gateway.model.secrets import SecretRules
 from gateway.operations.audit import Audit, Redaction
 from gateway.operations.manager import ManagerSettings, OperationManager
+from gateway.policy.decisions import Policy
+from gateway.policy.marks import Marks
+from gateway.policy.publishing import PolicyPublisher
 from gateway.service.metrics.core import (
     feed_readings,
     index_readings,
@@ -49,7 +52,7 @@ from gateway.service.processes.command_errors import command_errors
 from gateway.service.processes.event_log import OFF, AckTracker, CoreEventLog, file_settings
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.service.processes.lifeline import Announcement, GatewayStop, Lifeline, ProcessEnd
-from gateway.service.processes.operations import CoreOperations, policy_of
+from gateway.service.processes.operations import CoreOperations
 from gateway.service.processes.process_setup import tune_garbage_collection
 from gateway.service.serving import QmfServer
 from gateway.service.sources.captures import Captures, CaptureTarget
@@ -185,11 +188,13 @@ class _Core:
         )
         facts = partial(_facts, state.identity, epoch, self._inventory, recorded.events.made)
         self._event_log = _event_log(loaded, clock, last, facts)
-        settings = loaded.settings.operations
+        settings, roles, marks = loaded.settings.operations, loaded.settings.role_set, Marks(self._mappings)
+        self._policy = PolicyPublisher(roles, marks)
         self._manager = OperationManager(
             self._inventory,
             self._classes,
-            policy_of(settings),
+            Policy(roles),
+            marks,
             Audit(state.identity, epoch, Redaction(self._secrets)),
             ManagerSettings(settings.deadline, settings.max_running),
         )
@@ -197,7 +202,7 @@ class _Core:
         self._feed = FeedServer(
             loaded.feed_socket,
             Hello(VERSION, epoch, state.identity, clock.now()),
-            self._inventory.snapshot,
+            self._snapshot,
             loaded.settings.feed.max_waiting_records,
             self._operations.submit,
             (lambda _report: None) if self._event_log is None else self._event_log.take_login,
@@ -245,6 +250,10 @@ class _Core:
             if (publishing := served.get(source.identity.name)) is not None:
                 self._servers[source.identity.name] = self._server(source, publishing, durable_context)
 
+    def _snapshot(self) -> tuple[list[Record], int]:
+        records, sequence = self._inventory.snapshot()
+        return self._policy.snapshot(records), sequence
+
     def _server(
         self, source: SourceInventory, publishing: AgentPublishing, durable_context: DurableContext | None
     ) -> QmfServer:
@@ -264,7 +273,7 @@ class _Core:
 
     def subscribe(self) -> None:
         """Let all parts receive the inventory's batches."""
-        self._subscribers.add(self._feed.publish)
+        self._subscribers.add(lambda batch: self._feed.publish(self._policy.batch(batch)))
         if self._event_log is not None:
             self._subscribers.add(self._event_log.take)
         for server in self._servers.values():

@@ -12,7 +12,6 @@ import msgspec
 import structlog
 
 from gateway.clock import Clock
-from gateway.config.model import OperationSettings
 from gateway.eventlog.disk import EventLogClosedError
 from gateway.feed.operations import OperationRecord, OperationRequest
 from gateway.feed.records import Batch, EventLogRecord, EventLogState
@@ -22,7 +21,6 @@ from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModi
 from gateway.model.times import SECOND
 from gateway.operations.manager import OperationManager
 from gateway.operations.operation import Effect, Publish, Reply, Send, SourcePort
-from gateway.operations.policy import Permission, Policy
 
 log = structlog.get_logger(__name__)
 
@@ -196,22 +194,6 @@ class CoreOperations:
     def _tick(self) -> None:
         self._timer = None
         self._perform(self._manager.tick(self._clock.now()))
-
-
-def policy_of(settings: OperationSettings) -> Policy:
-    """Return the policy of the configuration."""
-    return Policy(
-        Permission(
-            who=frozenset(rule.who),
-            sources=rule.sources,
-            classes=rule.classes,
-            objects=rule.objects,
-            set=rule.set,
-            invoke=rule.invoke,
-            read=rule.read,
-        )
-        for rule in settings.allow
-    )
 
 
 def _with_time_left(request: OperationRequest) -> OperationRequest:

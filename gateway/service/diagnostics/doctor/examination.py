@@ -7,7 +7,7 @@ import datetime as dt
 from collections.abc import AsyncIterator, Iterator
 
 from gateway.config.files import LoadedConfiguration
-from gateway.config.model import OperationRule
+from gateway.config.policy import OperationRule
 from gateway.config.sources import RabbitMqSource
 from gateway.feed.records import EventLogState
 from gateway.model.observations import SourceState

@@ -1,0 +1,217 @@
+"""Decisions on single questions: whether a principal may do something, and by which rule."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from gateway.policy.rules import Patterns, RoleSet, Rule, fits, is_wild
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """The object that a question is about, as rules name it.
+
+    Attributes:
+        source: name of the source.
+        class_name: ``package:class``.
+        object_name: stable name.
+    """
+
+    source: str
+    class_name: str
+    object_name: str
+
+    def __str__(self) -> str:
+        return f"{self.class_name} {self.object_name} of {self.source}"
+
+
+@dataclass(frozen=True, slots=True)
+class ReadElement:
+    """The wish to see the value of an element."""
+
+    element: str
+    private: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SetElement:
+    """The wish to set one element.
+
+    Attributes:
+        element: its name.
+        effect: what a dangerous setting leads to, one sentence; empty where the mapping does not call it so.
+    """
+
+    element: str
+    effect: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CallMethod:
+    """The wish to call a method.
+
+    Attributes:
+        method: its name.
+        dangerous: it cannot be undone, or no mapping says that it can: only a rule that names it allows it.
+        described: a mapping describes the method.
+    """
+
+    method: str
+    dangerous: bool
+    described: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ReadObject:
+    """The wish to have an object read again from its source."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subscribe:
+    """The wish to receive an event or alarm, ``package:name``.
+
+    Without an object, the class of the subject is the event's package and a colon, and its object's name is
+    empty.
+    """
+
+    event: str
+    private: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOperations:
+    """The wish to see the operations of other principals on an object."""
+
+
+Wish: TypeAlias = ReadElement | SetElement | CallMethod | ReadObject | Subscribe | ReadOperations
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A decision, and the rule that decides.
+
+    Attributes:
+        allowed: the answer.
+        rule: the rule; ``None`` where no rule grants it.
+        by_pattern: a rule would grant it by a pattern, if it were not dangerous, or not private.
+    """
+
+    allowed: bool
+    rule: Rule | None = None
+    by_pattern: bool = False
+
+
+class Policy:
+    """Decides what principals may do.
+
+    Args:
+        roles: the roles, checked.
+    """
+
+    def __init__(self, roles: RoleSet | None = None) -> None:
+        self.roles = roles or RoleSet()
+
+    def decide(self, principal: str, subject: Subject, wish: Wish) -> Decision:
+        """Return whether ``principal`` (``front end:name``) may do this, and why."""
+        return decided(self.roles.rules_of(principal), subject, wish)
+
+    def denial(self, principal: str, subject: Subject, wish: Wish, shown: str = "") -> str:
+        """Return why a wish is denied, and what would grant it, on one line.
+
+        ``shown`` stands for the object, whose name the principal may not know.
+        """
+        where = shown or str(subject)
+        decision = self.decide(principal, subject, wish)
+        what, key = _words(wish)
+        if decision.rule is not None and decision.rule.denies:
+            return f"{decision.rule.place} denies {principal} to {what}: {where}"
+        if decision.by_pattern:
+            return (
+                f"the rules let {principal} {_by_pattern(wish)}: {where}; one of them has to name it, {key}"
+            )
+        return f"no rule lets {principal} {what}: {where}; it takes a role, or operations.allow, with {key}"
+
+
+def decided(rules: Iterable[Rule], subject: Subject, wish: Wish) -> Decision:
+    """Return the decision of these rules."""
+    covering = [
+        rule for rule in rules if rule.covers(subject.source, subject.class_name, subject.object_name)
+    ]
+    # A rule that denies is not asked whether it names what is dangerous or private.
+    for rule in covering:
+        if rule.denies and _matches(rule, wish):
+            return Decision(allowed=False, rule=rule)
+    granting = [rule for rule in covering if not rule.denies and _matches(rule, wish)]
+    for rule in granting:
+        if _is_explicit(rule, wish):
+            return Decision(allowed=True, rule=rule)
+    return Decision(allowed=False, by_pattern=bool(granting))
+
+
+def _matches(rule: Rule, wish: Wish) -> bool:
+    match wish:
+        case ReadElement(element):
+            return fits(element, rule.read)
+        case SetElement(element):
+            return fits(element, rule.write)
+        case CallMethod(method):
+            return fits(method, rule.invoke)
+        case Subscribe(event):
+            return fits(event, rule.subscribe)
+        case ReadObject():
+            return rule.refresh
+        case ReadOperations():
+            return rule.audit
+
+
+def _is_explicit(rule: Rule, wish: Wish) -> bool:
+    """Return whether a rule grants what it matches: a pattern was not written with this in mind."""
+    match wish:
+        case ReadElement(_, private) | Subscribe(_, private):
+            return rule.private or not private
+        case SetElement(element, effect):
+            return not effect or _is_named(element, rule.write)
+        case CallMethod(method, dangerous):
+            return not dangerous or _is_named(method, rule.invoke)
+        case _:
+            return True
+
+
+def _is_named(name: str, patterns: Patterns) -> bool:
+    # A peer may call a method "*", so that every pattern would name it.
+    return name in patterns and not is_wild(name)
+
+
+def _words(wish: Wish) -> tuple[str, str]:
+    """Return what is wished, and the key of a rule that would grant it."""
+    match wish:
+        case ReadElement(element, private):
+            return f"read {element}", f"read: [{element}]" + _private(private)
+        case SetElement(element):
+            return f"set {element}", f"write: [{element}]"
+        case CallMethod(method):
+            return f"call {method}", f"invoke: [{method}]"
+        case Subscribe(event, private):
+            return f"receive {event}", f'subscribe: ["{event}"]' + _private(private)
+        case ReadObject():
+            return "have it read again", "refresh: true"
+        case ReadOperations():
+            return "see the operations of others", "audit: true"
+
+
+def _private(private: bool) -> str:  # noqa: FBT001  the only argument, named by the function
+    return ", private: true" if private else ""
+
+
+def _by_pattern(wish: Wish) -> str:
+    match wish:
+        case CallMethod(method, _, described):
+            known = "cannot be undone"
+            danger = known if described else f"is in no mapping, so perhaps it {known}"
+            return f"call methods by pattern, and {method} {danger}"
+        case SetElement(element, effect):
+            return f"set elements by pattern, and {element} is dangerous ({effect})"
+        case _:
+            return f"{_words(wish)[0]} by pattern, and it is private"

@@ -1,0 +1,93 @@
+"""What mappings mark as private or dangerous, as the policy asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from gateway.feed.records import ClassRecord
+from gateway.mapping.rules import ClassRule
+from gateway.mapping.rules import Mapping as PackageMapping
+from gateway.model.schema import ClassKey
+
+_PRIVATE_EVENTS: Final = frozenset({"accessRefused"})
+"""Events of the gateway itself that name principals and addresses."""
+
+_GATEWAY: Final = "gateway"
+
+
+class Marks:
+    """The marks of all mappings.
+
+    Args:
+        mappings: the mappings by package.
+    """
+
+    def __init__(self, mappings: Mapping[str, PackageMapping]) -> None:
+        self._mappings = mappings
+
+    def is_private_class(self, key: ClassKey) -> bool:
+        """Return whether everything about the objects of a class is private."""
+        rule = self._class(key)
+        return rule is not None and rule.private
+
+    def is_private_element(self, key: ClassKey, element: str) -> bool:
+        """Return whether an element is private, alone or with its class."""
+        rule = self._class(key)
+        if rule is None:
+            return False
+        known = rule.properties.get(element) or rule.statistics.get(element)
+        return rule.private or (known is not None and known.private)
+
+    def is_private_event(self, key: ClassKey) -> bool:
+        """Return whether an event is private."""
+        mapping = self._mappings.get(key.package)
+        rule = mapping.events.get(key.name) if mapping else None
+        if key.package == _GATEWAY:
+            return key.name in _PRIVATE_EVENTS
+        return rule is not None and rule.private
+
+    def is_private_argument(self, key: ClassKey, argument: str) -> bool:
+        """Return whether an argument of an event is private."""
+        mapping = self._mappings.get(key.package)
+        rule = mapping.events.get(key.name) if mapping else None
+        known = rule.arguments.get(argument) if rule else None
+        return known is not None and known.private
+
+    def is_dangerous_element(self, key: ClassKey, element: str) -> bool:
+        """Return whether an element may be set by a rule that has its name only."""
+        return bool(self.effect(key, element))
+
+    def effect(self, key: ClassKey, element: str) -> str:
+        """Return what setting a dangerous element leads to, one sentence; empty for every other element."""
+        rule = self._class(key)
+        known = rule.properties.get(element) if rule else None
+        return known.dangerous if known else ""
+
+    def is_dangerous_method(self, key: ClassKey, method: str) -> bool:
+        """Return whether a method may be called by a rule that has its name only.
+
+        A method that no mapping describes is taken for dangerous.
+        """
+        rule = self._class(key)
+        known = rule.methods.get(method) if rule else None
+        return known is None or known.dangerous
+
+    def describes_method(self, key: ClassKey, method: str) -> bool:
+        """Return whether a mapping describes a method."""
+        rule = self._class(key)
+        return rule is not None and method in rule.methods
+
+    def _class(self, key: ClassKey) -> ClassRule | None:
+        mapping = self._mappings.get(key.package)
+        return mapping.classes.get(key.name) if mapping else None
+
+
+def name_elements(record: ClassRecord) -> Iterator[str]:
+    """Yield the elements that the names of objects of a class are made of.
+
+    Without any the name is the native id, which every one may read who may read anything of the object.
+    """
+    for element in record.schema.elements:
+        if element.index or element.name == record.name_element:
+            yield element.name
