@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config import model, snmp, sources
+from gateway.config import model, policy, snmp, sources
 from gateway.dialects.cml import session_state as cml_session_state
 from gateway.dialects.qmf import session_state
 from gateway.eventlog.parquet import FILE_METADATA
@@ -89,7 +89,7 @@ SECTIONS: dict[str, type[StrictModel]] = {
     "## JMX": model.JmxSettings,
     "### Who changes it": sources.WritingSettings,
     "## Operations": model.OperationSettings,
-    "### A rule": model.OperationRule,
+    "### A rule": policy.OperationRule,
     "## Event log": model.LogSettings,
     "## History": model.HistorySettings,
     "## Metrics": model.MetricsSettings,

@@ -23,8 +23,10 @@ from gateway.feed.values import FeedStruct, ObjectLink
 Patterns: TypeAlias = tuple[str, ...]
 
 Vector: TypeAlias = tuple[int, ...]
-"""What each clearance reads of an object: bit *n* stands for the element at position *n*. Equal vectors of one
-class are the same tuple."""
+"""What each clearance reads of an object: bit *n* stands for the element at position *n*.
+
+Equal vectors of one class are the same tuple.
+"""
 
 EVERYTHING: Final = -1
 """What a clearance reads that is not restricted: every bit."""

@@ -282,7 +282,7 @@ class Planner:
         return frozenset(() if rule is None else (n for n, a in rule.arguments.items() if a.secret))
 
     def _readable(self, principal: Principal, target: Target, entry: Entry) -> frozenset[str]:
-        """Return the elements of an object that a principal may read; for one without any it does not exist."""
+        """Return the elements of an object that a principal may read; without any it does not exist."""
         rules, subject = self._policy.roles.rules_of(str(principal)), _subject(target)
         names = (element.name for element in entry.class_record.schema.elements)
         return frozenset(

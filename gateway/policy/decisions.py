@@ -131,7 +131,7 @@ class Policy:
             return (
                 f"the rules let {principal} {_by_pattern(wish)}: {where}; one of them has to name it, {key}"
             )
-        return f"no rule lets {principal} {what}: {where}; it takes a role, or operations.allow, with {key}"
+        return f"no rule lets {principal} {what}: {where}; it takes one with {key}"
 
 
 def decided(rules: Iterable[Rule], subject: Subject, wish: Wish) -> Decision:
@@ -185,18 +185,18 @@ def _is_named(name: str, patterns: Patterns) -> bool:
 
 
 def _words(wish: Wish) -> tuple[str, str]:
-    """Return what is wished, and the key of a rule that would grant it."""
+    """Return what is wished, and the keys of a rule that would grant it."""
     match wish:
         case ReadElement(element, private):
             return f"read {element}", f"read: [{element}]" + _private(private)
         case SetElement(element):
-            return f"set {element}", f"write: [{element}]"
+            return f"set {element}", f"write: [{element}] (under operations.allow: set)"
         case CallMethod(method):
             return f"call {method}", f"invoke: [{method}]"
         case Subscribe(event, private):
             return f"receive {event}", f'subscribe: ["{event}"]' + _private(private)
         case ReadObject():
-            return "have it read again", "refresh: true"
+            return "have it read again", "refresh: true (under operations.allow: read)"
         case ReadOperations():
             return "see the operations of others", "audit: true"
 

@@ -28,12 +28,13 @@ from gateway.operations.manager import ManagerSettings, OperationManager
 from gateway.operations.operation import Effect as OperationEffect
 from gateway.operations.operation import Publish, Reply
 from gateway.operations.operation import Send as SendToSource
-from gateway.operations.policy import Permission, Policy
+from gateway.policy.marks import Marks
 from gateway.service.serving import ServedExchange
 from gateway.serving.qmf import QmfRole, RoleConfig, RoleEffect, Submit
 from gateway.sources.rabbitmq.source import RabbitMqSource
 from gateway.sources.rabbitmq.source_config import RabbitMqSourceConfig
 from tests.components.opened_index import opened_index
+from tests.components.permissions import Permission, policy_of
 
 _MAPPINGS = load_shipped_mappings()
 _METHODS = tuple(sorted({method for one in _MAPPINGS["rabbitmq"].classes.values() for method in one.methods}))
@@ -74,7 +75,8 @@ class ServedRabbitMq:
         self._operations = OperationManager(
             self._inventory,
             classes,
-            Policy([Permission(users, invoke=_METHODS, read=True)]),
+            policy_of([Permission(users, invoke=_METHODS, read=True)]),
+            Marks(_MAPPINGS),
             Audit("gateway", session.boot, Redaction(SecretRules())),
             ManagerSettings(300 * 10**9, 256),
         )

@@ -10,7 +10,7 @@ from gateway.feed.operations import InvokeMethod, OperationAnswer, OperationRequ
 from gateway.model.operations import Outcome, Principal
 from gateway.model.times import SECOND
 from gateway.operations.manager import KEEP, MAX_REMEMBERED, Repeats
-from gateway.operations.policy import Permission
+from tests.components.permissions import Permission
 from tests.operations.works import ANYTHING, BOILER_CLASS, DEADLINE, OPERATOR, Works
 
 OTHER = Principal("snmp", "operator")

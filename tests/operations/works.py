@@ -43,9 +43,10 @@ from gateway.model.values import Value
 from gateway.operations.audit import Audit, Redaction
 from gateway.operations.manager import ManagerSettings, OperationManager
 from gateway.operations.operation import Effect, Publish, Reply, Send
-from gateway.operations.policy import Permission, Policy
+from gateway.policy.marks import Marks
 from gateway.yaml_documents import parse_document
 from tests.components.opened_index import opened_index
+from tests.components.permissions import Permission, policy_of
 
 NOW = 1_700_000_000 * SECOND
 AGENT = "1.0"
@@ -161,7 +162,8 @@ class Works:
         self.manager = OperationManager(
             self.inventory,
             classes,
-            Policy(permissions or (ANYTHING,)),
+            policy_of(permissions or (ANYTHING,)),
+            Marks({MAPPING.package: MAPPING}),
             Audit("gw", 3, Redaction(SecretRules())),
             ManagerSettings(DEADLINE, max_running),
         )

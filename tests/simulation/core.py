@@ -32,12 +32,13 @@ from gateway.model.source_kinds import SOURCE_KINDS
 from gateway.model.times import MILLISECOND, SECOND
 from gateway.operations.audit import Audit, Redaction
 from gateway.operations.manager import ManagerSettings, OperationManager
-from gateway.operations.policy import Permission, Policy
+from gateway.policy.marks import Marks
 from gateway.service.processes.event_log import AckTracker
 from gateway.service.processes.operations import CoreOperations, RecordingLog
 from gateway.service.state.restored_records import restored_events, restored_operations
 from gateway.sources.rabbitmq.source import RabbitMqSource
 from tests.components.opened_index import opened_index
+from tests.components.permissions import Permission, policy_of
 from tests.simulation.index_disk import IndexDisk
 from tests.simulation.loop import VirtualLoop
 from tests.simulation.pipes import QUICK, Pipe
@@ -174,7 +175,8 @@ class Core:
         self.manager = parts.manager(
             self.inventory,
             classes,
-            Policy(around.permissions),
+            policy_of(around.permissions),
+            Marks(around.mappings),
             Audit(GATEWAY, epoch, Redaction(SecretRules(patterns))),
             ManagerSettings(DEADLINE, _AT_ONCE),
         )

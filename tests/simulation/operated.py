@@ -31,8 +31,9 @@ from gateway.operations.audit import Audit, Redaction
 from gateway.operations.manager import ManagerSettings, OperationManager
 from gateway.operations.operation import Effect as Wanted
 from gateway.operations.operation import Publish, Reply, Send
-from gateway.operations.policy import Policy
+from gateway.policy.marks import Marks
 from tests.components.opened_index import opened_index
+from tests.components.permissions import policy_of
 from tests.operations.works import ANYTHING, BOILER_CLASS, MAPPING, OPERATOR
 from tests.simulation.am01_boiler import am01_agent, am01_console
 from tests.simulation.amqp import AmqpBroker, AmqpClient
@@ -116,7 +117,12 @@ class OperatedCore:
         self._source = self._inventory.add_source("works", "any", 1000, sets_natively=True)
         audit = Audit("gw", epoch, Redaction(SecretRules()))
         self.manager = OperationManager(
-            self._inventory, classes, Policy([ANYTHING]), audit, ManagerSettings(DEADLINE, 4)
+            self._inventory,
+            classes,
+            policy_of([ANYTHING]),
+            Marks({"works": MAPPING}),
+            audit,
+            ManagerSettings(DEADLINE, 4),
         )
         self._session = session = console(epoch)
         self.manager.connect(

@@ -22,10 +22,10 @@ from gateway.inventory.source import SourceInventory
 from gateway.jmx import projection as jmx
 from gateway.model.source_kinds import SOURCE_KINDS
 from gateway.model.times import MILLISECOND, SECOND
-from gateway.operations.policy import Permission
 from gateway.snmp.oid_registry import OidRegistry
 from gateway.snmp.projection import Projection
 from gateway.snmp.registry_growth import SeenSchemas, new_registry
+from tests.components.permissions import Permission
 from tests.jmx.model_machine import ModelMachine
 from tests.simulation.asking import NorthboundLink, NorthboundSurroundings
 from tests.simulation.core import INDEX, Core, Parts, SourceRun, Surroundings

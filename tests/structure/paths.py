@@ -41,12 +41,13 @@ from gateway.operations.manager import OperationManager
 from gateway.operations.operation import Effect as OperationEffect
 from gateway.operations.operation import Publish, Reply
 from gateway.operations.operation import Send as SendToSource
-from gateway.operations.policy import Permission, Policy
+from gateway.policy.marks import Marks
 from gateway.snmp import ber
 from gateway.snmp.requests import Access, Responder
 from gateway.snmp.set_requests import SetRequests, SetSettings
 from gateway.snmp.standard_groups import SnmpCounters
 from gateway.yaml_documents import parse_document
+from tests.components.permissions import Permission, policy_of
 from tests.dialects.qmf.console_story import PUSHED, filled, got, listed
 from tests.dialects.qmf.examples import LEAK, TANK, shop
 from tests.dialects.qmf.playbook import AGENT_USER, QUEUE, START, ConsolePlay
@@ -176,9 +177,9 @@ class SetChain(Chain):
         classes, known = ClassRegistry({"shop": LABELS}), Definitions()
         known.add(ClassDefinition.of(LABELLED))
         super().__init__(index, classes, known)
-        policy = Policy([Permission(frozenset({"snmp:operator"}), set=("note",))])
+        policy = policy_of([Permission(frozenset({"snmp:operator"}), set=("note",))])
         audit = Audit("gw", 1, Redaction(SecretRules()))
-        self.operations = OperationManager(self._inventory, classes, policy, audit)
+        self.operations = OperationManager(self._inventory, classes, policy, Marks({"shop": LABELS}), audit)
         self.operations.connect(1, lambda request: self.session.precheck(request, self.now))
         self.label = "wet"
         self._requests, self._answers = RequestReader(), FrameReader()

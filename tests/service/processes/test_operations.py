@@ -12,6 +12,7 @@ from structlog.testing import capture_logs
 
 from gateway.clock import SystemClock
 from gateway.config.model import OperationSettings
+from gateway.config.policy import PolicySettings
 from gateway.feed.operations import (
     InvokeMethod,
     OperationAnswer,
@@ -30,9 +31,10 @@ from gateway.model.secrets import SecretRules
 from gateway.model.times import SECOND
 from gateway.operations.audit import Audit, Redaction
 from gateway.operations.manager import OperationManager
-from gateway.operations.policy import CallMethod, Subject
+from gateway.policy.decisions import CallMethod, Policy, Subject
+from gateway.policy.marks import Marks
 from gateway.service.processes import operations as operations_module
-from gateway.service.processes.operations import CoreOperations, policy_of
+from gateway.service.processes.operations import CoreOperations
 from tests.components.opened_index import opened_index
 from tests.components.waiting import DEADLINE
 from tests.operations.works import BOILER, BOILER_CLASS, MAPPING, OPERATOR, boiler
@@ -63,6 +65,10 @@ class RecordedLog:
         self.hurried.append(seq)
 
 
+def policy_of(settings: OperationSettings) -> Policy:
+    return Policy(PolicySettings().role_set(settings.allow))
+
+
 class Site:
     """A core's operations, one source whose port the test is, and the published records of operations."""
 
@@ -75,7 +81,11 @@ class Site:
         self.inventory = Inventory("gw", 1, classes, index, self._published)
         source = self.inventory.add_source("works", "qmf")
         manager = OperationManager(
-            self.inventory, classes, policy_of(SETTINGS), Audit("gw", 1, Redaction(SecretRules()))
+            self.inventory,
+            classes,
+            policy_of(SETTINGS),
+            Marks({"works": MAPPING}),
+            Audit("gw", 1, Redaction(SecretRules())),
         )
         self.operations = CoreOperations(manager, self.inventory, clock, event_log)
         self.operations.connect(source.identity.number, self)
@@ -250,8 +260,8 @@ def test_the_configuration_is_what_the_policy_decides_by() -> None:
         {"allow": [{"who": ["jmx:operator"], "objects": ["/|a*"], "invoke": ["purge"]}]}
     )
     policy, purge = policy_of(settings), CallMethod("purge", dangerous=True)
-    assert policy.decide(OPERATOR, Subject("works", "rabbitmq:queue", "/|abc"), purge)
-    assert not policy.decide(OPERATOR, Subject("works", "rabbitmq:queue", "/|b"), purge)
-    assert not policy_of(OperationSettings()).decide(
-        OPERATOR, Subject("works", "rabbitmq:queue", "/|abc"), purge
-    )
+    operator = str(OPERATOR)
+    assert policy.decide(operator, Subject("works", "rabbitmq:queue", "/|abc"), purge).allowed
+    assert not policy.decide(operator, Subject("works", "rabbitmq:queue", "/|b"), purge).allowed
+    nothing = policy_of(OperationSettings())
+    assert not nothing.decide(operator, Subject("works", "rabbitmq:queue", "/|abc"), purge).allowed

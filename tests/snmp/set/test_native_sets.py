@@ -16,13 +16,14 @@ from gateway.model.schema import Access as ElementAccess
 from gateway.operations.audit import Audit, Redaction
 from gateway.operations.manager import OperationManager
 from gateway.operations.operation import Effect, Publish, Reply, Send
-from gateway.operations.policy import Permission, Policy
+from gateway.policy.marks import Marks
 from gateway.snmp import message
 from gateway.snmp.ber import GAUGE32, Oid, encode_tlv
 from gateway.snmp.oid_registry import DEFAULT_ROOT
 from gateway.snmp.requests import Access, Responder
 from gateway.snmp.set_requests import SetRequests, SetSettings
 from gateway.snmp.standard_groups import SnmpCounters
+from tests.components.permissions import Permission, policy_of
 from tests.components.shop import START
 from tests.mapping.recorded_schemas import OPENAMQ, REGISTRIES
 from tests.snmp.datagrams import read_answer
@@ -65,7 +66,7 @@ class OpenAmq(Site):
         self.modified: list[dict[str, object]] = []
         self.reported: list[OperationRecord] = []
         audit = Audit("gw", 1, Redaction(RULES))
-        self.manager = OperationManager(self.inventory, self.classes, Policy([ANYTHING]), audit)
+        self.manager = OperationManager(self.inventory, self.classes, policy_of([ANYTHING]), Marks({}), audit)
         self.manager.connect(self.source.identity.number)
         sets = SetRequests(
             self.projection, (), self.ask, SnmpCounters(), SetSettings(10**10), lambda: self.now
