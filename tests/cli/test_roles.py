@@ -218,11 +218,21 @@ def test_a_policy_changes_while_the_gateway_runs(gateway: ShownGateway) -> None:
     wait_until(lambda: starts_of_core(gateway) > starts, "the core is started again")
     wait_until(lambda: purges(gateway) is ExitCode.OK, "the policy still holds")
 
-    wait_until(
-        lambda: f"{USER}" in gateway.output("log", "query", "--last", "10min", "--kind", "event"),
-        "the change is recorded",
-    )
-    assert "policyChanged" in gateway.output("log", "query", "--last", "10min", "--kind", "event")
+    def recorded() -> str:
+        words = (
+            "log",
+            "query",
+            "--config",
+            str(gateway.site.configuration),
+            "--last",
+            "10min",
+            "--kind",
+            "event",
+        )
+        return amqp_gateway(*words).output
+
+    wait_until(lambda: "policyChanged" in recorded(), "the change is recorded")
+    assert f"{USER} (process " in recorded()
 
 
 def test_a_wrong_file_changes_nothing_and_sighup_applies_a_right_one(gateway: ShownGateway) -> None:
@@ -240,6 +250,6 @@ def test_a_wrong_file_changes_nothing_and_sighup_applies_a_right_one(gateway: Sh
     )
     assert purges(gateway) is ExitCode.OK
 
-    written(gateway, operations={"allow": []})
+    written(gateway, operations={"allow": []}, policy={})
     gateway.command.process.send_signal(signal.SIGHUP)
     wait_until(lambda: purges(gateway) is ExitCode.REFUSED, "nothing is permitted any more")
