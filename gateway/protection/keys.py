@@ -37,6 +37,7 @@ class Use(enum.StrEnum):
 
 
 _CURVES: Final = {Use.SIGN: "Ed25519", Use.READ: "X25519"}
+_MATERIAL: Final = ("kty", "crv", "x", "d")
 _ALGORITHMS: Final = {Use.SIGN: "Ed25519", Use.READ: "ECDH-ES"}
 
 
@@ -93,8 +94,8 @@ class KeyRing:
         return any(key.is_private for key in self.keys)
 
     def current(self, use: Use, now: int) -> Key | None:
-        """Return the key to make new bodies with: the one whose time began last."""
-        used = [key for key in self.keys if key.use is use and key.is_used(now)]
+        """Return the key to make new bodies with: the one whose time began last, the newest of several."""
+        used = [key for key in reversed(self.keys) if key.use is use and key.is_used(now)]
         return max(used, key=lambda key: key.not_before, default=None)
 
     def find(self, use: Use, kid: str) -> Key | None:
@@ -217,9 +218,9 @@ def _read_key(jwk: _Jwk) -> Key:
 
 
 def _members(key: Key) -> dict[str, Any]:
-    material = key.jwk.as_dict(private=key.is_private)
+    material: dict[str, Any] = {**key.jwk.as_dict(private=key.is_private)}
     written: dict[str, Any] = {
-        **{name: value for name, value in material.items() if name in {"kty", "crv", "x", "d"}},
+        **{name: material[name] for name in _MATERIAL if name in material},
         "use": key.use.value,
         "alg": _ALGORITHMS[key.use],
         "kid": key.kid,
