@@ -66,7 +66,7 @@ def gen(name: str, use: str, config: Path | None, folder: Path | None) -> None:
         ring = generated(_USES[use], time.time_ns())
         place.write(name, ring)
     _show(name, ring)
-    click.echo(f"Private, for nobody else: {place.private_path(name)}")
+    click.echo(f"Private, not to be handed out: {place.private_path(name)}")
     click.echo(f"To hand out to peers: {place.public_path(name)}")
 
 
@@ -151,7 +151,7 @@ def revoke(name: str, kid: str, config: Path | None, folder: Path | None) -> Non
         place.write(name, ring)
     _show(name, ring)
     if ring.is_private:
-        click.echo(f"Hand out at once, since peers accept it until they know: {place.public_path(name)}")
+        click.echo(f"Hand out at once, since peers accept the key until then: {place.public_path(name)}")
 
 
 def _folder(config: Path | None, folder: Path | None) -> KeyFolder:
