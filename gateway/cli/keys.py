@@ -63,7 +63,7 @@ def gen(name: str, use: str, config: Path | None, folder: Path | None) -> None:
             advice = f"replace them with `amqp-gateway keys rotate {name}`"
             text = f"{place.path}: there are keys of {name!r}: {advice}"
             raise CommandError(ExitCode.REFUSED, text)
-        ring = generated(_USES[use], time.time_ns())
+        ring = generated(_USES[use])
         place.write(name, ring)
     _show(name, ring)
     click.echo(f"Private, not to be handed out: {place.private_path(name)}")
@@ -188,7 +188,7 @@ def _as_json(name: str, key: Key, now: int) -> dict[str, object]:
         "use": _WORDS[key.use],
         "private": key.is_private,
         "accepted": key.is_accepted(now),
-        "not_before": _date(key.not_before),
+        "not_before": _date(key.not_before) if key.not_before else None,
         "not_after": _date(key.not_after) if key.not_after else None,
         "revoked": _date(key.revoked_at) if key.revoked_at else None,
     }

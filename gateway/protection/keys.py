@@ -107,9 +107,12 @@ class KeyRing:
         return KeyRing(tuple(replace(key, jwk=_public(key.jwk, key.use)) for key in self.keys))
 
 
-def generated(uses: Iterable[Use], now: int) -> KeyRing:
-    """Return a new ring with one key pair for each use, which are used from ``now`` (nanoseconds) on."""
-    return KeyRing(tuple(_new_key(use, now) for use in uses))
+def generated(uses: Iterable[Use], starts: int = 0) -> KeyRing:
+    """Return a new ring with one key pair for each use, which are used from ``starts`` (nanoseconds) on.
+
+    The first keys of a name need no such time: the clock of a peer may be behind.
+    """
+    return KeyRing(tuple(_new_key(use, starts) for use in uses))
 
 
 def rotated(ring: KeyRing, now: int, starts: int, overlap: int) -> KeyRing:
@@ -224,8 +227,9 @@ def _members(key: Key) -> dict[str, Any]:
         "use": key.use.value,
         "alg": _ALGORITHMS[key.use],
         "kid": key.kid,
-        "nbf": key.not_before // SECOND,
     }
+    if key.not_before:
+        written["nbf"] = key.not_before // SECOND
     if key.not_after:
         written["exp"] = key.not_after // SECOND
     if key.revoked_at:

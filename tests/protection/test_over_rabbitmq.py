@@ -57,7 +57,8 @@ def test_the_broker_reads_no_word_of_the_content(there: ProtectedShop) -> None:
     wait_until(enough, "requests and publications")
     words = (QUEUE.encode(), b"rabbitmq", b"messageCount", b"exchange", there.shop.name.encode())
     for message in found:
-        assert message["properties"]["content_type"] == "application/jose"
+        is_probe = message["routing_key"].startswith("amqp-gateway.")  # of the link, for its own queue
+        assert is_probe or message["properties"]["content_type"] == "application/jose"
         text = readable(message)
         for word in words:
             assert word not in text, (word, message["routing_key"])
@@ -79,7 +80,7 @@ def test_a_plain_body_is_refused(there: ProtectedShop) -> None:
 
 
 @pytest.mark.parametrize(
-    "changed", [{"routing_key": "console.another"}, {"properties": {"correlation_id": "7"}}], ids=str
+    "changed", [{"routing_key": "console.obj.another"}, {"properties": {"correlation_id": "7"}}], ids=str
 )
 def test_a_body_that_was_led_elsewhere_is_refused(there: ProtectedShop, changed: dict[str, object]) -> None:
     there.is_refused("rerouted", there.witnessed(PUBLISHED), **changed)
