@@ -29,7 +29,9 @@ def check(config: Path | None, *, connect: bool) -> None:
     """Read the configuration and say what is wrong with it, with file and line."""
     configuration = loaded(config)
     configure_logs("check")
-    check_files(configuration)
+    unknown = check_files(configuration)
+    for remark in unknown:
+        click.echo(f"{remark}: `check --schema FILE` says whether the broker has it")
     for name, source in configuration.settings.sources.items():
         click.echo(f"source {name}: {source.kind}")
     if connect:
