@@ -17,25 +17,24 @@ from gateway.clock import SystemClock
 from gateway.config.files import LoadedConfiguration, NoConfigurationError, find_configuration
 from gateway.config.model import OperationRule
 from gateway.durable_files import write_durably
-from gateway.feed.records import ClassRecord, Interest
+from gateway.feed.records import Interest
 from gateway.mapping.files import load_shipped_mappings
 from gateway.mapping.override_files import LoadedMappings, load_with_overrides
 from gateway.mapping.overrides import NO_OVERRIDES
-from gateway.mapping.schema_documents import SavedClass, SavedSchemas, read_schemas, schemas_text
+from gateway.mapping.schema_documents import SavedSchemas, read_schemas, schemas_text
 from gateway.model.observations import SourceState
 from gateway.model.schema import ClassKey
 from gateway.service.diagnostics.feed_session import FeedSession
 from gateway.service.diagnostics.schema_changes import Surroundings, compared
+from gateway.service.diagnostics.schema_checks import schemas_of
 from gateway.service.processes.command_errors import command_errors
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.service.processes.process_setup import configure_logs
 from gateway.service.sources.standalone import first_reading
 from gateway.snmp.registry_files import SiteRegistry, load_shipped_registries
 from gateway.snmp.registry_growth import new_registry
-from gateway.terminal.view import TerminalView
 
 LIVE: Final = "live"
-_OWN_PACKAGE: Final = "gateway"
 
 
 @click.group()
@@ -137,16 +136,6 @@ def surroundings(configuration: LoadedConfiguration | None) -> Surroundings:
         return found is None or found.dangerous
 
     return Surroundings(load_shipped_registries(), registry, rules, is_dangerous, today)
-
-
-def schemas_of(view: TerminalView) -> SavedSchemas:
-    """Return all classes and events of a view, without the gateway's own events."""
-    records = [one for one in view.versions.values() if one.schema.key.package != _OWN_PACKAGE]
-    classes = [one for one in records if isinstance(one, ClassRecord)]
-    return SavedSchemas(
-        tuple(SavedClass(one.schema, one.name_element, one.parent_element) for one in classes),
-        tuple(one.schema for one in records if not isinstance(one, ClassRecord)),
-    )
 
 
 def _live(config: Path | None) -> SavedSchemas:

@@ -93,7 +93,7 @@ class KnownSchemas:
     """The classes and events with which overrides are compared.
 
     Attributes:
-        whole: packages that have no further classes and events; ``*`` for all.
+        whole: packages that have no further classes and events.
     """
 
     classes: Sequence[KnownClass]
@@ -146,15 +146,20 @@ def load_with_overrides(own_files: Iterable[Path], override_files: Iterable[Path
     return LoadedMappings(mappings, overrides)
 
 
-def remarks(paths: Iterable[Path], known: KnownSchemas) -> list[str]:
+def remarks(paths: Iterable[Path], known: KnownSchemas, *, may_lack: bool = False) -> list[str]:
     """Return what overrides name that is not known, each as ``file:line: place: what``.
+
+    Args:
+        paths: the files, in order.
+        known: what is known.
+        may_lack: whether it may lack what the overrides exclude, because they were applied to it.
 
     Raises:
         DocumentError: a file cannot be read, or something in it does not fit what is known.
     """
     files = [(path, read_document(path, OverrideFile)) for path in paths]
     lines: list[str] = []
-    for path, problems in problems_of(files, known):
+    for path, problems in problems_of(files, known, may_lack=may_lack):
         if wrong := [(one.place, one.message) for one in problems if one.is_error]:
             raise complaint_at(path, wrong)
         if unknown := [(one.place, one.message) for one in problems]:
@@ -182,11 +187,13 @@ def known_of_mappings(mappings: MappingOf[str, Mapping]) -> KnownSchemas:
 def known_of_schemas(
     classes: Iterable[ClassSchema], events: Iterable[EventSchema], mappings: MappingOf[str, Mapping]
 ) -> KnownSchemas:
-    """Return what a broker or gateway reported, which is everything that there is."""
+    """Return what a broker or gateway reported, which is everything of the packages in it."""
+    classes, events = tuple(classes), tuple(events)
+    keys = [*(schema.key for schema in classes), *(schema.key for schema in events)]
     return KnownSchemas(
         [_learnt_class(schema, _class_rule(mappings, schema.key)) for schema in classes],
         [_learnt_event(schema, _event_rule(mappings, schema.key)) for schema in events],
-        frozenset({"*"}),
+        frozenset(key.package for key in keys),
     )
 
 
@@ -243,18 +250,21 @@ def _event_rule(mappings: MappingOf[str, Mapping], key: ClassKey) -> EventRule |
 
 
 def problems_of(
-    files: Sequence[tuple[Path, OverrideFile]], known: KnownSchemas
+    files: Sequence[tuple[Path, OverrideFile]], known: KnownSchemas, *, may_lack: bool = False
 ) -> Iterator[tuple[Path, list[Problem]]]:
-    """Yield what does not fit in each file, judged together with the files before it."""
+    """Yield what does not fit in each file, judged together with the files before it; as `remarks`."""
     for number, (path, file) in enumerate(files, start=1):
         overrides = Overrides(one for _, one in files[:number])
-        yield path, list(_Check(file, known, overrides).problems())
+        yield path, list(_Check(file, known, overrides, may_lack=may_lack).problems())
 
 
 class _Check:
     """The comparison of one file with what is known."""
 
-    def __init__(self, file: OverrideFile, known: KnownSchemas, overrides: Overrides) -> None:
+    def __init__(
+        self, file: OverrideFile, known: KnownSchemas, overrides: Overrides, *, may_lack: bool
+    ) -> None:
+        self._may_lack = may_lack
         self._file = file
         self._known = known
         self._overrides = overrides
@@ -265,13 +275,13 @@ class _Check:
             place: Place = ("classes", pattern)
             matched = [one for one in self._known.classes if fnmatchcase(one.name, pattern)]
             if not matched:
-                yield self._unmatched(place, pattern, [one.name for one in self._known.classes], "class")
+                yield self._unmatched(place, pattern, self._known.classes, "class", override.exclude)
             yield from self._of_class(place, override, matched)
         for pattern, event in self._file.events.items():
             place = ("events", pattern)
             found = [one for one in self._known.events if fnmatchcase(one.name, pattern)]
             if not found:
-                yield self._unmatched(place, pattern, [one.name for one in self._known.events], "event")
+                yield self._unmatched(place, pattern, self._known.events, "event", event.exclude)
             yield from self._of_event(place, event, found)
 
     def _of_secrets(self) -> Iterator[Problem]:
@@ -292,10 +302,12 @@ class _Check:
             yield from self._of_excluded_class(place, matched)
         for name, element in override.elements.items():
             yield from self._of_elements((*place, "elements", name), name, element, matched)
-        for name in override.methods:
-            at = (*place, "methods", name)
+        for name, method in override.methods.items():
+            at: Place = (*place, "methods", name)
             if matched and not any(fnmatchcase(m, name) for one in matched for m in one.methods):
-                yield self._missing(at, name, matched, lambda one: one.methods, "method")
+                yield self._missing(
+                    at, name, matched, lambda one: one.methods, "method", excludes=method.exclude
+                )
         for name, alarm in override.alarms.items():
             yield from self._of_alarm((*place, "alarms", name), name, alarm, matched)
 
@@ -315,7 +327,9 @@ class _Check:
     ) -> Iterator[Problem]:
         having = [one for one in matched if any(fnmatchcase(e, name) for e in one.elements)]
         if matched and not having:
-            yield self._missing(place, name, matched, lambda one: one.elements, "element")
+            yield self._missing(
+                place, name, matched, lambda one: one.elements, "element", excludes=element.exclude
+            )
         if element.exclude and is_exact(name):
             for known in having:
                 if name in known.needed:
@@ -396,7 +410,9 @@ class _Check:
             at: Place = (*place, "arguments", name)
             having = [one for one in found if any(fnmatchcase(a, name) for a in one.arguments)]
             if found and not having:
-                yield self._missing(at, name, found, lambda one: one.arguments, "argument")
+                yield self._missing(
+                    at, name, found, lambda one: one.arguments, "argument", excludes=argument.exclude
+                )
             for known in having if argument.exclude else ():
                 if name == known.subject:
                     text = f"{name!r} of {known.name} cannot be excluded: it names the object concerned"
@@ -413,10 +429,22 @@ class _Check:
                 yield Problem((*place, "text"), text, is_error=True)
                 break
 
-    def _unmatched(self, place: Place, pattern: str, names: Sequence[str], what: str) -> Problem:
+    def _unmatched(
+        self,
+        place: Place,
+        pattern: str,
+        known: Sequence[KnownClass] | Sequence[KnownEvent],
+        what: str,
+        excludes: bool | None,  # noqa: FBT001  what the override says
+    ) -> Problem:
+        hint = nearest(pattern, [one.name for one in known])
+        is_error = self._is_whole(pattern) and not (excludes and self._may_lack)
+        return Problem(place, f"matches no {what} that is known{hint}", is_error=is_error)
+
+    def _is_whole(self, pattern: str) -> bool:
+        """Return whether everything that a pattern of ``package:name`` could match is known."""
         package = pattern.partition(":")[0]
-        certain = "*" in self._known.whole or (is_exact(package) and package in self._known.whole)
-        return Problem(place, f"matches no {what} that is known{nearest(pattern, names)}", is_error=certain)
+        return is_exact(package) and package in self._known.whole
 
     def _missing(
         self,
@@ -427,10 +455,13 @@ class _Check:
         what: str,
         *,
         certain: bool = False,
+        excludes: bool | None = None,
     ) -> Problem:
         there = [one for known in matched for one in names(known)]
         of = matched[0].name if len(matched) == 1 else f"these {len(matched)}"
-        is_error = certain or all(known.is_whole for known in matched)
+        is_error = certain or self._is_whole(str(place[1]))
+        if excludes and self._may_lack:
+            is_error = False
         return Problem(place, f"matches no {what} of {of}{nearest(name, there)}", is_error=is_error)
 
 

@@ -109,7 +109,7 @@ _SETTLED: Final = frozenset({SourceState.SYNCHRONISED, SourceState.DEGRADED, Sou
 
 
 async def first_reading(
-    loaded: LoadedConfiguration, name: str, clock: Clock, patience: float
+    loaded: LoadedConfiguration, name: str, clock: Clock, patience: float, *, overridden: bool = True
 ) -> TerminalView:
     """Read the source ``name`` until it is synchronised, degraded or down, at most ``patience`` seconds.
 
@@ -120,13 +120,14 @@ async def first_reading(
         name: the name of the source.
         clock: the gateway's.
         patience: seconds.
+        overridden: whether the overrides apply.
 
     Raises:
         DocumentError: a mapping is wrong; so is `MappingError`.
         SecretError: a secret of the source cannot be read.
         CommandError: its certificates cannot be read.
     """
-    known = load_with_overrides(loaded.mapping_files, loaded.override_files)
+    known = load_with_overrides(loaded.mapping_files, loaded.override_files if overridden else ())
     with temporary_inventory(known.mappings, clock.now(), known.overrides) as passing:
         around = SourceContext(
             passing.inventory, known.mappings, passing.secrets, clock, loaded.folder, EPOCH

@@ -71,8 +71,10 @@ def test_the_same_schemas_have_no_difference() -> None:
 def test_another_kind_has_a_new_column_and_deltas() -> None:
     assert lines(PUMP, with_flow(kind=Kind.COUNTER)) == [
         "element plant:Pump.flow: changed: kind: gauge becomes counter",
-        ("  mib: new column plantPlantPumpFlow2 (106), and a new revision of AMQP-GATEWAY-PLANT-MIB: load it "
-        "again; column plantPlantPumpFlow (103) has no values any more, and keeps its number"),
+        (
+            "  mib: new column plantPlantPumpFlow2 (106), and a new revision of AMQP-GATEWAY-PLANT-MIB: "
+            "load it again; column plantPlantPumpFlow (103) has no values any more, and keeps its number"
+        ),
         "  jmx: attribute flow (LONG)",
         "  log: deltas are recorded",
     ]
@@ -95,8 +97,10 @@ def test_what_is_gone_keeps_its_number() -> None:
     told = lines(PUMP, replace(PUMP, statistics=PUMP.statistics[:1]))
     assert told == [
         "element plant:Pump.heat: removed",
-        ("  mib: column plantPlantPumpHeat (104) of AMQP-GATEWAY-PLANT-MIB has no values any more; "
-        "its number stays"),
+        (
+            "  mib: column plantPlantPumpHeat (104) of AMQP-GATEWAY-PLANT-MIB has no values any more; "
+            "its number stays"
+        ),
         "  jmx: no attribute heat any more",
         "  log: values have no such key any more",
     ]
@@ -105,8 +109,10 @@ def test_what_is_gone_keeps_its_number() -> None:
 def test_rules_that_no_longer_match() -> None:
     (reset,) = changes([PUMP], [replace(PUMP, methods=PUMP.methods[1:])])
     assert reset.means["policy"] == (
-        ("rule 2 of operations.allow no longer lets jmx:admin invoke reset of plant:Pump: 'reset' matches "
-        "nothing any more"),
+        (
+            "rule 2 of operations.allow no longer lets jmx:admin invoke reset of plant:Pump: 'reset' matches "
+            "nothing any more"
+        ),
     ), "reset is dangerous, so that the pattern of rule 1 never matched it"
     (rest,) = changes([PUMP], [replace(PUMP, methods=PUMP.methods[:1])])
     assert rest.means["policy"] == (
