@@ -29,6 +29,7 @@ _RUNNING = {
 _LOOKING = {
     "show": "gateway.cli.show:show",
     "source": "gateway.cli.source:source",
+    "schema": "gateway.cli.schema:schema",
     "tree": "gateway.cli.look:tree",
     "get": "gateway.cli.look:get",
     "watch": "gateway.cli.look:watch",

@@ -63,6 +63,11 @@ class LoadedConfiguration:
         return [self.folder / file for file in self.settings.mappings]
 
     @property
+    def override_files(self) -> list[Path]:
+        """The paths of the override files, in their order."""
+        return [self.folder / file for file in self.settings.overrides]
+
+    @property
     def feed_socket(self) -> Path:
         """The path of the feed's socket.
 

@@ -13,20 +13,16 @@ from gateway.config.policy import READER, SCRAPER, OperationRule, PolicySettings
 from gateway.config.snmp import SnmpSettings
 from gateway.config.sources import ListenerTls, RabbitMqAgent, Source
 from gateway.config.types import (
-    ClassPattern,
-    Duration,
     FilePath,
     ListenAddress,
     Name,
-    Pattern,
     SecretSource,
-    between,
 )
 from gateway.feed.latest import HistoryLimits
 from gateway.model.times import SECOND
 from gateway.policy.rules import RoleSet
 from gateway.prometheus.families import DEFAULT_CLASSES
-from gateway.yaml_documents import StrictModel
+from gateway.yaml_documents import ClassPattern, Duration, Pattern, StrictModel, between
 
 
 class OperationSettings(StrictModel):
@@ -243,6 +239,7 @@ class Configuration(StrictModel):
         captures: sources that are captured while the gateway runs, by name.
         site: a label of this gateway, part of the names of provisional MIB modules.
         mappings: files of the operator, for packages that no shipped mapping describes.
+        overrides: files of the operator with changes of the mappings; later ones count over earlier ones.
     """
 
     renamed_keys: ClassVar = {
@@ -256,6 +253,7 @@ class Configuration(StrictModel):
     version: Literal[1]
     site: Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9]{0,15}$")] = "Site"
     mappings: Annotated[tuple[FilePath, ...], Field(max_length=100)] = ()
+    overrides: Annotated[tuple[FilePath, ...], Field(max_length=100)] = ()
     sources: dict[Name, Source] = Field(default_factory=dict)
     agents: dict[Name, RabbitMqAgent] = Field(default_factory=dict)
     snmp: SnmpSettings = SnmpSettings()

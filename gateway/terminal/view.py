@@ -232,6 +232,7 @@ class TerminalView(FeedView[ClassRecord, EventClassRecord, _Shown, Group]):
         sources: the sources by number.
         classes: the last version of each that was received, by ``package:class``.
         event_classes: likewise, by ``package:event``.
+        versions: all versions of classes and events, by their numbers.
         objects: the objects by key.
         ends: the last ends of objects, by number.
         events: the last events, by id.
@@ -245,6 +246,7 @@ class TerminalView(FeedView[ClassRecord, EventClassRecord, _Shown, Group]):
         self.sources: dict[int, SourceRecord] = {}
         self.classes: dict[str, ClassRecord] = {}
         self.event_classes: dict[str, EventClassRecord] = {}
+        self.versions: dict[int, ClassRecord | EventClassRecord] = {}
         self.objects: dict[ObjectKey, KnownObject] = {}
         self.ends: dict[int, Deleted] = {}
         self.events: dict[str, EventOccurred] = {}
@@ -270,6 +272,7 @@ class TerminalView(FeedView[ClassRecord, EventClassRecord, _Shown, Group]):
         now = self._clock()
         if isinstance(message, Hello):
             self.hello = message
+            self.versions.clear()  # numbers are valid for one connection
         self._replica.received(message, now)
         self._replica.work_off(now)
         happened, self._happened = self._happened, []
@@ -338,12 +341,12 @@ class TerminalView(FeedView[ClassRecord, EventClassRecord, _Shown, Group]):
 
     def version_of(self, record: ClassRecord) -> ClassRecord:
         """Keep a version of a class."""
-        self.classes[str(record.schema.key)] = record
+        self.classes[str(record.schema.key)] = self.versions[record.number] = record
         return record
 
     def event_version_of(self, record: EventClassRecord) -> EventClassRecord:
         """Keep a version of an event."""
-        self.event_classes[str(record.schema.key)] = record
+        self.event_classes[str(record.schema.key)] = self.versions[record.number] = record
         return record
 
     def find(self, source: int, version: ClassRecord, row: int) -> _Shown | None:

@@ -33,7 +33,8 @@ from gateway.inventory.instance_file import InstanceIndexError
 from gateway.inventory.instances import InstanceIndex
 from gateway.inventory.inventory import BatchSettings, Inventory
 from gateway.inventory.source import SourceInventory
-from gateway.mapping.files import load_mappings, secret_patterns
+from gateway.mapping.files import secret_patterns
+from gateway.mapping.override_files import load_with_overrides
 from gateway.model.secrets import SecretRules
 from gateway.operations.audit import Audit, Redaction
 from gateway.operations.manager import ManagerSettings, OperationManager
@@ -174,10 +175,11 @@ class _Core:
         recorded: _Recorded,
     ) -> None:
         self._loaded, self._state, self._index, self._clock, self._epoch = loaded, state, index, clock, epoch
-        self._mappings = load_mappings(loaded.mapping_files)
+        known = load_with_overrides(loaded.mapping_files, loaded.override_files)
+        self._mappings = known.mappings
         patterns = [pattern for mapping in self._mappings.values() for pattern in secret_patterns(mapping)]
         self._secrets = SecretRules(patterns)
-        self._classes = ClassRegistry(self._mappings)
+        self._classes = ClassRegistry(self._mappings, known.overrides)
         self._is_left = asyncio.Event()
         self._subscribers = Subscribers()
         self._inventory = Inventory(
@@ -190,7 +192,7 @@ class _Core:
             loaded.settings.history.limits,
         )
         facts = partial(_facts, state.identity, epoch, self._inventory, recorded.events.made)
-        self._event_log = _event_log(loaded, clock, last, facts)
+        self._event_log = _event_log(loaded, clock, last, facts, known.overrides.log_intervals)
         settings, roles, marks = loaded.settings.operations, loaded.settings.role_set, Marks(self._mappings)
         self._policy = PolicyPublisher(roles, marks)
         self._manager = OperationManager(
@@ -408,17 +410,25 @@ def _captures(loaded: LoadedConfiguration, clock: Clock) -> Captures:
 
 
 def _event_log(
-    loaded: LoadedConfiguration, clock: Clock, last: LastState | None, facts: Callable[[], dict[str, object]]
+    loaded: LoadedConfiguration,
+    clock: Clock,
+    last: LastState | None,
+    facts: Callable[[], dict[str, object]],
+    overridden: Mapping[str, int],
 ) -> CoreEventLog | None:
+    """Return the event log, with the intervals of overrides before the configured ones."""
     if not loaded.settings.log.enabled:
         return None
     durable = [name for name, source in loaded.settings.sources.items() if source.durable is not None]
     same_as = {
         name: source.same_as for name, source in loaded.settings.sources.items() if source.same_as is not None
     }
+    configured = loaded.settings.log.statistics_intervals.items()
+    # The first match counts.
+    intervals = {**overridden, **{pattern: each for pattern, each in configured if pattern not in overridden}}
     return CoreEventLog(
         loaded.log_folder,
-        loaded.settings.log,
+        loaded.settings.log.model_copy(update={"statistics_intervals": intervals}),
         clock,
         facts,
         last,

@@ -21,7 +21,8 @@ from gateway.config.types import ListenAddress
 from gateway.feed.client import FeedLink, RefusalReports
 from gateway.feed.operations import OperationAnswer, OperationRequest
 from gateway.feed.replica import FeedStatus
-from gateway.mapping.files import load_mappings, secret_patterns
+from gateway.mapping.files import secret_patterns
+from gateway.mapping.override_files import load_with_overrides
 from gateway.mapping.rules import Mapping as MappingFile
 from gateway.model.operations import Outcome
 from gateway.model.secrets import SecretRules
@@ -288,7 +289,10 @@ def _definitions(
         CommandError: the installation is damaged.
     """
     try:
-        return load_shipped_registries(), load_mappings(loaded.mapping_files) if with_mappings else {}
+        registries = load_shipped_registries()
+        if not with_mappings:
+            return registries, {}
+        return registries, load_with_overrides(loaded.mapping_files, loaded.override_files).mappings
     except FileNotFoundError as error:
         raise CommandError(ExitCode.CONFIGURATION, str(error)) from error
 
