@@ -16,6 +16,7 @@ from gateway.feed.operations import LoginReport
 from gateway.feed.records import Batch, Hello, Record
 from gateway.feed.server import FeedServer
 from tests.components.command_line import RunningCommand, Site, new_site, running
+from tests.components.policy import UNRESTRICTED
 from tests.components.ports import free_tcp_port
 from tests.components.scripted_operations import ScriptedOperations
 from tests.components.shop import START, agent, source
@@ -57,7 +58,7 @@ class Core:
         self._server = FeedServer(
             self.path,
             hello,
-            lambda: (tuple(self.records), self._sequence),
+            lambda: ((UNRESTRICTED, *self.records), self._sequence),
             asked=self.operations.asked,
             logged_in=self.logins.append,
         )

@@ -135,7 +135,7 @@ final class Guard implements InvocationHandler {
             throws Exception {
         Table table = operations.table(name);
         if (table != null) {
-            return table.invoke(operation, parameters, signature == null ? List.of() : Arrays.asList(signature));
+            return table.invoke(operations.viewer(), operation, parameters, signature == null ? List.of() : Arrays.asList(signature));
         }
         if (ThreadReads.includes(name, operation)) {
             requireRight();
@@ -146,9 +146,7 @@ final class Guard implements InvocationHandler {
         try {
             requireOurs(name, "invoke");
             requireRight();
-            return operations.knows(name) || !server.isRegistered(name)
-                ? operations.invoke(name, operation, parameters, signature)
-                : server.invoke(name, operation, parameters, signature);
+            return operations.invoke(name, operation, parameters, signature);
         } catch (Exception error) {
             if (isOurs(name) || !onlyReads(operation)) {
                 refusals.failed("invoke", name, operations.number(name), operation, List.of(), error);

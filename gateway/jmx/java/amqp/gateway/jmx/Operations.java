@@ -53,8 +53,9 @@ final class Operations {
             AttributeNotFoundException, InvalidAttributeValueException, MBeanException {
         ManagedObject object = object(name);
         String attributeName = required(attribute).getName();
-        if (!object.definition.isWritable(attributeName)) {
-            throw new AttributeNotFoundException(object.definition.position(attributeName) == null
+        Rights rights = rights(object);
+        if (!rights.isWritable(attributeName)) {
+            throw new AttributeNotFoundException(!rights.hasAttribute(attributeName)
                 ? "unknown-element: " + name + " has no attribute " + attributeName
                 : "read-only: " + attributeName + " of " + name + " cannot be set");
         }
@@ -102,11 +103,12 @@ final class Operations {
     }
 
     /** The octets of an attribute's value; null where it cannot be set, or not to that. */
-    private byte[] written(ManagedObject object, Attribute attribute) {
+    private byte[] written(ManagedObject object, Attribute attribute) throws InstanceNotFoundException {
         String name = attribute.getName();
-        if (!object.definition.isWritable(name)) {
+        Rights rights = rights(object);
+        if (!rights.isWritable(name)) {
             refusals.report("set", object.name, object.number, "", List.of(name),
-                object.definition.position(name) == null ? "unknown-element" : "read-only",
+                rights.hasAttribute(name) ? "read-only" : "unknown-element",
                 name + " cannot be set");
             return null;
         }
@@ -141,7 +143,7 @@ final class Operations {
     Object invoke(ObjectName name, String operation, Object[] parameters, String[] signature)
             throws InstanceNotFoundException, MBeanException, ReflectionException {
         ManagedObject object = object(name);
-        OperationDefinition definition = object.definition.operation(required(operation));
+        OperationDefinition definition = rights(object).operation(required(operation));
         // RMI makes an empty signature of one that is left out.
         boolean isGiven = signature != null && signature.length > 0;
         if (definition == null || isGiven && !Arrays.equals(signature, definition.signature())) {
@@ -177,22 +179,36 @@ final class Operations {
         return object == null ? 0 : object.number;
     }
 
-    /** The table of that name; null where there is none. */
+    /** The table of that name that exists for the caller; null where there is none. */
     Table table(ObjectName name) {
-        return objects.table(name);
+        Table table = objects.table(name);
+        return table != null && table.existsFor(Caller.number()) ? table : null;
     }
 
-    /** Whether an object is the gateway's, and not one that other code in this virtual machine registered. */
-    boolean knows(ObjectName name) {
-        return objects.find(required(name)) != null;
+    /** What the caller sees. */
+    Viewer viewer() {
+        return new Viewer(Caller.number(), objects);
     }
 
     private ManagedObject object(ObjectName name) throws InstanceNotFoundException {
         ManagedObject object = objects.find(required(name));
-        if (object == null) {
-            throw new InstanceNotFoundException("object-gone: there is no " + name);
+        if (object == null || !object.existsFor(Caller.number())) {
+            throw missing(name);
         }
         return object;
+    }
+
+    /** The caller's rights to an object. */
+    private static Rights rights(ManagedObject object) throws InstanceNotFoundException {
+        Rights rights = object.rights(Caller.number());
+        if (rights == null) {
+            throw missing(object.name);
+        }
+        return rights;
+    }
+
+    private static InstanceNotFoundException missing(ObjectName name) {
+        return new InstanceNotFoundException("object-gone: there is no " + name);
     }
 
     private MessageWriter begin(String operation, int fields, ManagedObject object) {
