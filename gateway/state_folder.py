@@ -37,6 +37,7 @@ _OF_THE_FILE_SYSTEM = frozenset({"lost+found"})
 AGENTS = "agents"
 """The folder of the state folders of agents, each of which is a gateway of its own; no part of the state."""
 RUNNING = "running.yaml"
+RUNNING_POLICY = "running-policy.json"
 """The copy of the configuration that the running gateway was started with."""
 SESSION_LOGS = "sessions"
 """The folder of the sessions whose logging applications requested; it has one folder for each source."""

@@ -40,6 +40,7 @@ from gateway.operations.manager import ManagerSettings, OperationManager
 from gateway.policy.decisions import Policy
 from gateway.policy.marks import Marks
 from gateway.policy.publishing import PolicyPublisher
+from gateway.policy.rules import RoleSet
 from gateway.service.metrics.core import (
     feed_readings,
     index_readings,
@@ -51,8 +52,9 @@ from gateway.service.metrics.families import Metrics
 from gateway.service.processes.command_errors import command_errors
 from gateway.service.processes.event_log import OFF, AckTracker, CoreEventLog, file_settings
 from gateway.service.processes.exit_codes import CommandError, ExitCode
-from gateway.service.processes.lifeline import Announcement, GatewayStop, Lifeline, ProcessEnd
+from gateway.service.processes.lifeline import Announcement, GatewayStop, Lifeline, ProcessEnd, Reload
 from gateway.service.processes.operations import CoreOperations
+from gateway.service.processes.policy_reload import PolicyReload
 from gateway.service.processes.process_setup import tune_garbage_collection
 from gateway.service.serving import QmfServer
 from gateway.service.sources.captures import Captures, CaptureTarget
@@ -199,6 +201,7 @@ class _Core:
             ManagerSettings(settings.deadline, settings.max_running),
         )
         self._operations = CoreOperations(self._manager, self._inventory, clock, self._event_log)
+        self._reload = PolicyReload(loaded, self._change_policy)
         self._feed = FeedServer(
             loaded.feed_socket,
             Hello(VERSION, epoch, state.identity, clock.now()),
@@ -206,6 +209,7 @@ class _Core:
             loaded.settings.feed.max_waiting_records,
             self._operations.submit,
             (lambda _report: None) if self._event_log is None else self._event_log.take_login,
+            self._reload.requested,
         )
         self._sources: list[RunSource] = []
         self._servers: dict[str, QmfServer] = {}
@@ -327,6 +331,14 @@ class _Core:
                 self._inventory.process_ended(process, reason, now)
             case GatewayStop(reason):
                 self._inventory.gateway_stops(reason, now)
+            case Reload(by):
+                self._reload.announced(by)
+
+    def _change_policy(self, roles: RoleSet, by: str, changes: list[str]) -> None:
+        self._policy.change(roles)
+        self._manager.change_policy(Policy(roles))
+        self._feed.send_snapshots()
+        self._inventory.policy_changed(by, changes, self._clock.now())
 
     async def run(self, needs_upkeep: asyncio.Event) -> None:
         """Run all parts until one of them fails.
