@@ -284,7 +284,7 @@ class Rights(_Part, frozen=True):
 class DefineAccess(_Command, frozen=True, tag=8):
     """The rights of users to objects of a class, for objects that are registered later.
 
-    ``choices`` says, by the number of the user, which of the rights; `NOTHING` where the objects do not exist.
+    ``choices`` says, by the number of the user, which of the rights; `NOTHING` where objects do not exist.
     """
 
     number: int
