@@ -13,7 +13,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from gateway.feed.access import EVERYTHING, GATEWAY_NAME, AccessTables, Received, Vector, bitmap_of
+from gateway.feed.access import (
+    EVERYTHING,
+    GATEWAY_NAME,
+    AccessTables,
+    ClassAccess,
+    Received,
+    Vector,
+    bitmap_of,
+)
 from gateway.feed.operations import OperationKind, OperationRecord
 from gateway.feed.records import AlarmRecord
 from gateway.feed.values import FeedValue, ObjectLink
@@ -34,7 +42,6 @@ WITHOUT_VALUES: Final = 1
 """It is shown without the names and values of elements, and without the text, which may contain them."""
 
 _WHOLE: Final[frozenset[int]] = frozenset()
-_ALL: Final = Rights(None)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,7 +80,7 @@ class Audience:
         self._new_number = itertools.count(1).__next__
         self._clearances: tuple[int | None, ...] = (None,) * len(self.users)
         self._unrestricted = (False,) * len(self.users)
-        self._of_classes: dict[int, tuple[ShownClass, dict[Vector, ObjectAccess]]] = {}
+        self._of_classes: dict[int, tuple[ShownClass, dict[tuple[Vector, ...], ObjectAccess]]] = {}
         self._of_own: dict[tuple[int, tuple[bytes | None, ...]], int] = {}
 
     @property
@@ -90,7 +97,10 @@ class Audience:
         )
         self._of_classes.clear()
         self._of_own.clear()
-        self._send(ChangePolicy(self._unrestricted))
+        changing = tuple(
+            number is not None and tables.clearances[number].changes for number in self._clearances
+        )
+        self._send(ChangePolicy(self._unrestricted, changing))
 
     # ---- MBeans -------------------------------------------------------------------------------------------
 
@@ -103,25 +113,35 @@ class Audience:
             source: the name of its source.
             stable_name: its stable name.
         """
-        vector = self._tables.vector(number, source, stable_name)
+        table = self._tables.of_class(number)
+        reads = self._tables.vector(number, source, stable_name)
+        vectors = (
+            reads,
+            *((table.writes(source, stable_name), table.invokes(source, stable_name)) if table else ()),
+        )
         known = self._of_classes.get(shown.number)
         if known is None or known[0] is not shown:
             # The virtual machine has another class of this number now.
             known = self._of_classes[shown.number] = (shown, {})
-        access = known[1].get(vector)
+        access = known[1].get(vectors)
         if access is None:
-            access = known[1][vector] = self._new_access(shown, number, vector)
+            access = known[1][vectors] = self._new_access(shown, table, vectors)
         return access
 
-    def _new_access(self, shown: ShownClass, number: int, vector: Vector) -> ObjectAccess:
-        table = self._tables.of_class(number)
-
+    def _new_access(
+        self, shown: ShownClass, table: ClassAccess | None, vectors: tuple[Vector, ...]
+    ) -> ObjectAccess:
         def read(clearance: int) -> int:
-            mask = vector[clearance]
+            mask = vectors[0][clearance]
             return mask if mask == EVERYTHING or (table is not None and table.names(mask)) else 0
 
+        def rights(clearance: int) -> Rights | None:
+            masks = [vector[clearance] for vector in vectors[1:]] or (0, 0)
+            mask = read(clearance)
+            return _rights(shown, mask, *masks) if mask else None
+
         reads = self._of_users(read, 0)
-        access = self._define(shown.number, [None if not mask else _rights(shown, mask) for mask in reads])
+        access = self._define(shown.number, self._of_users(rights, None))
         return ObjectAccess(access, reads, _bits(reads))
 
     def of_own(self, class_number: int, rights: Sequence[Rights | None]) -> int:
@@ -283,12 +303,13 @@ def _elements_of(record: OperationRecord, schema: ClassSchema | None) -> int:
     return sum(1 << schema.positions[name] for name in names)
 
 
-def _rights(shown: ShownClass, mask: int) -> Rights:
-    if mask == EVERYTHING:
-        return _ALL
-    own = range(len(OWN_ATTRIBUTES))
-    read = (place for element, place in shown.attribute_places.items() if mask >> element & 1)
-    return Rights(bitmap_of((*own, *read)))
+def _rights(shown: ShownClass, reads: int, writes: int, invokes: int) -> Rights:
+    def attributes(mask: int) -> list[int]:
+        return [place for element, place in shown.attribute_places.items() if mask >> element & 1]
+
+    read = None if reads == EVERYTHING else bitmap_of((*range(len(OWN_ATTRIBUTES)), *attributes(reads)))
+    # The operations of an MBean are the methods in their order, and reading it again behind them.
+    return Rights(read, bitmap_of(attributes(writes)), bitmap_of(_positions(invokes)))
 
 
 def _positions(mask: int) -> Iterable[int]:

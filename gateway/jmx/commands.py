@@ -297,10 +297,12 @@ class ChangePolicy(_Command, frozen=True, tag=9):
     """Another policy: no access but `EVERYBODY` is valid any more.
 
     Until they are registered again, objects exist only for those users who are ``unrestricted``, by the
-    number of the user.
+    number of the user. ``changing`` says likewise who may change something; without any, the answer to the
+    login does.
     """
 
     unrestricted: tuple[bool, ...]
+    changing: tuple[bool, ...] = ()
 
 
 Command: TypeAlias = (

@@ -130,6 +130,28 @@ class ModelMachine:
             if self._rights(self.beans[number], user) is not None
         ]
 
+    def operations(self, name: str, user: int) -> list[str]:
+        """Return the operations that an MBean describes to a user."""
+        bean = self.beans[self.names[name]]
+        rights = self._rights(bean, user)
+        assert rights is not None
+        return [
+            operation.name
+            for place, operation in enumerate(bean.definition.operations)
+            if rights.operations is None or mask_of(rights.operations) >> place & 1
+        ]
+
+    def writable(self, name: str, user: int) -> list[str]:
+        """Return the attributes that an MBean describes to a user as writable."""
+        bean = self.beans[self.names[name]]
+        rights = self._rights(bean, user)
+        assert rights is not None
+        return [
+            attribute.name
+            for place, attribute in enumerate(bean.definition.attributes)
+            if attribute.writable and (rights.writes is None or mask_of(rights.writes) >> place & 1)
+        ]
+
     def received(self, user: int) -> list[tuple[str, dict[str, JmxValue]]]:
         """Return message and data of the notifications that a user receives."""
         received = []

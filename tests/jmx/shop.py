@@ -43,6 +43,9 @@ from gateway.model.schema import (
 )
 from gateway.model.times import SECOND
 from gateway.model.values import ValueType
+from gateway.policy.marks import Marks
+from gateway.policy.publishing import PolicyPublisher
+from gateway.policy.rules import EVERYTHING, Role, RoleSet, Rule
 from tests.components import shop
 from tests.components.policy import UNRESTRICTED
 from tests.components.shop import (
@@ -118,6 +121,21 @@ BURNING = EventSchema(
 
 SAFE_CLASS = 30
 SAFE_NAME = "amqp.gateway:source=shop1,package=shop,type=safe,name=safe1"
+
+POLICY = PolicyPublisher(
+    RoleSet(
+        {
+            "operating": Role(
+                "operating",
+                (Rule("", write=("*",), invoke=("empty", "move"), refresh=True),),
+                includes=(EVERYTHING,),
+            )
+        },
+        {"*": ("operating",)},
+    ),
+    Marks({}),
+)
+"""A policy by which every user sees, sets and calls everything."""
 
 GATEWAY = GATEWAY_NAME
 SOURCE = source_name("shop1")

@@ -149,8 +149,9 @@ def test_ends_of_objects_that_never_existed_for_a_user_are_not_listed() -> None:
     shop = Shop(TILL_ONE)
     shop.show()
     shop.publish(delete(1, 1), delete(2, 2))
-    (mine,) = shop.own(VISITOR, source_name("shop1"))["RecentlyDeleted"]  # type: ignore[misc, union-attr]
+    mine = shop.own(VISITOR, source_name("shop1"))["RecentlyDeleted"]
     assert "till1" in str(mine)
+    assert "till2" not in str(mine)
     assert "till2" in str(shop.own(KEEPER, source_name("shop1"))["RecentlyDeleted"])
 
 
@@ -250,6 +251,15 @@ def test_a_core_that_is_started_again_shows_the_same() -> None:
     shop.show()
     assert shop.seen(VISITOR) == {till_name(1)}
     assert shop.own(VISITOR)["Objects"] == 1
+
+
+def test_what_a_user_may_not_do_is_not_described() -> None:
+    shop = Shop(THE_SAFE, Rule("", classes=("shop:*",), write=("*",), invoke=("empty", "m*"), refresh=True))
+    shop.show(*safe())
+    assert shop.machine.operations(SAFE_NAME, VISITOR) == ["empty", "readFresh"]  # a pattern names no danger
+    assert shop.machine.operations(SAFE_NAME, KEEPER) == []
+    assert shop.machine.writable(SAFE_NAME, VISITOR) == ["limit", "till", "labels", "code"]
+    assert shop.machine.writable(SAFE_NAME, KEEPER) == []
 
 
 def lines(shop: Shop, user: int) -> tuple[str, ...]:

@@ -83,8 +83,8 @@ final class Batch {
                 defineAccess();
                 break;
             case 9:
-                expect(fields, 2);
-                objects.changePolicy(readBooleans());
+                expect(fields, 3);
+                objects.changePolicy(readBooleans(), readBooleans());
                 break;
             default:
                 expect(fields, 5);

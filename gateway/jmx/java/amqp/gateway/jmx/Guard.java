@@ -162,9 +162,9 @@ final class Guard implements InvocationHandler {
     }
 
     /** The values of a user who may change nothing were not even read ({@link Session}). */
-    private static void requireRight() {
-        if (!Caller.mayChange()) {
-            throw new SecurityException("refused: no rule under operations.allow lets jmx:" + Caller.user()
+    private void requireRight() {
+        if (!operations.mayChange()) {
+            throw new SecurityException("refused: no rule lets jmx:" + Caller.user()
                 + " change anything");
         }
     }

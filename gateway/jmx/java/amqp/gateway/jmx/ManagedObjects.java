@@ -32,6 +32,8 @@ final class ManagedObjects {
     /** For whom MBeans existed that are gone, by which their notifications are decided; the last ones. */
     private final Map<ObjectName, Access> gone = new LinkedHashMap<>();
     private volatile Policy policy = new Policy();
+    /** By user; empty before the policy is known. */
+    private volatile boolean[] changing = {};
     /** Whoever has it sees batches as a whole. */
     final Object lock = new Object();
 
@@ -73,13 +75,20 @@ final class ManagedObjects {
         return access;
     }
 
+    /** Whether any rule lets a user change anything; before the policy is known, what was said at the login. */
+    boolean mayChange(int user, boolean atLogin) {
+        boolean[] known = changing;
+        return known.length == 0 ? atLogin : user < known.length && known[user];
+    }
+
     /** The policy by which events are received now. */
     Policy policy() {
         return policy;
     }
 
     /** Another policy: whoever is restricted by it sees no object until that is registered again. */
-    void changePolicy(boolean[] unrestricted) {
+    void changePolicy(boolean[] unrestricted, boolean[] mayChange) {
+        changing = mayChange;
         policy.end(unrestricted);
         policy = new Policy();
         accesses.values().forEach(access -> access.revoke(unrestricted));

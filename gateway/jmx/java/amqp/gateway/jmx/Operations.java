@@ -54,7 +54,7 @@ final class Operations {
         ManagedObject object = object(name);
         String attributeName = required(attribute).getName();
         Rights rights = rights(object);
-        if (!rights.isWritable(attributeName)) {
+        if (!rights.isSettable(attributeName)) {
             throw new AttributeNotFoundException(!rights.hasAttribute(attributeName)
                 ? "unknown-element: " + name + " has no attribute " + attributeName
                 : "read-only: " + attributeName + " of " + name + " cannot be set");
@@ -106,7 +106,7 @@ final class Operations {
     private byte[] written(ManagedObject object, Attribute attribute) throws InstanceNotFoundException {
         String name = attribute.getName();
         Rights rights = rights(object);
-        if (!rights.isWritable(name)) {
+        if (!rights.isSettable(name)) {
             refusals.report("set", object.name, object.number, "", List.of(name),
                 rights.hasAttribute(name) ? "read-only" : "unknown-element",
                 name + " cannot be set");
@@ -143,7 +143,7 @@ final class Operations {
     Object invoke(ObjectName name, String operation, Object[] parameters, String[] signature)
             throws InstanceNotFoundException, MBeanException, ReflectionException {
         ManagedObject object = object(name);
-        OperationDefinition definition = rights(object).operation(required(operation));
+        OperationDefinition definition = object.definition.operation(required(operation));
         // RMI makes an empty signature of one that is left out.
         boolean isGiven = signature != null && signature.length > 0;
         if (definition == null || isGiven && !Arrays.equals(signature, definition.signature())) {
@@ -183,6 +183,11 @@ final class Operations {
     Table table(ObjectName name) {
         Table table = objects.table(name);
         return table != null && table.existsFor(Caller.number()) ? table : null;
+    }
+
+    /** Whether any rule lets the caller change anything; what, the gateway's core decides. */
+    boolean mayChange() {
+        return objects.mayChange(Caller.number(), Caller.mayChange());
     }
 
     /** What the caller sees. */

@@ -56,21 +56,20 @@ final class Rights {
         return position != null && reads(position) ? position : null;
     }
 
-    /** Whether the user may try to set the attribute. */
-    boolean isWritable(String name) {
-        Integer position = definition.position(name);
-        return position != null && definition.isWritable(name) && writes(position);
-    }
-
     /** Whether there is an attribute of that name. */
     boolean hasAttribute(String name) {
-        return readablePosition(name) != null || isWritable(name);
+        return readablePosition(name) != null
+            || definition.isWritable(name) && writes(definition.position(name));
     }
 
-    /** The operation of that name; null where there is none. */
-    OperationDefinition operation(String name) {
-        OperationDefinition operation = definition.operation(name);
-        return operation != null && invokes(operation.number) ? operation : null;
+    /**
+     * Whether the gateway's core is asked to set the attribute, if the user wants it.
+     *
+     * <p>It says why the policy refuses that, and records it; of an attribute that is hidden there is nothing to say.
+     */
+    boolean isSettable(String name) {
+        return definition.isWritable(name)
+            && (reads(definition.position(name)) || writes(definition.position(name)));
     }
 
     /** The names of the attributes that can be read and have values of their own, in their order. */

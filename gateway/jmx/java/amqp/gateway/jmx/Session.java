@@ -51,6 +51,7 @@ final class Session extends RMIConnectionImpl {
     final String user;
     final String host;
     private final boolean mayChange;
+    private final ManagedObjects objects;
     private final Viewer viewer;
     private final Sessions sessions;
     private final Sessions.Shares shares;
@@ -63,6 +64,7 @@ final class Session extends RMIConnectionImpl {
         this.user = Caller.userOf(subject);
         this.host = ClientSocket.currentHost();
         this.mayChange = Caller.mayChange(subject);
+        this.objects = objects;
         this.viewer = new Viewer(Caller.numberOf(subject), objects);
         this.sessions = sessions;
         this.shares = sessions.shares(user);
@@ -151,7 +153,7 @@ final class Session extends RMIConnectionImpl {
     /** The octets of values, if the user may change anything; without the right the guard refuses the rest. */
     private MarshalledObject permitted(MarshalledObject values) {
         ClientSocket.current().begin(SerialFilters.Part.VALUE);
-        return mayChange ? values : null;
+        return objects.mayChange(viewer.user, mayChange) ? values : null;
     }
 
     // Reading.
