@@ -48,6 +48,7 @@ _SETTING_UP = {
     "provision-cml": "gateway.cli.provision_cml:provision_cml",
     "init": "gateway.cli.state:init",
     "systemd": "gateway.cli.systemd:systemd",
+    "keys": "gateway.cli.keys:keys",
     "state": "gateway.cli.state:state",
 }
 _SNMP = {

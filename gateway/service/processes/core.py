@@ -56,9 +56,10 @@ from gateway.service.processes.lifeline import Announcement, GatewayStop, Lifeli
 from gateway.service.processes.operations import CoreOperations
 from gateway.service.processes.policy_reload import PolicyReload
 from gateway.service.processes.process_setup import tune_garbage_collection
-from gateway.service.serving import QmfServer
+from gateway.service.serving import QmfServer, ServedBroker
 from gateway.service.sources.captures import Captures, CaptureTarget
 from gateway.service.sources.endpoints import amqp_endpoint, http_publisher
+from gateway.service.sources.protection import protection_of
 from gateway.service.sources.source_context import DurableContext, SourceContext
 from gateway.service.sources.sources import RunSource, needs_last_state, source_of
 from gateway.service.state.restored_records import restored_events, restored_operations
@@ -252,14 +253,14 @@ class _Core:
         self._sources = [source_of(name, of_source, context) for name, of_source in settings.items()]
         for source in self._inventory.sources:
             if (publishing := served.get(source.identity.name)) is not None:
-                self._servers[source.identity.name] = self._server(source, publishing, durable_context)
+                self._servers[source.identity.name] = self._server(source, publishing, context)
 
     def _snapshot(self) -> tuple[list[Record], int]:
         records, sequence = self._inventory.snapshot()
         return self._policy.snapshot(records), sequence
 
     def _server(
-        self, source: SourceInventory, publishing: AgentPublishing, durable_context: DurableContext | None
+        self, source: SourceInventory, publishing: AgentPublishing, context: SourceContext
     ) -> QmfServer:
         name, folder = source.identity.name, self._loaded.folder
         settings = self._loaded.settings.sources[name]
@@ -267,12 +268,15 @@ class _Core:
         return QmfServer(
             name,
             publishing,
-            amqp_endpoint(publishing.amqp, folder, name),
-            http_publisher(settings, publishing, folder, name),
+            ServedBroker(
+                amqp_endpoint(publishing.amqp, folder, name),
+                http_publisher(settings, publishing, folder, name),
+                protection_of(name, publishing.protected, context),
+            ),
             source,
             self._operations.submit,
             self._clock,
-            0 if durable_context is None else durable_context.last.complete_until(name),
+            0 if context.durable_context is None else context.durable_context.last.complete_until(name),
         )
 
     def subscribe(self) -> None:

@@ -29,6 +29,7 @@ from gateway.shipped_files import version
 from gateway.state_folder import (
     AGENTS,
     MAX_BOOTS,
+    REPLAY,
     RUNNING,
     RUNNING_POLICY,
     SESSION_LOGS,
@@ -50,6 +51,7 @@ _LEFT_OUT = frozenset(
         SESSION_LOGS,
         CAPTURES,
         "lost+found",
+        REPLAY,
         RUNNING,
         RUNNING_POLICY,
     }
