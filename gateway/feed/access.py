@@ -71,6 +71,8 @@ class Clearance(FeedStruct, frozen=True):
         sources: the sources that they see.
         alarms: the alarms, by ``package:alarm`` of the object's package; ``gateway`` without an object.
         operations: the operations of other principals.
+        digest: of all the rules: another one is another clearance, also where only the tables of classes and
+            events differ.
     """
 
     roles: tuple[str, ...]
@@ -78,6 +80,7 @@ class Clearance(FeedStruct, frozen=True):
     sources: tuple[NameGrant, ...]
     alarms: tuple[NameGrant, ...]
     operations: tuple[NameGrant, ...]
+    digest: bytes = b""
 
 
 class PolicyRecord(FeedStruct, frozen=True, tag="policy"):
