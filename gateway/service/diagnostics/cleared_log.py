@@ -102,7 +102,10 @@ class ClearedLog:
 
     def __init__(self, principal: str, roles: RoleSet, marks: Marks) -> None:
         self._principal = principal
-        self._compiled = PolicyTables(roles, marks)
+        # Rules of others could make a class look as if its objects were read differently.
+        grants = roles.grants.get(principal, ())
+        own = RoleSet(roles.roles, {principal: roles.roles_of(principal)}, {principal: grants})
+        self._compiled = PolicyTables(own, marks)
         self._tables = AccessTables()
         self._tables.take(self._compiled.record)
         number = self._tables.clearance(principal)
