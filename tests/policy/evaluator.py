@@ -7,6 +7,7 @@ docs/roles.md states. It shares nothing with `gateway.policy` and `gateway.feed.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -51,6 +52,12 @@ def _is_one_of(character: str, inside: str) -> bool:
     return False
 
 
+@cache
+def _mappings_in(folder: Path) -> dict[str, dict[str, Any]]:
+    files = [yaml.safe_load(file.read_text(encoding="utf-8")) for file in sorted(folder.glob("*.yaml"))]
+    return {mapping["package"]: mapping for mapping in files if "package" in mapping}
+
+
 class Evaluator:
     """Answers what principals may do.
 
@@ -65,8 +72,7 @@ class Evaluator:
         self._roles = {**policy.get("roles", {}), **BUILT_IN}
         self._principals = policy.get("principals", {})
         self._permissions = document.get("operations", {}).get("allow", [])
-        files = [yaml.safe_load(file.read_text(encoding="utf-8")) for file in sorted(mappings.glob("*.yaml"))]
-        self._mappings = {mapping["package"]: mapping for mapping in files if "package" in mapping}
+        self._mappings = _mappings_in(mappings)
 
     # ---- questions ----------------------------------------------------------------------------------------
 

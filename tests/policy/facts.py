@@ -97,8 +97,20 @@ class Expected:
 
     def may_quote(self, path: str) -> bool:
         """Return whether every element of an object is read, so that a text may quote any."""
-        [thing] = [thing for thing in self._things if thing.path == path]
+        thing = self._thing(path)
         return self._elements(thing) == thing.values.keys()
+
+    def operation_on(self, path: str) -> str:
+        """Return the id of the operation on an object."""
+        return operation_id(self._thing(path))
+
+    def operations_on(self, path: str) -> set[Fact]:
+        """Return the facts of the operation on an object."""
+        return {fact for fact in self.operations() if fact[1] == self.operation_on(path)}
+
+    def _thing(self, path: str) -> Thing:
+        [thing] = [thing for thing in self._things if thing.path == path]
+        return thing
 
     # ---- questions ----------------------------------------------------------------------------------------
 

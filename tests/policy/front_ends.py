@@ -197,6 +197,18 @@ class CommandLine:
             candidates = {("object", line.strip()) for line in ended.reported[1:]}
             assert candidates <= {("object", repr(str(fact[1]))[1:-1]) for fact in objects}
 
+        self._compare_explanations(expected, hidden)
+
+    def _compare_explanations(self, expected: Expected, hidden: str) -> None:
+        """Compare what ``explain`` finds by the path of an object, and by the id of an operation on it."""
+        for text, kind, is_shown in (
+            (hidden, "object", ("object", hidden) in expected.objects()),
+            (expected.operation_on(hidden), "operation", bool(expected.operations_on(hidden))),
+        ):
+            ended = amqp_gateway("explain", text, "--json", "--config", self._site.configuration)
+            kinds = {one["kind"] for one in json.loads(ended.output)["meanings"]}
+            assert kinds == ({kind} if is_shown else set())
+
     def _documents(self, *words: str) -> list[dict[str, Any]]:
         ended = amqp_gateway(*words, "--config", self._site.configuration)
         return [json.loads(line) for line in ended.output.splitlines()]

@@ -50,8 +50,8 @@ def policy_text(seed: int, principals: Sequence[str]) -> str:
         front_end = principal.partition(":")[0]
         key = chosen.choice([principal, principal, principal, f"{front_end}:*", "*", None])
         if key is not None:
-            available = [*names, *names, "monitoring", "everything"]
-            given[key] = chosen.sample(available, k=chosen.randint(0, min(2, len(available))))
+            available = [*names, "monitoring", *(["everything"] if chosen.random() < 0.2 else [])]
+            given[key] = chosen.sample(available, k=chosen.choice((1, 1, 1, 1, 2, 2, 2, 0)))
     return yaml.safe_dump({"version": 1, "policy": {"roles": roles, "principals": given}}, sort_keys=False)
 
 
@@ -67,11 +67,11 @@ def _role(chosen: random.Random, before: Sequence[str]) -> dict[str, Any]:
 
 def _rule(chosen: random.Random, *, denies: bool) -> dict[str, Any]:
     rule: dict[str, Any] = {}
-    narrow = 0.6 if denies else 0.35
+    narrow = 0.7 if denies else 0.35
     for key, patterns in (("sources", _SOURCES), ("classes", _CLASSES), ("objects", _OBJECTS)):
-        if chosen.random() < narrow:
+        if chosen.random() < narrow or (denies and key == "objects" and len(rule) == 0):
             rule[key] = chosen.sample(patterns, k=chosen.randint(1, 3))
-    wide = 0.3 if denies else 0.7
+    wide = 0.2 if denies else 0.7
     rule["read"] = ["*"] if chosen.random() < wide else chosen.sample(_READ, k=chosen.randint(1, 3))
     if chosen.random() < 0.7:
         rule["subscribe"] = chosen.sample(_SUBSCRIBE, k=chosen.randint(1, 2))

@@ -69,8 +69,9 @@ class Core:
         self._things = things(stamp)
         records: list[Record] = [thing.record() for thing in self._things]
         events = [one.record(stamp * 1000 + n) for n, one in enumerate(happenings(self._things, stamp))]
-        self._records[:] = [*surroundings(), *records]
-        happened: list[Record] = [*events, *alarms(self._things, stamp), *operations(self._things, stamp)]
+        operated = operations(self._things, stamp)
+        self._records[:] = [*surroundings(), *records, *operated]
+        happened: list[Record] = [*events, *alarms(self._things, stamp), *operated]
         self.publish(*records, *happened, *more)
 
     def end(self, stamp: int, *more: Record) -> None:
