@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config import model, policy, snmp, sources
+from gateway.config import model, policy, protection, snmp, sources
 from gateway.dialects.cml import session_state as cml_session_state
 from gateway.dialects.qmf import session_state
 from gateway.eventlog.parquet import FILE_METADATA
@@ -81,6 +81,7 @@ SECTIONS: dict[str, type[StrictModel]] = {
     "### Where it publishes": sources.AgentPublishing,
     "## A source of kind cml": sources.CmlSource,
     "### What polling may cost": sources.CmlBudget,
+    "## Protected bodies": protection.ProtectedSettings,
     "## AMQP": sources.AmqpSettings,
     "## SNMP": snmp.SnmpSettings,
     "### Limits of an answer": snmp.SnmpLimits,
@@ -90,6 +91,9 @@ SECTIONS: dict[str, type[StrictModel]] = {
     "### Who changes it": sources.WritingSettings,
     "## Operations": model.OperationSettings,
     "### A rule": policy.OperationRule,
+    "## Policy": policy.PolicySettings,
+    "### A role": policy.RoleSettings,
+    "### A rule of a role": policy.RoleRule,
     "## Event log": model.LogSettings,
     "## History": model.HistorySettings,
     "## Metrics": model.MetricsSettings,

@@ -12,6 +12,7 @@ import click
 from gateway.cli.clearance import require_everything
 from gateway.cli.options import config_option, loaded
 from gateway.cli.printing import at_work, json_option, say, say_json
+from gateway.cli.reload import differences, running_settings
 from gateway.service.diagnostics.checks import check_files, check_jmx, check_sources
 from gateway.service.diagnostics.doctor import Finding, Level
 from gateway.service.diagnostics.doctor.examination import examine
@@ -26,11 +27,18 @@ from gateway.service.processes.process_setup import configure_logs
     is_flag=True,
     help="Also reach every source and see whether ports are free; ends with the first trouble's exit code.",
 )
-def check(config: Path | None, *, connect: bool) -> None:
+@click.option(
+    "--against-running",
+    is_flag=True,
+    help="Also say what a reload, and a restart, of the running gateway would change; nothing is changed.",
+)
+def check(config: Path | None, *, connect: bool, against_running: bool) -> None:
     """Read the configuration and say what is wrong with it, with file and line."""
     configuration = loaded(config)
     configure_logs("check")
     check_files(configuration)
+    if against_running:
+        say(differences(running_settings(configuration), configuration.settings))
     for name, source in configuration.settings.sources.items():
         click.echo(f"source {name}: {source.kind}")
     if connect:

@@ -21,7 +21,7 @@ from gateway.shipped_files import version as installed_version
 _RUNNING = {
     "run": "gateway.cli.run:run",
     "check": "gateway.cli.check:check",
-    "reload": "gateway.cli.run:reload",
+    "reload": "gateway.cli.reload:reload",
     "health": "gateway.cli.health:health",
     "doctor": "gateway.cli.check:doctor",
     "agent": "gateway.cli.agent:agent",
@@ -34,6 +34,9 @@ _LOOKING = {
     "watch": "gateway.cli.look:watch",
     "explain": "gateway.cli.look:explain",
 }
+_ROLES = {
+    "role": "gateway.cli.role:role",
+}
 _CHANGING = {
     "set": "gateway.cli.change:set_command",
     "invoke": "gateway.cli.change:invoke",
@@ -45,6 +48,7 @@ _SETTING_UP = {
     "provision-cml": "gateway.cli.provision_cml:provision_cml",
     "init": "gateway.cli.state:init",
     "systemd": "gateway.cli.systemd:systemd",
+    "keys": "gateway.cli.keys:keys",
     "state": "gateway.cli.state:state",
 }
 _SNMP = {
@@ -66,6 +70,7 @@ GROUPS = {
     "Run": _RUNNING,
     "Look": _LOOKING,
     "Change": _CHANGING,
+    "Roles": _ROLES,
     "SNMP": _SNMP,
     "JMX": _JMX,
     "Event log and protocols": _LOG,

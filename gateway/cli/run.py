@@ -1,4 +1,4 @@
-"""``amqp-gateway run`` and ``reload``."""
+"""``amqp-gateway run``."""
 
 from __future__ import annotations
 
@@ -11,10 +11,8 @@ import click
 from gateway.cli.options import config_option, lifeline_option, loaded
 from gateway.config.files import LoadedConfiguration
 from gateway.service.processes.exit_codes import CommandError, ExitCode
-from gateway.service.state.report import in_use
-from gateway.service.state.running_configuration import note_running, waiting_changes
+from gateway.service.state.running_configuration import note_running
 from gateway.state_folder import StateError, StateFolder
-from gateway.yaml_documents import DocumentError
 
 
 @click.command()
@@ -73,33 +71,3 @@ def _copied(configuration: LoadedConfiguration) -> Path:
     except OSError as error:
         text = f"{configuration.state_folder}: cannot be written: {error.strerror or error}"
         raise CommandError(ExitCode.STATE, text) from error
-
-
-@click.command("reload")
-@config_option
-def reload(config: Path | None) -> None:
-    """Show the changes of the configuration that wait for a restart of the gateway.
-
-    The gateway reads its configuration only when it starts: restart it to apply changes. Changes of other
-    files, such as secrets and mappings, are not shown.
-    """
-    configuration = loaded(config)
-    try:
-        state = StateFolder(configuration.state_folder)
-    except StateError as error:
-        raise CommandError(ExitCode.STATE, str(error)) from error
-    if not in_use(state.path):
-        text = "the gateway is not running: its next start reads the configuration"
-        raise CommandError(ExitCode.UNREACHABLE, text)
-    try:
-        changes = waiting_changes(configuration)
-    except DocumentError as error:
-        text = f"the configuration of the running gateway cannot be read: {error}"
-        raise CommandError(ExitCode.STATE, text) from error
-    if not changes:
-        click.echo("the gateway runs with this configuration")
-        return
-    for key in changes:
-        click.echo(f"{key} was changed")
-    text = "the changes are not applied yet: restart the gateway to apply them"
-    raise CommandError(ExitCode.DIFFERENCE, text)

@@ -1,16 +1,13 @@
 """``amqp-gateway supervise``: the supervisor, which `run` becomes when it has checked the configuration.
 
-It imports nothing that reads a configuration: pydantic and the models take 15 MB of memory, and only a SIGHUP
-needs them again.
+It imports nothing that reads a configuration: pydantic and the models take 15 MB of memory.
 """
 
 from __future__ import annotations
 
 import asyncio
-import importlib
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -54,7 +51,7 @@ def supervise(
         command = gateway_command("compactor", config, copy)
         plans.append(ProcessPlan("compactor", command, partial(_waits, compact), counts))
     pages = _pages(*metrics, objects=objects) if metrics else None
-    asyncio.run(run_gateway(plans, pages, Lifeline(lifeline), state_lock, partial(_changes, config)))
+    asyncio.run(run_gateway(plans, pages, Lifeline(lifeline), state_lock))
 
 
 def _pages(address: str, port: str, *files: str, objects: Path | None) -> MetricsPages:
@@ -72,10 +69,3 @@ def _waits(log_folder: Path) -> bool:
         return bool(due(log_folder))
     except OSError:
         return True
-
-
-def _changes(configuration: Path) -> dict[str, Any]:
-    """Return fields that describe the changes of the configuration since it was read."""
-    late = importlib.import_module("gateway.service.state.running_configuration")
-    described: dict[str, Any] = late.described_changes(configuration)
-    return described

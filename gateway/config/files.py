@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gateway.config.model import Configuration
+from gateway.config.policy import OperationRule, PolicySettings, RunningPolicy
+from gateway.state_folder import RUNNING_POLICY
 from gateway.yaml_documents import read_document
 
 ENVIRONMENT_VARIABLE = "AMQP_GATEWAY_CONFIG"
@@ -111,14 +113,27 @@ def load_configuration(given: Path | None, copy: Path | None = None) -> LoadedCo
 
     Args:
         given: the path of the file; ``None`` to search for it.
-        copy: a copy of the file, which is read in its place.
+        copy: a copy of the file in the state folder, which is read in its place, with the policy that a
+            running gateway has taken since.
 
     Raises:
         NoConfigurationError: there is none.
         DocumentError: it is not valid.
     """
     path = find_configuration(given)
-    return LoadedConfiguration(read_document(copy or path, Configuration), path.absolute())
+    settings = read_document(copy or path, Configuration)
+    if copy is not None and (changed := copy.with_name(RUNNING_POLICY)).exists():
+        running = read_document(changed, RunningPolicy)
+        settings = with_policy(settings, running.policy, running.allow)
+    return LoadedConfiguration(settings, path.absolute())
+
+
+def with_policy(
+    settings: Configuration, policy: PolicySettings, allow: tuple[OperationRule, ...]
+) -> Configuration:
+    """Return settings with other roles, and other rules of ``operations.allow``."""
+    operations = settings.operations.model_copy(update={"allow": allow})
+    return settings.model_copy(update={"policy": policy, "operations": operations})
 
 
 def _xdg_folder(variable: str) -> Path | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Annotated, Final, LiteralString
+from typing import Annotated, Final, Literal, LiteralString
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
@@ -186,7 +186,7 @@ class PolicySettings(StrictModel):
         grants: dict[str, tuple[Rule, ...]] = {}
         for number, permission in enumerate(allow, start=1):
             for who in permission.who:
-                rule = permission.rule(f"operations.allow, rule {number},")
+                rule = permission.rule(f"rule {number} of operations.allow")
                 grants[who] = (*grants.get(who, ()), rule)
         roles = {
             name: Role(name, tuple(_rules(name, settings)), settings.includes)
@@ -195,8 +195,21 @@ class PolicySettings(StrictModel):
         return RoleSet(roles, self.principals, grants)
 
 
+class RunningPolicy(StrictModel):
+    """The policy of a running gateway that has changed since its start; a file of the state folder.
+
+    Attributes:
+        policy: the roles.
+        allow: the rules of ``operations.allow``.
+    """
+
+    version: Literal[1] = 1
+    policy: PolicySettings
+    allow: tuple[OperationRule, ...]
+
+
 def _rules(name: str, settings: RoleSettings) -> Iterator[Rule]:
     for number, rule in enumerate(settings.deny, start=1):
-        yield rule.rule(f"role {name}, deny rule {number},", denies=True)
+        yield rule.rule(f"deny rule {number} of the role {name}", denies=True)
     for number, rule in enumerate(settings.allow, start=1):
-        yield rule.rule(f"role {name}, allow rule {number},", denies=False)
+        yield rule.rule(f"allow rule {number} of the role {name}", denies=False)

@@ -23,6 +23,7 @@ from gateway.feed.operations import (
     OperationKind,
     OperationRequest,
     ReadFresh,
+    ReloadRequest,
     SetElements,
     kind_of,
     without_values,
@@ -313,6 +314,31 @@ class FeedLink:
         finally:
             del self._asked[number]
         return answer or _unanswered(request, "the gateway's core ended")
+
+    async def reload(self, principal: Principal, seconds: float) -> OperationAnswer:
+        """Ask the core to reload the policy, and return its answer.
+
+        The outcome is ``SOURCE_DOWN`` where nothing was sent, ``UNKNOWN`` where there is no answer in time.
+
+        Args:
+            principal: the requester.
+            seconds: how long to wait.
+        """
+        number = self._next_request
+        self._next_request += 1
+        writer = self._writer
+        if writer is None or writer.is_closing():
+            return OperationAnswer(number, "", Outcome.SOURCE_DOWN, NOT_CONNECTED)
+        answered = self._asked[number] = asyncio.get_running_loop().create_future()
+        writer.write(encode(ReloadRequest(number, principal)))
+        answer = None
+        try:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    answer = await answered
+        finally:
+            del self._asked[number]
+        return answer or OperationAnswer(number, "", Outcome.UNKNOWN, "the gateway's core does not answer")
 
     def report_login(self, report: LoginReport) -> bool:
         """Report logins; return whether the core is connected, and reads. Neither waits nor raises."""

@@ -16,7 +16,7 @@ from uuid import UUID
 import msgspec
 from msgspec.msgpack import Ext
 
-from gateway.feed.operations import Action, LoginReport, OperationAnswer, OperationRequest
+from gateway.feed.operations import Action, LoginReport, OperationAnswer, OperationRequest, ReloadRequest
 from gateway.feed.records import Batch, FeedMessage, Interest, Record
 from gateway.feed.values import FeedStruct, FoundValues, NamedValues, ObjectLink, PositionedValues
 from gateway.model.values import Reference
@@ -30,7 +30,7 @@ MAX_FRAME_OCTETS = 16 * 1024 * 1024
 MAX_REQUEST_OCTETS = 1024 * 1024
 """Largest length of a request, which is buffered before anything of it is known."""
 
-FeedRequest: TypeAlias = OperationRequest | LoginReport | Interest
+FeedRequest: TypeAlias = OperationRequest | LoginReport | ReloadRequest | Interest
 """A message of a front end."""
 
 _LENGTH = struct.Struct(">I")

@@ -142,6 +142,20 @@ class LoginReport(FeedStruct, frozen=True, tag="login"):
     times: Annotated[int, msgspec.Meta(ge=1, le=2**53)] = 1
 
 
+class ReloadRequest(FeedStruct, frozen=True, tag="reload"):
+    """A request to take the policy from the file of the configuration again.
+
+    Its answer is an `OperationAnswer`: ``APPLIED``, or ``REFUSED`` where the file is wrong.
+
+    Attributes:
+        request: the front end's number for it, unique on its connection.
+        principal: the requester.
+    """
+
+    request: int
+    principal: Principal
+
+
 class OperationKind(enum.Enum):
     """The kind of an operation."""
 

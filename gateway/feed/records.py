@@ -347,7 +347,8 @@ class Alive(FeedStruct, frozen=True, tag="alive"):
 
 
 FeedMessage: TypeAlias = Hello | SnapshotBegan | SnapshotEnded | Batch | OperationAnswer | Alive
-"""The messages of the core; a front end sends `OperationRequest`, `LoginReport` and `Interest`."""
+"""The messages of the core; a front end sends `OperationRequest`, `LoginReport`, `ReloadRequest` and
+`Interest`."""
 
 
 MAX_WANTED: Final = 100

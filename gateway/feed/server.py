@@ -10,11 +10,12 @@ import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import structlog
 
 from gateway.feed.messages import FeedError, RequestReader, encode
-from gateway.feed.operations import LoginReport, OperationAnswer, OperationRequest
+from gateway.feed.operations import LoginReport, OperationAnswer, OperationRequest, ReloadRequest
 from gateway.feed.records import Alive, Batch, FeedMessage, Hello, Interest, Record
 from gateway.feed.subscription import Subscription
 from gateway.model.operations import Outcome
@@ -50,7 +51,11 @@ TakeLogin = Callable[[LoginReport], object]
 """Takes each report of logins; neither waits nor raises."""
 
 
-def refuse_operation(request: OperationRequest, reply: Reply) -> None:
+Reload = Callable[[ReloadRequest, Reply], None]
+"""Takes each request to reload the policy; neither waits nor raises."""
+
+
+def refuse_operation(request: OperationRequest | ReloadRequest, reply: Reply) -> None:
     """Refuse a request, in a process without operations."""
     reply(OperationAnswer(request.request, "", Outcome.NOT_NOW, "operations are not served here"))
 
@@ -79,6 +84,9 @@ class FeedCounters:
     hung_up: int = 0
 
 
+_Request = TypeVar("_Request", OperationRequest, ReloadRequest)
+
+
 class FeedServer:
     """Accepts subscribers; sends each a hello, a snapshot, then every batch, and the answers to its requests.
 
@@ -89,6 +97,7 @@ class FeedServer:
         limit: records that may wait for one subscriber.
         asked: receives the subscribers' requests.
         logged_in: receives their reports of logins.
+        reload: receives their requests to reload the policy.
 
     Attributes:
         counters: counters since the start.
@@ -102,8 +111,10 @@ class FeedServer:
         limit: int = 100_000,
         asked: Asked = refuse_operation,
         logged_in: TakeLogin = lambda _report: None,
+        reload: Reload = refuse_operation,
     ) -> None:
         self._asked = asked
+        self._reload = reload
         self._logged_in = logged_in
         self._path = path
         self._hello = hello
@@ -230,7 +241,10 @@ class FeedServer:
                         self._logged_in(request)
                         continue
                     self.counters.requests += 1
-                    unanswered.take(request, self._asked)
+                    if isinstance(request, ReloadRequest):
+                        unanswered.take(request, self._reload)
+                    else:
+                        unanswered.take(request, self._asked)
                     await asyncio.sleep(0)
         except FeedError as error:
             self.counters.hung_up += 1
@@ -274,7 +288,7 @@ class _Unanswered:
         self._numbers: set[int] = set()
         self._is_open = True
 
-    def take(self, request: OperationRequest, asked: Asked) -> None:
+    def take(self, request: _Request, asked: Callable[[_Request, Reply], None]) -> None:
         """Pass a request on.
 
         Raises:

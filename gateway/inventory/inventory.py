@@ -36,6 +36,7 @@ from gateway.inventory.own_events import (
     GATEWAY_STOPPING,
     LOG_TROUBLE,
     LOG_WRITTEN,
+    POLICY_CHANGED,
     PROCESS_ENDED,
 )
 from gateway.inventory.scope import SourceIdentity, SourceScope
@@ -58,6 +59,8 @@ CONDITION = "logTrouble"
 
 HOLD = 10 * SECOND
 """Nanoseconds without trouble that end it, so that a disk that is slow at times is one condition."""
+
+_SHOWN_CHANGES: Final = 5
 
 _WELL = frozenset({EventLogState.OFF, EventLogState.WRITING})
 _SEVERITIES = {EventLogState.SLOW: Severity.WARNING, EventLogState.UPKEEP: Severity.WARNING}
@@ -177,6 +180,19 @@ class Inventory:
         """Publish that the gateway was asked to end."""
         text = one_line(f"the gateway stops: {reason}")
         self._out([self._own_events.own(GATEWAY_STOPPING, (reason,), Severity.WARNING, text, now)])
+
+    def policy_changed(self, by: str, changes: Sequence[str], now: int) -> None:
+        """Publish that the roles of principals were changed.
+
+        Args:
+            by: who requested it.
+            changes: the rules that principals gained or lost, in words.
+            now: nanoseconds of the gateway's clock.
+        """
+        first = f": {'; '.join(changes[:_SHOWN_CHANGES])}" if changes else ""
+        reason = one_line(f"{len(changes)} rules of principals changed{first}")
+        text = one_line(f"{by} reloaded the policy: {reason}")
+        self._out([self._own_events.own(POLICY_CHANGED, (by, reason), Severity.WARNING, text, now)])
 
     def publish_operation(self, record: OperationRecord) -> None:
         """Publish an operation, which snapshots contain, too; one that was not permitted is also an event."""

@@ -134,6 +134,21 @@ ACCESS_REFUSED = EventSchema(
     description="A login or an operation was refused, because the principal may not do that.",
 )
 
+POLICY_CHANGED = EventSchema(
+    ClassKey(PACKAGE, "policyChanged"),
+    (
+        Argument("principal", ValueType.STRING, label="Principal", description="Who had it reloaded."),
+        Argument(
+            "reason",
+            ValueType.STRING,
+            label="Reason",
+            description="How many rules principals gained or lost, and the first of them.",
+        ),
+    ),
+    label="Policy changed",
+    description="The roles of principals were changed while the gateway runs.",
+)
+
 OWN_EVENTS = (
     SOURCE_DOWN,
     SOURCE_UP,
@@ -147,4 +162,5 @@ OWN_EVENTS = (
     PROCESS_ENDED,
     GATEWAY_STOPPING,
     ACCESS_REFUSED,
+    POLICY_CHANGED,
 )

@@ -24,6 +24,8 @@ class Subject:
     object_name: str
 
     def __str__(self) -> str:
+        if not self.object_name and self.class_name.endswith(":"):
+            return f"an event of {self.source}"
         return f"{self.class_name} {self.object_name} of {self.source}"
 
 
@@ -128,9 +130,7 @@ class Policy:
         if decision.rule is not None and decision.rule.denies:
             return f"{decision.rule.place} denies {principal} to {what}: {where}"
         if decision.by_pattern:
-            return (
-                f"the rules let {principal} {_by_pattern(wish)}: {where}; one of them has to name it, {key}"
-            )
+            return f"the rules let {principal} {_by_pattern(wish)}: {where}; one of them needs {key}"
         return f"no rule lets {principal} {what}: {where}; it takes one with {key}"
 
 
@@ -188,13 +188,13 @@ def _words(wish: Wish) -> tuple[str, str]:
     """Return what is wished, and the keys of a rule that would grant it."""
     match wish:
         case ReadElement(element, private):
-            return f"read {element}", f"read: [{element}]" + _private(private)
+            return f"read {element}", _private(private) or f"read: [{element}]"
         case SetElement(element):
             return f"set {element}", f"write: [{element}] (under operations.allow: set)"
         case CallMethod(method):
             return f"call {method}", f"invoke: [{method}]"
         case Subscribe(event, private):
-            return f"receive {event}", f'subscribe: ["{event}"]' + _private(private)
+            return f"receive {event}", _private(private) or f'subscribe: ["{event}"]'
         case ReadObject():
             return "have it read again", "refresh: true (under operations.allow: read)"
         case ReadOperations():
@@ -202,7 +202,7 @@ def _words(wish: Wish) -> tuple[str, str]:
 
 
 def _private(private: bool) -> str:  # noqa: FBT001  the only argument, named by the function
-    return ", private: true" if private else ""
+    return "private: true" if private else ""
 
 
 def _by_pattern(wish: Wish) -> str:

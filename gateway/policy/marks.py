@@ -10,7 +10,7 @@ from gateway.mapping.rules import ClassRule
 from gateway.mapping.rules import Mapping as PackageMapping
 from gateway.model.schema import ClassKey
 
-_PRIVATE_EVENTS: Final = frozenset({"accessRefused"})
+_PRIVATE_EVENTS: Final = frozenset({"accessRefused", "policyChanged"})
 """Events of the gateway itself that name principals and addresses."""
 
 _GATEWAY: Final = "gateway"

@@ -43,7 +43,7 @@ class Rule:
     """One rule of a role.
 
     Attributes:
-        place: where it stands, for people, such as ``role operating, allow 2``.
+        place: where it stands, for people, such as ``allow rule 2 of the role operating``.
         denies: it denies what it names, instead of granting it.
         sources: patterns of sources' names; the gateway itself has the name ``gateway``.
         classes: patterns of ``package:class``.
@@ -94,10 +94,16 @@ class Role:
 
 
 BUILT_IN: Final[Mapping[str, Role]] = {
-    MONITORING: Role(MONITORING, (Rule(f"built-in role {MONITORING}", read=EVERY, subscribe=EVERY_CLASS),)),
+    MONITORING: Role(
+        MONITORING, (Rule(f"the built-in role {MONITORING}", read=EVERY, subscribe=EVERY_CLASS),)
+    ),
     EVERYTHING: Role(
         EVERYTHING,
-        (Rule(f"built-in role {EVERYTHING}", read=EVERY, subscribe=EVERY_CLASS, audit=True, private=True),),
+        (
+            Rule(
+                f"the built-in role {EVERYTHING}", read=EVERY, subscribe=EVERY_CLASS, audit=True, private=True
+            ),
+        ),
     ),
 }
 """The roles that every configuration has; none can be defined again."""

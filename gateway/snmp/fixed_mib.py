@@ -475,6 +475,7 @@ class OwnNotification(enum.IntEnum):
     PROCESS_ENDED = 12
     GATEWAY_STOPPING = 13
     ACCESS_REFUSED = 14
+    POLICY_CHANGED = 16
 
 
 class ConditionStateNumber(enum.IntEnum):

@@ -175,7 +175,9 @@ def test_run_until_it_is_asked_to_end(site: Site, virtual_host: VirtualHost) -> 
         "the gateway runs with this configuration\n",
     )
     assert changed.code is ExitCode.DIFFERENCE
-    assert changed.output.splitlines() == [f"{key} was changed" for key in keys]
+    assert changed.output.splitlines() == [
+        f"{key} was changed: it takes effect when the gateway is restarted" for key in keys
+    ]
     assert "restart the gateway" in changed.reported[0]
     (not_reloaded,) = (record for record in ended.log if record["event"] == "not-reloaded")
     assert not_reloaded["changed"] == keys

@@ -25,7 +25,7 @@ class Permission:
     def rule(self) -> Rule:
         """The rule of the policy that this is."""
         return Rule(
-            "operations.allow, rule 1,",
+            "rule 1 of operations.allow",
             sources=self.sources,
             classes=self.classes,
             objects=self.objects,

@@ -7,7 +7,9 @@ and only where the source has one.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import TypeVar
 
 from gateway.feed.operations import (
@@ -135,6 +137,16 @@ def boiler(
     return ObjectSeen(BOILER.key, AGENT, f"id-{name}", sampled, 0, deleted, values, (70,))
 
 
+def _marked(dangerous: Mapping[str, str]) -> MappingFile:
+    """Return the mapping with elements that are dangerous to set."""
+    rule = MAPPING.classes["boiler"]
+    marked = {
+        name: known.model_copy(update={"dangerous": dangerous.get(name, "")})
+        for name, known in rule.properties.items()
+    }
+    return MAPPING.model_copy(update={"classes": {"boiler": rule.model_copy(update={"properties": marked})}})
+
+
 class Works:
     """A core's inventory and manager with one source, and all effects that they wanted."""
 
@@ -145,6 +157,7 @@ class Works:
         max_running: int = 4,
         schema: ClassSchema = BOILER,
         sets_natively: bool = False,
+        dangerous: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self.now = NOW
         self.reported: list[OperationRecord] = []
@@ -163,7 +176,7 @@ class Works:
             self.inventory,
             classes,
             policy_of(permissions or (ANYTHING,)),
-            Marks({MAPPING.package: MAPPING}),
+            Marks({MAPPING.package: _marked(dangerous)}),
             Audit("gw", 3, Redaction(SecretRules())),
             ManagerSettings(DEADLINE, max_running),
         )

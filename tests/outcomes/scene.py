@@ -180,7 +180,7 @@ def configure(site: Site, sources: Mapping[str, Any], jmx_port: int, **operation
             "allow": [
                 {
                     "who": [f"snmp:{OPERATOR}", f"jmx:{OPERATOR}", f"cli:{getpass.getuser()}"],
-                    "set": ["*"],
+                    "set": ["*", "maxConnections", "maxChannels"],
                     "invoke": ["purge", "start", "setMaxQueues"],
                     "read": True,
                 }

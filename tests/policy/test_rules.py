@@ -6,9 +6,9 @@ import pytest
 
 from gateway.policy.rules import EVERYTHING, MAX_DEPTH, MONITORING, PolicyError, Role, RoleSet, Rule
 
-QUEUES = Rule("role queues, allow rule 1,", classes=("*:queue",), read=("*",))
-PURGES = Rule("role purges, allow rule 1,", invoke=("purge",))
-SETS = Rule("operations.allow, rule 1,", write=("limit",))
+QUEUES = Rule("allow rule 1 of the role queues", classes=("*:queue",), read=("*",))
+PURGES = Rule("allow rule 1 of the role purges", invoke=("purge",))
+SETS = Rule("rule 1 of operations.allow", write=("limit",))
 
 
 def test_a_principal_without_roles_monitors() -> None:

@@ -105,7 +105,10 @@ _DEATHS = (
 
 
 _PRINCIPALS = frozenset({"snmp:operator", "jmx:operator", "cli:operator"})
-ANYTHING = Permission(_PRINCIPALS, set=("*",), invoke=("*", "polish", "close", "purge", "delete"), read=True)
+_DANGEROUS = ("polish", "close", "purge", "delete", "setMaxConnections", "setMaxChannels")
+ANYTHING = Permission(
+    _PRINCIPALS, set=("*", "maxConnections", "maxChannels"), invoke=("*", *_DANGEROUS), read=True
+)
 """The permission of users to do everything."""
 
 

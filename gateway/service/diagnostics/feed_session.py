@@ -23,6 +23,9 @@ from gateway.terminal.view import FeedChange, KnownObject, TerminalView
 SNAPSHOT_SECONDS: Final = 120.0
 """Seconds that the core may take to send everything; 100,000 objects take some seconds."""
 
+RELOAD_SECONDS: Final = 30.0
+"""Seconds that the core may take to reload the policy."""
+
 _MAX_WAITING: Final = 10_000
 """The number of changes that a slow terminal has not taken, above which nothing is read."""
 
@@ -95,6 +98,10 @@ class FeedSession:
             0, principal(), record.source, known.class_name, record.row, action, patience, check_only
         )
         return await self._link.ask(request)
+
+    async def reload(self) -> OperationAnswer:
+        """Ask the core to reload the policy, and return its answer."""
+        return await self._link.reload(principal(), RELOAD_SECONDS)
 
     async def changes(self) -> AsyncGenerator[FeedChange, None]:
         """Yield all changes from now on, without end."""

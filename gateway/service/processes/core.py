@@ -40,6 +40,7 @@ from gateway.operations.manager import ManagerSettings, OperationManager
 from gateway.policy.decisions import Policy
 from gateway.policy.marks import Marks
 from gateway.policy.publishing import PolicyPublisher
+from gateway.policy.rules import RoleSet
 from gateway.service.metrics.core import (
     feed_readings,
     index_readings,
@@ -51,12 +52,14 @@ from gateway.service.metrics.families import Metrics
 from gateway.service.processes.command_errors import command_errors
 from gateway.service.processes.event_log import OFF, AckTracker, CoreEventLog, file_settings
 from gateway.service.processes.exit_codes import CommandError, ExitCode
-from gateway.service.processes.lifeline import Announcement, GatewayStop, Lifeline, ProcessEnd
+from gateway.service.processes.lifeline import Announcement, GatewayStop, Lifeline, ProcessEnd, Reload
 from gateway.service.processes.operations import CoreOperations
+from gateway.service.processes.policy_reload import PolicyReload
 from gateway.service.processes.process_setup import tune_garbage_collection
-from gateway.service.serving import QmfServer
+from gateway.service.serving import QmfServer, ServedBroker
 from gateway.service.sources.captures import Captures, CaptureTarget
 from gateway.service.sources.endpoints import amqp_endpoint, http_publisher
+from gateway.service.sources.protection import protection_of
 from gateway.service.sources.source_context import DurableContext, SourceContext
 from gateway.service.sources.sources import RunSource, needs_last_state, source_of
 from gateway.service.state.restored_records import restored_events, restored_operations
@@ -199,6 +202,7 @@ class _Core:
             ManagerSettings(settings.deadline, settings.max_running),
         )
         self._operations = CoreOperations(self._manager, self._inventory, clock, self._event_log)
+        self._reload = PolicyReload(loaded, self._change_policy)
         self._feed = FeedServer(
             loaded.feed_socket,
             Hello(VERSION, epoch, state.identity, clock.now()),
@@ -206,6 +210,7 @@ class _Core:
             loaded.settings.feed.max_waiting_records,
             self._operations.submit,
             (lambda _report: None) if self._event_log is None else self._event_log.take_login,
+            self._reload.requested,
         )
         self._sources: list[RunSource] = []
         self._servers: dict[str, QmfServer] = {}
@@ -248,14 +253,14 @@ class _Core:
         self._sources = [source_of(name, of_source, context) for name, of_source in settings.items()]
         for source in self._inventory.sources:
             if (publishing := served.get(source.identity.name)) is not None:
-                self._servers[source.identity.name] = self._server(source, publishing, durable_context)
+                self._servers[source.identity.name] = self._server(source, publishing, context)
 
     def _snapshot(self) -> tuple[list[Record], int]:
         records, sequence = self._inventory.snapshot()
         return self._policy.snapshot(records), sequence
 
     def _server(
-        self, source: SourceInventory, publishing: AgentPublishing, durable_context: DurableContext | None
+        self, source: SourceInventory, publishing: AgentPublishing, context: SourceContext
     ) -> QmfServer:
         name, folder = source.identity.name, self._loaded.folder
         settings = self._loaded.settings.sources[name]
@@ -263,12 +268,15 @@ class _Core:
         return QmfServer(
             name,
             publishing,
-            amqp_endpoint(publishing.amqp, folder, name),
-            http_publisher(settings, publishing, folder, name),
+            ServedBroker(
+                amqp_endpoint(publishing.amqp, folder, name),
+                http_publisher(settings, publishing, folder, name),
+                protection_of(name, publishing.protected, context),
+            ),
             source,
             self._operations.submit,
             self._clock,
-            0 if durable_context is None else durable_context.last.complete_until(name),
+            0 if context.durable_context is None else context.durable_context.last.complete_until(name),
         )
 
     def subscribe(self) -> None:
@@ -327,6 +335,14 @@ class _Core:
                 self._inventory.process_ended(process, reason, now)
             case GatewayStop(reason):
                 self._inventory.gateway_stops(reason, now)
+            case Reload(by):
+                self._reload.announced(by)
+
+    def _change_policy(self, roles: RoleSet, by: str, changes: list[str]) -> None:
+        self._policy.change(roles)
+        self._manager.change_policy(Policy(roles))
+        self._feed.send_snapshots()
+        self._inventory.policy_changed(by, changes, self._clock.now())
 
     async def run(self, needs_upkeep: asyncio.Event) -> None:
         """Run all parts until one of them fails.

@@ -63,11 +63,21 @@ class GatewayStop(msgspec.Struct, frozen=True, tag="gateway-stop"):
     reason: str
 
 
-Announcement: TypeAlias = ProcessEnd | GatewayStop
+class Reload(msgspec.Struct, frozen=True, tag="reload"):
+    """The gateway was asked to read its configuration again.
+
+    Attributes:
+        by: who asked, and how: one line.
+    """
+
+    by: str
+
+
+Announcement: TypeAlias = ProcessEnd | GatewayStop | Reload
 """What the supervisor announces to the core, which publishes it."""
 
 _MAPS = {bytes([0x80 | entries]) for entries in range(16)}
-_DECODER = msgspec.msgpack.Decoder(ProcessEnd | GatewayStop)
+_DECODER = msgspec.msgpack.Decoder(ProcessEnd | GatewayStop | Reload)
 
 
 class Lifeline:

@@ -15,7 +15,7 @@ import socket
 import sys
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,8 +26,14 @@ from gateway.service.metrics import families
 from gateway.service.metrics.families import Reading, continued
 from gateway.service.metrics.process import context_switches, usage
 from gateway.service.processes.exit_codes import CommandError, ExitCode
-from gateway.service.processes.lifeline import Announcement, GatewayStop, Lifeline, ProcessEnd, ProcessLine
-from gateway.service.processes.process_setup import log_not_reloaded
+from gateway.service.processes.lifeline import (
+    Announcement,
+    GatewayStop,
+    Lifeline,
+    ProcessEnd,
+    ProcessLine,
+    Reload,
+)
 from gateway.service.processes.stop_signals import stop_signals
 from gateway.service.processes.systemd import ServiceManager
 from gateway.shipped_files import version
@@ -106,8 +112,6 @@ class Supervisor:
         state_lock: descriptor of the state folder's lock. All processes inherit it, so that no other gateway
             can have the folder while one of them lives.
         manager: informed when all are ready, and when they are being ended.
-        waiting: returns, as fields of a log line, the changes of the configuration since it was read; called
-            at a SIGHUP.
 
     Attributes:
         processes: process id of each that runs, by name.
@@ -120,13 +124,11 @@ class Supervisor:
         lifeline: Lifeline,
         state_lock: int | None = None,
         manager: ServiceManager | None = None,
-        waiting: Callable[[], Mapping[str, object]] = dict,
     ) -> None:
         self._plans = plans
         self._state_lock = state_lock
         self._lifeline = lifeline
         self._manager = manager or ServiceManager()
-        self._waiting = waiting
         self._asked, self._stopping = asyncio.Event(), asyncio.Event()
         self._why = ""
         self._failure: CommandError | None = None
@@ -152,7 +154,7 @@ class Supervisor:
         if sys.stderr.isatty():
             loop.add_signal_handler(signal.SIGHUP, self.stop, "its terminal was closed")
         else:
-            loop.add_signal_handler(signal.SIGHUP, lambda: log_not_reloaded(**self._waiting()))
+            loop.add_signal_handler(signal.SIGHUP, self._reload)
         with stop_signals(self.stop):
             await self._run()
         log.info("gateway-ended", reason=self._why)
@@ -190,6 +192,12 @@ class Supervisor:
         for line in (core, *(line for line in self._lines.values() if line is not core)):
             for _ in range(2):
                 await line.ask(ANNOUNCE_SECONDS)
+
+    def _reload(self) -> None:
+        """Have the core read the configuration again."""
+        core = self._lines.get(PUBLISHER)
+        if core is None or not core.announce(Reload("SIGHUP")):
+            log.warning("not-reloaded", reason="the core is not running: send SIGHUP again when it is")
 
     async def readings(self) -> list[Reading]:
         """Return the present readings of all processes, and of the supervisor itself."""
@@ -397,7 +405,6 @@ async def run_gateway(
     pages: MetricsPages | None,
     lifeline: Lifeline,
     state_lock: int,
-    waiting: Callable[[], Mapping[str, object]],
 ) -> None:
     """Run the processes until SIGINT, SIGTERM, or the end of the process that started us.
 
@@ -406,14 +413,13 @@ async def run_gateway(
         pages: the endpoint of metrics; ``None`` if they are not served.
         lifeline: to the process that started us.
         state_lock: descriptor of the state folder's lock.
-        waiting: as for `Supervisor`.
 
     Raises:
         CommandError: one of them could not do its work from the very start, or the address of the metrics is
             taken.
     """
     manager = ServiceManager.of_environment()
-    supervisor = Supervisor(plans, lifeline, state_lock, manager, waiting)
+    supervisor = Supervisor(plans, lifeline, state_lock, manager)
     async with AsyncExitStack() as beside:
         if pages is not None:
             late = importlib.import_module("gateway.service.metrics.endpoint")

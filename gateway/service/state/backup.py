@@ -26,14 +26,35 @@ from gateway.config.files import CAPTURES
 from gateway.durable_files import replaced_durably
 from gateway.inventory.instance_file import copy_index
 from gateway.shipped_files import version
-from gateway.state_folder import AGENTS, MAX_BOOTS, RUNNING, SESSION_LOGS, StateError, StateFolder
+from gateway.state_folder import (
+    AGENTS,
+    MAX_BOOTS,
+    REPLAY,
+    RUNNING,
+    RUNNING_POLICY,
+    SESSION_LOGS,
+    StateError,
+    StateFolder,
+)
 from gateway.yaml_documents import StrictModel
 
 INDEX = "instances.sqlite3"
 SECRETS = "secrets"
 
 _LEFT_OUT = frozenset(
-    {"LOCK", AGENTS, "feed.sock", "feed.objects", "log", SESSION_LOGS, CAPTURES, "lost+found", RUNNING}
+    {
+        "LOCK",
+        AGENTS,
+        "feed.sock",
+        "feed.objects",
+        "log",
+        SESSION_LOGS,
+        CAPTURES,
+        "lost+found",
+        REPLAY,
+        RUNNING,
+        RUNNING_POLICY,
+    }
     | {INDEX, f"{INDEX}-wal", f"{INDEX}-shm"}
 )
 """Names in the state folder that a backup leaves out.

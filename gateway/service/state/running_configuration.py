@@ -1,7 +1,8 @@
 """The configuration that a running gateway was started with: a copy in its state folder.
 
 All processes of a gateway read this copy, also those that are restarted later: a file that is being edited
-takes effect by a restart of the gateway only, and then whole. The copy has no secret: a configuration only
+takes effect by a restart of the gateway only, and then whole. The exception is the policy: a reload applies
+it, and a second file has it from then on. The copy has no secret: a configuration only
 names where secrets are.
 """
 
@@ -12,9 +13,9 @@ from pathlib import Path
 
 from gateway.config.files import LoadedConfiguration, load_configuration
 from gateway.config.model import Configuration
+from gateway.config.policy import RunningPolicy
 from gateway.durable_files import write_durably
-from gateway.state_folder import RUNNING
-from gateway.yaml_documents import DocumentError, read_document
+from gateway.state_folder import RUNNING, RUNNING_POLICY
 
 
 def note_running(loaded: LoadedConfiguration) -> Path:
@@ -24,8 +25,29 @@ def note_running(loaded: LoadedConfiguration) -> Path:
         OSError: it cannot be written; ``UnicodeDecodeError`` where the file was changed to something else.
     """
     copy = loaded.state_folder / RUNNING
+    # Removed first: the policy of an earlier run must not be read with this copy.
+    (loaded.state_folder / RUNNING_POLICY).unlink(missing_ok=True)
     write_durably(copy, loaded.path.read_text(encoding="utf-8"))
     return copy
+
+
+def note_policy(state_folder: Path, settings: Configuration) -> None:
+    """Write the policy that the running gateway takes from ``settings`` now, for processes that start later.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    policy = RunningPolicy.model_construct(version=1, policy=settings.policy, allow=settings.operations.allow)
+    write_durably(state_folder / RUNNING_POLICY, policy.model_dump_json())
+
+
+def running_configuration(loaded: LoadedConfiguration) -> LoadedConfiguration:
+    """Return the configuration of the running gateway of a state folder.
+
+    Raises:
+        DocumentError: there is none, or none that can be read.
+    """
+    return load_configuration(loaded.path, loaded.state_folder / RUNNING)
 
 
 def waiting_changes(loaded: LoadedConfiguration) -> list[str]:
@@ -34,20 +56,17 @@ def waiting_changes(loaded: LoadedConfiguration) -> list[str]:
     Raises:
         DocumentError: there is no copy, or none that can be read.
     """
-    started = read_document(loaded.state_folder / RUNNING, Configuration)
-    return list(_differences("", started.model_dump(mode="json"), loaded.settings.model_dump(mode="json")))
+    return list(changed_keys(running_configuration(loaded).settings, loaded.settings))
 
 
-def described_changes(configuration: Path) -> dict[str, object]:
-    """Return the fields by which a log line describes the `waiting_changes` of a file.
+def changed_keys(running: Configuration, wanted: Configuration) -> Iterator[str]:
+    """Yield the keys, dotted, under which two configurations differ."""
+    return _differences("", running.model_dump(mode="json"), wanted.model_dump(mode="json"))
 
-    Args:
-        configuration: the file.
-    """
-    try:
-        return {"changed": waiting_changes(load_configuration(configuration))}
-    except DocumentError as error:
-        return {"wrong": str(error)}
+
+def takes_effect_at_once(key: str) -> bool:
+    """Return whether a changed key is applied by a reload; all others wait for a restart."""
+    return key.partition(".")[0] == "policy" or key.startswith("operations.allow")
 
 
 def _differences(where: str, one: object, other: object) -> Iterator[str]:

@@ -383,6 +383,10 @@ _OWN_EVENTS: Mapping[str, tuple[OwnNotification, Iterable[_Object]]] = {
             _REASON_OBJECT,
         ),
     ),
+    "policyChanged": (
+        OwnNotification.POLICY_CHANGED,
+        (("principal", NotificationObject.PRINCIPAL, _text, _EMPTY), _REASON_OBJECT),
+    ),
 }
 
 

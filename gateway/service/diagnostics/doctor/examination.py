@@ -7,10 +7,11 @@ import datetime as dt
 from collections.abc import AsyncIterator, Iterator
 
 from gateway.config.files import LoadedConfiguration
-from gateway.config.policy import OperationRule
 from gateway.config.sources import RabbitMqSource
 from gateway.feed.records import EventLogState
 from gateway.model.observations import SourceState
+from gateway.policy.differences import described
+from gateway.policy.rules import RoleSet, Rule
 from gateway.service.diagnostics.checks import check_files
 from gateway.service.diagnostics.doctor import Finding, Level
 from gateway.service.diagnostics.doctor.brokers import agent_findings, source_findings
@@ -130,17 +131,17 @@ def picture_findings(view: TerminalView, loaded: LoadedConfiguration) -> Iterato
 def writing_findings(loaded: LoadedConfiguration) -> Iterator[Finding]:
     """Yield findings about every rule that allows something, and about the accounts and writers for it."""
     settings = loaded.settings
-    rules = settings.operations.allow
+    rules = _changing_rules(settings.role_set)
     if not rules:
         yield Finding("writing", Level.GOOD, "no user may change anything")
-    for rule in rules:
-        yield _rule_finding(rule)
+    for rule, principals in rules.items():
+        yield _rule_finding(rule, principals)
     accounts = {
         name: source.writing
         for name, source in settings.sources.items()
         if isinstance(source, RabbitMqSource) and source.writing is not None
     }
-    changing = any(rule.set or rule.invoke for rule in rules)
+    changing = any(rule.write or rule.invoke for rule in rules)
     for name, writing in accounts.items():
         if not changing:
             text = "has an account that changes the broker, and no user may use it"
@@ -155,16 +156,20 @@ def writing_findings(loaded: LoadedConfiguration) -> Iterator[Finding]:
     yield from _snmp_writers(loaded)
 
 
-def _rule_finding(rule: OperationRule) -> Finding:
+def _changing_rules(roles: RoleSet) -> dict[Rule, list[str]]:
+    """Return the rules that allow operations, each with the principals that have it."""
+    found: dict[Rule, list[str]] = {}
+    for principal in dict.fromkeys((*roles.grants, *roles.principals)):
+        for rule in roles.rules_of(principal):
+            if not rule.denies and (rule.write or rule.invoke or rule.refresh):
+                found.setdefault(rule, []).append(principal)
+    return found
+
+
+def _rule_finding(rule: Rule, principals: list[str]) -> Finding:
     """Return a finding with one rule in words."""
-    may = [
-        *([f"set {', '.join(rule.set)}"] if rule.set else []),
-        *([f"call {', '.join(rule.invoke)}"] if rule.invoke else []),
-        *(["read again"] if rule.read else []),
-    ]
-    where = f"{', '.join(rule.sources)} / {', '.join(rule.classes)} / {', '.join(rule.objects)}"
-    text = f"{', '.join(rule.who)} may {'; '.join(may)}, of {where}"
-    wide = {"*"} & {*rule.set, *rule.invoke} and rule.objects == ("*",)
+    text = f"{', '.join(principals)} {described(rule)}"
+    wide = {"*"} & {*rule.write, *rule.invoke} and rule.objects == ("*",)
     if wide:
         advice = "name elements, methods and objects, where they are known"
         return Finding("writing", Level.WARNING, text, advice)
@@ -174,7 +179,7 @@ def _rule_finding(rule: OperationRule) -> Finding:
 def _snmp_writers(loaded: LoadedConfiguration) -> Iterator[Finding]:
     """Yield findings about writers of SNMP: those without a rule, and communities sent in clear text."""
     snmp = loaded.settings.snmp
-    allowed = {who for rule in loaded.settings.operations.allow for who in rule.who}
+    allowed = {who for principals in _changing_rules(loaded.settings.role_set).values() for who in principals}
     for name in snmp.writers:
         if f"snmp:{name}" not in allowed:
             text = "may send SET, and no rule allows it anything"

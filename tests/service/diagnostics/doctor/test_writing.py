@@ -32,14 +32,14 @@ def test_no_principal_may_change_anything_by_default(tmp_path: Path) -> None:
 def test_each_rule_is_reported_in_words(tmp_path: Path) -> None:
     (rule,) = found(tmp_path, operations={"allow": [RULE]}, writing={})
     assert rule.level is Level.NOTE
-    assert rule.text == "cli:alice may set maxConnections, of * / *:* / /orders"
+    assert rule.text == "cli:alice may write maxConnections, of objects /orders"
 
 
 def test_a_rule_for_everything_is_a_warning(tmp_path: Path) -> None:
     wide = {"who": ["cli:alice"], "set": ["*"], "invoke": ["purge"], "read": True}
     (rule,) = found(tmp_path, operations={"allow": [wide]}, writing={})
     assert rule.level is Level.WARNING
-    assert rule.text == "cli:alice may set *; call purge; read again, of * / *:* / *"
+    assert rule.text == "cli:alice may write *, invoke purge, have objects read again"
 
 
 def test_rules_and_accounts_go_together(tmp_path: Path) -> None:

@@ -1,0 +1,65 @@
+"""What a change of the policy means for principals, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gateway.policy.rules import EVERY, EVERY_CLASS, Patterns, RoleSet, Rule
+
+_OTHERS = "?"  # stands for a principal that the configuration does not name
+
+
+def policy_changes(former: RoleSet, present: RoleSet) -> Iterator[str]:
+    """Yield one line for each rule that a principal gains or loses.
+
+    Principals that the configuration does not name are described once for each front end.
+    """
+    named = {*former.principals, *former.grants, *present.principals, *present.grants}
+    exact = sorted(name for name in named if not name.endswith("*"))
+    for principal in (
+        *exact,
+        *(f"{front_end}:{_OTHERS}" for front_end in ("snmp", "notify", "jmx", "cli", "metrics")),
+    ):
+        before, after = former.rules_of(principal), present.rules_of(principal)
+        front_end, _, name = principal.partition(":")
+        who = f"other principals of {front_end}" if name == _OTHERS else principal
+        # Without its place, which moves when a rule is inserted before it.
+        words_before = {described(rule) for rule in before}
+        words_after = {described(rule) for rule in after}
+        for words in sorted(words_before - words_after):
+            yield f"{who}: no longer {words}"
+        for words in sorted(words_after - words_before):
+            yield f"{who}: now {words}"
+
+
+def described(rule: Rule) -> str:
+    """Return a rule in words, without its place."""
+    what = [
+        f"{verb} {_listed(patterns)}"
+        for verb, patterns in (
+            ("read", rule.read),
+            ("write", rule.write),
+            ("invoke", rule.invoke),
+            ("subscribe to", rule.subscribe),
+        )
+        if patterns
+    ]
+    what += ["have objects read again"] if rule.refresh else []
+    what += ["see the operations of others"] if rule.audit else []
+    of = [
+        f"{name} {_listed(patterns)}"
+        for name, patterns, every in (
+            ("sources", rule.sources, EVERY),
+            ("classes", rule.classes, EVERY_CLASS),
+            ("objects", rule.objects, EVERY),
+        )
+        if patterns != every
+    ]
+    verb = "may not" if rule.denies else "may"
+    private = ", also what is private" if rule.private else ""
+    where = f", of {', '.join(of)}" if of else ""
+    return f"{verb} {', '.join(what) or 'nothing'}{where}{private}"
+
+
+def _listed(patterns: Patterns) -> str:
+    return " ".join(patterns)

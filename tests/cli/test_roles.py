@@ -1,0 +1,255 @@
+"""Roles at the command line: which rule decides, and a policy that changes while the gateway runs."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import signal
+from collections.abc import Iterator
+from typing import Any
+
+import psutil
+import pytest
+import yaml
+
+from gateway.demo.broker import PrivateBroker
+from gateway.service.processes.exit_codes import ExitCode
+from tests.cli.conftest import ShownGateway, running_gateway
+from tests.components.command_line import Site, amqp_gateway
+from tests.components.waiting import wait_until
+
+USER = f"cli:{getpass.getuser()}"
+POLICY: dict[str, Any] = {
+    "roles": {
+        "operating": {
+            "includes": ["monitoring"],
+            "allow": [{"classes": ["rabbitmq:queue"], "objects": ["shop|*"], "invoke": ["purge", "de*"]}],
+            "deny": [{"classes": ["rabbitmq:policy"], "read": ["*"]}],
+        }
+    },
+    "principals": {"jmx:operator": ["operating"], "snmp:*": []},
+}
+
+
+@pytest.fixture
+def configured(site: Site) -> Site:
+    """A configuration with a role."""
+    site.configure(jmx={"users": {"operator": {}, "monitor": {}}}, policy=POLICY)
+    return site
+
+
+def call(site: Site, *arguments: str) -> tuple[ExitCode, str]:
+    """Run a command of roles; return its exit code and the lines for people."""
+    ended = amqp_gateway("role", *arguments, "--config", site.configuration)
+    return ended.code, ended.output or "\n".join(ended.reported)
+
+
+def test_principals_are_listed_with_their_roles(configured: Site) -> None:
+    code, output = call(configured, "list")
+    assert code is ExitCode.OK
+    assert [line.split() for line in output.splitlines()[:2]] == [
+        ["snmp:(reader)", "no", "role:", "reads", "nothing"],
+        ["jmx:operator", "operating"],
+    ]
+    assert output.splitlines()[-1] == "roles: monitoring, everything, operating"
+
+
+def test_a_role_is_shown_in_words(configured: Site) -> None:
+    code, output = call(configured, "show", "operating")
+    assert code is ExitCode.OK
+    denied, allowed, included = output.splitlines()
+    assert denied == "deny rule 1 of the role operating: may not read *, of classes rabbitmq:policy"
+    assert allowed.partition(": ")[2] == "may invoke purge de*, of classes rabbitmq:queue, objects shop|*"
+    assert included == "and the rules of the role monitoring"
+    code, errors = call(configured, "show", "nothing")
+    assert (code, "there are: monitoring, everything, operating" in errors) == (ExitCode.NOT_FOUND, True)
+
+
+@pytest.mark.parametrize(
+    ("principal", "operation", "path", "code", "text"),
+    [
+        (
+            "jmx:operator",
+            "invoke:purge",
+            "b/rabbitmq:queue/shop|orders",
+            ExitCode.OK,
+            "allowed by allow rule 1 of the role operating: ",
+        ),
+        (
+            "jmx:operator",
+            "invoke:delete",
+            "b/rabbitmq:queue/shop|orders",
+            ExitCode.REFUSED,
+            "the rules let jmx:operator call methods by pattern, and delete cannot be undone",
+        ),
+        (
+            "jmx:operator",
+            "read:pattern",
+            "b/rabbitmq:policy/shop|limits",
+            ExitCode.REFUSED,
+            "deny rule 1 of the role operating denies jmx:operator to read pattern",
+        ),
+        (
+            "jmx:monitor",
+            "read:peerHost",
+            "b/rabbitmq:connection/127.0.0.1:1 -> 127.0.0.1:2",
+            ExitCode.REFUSED,
+            "by pattern, and it is private",
+        ),
+        (
+            "jmx:monitor",
+            "subscribe:rabbitmq:queueDeleted",
+            "b/rabbitmq:queue/shop|orders",
+            ExitCode.OK,
+            "allowed by the built-in role monitoring: ",
+        ),
+        (
+            "snmp:(reader)",
+            "read:messages",
+            "b/rabbitmq:queue/shop|orders",
+            ExitCode.REFUSED,
+            "no rule lets snmp:(reader) read messages",
+        ),
+        (
+            "jmx:operator",
+            "write:vhost",
+            "b/openamq.org.server:config/x",
+            ExitCode.REFUSED,
+            "no rule lets jmx:operator set vhost",
+        ),
+    ],
+)
+def test_the_rule_that_decides_is_named(
+    configured: Site, principal: str, operation: str, path: str, code: ExitCode, text: str
+) -> None:
+    ended, output = call(configured, "explain", principal, operation, path)
+    assert ended is code
+    assert text in output
+
+
+def test_an_explanation_as_json(configured: Site) -> None:
+    code, output = call(
+        configured, "explain", "jmx:operator", "invoke:purge", "b/rabbitmq:queue/shop|a/b", "--json"
+    )
+    assert code is ExitCode.OK
+    document = json.loads(output)
+    assert (document["allowed"], document["roles"]) == (True, ["operating"])
+    assert document["rule"]["place"] == "allow rule 1 of the role operating"
+
+
+@pytest.mark.parametrize(
+    ("policy", "line", "message"),
+    [
+        ({"principals": {"jmx:monitor": ["watching"]}}, "watching", "there is no role 'watching'"),
+        ({"principals": {"jmx:nobody": ["monitoring"]}}, "", "'jmx:nobody' is not known"),
+        ({"roles": {"a": {"allow": [{"objects": ["x"]}]}}}, "objects", "name something"),
+        ({"roles": {"a": {"includes": ["a"]}}}, "includes", "'a' includes itself"),
+        ({"roles": {"everything": {}}}, "everything", "is built in"),
+        ({"roles": {"a": {"deny": [{"read": ["x"], "private": True}]}}}, "a:", "leave 'private' out"),
+    ],
+)
+def test_a_policy_that_makes_no_sense_is_refused_with_its_line(
+    site: Site, policy: dict[str, Any], line: str, message: str
+) -> None:
+    site.configure(policy=policy)
+    ended = amqp_gateway("check", "--config", site.configuration)
+    assert ended.code is ExitCode.CONFIGURATION
+    assert message in ended.errors
+    if line:
+        number = int(ended.errors.partition(f"{site.configuration}:")[2].partition(":")[0])
+        lines = site.configuration.read_text(encoding="utf-8").splitlines()
+        assert line in "\n".join(lines[number - 1 : number + 1])
+
+
+@pytest.fixture(scope="module")
+def gateway(rabbitmq: PrivateBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ShownGateway]:
+    """A gateway of a broker, by whose rules nothing may be changed."""
+    with running_gateway(rabbitmq, tmp_path_factory.mktemp("roles"), operations={}) as shown:
+        copy = shown.site.folder / "copy.yaml"
+        copy.write_text(shown.site.configuration.read_text(encoding="utf-8"), encoding="utf-8")
+        yield shown
+
+
+def written(gateway: ShownGateway, **sections: Any) -> None:  # noqa: ANN401  any section
+    """Write the configuration with which the gateway was started, with other sections."""
+    document = yaml.safe_load(gateway.site.configuration.read_text(encoding="utf-8"))
+    document.update(sections)
+    gateway.site.configuration.write_text(yaml.safe_dump(document), encoding="utf-8")
+
+
+def purges(gateway: ShownGateway) -> ExitCode:
+    """Return how a purge ends, by a copy of the configuration: the file may be wrong."""
+    copy = gateway.site.folder / "copy.yaml"
+    return amqp_gateway("invoke", gateway.path("first"), "purge", "--config", copy).code
+
+
+def core_of(gateway: ShownGateway) -> psutil.Process:
+    children = psutil.Process(gateway.command.process.pid).children()
+    return next(child for child in children if " process core " in " ".join(child.cmdline()))
+
+
+def starts_of_core(gateway: ShownGateway) -> int:
+    return [record["event"] for record in gateway.command.log].count("core-ready")
+
+
+def test_a_policy_changes_while_the_gateway_runs(gateway: ShownGateway) -> None:
+    rule = {"who": [USER], "classes": ["rabbitmq:queue"], "invoke": ["purge"]}
+    written(gateway, operations={"allow": []})
+    gateway.call("reload")
+    assert purges(gateway) is ExitCode.REFUSED
+
+    written(gateway, operations={"allow": [rule]}, history={"events": 1000})
+    line = f"{USER}: now may invoke purge, of classes rabbitmq:queue"
+    against = gateway.output("check", "--against-running").splitlines()
+    assert line in against
+    assert "history.events was changed: it takes effect when the gateway is restarted" in against
+    assert purges(gateway) is ExitCode.REFUSED, "nothing was applied yet"
+
+    synchronised = [record["event"] for record in gateway.command.log].count("source-state")
+    reloaded = gateway.call("reload")
+    assert reloaded.code is ExitCode.DIFFERENCE, "one change waits for a restart"
+    assert line in reloaded.output.splitlines()
+    assert purges(gateway) is ExitCode.OK
+    states = [record["event"] for record in gateway.command.log].count("source-state")
+    assert states == synchronised, "the source kept its session"
+
+    starts = starts_of_core(gateway)
+    core_of(gateway).kill()
+    wait_until(lambda: starts_of_core(gateway) > starts, "the core is started again")
+    wait_until(lambda: purges(gateway) is ExitCode.OK, "the policy still holds")
+
+    def recorded() -> str:
+        words = (
+            "log",
+            "query",
+            "--config",
+            str(gateway.site.configuration),
+            "--last",
+            "10min",
+            "--kind",
+            "event",
+        )
+        return amqp_gateway(*words).output
+
+    wait_until(lambda: "policyChanged" in recorded(), "the change is recorded")
+    assert f"{USER} (process " in recorded()
+
+
+def test_a_wrong_file_changes_nothing_and_sighup_applies_a_right_one(gateway: ShownGateway) -> None:
+    rule = {"who": [USER], "classes": ["rabbitmq:queue"], "invoke": ["purge"]}
+    written(gateway, operations={"allow": [rule]})
+    gateway.call("reload")
+    assert purges(gateway) is ExitCode.OK
+
+    written(gateway, operations={"allow": [{**rule, "invoke": ["delete"]}]}, policy={"roles": {"a": 1}})
+    assert gateway.call("reload").code is ExitCode.CONFIGURATION
+    gateway.command.process.send_signal(signal.SIGHUP)
+    wait_until(
+        lambda: any("policy.roles.a" in record.get("wrong", "") for record in gateway.command.log),
+        "the log says what is wrong",
+    )
+    assert purges(gateway) is ExitCode.OK
+
+    written(gateway, operations={"allow": []}, policy={})
+    gateway.command.process.send_signal(signal.SIGHUP)
+    wait_until(lambda: purges(gateway) is ExitCode.REFUSED, "nothing is permitted any more")

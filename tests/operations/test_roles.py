@@ -1,0 +1,89 @@
+"""Operations of principals who may not see everything: what they may not read does not exist for them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gateway.feed.operations import Action, InvokeMethod, OperationAnswer, ReadFresh, SetElements
+from gateway.model.operations import MethodCall, ObjectFetch, Outcome, Principal
+from gateway.policy.decisions import Policy
+from gateway.policy.rules import RoleSet, Rule
+from tests.operations.works import OPERATOR, Works, boiler
+
+CHANGES = Rule("a rule", write=("*",), invoke=("*", "purge"), refresh=True)
+
+
+@pytest.fixture
+def works(tmp_path: Path) -> Works:
+    return Works(tmp_path)
+
+
+def decided_by(works: Works, *rules: Rule) -> None:
+    """Let the operator have these rules alone."""
+    works.manager.change_policy(Policy(RoleSet(principals={"*": ()}, grants={str(OPERATOR): rules})))
+
+
+def answer(works: Works, action: Action, row: int = 1, principal: Principal = OPERATOR) -> OperationAnswer:
+    return works.answers[works.ask(action, row=row, principal=principal)]
+
+
+@pytest.mark.parametrize("action", [SetElements({"limit": 9}), InvokeMethod("purge", {}), ReadFresh()])
+def test_an_object_that_may_not_be_read_ends_like_one_that_never_was(works: Works, action: Action) -> None:
+    decided_by(works, CHANGES, Rule("another", objects=("south",), read=("*",)))
+    hidden, missing = answer(works, action), answer(works, action, row=99)
+    assert (hidden.outcome, missing.outcome) == (Outcome.OBJECT_GONE, Outcome.OBJECT_GONE)
+    assert "north" not in hidden.text
+    assert works.sent == []
+    works.ask(action, row=2)
+    assert len(works.sent) == 1, "the other one is there"
+
+
+def test_what_is_set_must_be_read_too_because_it_is_read_back(works: Works) -> None:
+    decided_by(works, CHANGES, Rule("another", read=("name", "label")))
+    assert answer(works, SetElements({"limit": 9})).outcome is Outcome.REFUSED
+    works.ask(SetElements({"label": "new"}))
+    assert isinstance(works.sent[-1], ObjectFetch)
+
+
+def test_a_fresh_reading_answers_the_elements_that_may_be_read(works: Works) -> None:
+    decided_by(works, CHANGES, Rule("another", read=("name", "heat")))
+    number = works.read()
+    works.answer(found=boiler(limit=7))
+    assert works.answers[number].outcome is Outcome.APPLIED
+    assert dict(works.answers[number].values) == {"name": "north", "heat": 70}
+
+
+def test_a_refusal_does_not_contain_a_name_that_may_not_be_read(works: Works) -> None:
+    decided_by(works, Rule("a rule", read=("heat",)))
+    text = answer(works, InvokeMethod("purge", {})).text
+    assert "north" not in text
+    assert "row 1 of works:boiler of works" in text
+    decided_by(works, Rule("a rule", read=("heat", "name")))
+    assert "works:boiler north of works" in answer(works, InvokeMethod("purge", {})).text
+
+
+def test_a_policy_that_changes_is_for_the_next_request(works: Works) -> None:
+    decided_by(works, CHANGES, Rule("another", read=("*",)))
+    works.invoke("purge")
+    assert isinstance(works.sent[-1], MethodCall)
+    decided_by(works, Rule("another", read=("*",)))
+    works.answer()
+    assert works.record.outcome is Outcome.APPLIED, "what was under way goes on"
+    assert answer(works, InvokeMethod("purge", {})).outcome is Outcome.REFUSED
+
+
+@pytest.mark.parametrize(("written", "outcome"), [(("*",), Outcome.REFUSED), (("mode",), Outcome.APPLIED)])
+def test_a_dangerous_setting_needs_its_name_and_its_outcome_says_what_it_leads_to(
+    tmp_path: Path, written: tuple[str, ...], outcome: Outcome
+) -> None:
+    works = Works(tmp_path / "works", dangerous={"mode": "at cold nobody can shower"})
+    decided_by(works, Rule("a rule", read=("*",), write=written))
+    number = works.set(mode="cold")
+    if outcome is Outcome.APPLIED:
+        works.answer(found=boiler())
+        works.answer()
+        works.answer(found=boiler(mode="cold"))
+    assert works.answers[number].outcome is outcome
+    assert "at cold nobody can shower" in works.answers[number].text
