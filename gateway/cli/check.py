@@ -10,6 +10,7 @@ from typing import Final
 
 import click
 
+from gateway.cli.clearance import require_everything
 from gateway.cli.options import config_option, loaded
 from gateway.cli.printing import at_work, json_option, say, say_json
 from gateway.cli.reload import differences, running_settings
@@ -84,6 +85,7 @@ def doctor(config: Path | None, *, everything: bool, as_json: bool) -> None:
     Nothing is changed. The exit code is 12 if there is a problem; warnings do not count.
     """
     configuration = loaded(config)
+    require_everything(configuration, "doctor")
     configure_logs("doctor", logging.CRITICAL)
     counts: Counter[Level] = Counter()
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import click
 
+from gateway.cli.clearance import configured, require_everything
 from gateway.cli.decode import DECODERS
 from gateway.cli.options import loaded
 from gateway.cli.printing import json_option, say, say_json
@@ -54,6 +55,7 @@ def replay_command(
     captured times. The exit code is 12 if the session sends something else than the captured one.
     """
     configure_logs("source", logging.CRITICAL)
+    require_everything(configured(config), "a capture")
 
     def watch(change: FeedChange, view: TerminalView, now: int) -> None:
         if watching and as_json:
