@@ -58,6 +58,7 @@ _JMX = {
 }
 _LOG = {
     "log": "gateway.cli.log:log",
+    "audit": "gateway.cli.audit:audit",
     "analytics": "gateway.cli.analytics:analytics",
     "decode": "gateway.cli.decode:decode",
 }
