@@ -91,6 +91,8 @@ SECTIONS: dict[str, type[StrictModel]] = {
     "## Operations": model.OperationSettings,
     "### A rule": model.OperationRule,
     "## Event log": model.LogSettings,
+    "## Audit": model.AuditSettings,
+    "### Heads": model.HeadSettings,
     "## History": model.HistorySettings,
     "## Metrics": model.MetricsSettings,
     "### Metrics of objects": model.ObjectMetricsSettings,

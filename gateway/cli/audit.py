@@ -68,8 +68,8 @@ def verify(
     """Compute the chain of audited records again, and compare it with the signed heads.
 
     It reports records that are missing, changed, moved, added or cut off, with their numbers and times. The
-    exit code is 12 if there is a problem. Take --public-key and --heads from where nobody who can write to
-    this machine can change them: only then is the log proven against them.
+    exit code is 12 if there is a problem. Take --public-key and --heads from another machine: a user who can
+    write to this one could have changed them, too.
     """
     place = log_folder(config, folder)
     keys = _given_keys(public_keys) if public_keys else _own_key(config)

@@ -58,7 +58,7 @@ class RecordKind(enum.StrEnum):
 
 AUDITED_KINDS: Final = frozenset({RecordKind.START, RecordKind.OPERATION, RecordKind.LOGIN, RecordKind.AUDIT})
 """The kinds of records that are chained by hash. ``start`` is one, so that the chain goes through each
-segment, and a segment that is removed is missed even if nobody used the gateway meanwhile."""
+segment, and a segment that is removed is missed even if no user did anything meanwhile."""
 
 
 class Delta(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):

@@ -44,7 +44,7 @@ VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
     max_leaves=6,
 )
-MAPS = st.dictionaries(TEXTS, VALUES, max_size=4)
+MAPS: st.SearchStrategy[dict[str, object]] = st.dictionaries(TEXTS, VALUES, max_size=4)
 
 
 @st.composite
@@ -184,7 +184,9 @@ async def test_each_segment_says_where_the_chain_stands(tmp_path: Path) -> None:
     assert second["audit"] == 5
 
 
-async def test_audited_records_that_the_disk_did_not_take_are_told_from_tampering(tmp_path: Path) -> None:
+async def test_audited_records_that_the_disk_did_not_take_are_distinguished_from_tampering(
+    tmp_path: Path,
+) -> None:
     plant = Plant(tmp_path)
     waiting = WaitingRecords(LOG_ID, 1, 40)
     for _ in range(3):
