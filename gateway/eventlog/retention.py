@@ -340,8 +340,8 @@ class Excess:
     Attributes:
         old: those that are too old.
         large: of the others those beyond the size of all.
-        begins: by ``log_id`` of the logs that lose records: the first seq of the file that remains of it;
-            `EVERYTHING` where none does.
+        begins: by ``log_id`` of the logs that lose records: the first seq that remains of it, or is recorded
+            next; of a former log without a file `EVERYTHING`.
     """
 
     old: tuple[StoredFile, ...]
@@ -396,6 +396,11 @@ def _begins(folder: Path, held: Stored, gone: Collection[StoredFile]) -> dict[st
     for log_id, first_seq in left:
         if log_id in begins:
             begins[log_id] = min(begins[log_id], first_seq)
+    with contextlib.suppress(EventLogError):
+        identity = read_identity(folder)
+        # The present log goes on, even if no file of it is left: what it records later is not deleted.
+        if identity is not None and identity.log_id in begins:
+            begins[identity.log_id] = min(begins[identity.log_id], identity.next_seq)
     return begins
 
 

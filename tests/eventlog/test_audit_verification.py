@@ -15,7 +15,7 @@ import pytest
 from gateway.eventlog.audit_chain import canonical_form, next_hash
 from gateway.eventlog.audit_statements import AuditKey, Head, line_of, read_statement
 from gateway.eventlog.audit_verification import MAX_PROBLEMS
-from gateway.eventlog.retention import stored
+from gateway.eventlog.retention import EVERYTHING, look_at, stored
 from gateway.eventlog.segment import identity_path, lake_files, list_segments
 from tests.components.waiting import until
 from tests.eventlog.audited import AuditedLog, operation, renumbered, rewritten
@@ -293,6 +293,28 @@ async def test_the_begin_of_what_retention_left_cannot_be_hidden(tmp_path: Path)
     rewritten(list_segments(log.folder)[0].path, hide)
     (problem,) = log.verified().problems
     assert "removed or robbed of their numbers" in problem.text
+
+
+async def test_the_statement_of_a_deletion_names_what_remains_and_never_what_comes_later(
+    tmp_path: Path,
+) -> None:
+    log = AuditedLog(tmp_path)
+    await log.write(4)
+    first, second, *_ = list_segments(log.folder)
+    log_id = msgspec.json.decode(identity_path(log.folder).read_bytes())["log_id"]
+    next_seq = msgspec.json.decode(identity_path(log.folder).read_bytes())["next_seq"]
+    assert first.first_seq == 1
+    former = log.folder / "lake/dt=2026-11-20/hour=08" / f"former-{1:020}.parquet"
+    former.parent.mkdir(parents=True)
+    former.write_bytes(bytes(10))
+    held = stored(log.folder).octets
+    settings = dataclasses.replace(log.plant.settings, max_size=held - 11)
+    _, excess = look_at(log.folder, settings, log.plant.clock.time)
+    assert excess is not None
+    assert excess.begins == {"former": EVERYTHING, log_id: second.first_seq}
+    _, excess = look_at(log.folder, dataclasses.replace(settings, max_size=1), log.plant.clock.time)
+    assert excess is not None
+    assert excess.begins == {"former": EVERYTHING, log_id: next_seq}
 
 
 async def test_a_statement_of_a_deletion_cannot_be_made_without_the_key(tmp_path: Path) -> None:
