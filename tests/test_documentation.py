@@ -101,6 +101,8 @@ SECTIONS: dict[str, type[StrictModel]] = {
     "### A role": policy.RoleSettings,
     "### A rule of a role": policy.RoleRule,
     "## Event log": model.LogSettings,
+    "## Audit": model.AuditSettings,
+    "### Heads": model.HeadSettings,
     "## History": model.HistorySettings,
     "## Metrics": model.MetricsSettings,
     "### Metrics of objects": model.ObjectMetricsSettings,

@@ -63,6 +63,7 @@ _JMX = {
 }
 _LOG = {
     "log": "gateway.cli.log:log",
+    "audit": "gateway.cli.audit:audit",
     "analytics": "gateway.cli.analytics:analytics",
     "decode": "gateway.cli.decode:decode",
 }

@@ -53,6 +53,12 @@ class LoadedConfiguration:
         return self.state_folder / "log" if folder is None else self.folder / folder
 
     @property
+    def heads_file(self) -> Path | None:
+        """The operator's file for signed heads of the audit; ``None`` for none."""
+        file = self.settings.audit.heads.file
+        return None if file is None else self.folder / file
+
+    @property
     def capture_folder(self) -> Path:
         """The folder of the captures of sources: ``captures`` in the state folder."""
         return self.state_folder / CAPTURES

@@ -166,6 +166,25 @@ class LogSettings(StrictModel):
     compact: bool = True
 
 
+class HeadSettings(StrictModel):
+    """The signed heads of the audit.
+
+    Attributes:
+        interval: the time between two heads, if there are audited records meanwhile; the gateway also signs
+            one when it ends.
+        file: heads are appended to this file, too: where the gateway's machine cannot change it later.
+    """
+
+    interval: Annotated[Duration, between("10s", "7d")] = 3600 * SECOND
+    file: FilePath | None = None
+
+
+class AuditSettings(StrictModel):
+    """The audit: records of the event log that are chained by hash."""
+
+    heads: HeadSettings = HeadSettings()
+
+
 class HistorySettings(StrictModel):
     """The history that each front end receives when it connects, and shows in tables, for each source.
 
@@ -261,6 +280,7 @@ class Configuration(StrictModel):
     operations: OperationSettings = OperationSettings()
     policy: PolicySettings = PolicySettings()
     log: LogSettings = LogSettings()
+    audit: AuditSettings = AuditSettings()
     history: HistorySettings = HistorySettings()
     metrics: MetricsSettings = MetricsSettings()
     state: StateSettings = StateSettings()
