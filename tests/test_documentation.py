@@ -76,6 +76,7 @@ SECTIONS: dict[str, type[StrictModel]] = {
     "## A source of kind am01": sources.Am01Source,
     "## A source of kind ami": sources.AmiSource,
     "### Its TLS": sources.ListenerTls,
+    "## Certificates": model.CertificateSettings,
     "### Logged sessions": sources.SessionLogSettings,
     "### Limits of applications": sources.AmiLimits,
     "### Where it publishes": sources.AgentPublishing,

@@ -22,7 +22,7 @@ from gateway.config.types import (
     between,
 )
 from gateway.feed.latest import HistoryLimits
-from gateway.model.times import SECOND
+from gateway.model.times import DAY, SECOND
 from gateway.prometheus.families import DEFAULT_CLASSES
 from gateway.yaml_documents import StrictModel
 
@@ -170,6 +170,17 @@ class MetricsSettings(StrictModel):
         return self
 
 
+class CertificateSettings(StrictModel):
+    """The alarm of certificates that expire.
+
+    Attributes:
+        warn_before: the time before the end of a certificate from which on there is an alarm; it is graver
+            from 7 days on, and gravest when the certificate has expired.
+    """
+
+    warn_before: Annotated[Duration, between("1d", "366d")] = 30 * DAY
+
+
 class LogSettings(StrictModel):
     """The event log.
 
@@ -301,6 +312,7 @@ class Configuration(StrictModel):
     log: LogSettings = LogSettings()
     history: HistorySettings = HistorySettings()
     metrics: MetricsSettings = MetricsSettings()
+    certificates: CertificateSettings = CertificateSettings()
     state: StateSettings = StateSettings()
     feed: FeedSettings = FeedSettings()
     captures: dict[Name, CaptureSettings] = Field(default_factory=dict)
