@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
-
-from pydantic import BaseModel
 
 from gateway.config.model import Configuration
 from gateway.config.snmp import SnmpSettings
@@ -21,24 +19,18 @@ from gateway.config.sources import (
     RabbitMqAgent,
     RabbitMqSettings,
 )
+from gateway.yaml_documents import parts_of
 
 _FILES: Final = ("certificate", "client_ca", "ca_file", "client_certificate")
 
 
-def certificate_files(settings: object, place: str = "") -> Iterator[tuple[str, Path]]:
-    """Yield the key of each file of certificates below ``settings``, such as ``jmx.tls.certificate``."""
-    if isinstance(settings, ListenerTls | ClientTlsSettings):
+def certificate_files(settings: Configuration) -> Iterator[tuple[str, Path]]:
+    """Yield the key of each file of certificates, such as ``jmx.tls.certificate``, and its path."""
+    for key, part in parts_of(settings, (ListenerTls, ClientTlsSettings)):
         for name in _FILES:
-            path = getattr(settings, name, None)
+            path = getattr(part, name, None)
             if path is not None:
-                yield f"{place}.{name}", path
-    entries: Mapping[str, object] = {}
-    if isinstance(settings, BaseModel):
-        entries = {name: getattr(settings, name) for name in type(settings).model_fields}
-    elif isinstance(settings, Mapping):
-        entries = {str(name): value for name, value in settings.items()}
-    for name, value in entries.items():
-        yield from certificate_files(value, f"{place}.{name}" if place else name)
+                yield f"{key}.{name}", path
 
 
 @dataclass(frozen=True, slots=True)
