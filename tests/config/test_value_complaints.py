@@ -15,6 +15,7 @@ IN_CLEAR = (
     "a secret does not stand in the configuration itself: write {file: PATH}, {env: NAME} or"
     " {credential: NAME}"
 )
+LISTEN = "write ADDRESS:PORT with a numeric address, such as 127.0.0.1:1161 or [::1]:1161"
 
 
 @pytest.mark.parametrize(
