@@ -145,8 +145,8 @@ def _credential_path(name: str) -> Path:
     if not folder:
         raise SecretError(
             f"the credential {name} is not there, because ${CREDENTIALS} is not set: systemd sets it for a"
-            f" service with LoadCredential={name}, as `amqp-gateway systemd` writes it; beside the service name"
-            " its folder in this variable"
+            f" service with LoadCredential={name}, as `amqp-gateway systemd` writes it; beside the service"
+            " name its folder in this variable"
         )
     return Path(folder) / name
 
