@@ -19,14 +19,19 @@ from gateway.config.sources import (
     RabbitMqAgent,
     RabbitMqSettings,
 )
-from gateway.yaml_documents import parts_of
+from gateway.yaml_documents import StrictModel, parts_of
 
 _FILES: Final = ("certificate", "client_ca", "ca_file", "client_certificate")
 
 
-def certificate_files(settings: Configuration) -> Iterator[tuple[str, Path]]:
-    """Yield the key of each file of certificates, such as ``jmx.tls.certificate``, and its path."""
-    for key, part in parts_of(settings, (ListenerTls, ClientTlsSettings)):
+def certificate_files(settings: StrictModel, place: str = "") -> Iterator[tuple[str, Path]]:
+    """Yield the key of each file of certificates, such as ``jmx.tls.certificate``, and its path.
+
+    Args:
+        settings: the configuration, or a part of it.
+        place: the key of that part.
+    """
+    for key, part in parts_of(settings, (ListenerTls, ClientTlsSettings), place):
         for name in _FILES:
             path = getattr(part, name, None)
             if path is not None:

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import structlog
 
 from gateway.config.files import LoadedConfiguration
-from gateway.config.sources import AmiSource, RabbitMqSource
+from gateway.config.sources import AgentPublishing, AmiSource, RabbitMqSource
 from gateway.config.transport_security import certificate_files
 from gateway.inventory.certificates import CertificateExpiry
 from gateway.links.tls import PresentedCertificates, presented_name
@@ -27,8 +27,9 @@ LOOK_SECONDS: Final = 60.0
 MAX_OCTETS: Final = 4 << 20
 """The maximum size of a file of certificates; the authorities of a Debian take 220 kB."""
 
+SOURCES: Final = "sources."
 AGENTS: Final = "agents."
-"""The beginning of keys that processes of their own use, and not the gateway."""
+"""The beginnings of keys: of what the core reads, and of what processes of their own do."""
 
 
 class CertificateFileError(Exception):
@@ -76,6 +77,7 @@ class CertificateWatch:
         loaded: the configuration.
         presented: the ends of the certificates that servers presented when connections were opened.
         judge: takes every certificate with its end, and the names of files that cannot be read.
+        served: for an agent, whose process uses its source's files and these only, how it publishes, by name.
     """
 
     def __init__(
@@ -83,8 +85,9 @@ class CertificateWatch:
         loaded: LoadedConfiguration,
         presented: PresentedCertificates,
         judge: Callable[[list[CertificateExpiry], list[str]], None],
+        served: Mapping[str, AgentPublishing] | None = None,
     ) -> None:
-        self._files = _files_with_keys(loaded)
+        self._files = _files_with_keys(loaded, served or {})
         self._servers = frozenset(_servers(loaded))
         self._presented = presented
         self._judge = judge
@@ -134,11 +137,19 @@ def _servers(loaded: LoadedConfiguration) -> Iterator[str]:
             )
 
 
-def _files_with_keys(loaded: LoadedConfiguration) -> Mapping[Path, tuple[str, ...]]:
-    """Return the files that the processes of the gateway use, with the keys that name each."""
+def _files_with_keys(
+    loaded: LoadedConfiguration, served: Mapping[str, AgentPublishing]
+) -> Mapping[Path, tuple[str, ...]]:
+    """Return the files that the processes of the gateway, or an agent, use, with the keys that name each."""
+    found = [
+        (key, path)
+        for key, path in certificate_files(loaded.settings)
+        if (key.startswith(SOURCES) if served else not key.startswith(AGENTS))
+    ]
+    for name, publishing in served.items():
+        found += certificate_files(publishing, f"{AGENTS}{name}.publish")
     files: dict[Path, tuple[str, ...]] = {}
-    for key, path in sorted(certificate_files(loaded.settings)):
-        if not key.startswith(AGENTS):
-            place = loaded.folder / path
-            files[place] = (*files.get(place, ()), key)
+    for key, path in sorted(found):
+        place = loaded.folder / path
+        files[place] = (*files.get(place, ()), key)
     return files

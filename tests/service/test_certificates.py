@@ -15,8 +15,9 @@ from gateway.inventory.certificates import CertificateExpiry
 from gateway.links.tls import PresentedCertificates
 from gateway.model.times import DAY, since_epoch
 from gateway.service.certificates import CertificateFileError, CertificateWatch, validity_of
+from gateway.service.processes.agent import configuration_of
 from gateway.service.processes.exit_codes import ExitCode
-from tests.components.certificates import Authority
+from tests.components.certificates import Authority, Certificate
 from tests.components.command_line import RunningCommand, new_site, running
 from tests.components.net_snmp import printed
 from tests.components.ports import free_tcp_port
@@ -63,6 +64,35 @@ async def test_each_file_is_found_once_with_all_its_keys(tmp_path: Path) -> None
     missing = str(tmp_path / "none.pem")
     assert judge.not_known == [missing, "presented by b.example (sources.orders.management)"]
     assert [(line["event"], line["path"]) for line in logged] == [("certificate-not-read", missing)]
+
+
+async def test_an_agent_looks_at_the_files_that_it_uses(tmp_path: Path) -> None:
+    site, authority = new_site(tmp_path), Authority.make(tmp_path / "ca")
+    reading, publishing, judge = authority.confirm("reading"), authority.confirm("publishing"), Judge()
+    account = {"user": "agent", "password": site.secret("sesame")}
+
+    def files(own: Certificate) -> dict[str, str]:
+        return {"client_certificate": str(own.certificate), "client_key": str(own.key)}
+
+    amqp = {"url": "amqps://broker.example", **account, **files(publishing)}
+    agent = {
+        "kind": "rabbitmq",
+        "management": "https://broker.example:15671",
+        "publish": {"amqp": amqp, "allowed_users": ["gateway"]},
+        **account,
+        **files(reading),
+    }
+    site.configure(agents={"shop": agent}, jmx={"tls": {"certificate": "gateway.pem", "key": "key.pem"}})
+    loaded = load_configuration(site.configuration)
+    served = {"shop": loaded.settings.agents["shop"].publish}
+    await CertificateWatch(configuration_of(loaded, "shop"), PresentedCertificates(), judge, served).look()
+    assert {name: each.keys for name, each in judge.found.items()} == {
+        str(reading.certificate): ("sources.shop.client_certificate",),
+        str(publishing.certificate): ("agents.shop.publish.amqp.client_certificate",),
+    }
+    judge = Judge()
+    await CertificateWatch(loaded, PresentedCertificates(), judge).look()
+    assert judge.not_known == [str(tmp_path / "gateway.pem")]
 
 
 def test_a_file_without_end_is_not_read_to_it() -> None:

@@ -212,6 +212,7 @@ class _Core:
         )
         self._sources: list[RunSource] = []
         self._servers: dict[str, QmfServer] = {}
+        self._served: Mapping[str, AgentPublishing] = {}
         self._presented = PresentedCertificates()
 
     def add_sources(
@@ -227,6 +228,7 @@ class _Core:
         Raises:
             CommandError: a source cannot be constructed from its settings.
         """
+        self._served = served
         durable_context = None
         if self._event_log is not None and last is not None:
             acks = AckTracker(self._event_log, last.deliveries)
@@ -340,7 +342,7 @@ class _Core:
             self._go_on(),
             keep_index(self._index, self._clock, needs_upkeep),
             self._keep_event_log(),
-            CertificateWatch(self._loaded, self._presented, self._judge_certificates).run(),
+            CertificateWatch(self._loaded, self._presented, self._judge_certificates, self._served).run(),
             *(run() for run in self._sources),
             *(server.run() for server in self._servers.values()),
         )
