@@ -6,7 +6,7 @@ Every complaint carries file and line, so that the author of the file finds the 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, TypeVar
@@ -50,6 +50,30 @@ class StrictModel(BaseModel):
         hide_input_in_errors=True,
         defer_build=True,  # only a whole document is validated: its sections need no validators of their own
     )
+
+
+_Part = TypeVar("_Part")
+
+
+def parts_of(
+    document: object, kinds: type[_Part] | tuple[type[_Part], ...], place: str = ""
+) -> Iterator[tuple[str, _Part]]:
+    """Yield each part of a document that is of these kinds, with its key, such as ``jmx.tls``.
+
+    Args:
+        document: a document, or a part of one.
+        kinds: classes of parts.
+        place: the key of ``document``.
+    """
+    if isinstance(document, kinds):
+        yield place, document
+    entries: Mapping[str, object] = {}
+    if isinstance(document, BaseModel):
+        entries = {name: getattr(document, name) for name in type(document).model_fields}
+    elif isinstance(document, Mapping):
+        entries = {str(name): value for name, value in document.items()}
+    for name, value in entries.items():
+        yield from parts_of(value, kinds, f"{place}.{name}" if place else name)
 
 
 @dataclass(frozen=True, slots=True)

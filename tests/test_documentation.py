@@ -82,6 +82,7 @@ SECTIONS: dict[str, type[StrictModel]] = {
     "## A source of kind am01": sources.Am01Source,
     "## A source of kind ami": sources.AmiSource,
     "### Its TLS": sources.ListenerTls,
+    "## Certificates": model.CertificateSettings,
     "### Logged sessions": sources.SessionLogSettings,
     "### Limits of applications": sources.AmiLimits,
     "### Where it publishes": sources.AgentPublishing,
@@ -150,3 +151,29 @@ def test_the_states_of_a_console_are_drawn_as_they_are() -> None:
 
 def test_the_tables_of_identity_are_printed_as_the_code_follows_them() -> None:
     assert identity.table() in (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+
+
+DEFENCES = re.compile(r"`(tests/[a-z0-9_/]+\.py)(?:::(test_[a-z0-9_]+))?`")
+
+
+def defences() -> list[str]:
+    """Return the rows of the tables of the threat model in which a test is named."""
+    page = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
+    section = page.partition("## What is defended\n")[2].partition("\n## ")[0]
+    rows = [line for line in section.splitlines() if line.startswith("| ")]
+    return [row for row in rows if not row.startswith(("| threat |", "| --- |"))]
+
+
+@pytest.mark.parametrize("row", defences(), ids=lambda row: row.split("|")[1].strip()[:40])
+def test_each_defence_names_tests_that_exist(row: str) -> None:
+    tests = row.rstrip(" |").rpartition("|")[2]
+    named = DEFENCES.findall(tests)
+    assert named
+    assert tests.count("`") == 2 * len(named)
+    for path, function in named:
+        text = (ROOT / path).read_text(encoding="utf-8")
+        assert not function or re.search(rf"^(?:async )?def {function}\(", text, re.MULTILINE), function
+
+
+def test_there_are_defences() -> None:
+    assert len(defences()) > 30

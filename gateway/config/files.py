@@ -9,8 +9,9 @@ from pathlib import Path
 
 from gateway.config.model import Configuration
 from gateway.config.policy import OperationRule, PolicySettings, RunningPolicy
+from gateway.config.types import SecretSource
 from gateway.state_folder import RUNNING_POLICY
-from gateway.yaml_documents import read_document
+from gateway.yaml_documents import parts_of, read_document
 
 ENVIRONMENT_VARIABLE = "AMQP_GATEWAY_CONFIG"
 CAPTURES = "captures"
@@ -67,6 +68,14 @@ class LoadedConfiguration:
     def mapping_files(self) -> list[Path]:
         """The paths of the operator's own mappings."""
         return [self.folder / file for file in self.settings.mappings]
+
+    def credentials(self, *, agents: bool) -> tuple[str, ...]:
+        """Return the names of the credentials of systemd that agents need, or the gateway itself."""
+        found = parts_of(self.settings, SecretSource)
+        names = {
+            part.credential for key, part in found if part.credential and key.startswith("agents.") is agents
+        }
+        return tuple(sorted(names))
 
     @property
     def override_files(self) -> list[Path]:

@@ -19,7 +19,7 @@ from gateway.config.types import (
     SecretSource,
 )
 from gateway.feed.latest import HistoryLimits
-from gateway.model.times import SECOND
+from gateway.model.times import DAY, SECOND
 from gateway.policy.rules import RoleSet
 from gateway.prometheus.families import DEFAULT_CLASSES
 from gateway.yaml_documents import ClassPattern, Duration, Pattern, StrictModel, between
@@ -127,6 +127,17 @@ class MetricsSettings(StrictModel):
         if self.objects is not None and not self.enabled:
             raise ValueError("objects are served by the endpoint that 'enabled: true' switches on")
         return self
+
+
+class CertificateSettings(StrictModel):
+    """The alarm of certificates that expire.
+
+    Attributes:
+        warn_before: the time before the end of a certificate from which on there is an alarm; it is graver
+            from 7 days on, and gravest when the certificate has expired.
+    """
+
+    warn_before: Annotated[Duration, between("1d", "366d")] = 30 * DAY
 
 
 class LogSettings(StrictModel):
@@ -283,6 +294,7 @@ class Configuration(StrictModel):
     audit: AuditSettings = AuditSettings()
     history: HistorySettings = HistorySettings()
     metrics: MetricsSettings = MetricsSettings()
+    certificates: CertificateSettings = CertificateSettings()
     state: StateSettings = StateSettings()
     feed: FeedSettings = FeedSettings()
     captures: dict[Name, CaptureSettings] = Field(default_factory=dict)

@@ -47,7 +47,8 @@ class ClientTlsSettings(StrictModel):
     def client_tls(self, folder: Path) -> ClientTls:
         """Return the files; ``folder`` is the one to which paths are relative."""
         files = (self.ca_file, self.client_certificate, self.client_key)
-        return ClientTls(*(None if file is None else folder / file for file in files))
+        ca_file, certificate, key = (None if file is None else folder / file for file in files)
+        return ClientTls(ca_file, certificate, key)
 
 
 class AmqpSettings(ClientTlsSettings):

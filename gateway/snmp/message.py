@@ -86,6 +86,10 @@ class Message(NamedTuple):
     start: int
     stop: int
 
+    def __repr__(self) -> str:
+        """Return it without the community."""
+        return f"Message(version={self.version}, pdu_type={self.pdu_type:#x}, {self.start}:{self.stop})"
+
 
 class Request(NamedTuple):
     """A PDU: names are canonical content octets, values canonical TLVs.

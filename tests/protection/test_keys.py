@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 
 import pytest
@@ -121,6 +122,7 @@ def wrong(**members: str) -> bytes:
         (wrong(d="A" * 43), "belongs to another key"),
         (b" " * 70_000, "at most 65536"),
     ],
+    ids=itertools.count(),  # keys are new in each process, and workers must agree on names
 )
 def test_wrong_rings_are_refused(text: bytes, complaint: str) -> None:
     with pytest.raises(KeyRingError, match=complaint):

@@ -13,7 +13,9 @@ import structlog
 
 from gateway.clock import Clock, ClockWatch
 from gateway.config.files import LoadedConfiguration
+from gateway.config.model import Configuration
 from gateway.config.sources import AgentPublishing, RabbitMqSettings
+from gateway.config.transport_security import sent_in_plain_text
 from gateway.eventlog.last_state import (
     EVENTS,
     LastEvents,
@@ -26,15 +28,18 @@ from gateway.eventlog.last_state import (
 )
 from gateway.eventlog.record import LogRecord
 from gateway.feed.messages import VERSION
-from gateway.feed.records import Batch, EventLogRecord, Hello, Record
+from gateway.feed.records import Batch, EventLogRecord, EventRecord, Hello, Record
 from gateway.feed.server import FeedServer
+from gateway.inventory.certificates import CertificateExpiry
 from gateway.inventory.classes import ClassRegistry
 from gateway.inventory.instance_file import InstanceIndexError
 from gateway.inventory.instances import InstanceIndex
 from gateway.inventory.inventory import BatchSettings, Inventory
 from gateway.inventory.source import SourceInventory
+from gateway.links.tls import PresentedCertificates
 from gateway.mapping.files import secret_patterns
 from gateway.mapping.override_files import load_with_overrides
+from gateway.model.observations import EventState
 from gateway.model.secrets import SecretRules
 from gateway.operations.audit import Audit, Redaction
 from gateway.operations.manager import ManagerSettings, OperationManager
@@ -42,6 +47,7 @@ from gateway.policy.decisions import Policy
 from gateway.policy.marks import Marks
 from gateway.policy.publishing import PolicyPublisher
 from gateway.policy.rules import RoleSet
+from gateway.service.certificates import CertificateWatch
 from gateway.service.metrics.core import (
     feed_readings,
     index_readings,
@@ -133,6 +139,8 @@ async def _run_locked(
     needs_upkeep: asyncio.Event,
     served: Mapping[str, AgentPublishing],
 ) -> bool:
+    # An agent says itself what it sends, by the keys of its own.
+    log_plain_text(loaded.settings, lambda key: not served and not key.startswith("agents."))
     epoch = count_start(state, index)
     last = await asyncio.to_thread(_last_state, loaded)
     recorded = await asyncio.to_thread(_recorded_before, loaded, state.identity, last)
@@ -220,6 +228,8 @@ class _Core:
         )
         self._sources: list[RunSource] = []
         self._servers: dict[str, QmfServer] = {}
+        self._served: Mapping[str, AgentPublishing] = {}
+        self._presented = PresentedCertificates()
 
     def _audit_heads(self) -> AuditHeads | None:
         if self._event_log is None:
@@ -246,6 +256,7 @@ class _Core:
         Raises:
             CommandError: a source cannot be constructed from its settings.
         """
+        self._served = served
         durable_context = None
         if self._event_log is not None and last is not None:
             acks = AckTracker(self._event_log, last.deliveries)
@@ -266,6 +277,7 @@ class _Core:
             captures=_captures(self._loaded, self._clock),
             patience=self._loaded.settings.operations.deadline,
             watchers=self._servers,
+            presented=self._presented,
         )
         settings = self._loaded.settings.sources
         self._sources = [source_of(name, of_source, context) for name, of_source in settings.items()]
@@ -382,6 +394,7 @@ class _Core:
             keep_index(self._index, self._clock, needs_upkeep),
             self._keep_event_log(),
             self._sign_heads(),
+            CertificateWatch(self._loaded, self._presented, self._judge_certificates, self._served).run(),
             *(run() for run in self._sources),
             *(server.run() for server in self._servers.values()),
         )
@@ -400,6 +413,13 @@ class _Core:
     def _publish_log_state(self, record: EventLogRecord) -> None:
         self._inventory.event_log_changed(record, self._clock.now())
 
+    def _judge_certificates(self, found: list[CertificateExpiry], not_known: list[str]) -> None:
+        warn_before = self._loaded.settings.certificates.warn_before
+        for record in self._inventory.certificates_judged(found, warn_before, self._clock.now(), not_known):
+            if isinstance(record, EventRecord):
+                is_over = record.state is EventState.CLEARED
+                (log.info if is_over else log.warning)("certificate-expiry", text=record.text)
+
     async def _go_on(self) -> None:
         """Apply long reports, slice by slice."""
         while True:
@@ -412,6 +432,18 @@ class _Core:
         while True:
             await asyncio.sleep(TICK_SECONDS)
             self._inventory.tick(self._clock.now())
+
+
+def log_plain_text(settings: Configuration, is_ours: Callable[[str], bool]) -> None:
+    """Log what is exchanged beyond this machine without protection.
+
+    Args:
+        settings: the configuration.
+        is_ours: whether this process is concerned by a key of it.
+    """
+    for each in sent_in_plain_text(settings):
+        if is_ours(each.key):
+            log.warning("sent-in-plain-text", key=each.key, detail=each.text, advice=each.advice)
 
 
 class Subscribers:

@@ -142,7 +142,7 @@ def _gateway_unit(loaded: LoadedConfiguration) -> str:
         "LimitNOFILE=65536",
         "TasksMax=512",
     )
-    return _unit("AMQP management gateway", loaded, service, needs)
+    return _unit("AMQP management gateway", loaded, service, needs, loaded.credentials(agents=False))
 
 
 def _agent_unit(loaded: LoadedConfiguration) -> str:
@@ -153,10 +153,16 @@ def _agent_unit(loaded: LoadedConfiguration) -> str:
         "TasksMax=64",
     )
     needs = _Needs((loaded.state_folder,), read=_read(loaded))
-    return _unit("AMQP management agent %i", loaded, service, needs)
+    return _unit("AMQP management agent %i", loaded, service, needs, loaded.credentials(agents=True))
 
 
-def _unit(description: str, loaded: LoadedConfiguration, service: tuple[str, ...], needs: _Needs) -> str:
+def _unit(
+    description: str,
+    loaded: LoadedConfiguration,
+    service: tuple[str, ...],
+    needs: _Needs,
+    credentials: tuple[str, ...],
+) -> str:
     lines = (
         f"# Written by `amqp-gateway systemd install` for {loaded.path}, and overwritten by it.",
         "[Unit]",
@@ -170,6 +176,7 @@ def _unit(description: str, loaded: LoadedConfiguration, service: tuple[str, ...
         f"Group={USER}",
         # For secrets that the configuration takes from the environment.
         f"EnvironmentFile=-{_escaped(loaded.folder / 'environment')}",
+        *(f"LoadCredential={name}" for name in credentials),
         "Restart=on-failure",
         "RestartSec=5",
         f"RestartPreventExitStatus={' '.join(str(code.value) for code in _HOPELESS)}",

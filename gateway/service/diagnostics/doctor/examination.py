@@ -15,7 +15,7 @@ from gateway.policy.rules import RoleSet, Rule
 from gateway.service.diagnostics.checks import check_files
 from gateway.service.diagnostics.doctor import Finding, Level
 from gateway.service.diagnostics.doctor.brokers import agent_findings, source_findings
-from gateway.service.diagnostics.doctor.certificates import certificate_findings
+from gateway.service.diagnostics.doctor.certificates import certificate_findings, plain_text_findings
 from gateway.service.diagnostics.doctor.machine import (
     disk_findings,
     feed_findings,
@@ -47,6 +47,7 @@ async def examine(loaded: LoadedConfiguration) -> AsyncIterator[Finding]:
         *await asyncio.to_thread(lambda: list(disk_findings(loaded))),
         *await asyncio.to_thread(lambda: list(java_findings(loaded))),
         *await asyncio.to_thread(lambda: list(certificate_findings(loaded, dt.datetime.now(tz=dt.UTC)))),
+        *plain_text_findings(loaded),
         *port_findings(loaded, is_running=is_running),
         *feed_findings(loaded),
         *await asyncio.to_thread(lambda: list(mib_findings(loaded))),
