@@ -12,7 +12,6 @@ import base64
 import binascii
 import enum
 import hashlib
-import hmac
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -216,7 +215,7 @@ def open_envelope(envelope: bytes, read_key: FindKey, sender_key: FindKey) -> Op
         ) from error
     if claims.reader != reader:
         raise BodyRefusedError(Refusal.REROUTED, f"was signed by {sender} for another receiver")
-    if not hmac.compare_digest(claims.digest.encode(), digest_of(body).encode()):
+    if claims.digest != digest_of(body):
         raise BodyRefusedError(Refusal.TAMPERED, f"is not the body that {sender} signed")
     return OpenedBody(sender, claims, body)
 

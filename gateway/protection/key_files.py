@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+import structlog
+
 from gateway.durable_files import PRIVATE, PUBLIC, write_durably
 from gateway.model.times import SECOND
 from gateway.protection.keys import (
@@ -24,6 +26,8 @@ from gateway.protection.keys import (
     read_ring,
     write_ring,
 )
+
+log = structlog.get_logger(__name__)
 
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _PUBLIC_ONLY: Final = 0o077
@@ -132,6 +136,9 @@ class WatchedKeys:
         folder: the folder of key rings.
         names: whose keys are used for what.
 
+    Attributes:
+        trouble: the reason why a file counts as empty; empty where none does.
+
     Raises:
         KeyRingError: a file is missing or wrong.
     """
@@ -175,9 +182,14 @@ class WatchedKeys:
             return
         self._looked_at = now
         seen = self._look()
-        if seen != self._seen:
-            self._seen = seen
-            self._keys = self._load(strictly=False)
+        if seen == self._seen:
+            return
+        self._seen = seen
+        self._keys = self._load(strictly=False)
+        if self.trouble:
+            log.warning("keys-unreadable", detail=self.trouble)
+        else:
+            log.info("keys-read-again", folder=str(self._folder.path))
 
     def _look(self) -> list[tuple[int, ...]]:
         """Return what changes when a file does."""

@@ -205,7 +205,18 @@ def test_a_point_of_low_order_is_refused() -> None:
     assert refusal(b"%b..%b.AAAA.%b" % (encoded, b"A" * 16, b"A" * 22)) is Refusal.TAMPERED
 
 
-@pytest.mark.parametrize("payload", [b"", b"{}", b"[1]", b"[2" + b',""' * 13 + b"]", b"[" * 5000])
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b"",
+        b"{}",
+        b"[1]",
+        b"[2" + b',""' * 13 + b"]",
+        b"[" * 5000,
+        msgspec.json.encode(claims(BODY, READER)).replace(b'"user"', b'"\xff"'),
+        msgspec.json.encode(claims(BODY, READER)).replace(b'"user"', rb'"\ud800"').replace(b'"k"', b"7"),
+    ],
+)
 def test_signed_claims_of_another_form_are_refused(payload: bytes) -> None:
     header = {"alg": "Ed25519", "typ": "amqp+jws", "kid": SIGNER.kid}
     assert refusal(wrapped(signed(header, payload, SIGNER.jwk) + b"\n" + BODY)) in {

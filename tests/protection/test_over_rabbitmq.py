@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import psutil
 import pytest
@@ -13,6 +14,7 @@ from gateway.demo.broker import PrivateBroker
 from gateway.dialects.session import Send
 from gateway.model.times import MINUTE
 from gateway.service.processes.exit_codes import ExitCode
+from tests.components.command_line import amqp_gateway
 from tests.components.rabbitmq import new_virtual_host
 from tests.components.waiting import wait_until
 from tests.protection.scene import (
@@ -121,6 +123,15 @@ def test_a_request_of_the_gateway_that_is_repeated_is_refused_by_the_agent(there
         lambda: any(line["event"] == "refused-body-replayed" for line in there.agent.log),
         "the agent refuses the request",
     )
+
+
+def test_a_capture_is_replayed_without_keys(there: ProtectedShop, tmp_path: Path) -> None:
+    file = tmp_path / "shop.jsonl"
+    captured = there.command("source", "capture", SOURCE, "--for", "3s", "--out", str(file))
+    assert captured.code is ExitCode.OK, captured.errors
+    replayed = amqp_gateway("source", "replay", file, folder=tmp_path)
+    assert replayed.code is ExitCode.OK, replayed.errors
+    assert re.search(r"^state +synchronised$", replayed.output, re.MULTILINE)
 
 
 def test_the_gateway_goes_on_reading_after_a_rotation_of_the_agents_keys(there: ProtectedShop) -> None:
