@@ -12,6 +12,8 @@ from gateway.dialects.cml import session_state as cml_session_state
 from gateway.dialects.qmf import session_state
 from gateway.eventlog.parquet import FILE_METADATA
 from gateway.inventory import identity
+from gateway.mapping.files import load_shipped_mappings
+from gateway.mapping.override_files import load_overrides
 from gateway.mapping.rules import Mapping
 from gateway.prometheus.objects import LEFT_OUT, SERIES, SOURCE_UP, UP
 from gateway.service.metrics.families import FAMILIES
@@ -37,9 +39,13 @@ def samples() -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("page", "text"), samples())
-def test_sample_configurations_are_read(page: str, text: str) -> None:
+def test_sample_configurations_are_read(tmp_path: Path, page: str, text: str) -> None:
     if text.startswith("version: 1\npackage:"):
         assert parse_document(text, Mapping, Path(page)).classes
+    elif "\nclasses:\n" in text:
+        path = tmp_path / "overrides.yaml"
+        path.write_text(text, encoding="utf-8")
+        assert load_overrides([path], load_shipped_mappings())
     else:
         assert parse_document(text, model.Configuration, Path(page)).sources
 
@@ -95,6 +101,8 @@ SECTIONS: dict[str, type[StrictModel]] = {
     "### A role": policy.RoleSettings,
     "### A rule of a role": policy.RoleRule,
     "## Event log": model.LogSettings,
+    "## Audit": model.AuditSettings,
+    "### Heads": model.HeadSettings,
     "## History": model.HistorySettings,
     "## Metrics": model.MetricsSettings,
     "### Metrics of objects": model.ObjectMetricsSettings,

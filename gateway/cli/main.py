@@ -29,6 +29,7 @@ _RUNNING = {
 _LOOKING = {
     "show": "gateway.cli.show:show",
     "source": "gateway.cli.source:source",
+    "schema": "gateway.cli.schema:schema",
     "tree": "gateway.cli.look:tree",
     "get": "gateway.cli.look:get",
     "watch": "gateway.cli.look:watch",
@@ -62,6 +63,7 @@ _JMX = {
 }
 _LOG = {
     "log": "gateway.cli.log:log",
+    "audit": "gateway.cli.audit:audit",
     "analytics": "gateway.cli.analytics:analytics",
     "decode": "gateway.cli.decode:decode",
 }

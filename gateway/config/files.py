@@ -53,6 +53,12 @@ class LoadedConfiguration:
         return self.state_folder / "log" if folder is None else self.folder / folder
 
     @property
+    def heads_file(self) -> Path | None:
+        """The operator's file for signed heads of the audit; ``None`` for none."""
+        file = self.settings.audit.heads.file
+        return None if file is None else self.folder / file
+
+    @property
     def capture_folder(self) -> Path:
         """The folder of the captures of sources: ``captures`` in the state folder."""
         return self.state_folder / CAPTURES
@@ -61,6 +67,11 @@ class LoadedConfiguration:
     def mapping_files(self) -> list[Path]:
         """The paths of the operator's own mappings."""
         return [self.folder / file for file in self.settings.mappings]
+
+    @property
+    def override_files(self) -> list[Path]:
+        """The paths of the override files, in their order."""
+        return [self.folder / file for file in self.settings.overrides]
 
     @property
     def feed_socket(self) -> Path:

@@ -7,9 +7,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from gateway.config.types import Duration, FilePath, Name, between
+from gateway.config.types import FilePath, Name
 from gateway.model.times import MINUTE
-from gateway.yaml_documents import StrictModel
+from gateway.yaml_documents import Duration, StrictModel, between
 
 KEY_FOLDER = "keys"
 """The default folder of key rings, relative to the configuration's folder."""

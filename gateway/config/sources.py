@@ -14,17 +14,15 @@ from gateway.config.protection import ProtectedSettings
 from gateway.config.types import (
     AmqpName,
     AmqpUrls,
-    Duration,
     FilePath,
     HttpUrls,
     ListenAddress,
     Name,
     SecretSource,
-    between,
 )
 from gateway.links.tls import ClientTls, ServerTls
 from gateway.model.times import SECOND
-from gateway.yaml_documents import StrictModel
+from gateway.yaml_documents import Duration, StrictModel, between
 
 
 class ClientTlsSettings(StrictModel):

@@ -1,4 +1,4 @@
-"""The values of a configuration that need more than YAML's own types: durations, secrets, addresses."""
+"""The values of a configuration that need more than YAML's own types: secrets, paths, addresses."""
 
 from __future__ import annotations
 
@@ -12,15 +12,11 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_validator
 from pydantic_core import PydanticCustomError
 
-from gateway.model.times import DAY, HOUR, MILLISECOND, MINUTE, SECOND
 from gateway.yaml_documents import StrictModel
 
 MAX_SECRET_OCTETS = 4096
 _MAX_NAME_OCTETS = 255
 
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|min|h|d)", re.ASCII)
-_NANOSECONDS = {"ms": MILLISECOND, "s": SECOND, "min": MINUTE, "h": HOUR, "d": DAY}
-_SHORTEST, _LONGEST = _NANOSECONDS["ms"], 366 * _NANOSECONDS["d"]
 _MAX_PORT = 65535
 _MAX_ARC, _MAX_SECOND_ARC = 2**32 - 1, 39
 _LISTEN = re.compile(r"(?:([0-9.]+)|\[([0-9A-Fa-f:.]+(?:%[^\]]+)?)\]):([0-9]{1,5})")
@@ -55,32 +51,6 @@ def _path(value: Any) -> Path:  # noqa: ANN401  whatever YAML gave
 
 FilePath = Annotated[Path, BeforeValidator(_path)]
 """A path. A relative one is relative to the configuration's folder; ``~`` is expanded."""
-
-
-def _duration(value: Any) -> int:  # noqa: ANN401  whatever YAML gave
-    match = _DURATION.fullmatch(value.strip()) if isinstance(value, str) else None
-    if match is None:
-        raise ValueError("write a duration with its unit: 500ms, 10s, 5min, 2h or 1d")
-    duration = int(min(float(match[1]) * _NANOSECONDS[match[2]], _LONGEST + 1))
-    if not _SHORTEST <= duration <= _LONGEST:
-        raise ValueError("a duration here is 1ms to 366d")
-    return duration
-
-
-Duration = Annotated[int, BeforeValidator(_duration)]
-"""A duration in nanoseconds; written ``500ms``, ``10s``, ``5min``, ``2h``, ``1d``."""
-
-
-def between(shortest: str, longest: str) -> AfterValidator:
-    """Return a validator of narrower bounds of a duration, both included, and written like a duration."""
-    least, most = _duration(shortest), _duration(longest)
-
-    def check(duration: int) -> int:
-        if not least <= duration <= most:
-            raise ValueError(f"is {shortest} to {longest} here")
-        return duration
-
-    return AfterValidator(check)
 
 
 class SecretSource(StrictModel):
@@ -272,20 +242,6 @@ ROOT: Final = "root"
 
 Subtree = Annotated[str, BeforeValidator(_subtree)]
 """A dotted object identifier, or ``root`` and what follows on it, for a subtree of object identifiers."""
-
-
-def _class_pattern(text: str) -> str:
-    package, colon, name = text.partition(":")
-    if not (package and colon and name) or not text.isprintable() or " " in text:
-        raise ValueError("write PACKAGE:CLASS, such as rabbitmq:queue or *:broker")
-    return text
-
-
-ClassPattern = Annotated[str, Field(max_length=255), AfterValidator(_class_pattern)]
-"""A pattern of ``package:class``, with ``*``, ``?`` and ``[...]`` as of a shell."""
-
-Pattern = Annotated[str, Field(min_length=1, max_length=512)]
-"""A pattern with ``*``, ``?`` and ``[...]`` as of a shell."""
 
 
 _REACHED_AT: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  what listens on all addresses

@@ -21,7 +21,6 @@ from gateway.eventlog.last_state import LastState
 from gateway.eventlog.logged_events import (
     LoggedClass,
     LoggedEvent,
-    LoggedOperations,
     LoggedSource,
     RestoredSource,
     absence_of,
@@ -29,10 +28,10 @@ from gateway.eventlog.logged_events import (
     agent_record,
     event_record,
     gap_record,
-    login_record,
     merged_record,
 )
 from gateway.eventlog.logged_objects import SLOT, LoggedObject, Schedule
+from gateway.eventlog.logged_operations import LoggedOperations, login_record
 from gateway.eventlog.record import AnyRecord, LogRecord, RecordKind, known_time, microseconds_text, object_id
 from gateway.eventlog.waiting import Pressure
 from gateway.feed.operations import LoginReport, OperationRecord

@@ -72,6 +72,8 @@ class Clearance(FeedStruct, frozen=True):
         alarms: the alarms, by ``package:alarm`` of the object's package; ``gateway`` without an object.
         operations: the operations of other principals.
         changes: they may set or call something, or have it read again.
+        digest: of all the rules: another one is another clearance, also where only the tables of classes and
+            events differ.
     """
 
     roles: tuple[str, ...]
@@ -80,6 +82,7 @@ class Clearance(FeedStruct, frozen=True):
     alarms: tuple[NameGrant, ...]
     operations: tuple[NameGrant, ...]
     changes: bool = False
+    digest: bytes = b""
 
 
 class PolicyRecord(FeedStruct, frozen=True, tag="policy"):

@@ -33,6 +33,7 @@ from gateway.inventory.events import EventRecorder, duration_text, one_line
 from gateway.inventory.instances import IdAllocator, InstanceIndex
 from gateway.inventory.own_events import (
     ACCESS_REFUSED,
+    AUDIT_HEAD,
     GATEWAY_STOPPING,
     LOG_TROUBLE,
     LOG_WRITTEN,
@@ -193,6 +194,18 @@ class Inventory:
         reason = one_line(f"{len(changes)} rules of principals changed{first}")
         text = one_line(f"{by} reloaded the policy: {reason}")
         self._out([self._own_events.own(POLICY_CHANGED, (by, reason), Severity.WARNING, text, now)])
+
+    def audit_signed(self, audit: int, digest: str, head: str, now: int) -> None:
+        """Publish that the chain of audited records was signed.
+
+        Args:
+            audit: the number of the last one.
+            digest: its hash, hexadecimal.
+            head: the signed head, one line.
+            now: nanoseconds since 1970 UTC.
+        """
+        text = f"the audited records of the event log are signed up to number {audit}"
+        self._out([self._own_events.own(AUDIT_HEAD, (audit, digest, head), Severity.INFO, text, now)])
 
     def publish_operation(self, record: OperationRecord) -> None:
         """Publish an operation, which snapshots contain, too; one that was not permitted is also an event."""

@@ -20,7 +20,16 @@ import structlog
 from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractIncomingMessage
 
 from gateway.clock import Clock
-from gateway.dialects.session import BacklogFollows, Binding, Delivery, LinkDown, LinkUp, LossSuspected, Send
+from gateway.dialects.session import (
+    BacklogFollows,
+    Binding,
+    Delivery,
+    LinkDown,
+    LinkUp,
+    LossSuspected,
+    Note,
+    Send,
+)
 from gateway.links.amqp_connection import (
     FAILURES,
     AmqpEndpoint,
@@ -336,7 +345,7 @@ class AmqpLink:
         match self._role.protection.open(delivery, self._clock.now()):
             case Delivery() as opened:
                 self._driver.deliver(opened)
-            case refused:
+            case Note() as refused:
                 self._driver.perform([refused])
 
     def _is_repeated(self, message: AbstractIncomingMessage) -> bool:

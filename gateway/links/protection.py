@@ -20,6 +20,9 @@ class Protection(Protocol):
         """
         ...
 
-    def open(self, delivery: Delivery, now: int) -> Delivery | Note:
-        """Return the message that its sender protected; a note if it is refused. ``now`` is nanoseconds."""
+    def open(self, delivery: Delivery, now: int) -> Delivery | Note | None:
+        """Return the message that its sender protected; a note if it is refused. ``now`` is nanoseconds.
+
+        Returns ``None`` for a message of this side itself, which nothing is done with.
+        """
         ...

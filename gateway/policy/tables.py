@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator
 from typing import Final
 
@@ -23,6 +24,8 @@ FRONT_ENDS: Final = ("snmp", "notify", "jmx", "cli", "metrics", "qmf")
 
 MAX_CLEARANCES: Final = 256
 """The maximum number of different sets of rules that principals have."""
+
+_DIGEST_OCTETS: Final = 16
 
 _ANY: Final = "?"
 """Stands for a principal that the configuration does not name."""
@@ -148,6 +151,7 @@ def _clearance(roles: tuple[str, ...], rules: tuple[Rule, ...]) -> Clearance:
         ),
         _named(rule for rule in rules if rule.audit),
         any(rule.write or rule.invoke or rule.refresh for rule in rules if not rule.denies),
+        hashlib.blake2b(repr(rules).encode(), digest_size=_DIGEST_OCTETS).digest(),
     )
 
 

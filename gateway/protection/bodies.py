@@ -48,6 +48,10 @@ class Keys(Protocol):
         """Return the key of a trusted sender with this id, if it is accepted."""
         ...
 
+    def is_of_this_side(self, kid: str, now: int) -> bool:
+        """Return whether this id is that of an own key that signs, or of one that this side encrypts for."""
+        ...
+
 
 class Accepted(Protocol):
     """Remembers accepted bodies (`gateway.protection.replay_file.ReplayFile`)."""
@@ -89,6 +93,7 @@ class BodyProtection:
     Attributes:
         sealed: the number of sealed bodies.
         opened: the number of accepted bodies.
+        ignored: the number of bodies of this side itself, which came back by a topic that both sides receive.
         refusals: the number of refused bodies, by reason.
     """
 
@@ -98,6 +103,7 @@ class BodyProtection:
         self._boot = boot
         self.sealed = 0
         self.opened = 0
+        self.ignored = 0
         self.refusals: Counter[Refusal] = Counter()
 
     def seal(self, send: Send, user: str, now: int) -> Send | Note:
@@ -135,11 +141,17 @@ class BodyProtection:
         self.sealed += 1
         return replace(send, body=body, content_type=CONTENT_TYPE)
 
-    def open(self, delivery: Delivery, now: int) -> Delivery | Note:
-        """Return the message that the sender signed; a note if it is refused. ``now`` is nanoseconds."""
+    def open(self, delivery: Delivery, now: int) -> Delivery | Note | None:
+        """Return the message that the sender signed; a note if it is refused. ``now`` is nanoseconds.
+
+        Returns ``None`` for a message of this side itself: agents receive what they publish on some topics.
+        """
         try:
             opened = self._opened(delivery, now)
         except BodyRefusedError as error:
+            if error.kid and self._keys.is_of_this_side(error.kid, now):
+                self.ignored += 1
+                return None
             self.refusals[error.refusal] += 1
             return Note(f"{REFUSED_BODY}{error.refusal}", f"to {delivery.routing_key[:80]!r}: {error}")
         self.opened += 1

@@ -80,10 +80,14 @@ class Refusal(enum.StrEnum):
 
 
 class BodyRefusedError(Exception):
-    """A body is not accepted; the text is for people, and has nothing of the content."""
+    """A body is not accepted; the text is for people, and has nothing of the content.
 
-    def __init__(self, refusal: Refusal, text: str) -> None:
+    ``kid`` is the id of the key that is not held or not trusted, where that is the reason; else empty.
+    """
+
+    def __init__(self, refusal: Refusal, text: str, kid: str = "") -> None:
         self.refusal = refusal
+        self.kid = kid
         super().__init__(text)
 
 
@@ -225,9 +229,8 @@ def _decrypted(envelope: bytes, read_key: FindKey) -> tuple[bytes, str]:
     header = _header(found[1], _JweHeader, "the envelope")
     key = read_key(header.kid)
     if key is None:
-        raise BodyRefusedError(
-            Refusal.UNREADABLE, f"is encrypted for {header.kid}, a key that is not held here"
-        )
+        text = f"is encrypted for {header.kid}, a key that is not held here"
+        raise BodyRefusedError(Refusal.UNREADABLE, text, header.kid)
     try:
         plaintext = jwe.decrypt_compact(envelope, key.jwk, registry=_JWE).plaintext
     except (JoseError, ValueError, TypeError, binascii.Error) as error:
@@ -243,9 +246,8 @@ def _verified(signed: bytes, sender_key: FindKey) -> tuple[str, bytes]:
     header = _header(encoded, _JwsHeader, "the signature")
     key = sender_key(header.kid)
     if key is None:
-        raise BodyRefusedError(
-            Refusal.UNKNOWN_SENDER, f"is signed with {header.kid}, which is not a trusted key"
-        )
+        text = f"is signed with {header.kid}, which is not a trusted key"
+        raise BodyRefusedError(Refusal.UNKNOWN_SENDER, text, header.kid)
     try:
         payload = jws.deserialize_compact(signed, key.jwk, registry=_JWS).payload
     except (JoseError, ValueError, TypeError, binascii.Error) as error:

@@ -164,6 +164,12 @@ class WatchedKeys:
         self._refresh(now)
         return _accepted(self._keys.sender_keys.get(kid), now)
 
+    def is_of_this_side(self, kid: str, now: int) -> bool:
+        """Return whether this id is that of an own key that signs, or of one that this side encrypts for."""
+        self._refresh(now)
+        loaded = self._keys
+        return loaded.signer.find(Use.SIGN, kid) is not None or loaded.reader.find(Use.READ, kid) is not None
+
     def _refresh(self, now: int) -> None:
         if abs(now - self._looked_at) < _LOOK:
             return

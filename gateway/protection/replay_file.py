@@ -13,6 +13,7 @@ import os
 import secrets
 import struct
 import uuid
+import weakref
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -62,6 +63,7 @@ class ReplayFile:
         self._window = ReplayWindow(late)
         self._appended = 0
         self._file = -1
+        self._closing: weakref.finalize[..., ReplayFile] | None = None
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not self._restored():
             self._window.floor = max(self._window.floor, now)
@@ -91,9 +93,9 @@ class ReplayFile:
 
     def close(self) -> None:
         """Close the file; nothing can be accepted any more."""
-        if self._file >= 0:
-            os.close(self._file)
-            self._file = -1
+        if self._closing is not None:
+            self._closing()
+            self._closing, self._file = None, -1
 
     def _append(self, record: bytes) -> None:
         size = os.lseek(self._file, 0, os.SEEK_END)
@@ -118,6 +120,7 @@ class ReplayFile:
             raise
         self.close()
         self._file, self._appended = descriptor, 0
+        self._closing = weakref.finalize(self, os.close, descriptor)
 
     def _restored(self) -> bool:
         """Read the file; return whether all that this boot of the machine accepted is known from it."""

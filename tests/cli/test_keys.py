@@ -11,7 +11,8 @@ from click.testing import CliRunner
 from gateway.cli.main import main
 from gateway.protection.key_files import KeyFolder
 from gateway.service.processes.exit_codes import ExitCode
-from tests.components.command_line import Ended, Site
+from tests.components.command_line import Ended, Site, amqp_gateway
+from tests.components.rabbitmq import VirtualHost
 
 
 def command(site: Site, *arguments: str | Path) -> Ended:
@@ -134,3 +135,44 @@ def test_wrong_words_are_refused_with_advice(
 def test_an_empty_folder_says_what_to_do(site: Site) -> None:
     (line,) = said(command(site, "list"))
     assert line.endswith("amqp-gateway keys gen NAME`")
+
+
+# -- the keys that a configuration names
+
+
+def configured(site: Site, **amqp: str) -> None:
+    """Configure a protected source."""
+    known = {"url": "amqp://127.0.0.1:1", "user": "gateway", "password": "guest", **amqp}
+    account = {**known, "password": site.secret(known["password"])}
+    protected = {"sign_as": "office", "encrypt_for": "agent", "trusted": ["agent"]}
+    source = {"kind": "qmf", "amqp": account, "trusted_users": ["agent"], "protected": protected}
+    site.configure(sources={"shop": source})
+
+
+def test_check_names_a_key_that_is_missing(site: Site) -> None:
+    configured(site)
+    ended = amqp_gateway("check", "--config", site.configuration)
+    assert ended.code is ExitCode.CONFIGURATION
+    assert (
+        "office.private.jwks: there is no such file: make it with `amqp-gateway keys gen office`"
+        in ended.errors
+    )
+    said(command(site, "gen", "office"))
+    ended = amqp_gateway("check", "--config", site.configuration)
+    assert "agent.public.jwks: there is no such file: get it from its owner" in ended.errors
+    said(command(site, "gen", "agent"))
+    assert amqp_gateway("check", "--config", site.configuration).code is ExitCode.OK
+
+
+def test_a_test_of_a_protected_source_asks_nothing_of_its_agents(
+    site: Site, virtual_host: VirtualHost
+) -> None:
+    broker = virtual_host.broker
+    with virtual_host.http() as http:
+        http.put(f"exchanges/{virtual_host.path}/qpid.management", json={"type": "topic"}).raise_for_status()
+    user, url = broker.administrator, f"amqp://127.0.0.1:{broker.ports.amqp}"
+    configured(site, url=url, vhost=virtual_host.name, user=user.name, password=user.password)
+    for name in ("office", "agent"):
+        said(command(site, "gen", name))
+    lines = said(amqp_gateway("check", "--connect", "--config", site.configuration))
+    assert any("exchange qpid.management is there; bodies are protected" in line for line in lines)

@@ -47,6 +47,10 @@ class Side:
     def sender_key(self, kid: str, now: int) -> Key | None:
         return self._accepted(self.peers, Use.SIGN, kid, now)
 
+    def is_of_this_side(self, kid: str, now: int) -> bool:
+        reader = self.recipient_key(now)
+        return self.own.find(Use.SIGN, kid) is not None or (reader is not None and reader.kid == kid)
+
     def _accepted(self, rings: Iterable[KeyRing], use: Use, kid: str, now: int) -> Key | None:
         found = [key for ring in rings if (key := ring.find(use, kid)) is not None and key.is_accepted(now)]
         return found[0] if found else None

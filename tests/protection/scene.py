@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import getpass
 import re
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,10 +62,11 @@ class ProtectedShop(OperatedGateway):
         found: list[Message] = answer.json()
         return found
 
-    def witnessed(self, key: str) -> Message:
-        """Wait for a new message whose routing key matches, and return it."""
+    def witnessed(self, key: str, act: Callable[[], object] = lambda: None) -> Message:
+        """Wait for a new message whose routing key matches, after ``act`` is done, and return it."""
         found: list[Message] = []
         self.read_queue()  # the messages of earlier attacks are there, too
+        act()
 
         def is_there() -> bool:
             found.extend(one for one in self.read_queue() if re.match(key, one["routing_key"]))
@@ -102,10 +104,10 @@ class ProtectedShop(OperatedGateway):
 
     def is_refused(self, reason: str, message: Message, **changed: object) -> None:
         """Publish a message; wait until the gateway has counted it as refused, and has said so."""
-        before = self.refused()[reason]
+        before = self.refused().get(reason, 0)
         self.publish(message, **changed)
         wait_until(
-            lambda: self.refused()[reason] > before, f"a body is refused as {reason}: {self.refused()}"
+            lambda: self.refused().get(reason, 0) > before, f"a body is refused as {reason}: {self.refused()}"
         )
         assert any(line["event"] == f"refused-body-{reason}" for line in self.gateway.log)
 
@@ -187,6 +189,7 @@ def _configure(site: Site, agent_site: Site, shop: VirtualHost, metrics_port: in
             }
         },
         metrics={"enabled": True, "listen": f"127.0.0.1:{metrics_port}"},
+        operations={"allow": [{"who": [f"cli:{getpass.getuser()}"], "read": True}]},
         log={"compact": False},
     )
     agent_site.configure(

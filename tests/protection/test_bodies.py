@@ -159,6 +159,13 @@ def test_a_revoked_key_is_refused_at_once() -> None:
     assert receiver.refusals == {Refusal.UNKNOWN_SENDER: 1}
 
 
+def test_a_body_that_comes_back_to_its_sender_is_ignored() -> None:
+    agent, _ = two_sides()
+    both = protection(agent)
+    assert both.open(delivered(both.seal(SEND, "agent", NOW)), NOW) is None
+    assert (both.ignored, both.refusals) == (1, {})
+
+
 def test_nothing_is_sent_plain_where_a_key_is_missing() -> None:
     agent, _ = two_sides()
     for side in (

@@ -6,11 +6,13 @@ import base64
 import re
 from collections.abc import Iterator
 
+import psutil
 import pytest
 
 from gateway.demo.broker import PrivateBroker
 from gateway.dialects.session import Send
 from gateway.model.times import MINUTE
+from gateway.service.processes.exit_codes import ExitCode
 from tests.components.rabbitmq import new_virtual_host
 from tests.components.waiting import wait_until
 from tests.protection.scene import (
@@ -39,6 +41,13 @@ def there(rabbitmq: PrivateBroker, tmp_path_factory: pytest.TempPathFactory) -> 
         yield running
 
 
+def read(there: ProtectedShop) -> None:
+    """Make the gateway send a request to the agent."""
+    path = f"{SOURCE}/queue/{there.shop.name}|{QUEUE}"
+    ended = there.command("get", path, "--fresh")
+    assert ended.code is ExitCode.OK, ended.errors
+
+
 def readable(message: Message) -> bytes:
     """Return all that a reader of a body can make of it without keys."""
     payload = message["payload"].encode()
@@ -48,6 +57,8 @@ def readable(message: Message) -> bytes:
 
 def test_the_broker_reads_no_word_of_the_content(there: ProtectedShop) -> None:
     found: list[Message] = []
+    there.read_queue()
+    read(there)
 
     def enough() -> bool:
         found.extend(there.read_queue())
@@ -74,6 +85,19 @@ def test_a_replayed_body_is_refused(there: ProtectedShop) -> None:
     there.is_refused("replayed", there.witnessed(PUBLISHED))
 
 
+def test_a_body_that_was_accepted_is_refused_after_the_core_was_killed(there: ProtectedShop) -> None:
+    message = there.witnessed(PUBLISHED)
+    (core,) = (
+        child
+        for child in psutil.Process(there.gateway.process.pid).children(recursive=True)
+        if "core" in child.cmdline()
+    )
+    core.kill()
+    wait_until(lambda: not core.is_running(), "the core has ended")
+    there.are_all("synchronised")
+    there.is_refused("replayed", message)
+
+
 def test_a_plain_body_is_refused(there: ProtectedShop) -> None:
     message = there.witnessed(PUBLISHED)
     there.is_refused("plain", message, payload="AM2h", properties={"content_type": ""})
@@ -92,7 +116,7 @@ def test_a_late_body_is_refused(there: ProtectedShop) -> None:
 
 
 def test_a_request_of_the_gateway_that_is_repeated_is_refused_by_the_agent(there: ProtectedShop) -> None:
-    there.publish(there.witnessed("agent|broker"))
+    there.publish(there.witnessed("agent|broker", lambda: read(there)))
     wait_until(
         lambda: any(line["event"] == "refused-body-replayed" for line in there.agent.log),
         "the agent refuses the request",

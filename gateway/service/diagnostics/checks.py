@@ -28,7 +28,8 @@ from gateway.jmx.java_runtime import JavaMissingError, find_java
 from gateway.jmx.tls import TlsError
 from gateway.jmx.users import PasswordError
 from gateway.links.amqp_connection import AmqpEndpoint, LinkError, Trouble, tls_context
-from gateway.mapping.files import MappingError, load_mappings
+from gateway.mapping.files import MappingError
+from gateway.mapping.override_files import known_of_mappings, load_with_overrides, remarks
 from gateway.service.diagnostics.health import greets
 from gateway.service.diagnostics.source_checks import (
     OF_TROUBLE,
@@ -73,15 +74,18 @@ from gateway.state_folder import StateError, StateFolder
 from gateway.yaml_documents import DocumentError
 
 
-def check_files(loaded: LoadedConfiguration) -> None:
+def check_files(loaded: LoadedConfiguration) -> list[str]:
     """Read every secret, certificate and mapping that a configuration names, and find the Java that it needs.
+
+    Returns:
+        Remarks on overrides: what they name that no mapping knows, each with file and line.
 
     Raises:
         CommandError: one of them cannot be read, or there is no Java.
     """
     settings, folder = loaded.settings, loaded.folder
     try:
-        load_mappings(loaded.mapping_files)
+        known = load_with_overrides(loaded.mapping_files, loaded.override_files)
         if settings.snmp.community is not None:
             settings.snmp.community.read(folder)
         _check_jmx_files(settings.jmx, folder)
@@ -96,6 +100,7 @@ def check_files(loaded: LoadedConfiguration) -> None:
         raise CommandError(OF_TROUBLE[error.trouble], str(error)) from error
     except JavaMissingError as error:
         raise CommandError(ExitCode.NOT_INSTALLED, str(error)) from error
+    return remarks(loaded.override_files, known_of_mappings(known.mappings))
 
 
 def _check_part(part: Source | RabbitMqAgent, folder: Path) -> None:

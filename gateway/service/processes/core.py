@@ -33,7 +33,8 @@ from gateway.inventory.instance_file import InstanceIndexError
 from gateway.inventory.instances import InstanceIndex
 from gateway.inventory.inventory import BatchSettings, Inventory
 from gateway.inventory.source import SourceInventory
-from gateway.mapping.files import load_mappings, secret_patterns
+from gateway.mapping.files import secret_patterns
+from gateway.mapping.override_files import load_with_overrides
 from gateway.model.secrets import SecretRules
 from gateway.operations.audit import Audit, Redaction
 from gateway.operations.manager import ManagerSettings, OperationManager
@@ -49,6 +50,7 @@ from gateway.service.metrics.core import (
     source_readings,
 )
 from gateway.service.metrics.families import Metrics
+from gateway.service.processes.audit_heads import AuditHeads
 from gateway.service.processes.command_errors import command_errors
 from gateway.service.processes.event_log import OFF, AckTracker, CoreEventLog, file_settings
 from gateway.service.processes.exit_codes import CommandError, ExitCode
@@ -62,6 +64,7 @@ from gateway.service.sources.endpoints import amqp_endpoint, http_publisher
 from gateway.service.sources.protection import protection_of
 from gateway.service.sources.source_context import DurableContext, SourceContext
 from gateway.service.sources.sources import RunSource, needs_last_state, source_of
+from gateway.service.state.audit_key import audit_key
 from gateway.service.state.restored_records import restored_events, restored_operations
 from gateway.state_folder import StateFolder
 from gateway.tasks import until_one_ends
@@ -174,10 +177,11 @@ class _Core:
         recorded: _Recorded,
     ) -> None:
         self._loaded, self._state, self._index, self._clock, self._epoch = loaded, state, index, clock, epoch
-        self._mappings = load_mappings(loaded.mapping_files)
+        known = load_with_overrides(loaded.mapping_files, loaded.override_files)
+        self._mappings = known.mappings
         patterns = [pattern for mapping in self._mappings.values() for pattern in secret_patterns(mapping)]
         self._secrets = SecretRules(patterns)
-        self._classes = ClassRegistry(self._mappings)
+        self._classes = ClassRegistry(self._mappings, known.overrides)
         self._is_left = asyncio.Event()
         self._subscribers = Subscribers()
         self._inventory = Inventory(
@@ -190,7 +194,7 @@ class _Core:
             loaded.settings.history.limits,
         )
         facts = partial(_facts, state.identity, epoch, self._inventory, recorded.events.made)
-        self._event_log = _event_log(loaded, clock, last, facts)
+        self._event_log = _event_log(loaded, clock, last, facts, known.overrides.log_intervals)
         settings, roles, marks = loaded.settings.operations, loaded.settings.role_set, Marks(self._mappings)
         self._policy = PolicyPublisher(roles, marks)
         self._manager = OperationManager(
@@ -201,6 +205,8 @@ class _Core:
             Audit(state.identity, epoch, Redaction(self._secrets)),
             ManagerSettings(settings.deadline, settings.max_running),
         )
+        self._heads = self._audit_heads()
+        self._stopping: asyncio.Task[None] | None = None
         self._operations = CoreOperations(self._manager, self._inventory, clock, self._event_log)
         self._reload = PolicyReload(loaded, self._change_policy)
         self._feed = FeedServer(
@@ -214,6 +220,18 @@ class _Core:
         )
         self._sources: list[RunSource] = []
         self._servers: dict[str, QmfServer] = {}
+
+    def _audit_heads(self) -> AuditHeads | None:
+        if self._event_log is None:
+            return None
+        return AuditHeads(
+            audit_key(self._state),
+            self._state.identity,
+            self._event_log,
+            self._clock,
+            self._inventory.audit_signed,
+            self._loaded.heads_file,
+        )
 
     def add_sources(
         self, last: LastState | None, metrics: Metrics, served: Mapping[str, AgentPublishing]
@@ -303,6 +321,9 @@ class _Core:
             await running.enter_async_context(self._event_log)
             records, sequence = self._inventory.snapshot()
             self._event_log.take(Batch(self._epoch, sequence, tuple(records)))
+            assert self._heads is not None
+            # When operations and feed have ended: it signs their last records, too.
+            running.push_async_callback(self._heads.sign)
         await running.enter_async_context(self._operations)
         numbers = {source.identity.name: source.identity.number for source in self._inventory.sources}
         self._operations.recover(restored_operations(recorded.unfinished, numbers))
@@ -335,6 +356,9 @@ class _Core:
                 self._inventory.process_ended(process, reason, now)
             case GatewayStop(reason):
                 self._inventory.gateway_stops(reason, now)
+                # While front ends can still send it; the rest is signed at the end.
+                if self._heads is not None:
+                    self._stopping = asyncio.create_task(self._heads.sign())
             case Reload(by):
                 self._reload.announced(by)
 
@@ -355,6 +379,7 @@ class _Core:
             self._go_on(),
             keep_index(self._index, self._clock, needs_upkeep),
             self._keep_event_log(),
+            self._sign_heads(),
             *(run() for run in self._sources),
             *(server.run() for server in self._servers.values()),
         )
@@ -363,6 +388,11 @@ class _Core:
         if self._event_log is not None:
             await self._event_log.run(self._publish_log_state)
         self._publish_log_state(OFF)
+        await asyncio.get_running_loop().create_future()
+
+    async def _sign_heads(self) -> None:
+        if self._heads is not None:
+            await self._heads.run(self._loaded.settings.audit.heads.interval)
         await asyncio.get_running_loop().create_future()
 
     def _publish_log_state(self, record: EventLogRecord) -> None:
@@ -408,17 +438,25 @@ def _captures(loaded: LoadedConfiguration, clock: Clock) -> Captures:
 
 
 def _event_log(
-    loaded: LoadedConfiguration, clock: Clock, last: LastState | None, facts: Callable[[], dict[str, object]]
+    loaded: LoadedConfiguration,
+    clock: Clock,
+    last: LastState | None,
+    facts: Callable[[], dict[str, object]],
+    overridden: Mapping[str, int],
 ) -> CoreEventLog | None:
+    """Return the event log, with the intervals of overrides before the configured ones."""
     if not loaded.settings.log.enabled:
         return None
     durable = [name for name, source in loaded.settings.sources.items() if source.durable is not None]
     same_as = {
         name: source.same_as for name, source in loaded.settings.sources.items() if source.same_as is not None
     }
+    configured = loaded.settings.log.statistics_intervals.items()
+    # The first match counts.
+    intervals = {**overridden, **{pattern: each for pattern, each in configured if pattern not in overridden}}
     return CoreEventLog(
         loaded.log_folder,
-        loaded.settings.log,
+        loaded.settings.log.model_copy(update={"statistics_intervals": intervals}),
         clock,
         facts,
         last,

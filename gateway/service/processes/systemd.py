@@ -114,6 +114,9 @@ def _gateway_unit(loaded: LoadedConfiguration) -> str:
     writable = [loaded.state_folder]
     if settings.log.enabled and not loaded.log_folder.is_relative_to(loaded.state_folder):
         writable.append(loaded.log_folder)
+    heads = loaded.heads_file
+    if settings.log.enabled and heads is not None and not heads.is_relative_to(loaded.state_folder):
+        writable.append(heads.parent)
     if settings.feed.socket is not None and not loaded.feed_socket.is_relative_to(loaded.state_folder):
         writable.append(loaded.feed_socket.parent)
     ports = [port for _, port in settings.snmp.listen] if settings.snmp.enabled else []
