@@ -89,7 +89,7 @@ def shown(
         with contextlib.closing(made.client("whole")) as client:
             both = {made.queue(mine, "orders"), made.queue(other, "secret")}
             wait_until(lambda: both <= set(names(client)), "the queues are shown")
-            for private in ("user", "permission"):
+            for private in ("user", "permission", "connection"):
                 pattern = f"amqp.gateway:type={private},*"
                 wait_until(lambda: bool(names(client, pattern)), f"each {private} is shown")  # noqa: B023  at once
         yield made
@@ -118,6 +118,7 @@ def configure(site: Site, broker: PrivateBroker, mine: VirtualHost, port: int) -
                 "user": administrator.name,
                 "password": site.secret(administrator.password),
                 "events": {"url": f"amqp://127.0.0.1:{broker.ports.amqp}"},
+                "show_own": True,
                 "interval": "1s",
             }
         },
@@ -157,6 +158,7 @@ def whole(shown: Shown) -> Iterator[Any]:
 
 def test_by_default_addresses_and_users_are_not_found(shown: Shown, monitor: Any, whole: Any) -> None:  # noqa: ANN401
     everything = names(whole)
+    assert any("type=connection" in name and "127.0.0.1" in name for name in everything)
     assert any("type=user" in name for name in everything)
     private = [name for name in everything if any(f"type={one}" in f"{name}," for one in PRIVATE_CLASSES)]
     seen = names(monitor)
