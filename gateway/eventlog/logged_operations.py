@@ -6,12 +6,16 @@ written (`gateway.eventlog.audit_chain`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final
 
 from gateway.eventlog.record import LogRecord, RecordKind, json_value, microseconds_text, object_id
 from gateway.feed.operations import LoginReport, OperationRecord, OperationState
 from gateway.feed.records import SourceRecord
 from gateway.feed.values import FeedValue
+
+MAX_CHANGES: Final = 100
+"""The number of changed rules that a record of a policy has, at most."""
 
 
 class LoggedOperations:
@@ -92,6 +96,24 @@ def login_record(report: LoginReport, ingest_ts: str) -> LogRecord:
 
 def _values(values: Mapping[str, FeedValue], source: str) -> dict[str, object] | None:
     return {name: json_value(value, source) for name, value in values.items()} or None
+
+
+def policy_record(ingest_ts: str, principal: str, changes: Sequence[str]) -> LogRecord:
+    """Return the ``audit`` record of a changed policy.
+
+    Args:
+        ingest_ts: now.
+        principal: who requested it.
+        changes: the rules that principals gained or lost, in words; the first of them are recorded.
+    """
+    return LogRecord(
+        kind=RecordKind.AUDIT,
+        ingest_ts=ingest_ts,
+        state="policy",
+        text=f"the roles of principals were changed: {len(changes)} rules gained or lost",
+        principal=principal,
+        values={"changes": list(changes[:MAX_CHANGES])},
+    )
 
 
 def deletion_record(ingest_ts: str, log_id: str, before_seq: int, statement: str) -> LogRecord:

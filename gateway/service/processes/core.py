@@ -366,6 +366,8 @@ class _Core:
         self._policy.change(roles)
         self._manager.change_policy(Policy(roles))
         self._feed.send_snapshots()
+        if self._event_log is not None:
+            self._event_log.take_policy(by, changes)
         self._inventory.policy_changed(by, changes, self._clock.now())
 
     async def run(self, needs_upkeep: asyncio.Event) -> None:

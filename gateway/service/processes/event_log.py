@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -164,6 +164,10 @@ class CoreEventLog:
     def take_login(self, report: LoginReport) -> None:
         """Record logins; neither waits nor raises."""
         self._record(lambda: self.mirror.login(report, self._clock.now()), 1)
+
+    def take_policy(self, principal: str, changes: Sequence[str]) -> None:
+        """Record that a principal had the policy changed; neither waits nor raises."""
+        self._record(lambda: self.mirror.policy(principal, changes, self._clock.now()), 1)
 
     async def reached(self, seq: int) -> None:
         """Return when the record of this seq is on the disk, or the gap that counts it.
