@@ -309,7 +309,8 @@ def _rights(shown: ShownClass, reads: int, writes: int, invokes: int) -> Rights:
 
     read = None if reads == EVERYTHING else bitmap_of((*range(len(OWN_ATTRIBUTES)), *attributes(reads)))
     # The operations of an MBean are the methods in their order, and reading it again behind them.
-    return Rights(read, bitmap_of(attributes(writes)), bitmap_of(_positions(invokes)))
+    # Who sets an element must be allowed to read it, as the core demands.
+    return Rights(read, bitmap_of(attributes(writes & reads)), bitmap_of(_positions(invokes)))
 
 
 def _positions(mask: int) -> Iterable[int]:

@@ -453,6 +453,8 @@ public final class Client {
             failure(() -> connection.getObjectInstance(name)),
             failure(() -> connection.isInstanceOf(name, "java.lang.Object")),
             failure(() -> connection.addNotificationListener(name, this::received, null, null)),
+            failure(() -> connection.removeNotificationListener(name, name)),
+            failure(() -> connection.removeNotificationListener(name, name, null, null)),
             failure(() -> connection.setAttribute(name, new Attribute(attribute, 1L))),
             failure(() -> connection.setAttributes(name, new AttributeList())),
             failure(() -> connection.invoke(name, "purge", null, null)),

@@ -107,11 +107,22 @@ final class Session extends RMIConnectionImpl {
         super.addNotificationListener(name, listener, null, null, delegate);
     }
 
+    // No MBean listens, and whether there is one of that name is not said.
+
     @Override
     public void removeNotificationListener(ObjectName name, ObjectName listener, MarshalledObject filter,
-            MarshalledObject handback, Subject delegate)
-            throws InstanceNotFoundException, ListenerNotFoundException, IOException {
-        super.removeNotificationListener(name, listener, null, null, delegate);
+            MarshalledObject handback, Subject delegate) throws ListenerNotFoundException {
+        throw noListener(listener);
+    }
+
+    @Override
+    public void removeNotificationListener(ObjectName name, ObjectName listener, Subject delegate)
+            throws ListenerNotFoundException {
+        throw noListener(listener);
+    }
+
+    private static ListenerNotFoundException noListener(ObjectName listener) {
+        return new ListenerNotFoundException(listener + " does not listen: no MBean can");
     }
 
     // What only those may send who may change something.
