@@ -10,6 +10,8 @@ import click
 
 from gateway.cli.options import config_option, lifeline_option, loaded
 from gateway.config.files import LoadedConfiguration
+from gateway.mapping.override_files import load_with_overrides
+from gateway.service.processes.command_errors import command_errors
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.service.state.report import in_use
 from gateway.service.state.running_configuration import note_running, waiting_changes
@@ -69,7 +71,8 @@ def _supervise(
 
 def _copied(configuration: LoadedConfiguration) -> Path:
     try:
-        return note_running(configuration)
+        with command_errors():
+            return note_running(configuration)
     except OSError as error:
         text = f"{configuration.state_folder}: cannot be written: {error.strerror or error}"
         raise CommandError(ExitCode.STATE, text) from error
@@ -80,8 +83,8 @@ def _copied(configuration: LoadedConfiguration) -> Path:
 def reload(config: Path | None) -> None:
     """Show the changes of the configuration that wait for a restart of the gateway.
 
-    The gateway reads its configuration only when it starts: restart it to apply changes. Changes of other
-    files, such as secrets and mappings, are not shown.
+    The gateway reads its configuration and override files only when it starts: restart it to apply changes.
+    A wrong override file is an error. Changes of other files, such as secrets and mappings, are not shown.
     """
     configuration = loaded(config)
     try:
@@ -93,7 +96,11 @@ def reload(config: Path | None) -> None:
         raise CommandError(ExitCode.UNREACHABLE, text)
     try:
         changes = waiting_changes(configuration)
+        with command_errors():
+            load_with_overrides(configuration.mapping_files, configuration.override_files)
     except DocumentError as error:
+        if error.path in configuration.override_files:
+            raise CommandError(ExitCode.CONFIGURATION, str(error)) from error
         text = f"the configuration of the running gateway cannot be read: {error}"
         raise CommandError(ExitCode.STATE, text) from error
     if not changes:

@@ -13,6 +13,8 @@ from gateway.yaml_documents import read_document
 ENVIRONMENT_VARIABLE = "AMQP_GATEWAY_CONFIG"
 CAPTURES = "captures"
 """The folder in the state folder that holds captures."""
+RUNNING_OVERRIDES = "running-overrides"
+"""The folder, beside the copy of a configuration, that holds copies of the override files."""
 PLACES = (Path("gateway.yaml"), Path("/etc/amqp-gateway/gateway.yaml"))
 
 
@@ -22,10 +24,16 @@ class NoConfigurationError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class LoadedConfiguration:
-    """A configuration and the file it came from, which relative paths in it are relative to."""
+    """A configuration and the file it came from, which relative paths in it are relative to.
+
+    Attributes:
+        copies: the folder with copies of the override files, which are read in their place; ``None`` for
+            none.
+    """
 
     settings: Configuration
     path: Path
+    copies: Path | None = None
 
     @property
     def folder(self) -> Path:
@@ -62,8 +70,11 @@ class LoadedConfiguration:
 
     @property
     def override_files(self) -> list[Path]:
-        """The paths of the override files, in their order."""
-        return [self.folder / file for file in self.settings.overrides]
+        """The paths of the override files, or of their copies, in their order."""
+        files = self.settings.overrides
+        if self.copies is not None:
+            return [override_copy(self.copies, number) for number in range(len(files))]
+        return [self.folder / file for file in files]
 
     @property
     def feed_socket(self) -> Path:
@@ -85,6 +96,11 @@ class LoadedConfiguration:
     def objects_socket(self) -> Path:
         """The path of the socket for the metrics of objects, beside `feed_socket`."""
         return self.feed_socket.with_suffix(".objects")
+
+
+def override_copy(folder: Path, number: int) -> Path:
+    """Return the copy of an override file, by its number from 0 on, in a folder."""
+    return folder / RUNNING_OVERRIDES / f"{number}.yaml"
 
 
 def find_configuration(given: Path | None) -> Path:
@@ -116,14 +132,15 @@ def load_configuration(given: Path | None, copy: Path | None = None) -> LoadedCo
 
     Args:
         given: the path of the file; ``None`` to search for it.
-        copy: a copy of the file, which is read in its place.
+        copy: a copy of the file, which is read in its place; beside it are copies of the override files.
 
     Raises:
         NoConfigurationError: there is none.
         DocumentError: it is not valid.
     """
     path = find_configuration(given)
-    return LoadedConfiguration(read_document(copy or path, Configuration), path.absolute())
+    copies = None if copy is None else copy.absolute().parent
+    return LoadedConfiguration(read_document(copy or path, Configuration), path.absolute(), copies)
 
 
 def _xdg_folder(variable: str) -> Path | None:

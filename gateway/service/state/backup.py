@@ -22,7 +22,7 @@ from typing import IO, Annotated, BinaryIO, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
-from gateway.config.files import CAPTURES
+from gateway.config.files import CAPTURES, RUNNING_OVERRIDES
 from gateway.durable_files import replaced_durably
 from gateway.inventory.instance_file import copy_index
 from gateway.shipped_files import version
@@ -33,7 +33,18 @@ INDEX = "instances.sqlite3"
 SECRETS = "secrets"
 
 _LEFT_OUT = frozenset(
-    {"LOCK", AGENTS, "feed.sock", "feed.objects", "log", SESSION_LOGS, CAPTURES, "lost+found", RUNNING}
+    {
+        "LOCK",
+        AGENTS,
+        "feed.sock",
+        "feed.objects",
+        "log",
+        SESSION_LOGS,
+        CAPTURES,
+        "lost+found",
+        RUNNING,
+        RUNNING_OVERRIDES,
+    }
     | {INDEX, f"{INDEX}-wal", f"{INDEX}-shm"}
 )
 """Names in the state folder that a backup leaves out.
