@@ -13,7 +13,7 @@ import click
 from gateway.cli.clearance import require_everything
 from gateway.cli.options import config_option, loaded
 from gateway.cli.printing import at_work, json_option, say, say_json
-from gateway.cli.reload import differences, running_settings
+from gateway.cli.reload import changed_of, differences, running_settings
 from gateway.clock import SystemClock
 from gateway.mapping.schema_documents import read_schemas
 from gateway.service.diagnostics.checks import check_files, check_jmx, check_sources
@@ -52,7 +52,8 @@ def check(config: Path | None, *, connect: bool, against_running: bool, saved: P
     configure_logs("check")
     unknown = check_files(configuration)
     if against_running:
-        say(differences(running_settings(configuration), configuration.settings))
+        running = running_settings(configuration)
+        say(differences(changed_of(configuration, running), running, configuration.settings))
     if saved is not None:
         with command_errors():
             say(check_against(configuration, read_schemas(saved), is_bare=False))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,7 +17,7 @@ from gateway.config.files import load_configuration
 from gateway.demo.broker import PrivateBroker
 from gateway.service.processes.exit_codes import ExitCode
 from tests.cli.conftest import ShownGateway, running_gateway
-from tests.components.command_line import Site, amqp_gateway
+from tests.components.command_line import RunningCommand, Site, amqp_gateway, running
 from tests.components.jmx_client import JmxClient
 from tests.components.operated_gateway import OperatedGateway
 from tests.components.waiting import wait_until
@@ -161,3 +163,41 @@ def test_an_upgrade_of_rabbitmq_is_no_difference(rabbitmq: PrivateBroker, site: 
     read.write_text(exported.output, encoding="utf-8")
     compared = amqp_gateway("schema", "diff", str(saved), str(read), "--config", site.configuration)
     assert (compared.code, compared.output) == (ExitCode.OK, "no difference\n")
+
+
+def test_a_file_that_is_edited_waits_for_a_restart(site: Site) -> None:
+    """A wrong one is refused by ``reload``, and keeps no process from starting again."""
+    file = site.folder / "overrides.yaml"
+    file.write_text("version: 1\nclasses: {'rabbitmq:queue': {label: Queue}}\n", encoding="utf-8")
+    site.configure(overrides=["overrides.yaml"], snmp={"enabled": False})
+    with running("run", "--config", site.configuration, log=site.folder / "log") as gateway:
+        gateway.ready()
+        unchanged = amqp_gateway("reload", "--config", site.configuration)
+        assert unchanged.code is ExitCode.OK, unchanged.errors
+        file.write_text("version: 1\nclasses: {'rabbitmq:queue': {label: Row}}\n", encoding="utf-8")
+        changed = amqp_gateway("reload", "--config", site.configuration)
+        assert (changed.code, changed.output) == (ExitCode.DIFFERENCE, "overrides.yaml was changed\n")
+        file.write_text("version: 1\nclasses:\n  rabbitmq:queu: {label: Row}\n", encoding="utf-8")
+        wrong = amqp_gateway("reload", "--config", site.configuration)
+        assert wrong.code is ExitCode.CONFIGURATION
+        assert f"{file}:3: classes.rabbitmq:queu: matches no class" in wrong.errors
+        os.kill(process_of(gateway), signal.SIGKILL)
+        wait_until(
+            lambda: sum(record["event"] == "core-ready" for record in gateway.log) == 2,
+            "the core starts again with the former file",
+        )
+
+
+def process_of(gateway: RunningCommand) -> int:
+    """Return the process id of the core."""
+    (ready,) = (record for record in gateway.log if record["event"] == "gateway-ready")
+    return int(ready["processes"]["core"])
+
+
+def test_a_wrong_file_is_refused_at_the_start(site: Site) -> None:
+    file = site.folder / "overrides.yaml"
+    file.write_text("version: 1\nclasses:\n  rabbitmq:queu: {label: Row}\n", encoding="utf-8")
+    site.configure(overrides=["overrides.yaml"])
+    ended = amqp_gateway("run", "--config", site.configuration)
+    assert ended.code is ExitCode.CONFIGURATION
+    assert f"{file}:3: classes.rabbitmq:queu: matches no class" in ended.errors

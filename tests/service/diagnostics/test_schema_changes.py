@@ -80,11 +80,11 @@ def test_another_kind_has_a_new_column_and_deltas() -> None:
     ]
 
 
-def test_another_type_is_another_attribute_and_column() -> None:
-    said = lines(PUMP, with_flow(type=ValueType.STRING))
-    assert said[0] == "element plant:Pump.flow: changed: type: u32 becomes string"
-    assert "  jmx: attribute flow: LONG becomes STRING: clients that expect the former type fail" in said
-    assert "  log: values of flow are string from now on, and u32 before" in said
+def test_another_type_concerns_jmx_and_log() -> None:
+    found = lines(PUMP, with_flow(type=ValueType.STRING))
+    assert found[0] == "element plant:Pump.flow: changed: type: u32 becomes string"
+    assert "  jmx: attribute flow: LONG becomes STRING: clients that expect the former type fail" in found
+    assert "  log: values of flow are string from now on, and u32 before" in found
 
 
 def test_a_label_changes_no_number() -> None:
@@ -94,8 +94,8 @@ def test_a_label_changes_no_number() -> None:
 
 
 def test_what_is_gone_keeps_its_number() -> None:
-    said = lines(PUMP, replace(PUMP, statistics=PUMP.statistics[:1]))
-    assert said == [
+    found = lines(PUMP, replace(PUMP, statistics=PUMP.statistics[:1]))
+    assert found == [
         "element plant:Pump.heat: removed",
         (
             "  mib: column plantPlantPumpHeat (104) of AMQP-GATEWAY-PLANT-MIB has no values any more; "
