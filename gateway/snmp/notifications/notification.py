@@ -323,7 +323,6 @@ def _text(value: FeedValue) -> bytes | None:
 
 
 def _line(value: FeedValue) -> bytes | None:
-    # Cut off, its signature would be worth nothing.
     return text(value, MAX_LINE_OCTETS) if isinstance(value, str) else None
 
 
@@ -336,7 +335,7 @@ def _count(value: FeedValue) -> bytes | None:
 
 
 MAX_LINE_OCTETS: Final = 1024
-"""The maximum size of agEventHead, in octets."""
+"""The maximum size of agEventHead, in octets: a head that is cut off proves nothing."""
 
 _STATES = {state.value: ber.encode_integer(SourceStateNumber[state.name]) for state in SourceState}
 
