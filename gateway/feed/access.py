@@ -335,6 +335,14 @@ class AccessTables:
             access.names(access.vector(source, link.stable_name)[clearance]) for access in versions
         )
 
+    def reads(self, clearance: int, source: str, link: ObjectLink) -> int:
+        """Return what a clearance reads of an object, 0 for none; of several versions what all have."""
+        versions = self._by_name.get(link.class_name, ())
+        mask = EVERYTHING if versions else self._without_table[clearance]
+        for access in versions:
+            mask &= access.vector(source, link.stable_name)[clearance]
+        return mask
+
     def sees_source(self, clearance: int, source: str) -> bool:
         """Return whether a source exists for a clearance."""
         clearances = self._policy.clearances

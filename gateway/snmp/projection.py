@@ -6,7 +6,7 @@ objects are fresh. Changes of many rows are made in slices, so that requests are
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from gateway.feed.latest import HistoryLimits
@@ -39,11 +39,13 @@ from gateway.snmp.notifications.notification import (
 )
 from gateway.snmp.oid_registry import OidRegistry
 from gateway.snmp.registry_growth import Log, OidRegistries, SaveProvisional
+from gateway.snmp.restricted_views import RestrictedViews, ViewSettings
+from gateway.snmp.row_access import ShownColumns
 from gateway.snmp.store import Store
 from gateway.snmp.tables.alarms import AlarmTable
 from gateway.snmp.tables.classes import ClassTables, Target, Variable
 from gateway.snmp.tables.health import LogScalars, ShownCounts, SourceTable, serve_health
-from gateway.snmp.tables.history import History
+from gateway.snmp.tables.history import EndedObjects, History, Operations
 from gateway.snmp.tables.rows import BoundClass, Row, RowGroup, UnsettledRows
 from gateway.snmp.tables.summaries import Summaries
 
@@ -86,6 +88,9 @@ class Projection(FeedView[BoundClass, BoundEvent, Row, RowGroup]):
         save: saves a provisional registry that has grown; may raise ``OSError``, and is then called again.
         clock: returns the time in nanoseconds since 1970-01-01 UTC.
         log: called for classes, events and elements that cannot be shown.
+
+    Attributes:
+        views: what each principal sees of it.
     """
 
     def __init__(
@@ -108,10 +113,23 @@ class Projection(FeedView[BoundClass, BoundEvent, Row, RowGroup]):
         self._source_table = SourceTable(store, root)
         self._replica = FeedReplica(self, settings.serve_stale_for, clock())
         self._log_scalars = LogScalars(store, root)
-        self._tables = ClassTables(store, self._summaries, self._registries, root)
+        self._columns = ShownColumns(self._source_table.name)
+        for table in self._summaries.tables:
+            self._columns.attach(table)
+        self._tables = ClassTables(store, self._summaries, self._registries, root, self._columns)
         self._events = Events(self._registries, self._tables, root)
         self._alarms = AlarmTable(store, root, self._alarm_is_stale)
-        self._history = History(store, root, self._tables.row_oid, settings.history)
+        self._ended = EndedObjects(store, root, self._tables.row_oid, settings.history)
+        self._all_operations = Operations(store, root, self._tables.row_oid, settings.history)
+        self._history = History()
+        self._history.tables = {self._ended.rows: None, self._all_operations.rows: None}
+        self.views = RestrictedViews(
+            store,
+            ViewSettings(root, settings.history, self._tables.row_oid, self._alarm_is_stale),
+            self._columns,
+            self._history,
+            self._source_table.name,
+        )
         self._class_names: dict[int, str] = {}
         self._unsettled = UnsettledRows()
         serve_health(store, root, settings.version, self._replica.status, self.counts, clock)
@@ -220,8 +238,10 @@ class Projection(FeedView[BoundClass, BoundEvent, Row, RowGroup]):
             return
         self._log_scalars.mark_unknown()
         # The gateway's own alarms are of no source, and so are not among those that the replica judges.
-        self._alarms.unsettle([GATEWAY])
-        self._source_table.mark_unknown(f"the core of the gateway cannot be reached: {reason}", now)
+        self.sources_judged([GATEWAY])
+        why = f"the core of the gateway cannot be reached: {reason}"
+        for sources in (self._source_table, *(view.sources for view in self.views.all)):
+            sources.mark_unknown(why, now)
         self._work()
         self._show()
 
@@ -237,7 +257,7 @@ class Projection(FeedView[BoundClass, BoundEvent, Row, RowGroup]):
         return bool(
             self._replica.is_sweeping
             or self._unsettled.waiting
-            or self._alarms.unsettled
+            or any(alarms.unsettled for alarms in self._alarm_tables())
             or self._history.unsettled
         )
 
@@ -254,21 +274,32 @@ class Projection(FeedView[BoundClass, BoundEvent, Row, RowGroup]):
 
     def sources_judged(self, sources: Iterable[int]) -> None:
         """Bring alarms of sources up to date, in slices."""
-        self._alarms.unsettle(sources)
+        sources = tuple(sources)
+        for alarms in self._alarm_tables():
+            alarms.unsettle(sources)
 
     def core_restarted(self) -> None:
         """Forget the names of classes."""
         self._class_names.clear()
+        self._summaries.forget_versions()
+
+    def policy_changed(self) -> None:
+        """Show restricted views nothing but what the snapshot shows from now on."""
+        self._summaries.forget_roles()
+        self._tables.forget_roles()
+        self.views.policy_changed(self._replica.access)
 
     def source_changed(self, record: SourceRecord) -> None:
         """Show a source."""
         self._source_table.show(record)
+        self.views.source_changed(record)
 
     def source_removed(self, number: int) -> None:
         """Remove a source with its alarms and summaries."""
         self._unsettled.forget(self._replica.groups_of(number))
         self._alarms.forget_source(number)
         self._summaries.remove_source(number)
+        self.views.source_removed(number)
         self._source_table.remove(number)
 
     def version_of(self, record: ClassRecord) -> BoundClass | None:
@@ -304,7 +335,8 @@ class Projection(FeedView[BoundClass, BoundEvent, Row, RowGroup]):
     def object_ended(self, record: DeleteRecord, version: BoundClass | None) -> None:  # noqa: ARG002
         """Show the end of an object, also of a class that has no table."""
         class_name = self._class_names.get(record.class_number, "")
-        self._history.object_ended(record, class_name, self._replica.generation)
+        self._ended.object_ended(record, class_name, self._replica.generation)
+        self.views.object_ended(record, class_name, self._replica.generation)
 
     def event_occurred(self, record: EventRecord, version: BoundEvent | None) -> None:
         """Notify the receivers of an event."""
@@ -326,14 +358,17 @@ class Projection(FeedView[BoundClass, BoundEvent, Row, RowGroup]):
         """Show an alarm, or its end."""
         row = self._tables.row_oid(record.subject, record.source)
         self._alarms.show(record, row, self._replica.generation)
+        self.views.alarm_changed(record, row, self._replica.generation)
 
     def alarms_swept(self, source: int) -> None:
         """Remove alarms that the last snapshot did not contain, in slices."""
-        self._alarms.sweep(source, self._replica.generation)
+        for alarms in self._alarm_tables():
+            alarms.sweep(source, self._replica.generation)
 
     def operation_changed(self, record: OperationRecord) -> None:
         """Show an operation."""
-        self._history.operation_changed(record, self._replica.generation)
+        self._all_operations.operation_changed(record, self._replica.generation)
+        self.views.operation_changed(record, self._replica.generation)
         for take in self._operations:
             take(record)
 
@@ -344,6 +379,7 @@ class Projection(FeedView[BoundClass, BoundEvent, Row, RowGroup]):
     def snapshot_ended(self) -> None:
         """Remove rows of the history that the snapshot did not contain, in slices."""
         self._history.sweep(self._replica.generation)
+        self._columns.settle()
 
     def _alarm_is_stale(self, record: AlarmRecord, generation: int) -> bool:
         """Return whether it is unknown now if an alarm of this snapshot is still active."""
@@ -364,18 +400,29 @@ class Projection(FeedView[BoundClass, BoundEvent, Row, RowGroup]):
         budget = self._replica.work(SLICE_ROWS, _HEAVY, self._clock())
         if self._unsettled.waiting:
             budget = self._unsettled.settle(budget, _HEAVY)
-        if self._alarms.unsettled:
-            # The last heavy row may have taken the budget below 0.
-            budget -= _HEAVY * self._alarms.settle(max(budget // _HEAVY, 0))
+        for alarms in self._alarm_tables():
+            if alarms.unsettled:
+                # The last heavy row may have taken the budget below 0.
+                budget -= _HEAVY * alarms.settle(max(budget // _HEAVY, 0))
         if self._history.unsettled:
             self._history.settle(max(budget // _HEAVY, 0))
 
     def _show(self) -> None:
         """Update sums and the counts of sources; all other counts are made when they are read."""
+        views = self.views.all
         if self._summaries.changed:
             # Once for each message, however many of its records touch a sum.
             for source in self._summaries.flush():
                 self._source_table.count(source, *self._summaries.counts(source))
-        if self._alarms.changed_sources:
-            for source, (active, worst) in self._alarms.take_changed().items():
-                self._source_table.count_alarms(source, active, worst)
+                for place, view in enumerate(views):
+                    view.sources.count(source, *self._summaries.rows_shown(source, place))
+        of_views = ((view.alarms, view.sources) for view in views)
+        for alarms, sources in ((self._alarms, self._source_table), *of_views):
+            if alarms.changed_sources:
+                for source, (active, worst) in alarms.take_changed().items():
+                    sources.count_alarms(source, active, worst)
+
+    def _alarm_tables(self) -> Iterator[AlarmTable]:
+        yield self._alarms
+        for view in self.views.all:
+            yield view.alarms

@@ -116,10 +116,12 @@ class SetSettings:
     Attributes:
         timeout: nanoseconds that the core has for each object.
         best_effort: accept SETs of several objects, and of objects and variables of this process.
+        seen: returns those of the objects that a writer sees, by its name; without it all see all.
     """
 
     timeout: int
     best_effort: bool = False
+    seen: Callable[[str], ManagedObjects] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,7 +243,9 @@ class SetRequests:
         try:
             # A SET that fails its test is not remembered: it changed nothing, so a retransmission may be
             # tested again.
-            plan = self._plan(assignments)
+            seen = self._settings.seen
+            objects = self._objects if seen is None else seen(principal.name)
+            plan = self._plan(objects, assignments)
             self._test_local(principal, plan)
         except _RefusedError as refused:
             self._refused.tested(principal, assignments, refused.refusal)
@@ -265,7 +269,7 @@ class SetRequests:
 
     # ---- what is asked for ----------------------------------------------------------------------------
 
-    def _plan(self, assignments: Sequence[Assignment]) -> _Plan:
+    def _plan(self, objects: ManagedObjects, assignments: Sequence[Assignment]) -> _Plan:
         """Return the plan of a SET. Raises `_RefusedError`."""
         local: dict[int, list[Assignment]] = {}
         changes: dict[tuple[int, str, int], _ObjectChange] = {}
@@ -281,7 +285,7 @@ class SetRequests:
                 local.setdefault(place, []).append(assignment)
             else:
                 known = len(changes)
-                self._add(changes, assignment)
+                self._add(objects, changes, assignment)
                 is_new = len(changes) > known and bool(known or local)
             if is_new and second is None:
                 second = assignment
@@ -298,9 +302,14 @@ class SetRequests:
                 return place
         return None
 
-    def _add(self, changes: dict[tuple[int, str, int], _ObjectChange], assignment: Assignment) -> None:
+    def _add(
+        self,
+        objects: ManagedObjects,
+        changes: dict[tuple[int, str, int], _ObjectChange],
+        assignment: Assignment,
+    ) -> None:
         """Add one variable of an object. Raises `_RefusedError`."""
-        variable = self._objects.variable(assignment.name)
+        variable = objects.variable(assignment.name)
         if variable is None or variable.entry is None or variable.entry.syntax not in WRITABLE_SYNTAXES:
             raise _RefusedError(message.NOT_WRITABLE, assignment.index)
         target, element = variable.target, variable.element
@@ -317,7 +326,7 @@ class SetRequests:
             return
         try:
             value = written_value(
-                assignment.value, element, variable.entry, lambda name: self._link(name, target.source)
+                assignment.value, element, variable.entry, lambda name: _link(objects, name, target.source)
             )
         except WrittenValueError as error:
             raise _RefusedError(error.status, assignment.index) from None
@@ -326,13 +335,6 @@ class SetRequests:
         change.values[element.name] = value
         # The first binding is named in errors where one element is set twice to the same value.
         change.indexes.setdefault(element.name, assignment.index)
-
-    def _link(self, instance: Oid, source: int) -> ObjectLink | None:
-        target = self._objects.target(instance)
-        # A reference leads to an object of the same source: another one's agent does not know it.
-        if target is None or target.schema is None or target.source != source:
-            return None
-        return ObjectLink(target.class_name, target.row, target.stable_name)
 
     # ---- what is done ---------------------------------------------------------------------------------
 
@@ -488,3 +490,11 @@ def _is_partly_done(values: Mapping[str, FeedValue | None], answer: OperationAns
         values[name] == one and (one is not None or bool(answer.operation_id))  # else nothing was tried
         for name, one in found.items()
     )
+
+
+def _link(objects: ManagedObjects, instance: Oid, source: int) -> ObjectLink | None:
+    target = objects.target(instance)
+    # A reference leads to an object of the same source: another one's agent does not know it.
+    if target is None or target.schema is None or target.source != source:
+        return None
+    return ObjectLink(target.class_name, target.row, target.stable_name)

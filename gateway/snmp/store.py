@@ -8,13 +8,14 @@ form; `get` and `next` use sub-identifiers.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Final, Protocol, TypeAlias
 
 from gateway.snmp import ber
 from gateway.snmp.ber import Oid
-from gateway.snmp.table import Derivation, Region, Table
+from gateway.snmp.regions import Follower, Region
+from gateway.snmp.table import Derivation, Table
 
 ScalarValue: TypeAlias = "bytes | Callable[[], bytes | None]"
 """A value TLV, or a function that returns the current one; ``None`` while there is no instance."""
@@ -41,7 +42,11 @@ class MibView(Protocol):
 
 
 class Store:
-    """Tables and scalars by OID."""
+    """Tables and scalars by OID.
+
+    Attributes:
+        followers: what follows the regions.
+    """
 
     def __init__(self) -> None:
         self._claims: list[Oid] = []  # entries of tables and object types of scalars, sorted
@@ -51,6 +56,7 @@ class Store:
         self._active_keys: list[bytes] = []  # regions that have instances, in order
         self._active: list[Region] = []
         self._by_source: set[bytes] = set()  # prefixes of columns
+        self.followers: list[Follower] = []
 
     def table(
         self,
@@ -77,7 +83,8 @@ class Store:
         table = Table(entry, columns, derived or {}, self)
         self._claim(entry)
         self._tables[entry] = table
-        self._regions.update((column.prefix, column) for column in table.columns())
+        for column in table.columns():
+            self._add_region(column)
         if by_source:
             self._by_source.update(column.prefix for column in table.columns())
         self._count_prefix_lengths()
@@ -95,7 +102,7 @@ class Store:
         """
         self._claim(entry)
         for column in columns:
-            self._regions[column.prefix] = column
+            self._add_region(column)
             self.activate(column)
         self._count_prefix_lengths()
 
@@ -104,7 +111,7 @@ class Store:
         table = self._tables.pop(entry)
         table.close()
         for column in table.columns():
-            del self._regions[column.prefix]
+            self._remove_region(column)
             self._by_source.discard(column.prefix)
         self._claims.remove(entry)
         self._count_prefix_lengths()
@@ -130,7 +137,7 @@ class Store:
             return
         self._claim(object_type)
         region = _Scalar(object_type, value)
-        self._regions[prefix] = region
+        self._add_region(region)
         self._count_prefix_lengths()
         self.activate(region)
 
@@ -140,8 +147,8 @@ class Store:
         region = self._regions[prefix]
         if oid[-1] != 0 or not isinstance(region, _Scalar):
             raise KeyError(oid)
-        del self._regions[prefix]
         self.deactivate(region)
+        self._remove_region(region)
         self._claims.remove(oid[:-1])
         self._count_prefix_lengths()
 
@@ -209,11 +216,15 @@ class Store:
         position = bisect_left(self._active_keys, region.key)
         self._active_keys.insert(position, region.key)
         self._active.insert(position, region)
+        for follower in self.followers:
+            follower.region_activated(region)
 
     def deactivate(self, region: Region) -> None:
         """Remove a region without instances from the order that `walk` follows."""
         position = bisect_left(self._active_keys, region.key)
         del self._active_keys[position], self._active[position]
+        for follower in self.followers:
+            follower.region_deactivated(region)
 
     def region_of(self, name: bytes) -> Region | None:
         """Return the region in which an instance of this name would be."""
@@ -225,6 +236,21 @@ class Store:
             if region is not None:
                 return region
         return None
+
+    @property
+    def regions(self) -> Iterable[Region]:
+        """All regions, in no order."""
+        return self._regions.values()
+
+    def _add_region(self, region: Region) -> None:
+        self._regions[region.prefix] = region
+        for follower in self.followers:
+            follower.region_added(region)
+
+    def _remove_region(self, region: Region) -> None:
+        del self._regions[region.prefix]
+        for follower in self.followers:
+            follower.region_removed(region)
 
     def _claim(self, oid: Oid) -> None:
         position = bisect_left(self._claims, oid)

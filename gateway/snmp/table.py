@@ -16,6 +16,7 @@ from typing import Final, NamedTuple, Protocol
 
 from gateway.snmp import ber
 from gateway.snmp.ber import Oid
+from gateway.snmp.regions import Directory
 
 # Heads are remembered by two lengths: this bounds how many a column keeps. Longer values vary in length, and
 # are few.
@@ -32,34 +33,26 @@ LAST: Final = -1
 """The slot number for no slot: no row follows."""
 
 
-class Region(Protocol):
-    """A column or a scalar: all instances of one object type, at ``prefix`` (content octets of a name)."""
+class Part(Protocol):
+    """What a restricted view shows of a table: it follows the table's rows (`gateway.snmp.table_parts`)."""
 
-    prefix: bytes
-    key: bytes
+    def insert(self, slot: int, mask: int) -> None:
+        """Follow the insertion of a row, of which the columns in ``mask`` are shown."""
 
-    def read(self, suffix: bytes) -> bytes | None:
-        """Return the value TLV of the instance that ``suffix`` names."""
+    def change(self, slot: int, mask: int) -> None:
+        """Show other columns of a row."""
 
-    def walk(self, suffix: bytes, limit: int, varbinds: list[bytes], passed_over: int) -> bytes | None:
-        """Append up to ``limit`` encoded varbinds after ``suffix``; return the name of the last, if any.
+    def remove(self, slot: int) -> None:
+        """Follow the removal of a row, whose name is still there."""
 
-        Args:
-            suffix: the part of a name after the prefix; empty for the start of the region.
-            limit: the maximum number of varbinds, 1 or more.
-            varbinds: the list to which they are appended.
-            passed_over: the type of the objects that are left out; no type is 0.
-        """
+    def cell_changed(self, column: Column, slot: int) -> None:
+        """Follow a cell that became a hole, or that was one."""
 
+    def close(self) -> None:
+        """Show nothing any more."""
 
-class Directory(Protocol):
-    """The directory of regions with instances; a column reports its first cell and the end of its last."""
-
-    def activate(self, region: Region) -> None:
-        """Add a region that has instances now."""
-
-    def deactivate(self, region: Region) -> None:
-        """Remove a region that has no instance any more."""
+    def settle(self) -> None:
+        """Find the simplest way to show what is shown: many rows have changed."""
 
 
 class Rows:
@@ -119,6 +112,11 @@ class ReadableColumn:
         self.tag = tag
         self._rows = rows
         self._heads: dict[tuple[int, int], bytes] = {}
+
+    @classmethod
+    def of_rows(cls, other: ReadableColumn, rows: Rows, filled: RowSet) -> ReadableColumn:
+        """Return a column with the cells of another one, which shows these rows of it."""
+        return cls(ber.decode_name(other.prefix), rows, other.cells, filled, other.tag)
 
     def read(self, suffix: bytes) -> bytes | None:
         """Return the value TLV of the row that ``suffix`` names, ``None`` for a hole or no such row."""
@@ -218,15 +216,20 @@ class Table:
         columns: the sub-identifiers of the columns that are kept, ascending.
         derived: further columns, which are made of those. They cannot be written.
         directory: gets reports of the columns that have cells.
+
+    Attributes:
+        parts: what restricted views show of the table.
+        rows: its rows; for parts only, as ``kept``, its columns that are kept.
     """
 
     def __init__(
         self, entry: Oid, columns: Sequence[int], derived: Mapping[int, Derivation], directory: Directory
     ) -> None:
         self.entry = entry
-        self._rows = Rows()
+        self.parts: list[Part] = []
+        self.rows = self._rows = Rows()
         self._free: list[int] = []
-        self._columns = {number: Column((*entry, number), self._rows) for number in columns}
+        self.kept = self._columns = {number: Column((*entry, number), self._rows) for number in columns}
         for number, derivation in derived.items():
             self._columns[derivation.base].derive((*entry, number), derivation)
         self._directory = directory
@@ -266,8 +269,11 @@ class Table:
             if (value := column.cells[slot]) is not None
         }
 
-    def put(self, index: Oid, values: Mapping[int, bytes | None]) -> None:
+    def put(self, index: Oid, values: Mapping[int, bytes | None], shown: Sequence[int] | None = None) -> None:
         """Insert a row, or change some cells of one; ``None`` leaves a hole, and so do columns not given.
+
+        ``shown`` has, for each of `parts`, the columns that it shows of the row: bit *n* stands for column
+        *n*. Without it a new row is in none of them, and any other row as before.
 
         All values of a column are of one type; another raises ``ValueError``, as does an index that is
         empty, too long for a name, or out of range.
@@ -276,8 +282,11 @@ class Table:
         suffix = ber.encode_sub_identifiers(index)
         slot = rows.slots.get(suffix)
         if slot is None:
-            self._insert(index, suffix, values)
+            self._insert(index, suffix, values, shown or ())
             return
+        if shown is not None:
+            for part, mask in zip(self.parts, shown, strict=False):
+                part.change(slot, mask)
         place = None
         for number, value in values.items():
             column = self._columns[number]
@@ -292,6 +301,8 @@ class Table:
         """Remove a row. Raises ``KeyError`` if it is not there."""
         rows = self._rows
         slot = rows.slots.pop(ber.encode_sub_identifiers(index))
+        for part in self.parts:
+            part.remove(slot)
         block, position = rows.order.place_of(rows.keys[slot])
         block_removed = rows.order.remove(block, position)
         for column in self._columns.values():
@@ -329,6 +340,8 @@ class Table:
 
     def close(self) -> None:
         """Leave the directory; the store calls it when the table is removed."""
+        for part in self.parts:
+            part.close()
         for column in self._columns.values():
             if column.filled:
                 self._deactivate(column)
@@ -356,8 +369,12 @@ class Table:
             if not column.filled:
                 self._deactivate(column)
         column.cells[slot] = value
+        for part in self.parts:
+            part.cell_changed(column, slot)
 
-    def _insert(self, index: Oid, suffix: bytes, values: Mapping[int, bytes | None]) -> None:
+    def _insert(
+        self, index: Oid, suffix: bytes, values: Mapping[int, bytes | None], shown: Sequence[int]
+    ) -> None:
         """Insert a row with these cells; where they are not valid, nothing is changed."""
         # The name has the entry, the column and the index, and all checks come before the first change.
         if not 0 < len(index) < ber.MAX_SUB_IDENTIFIERS - len(self.entry):
@@ -381,6 +398,8 @@ class Table:
                 column.filled.block_split(block)
         if must_split:
             rows.order.split(block)
+        for place, part in enumerate(self.parts):
+            part.insert(slot, shown[place] if place < len(shown) else 0)
 
     def _new_slot(self, suffix: bytes, key: bytes) -> int:
         rows = self._rows

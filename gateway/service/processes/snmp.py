@@ -41,23 +41,25 @@ from gateway.service.processes.snmp_users import start_security
 from gateway.shipped_files import version
 from gateway.snmp.ber import Oid, parse_oid
 from gateway.snmp.commands.command import SecretArguments, Submission
-from gateway.snmp.commands.table import CommandHealth, CommandLimits, CommandRows, CommandTable, JoinedView
+from gateway.snmp.commands.table import CommandHealth, CommandLimits, CommandRows, CommandTable
 from gateway.snmp.fixed_mib import PRODUCT
 from gateway.snmp.guesses import Guesses
 from gateway.snmp.message import VERSION_1, VERSION_2C
+from gateway.snmp.mirror import Mirror
 from gateway.snmp.notifications.delivery import MAX_WAITING
 from gateway.snmp.notifications.receiver import TargetHealth
 from gateway.snmp.obsolete_counters import serve_obsolete_counters
 from gateway.snmp.oid_registry import OidRegistry
 from gateway.snmp.projection import Projection, ProjectionSettings
-from gateway.snmp.refused_sets import RefusedSets
+from gateway.snmp.refused_sets import READER, RefusedSets
 from gateway.snmp.registry_files import SiteRegistry, load_shipped_registries
 from gateway.snmp.requests import LARGEST_DATAGRAM, Limits, Responder
+from gateway.snmp.seen_objects import SeenObjects
 from gateway.snmp.served_modules import list_modules, list_site_module
 from gateway.snmp.server import ListenError, UdpServer
 from gateway.snmp.set_requests import MAX_REMEMBERED, MAX_RUNNING, SetRequests, SetSettings
 from gateway.snmp.standard_groups import SnmpCounters, SystemDescription, SystemGroup
-from gateway.snmp.store import MibView, Store
+from gateway.snmp.store import Store
 from gateway.snmp.tables.applications import ApplicationSettings, ApplicationTable
 from gateway.snmp.tables.health import ShownCounts, serve_losses
 from gateway.snmp.v3.groups import serve_version_3
@@ -153,14 +155,16 @@ class _Agent:
         )
         self._projection.notify_of_events(self._notifications.sender)
         serve_obsolete_counters(self._store, self._counters, self._notifications.sender.counts)
-        self._applications = ApplicationTable(
-            self._store,
-            self._root,
-            registries,
-            {name: _application(source) for name, source in settings.sources.items()},
-            self._system.up_time,
-            clock.now,
+        applications = partial(
+            ApplicationTable,
+            root=self._root,
+            registries=registries,
+            settings={name: _application(source) for name, source in settings.sources.items()},
+            up_time=self._system.up_time,
+            clock=clock.now,
         )
+        self._applications = applications(self._store)
+        self._projection.views.applications = applications
         self._link = FeedLink(loaded.feed_socket, self._projection, slice_records=_SLICE_RECORDS)
         self._reports = RefusalReports(self._link.ask, time.monotonic_ns)
         self._refused_sets = RefusedSets(self._projection, self._reports.report)
@@ -203,23 +207,26 @@ class _Agent:
             [self._commands.table],
             self._link.ask,
             self._counters,
-            SetSettings(deadline, self._settings.best_effort),
+            SetSettings(
+                deadline,
+                self._settings.best_effort,
+                lambda writer: SeenObjects(self._projection, self._projection.views.of(writer)),
+            ),
             time.monotonic_ns,
             serial,
             self._refused_sets,
         )
 
     def _responder(self, loaded: LoadedConfiguration) -> Responder:
-        settings = self._settings
-        communities = {self._community.encode(): access_of(settings, self._store)} | {
+        settings, views = self._settings, self._projection.views
+        communities = {self._community.encode(): access_of(settings, views.of(READER))} | {
             secret.encode(): access_of(settings, self._commands.view(writer), writer)
             for writer, secret in self._writers.items()
         }
         limits = settings.limits
         users = UserAccess(
             settings,
-            self._store,
-            self._commands.view,
+            views,
             loaded.settings.sources,
             self._projection.source_number,
         )
@@ -289,7 +296,9 @@ class _Agent:
             busy = self._projection.tick()
             self._commands.table.tick()
             self._notifications.show()
-            self._applications.show(self._projection.sources, connected=self._projection.status.connected)
+            sources, connected = self._projection.sources, self._projection.status.connected
+            self._applications.show(sources, connected=connected)
+            self._projection.views.show_applications(sources, connected=connected)
             list_site_module(self._system, self._root, self._projection.provisional)
             await asyncio.sleep(BUSY_TICK_SECONDS if busy else TICK_SECONDS)
 
@@ -443,16 +452,16 @@ class Commands:
         ask: Ask,
         clock: Callable[[], int],
     ) -> None:
-        self._store = store
+        self._views = projection.views
         self._ask = ask
         self._asking: set[asyncio.Task[None]] = set()
-        common = CommandRows(store, root, projection.pointer) if settings.commands.shown_to_all else None
-        self._rows: dict[str, CommandRows] = {}
-        self._own: dict[str, Store] = {}
+        is_shared = settings.commands.shown_to_all
+        shared = [CommandRows(store, root, projection.pointer)] if is_shared else []
+        self._rows: dict[str, Sequence[CommandRows]] = {}
         for writer in settings.all_writers:
-            if common is None:
-                self._own[writer] = Store()
-            self._rows[writer] = common or CommandRows(self._own[writer], root, projection.pointer)
+            own = Store()
+            self._rows[writer] = (CommandRows(own, root, projection.pointer), *shared)
+            self._views.of(writer, own, shares_own=is_shared)
         self.table = CommandTable(
             root,
             CommandLimits(settings.commands.quota, settings.commands.keep),
@@ -463,10 +472,9 @@ class Commands:
         )
         self.table.serve(store)
 
-    def view(self, writer: str) -> MibView:
+    def view(self, writer: str) -> Mirror:
         """Return the view of a writer."""
-        own = self._own.get(writer)
-        return self._store if own is None else JoinedView(self._store, own)
+        return self._views.of(writer)
 
     async def close(self) -> None:
         """Stop waiting for answers; the operations continue in the core."""

@@ -11,7 +11,8 @@ from gateway.rate_limiter import RateLimiter
 from gateway.snmp.allowed_networks import AllowedNetworks
 from gateway.snmp.ber import Oid, parse_oid
 from gateway.snmp.processing import Access
-from gateway.snmp.store import MibView, SourceView, Store
+from gateway.snmp.restricted_views import RestrictedViews
+from gateway.snmp.store import MibView, SourceView
 from gateway.snmp.subtree_view import EVERYTHING, Subtrees, SubtreeView
 from gateway.snmp.v3.rights import NoAccess
 from gateway.snmp.v3.users import SecurityLevel
@@ -26,7 +27,7 @@ def access_of(settings: SnmpSettings, view: MibView, writer: str = "") -> Access
 
     Args:
         settings: the settings of SNMP.
-        view: everything.
+        view: what it sees by its roles.
         writer: the name of the writer; empty for the community that reads.
     """
     if writer:
@@ -39,8 +40,7 @@ class UserAccess:
 
     Args:
         settings: the settings of SNMP.
-        store: what all readers see.
-        writer_view: returns what a writer sees in the default context.
+        views: what principals see.
         sources: the names of the configured sources.
         number: returns the number of a source; ``None`` while it is not known.
     """
@@ -48,17 +48,16 @@ class UserAccess:
     def __init__(
         self,
         settings: SnmpSettings,
-        store: Store,
-        writer_view: Callable[[str], MibView],
+        views: RestrictedViews,
         sources: Iterable[str],
         number: Callable[[str], int | None],
     ) -> None:
         self._settings = settings
-        self._store = store
+        self._views = views
         self._sources = frozenset(source.encode() for source in sources)
         self._number = number
         self._default = {
-            name: self._access(name, writer_view(name) if user.may_set else store, may_set=user.may_set)
+            name: self._access(name, views.of(name), may_set=user.may_set)
             for name, user in settings.users.items()
         }
         self._in_sources: dict[tuple[str, int], Access] = {}
@@ -68,14 +67,14 @@ class UserAccess:
         del level  # what is below the user's lowest was refused before
         if not context:
             return self._default[user]
-        if context not in self._sources:
+        if context not in self._sources or not self._views.sees_source(user, context.decode()):
             return NoAccess.UNKNOWN_CONTEXT
         number = self._number(context.decode())
         if number is None:
             return NoAccess.UNAVAILABLE_CONTEXT
         access = self._in_sources.get((user, number))
         if access is None:
-            access = self._access(user, SourceView(self._store, number), may_set=False)
+            access = self._access(user, SourceView(self._views.of(user), number), may_set=False)
             self._in_sources[user, number] = access
         return access
 

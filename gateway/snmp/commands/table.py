@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from heapq import merge
 from typing import Final
 
 import msgspec
@@ -47,7 +46,7 @@ from gateway.snmp.fixed_mib import (
     OutcomeNumber,
     ValueSyntaxNumber,
 )
-from gateway.snmp.store import MibView, Store
+from gateway.snmp.store import Store
 from gateway.snmp.table import Table
 from gateway.snmp.tables.rows import Cells, Pointer
 from gateway.snmp.written_values import Assignment, Rejected
@@ -94,7 +93,7 @@ class CommandTable:
         root: the configured root.
         limits: the bounds of the table.
         submission: converts commands into operations.
-        rows: returns the rows that show the commands of an owner; owners may share them.
+        rows: returns what shows the commands of an owner; owners may share it.
         submit: called as soon as a command is submitted; must not raise.
         clock: returns the time in nanoseconds since 1970-01-01 UTC.
     """
@@ -104,7 +103,7 @@ class CommandTable:
         root: Oid,
         limits: CommandLimits,
         submission: Submission,
-        rows: Callable[[str], CommandRows],
+        rows: Callable[[str], Iterable[CommandRows]],
         submit: Submit,
         clock: Callable[[], int],
     ) -> None:
@@ -284,7 +283,9 @@ class CommandTable:
 
     def _put(self, key: CommandKey, command: Command) -> None:
         self._commands[key] = command
-        self._rows(key.owner).show(key, command, self._expires(command), self._submission.described(command))
+        described = self._submission.described(command)
+        for rows in self._rows(key.owner):
+            rows.show(key, command, self._expires(command), described)
 
     def _remove(self, key: CommandKey) -> None:
         """Remove a row, if there is one; a running command goes on."""
@@ -293,7 +294,8 @@ class CommandTable:
             return
         self._numbers.pop(key, None)
         self._unknown.pop(command.progress.operation_id, None)
-        self._rows(key.owner).remove(key)
+        for rows in self._rows(key.owner):
+            rows.remove(key)
 
     def _expires(self, command: Command) -> int:
         """Return when the row of a command expires; 0 while the command is running."""
@@ -446,42 +448,3 @@ def _replace(table: Table, former: Iterable[Oid], rows: Mapping[Oid, Cells]) -> 
             table.remove(index)
     for index, cells in rows.items():
         table.put(index, cells)
-
-
-class JoinedView:
-    """The union of two views that have no instance in common.
-
-    Args:
-        common: the view that all principals share.
-        own: the view of one owner, small beside it and often empty.
-    """
-
-    def __init__(self, common: MibView, own: MibView) -> None:
-        self._common = common
-        self._own = own
-
-    def read(self, name: bytes) -> bytes:
-        """See `MibView.read`."""
-        value = self._own.read(name)
-        # noSuchInstance is an answer: only this view has objects of that type.
-        if value == ber.NO_SUCH_OBJECT:
-            return self._common.read(name)
-        return value
-
-    def walk(self, name: bytes, limit: int, *, counter64: bool = True) -> tuple[list[bytes], bytes]:
-        """See `MibView.walk`."""
-        common, last_common = self._common.walk(name, limit, counter64=counter64)
-        own, last_own = self._own.walk(name, limit, counter64=counter64)
-        if not own:
-            return common, last_common
-        if not common:
-            return own, last_own
-        # Most requests are about objects, which are all before an owner's commands or all after them.
-        if len(common) == limit and _key(common[-1]) < _key(own[0]):
-            return common, last_common
-        joined = list(merge(common, own, key=_key))[:limit]
-        return joined, ber.name_of_varbind(joined[-1])
-
-
-def _key(varbind: bytes) -> bytes:
-    return ber.sort_key(ber.decode_name(ber.name_of_varbind(varbind)))

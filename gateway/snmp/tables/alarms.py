@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from gateway.feed.records import AlarmRecord
 from gateway.model.observations import Severity
@@ -17,6 +18,9 @@ MAX_ALARMS = 10_000
 """The maximum number of rows; alarms without room are counted."""
 
 _MAX_EVENT_ID_OCTETS = 60
+
+IsStale: TypeAlias = Callable[[AlarmRecord, int], bool]
+"""Returns whether it is unknown if an alarm, last contained in a snapshot of that number, is still active."""
 
 
 @dataclass(slots=True)
@@ -34,7 +38,7 @@ class AlarmTable:
     Args:
         store: the store in which they are made.
         root: the configured root.
-        is_stale: returns whether it is unknown if an alarm, last contained in that snapshot, is still active.
+        is_stale: see `IsStale`.
         limit: the maximum number of rows.
 
     Attributes:
@@ -46,7 +50,7 @@ class AlarmTable:
         self,
         store: Store,
         root: Oid,
-        is_stale: Callable[[AlarmRecord, int], bool],
+        is_stale: IsStale,
         limit: int = MAX_ALARMS,
     ) -> None:
         self._table = store.table((*root, *ALARM_ENTRY), tuple(AlarmColumn))
@@ -120,6 +124,10 @@ class AlarmTable:
         """Return the active alarm of this condition; ``None`` if there is none."""
         number = self._by_condition.get((source, condition))
         return None if number is None else self._alarms[number].record
+
+    def knows(self, number: int) -> bool:
+        """Return whether an alarm is shown."""
+        return number in self._alarms
 
     def sweep(self, source: int, generation: int) -> None:
         """Have `settle` remove the alarms of a source that this whole snapshot did not contain."""

@@ -13,7 +13,7 @@ from gateway.snmp.oid_registry import ClassEntry, ElementEntry, OidRegistry
 from gateway.snmp.registry_growth import OidRegistries
 from gateway.snmp.row_columns import RowColumn
 from gateway.snmp.store import Store
-from gateway.snmp.tables.rows import BoundClass, ClassTable, Row, row_pointer
+from gateway.snmp.tables.rows import BoundClass, ClassTable, Row, RowAccess, row_pointer
 from gateway.snmp.tables.summaries import Summaries
 
 _INDEX: Final = 2  # source and row
@@ -77,9 +77,13 @@ class ClassTables:
         summaries: the counts and sums of their rows.
         registries: the registries that have the numbers of classes.
         root: the configured root.
+        access: decides what restricted views show of rows.
     """
 
-    def __init__(self, store: Store, summaries: Summaries, registries: OidRegistries, root: Oid) -> None:
+    def __init__(
+        self, store: Store, summaries: Summaries, registries: OidRegistries, root: Oid, access: RowAccess
+    ) -> None:
+        self._access = access
         self._store = store
         self._summaries = summaries
         self._registries = registries
@@ -142,10 +146,18 @@ class ClassTables:
             return Variable(target, entry)
         return Variable(target, entry, element, *table.shown(row, entry))
 
+    def forget_roles(self) -> None:
+        """Show restricted views no row, until it is shown again."""
+        for table in self._tables.values():
+            for row in table.rows.values():
+                row.allowed = row.shown = ()
+
     def _table(self, registry: OidRegistry, class_entry: ClassEntry, key: ClassKey) -> ClassTable:
         table = self._tables.get(str(key))
         if table is None:
-            table = ClassTable(self._store, self._summaries, registry, class_entry, key, self._root)
+            table = ClassTable(
+                self._store, self._summaries, registry, class_entry, key, self._root, self._access
+            )
             self._tables[str(key)] = table
             self._names[table.entry] = str(key)
             # A RowPointer names the first accessible column (RFC 2579 section 2); the index column is not

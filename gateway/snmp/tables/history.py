@@ -6,7 +6,7 @@ Each snapshot of the feed repeats the last rows of both tables; rows that it lea
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias
 
 from gateway.feed.latest import HistoryLimits, Latest
@@ -135,33 +135,71 @@ class LatestRows:
             del self._generations[index]
 
 
-class History:
-    """agDeletedTable and agOperationTable.
+class EndedObjects:
+    """agDeletedTable.
 
     Args:
-        store: the store in which they are made.
+        store: the store in which it is made.
         root: the configured root.
         row_oid: returns the object identifiers of objects' rows.
         limits: the limits of the rows of each source.
 
     Attributes:
-        unsettled: whether `settle` has rows left to check.
+        rows: its rows.
     """
 
     def __init__(self, store: Store, root: Oid, row_oid: RowOid, limits: HistoryLimits) -> None:
         self._row_oid = row_oid
-        self.unsettled = False
-        ends = store.table(
+        table = store.table(
             (*root, *DELETED_ENTRY),
             [column for column in DeletedColumn if column is not DeletedColumn.DURATION_MILLISECONDS],
             {DeletedColumn.DURATION_MILLISECONDS: gauge32_derivation(DeletedColumn.DURATION, "milliseconds")},
         )
-        self._ends = LatestRows(ends, limits.ends, limits.octets)
+        self.rows = LatestRows(table, limits.ends, limits.octets)
         base = (*root, *DELETED)
-        self._ends.serve(
+        self.rows.serve(
             store, (*base, DeletedScalar.COUNT), (*base, DeletedScalar.LAST), (*base, DeletedScalar.TOLD)
         )
-        operations = store.table(
+
+    def object_ended(
+        self, record: DeleteRecord, class_name: str, generation: int, *, is_named: bool = True
+    ) -> None:
+        """Show the end of an object that this snapshot, or a message since, contained.
+
+        Args:
+            record: the record of the feed; one without a number has no row here.
+            class_name: ``package:class``; empty where it is not known.
+            generation: the number of the snapshot.
+            is_named: the names of the object are shown.
+        """
+        if record.number <= 0 or not class_name:
+            return
+        if self.rows.knows(record.number):  # ends never change, and their numbers ascend for ever
+            self.rows.confirm(record.number, generation)
+            return
+        row = self._row_oid(ObjectLink(class_name, record.row, record.stable_name), record.source)
+        cells = _end_cells(record, class_name, row)
+        if not is_named:
+            cells |= dict.fromkeys((DeletedColumn.NAME, DeletedColumn.FULL_NAME, DeletedColumn.NATIVE_ID))
+        self.rows.put(record.source, record.number, "", cells, generation)
+
+
+class Operations:
+    """agOperationTable.
+
+    Args:
+        store: the store in which it is made.
+        root: the configured root.
+        row_oid: returns the object identifiers of objects' rows.
+        limits: the limits of the rows of each source.
+
+    Attributes:
+        rows: its rows.
+    """
+
+    def __init__(self, store: Store, root: Oid, row_oid: RowOid, limits: HistoryLimits) -> None:
+        self._row_oid = row_oid
+        table = store.table(
             (*root, *OPERATION_ENTRY),
             [column for column in OperationColumn if column is not OperationColumn.DURATION_MILLISECONDS],
             {
@@ -170,50 +208,51 @@ class History:
                 )
             },
         )
-        self._operations = LatestRows(operations, limits.operations, limits.octets)
+        self.rows = LatestRows(table, limits.operations, limits.octets)
         base = (*root, *OPERATIONS)
-        self._operations.serve(
+        self.rows.serve(
             store,
             (*base, OperationScalar.COUNT),
             (*base, OperationScalar.LAST),
             (*base, OperationScalar.TOLD),
         )
 
-    def object_ended(self, record: DeleteRecord, class_name: str, generation: int) -> None:
-        """Show the end of an object that this snapshot, or a message since, contained.
+    def operation_changed(
+        self, record: OperationRecord, generation: int, hidden: Iterable[OperationColumn] = ()
+    ) -> None:
+        """Show the present state of an operation, without some columns.
 
-        Args:
-            record: the record of the feed; one without a number has no row here.
-            class_name: ``package:class``; empty where it is not known.
-            generation: the number of the snapshot.
+        A core that was restarted numbers from 1 again.
         """
-        if record.number <= 0 or not class_name:
-            return
-        if self._ends.knows(record.number):  # ends never change, and their numbers ascend for ever
-            self._ends.confirm(record.number, generation)
-            return
-        row = self._row_oid(ObjectLink(class_name, record.row, record.stable_name), record.source)
-        self._ends.put(record.source, record.number, "", _end_cells(record, class_name, row), generation)
-
-    def operation_changed(self, record: OperationRecord, generation: int) -> None:
-        """Show the present state of an operation. A core that was restarted numbers from 1 again."""
         link = ObjectLink(record.class_name, record.row, record.stable_name)
-        cells = _operation_cells(record, self._row_oid(link, record.source))
+        cells = _operation_cells(record, self._row_oid(link, record.source)) | dict.fromkeys(hidden)
         # INDEX is Integer32 (1..2147483647): a core that runs for that long begins again at 1.
         index = (record.number - 1) % _INDEXES + 1
-        self._operations.put(record.source, index, record.operation_id, cells, generation)
+        self.rows.put(record.source, index, record.operation_id, cells, generation)
+
+
+class History:
+    """The tables of ended objects and of operations, of every view.
+
+    Attributes:
+        unsettled: whether `settle` has rows left to check.
+    """
+
+    def __init__(self) -> None:
+        self.unsettled = False
+        self.tables: dict[LatestRows, None] = {}
 
     def sweep(self, generation: int) -> None:
         """Have `settle` remove the rows that this whole snapshot did not contain."""
-        self._ends.sweep(generation)
-        self._operations.sweep(generation)
+        for rows in self.tables:
+            rows.sweep(generation)
         self.unsettled = True
 
     def settle(self, limit: int) -> None:
         """Remove up to ``limit`` rows of each table that the last snapshot did not contain."""
-        self._ends.settle(limit)
-        self._operations.settle(limit)
-        self.unsettled = bool(self._ends.unswept or self._operations.unswept)
+        for rows in self.tables:
+            rows.settle(limit)
+        self.unsettled = any(rows.unswept for rows in self.tables)
 
 
 def _end_cells(record: DeleteRecord, class_name: str, row: Oid) -> dict[int, bytes | None]:

@@ -192,7 +192,7 @@ class _ComputedColumn:
         return False
 
     def walk(self, suffix: bytes, limit: int, varbinds: list[bytes], passed_over: int) -> bytes | None:
-        """See `gateway.snmp.table.Region.walk`."""
+        """See `gateway.snmp.regions.Region.walk`."""
         if self.passes(passed_over):
             return None
         name = None
@@ -213,7 +213,7 @@ class _CountColumn(_ComputedColumn):
         self._count = count
 
     def read(self, suffix: bytes) -> bytes | None:
-        """See `gateway.snmp.table.Region.read`."""
+        """See `gateway.snmp.regions.Region.read`."""
         return _counter_of(self._count) if ber.decode_sub_identifiers(suffix) == _NAME else None
 
     def instances(self, after: Oid) -> Iterator[tuple[Oid, bytes]]:
@@ -231,7 +231,7 @@ class _LogColumn(_ComputedColumn):
         self._value = value
 
     def read(self, suffix: bytes) -> bytes | None:
-        """See `gateway.snmp.table.Region.read`."""
+        """See `gateway.snmp.regions.Region.read`."""
         match ber.decode_sub_identifiers(suffix):
             case (0, index):
                 entry = self._log.entry(index)
@@ -263,7 +263,7 @@ class _VariableColumn(_ComputedColumn):
         return tag == self._tag != 0
 
     def read(self, suffix: bytes) -> bytes | None:
-        """See `gateway.snmp.table.Region.read`."""
+        """See `gateway.snmp.regions.Region.read`."""
         match ber.decode_sub_identifiers(suffix):
             case (0, index, place):
                 variables = self._log.variables(index)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
+from gateway.feed.access import Vector
 from gateway.feed.freshness import Freshness, Group
 from gateway.feed.records import Lifetime, ObjectRecord, UpdateRecord
 from gateway.feed.replica import ShownObject
@@ -28,7 +29,7 @@ from gateway.snmp.oid_registry import FIRST_ELEMENT_COLUMN, ClassEntry, ElementE
 from gateway.snmp.row_columns import RowColumn, RowLifetime
 from gateway.snmp.store import Store
 from gateway.snmp.syntax import Form, Syntax, form_of
-from gateway.snmp.table import Derivation
+from gateway.snmp.table import Derivation, Table
 from gateway.snmp.tables.summaries import Summaries, Summary, SummedColumn
 
 Cells: TypeAlias = dict[int, bytes | None]
@@ -36,6 +37,9 @@ Cells: TypeAlias = dict[int, bytes | None]
 
 Writer: TypeAlias = Callable[[Cells, "FeedValue | None", int], None]
 """Writes a value (``None``: absent) of an object of the source with that number into the cells."""
+
+Masks: TypeAlias = tuple[int, ...]
+"""For each restricted view the columns that it shows of a row: bit *n* stands for column *n*."""
 
 Pointer: TypeAlias = Callable[[ObjectLink, int], bytes | None]
 """Returns the TLV of a RowPointer to an object of the source with that number, if its table is known."""
@@ -52,12 +56,16 @@ class Binding:
         writers: by position in ``ClassSchema.elements``; ``None`` for an element without a column.
         sums: the summed columns, by position.
         not_shown: the names of elements without a column.
+        bits: the columns of each element, by position: bit *n* stands for column *n*.
+        linking: of elements that can refer to objects, by position, the columns that show their names.
     """
 
     schema: ClassSchema
     writers: tuple[Writer | None, ...]
     sums: dict[int, SummedColumn]
     not_shown: tuple[str, ...]
+    bits: tuple[int, ...]
+    linking: Mapping[int, int]
 
 
 def bind(schema: ClassSchema, class_entry: ClassEntry, pointer: Pointer) -> Binding:
@@ -71,7 +79,21 @@ def bind(schema: ClassSchema, class_entry: ClassEntry, pointer: Pointer) -> Bind
         ),
         dict(_summed(schema, columns)),
         tuple(schema.elements[position].name for position, entry in columns.items() if entry is None),
+        tuple(0 if entry is None else bits_of(entry.columns) for entry in columns.values()),
+        {
+            position: 1 << entry.twin.column if entry.syntax is Syntax.ROW_POINTER and entry.twin else -1
+            for position, entry in columns.items()
+            if entry is not None and entry.syntax in (Syntax.ROW_POINTER, Syntax.JSON)
+        },
     )
+
+
+def bits_of(columns: Iterable[int]) -> int:
+    """Return columns as bits."""
+    bits = 0
+    for column in columns:
+        bits |= 1 << column
+    return bits
 
 
 def column_of(class_entry: ClassEntry, element: Element) -> ElementEntry | None:
@@ -181,7 +203,10 @@ class RowGroup(Group):
 class Row(ShownObject[RowGroup]):
     """One row, with all that is needed to change or remove it.
 
-    ``withheld`` holds the cells of its elements while they are not shown.
+    Attributes:
+        withheld: the cells of its elements while they are not shown.
+        allowed: the columns that each restricted view may show of it.
+        shown: those that it shows: without references to objects that it hides.
     """
 
     index: Oid
@@ -190,14 +215,47 @@ class Row(ShownObject[RowGroup]):
     summary: Summary
     state: Freshness = Freshness.FRESH
     withheld: Cells | None = None
+    allowed: Masks = ()
+    shown: Masks = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BoundClass:
-    """One version of a class and the table that shows it."""
+    """One version of a class and the table that shows it.
+
+    Attributes:
+        masks: what restricted views show, by the identity of the vector, which is there, too.
+    """
 
     table: ClassTable
     binding: Binding
+    masks: dict[int, tuple[Vector, Masks]] = field(default_factory=dict)
+
+
+class RowAccess(Protocol):
+    """Decides what restricted views show of rows (`gateway.snmp.row_access.ShownColumns`)."""
+
+    def allowed(self, bound: BoundClass, record: ObjectRecord) -> Masks:
+        """Return the columns that each view may show of an object."""
+
+    def without_hidden(
+        self,
+        bound: BoundClass,
+        allowed: Masks,
+        values: Mapping[int, FeedValue | None],
+        source: int,
+        parent: ObjectLink | None = None,
+    ) -> Masks:
+        """Return those of them that remain, as the values refer to objects that views hide."""
+
+    def whole(self, bound: BoundClass, class_number: int, source: int) -> Masks:
+        """Return the columns that each view shows of all objects of a version of a class of a source."""
+
+    def attach(self, table: Table) -> None:
+        """Have the restricted views show parts of a table."""
+
+    def detach(self, table: Table) -> None:
+        """Forget a table that is removed."""
 
 
 class UnsettledRows:
@@ -252,6 +310,7 @@ class ClassTable:
         class_entry: the class in it.
         key: package and name of the class.
         root: the configured root.
+        access: decides what restricted views show.
     """
 
     def __init__(
@@ -262,8 +321,10 @@ class ClassTable:
         class_entry: ClassEntry,
         key: ClassKey,
         root: Oid,
+        access: RowAccess,
     ) -> None:
         self.entry = registry.entry_oid(root, class_entry)
+        self._access = access
         self.rows: dict[Oid, Row] = {}
         self._store = store
         self._summaries = summaries
@@ -272,6 +333,7 @@ class ClassTable:
         self._class_entry = class_entry
         self._columns = _columns(class_entry)
         self._table = store.table(self.entry, self._columns, _derivations(class_entry), by_source=True)
+        access.attach(self._table)
         self._slots: dict[int, int] = {}
         self._summed: list[SummedColumn] = []
 
@@ -295,11 +357,13 @@ class ClassTable:
             return
         # A table of the store has fixed columns. Registries grow rarely, so all rows are written again.
         kept = {index: self._table.row(index) for index in self.rows}
+        self._access.detach(self._table)
         self._store.remove_table(self.entry)
         self._columns = columns
         self._table = self._store.table(self.entry, columns, derived, by_source=True)
+        self._access.attach(self._table)
         for index, cells in kept.items():
-            self._table.put(index, cells)
+            self._table.put(index, cells, self.rows[index].shown)
 
     def show(
         self,
@@ -334,7 +398,13 @@ class ClassTable:
             RowColumn.LIFETIME: LIFETIMES[record.lifetime],
         }
         fixed.update(_times(record))
-        self._write(row, cells, fixed)
+        access, source = self._access, record.source
+        row.allowed = access.allowed(bound, record)
+        row.shown = access.without_hidden(bound, row.allowed, record.values, source, record.parent)
+        if record.class_number not in row.summary.versions:
+            row.summary.versions[record.class_number] = access.whole(bound, record.class_number, source)
+            self._summaries.show_by_roles(row.summary)
+        self._write(row, cells, fixed, row.shown)
         # The row was written in its own state: this withholds it, or shows it again, where its group has
         # another one.
         self.settle(row)
@@ -350,7 +420,21 @@ class ClassTable:
         for position in record.absent:
             if 0 <= position < len(writers) and (write := writers[position]) is not None:
                 write(cells, None, record.source)
-        self._write(row, cells, _times(record))
+        self._write(row, cells, _times(record), self._shown_after(bound, row, record))
+
+    def _shown_after(self, bound: BoundClass, row: Row, record: UpdateRecord) -> Masks | None:
+        """Return what is shown of a row after an update; ``None`` for the same as before."""
+        linking, bits = bound.binding.linking, bound.binding.bits
+        changed: dict[int, FeedValue | None] = {p: record.values[p] for p in linking if p in record.values}
+        changed |= {position: None for position in record.absent if position in linking}
+        if not changed or not row.allowed:
+            return None
+        free = self._access.without_hidden(bound, row.allowed, changed, record.source)
+        concerned = sum(bits[position] for position in changed)
+        row.shown = tuple(
+            former & ~concerned | now & concerned for former, now in zip(row.shown, free, strict=True)
+        )
+        return row.shown
 
     def element(self, column: int, row: Row | None) -> tuple[ElementEntry | None, Element | None]:
         """Return the registry's entry of a column, and the element in the version of this row's class."""
@@ -427,17 +511,17 @@ class ClassTable:
         # Elements that only the former version has must not keep their last values.
         return dict.fromkeys(column for column in self._columns if column >= FIRST_ELEMENT_COLUMN)
 
-    def _write(self, row: Row, elements: Cells, fixed: Cells) -> None:
+    def _write(self, row: Row, elements: Cells, fixed: Cells, shown: Masks | None) -> None:
         if row.withheld is None:
             # Sums compare with the cells that the table still has: they are counted before those are
             # replaced.
             self._count(row, elements)
             elements.update(fixed)
-            self._table.put(row.index, elements)
+            self._table.put(row.index, elements, shown)
         else:
             # It goes on to change while it is not shown.
             row.withheld |= elements
-            self._table.put(row.index, fixed)
+            self._table.put(row.index, fixed, shown)
 
     def _count(self, row: Row, cells: Cells) -> None:
         """Update the sums for these cells, which will replace the present ones of the row."""

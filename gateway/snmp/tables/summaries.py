@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import and_
 
 from gateway.feed.freshness import Freshness
 from gateway.snmp import ber
 from gateway.snmp.ber import Oid
 from gateway.snmp.cells import date_and_time, float64, float_text, gauge32, gauge32_in, gauge64, text
 from gateway.snmp.fixed_mib import CLASS_ENTRY, SUM_ENTRY, ClassColumn, SumColumn
+from gateway.snmp.row_columns import RowColumn
 from gateway.snmp.store import Store
 from gateway.snmp.syntax import gauge32_unit
 
@@ -32,7 +35,8 @@ class Summary:
 
     ``totals`` and ``objects`` (the numbers of rows with a value) are indexed by the slot that the class gave
     a column. ``changed_slots`` are those that `Summaries.flush` has to show. The first ``named`` slots have
-    their names.
+    their names. ``versions`` has, by the number of the class, the columns that each restricted view shows of
+    all objects of a version of the class; ``shown`` is what it shows of all versions.
     """
 
     source: int
@@ -49,6 +53,8 @@ class Summary:
     objects: list[int] = field(default_factory=list)
     changed_slots: set[int] = field(default_factory=set)
     named: int = 0
+    versions: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    shown: tuple[int, ...] = ()
 
     @property
     def worst_state(self) -> Freshness:
@@ -75,11 +81,13 @@ class Summaries:
 
     Attributes:
         changed: the summaries that `flush` has to show.
+        tables: both tables.
     """
 
     def __init__(self, store: Store, root: Oid) -> None:
         self._classes = store.table((*root, *CLASS_ENTRY), tuple(ClassColumn), by_source=True)
         self._sums = store.table((*root, *SUM_ENTRY), tuple(SumColumn), by_source=True)
+        self.tables = (self._classes, self._sums)
         self._all: dict[tuple[int, int], Summary] = {}
         self.changed: dict[Summary, None] = {}
 
@@ -98,6 +106,34 @@ class Summaries:
                 },
             )
         return summary
+
+    def forget_roles(self) -> None:
+        """Show restricted views nothing, until `show_by_roles`: numbers of classes and clearances change."""
+        for summary in self._all.values():
+            summary.versions.clear()
+            summary.shown = ()
+
+    def forget_versions(self) -> None:
+        """Forget the numbers of classes: another core gives them to others."""
+        for summary in self._all.values():
+            summary.versions.clear()
+
+    def show_by_roles(self, summary: Summary) -> None:
+        """Show a summary to the restricted views that show all of what it adds up."""
+        shown = tuple(reduce(and_, masks) for masks in zip(*summary.versions.values(), strict=True))
+        if shown != summary.shown:
+            summary.shown = shown
+            summary.changed_slots.update(range(len(summary.summed)))
+            self.touch(summary)
+
+    def rows_shown(self, source: int, view: int) -> tuple[int, int]:
+        """Return the numbers of rows and of stale rows of the classes of a source that a view shows whole."""
+        shown = [
+            summary
+            for summary in self._all.values()
+            if summary.source == source and view < len(summary.shown) and _is_shown(summary.shown[view])
+        ]
+        return sum(summary.rows for summary in shown), sum(summary.stale for summary in shown)
 
     def touch(self, summary: Summary) -> None:
         """Show this summary again at the next `flush`."""
@@ -134,6 +170,8 @@ class Summaries:
         return sources
 
     def _show(self, summary: Summary) -> None:
+        # A view that does not show the class shows none of its sums.
+        classes = tuple(-1 if _is_shown(mask) else 0 for mask in summary.shown)
         self._classes.put(
             (summary.source, summary.class_index),
             {
@@ -142,6 +180,7 @@ class Summaries:
                 ClassColumn.LAST_CHANGE: date_and_time(summary.changed),
                 ClassColumn.WORST_STATE: ber.encode_integer(summary.worst_state),
             },
+            classes,
         )
         for slot in summary.changed_slots:
             column, total, objects = summary.summed[slot], summary.totals[slot], summary.objects[slot]
@@ -161,6 +200,14 @@ class Summaries:
                     SumColumn.UNITS: text(column.unit),
                     SumColumn.GAUGE32_UNITS: text(gauge32_unit(column.unit) or column.unit),
                 }
-            self._sums.put((summary.source, summary.class_index, column.column), cells)
+            sums = tuple(
+                is_shown if mask >> column.column & 1 else 0
+                for is_shown, mask in zip(classes, summary.shown, strict=True)
+            )
+            self._sums.put((summary.source, summary.class_index, column.column), cells, sums)
         summary.changed_slots.clear()
         summary.named = len(summary.summed)
+
+
+def _is_shown(mask: int) -> bool:
+    return bool(mask >> RowColumn.STALE & 1)

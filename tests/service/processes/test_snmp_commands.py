@@ -24,6 +24,7 @@ from gateway.snmp.fixed_mib import COMMAND_ENTRY, COMMANDS, CommandColumn, Comma
 from gateway.snmp.row_columns import RowColumn
 from gateway.snmp.store import MibView
 from gateway.snmp.written_values import Assignment
+from tests.components.policy import UNRESTRICTED
 from tests.components.scripted_operations import ScriptedOperations, nothing
 from tests.components.shop import agent, hall, source
 from tests.components.waiting import eventually
@@ -48,7 +49,7 @@ class Site:
         self.link = FeedLink(path, Recorder())
         self.gateway = Gateway()
         self.gateway.hello()
-        self.gateway.snapshot(source(), *classes(), agent(fresh=True), hall(), till(1))
+        self.gateway.snapshot(UNRESTRICTED, source(), *classes(), agent(fresh=True), hall(), till(1))
         writers = {ANNA: SnmpWriter(), BERT: SnmpWriter()}
         self.commands = Commands(
             SnmpSettings(writers=writers, commands=settings),

@@ -92,7 +92,7 @@ class Table:
         rows = CommandRows(self.store, ROOT, pointer)
         submission = Submission(Queues(), SECRETS, DEADLINE)
         self.table = CommandTable(
-            ROOT, limits, submission, lambda _owner: rows, self._submitted, lambda: self.now
+            ROOT, limits, submission, lambda _owner: [rows], self._submitted, lambda: self.now
         )
         self.table.serve(self.store)
 

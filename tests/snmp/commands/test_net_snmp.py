@@ -26,6 +26,7 @@ from gateway.snmp.set_requests import SetRequests, SetSettings
 from gateway.snmp.standard_groups import SnmpCounters
 from gateway.snmp.written_values import AdvisoryLock
 from tests.components.net_snmp import own_environment, with_modules
+from tests.components.policy import UNRESTRICTED
 from tests.components.scripted_operations import ScriptedOperations, nothing
 from tests.components.shop import agent, hall, source
 from tests.components.waiting import eventually
@@ -88,7 +89,7 @@ async def running(tmp_path: Path) -> AsyncIterator[Agent]:
     link = FeedLink(tmp_path / "f.sock", Recorder())
     gateway = Gateway(root=DEFAULT_ROOT)
     gateway.hello()
-    gateway.snapshot(source(), *classes(), agent(fresh=True), hall(), till(1))
+    gateway.snapshot(UNRESTRICTED, source(), *classes(), agent(fresh=True), hall(), till(1))
     commands = Commands(
         SnmpSettings(writers={name: SnmpWriter() for name in COMMUNITIES}),
         DEFAULT_ROOT,

@@ -1,4 +1,4 @@
-"""The view of a writer, compared with one store that holds all of it."""
+"""A mirror of two stores, compared with one store that holds all of it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from gateway.snmp import ber
 from gateway.snmp.ber import Oid
-from gateway.snmp.commands.table import JoinedView
+from gateway.snmp.mirror import Mirror, everything
 from gateway.snmp.store import Store
 
 COMMON: Oid = (1, 3, 6)
@@ -48,8 +48,10 @@ def test_a_walk_is_that_of_one_store(
         fill(store, (*COMMON, 1), before)
         fill(store, TAIL, after)
     fill(whole, OWN, own)
+    view = Mirror()
+    view.follow(mine, everything)
+    view.follow(common, everything)
     fill(mine, OWN, own)
-    view = JoinedView(common, mine)
     for name in ((1, 3), (*COMMON, *start), OWN, (*OWN, 1, *start), TAIL):
         encoded = ber.encode_name(name)
         assert view.walk(encoded, limit, counter64=counter64) == whole.walk(

@@ -1,0 +1,149 @@
+"""What the tables show to principals by their roles: `gateway.snmp.restricted_views`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from gateway.feed.records import Record
+from gateway.mapping.rules import Mapping as MappingFile
+from gateway.policy.marks import Marks
+from gateway.policy.publishing import PolicyPublisher
+from gateway.policy.rules import EVERYTHING, Role, RoleSet, Rule
+from gateway.snmp import ber
+from gateway.snmp.ber import Oid
+from gateway.snmp.fixed_mib import ALARM_ENTRY, CLASS_ENTRY, DELETED_ENTRY, SOURCE_ENTRY, SUM_ENTRY
+from gateway.snmp.mirror import Mirror
+from gateway.snmp.seen_objects import SeenObjects
+from gateway.snmp.store import Store
+from tests.components.shop import agent, hall, source
+from tests.snmp.mib.shop import ROOT, Gateway, classes, till
+
+READ_ALL = Rule("all", read=("*",), subscribe=("*:*",))
+
+
+def publisher(rules: Mapping[str, tuple[Rule, ...]]) -> PolicyPublisher:
+    roles = {name: Role(name, own) for name, own in rules.items()}
+    principals = {f"snmp:{name}": (name,) for name in rules} | {"snmp:chief": (EVERYTHING,)}
+    return PolicyPublisher(RoleSet(roles, principals), Marks(dict[str, MappingFile]()))
+
+
+class Shop:
+    """A shop that principals read by roles of their own, and a chief who reads everything."""
+
+    def __init__(self, **rules: tuple[Rule, ...]) -> None:
+        self.gateway = Gateway()
+        self.views = {name: self.gateway.projection.views.of(name) for name in (*rules, "chief")}
+        self.policy = publisher(rules)
+        self.records: list[Record] = [source(), *classes(), agent(fresh=True), hall()]
+        self.gateway.hello()
+
+    def show(self, *tills: int) -> None:
+        self.gateway.snapshot(*self.policy.snapshot([*self.records, *(till(row) for row in tills)]))
+
+    def __getitem__(self, name: str) -> Mirror:
+        return self.views[name]
+
+
+def names(store: Store, below: Oid) -> set[Oid]:
+    found: set[Oid] = set()
+    here = below
+    while (step := store.next(here)) is not None and step[0][: len(below)] == below:
+        here = step[0]
+        found.add(here)
+    return found
+
+
+def values(store: Store) -> bytes:
+    return b"".join(store.get(name) for name in names(store, ROOT))
+
+
+def test_who_reads_everything_sees_the_store() -> None:
+    shop = Shop(clerk=(READ_ALL,))
+    shop.show(1, 2)
+    assert names(shop["chief"], (1, 3)) == names(shop.gateway.store, (1, 3))
+
+
+def test_without_a_policy_nothing_of_objects_is_seen() -> None:
+    shop = Shop(clerk=(READ_ALL,))
+    shop.gateway.snapshot(*shop.records, till(1))
+    for view in shop.views.values():
+        assert b"till" not in values(view)
+        assert names(view, (*ROOT, 1, 1, 1))
+
+
+def test_rows_that_a_role_does_not_read_do_not_exist() -> None:
+    only_first = Rule("first", classes=("shop:*",), objects=("hall1", "*till1"), read=("*",))
+    shop = Shop(clerk=(only_first,))
+    shop.show(1, 2, 3)
+    assert b"till2" not in values(shop["clerk"])
+    assert b"till1" in values(shop["clerk"])
+    for instance in names(shop.gateway.store, ROOT):
+        seen = shop["clerk"].get(instance)
+        assert seen in {shop.gateway.store.get(instance), ber.NO_SUCH_OBJECT, ber.NO_SUCH_INSTANCE} or (
+            instance[: len(ROOT) + 4] == (*ROOT, *SOURCE_ENTRY)
+        )
+
+
+def test_a_denial_wins_and_takes_what_adds_it_up() -> None:
+    shop = Shop(
+        clerk=(
+            READ_ALL,
+            Rule("no", denies=True, classes=("shop:till",), read=("tak*", "sal*", "ite*", "open*", "cus*")),
+        ),
+        all=(READ_ALL,),
+    )
+    shop.show(1, 2)
+    sums = names(shop["all"], (*ROOT, *SUM_ENTRY))
+    assert names(shop["clerk"], (*ROOT, *SUM_ENTRY)) < sums
+    assert names(shop["clerk"], (*ROOT, *CLASS_ENTRY)) == names(shop["all"], (*ROOT, *CLASS_ENTRY))
+
+
+def test_sums_of_classes_that_are_read_in_part_are_not_shown() -> None:
+    shop = Shop(clerk=(Rule("first", objects=("*till1",), read=("*",)),))
+    shop.show(1)
+    assert not names(shop["clerk"], (*ROOT, *SUM_ENTRY))
+    assert not names(shop["clerk"], (*ROOT, *CLASS_ENTRY))
+
+
+def test_a_reference_to_an_object_that_is_hidden_is_not_shown() -> None:
+    shop = Shop(clerk=(Rule("tills", classes=("shop:till",), read=("name", "note")),))
+    shop.show(1)
+    assert b"by the door" in values(shop["clerk"])
+    assert b"hall1" not in values(shop["clerk"])
+
+
+def test_a_source_that_is_not_read_does_not_exist() -> None:
+    shop = Shop(clerk=(Rule("other", sources=("other",), read=("*",)),))
+    shop.show(1)
+    for entry in (SOURCE_ENTRY, CLASS_ENTRY, SUM_ENTRY, ALARM_ENTRY, DELETED_ENTRY):
+        assert not names(shop["clerk"], (*ROOT, *entry))
+
+
+@pytest.mark.parametrize("wider", [True, False])
+def test_another_policy_counts_from_its_snapshot(*, wider: bool) -> None:
+    narrow, wide = (Rule("a", read=("name",)),), (READ_ALL,)
+    shop = Shop(clerk=narrow if wider else wide)
+    shop.show(1, 2)
+    assert (b"by the door" in values(shop["clerk"])) is not wider
+    shop.policy = publisher({"clerk": wide if wider else narrow})
+    shop.show(1, 2)
+    assert (b"by the door" in values(shop["clerk"])) is wider
+
+
+def test_sets_of_what_is_hidden_find_nothing() -> None:
+    shop = Shop(clerk=(Rule("first", objects=("hall1", "*till1"), read=("name",)),))
+    shop.show(1, 2)
+    gateway = shop.gateway
+    everything = SeenObjects(gateway.projection, shop["chief"])
+    seen = SeenObjects(gateway.projection, shop["clerk"])
+    for name in names(gateway.store, ROOT):
+        variable = everything.variable(name)
+        if variable is None or variable.target.class_name != "shop:till":
+            continue
+        limited = seen.variable(name)
+        assert limited is not None
+        assert (limited.target.schema is None) is (name[-1] == 2)
+        if shop["clerk"].get(name) in {ber.NO_SUCH_OBJECT, ber.NO_SUCH_INSTANCE}:
+            assert limited.shown is None
