@@ -32,6 +32,7 @@ from gateway.snmp.processing import (
     retrieved_values,
 )
 from gateway.snmp.refused_sets import RefusedSets
+from gateway.snmp.repeated_reads import RepeatedReads
 from gateway.snmp.set_requests import SetRequests
 from gateway.snmp.standard_groups import SnmpCounters
 from gateway.snmp.store import MibView
@@ -114,6 +115,7 @@ class Responder:
             for name, access in communities.items()
             if message.VERSION_2C in self._versions
         }
+        self._repeated_reads = RepeatedReads(counters, self._answer_usual)
         self._counters = counters
         self._limits = limits
         self._bulk_octets = limits.octets(message.GET_BULK)
@@ -121,6 +123,9 @@ class Responder:
     def answer(self, datagram: bytes, sender: Sender = NO_SENDER) -> Response:
         """Return the answer to ``datagram``; ``None`` where none is sent, which is counted."""
         self._counters.in_packets += 1
+        repeated = self._repeated_reads.answer(datagram, sender)
+        if repeated is not None:
+            return repeated
         usual = message.read_usual(datagram)
         if usual is not None:
             # That a look-up takes longer for a match reveals nothing: what it compares are keyed hashes.
@@ -130,6 +135,7 @@ class Responder:
                 and (access.networks is None or sender[0] in access.networks)
                 and (answer := self._answer_usual(access.view, *usual)) is not None
             ):
+                self._repeated_reads.learn(datagram, usual, access)
                 return answer
         if self._v3 is not None and is_version_3(datagram):
             return self._v3.answer(datagram, sender)
