@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from gateway.cli.log import folder_option, log_folder
+from gateway.cli.log import folder_option, whole_log
 from gateway.cli.options import config_option, loaded
 from gateway.eventlog.audit_statements import (
     MAX_LINE,
@@ -71,7 +71,7 @@ def verify(
     exit code is 12 if there is a problem. Take --public-key and --heads from another machine: a user who can
     write to this one could have changed them, too.
     """
-    place = log_folder(config, folder)
+    place = whole_log(config, folder, "audit verify")
     keys = _given_keys(public_keys) if public_keys else _own_key(config)
     os.nice(10)  # a gateway on the same machine comes first
     try:

@@ -107,6 +107,7 @@ def test_what_shows_everything_is_refused_and_says_which_role_permits_it(site: S
         ("log", "query", "SELECT 1"),
         ("log", "verify"),
         ("log", "compact"),
+        ("audit", "verify"),
         ("analytics", "report"),
         ("analytics", "run", "--output", site.folder / "tables"),
         ("analytics", "report", "--log", log),
