@@ -36,6 +36,8 @@ _LOCK_POLL_SECONDS = 0.05
 _OF_THE_FILE_SYSTEM = frozenset({"lost+found"})
 AGENTS = "agents"
 """The folder of the state folders of agents, each of which is a gateway of its own; no part of the state."""
+REPLAY = "replay"
+"""The folder of the accepted bodies of protected sources; no part of a backup: an old one would be wrong."""
 RUNNING = "running.yaml"
 RUNNING_POLICY = "running-policy.json"
 """The copy of the configuration that the running gateway was started with."""

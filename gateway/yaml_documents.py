@@ -5,14 +5,17 @@ Every complaint carries file and line, so that the author of the file finds the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
 import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
+
+from gateway.model.times import DAY, HOUR, MILLISECOND, MINUTE, SECOND
 
 MAX_DOCUMENT_OCTETS = 8 * 1024 * 1024
 """The maximum size of a file; larger ones are refused before they are parsed."""
@@ -23,6 +26,10 @@ MAX_NODES = 500_000
 MAX_DEPTH = 50
 MAX_COMPLAINTS = 20
 _MAX_SHOWN = 80
+
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|min|h|d)", re.ASCII)
+_NANOSECONDS = {"ms": MILLISECOND, "s": SECOND, "min": MINUTE, "h": HOUR, "d": DAY}
+_SHORTEST, _LONGEST = _NANOSECONDS["ms"], 366 * _NANOSECONDS["d"]
 
 
 class StrictModel(BaseModel):
@@ -43,6 +50,30 @@ class StrictModel(BaseModel):
         hide_input_in_errors=True,
         defer_build=True,  # only a whole document is validated: its sections need no validators of their own
     )
+
+
+_Part = TypeVar("_Part")
+
+
+def parts_of(
+    document: object, kinds: type[_Part] | tuple[type[_Part], ...], place: str = ""
+) -> Iterator[tuple[str, _Part]]:
+    """Yield each part of a document that is of these kinds, with its key, such as ``jmx.tls``.
+
+    Args:
+        document: a document, or a part of one.
+        kinds: classes of parts.
+        place: the key of ``document``.
+    """
+    if isinstance(document, kinds):
+        yield place, document
+    entries: Mapping[str, object] = {}
+    if isinstance(document, BaseModel):
+        entries = {name: getattr(document, name) for name in type(document).model_fields}
+    elif isinstance(document, Mapping):
+        entries = {str(name): value for name, value in document.items()}
+    for name, value in entries.items():
+        yield from parts_of(value, kinds, f"{place}.{name}" if place else name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +223,30 @@ def parse_document(text: str, model: type[Model], path: Path) -> Model:
         raise DocumentError(path, complaints) from error
 
 
+def complaint_at(path: Path, places: Sequence[tuple[Sequence[str | int], str]]) -> DocumentError:
+    """Return an error about a document that has its shape, but does not fit what it is about.
+
+    Args:
+        path: the file, which is read again to find the lines; line 1 where it has changed meanwhile.
+        places: the keys and list positions that lead to each wrong value, and what is wrong with it.
+    """
+    try:
+        loader = _StrictLoader(path.read_bytes()[:MAX_DOCUMENT_OCTETS].decode("utf-8", "replace"))
+        try:
+            root = loader.get_single_node()
+        finally:
+            loader.dispose()
+    except (OSError, yaml.YAMLError):
+        root = None
+    complaints = [
+        _complaint(root, {"type": "value_error", "msg": message, "loc": tuple(place)}, {})
+        for place, message in places[:MAX_COMPLAINTS]
+    ]
+    if len(places) > MAX_COMPLAINTS:
+        complaints.append(Complaint(1, "", f"and {len(places) - MAX_COMPLAINTS} more"))
+    return DocumentError(path, complaints)
+
+
 def _unusable(path: Path, message: str, line: int = 1) -> DocumentError:
     return DocumentError(path, [Complaint(line, "", message)])
 
@@ -296,3 +351,46 @@ def _child(node: yaml.Node | None, step: str | int) -> tuple[int, yaml.Node] | N
         value = node.value[step]
         return value.start_mark.line + 1, value
     return None
+
+
+# Types of values that several documents have.
+
+
+def _duration(value: Any) -> int:  # noqa: ANN401  whatever YAML gave
+    match = _DURATION.fullmatch(value.strip()) if isinstance(value, str) else None
+    if match is None:
+        raise ValueError("write a duration with its unit: 500ms, 10s, 5min, 2h or 1d")
+    duration = int(min(float(match[1]) * _NANOSECONDS[match[2]], _LONGEST + 1))
+    if not _SHORTEST <= duration <= _LONGEST:
+        raise ValueError("a duration here is 1ms to 366d")
+    return duration
+
+
+Duration = Annotated[int, BeforeValidator(_duration)]
+"""A duration in nanoseconds; written ``500ms``, ``10s``, ``5min``, ``2h``, ``1d``."""
+
+
+def between(shortest: str, longest: str) -> AfterValidator:
+    """Return a validator of narrower bounds of a duration, both included, and written like a duration."""
+    least, most = _duration(shortest), _duration(longest)
+
+    def check(duration: int) -> int:
+        if not least <= duration <= most:
+            raise ValueError(f"is {shortest} to {longest} here")
+        return duration
+
+    return AfterValidator(check)
+
+
+def _class_pattern(text: str) -> str:
+    package, colon, name = text.partition(":")
+    if not (package and colon and name) or not text.isprintable() or " " in text:
+        raise ValueError("write PACKAGE:CLASS, such as rabbitmq:queue or *:broker")
+    return text
+
+
+ClassPattern = Annotated[str, Field(max_length=255), AfterValidator(_class_pattern)]
+"""A pattern of ``package:class``, with ``*``, ``?`` and ``[...]`` as of a shell."""
+
+Pattern = Annotated[str, Field(min_length=1, max_length=512)]
+"""A pattern with ``*``, ``?`` and ``[...]`` as of a shell."""

@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config import model, policy, snmp, sources
+from gateway.config import model, policy, protection, snmp, sources
 from gateway.dialects.cml import session_state as cml_session_state
 from gateway.dialects.qmf import session_state
 from gateway.eventlog.parquet import FILE_METADATA
 from gateway.inventory import identity
+from gateway.mapping.files import load_shipped_mappings
+from gateway.mapping.override_files import load_overrides
 from gateway.mapping.rules import Mapping
 from gateway.prometheus.objects import LEFT_OUT, SERIES, SOURCE_UP, UP
 from gateway.service.metrics.families import FAMILIES
@@ -37,9 +39,13 @@ def samples() -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("page", "text"), samples())
-def test_sample_configurations_are_read(page: str, text: str) -> None:
+def test_sample_configurations_are_read(tmp_path: Path, page: str, text: str) -> None:
     if text.startswith("version: 1\npackage:"):
         assert parse_document(text, Mapping, Path(page)).classes
+    elif "\nclasses:\n" in text:
+        path = tmp_path / "overrides.yaml"
+        path.write_text(text, encoding="utf-8")
+        assert load_overrides([path], load_shipped_mappings())
     else:
         assert parse_document(text, model.Configuration, Path(page)).sources
 
@@ -76,11 +82,13 @@ SECTIONS: dict[str, type[StrictModel]] = {
     "## A source of kind am01": sources.Am01Source,
     "## A source of kind ami": sources.AmiSource,
     "### Its TLS": sources.ListenerTls,
+    "## Certificates": model.CertificateSettings,
     "### Logged sessions": sources.SessionLogSettings,
     "### Limits of applications": sources.AmiLimits,
     "### Where it publishes": sources.AgentPublishing,
     "## A source of kind cml": sources.CmlSource,
     "### What polling may cost": sources.CmlBudget,
+    "## Protected bodies": protection.ProtectedSettings,
     "## AMQP": sources.AmqpSettings,
     "## SNMP": snmp.SnmpSettings,
     "### Limits of an answer": snmp.SnmpLimits,
@@ -94,6 +102,8 @@ SECTIONS: dict[str, type[StrictModel]] = {
     "### A role": policy.RoleSettings,
     "### A rule of a role": policy.RoleRule,
     "## Event log": model.LogSettings,
+    "## Audit": model.AuditSettings,
+    "### Heads": model.HeadSettings,
     "## History": model.HistorySettings,
     "## Metrics": model.MetricsSettings,
     "### Metrics of objects": model.ObjectMetricsSettings,
@@ -141,3 +151,29 @@ def test_the_states_of_a_console_are_drawn_as_they_are() -> None:
 
 def test_the_tables_of_identity_are_printed_as_the_code_follows_them() -> None:
     assert identity.table() in (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+
+
+DEFENCES = re.compile(r"`(tests/[a-z0-9_/]+\.py)(?:::(test_[a-z0-9_]+))?`")
+
+
+def defences() -> list[str]:
+    """Return the rows of the tables of the threat model in which a test is named."""
+    page = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
+    section = page.partition("## What is defended\n")[2].partition("\n## ")[0]
+    rows = [line for line in section.splitlines() if line.startswith("| ")]
+    return [row for row in rows if not row.startswith(("| threat |", "| --- |"))]
+
+
+@pytest.mark.parametrize("row", defences(), ids=lambda row: row.split("|")[1].strip()[:40])
+def test_each_defence_names_tests_that_exist(row: str) -> None:
+    tests = row.rstrip(" |").rpartition("|")[2]
+    named = DEFENCES.findall(tests)
+    assert named
+    assert tests.count("`") == 2 * len(named)
+    for path, function in named:
+        text = (ROOT / path).read_text(encoding="utf-8")
+        assert not function or re.search(rf"^(?:async )?def {function}\(", text, re.MULTILINE), function
+
+
+def test_there_are_defences() -> None:
+    assert len(defences()) > 30

@@ -100,6 +100,8 @@ _FIELDS: Final[tuple[tuple[str, DataType], ...]] = (
     ("former", _TEXT),
     ("found", _TEXT),
     ("attempts", _LONG),
+    ("audit", _LONG),
+    ("audit_hash", _TEXT),
 )
 
 RECORD: Final = StructType([StructField(name, type_) for name, type_ in _FIELDS])

@@ -13,6 +13,7 @@ from typing import Any
 
 import click
 
+from gateway.cli.clearance import configured, require_everything
 from gateway.cli.options import config_option, duration, loaded, time
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.shipped_files import DISTRIBUTION
@@ -190,6 +191,7 @@ def _what_brings(name: str) -> str:
 
 
 def _log(config: Path | None, log: str | None) -> str:
+    require_everything(configured(config), "analytics")
     return str(loaded(config).log_folder.absolute()) if log is None else _place(log)
 
 

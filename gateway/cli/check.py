@@ -6,17 +6,25 @@ import asyncio
 import logging
 from collections import Counter
 from pathlib import Path
+from typing import Final
 
 import click
 
+from gateway.cli.clearance import require_everything
 from gateway.cli.options import config_option, loaded
 from gateway.cli.printing import at_work, json_option, say, say_json
-from gateway.cli.reload import differences, running_settings
+from gateway.cli.reload import changed_of, differences, running_settings
+from gateway.clock import SystemClock
+from gateway.mapping.schema_documents import read_schemas
 from gateway.service.diagnostics.checks import check_files, check_jmx, check_sources
 from gateway.service.diagnostics.doctor import Finding, Level
 from gateway.service.diagnostics.doctor.examination import examine
+from gateway.service.diagnostics.schema_checks import check_against, live_schemas
+from gateway.service.processes.command_errors import command_errors
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.service.processes.process_setup import configure_logs
+
+_READING_SECONDS: Final = 30.0
 
 
 @click.command()
@@ -31,19 +39,40 @@ from gateway.service.processes.process_setup import configure_logs
     is_flag=True,
     help="Also say what a reload, and a restart, of the running gateway would change; nothing is changed.",
 )
-def check(config: Path | None, *, connect: bool, against_running: bool) -> None:
+@click.option(
+    "--schema",
+    "saved",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Also compare mappings, overrides and rules of operations with a file of `schema export`.",
+)
+def check(config: Path | None, *, connect: bool, against_running: bool, saved: Path | None) -> None:
     """Read the configuration and say what is wrong with it, with file and line."""
     configuration = loaded(config)
     configure_logs("check")
-    check_files(configuration)
+    unknown = check_files(configuration)
     if against_running:
-        say(differences(running_settings(configuration), configuration.settings))
+        running = running_settings(configuration)
+        say(differences(changed_of(configuration, running), running, configuration.settings))
+    if saved is not None:
+        with command_errors():
+            say(check_against(configuration, read_schemas(saved), is_bare=False))
+    elif not connect:
+        say(
+            f"{remark}: `check --schema FILE` or `--connect` says whether the broker has it"
+            for remark in unknown
+        )
     for name, source in configuration.settings.sources.items():
         click.echo(f"source {name}: {source.kind}")
     if connect:
         asyncio.run(check_sources(configuration, click.echo))
         if configuration.settings.jmx.enabled:
             asyncio.run(check_jmx(configuration, click.echo))
+        if configuration.settings.overrides or configuration.settings.mappings:
+            with command_errors(), at_work("reading the schemas of all sources"):
+                schemas = asyncio.run(live_schemas(configuration, SystemClock(), _READING_SECONDS))
+                found = check_against(configuration, schemas, is_bare=True)
+            say(found)
     click.echo(f"{configuration.path}: good")
 
 
@@ -57,6 +86,7 @@ def doctor(config: Path | None, *, everything: bool, as_json: bool) -> None:
     Nothing is changed. The exit code is 12 if there is a problem; warnings do not count.
     """
     configuration = loaded(config)
+    require_everything(configuration, "doctor")
     configure_logs("doctor", logging.CRITICAL)
     counts: Counter[Level] = Counter()
 

@@ -10,6 +10,7 @@ from typing import IO, Any, Final
 import click
 import yaml
 
+from gateway.cli.clearance import configured, require_everything
 from gateway.cli.printing import json_option, say, say_json
 from gateway.dialects.decoding.plain import Body, Decoded, Decoder
 from gateway.dialects.decoding.qmf import Am01Decoder, Am2Decoder, am1_decoder
@@ -52,6 +53,7 @@ def decode(file: IO[bytes], dialect: str, field: str | None, routing_key: str, *
     "reencoded": true|false|null} or {"ok": false, "error": "..."}. Schemas and calls of earlier lines are
     used, and the fields exchange, routing_key and reply_to of each line.
     """
+    require_everything(configured(None), "a body of a protocol")
     decoder = DECODERS[dialect]()
     if field is not None:
         for line in _lines(file):

@@ -21,6 +21,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from gateway.cli.clearance import cleared_log, configured, require_everything
 from gateway.cli.options import config_option, duration, loaded, time
 from gateway.eventlog.compaction import (
     Compacted,
@@ -124,6 +125,16 @@ _MARKS: Final = ("LOG", "LOCK", SEGMENTS, LAKE)
 """The folder of a log, or of a copy, contains at least one of these."""
 
 
+def whole_log(config: Path | None, folder: Path | None, command: str) -> Path:
+    """Return the folder of the log for a command that shows everything in it.
+
+    Raises:
+        CommandError: as `log_folder` does; or the user may not read everything.
+    """
+    require_everything(configured(config), command)
+    return log_folder(config, folder)
+
+
 def log_folder(config: Path | None, folder: Path | None) -> Path:
     """Return the folder of the log; if it is given, no configuration is needed.
 
@@ -173,8 +184,14 @@ def tail(
     whole: bool,
     **chosen: Unpack[Chosen],
 ) -> None:
-    """Show the last records, one on each line, with times in UTC."""
-    end = LogEnd(log_folder(config, folder), selection(chosen))
+    """Show the last records, one on each line, with times in UTC.
+
+    A user whose roles do not permit everything sees what they permit, by the configuration as it is now.
+    """
+    place = log_folder(config, folder)
+    with _files_reported():
+        cleared = cleared_log(configured(config), place)
+    end = LogEnd(place, selection(chosen), None if cleared is None else cleared.read)
 
     def show(line: bytes) -> None:
         record = {} if as_json else msgspec.json.decode(line, type=dict[str, object])
@@ -209,7 +226,7 @@ def verify_command(config: Path | None, folder: Path | None, *, as_json: bool) -
     The CRC of every block and every Parquet file is compared, every record is read, and no number may be
     missing between the first and the last. The exit code is 12 if there is a problem.
     """
-    place = log_folder(config, folder)
+    place = whole_log(config, folder, "log verify")
     summary = Summary()
     _give_way()
     with _files_reported():
@@ -261,7 +278,7 @@ def compact(config: Path | None, folder: Path | None, *, standing: bool) -> None
 
     The exit code is 12 if a segment is damaged: it is then in lost/, and its intact blocks are in the lake.
     """
-    place = log_folder(config, folder)
+    place = whole_log(config, folder, "log compact")
     _give_way()
     damaged, failed = 0, 0
     with _files_reported(), _compactor(place) as compactor:
@@ -416,7 +433,7 @@ def query(  # noqa: PLR0913  one for each option
         raise click.UsageError(
             "with SQL, select records by WHERE: only --last, --from and --to can be combined with it"
         )
-    place = log_folder(config, folder)
+    place = whole_log(config, folder, "log query")
     condition, parameters = selection(chosen).condition()
     asked = sql or (
         f"SELECT {'*' if as_json or as_csv else _SHOWN} FROM {TABLE} WHERE {condition} "  # noqa: S608  ours

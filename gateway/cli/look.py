@@ -7,10 +7,12 @@ import contextlib
 import datetime as dt
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import click
 
+from gateway.cli.clearance import cleared_log
 from gateway.cli.options import config_option, duration, loaded
 from gateway.cli.printing import at_work, json_option, say, say_json
 from gateway.cli.running_gateway import (
@@ -108,7 +110,7 @@ def get(
 
 def _chosen(known: KnownObject, names: Sequence[str]) -> list[Element]:
     """Return the elements of these names, in their order; all readable ones if none is named."""
-    there = {element.name: element for element in known.in_class.schema.elements if element.readable}
+    there = {element.name: element for element in known.elements if element.readable}
     for name in names:
         if name not in there:
             raise unknown_name(name, dict(there), f"element of {known.class_name} called")
@@ -179,7 +181,8 @@ def explain(text: str, config: Path | None, *, as_json: bool) -> None:
         found, away = [], error
     if not found:
         with at_work("looking into the event log"):
-            found = logged_meanings(loaded(config).log_folder, text)
+            configuration = loaded(config)
+            found = logged_meanings(configuration.log_folder, text, partial(cleared_log, configuration))
     if away is not None and not found:
         raise away
     if as_json:

@@ -29,6 +29,7 @@ _RUNNING = {
 _LOOKING = {
     "show": "gateway.cli.show:show",
     "source": "gateway.cli.source:source",
+    "schema": "gateway.cli.schema:schema",
     "tree": "gateway.cli.look:tree",
     "get": "gateway.cli.look:get",
     "watch": "gateway.cli.look:watch",
@@ -48,6 +49,7 @@ _SETTING_UP = {
     "provision-cml": "gateway.cli.provision_cml:provision_cml",
     "init": "gateway.cli.state:init",
     "systemd": "gateway.cli.systemd:systemd",
+    "keys": "gateway.cli.keys:keys",
     "state": "gateway.cli.state:state",
 }
 _SNMP = {
@@ -61,6 +63,7 @@ _JMX = {
 }
 _LOG = {
     "log": "gateway.cli.log:log",
+    "audit": "gateway.cli.audit:audit",
     "analytics": "gateway.cli.analytics:analytics",
     "decode": "gateway.cli.decode:decode",
 }

@@ -10,9 +10,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from gateway.config.files import LoadedConfiguration, NoConfigurationError, load_configuration
 from gateway.config.sources import Source
-from gateway.config.types import Duration
 from gateway.service.processes.exit_codes import CommandError, ExitCode
-from gateway.yaml_documents import DocumentError
+from gateway.yaml_documents import DocumentError, Duration
 
 _DURATION: TypeAdapter[int] = TypeAdapter(Duration)
 

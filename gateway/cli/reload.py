@@ -15,14 +15,16 @@ from gateway.config.files import LoadedConfiguration
 from gateway.config.model import Configuration
 from gateway.feed.operations import OperationAnswer
 from gateway.feed.records import Interest
+from gateway.mapping.override_files import load_with_overrides
 from gateway.model.operations import Outcome
 from gateway.policy.differences import policy_changes
 from gateway.service.diagnostics.feed_session import feed_session
+from gateway.service.processes.command_errors import command_errors
 from gateway.service.processes.exit_codes import OF_OUTCOME, CommandError, ExitCode
 from gateway.service.processes.process_setup import configure_logs
 from gateway.service.state.report import in_use
 from gateway.service.state.running_configuration import (
-    changed_keys,
+    changes,
     running_configuration,
     takes_effect_at_once,
 )
@@ -50,9 +52,19 @@ def running_settings(configuration: LoadedConfiguration) -> Configuration:
         raise CommandError(ExitCode.STATE, text) from error
 
 
-def differences(running: Configuration, wanted: Configuration) -> Iterator[str]:
+def changed_of(configuration: LoadedConfiguration, running: Configuration) -> list[str]:
+    """Return the changed keys.
+
+    Raises:
+        CommandError: an override file, or what it changes, is wrong.
+    """
+    with command_errors():
+        load_with_overrides(configuration.mapping_files, configuration.override_files)
+        return changes(configuration, running)
+
+
+def differences(changed: list[str], running: Configuration, wanted: Configuration) -> Iterator[str]:
     """Yield a line for each change: of the policy what it means for principals, else the key."""
-    changed = list(changed_keys(running, wanted))
     if any(map(takes_effect_at_once, changed)):
         lines = list(policy_changes(running.role_set, wanted.role_set))
         yield from lines or ["the policy is written otherwise, and means the same"]
@@ -68,11 +80,11 @@ def reload(config: Path | None) -> None:
 
     The roles (policy) and the rules of operations (operations.allow) hold at once; a file that is wrong
     changes nothing. Everything else is read at a start only: the exit code is 12 if such a change waits.
-    Changes of other files, such as secrets and mappings, are not shown.
+    Changes of other files, such as secrets and own mappings, are not shown; those of override files are.
     """
     configuration = loaded(config)
     running = running_settings(configuration)
-    changed = list(changed_keys(running, configuration.settings))
+    changed = changed_of(configuration, running)
     if not changed:
         click.echo("the gateway runs with this configuration")
         return
@@ -82,7 +94,7 @@ def reload(config: Path | None) -> None:
         answer = asyncio.run(_reloaded(configuration.feed_socket))
         if answer.outcome is not Outcome.APPLIED:
             raise CommandError(OF_OUTCOME[answer.outcome], answer.text)
-    say(differences(running, configuration.settings))
+    say(differences(changed, running, configuration.settings))
     if is_policy:
         click.echo("the policy was applied")
     if not all(map(takes_effect_at_once, changed)):

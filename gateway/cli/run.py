@@ -10,6 +10,7 @@ import click
 
 from gateway.cli.options import config_option, lifeline_option, loaded
 from gateway.config.files import LoadedConfiguration
+from gateway.service.processes.command_errors import command_errors
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.service.state.running_configuration import note_running
 from gateway.state_folder import StateError, StateFolder
@@ -67,7 +68,8 @@ def _supervise(
 
 def _copied(configuration: LoadedConfiguration) -> Path:
     try:
-        return note_running(configuration)
+        with command_errors():
+            return note_running(configuration)
     except OSError as error:
         text = f"{configuration.state_folder}: cannot be written: {error.strerror or error}"
         raise CommandError(ExitCode.STATE, text) from error

@@ -11,6 +11,7 @@ from typing import Final, TextIO
 
 import click
 
+from gateway.cli.clearance import require_everything
 from gateway.cli.options import config_option, configured_source, duration, loaded
 from gateway.cli.printing import at_work, json_option, say, say_json
 from gateway.cli.provision_management import (
@@ -90,6 +91,7 @@ def show(
     else:
         configuration, name = loaded(config), target
         configured_source(configuration, name)
+        require_everything(configuration, "show, with the login of a source,")
     view = _read(configuration, name, patience)
     (source,) = view.sources.values()
     found = Pattern.of(f"*/{pattern}").objects(view)

@@ -37,7 +37,11 @@ def list_command(config: Path | None, *, as_json: bool) -> None:
         view = session.view
         documents = [source_document(record, view) for record in view.sources.values()]
         running = {document["source"] for document in documents}
-        missing = [name for name in asked.configuration.settings.sources if name not in running]
+        missing = [
+            name
+            for name in asked.configuration.settings.sources
+            if name not in running and session.cleared.sees_source(name)
+        ]
         if as_json:
             for document in documents:
                 say_json(document)

@@ -14,6 +14,7 @@ from typing import Any, Final
 import click
 from rich.console import Console
 
+from gateway.cli.clearance import require_everything
 from gateway.cli.options import config_option, configured_source, duration, loaded
 from gateway.cli.printing import at_work, json_option, say, say_json
 from gateway.clock import SystemClock
@@ -77,6 +78,7 @@ def capture_command(
     The session is separate from a running gateway. The file may contain passwords.
     """
     configuration = loaded(config)
+    require_everything(configuration, "a capture")
     configure_logs("source", logging.CRITICAL)
     settings = configured_source(configuration, name)
     if settings.kind not in KINDS:

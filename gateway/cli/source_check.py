@@ -79,6 +79,11 @@ def schema_command(name: str, config: Path | None, out: Path | None) -> None:
     if not isinstance(settings, CmlSource):
         text = f"{configuration.path}: source {name!r} is of kind {settings.kind}: only kind cml has schemas"
         raise CommandError(ExitCode.CONFIGURATION, text)
+    if settings.protected is not None:
+        text = (
+            f"source {name!r} is protected: the running gateway reads its schema, and keeps it in its state"
+        )
+        raise CommandError(ExitCode.CONFIGURATION, f"{configuration.path}: {text}")
     try:
         endpoint = amqp_endpoint(settings.amqp, configuration.folder)
         with at_work(f"asking {name}"):

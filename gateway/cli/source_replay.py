@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import base64
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 import click
 
+from gateway.cli.clearance import configured, require_everything
 from gateway.cli.decode import DECODERS
 from gateway.cli.options import loaded
 from gateway.cli.printing import json_option, say, say_json
@@ -17,7 +18,10 @@ from gateway.dialects.decoding.plain import Body, Decoder
 from gateway.dialects.errors import ProtocolError
 from gateway.links.capture_reading import CaptureError
 from gateway.links.replay import Difference, Said
-from gateway.mapping.files import MappingError, load_mappings, load_shipped_mappings
+from gateway.mapping.files import MappingError, load_shipped_mappings
+from gateway.mapping.override_files import load_with_overrides
+from gateway.mapping.overrides import NO_OVERRIDES, Overrides
+from gateway.mapping.rules import Mapping as MappingFile
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.service.processes.process_setup import configure_logs
 from gateway.service.sources.captures import KINDS
@@ -51,6 +55,7 @@ def replay_command(
     captured times. The exit code is 12 if the session sends something else than the captured one.
     """
     configure_logs("source", logging.CRITICAL)
+    require_everything(configured(config), "a capture")
 
     def watch(change: FeedChange, view: TerminalView, now: int) -> None:
         if watching and as_json:
@@ -59,8 +64,9 @@ def replay_command(
             say([change_line(change, view, now)])
 
     try:
-        mappings = load_shipped_mappings() if config is None else load_mappings(loaded(config).mapping_files)
-        with replayed(file, mappings, watch if watching else lambda _change, _view, _now: None) as result:
+        mappings, overrides = _known(config)
+        watcher = watch if watching else lambda _change, _view, _now: None
+        with replayed(file, mappings, watcher, overrides) as result:
             if as_json:
                 say_json(_replay_document(result, with_tree=with_tree))
             else:
@@ -79,6 +85,15 @@ def replay_command(
         raise CommandError(
             ExitCode.DIFFERENCE, f"{often} the session sends something else than the captured one"
         )
+
+
+def _known(config: Path | None) -> tuple[Mapping[str, MappingFile], Overrides]:
+    """Return the mappings and overrides of a configuration; without one the shipped mappings."""
+    if config is None:
+        return load_shipped_mappings(), NO_OVERRIDES
+    configuration = loaded(config)
+    known = load_with_overrides(configuration.mapping_files, configuration.override_files)
+    return known.mappings, known.overrides
 
 
 def _replay_lines(result: Replayed) -> Iterator[str]:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import click
 
+from gateway.cli.clearance import configured, require_everything
 from gateway.cli.options import config_option, loaded
 from gateway.config.snmp import COMMUNITY
 from gateway.inventory.instance_file import InstanceIndexError
@@ -154,7 +155,12 @@ def rename_source(old: str, new: str, config: Path | None, folder: Path | None, 
 
 
 def _place(config: Path | None, folder: Path | None) -> Path:
-    """Return the state folder; if it is given, no configuration is needed."""
+    """Return the state folder; if it is given, no configuration is needed.
+
+    Raises:
+        CommandError: there is no configuration, or the user may not read everything.
+    """
+    require_everything(configured(config), "the state folder")
     return (loaded(config).state_folder if folder is None else folder).absolute()
 
 

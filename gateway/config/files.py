@@ -9,12 +9,15 @@ from pathlib import Path
 
 from gateway.config.model import Configuration
 from gateway.config.policy import OperationRule, PolicySettings, RunningPolicy
+from gateway.config.types import SecretSource
 from gateway.state_folder import RUNNING_POLICY
-from gateway.yaml_documents import read_document
+from gateway.yaml_documents import parts_of, read_document
 
 ENVIRONMENT_VARIABLE = "AMQP_GATEWAY_CONFIG"
 CAPTURES = "captures"
 """The folder in the state folder that holds captures."""
+RUNNING_OVERRIDES = "running-overrides"
+"""The folder, beside the copy of a configuration, that holds copies of the override files."""
 PLACES = (Path("gateway.yaml"), Path("/etc/amqp-gateway/gateway.yaml"))
 
 
@@ -24,10 +27,16 @@ class NoConfigurationError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class LoadedConfiguration:
-    """A configuration and the file it came from, which relative paths in it are relative to."""
+    """A configuration and the file it came from, which relative paths in it are relative to.
+
+    Attributes:
+        copies: the folder with copies of the override files, which are read in their place; ``None`` for
+            none.
+    """
 
     settings: Configuration
     path: Path
+    copies: Path | None = None
 
     @property
     def folder(self) -> Path:
@@ -53,6 +62,12 @@ class LoadedConfiguration:
         return self.state_folder / "log" if folder is None else self.folder / folder
 
     @property
+    def heads_file(self) -> Path | None:
+        """The operator's file for signed heads of the audit; ``None`` for none."""
+        file = self.settings.audit.heads.file
+        return None if file is None else self.folder / file
+
+    @property
     def capture_folder(self) -> Path:
         """The folder of the captures of sources: ``captures`` in the state folder."""
         return self.state_folder / CAPTURES
@@ -61,6 +76,22 @@ class LoadedConfiguration:
     def mapping_files(self) -> list[Path]:
         """The paths of the operator's own mappings."""
         return [self.folder / file for file in self.settings.mappings]
+
+    def credentials(self, *, agents: bool) -> tuple[str, ...]:
+        """Return the names of the credentials of systemd that agents need, or the gateway itself."""
+        found = parts_of(self.settings, SecretSource)
+        names = {
+            part.credential for key, part in found if part.credential and key.startswith("agents.") is agents
+        }
+        return tuple(sorted(names))
+
+    @property
+    def override_files(self) -> list[Path]:
+        """The paths of the override files, or of their copies, in their order."""
+        files = self.settings.overrides
+        if self.copies is not None:
+            return [override_copy(self.copies, number) for number in range(len(files))]
+        return [self.folder / file for file in files]
 
     @property
     def feed_socket(self) -> Path:
@@ -82,6 +113,11 @@ class LoadedConfiguration:
     def objects_socket(self) -> Path:
         """The path of the socket for the metrics of objects, beside `feed_socket`."""
         return self.feed_socket.with_suffix(".objects")
+
+
+def override_copy(folder: Path, number: int) -> Path:
+    """Return the copy of an override file, by its number from 0 on, in a folder."""
+    return folder / RUNNING_OVERRIDES / f"{number}.yaml"
 
 
 def find_configuration(given: Path | None) -> Path:
@@ -114,7 +150,7 @@ def load_configuration(given: Path | None, copy: Path | None = None) -> LoadedCo
     Args:
         given: the path of the file; ``None`` to search for it.
         copy: a copy of the file in the state folder, which is read in its place, with the policy that a
-            running gateway has taken since.
+            running gateway has taken since; beside it are copies of the override files.
 
     Raises:
         NoConfigurationError: there is none.
@@ -125,7 +161,8 @@ def load_configuration(given: Path | None, copy: Path | None = None) -> LoadedCo
     if copy is not None and (changed := copy.with_name(RUNNING_POLICY)).exists():
         running = read_document(changed, RunningPolicy)
         settings = with_policy(settings, running.policy, running.allow)
-    return LoadedConfiguration(settings, path.absolute())
+    copies = None if copy is None else copy.absolute().parent
+    return LoadedConfiguration(settings, path.absolute(), copies)
 
 
 def with_policy(

@@ -13,20 +13,16 @@ from gateway.config.policy import READER, SCRAPER, OperationRule, PolicySettings
 from gateway.config.snmp import SnmpSettings
 from gateway.config.sources import ListenerTls, RabbitMqAgent, Source
 from gateway.config.types import (
-    ClassPattern,
-    Duration,
     FilePath,
     ListenAddress,
     Name,
-    Pattern,
     SecretSource,
-    between,
 )
 from gateway.feed.latest import HistoryLimits
-from gateway.model.times import SECOND
+from gateway.model.times import DAY, SECOND
 from gateway.policy.rules import RoleSet
 from gateway.prometheus.families import DEFAULT_CLASSES
-from gateway.yaml_documents import StrictModel
+from gateway.yaml_documents import ClassPattern, Duration, Pattern, StrictModel, between
 
 
 class OperationSettings(StrictModel):
@@ -133,6 +129,17 @@ class MetricsSettings(StrictModel):
         return self
 
 
+class CertificateSettings(StrictModel):
+    """The alarm of certificates that expire.
+
+    Attributes:
+        warn_before: the time before the end of a certificate from which on there is an alarm; it is graver
+            from 7 days on, and gravest when the certificate has expired.
+    """
+
+    warn_before: Annotated[Duration, between("1d", "366d")] = 30 * DAY
+
+
 class LogSettings(StrictModel):
     """The event log.
 
@@ -168,6 +175,25 @@ class LogSettings(StrictModel):
     min_free: Annotated[int, Field(ge=0, le=2**40)] = 256
     max_waiting: Annotated[int, Field(ge=1000, le=10_000_000)] = 200_000
     compact: bool = True
+
+
+class HeadSettings(StrictModel):
+    """The signed heads of the audit.
+
+    Attributes:
+        interval: the time between two heads, if there are audited records meanwhile; the gateway also signs
+            one when it ends.
+        file: heads are appended to this file, too: where the gateway's machine cannot change it later.
+    """
+
+    interval: Annotated[Duration, between("10s", "7d")] = 3600 * SECOND
+    file: FilePath | None = None
+
+
+class AuditSettings(StrictModel):
+    """The audit: records of the event log that are chained by hash."""
+
+    heads: HeadSettings = HeadSettings()
 
 
 class HistorySettings(StrictModel):
@@ -243,6 +269,7 @@ class Configuration(StrictModel):
         captures: sources that are captured while the gateway runs, by name.
         site: a label of this gateway, part of the names of provisional MIB modules.
         mappings: files of the operator, for packages that no shipped mapping describes.
+        overrides: files of the operator with changes of the mappings; later ones count over earlier ones.
     """
 
     renamed_keys: ClassVar = {
@@ -256,6 +283,7 @@ class Configuration(StrictModel):
     version: Literal[1]
     site: Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9]{0,15}$")] = "Site"
     mappings: Annotated[tuple[FilePath, ...], Field(max_length=100)] = ()
+    overrides: Annotated[tuple[FilePath, ...], Field(max_length=100)] = ()
     sources: dict[Name, Source] = Field(default_factory=dict)
     agents: dict[Name, RabbitMqAgent] = Field(default_factory=dict)
     snmp: SnmpSettings = SnmpSettings()
@@ -263,8 +291,10 @@ class Configuration(StrictModel):
     operations: OperationSettings = OperationSettings()
     policy: PolicySettings = PolicySettings()
     log: LogSettings = LogSettings()
+    audit: AuditSettings = AuditSettings()
     history: HistorySettings = HistorySettings()
     metrics: MetricsSettings = MetricsSettings()
+    certificates: CertificateSettings = CertificateSettings()
     state: StateSettings = StateSettings()
     feed: FeedSettings = FeedSettings()
     captures: dict[Name, CaptureSettings] = Field(default_factory=dict)

@@ -8,9 +8,9 @@ from typing import Annotated, Final, Literal, LiteralString
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from gateway.config.types import ClassPattern, Name, Pattern
+from gateway.config.types import Name
 from gateway.policy.rules import PolicyError, Role, RoleSet, Rule
-from gateway.yaml_documents import StrictModel
+from gateway.yaml_documents import ClassPattern, Pattern, StrictModel
 
 READER: Final = "snmp:(reader)"
 """The principal of the community that reads."""

@@ -10,19 +10,17 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from gateway.config.types import (
     ROOT,
-    Duration,
     ListenAddress,
     Name,
     Networks,
     ObjectIdentifier,
     SecretSource,
     Subtree,
-    between,
 )
 from gateway.mapping.rules import SeverityName
 from gateway.model.observations import Severity
 from gateway.model.times import SECOND
-from gateway.yaml_documents import StrictModel
+from gateway.yaml_documents import Duration, StrictModel, between
 
 SMALLEST_LIMIT: Final = 1_232
 """The bytes that the smallest frame of IPv6 holds (RFC 8200 section 5); each single value fits into them."""

@@ -10,20 +10,19 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
+from gateway.config.protection import ProtectedSettings
 from gateway.config.types import (
     AmqpName,
     AmqpUrls,
-    Duration,
     FilePath,
     HttpUrls,
     ListenAddress,
     Name,
     SecretSource,
-    between,
 )
 from gateway.links.tls import ClientTls, ServerTls
 from gateway.model.times import SECOND
-from gateway.yaml_documents import StrictModel
+from gateway.yaml_documents import Duration, StrictModel, between
 
 
 class ClientTlsSettings(StrictModel):
@@ -48,7 +47,8 @@ class ClientTlsSettings(StrictModel):
     def client_tls(self, folder: Path) -> ClientTls:
         """Return the files; ``folder`` is the one to which paths are relative."""
         files = (self.ca_file, self.client_certificate, self.client_key)
-        return ClientTls(*(None if file is None else folder / file for file in files))
+        ca_file, certificate, key = (None if file is None else folder / file for file in files)
+        return ClientTls(ca_file, certificate, key)
 
 
 class AmqpSettings(ClientTlsSettings):
@@ -171,10 +171,12 @@ class QmfSource(StrictModel):
             after two silent intervals. ``auto``: as ``none`` until it has sent one.
         durable: keep the agents' messages while the gateway is away.
         same_as: the name of another source that reads the same broker; a report counts that broker once.
+        protected: all bodies are signed and encrypted; plain ones are refused. Default: they are plain.
     """
 
     kind: Literal["qmf"]
     same_as: Name | None = None
+    protected: ProtectedSettings | None = None
     amqp: AmqpSettings
     trusted_users: tuple[str, ...] = ()
     trust_anyone: bool = False
@@ -194,6 +196,15 @@ class QmfSource(StrictModel):
             raise ValueError("name under 'trusted_users' the users whose messages are an agent's")
         return self
 
+    @model_validator(mode="after")
+    def _is_protected_or_durable(self) -> QmfSource:
+        if self.protected is not None and self.durable is not None:
+            raise ValueError(
+                "'durable' delivers old messages, and some of them twice, which 'protected' refuses: leave"
+                " one of them out"
+            )
+        return self
+
 
 class Am01Source(StrictModel):
     """One QMF agent of AM01 or AM1.
@@ -211,10 +222,12 @@ class Am01Source(StrictModel):
         republish_interval: the interval at which the agent publishes everything again without being asked;
             default: only when a queue is bound.
         same_as: the name of another source that reads the same broker; a report counts that broker once.
+        protected: all bodies are signed and encrypted; plain ones are refused. Default: they are plain.
     """
 
     kind: Literal["am01"]
     same_as: Name | None = None
+    protected: ProtectedSettings | None = None
     amqp: AmqpSettings
     trusted_users: tuple[str, ...] = ()
     trust_anyone: bool = False
@@ -298,10 +311,12 @@ class CmlSource(StrictModel):
         schema_file: a schema-reply as `amqp-gateway source schema` writes it; default: the broker's last one,
             kept in the state folder. If the broker reports another one, that replaces it.
         same_as: the name of another source that reads the same broker; a report counts that broker once.
+        protected: all bodies are signed and encrypted; plain ones are refused. Default: they are plain.
     """
 
     kind: Literal["cml"]
     same_as: Name | None = None
+    protected: ProtectedSettings | None = None
     amqp: CmlAmqpSettings
     system_exchange: AmqpName = "amq.system"
     routing_key: AmqpName = "amq.console"
@@ -499,6 +514,7 @@ class AgentPublishing(StrictModel):
 
     Attributes:
         allowed_users: users, as checked by the broker, whose requests are answered.
+        protected: all bodies are signed and encrypted; plain ones are refused. Default: they are plain.
     """
 
     amqp: AmqpSettings
@@ -506,6 +522,7 @@ class AgentPublishing(StrictModel):
     direct_exchange: AmqpName = "amq.direct"
     allowed_users: Annotated[tuple[str, ...], Field(min_length=1)]
     interval: Duration = 10 * SECOND
+    protected: ProtectedSettings | None = None
 
 
 class RabbitMqAgent(RabbitMqSettings):

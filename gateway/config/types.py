@@ -1,4 +1,4 @@
-"""The values of a configuration that need more than YAML's own types: durations, secrets, addresses."""
+"""The values of a configuration that need more than YAML's own types: secrets, paths, addresses."""
 
 from __future__ import annotations
 
@@ -12,15 +12,11 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_validator
 from pydantic_core import PydanticCustomError
 
-from gateway.model.times import DAY, HOUR, MILLISECOND, MINUTE, SECOND
 from gateway.yaml_documents import StrictModel
 
 MAX_SECRET_OCTETS = 4096
 _MAX_NAME_OCTETS = 255
 
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|min|h|d)", re.ASCII)
-_NANOSECONDS = {"ms": MILLISECOND, "s": SECOND, "min": MINUTE, "h": HOUR, "d": DAY}
-_SHORTEST, _LONGEST = _NANOSECONDS["ms"], 366 * _NANOSECONDS["d"]
 _MAX_PORT = 65535
 _MAX_ARC, _MAX_SECOND_ARC = 2**32 - 1, 39
 _LISTEN = re.compile(r"(?:([0-9.]+)|\[([0-9A-Fa-f:.]+(?:%[^\]]+)?)\]):([0-9]{1,5})")
@@ -57,56 +53,45 @@ FilePath = Annotated[Path, BeforeValidator(_path)]
 """A path. A relative one is relative to the configuration's folder; ``~`` is expanded."""
 
 
-def _duration(value: Any) -> int:  # noqa: ANN401  whatever YAML gave
-    match = _DURATION.fullmatch(value.strip()) if isinstance(value, str) else None
-    if match is None:
-        raise ValueError("write a duration with its unit: 500ms, 10s, 5min, 2h or 1d")
-    duration = int(min(float(match[1]) * _NANOSECONDS[match[2]], _LONGEST + 1))
-    if not _SHORTEST <= duration <= _LONGEST:
-        raise ValueError("a duration here is 1ms to 366d")
-    return duration
+CREDENTIALS: Final = "CREDENTIALS_DIRECTORY"
+"""The variable by which systemd gives a service the folder of its credentials (systemd.exec(5))."""
 
-
-Duration = Annotated[int, BeforeValidator(_duration)]
-"""A duration in nanoseconds; written ``500ms``, ``10s``, ``5min``, ``2h``, ``1d``."""
-
-
-def between(shortest: str, longest: str) -> AfterValidator:
-    """Return a validator of narrower bounds of a duration, both included, and written like a duration."""
-    least, most = _duration(shortest), _duration(longest)
-
-    def check(duration: int) -> int:
-        if not least <= duration <= most:
-            raise ValueError(f"is {shortest} to {longest} here")
-        return duration
-
-    return AfterValidator(check)
+CredentialName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,254}$")]
+"""The name of a credential of systemd, which is the name of a file."""
 
 
 class SecretSource(StrictModel):
-    """The place of a secret: ``{file: PATH}`` (relative to the configuration) or ``{env: NAME}``."""
+    """The place of a secret.
+
+    Attributes:
+        file: a file, relative to the configuration.
+        env: a variable of the environment.
+        credential: a credential that systemd gives the service.
+    """
 
     file: FilePath | None = None
     env: str | None = None
+    credential: CredentialName | None = None
 
     @model_validator(mode="before")
     @classmethod
     def _not_in_clear(cls, value: Any) -> Any:  # noqa: ANN401  whatever YAML gave
-        if not isinstance(value, dict) or not value.keys() <= {"file", "env"}:
+        if not isinstance(value, dict) or not value.keys() <= {"file", "env", "credential"}:
             raise PydanticCustomError(
                 "secret_in_clear",
-                "a secret does not stand in the configuration itself: write {file: PATH} or {env: NAME}",
+                "a secret does not stand in the configuration itself: write {file: PATH}, {env: NAME} or"
+                " {credential: NAME}",
             )
         return value
 
     @model_validator(mode="after")
     def _one_place(self) -> SecretSource:
-        if (self.file is None) == (self.env is None):
-            raise ValueError("give either 'file' or 'env'")
+        if [self.file, self.env, self.credential].count(None) != 2:  # noqa: PLR2004  of three
+            raise ValueError("give one of 'file', 'env' and 'credential'")
         return self
 
     def read(self, folder: Path) -> SecretStr:
-        """Return the secret; that of a file without white space at its end.
+        """Return the secret; that of a file or credential without white space at its end.
 
         Args:
             folder: the folder to which a relative ``file`` is relative.
@@ -119,20 +104,38 @@ class SecretSource(StrictModel):
             if not text:
                 raise SecretError(f"the environment variable {self.env} is not set: it should hold a secret")
             return SecretStr(text)
+        if self.credential is not None:
+            return _read_secret(_credential_path(self.credential))
         assert self.file is not None
-        path = folder / self.file
-        try:
-            with path.open("rb") as file:
-                text = file.read(MAX_SECRET_OCTETS + 1).decode("utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
-            raise SecretError(f"{path}: the secret cannot be read: {reason}") from error
-        size = len(text.encode())
-        text = text.rstrip()
-        if not text or size > MAX_SECRET_OCTETS:
-            found = "more" if text else "none"
-            raise SecretError(f"{path}: a secret has 1 to {MAX_SECRET_OCTETS} bytes, this has {found}")
-        return SecretStr(text)
+        return _read_secret(folder / self.file)
+
+
+def _credential_path(name: str) -> Path:
+    folder = os.environ.get(CREDENTIALS, "")
+    if not folder:
+        raise SecretError(
+            f"the credential {name} is not there, because ${CREDENTIALS} is not set: systemd sets it for a"
+            f" service with LoadCredential={name}, as `amqp-gateway systemd` writes it; beside the service"
+            " name its folder in this variable"
+        )
+    return Path(folder) / name
+
+
+def _read_secret(path: Path) -> SecretStr:
+    try:
+        with path.open("rb") as file:
+            text = file.read(MAX_SECRET_OCTETS + 1).decode("utf-8")
+    except OSError as error:
+        raise SecretError(f"{path}: the secret cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError:
+        # The error would contain the bytes.
+        raise SecretError(f"{path}: the secret cannot be read: not UTF-8 text") from None
+    size = len(text.encode())
+    text = text.rstrip()
+    if not text or size > MAX_SECRET_OCTETS:
+        found = "more" if text else "none"
+        raise SecretError(f"{path}: a secret has 1 to {MAX_SECRET_OCTETS} bytes, this has {found}")
+    return SecretStr(text)
 
 
 def _url(schemes: frozenset[str], path: str) -> Any:  # noqa: ANN401  a pydantic validator
@@ -272,20 +275,6 @@ ROOT: Final = "root"
 
 Subtree = Annotated[str, BeforeValidator(_subtree)]
 """A dotted object identifier, or ``root`` and what follows on it, for a subtree of object identifiers."""
-
-
-def _class_pattern(text: str) -> str:
-    package, colon, name = text.partition(":")
-    if not (package and colon and name) or not text.isprintable() or " " in text:
-        raise ValueError("write PACKAGE:CLASS, such as rabbitmq:queue or *:broker")
-    return text
-
-
-ClassPattern = Annotated[str, Field(max_length=255), AfterValidator(_class_pattern)]
-"""A pattern of ``package:class``, with ``*``, ``?`` and ``[...]`` as of a shell."""
-
-Pattern = Annotated[str, Field(min_length=1, max_length=512)]
-"""A pattern with ``*``, ``?`` and ``[...]`` as of a shell."""
 
 
 _REACHED_AT: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  what listens on all addresses

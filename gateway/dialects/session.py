@@ -334,6 +334,10 @@ class Note:
     detail: str = ""
 
 
+REFUSED_BODY: Final = "refused-body-"
+"""The beginning of the event of a note about a body that was refused; the reason follows."""
+
+
 @dataclass(frozen=True, slots=True)
 class Write:
     """Send ``octets`` on a connection, after what was written before."""

@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from gateway.eventlog.record import COMMIT_KIND, AnyRecord, LogRecord, ObjectChange
+from gateway.eventlog.record import AUDITED_KINDS, COMMIT_KIND, AnyRecord, LogRecord, ObjectChange
 
 MAX_BLOCK_RECORDS: Final = 2_500
 """The maximum number of records of one block: larger ones are slower to write and to read."""
@@ -177,7 +177,7 @@ class BlockDraft:
         if octets > MAX_RECORD_OCTETS:
             del lines[before:]
             # This cannot recur: what is left has texts of a bounded length.
-            return self.add(_without_values(record, octets))
+            return self.add(without_values(record, octets))
         self.records += 1
         return octets
 
@@ -185,7 +185,7 @@ class BlockDraft:
         """Append records that need no special treatment; quicker than `add` for each.
 
         It ends where the block is full, after so many ``octets``, and before a record whose time is not
-        ``ingest_ts``, which is too large, or which has no form in JSON; `add` is for that one.
+        ``ingest_ts``, which is audited, too large, or has no form in JSON; `add` is for that one.
 
         Returns:
             The number of records appended.
@@ -196,6 +196,9 @@ class BlockDraft:
         full_seq, full = self.first_seq + MAX_BLOCK_RECORDS, min(FULL_BLOCK_OCTETS, end + octets)
         for record in records:
             if seq >= full_seq or end >= full or record.ingest_ts != ingest_ts:
+                break
+            # Nearly all records are changes of objects: their kind needs no look.
+            if type(record) is LogRecord and record.kind in AUDITED_KINDS:
                 break
             lines += prefix % seq
             brace = len(lines) - 1
@@ -363,8 +366,13 @@ def _inner_contradiction(
     return None
 
 
-def _without_values(record: AnyRecord, octets: int) -> LogRecord:
-    """Return the record without its values, with a text that says so."""
+def without_values(record: AnyRecord, octets: int) -> LogRecord:
+    """Return the record without its values, with a text that says so.
+
+    Args:
+        record: one that is too large for a line.
+        octets: the size of its line.
+    """
     if isinstance(record, ObjectChange):
         record = record.record()
     return LogRecord(
@@ -384,6 +392,17 @@ def _without_values(record: AnyRecord, octets: int) -> LogRecord:
         create_ts=record.create_ts,
         delete_ts=record.delete_ts,
         lost=record.lost,
+        state=_cut_text(record.state),
+        principal=_cut_text(record.principal),
+        outcome=_cut_text(record.outcome),
+        operation_id=_cut_text(record.operation_id),
+        operation=_cut_text(record.operation),
+        origin=_cut_text(record.origin),
+        method=_cut_text(record.method),
+        element=_cut_text(record.element),
+        code=record.code,
+        latency_ns=record.latency_ns,
+        attempts=record.attempts,
     )
 
 

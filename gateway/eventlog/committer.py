@@ -20,6 +20,7 @@ from typing import Final
 
 import msgspec
 
+from gateway.eventlog.audit_chain import ChainEnd, end_in_block
 from gateway.eventlog.block import Block, CommitLine, Damage, read_commit_line
 from gateway.eventlog.disk import Disk, EventLogClosedError, EventLogError, state_of
 from gateway.eventlog.segment import (
@@ -51,6 +52,7 @@ class Unclosed:
         last_ts: ``ingest_ts`` of that record.
         octets: the number of octets that are kept, from its beginning.
         keep_tail: the octets behind them go to ``lost/``; else they are in another segment, or not needed.
+        chain_end: the end of the chain of audited records in it; ``None`` where it has none.
     """
 
     path: Path
@@ -59,6 +61,7 @@ class Unclosed:
     last_ts: str
     octets: int
     keep_tail: bool = False
+    chain_end: ChainEnd | None = None
 
 
 @dataclass(slots=True)
@@ -142,7 +145,8 @@ class SegmentWriter:
         octets = sum(map(len, batch.blocks))
         kept = self._open.kept
         self._open.kept = Unclosed(
-            kept.path, kept.first_seq, batch.last_seq, batch.last_ts, kept.octets + octets
+            *(kept.path, kept.first_seq, batch.last_seq, batch.last_ts, kept.octets + octets),
+            chain_end=batch.chain_end,
         )
         self.written += octets
         self._note_head(self._open.kept)
@@ -211,11 +215,8 @@ class SegmentWriter:
         """Note in ``LOG`` the last seq of a segment, so that it is never given again."""
         if unclosed.last_seq >= self._identity.next_seq:
             self._write_identity(
-                msgspec.structs.replace(
-                    self._identity,
-                    next_seq=unclosed.last_seq + 1,
-                    last_ts=unclosed.last_ts,
-                    trusted_ts=self._trusted_ts(),
+                self._identity.after(
+                    unclosed.last_seq, unclosed.last_ts, unclosed.chain_end, self._trusted_ts()
                 )
             )
 
@@ -423,6 +424,7 @@ class Recovery:
         last_ts: ``ingest_ts`` of the last record; empty where it is not known.
         unclosed: segments that have to be completed, oldest first.
         problems: deviations from the expected form, a line for each.
+        chain_end: the end of the chain of audited records; ``None`` where there are none.
     """
 
     identity: LogIdentity | None
@@ -430,6 +432,7 @@ class Recovery:
     last_ts: str = ""
     unclosed: tuple[Unclosed, ...] = ()
     problems: tuple[str, ...] = ()
+    chain_end: ChainEnd | None = None
 
 
 def look(folder: Path) -> Recovery:
@@ -462,6 +465,7 @@ class _End:
     last_seq: int
     last_ts: str = ""
     octets: int = 0
+    chain_end: ChainEnd | None = None
 
 
 class _Look:
@@ -474,6 +478,7 @@ class _Look:
     def at(self, segments: list[Segment]) -> Recovery:
         lake = {file.first_seq for file in lake_files(self._folder) if file.log_id == self._identity.log_id}
         next_seq, last_ts, expected = self._identity.next_seq, self._identity.last_ts, 0
+        chain_end = self._identity.chain_end
         for number, segment in enumerate(segments):
             following = segments[number + 1].first_seq if number + 1 < len(segments) else None
             end = self._end_of(segment, following)
@@ -484,7 +489,7 @@ class _Look:
                 )
             expected = end.last_seq + 1
             if expected > next_seq:
-                next_seq, last_ts = expected, end.last_ts
+                next_seq, last_ts, chain_end = expected, end.last_ts, end.chain_end or chain_end
         # A file LOG from a backup would give seqs again that are in the lake.
         if lake and max(lake) >= next_seq:
             raise EventLogError(
@@ -492,7 +497,12 @@ class _Look:
                 f"a file of the lake begins with {max(lake)}: {WHAT_TO_DO}"
             )
         return Recovery(
-            self._identity, next_seq, last_ts, tuple(self._unclosed), tuple(self._problems[:MAX_PROBLEMS])
+            self._identity,
+            next_seq,
+            last_ts,
+            tuple(self._unclosed),
+            tuple(self._problems[:MAX_PROBLEMS]),
+            chain_end,
         )
 
     def _end_of(self, segment: Segment, following: int | None) -> _End:
@@ -500,7 +510,9 @@ class _Look:
             commit = _last_commit_line(segment)
             if commit is not None and (following is None or commit.seq < following):
                 self._check_log(segment, commit.log_id)
-                return _End(commit.seq)
+                # LOG has the end of the chain up to its own end; behind it, the segment has.
+                is_known = commit.seq < self._identity.next_seq
+                return _End(commit.seq) if is_known else self._scan(segment, following)
             if commit is None:
                 # Evidence, and perhaps not all of it: it is left to compaction.
                 self._problem(segment.path, "is damaged: it does not end with a commit line")
@@ -515,6 +527,7 @@ class _Look:
                 end.last_ts,
                 end.octets,
                 keep_tail=size > end.octets,
+                chain_end=end.chain_end,
             )
         )
         if size > end.octets:
@@ -545,7 +558,8 @@ class _Look:
                 self._problem(
                     segment.path, f"seq {kept.last_seq + 1} to {found.first_seq - 1} are missing in it"
                 )
-            kept = _End(found.last_seq, _last_ts(found), found.end)
+            chain_end = end_in_block(found) or kept.chain_end
+            kept = _End(found.last_seq, _last_ts(found), found.end, chain_end)
         return kept
 
     def _check_log(self, segment: Segment, log_id: str) -> None:

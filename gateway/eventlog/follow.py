@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import deque
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 import duckdb
 import msgspec
@@ -103,7 +103,11 @@ def _one_of(chosen: Collection[str], *found: object) -> bool:
     return not chosen or any(isinstance(value, str) and value in chosen for value in found)
 
 
+Cleared: TypeAlias = Callable[[Mapping[str, object]], dict[str, object] | None]
+"""Returns a record as its reader may see it; ``None`` where nothing of it."""
+
 _MEMORY_MEBIBYTES: Final = 512
+_ROWS: Final = 1000
 
 
 class LogEnd:
@@ -113,15 +117,19 @@ class LogEnd:
         remarks: parts of the log that could not be read, in words; the caller takes them out.
     """
 
-    def __init__(self, folder: Path, selection: Selection) -> None:
+    def __init__(self, folder: Path, selection: Selection, cleared: Cleared | None = None) -> None:
         """Store folder and selection; nothing is read yet.
 
         Args:
             folder: the log's folder.
             selection: selects the records that are returned.
+            cleared: returns a record as the reader may see it, ``None`` where nothing of it; it also gets the
+                schemas of segments that are read, whatever is selected. The selection then applies to the
+                result, so that it finds nothing by what is hidden.
         """
         self._folder = folder
         self._selection = selection
+        self._cleared = cleared
         self._first_seq = 0  # of the file that is read; 0 before there is one
         self._offset = 0  # in it, if it is a segment
         self._next_seq = 0  # of the next record to return
@@ -191,12 +199,23 @@ class LogEnd:
             # No segment at all: the lake shows where it ends when something follows.
             self._next_seq = self._last_seq(newest) + 1
 
-    def _chosen(self, line: bytes) -> bool:
-        try:
-            record = msgspec.json.decode(line, type=dict[str, object])
-        except msgspec.DecodeError:
-            return False
-        return self._selection.has(record)
+    def _read(self, lines: Iterable[bytes]) -> Iterator[bytes]:
+        """Yield the selected lines, as the reader may see them."""
+        for line in lines:
+            try:
+                record = msgspec.json.decode(line, type=dict[str, object])
+            except msgspec.DecodeError:
+                continue
+            is_selected = self._selection.has(record)
+            if self._cleared is None:
+                if is_selected:
+                    yield line
+                continue
+            if not is_selected and record.get("kind") != RecordKind.SCHEMA:
+                continue  # with fewer fields it would not be selected either
+            seen = self._cleared(record)
+            if seen is not None and self._selection.has(seen):
+                yield msgspec.json.encode(seen)
 
     def _end_of(self, segment: Segment, count: int) -> deque[bytes]:
         found: deque[bytes] = deque(maxlen=count)
@@ -204,7 +223,7 @@ class LogEnd:
             for block in scan_segment(segment.path):
                 if isinstance(block, Block):
                     if block.first_seq < self._next_seq:
-                        found.extend(line for line in block.split() if self._chosen(line))
+                        found.extend(self._read(block.split()))
                 elif not (segment.is_open and block.unfinished):
                     self._remark(segment, block)
         except FileNotFoundError:
@@ -233,13 +252,19 @@ class LogEnd:
     ) -> list[bytes]:
         """Return at most the last ``count`` lines of some files, newest first."""
         table = files_as_table([file.path for file in files])
-        query = f"FROM {table} WHERE {condition} ORDER BY seq DESC LIMIT {count:d}"
+        # Of what the reader may not see, any number of rows may be before those that are wanted.
+        limit = f"LIMIT {count:d}" if self._cleared is None else ""
+        query = f"FROM {table} WHERE {condition} ORDER BY seq DESC {limit}"
+        found: list[bytes] = []
         try:
-            rows = opened.execute(query, parameters or None).fetchall()
+            rows = opened.execute(query, parameters or None)
+            while len(found) < count and (some := rows.fetchmany(_ROWS)):
+                lines = [line_of_row(tuple(COLUMNS), row) for row in some]
+                found.extend(lines if self._cleared is None else self._read(lines))
         except duckdb.Error as error:
             self.remarks.append(f"the lake cannot be read: {first_line_of(error)}")
             return []
-        return [line_of_row(tuple(COLUMNS), row) for row in rows]
+        return found[:count]
 
     def _new_of_segment(self, segment: Segment) -> Iterator[bytes]:
         try:
@@ -247,7 +272,7 @@ class LogEnd:
             reading = Segment(segment.first_seq, segment.path, is_open=True)
             for block in read_segment(reading, self._offset, self._next_seq):
                 self._offset, self._next_seq = block.end, block.last_seq + 1
-                yield from (line for line in block.split() if self._chosen(line))
+                yield from self._read(block.split())
         except DamageError as error:
             if not segment.is_open:
                 self._remark(segment, error.damage)

@@ -69,6 +69,8 @@ COLUMNS: Final = {
     "former": TEXT,  # JSON likewise
     "found": TEXT,  # JSON likewise
     "attempts": INTEGER,
+    "audit": INTEGER,
+    "audit_hash": TEXT,
 }
 """DuckDB's types of the columns by name, in order."""
 

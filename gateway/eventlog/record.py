@@ -37,8 +37,8 @@ class RecordKind(enum.StrEnum):
     class or an event as it is known from here on. ``source``, ``agent``: the state of a source, or of an
     agent. ``create``, ``update``, ``delete``: a change of an object. ``snapshot``: the state of an object at
     a segment's head; no change. ``event``: an event. ``operation``: a change made through the gateway.
-    ``login``: a user logged in at a front end. ``gap``: a time in which something was missed, or not
-    recorded.
+    ``login``: a user logged in at a front end. ``audit``: a signed statement of the gateway about its log.
+    ``gap``: a time in which something was missed, or not recorded.
     """
 
     START = "start"
@@ -52,7 +52,13 @@ class RecordKind(enum.StrEnum):
     EVENT = "event"
     OPERATION = "operation"
     LOGIN = "login"
+    AUDIT = "audit"
     GAP = "gap"
+
+
+AUDITED_KINDS: Final = frozenset({RecordKind.START, RecordKind.OPERATION, RecordKind.LOGIN, RecordKind.AUDIT})
+"""The kinds of records that are chained by hash. ``start`` is one, so that the chain goes through each
+segment, and a segment that is removed is missed even if no user did anything meanwhile."""
 
 
 class Delta(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -119,6 +125,8 @@ class LogRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
         found: the values read back, or a method's outputs, by name.
         attempts: the number of refused operations, or of logins, that the record stands for, where it is more
             than one.
+        audit: the number of an audited record in the chain: 1, 2 and so on in each log.
+        audit_hash: SHA-256 over the chain until here, hexadecimal (`gateway.eventlog.audit_chain`).
         values: elements, or arguments of an event, by name: of ``snapshot`` and ``create`` all there are, of
             ``update`` those that changed. Of ``schema`` the class itself, of ``start`` and ``source`` facts.
         absent: elements that have no value any more; of ``snapshot`` the counters among them.
@@ -171,6 +179,8 @@ class LogRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
     former: dict[str, object] | None = None
     found: dict[str, object] | None = None
     attempts: int | None = None
+    audit: int | None = None
+    audit_hash: str | None = None
 
 
 class ObjectChange(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):

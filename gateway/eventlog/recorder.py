@@ -10,7 +10,7 @@ and are snapshots.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any, Final, TypeAlias
@@ -21,7 +21,6 @@ from gateway.eventlog.last_state import LastState
 from gateway.eventlog.logged_events import (
     LoggedClass,
     LoggedEvent,
-    LoggedOperations,
     LoggedSource,
     RestoredSource,
     absence_of,
@@ -29,10 +28,10 @@ from gateway.eventlog.logged_events import (
     agent_record,
     event_record,
     gap_record,
-    login_record,
     merged_record,
 )
 from gateway.eventlog.logged_objects import SLOT, LoggedObject, Schedule
+from gateway.eventlog.logged_operations import LoggedOperations, login_record, policy_record
 from gateway.eventlog.record import AnyRecord, LogRecord, RecordKind, known_time, microseconds_text, object_id
 from gateway.eventlog.waiting import Pressure
 from gateway.feed.operations import LoginReport, OperationRecord
@@ -181,6 +180,18 @@ class LogRecorder:
         """
         self._set_clock(now)
         self._out.append(login_record(report, self._ingest_ts))
+        return self._take()
+
+    def policy(self, principal: str, changes: Sequence[str], now: int) -> list[AnyRecord]:
+        """Return the record to be made of a changed policy.
+
+        Args:
+            principal: who requested it.
+            changes: the rules that principals gained or lost, in words.
+            now: nanoseconds since 1970-01-01 UTC, the gateway's clock.
+        """
+        self._set_clock(now)
+        self._out.append(policy_record(self._ingest_ts, principal, changes))
         return self._take()
 
     def tick(self, now: int) -> list[AnyRecord]:

@@ -12,7 +12,7 @@ import enum
 import os
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, groupby
 from operator import attrgetter, itemgetter
@@ -329,6 +329,26 @@ def _times(files: Sequence[StoredFile], now: int) -> list[int]:
     return list(accumulate(reversed(times), min))[::-1]
 
 
+EVERYTHING: Final = _NEVER - 1
+"""The seq before which all records of a log are deleted where no file of it remains."""
+
+
+@dataclass(frozen=True, slots=True)
+class Excess:
+    """The files beyond the bounds, oldest first.
+
+    Attributes:
+        old: those that are too old.
+        large: of the others those beyond the size of all.
+        begins: by ``log_id`` of the logs that lose records: the first seq that remains of it, or is recorded
+            next; of a former log without a file `EVERYTHING`.
+    """
+
+    old: tuple[StoredFile, ...]
+    large: tuple[StoredFile, ...]
+    begins: Mapping[str, int]
+
+
 def keep_within(folder: Path, settings: LogFileSettings, now: int) -> tuple[Stored, Deleted | None]:
     """Delete the files beyond the bounds.
 
@@ -343,10 +363,61 @@ def keep_within(folder: Path, settings: LogFileSettings, now: int) -> tuple[Stor
     Raises:
         OSError: something cannot be read or deleted.
     """
+    held, excess = look_at(folder, settings, now)
+    return (held, None) if excess is None else delete(folder, excess)
+
+
+def look_at(folder: Path, settings: LogFileSettings, now: int) -> tuple[Stored, Excess | None]:
+    """Look for files beyond the bounds.
+
+    Args:
+        folder: the log's folder.
+        settings: the bounds.
+        now: nanoseconds since 1970 UTC.
+
+    Returns:
+        The contents, and the files beyond the bounds; ``None`` for none.
+
+    Raises:
+        OSError: a folder cannot be read.
+    """
     held = stored(folder)
     old, large = too_much(held, settings, now)
     if not old and not large:
         return held, None
+    return held, Excess(tuple(old), tuple(large), _begins(folder, held, {*old, *large}))
+
+
+def _begins(folder: Path, held: Stored, gone: Collection[StoredFile]) -> dict[str, int]:
+    left = [(file.log_id, file.first_seq) for file in held.files if file not in gone and not file.is_lost]
+    # Open segments are not among these, and are never deleted.
+    left += [(_log_id(folder), segment.first_seq) for segment in list_segments(folder) if segment.is_open]
+    begins = {file.log_id: EVERYTHING for file in gone if file.log_id and not file.is_lost}
+    for log_id, first_seq in left:
+        if log_id in begins:
+            begins[log_id] = min(begins[log_id], first_seq)
+    with contextlib.suppress(EventLogError):
+        identity = read_identity(folder)
+        # The present log goes on, even if no file of it is left: what it records later is not deleted.
+        if identity is not None and identity.log_id in begins:
+            begins[identity.log_id] = min(begins[identity.log_id], identity.next_seq)
+    return begins
+
+
+def delete(folder: Path, excess: Excess) -> tuple[Stored, Deleted]:
+    """Delete the files beyond the bounds.
+
+    Args:
+        folder: the log's folder.
+        excess: as `look_at` returned it; files that are gone meanwhile are passed over.
+
+    Returns:
+        The remaining contents, and the result of the deletion.
+
+    Raises:
+        OSError: something cannot be read or deleted.
+    """
+    old, large = excess.old, excess.large
     # In this order what remains after a kill has no hole in it either.
     for file in (*old, *large):
         file.path.unlink(missing_ok=True)
@@ -487,15 +558,23 @@ class Upkeep:
         """
         return self._stored.octets + written - self._written
 
-    async def keep(self, written: int) -> None:
+    async def keep(
+        self, written: int, announce: Callable[[Mapping[str, int]], Awaitable[None]] | None = None
+    ) -> None:
         """Look at all files, and delete those beyond the bounds.
 
         Args:
             written: the number of octets that the writer has written so far.
+            announce: awaited before files are deleted, with `Excess.begins`.
         """
         now = self._ages.now(self._clock.now(), self._monotonic())
+        deleted: Deleted | None = None
         try:
-            stored, deleted = await asyncio.to_thread(keep_within, self._folder, self._settings, now)
+            stored, excess = await asyncio.to_thread(look_at, self._folder, self._settings, now)
+            if excess is not None:
+                if announce is not None and excess.begins:
+                    await announce(excess.begins)
+                stored, deleted = await asyncio.to_thread(delete, self._folder, excess)
         except OSError as error:
             self.trouble = f"{error.filename or self._folder}: {error.strerror}"
             return

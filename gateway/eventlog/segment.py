@@ -25,6 +25,7 @@ from typing import BinaryIO, Final
 
 import msgspec
 
+from gateway.eventlog.audit_chain import ChainEnd
 from gateway.eventlog.block import (
     MAX_RECORD_OCTETS,
     Block,
@@ -357,6 +358,8 @@ class LogIdentity(msgspec.Struct, frozen=True, kw_only=True):
             it have the whole state. 1 in a log that has none yet; 0 in one of an earlier version.
         trusted_ts: the time that the ages of files were counted from when the last segment was completed:
             a clock that was set forward does not show in it. Empty in a log of an earlier version.
+        audit: the number of the last audited record before ``next_seq``; 0 for none.
+        audit_hash: its hash, hexadecimal (`gateway.eventlog.audit_chain`); empty for none.
     """
 
     version: int
@@ -365,6 +368,32 @@ class LogIdentity(msgspec.Struct, frozen=True, kw_only=True):
     last_ts: str = ""
     standing_seq: int = 0
     trusted_ts: str = ""
+    audit: int = 0
+    audit_hash: str = ""
+
+    @property
+    def chain_end(self) -> ChainEnd | None:
+        """The end of the chain of audited records before ``next_seq``; ``None`` for none."""
+        return ChainEnd(self.audit, self.audit_hash) if self.audit else None
+
+    def after(self, last_seq: int, last_ts: str, chain_end: ChainEnd | None, trusted_ts: str) -> LogIdentity:
+        """Return the content after a segment was completed.
+
+        Args:
+            last_seq: the seq of its last record.
+            last_ts: ``ingest_ts`` of that record.
+            chain_end: the end of the chain in it; ``None`` where it has no audited records.
+            trusted_ts: as the attribute.
+        """
+        chain_end = chain_end or ChainEnd(self.audit, self.audit_hash)
+        return msgspec.structs.replace(
+            self,
+            next_seq=last_seq + 1,
+            last_ts=last_ts,
+            trusted_ts=trusted_ts,
+            audit=chain_end.number,
+            audit_hash=chain_end.hash,
+        )
 
     def text(self) -> str:
         """Return the text of the file."""

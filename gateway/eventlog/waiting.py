@@ -8,13 +8,14 @@ takes what is lost until it is its turn to be written.
 from __future__ import annotations
 
 import enum
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from gateway.eventlog.audit_chain import AuditChain, ChainEnd
 from gateway.eventlog.block import MAX_BLOCK_OCTETS, BlockDraft
-from gateway.eventlog.record import AnyRecord, LogRecord, RecordKind
+from gateway.eventlog.record import AUDITED_KINDS, AnyRecord, LogRecord, RecordKind
 
 
 class Pressure(enum.Enum):
@@ -50,6 +51,7 @@ class Batch:
         last_ts: ``ingest_ts`` of the last record.
         octets: the size of the record lines.
         blocks: in order, each with its commit line.
+        chain_end: the end of the chain of audited records, up to the last record.
     """
 
     segment: int
@@ -58,6 +60,7 @@ class Batch:
     last_ts: str
     octets: int
     blocks: tuple[bytearray, ...]
+    chain_end: ChainEnd
 
 
 @dataclass(slots=True)
@@ -86,6 +89,7 @@ class _Gap:
 class _WaitingBlock:
     segment: int
     draft: BlockDraft
+    chain_end: ChainEnd
     last_ts: str = ""
     gap: _Gap | None = None
 
@@ -97,15 +101,18 @@ class WaitingRecords:
         log_id: the identity of the log.
         next_seq: the seq of the record that is added first.
         bound: the maximum number of records; with 1 KiB for each on average.
+        chain_end: the end of the chain of audited records on the disk; ``None`` where there are none.
 
     Attributes:
+        chain: the chain of audited records.
         next_seq: the seq of the record that is added next.
         appended: the size of all lines so far.
         lost: the number of records not taken so far.
         segment: the number of the segment that takes added records.
     """
 
-    def __init__(self, log_id: str, next_seq: int, bound: int) -> None:
+    def __init__(self, log_id: str, next_seq: int, bound: int, chain_end: ChainEnd | None = None) -> None:
+        self.chain = AuditChain(log_id, chain_end)
         self.next_seq = next_seq
         self.appended = 0
         self.lost = 0
@@ -119,6 +126,7 @@ class WaitingRecords:
         self._last_ts = ""
         self._gap: _Gap | None = None  # while its turn has not come
         self._gap_seq = 0
+        self._lost_audited: Counter[RecordKind] = Counter()
         self._calm_seq = self._calm_appended = 0
         self._set_calm()
 
@@ -157,6 +165,8 @@ class WaitingRecords:
         draft = self._draft
         if draft is None or draft.is_full:
             draft = self._begin_block()
+        if record.kind in AUDITED_KINDS and isinstance(record, LogRecord):
+            record = self.chain.linked(record, self.next_seq)
         self.appended += draft.add(record)
         self._last_ts = record.ingest_ts
         seq = self.next_seq
@@ -207,7 +217,14 @@ class WaitingRecords:
             gap = self._begin_gap(at, last_ts)
         gap.to_ts = max(gap.to_ts, at)
         gap.lost[kind] = gap.lost.get(kind, 0) + 1
+        if kind in AUDITED_KINDS:
+            self._lost_audited[kind] += 1
         return self._gap_seq
+
+    def take_lost_audited(self) -> dict[str, int]:
+        """Return the number of audited records not taken since the last call, by kind, for the chain."""
+        lost, self._lost_audited = self._lost_audited, Counter()
+        return {kind.value: count for kind, count in sorted(lost.items())}
 
     def begin_segment(self) -> None:
         """Begin a segment, which takes the records added from here on."""
@@ -225,7 +242,7 @@ class WaitingRecords:
             block = self._blocks.popleft()
             # Its last record's time is kept here while it takes records.
             if block.draft is self._draft:
-                block.last_ts = self._last_ts
+                block.last_ts, block.chain_end = self._last_ts, self.chain.end
                 self._draft = None
             # Now at the latest: what is lost from here on begins the next gap.
             if block.gap is not None:
@@ -243,6 +260,7 @@ class WaitingRecords:
             last_ts=last.last_ts,
             octets=octets,
             blocks=tuple(block.draft.seal() for block in taken),
+            chain_end=last.chain_end,
         )
 
     def done(self, batch: Batch) -> None:
@@ -254,12 +272,12 @@ class WaitingRecords:
     def _begin_block(self) -> BlockDraft:
         self._end_block()
         self._draft = BlockDraft(self._log_id, self.next_seq)
-        self._blocks.append(_WaitingBlock(self.segment, self._draft))
+        self._blocks.append(_WaitingBlock(self.segment, self._draft, self.chain.end))
         return self._draft
 
     def _end_block(self) -> None:
         if self._draft is not None:
-            self._blocks[-1].last_ts = self._last_ts
+            self._blocks[-1].last_ts, self._blocks[-1].chain_end = self._last_ts, self.chain.end
             self._draft = None
 
     def _begin_gap(self, at: str, last_ts: str) -> _Gap:
@@ -268,7 +286,7 @@ class WaitingRecords:
         self._gap_seq = self.next_seq
         self._blocks.append(
             # A block of its own, which is filled when it is written: it counts what is lost until then.
-            _WaitingBlock(self.segment, BlockDraft(self._log_id, self.next_seq), last_ts, gap)
+            _WaitingBlock(self.segment, BlockDraft(self._log_id, self.next_seq), self.chain.end, last_ts, gap)
         )
         self.next_seq += 1
         return gap

@@ -20,9 +20,11 @@ from typing import Any, Final, Self
 import msgspec
 
 from gateway.clock import Clock
+from gateway.eventlog.audit_chain import ChainEnd
 from gateway.eventlog.committer import Committer, Recovery, SegmentWriter, look
-from gateway.eventlog.disk import Disk, EventLogError, try_lock
+from gateway.eventlog.disk import Disk, EventLogClosedError, EventLogError, try_lock
 from gateway.eventlog.logged_events import absence_record, start_record
+from gateway.eventlog.logged_operations import deletion_record
 from gateway.eventlog.record import AnyRecord, nanoseconds_of
 from gateway.eventlog.retention import LogFileSettings, Rotation, Upkeep, Why, time_text
 from gateway.eventlog.segment import VERSION, LogIdentity
@@ -41,6 +43,9 @@ LOCK_SECONDS: Final = 10.0
 
 CLOSE_SECONDS: Final = 10.0
 """The longest wait at the end for a disk that does not answer."""
+
+STATEMENT_SECONDS: Final = 5.0
+"""The longest wait for a disk to take the statement of a deletion before the files are deleted."""
 
 _LOCK_POLL_SECONDS: Final = 0.05
 _LOOK_SECONDS: Final = 1.0
@@ -64,6 +69,8 @@ class EventLog:
     Attributes:
         problems: deviations found when the log was entered, a line for each.
         recovered: the last writer left an open segment.
+        sign_deletion: returns the signed statement that the records of a log before a seq are deleted, by
+            ``log_id`` and seq; ``None`` where deletions are not to be stated in the chain.
     """
 
     def __init__(
@@ -80,6 +87,7 @@ class EventLog:
     ) -> None:
         self.problems: tuple[str, ...] = ()
         self.recovered = False
+        self.sign_deletion: Callable[[str, int], str] | None = None
         self._folder = folder
         self._settings = settings
         self._clock = clock
@@ -170,6 +178,16 @@ class EventLog:
         self._committer.flush(seq)
 
     @property
+    def log_id(self) -> str:
+        """The identity of the log; empty before it is entered."""
+        return self._log_id
+
+    @property
+    def audited(self) -> tuple[ChainEnd, int]:
+        """The end of the chain of audited records, and the seq of the last one, perhaps not on the disk."""
+        return self._waiting.chain.end, self._waiting.chain.seq
+
+    @property
     def pressure(self) -> Pressure:
         """The pressure, which shows the records that should be appended."""
         return self._waiting.pressure
@@ -203,7 +221,7 @@ class EventLog:
         self.recovered = bool(found.unclosed)
         self._log_id = identity.log_id
         settings = self._settings
-        self._waiting = WaitingRecords(identity.log_id, found.next_seq, settings.max_waiting)
+        self._waiting = WaitingRecords(identity.log_id, found.next_seq, settings.max_waiting, found.chain_end)
         self._files = SegmentWriter(
             self._folder,
             identity,
@@ -308,9 +326,15 @@ class EventLog:
             ingest_ts = max(ingest_ts, self._rotation.last_ts)
         self._waiting.begin_segment()
         self._rotation.begin(ingest_ts, now, self._waiting.appended)
-        facts = {"log_id": self._log_id, **self._facts()}
+        facts = {"log_id": self._log_id, **self._facts(), "audit": self._audit_value()}
         self._waiting.add(start_record(ingest_ts, why, facts, self._upkeep.take_unrecorded()))
         self._head_wanted.set()
+
+    def _audit_value(self) -> dict[str, object]:
+        """Return the place in the chain before a segment, and what the chain lacks since the last one."""
+        end, lost = self._waiting.chain.end, self._waiting.take_lost_audited()
+        value: dict[str, object] = {"number": end.number, "hash": end.hash}
+        return {**value, "lost": lost} if lost else value
 
     async def _record_heads(self) -> None:
         """Record the whole state, again for each segment, in slices that leave the loop to others."""
@@ -348,7 +372,7 @@ class EventLog:
             is_due = loop.time() - listed >= RETENTION_SECONDS or self.state.octets > self._settings.max_size
             if is_due or segments != self._files.segments:
                 segments, listed = self._files.segments, loop.time()
-                await self._upkeep.keep(self._files.written)
+                await self._upkeep.keep(self._files.written, self._state_deletion)
             self._publish_state()
             await asyncio.sleep(step)
             now = self._clock.now()
@@ -358,6 +382,24 @@ class EventLog:
                 self._begin_segment(why, time_text(now), now)
                 if self._waiting.appended > self._committer.wake_above:
                     self._committer.wake()
+
+    async def _state_deletion(self, begins: Mapping[str, int]) -> None:
+        """Record that the oldest records are deleted, before they are: a kill in between loses no statement.
+
+        A full disk may need the room first, so this waits for a moment only.
+        """
+        if self.sign_deletion is None:
+            return
+        for log_id, seq in begins.items():
+            statement = self.sign_deletion(log_id, seq)
+            record = deletion_record(time_text(self._clock.now()), log_id, seq, statement)
+            # Whether it fits or not, because without it the deletion would look like tampering.
+            self._waiting.add(self._placed(record))
+        stated = self._waiting.next_seq - 1
+        self._committer.flush(stated)
+        with contextlib.suppress(TimeoutError, EventLogClosedError):
+            async with asyncio.timeout(STATEMENT_SECONDS):
+                await self._committer.reached(stated)
 
     # ---- the disk -------------------------------------------------------------------------------------
 

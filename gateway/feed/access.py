@@ -71,6 +71,9 @@ class Clearance(FeedStruct, frozen=True):
         sources: the sources that they see.
         alarms: the alarms, by ``package:alarm`` of the object's package; ``gateway`` without an object.
         operations: the operations of other principals.
+        changes: they may set or call something, or have it read again.
+        digest: of all the rules: another one is another clearance, also where only the tables of classes and
+            events differ.
     """
 
     roles: tuple[str, ...]
@@ -78,6 +81,8 @@ class Clearance(FeedStruct, frozen=True):
     sources: tuple[NameGrant, ...]
     alarms: tuple[NameGrant, ...]
     operations: tuple[NameGrant, ...]
+    changes: bool = False
+    digest: bytes = b""
 
 
 class PolicyRecord(FeedStruct, frozen=True, tag="policy"):
@@ -102,12 +107,17 @@ class ClassAccessRecord(FeedStruct, frozen=True, tag="class-access"):
         class_name: ``package:class``.
         name: the elements that an object's name is made of, a bitmap.
         reads: by clearance.
+        writes: likewise, the elements that may be set; those who read everything have no more than others.
+        invokes: likewise, the methods that may be called: bit *n* stands for the method at position *n*, and
+            the bit behind them for reading the object again.
     """
 
     class_number: int
     class_name: str
     name: bytes
     reads: tuple[tuple[ReadGrant, ...], ...]
+    writes: tuple[tuple[ReadGrant, ...], ...] = ()
+    invokes: tuple[tuple[ReadGrant, ...], ...] = ()
 
 
 class EventAccessRecord(FeedStruct, frozen=True, tag="event-access"):
@@ -151,7 +161,7 @@ class _OfSource:
 
 
 class ClassAccess:
-    """What clearances read of a version of a class.
+    """What clearances read of a version of a class, and what they may change.
 
     Args:
         record: the table.
@@ -165,13 +175,49 @@ class ClassAccess:
     def __init__(self, record: ClassAccessRecord, unrestricted: Sequence[bool]) -> None:
         self.class_name = record.class_name
         self.name = mask_of(record.name)
-        self._reads = record.reads
-        self._unrestricted = tuple(unrestricted)
+        self._reads = _GrantTable(record.reads, unrestricted)
+        self._writes = _GrantTable(record.writes or ((),) * len(unrestricted))
+        self._invokes = _GrantTable(record.invokes or ((),) * len(unrestricted))
+
+    def vector(self, source: str, object_name: str) -> Vector:
+        """Return what each clearance reads of an object of a source, both by name."""
+        return self._reads.vector(source, object_name)
+
+    def writes(self, source: str, object_name: str) -> Vector:
+        """Return what each clearance may set of an object; as `vector`."""
+        return self._writes.vector(source, object_name)
+
+    def invokes(self, source: str, object_name: str) -> Vector:
+        """Return which methods of an object each clearance may call, by position.
+
+        The bit behind those of the methods stands for reading the object again.
+        """
+        return self._invokes.vector(source, object_name)
+
+    def is_uniform(self, source: str) -> bool:
+        """Return whether all objects of a source have the same vector."""
+        return self._reads.is_uniform(source)
+
+    def names(self, mask: int) -> bool:
+        """Return whether the name of an object is read by a clearance that reads these elements."""
+        return mask != 0 and self.name & ~mask == 0
+
+
+class _GrantTable:
+    """Grants of a class, by clearance.
+
+    Args:
+        grants: the grants of each clearance.
+        unrestricted: by clearance, whether it has everything.
+    """
+
+    def __init__(self, grants: tuple[tuple[ReadGrant, ...], ...], unrestricted: Sequence[bool] = ()) -> None:
+        self._grants = grants
+        self._unrestricted = tuple(unrestricted) or (False,) * len(grants)
         self._sources: dict[str, _OfSource] = {}
         self._vectors: dict[Vector, Vector] = {}
 
     def vector(self, source: str, object_name: str) -> Vector:
-        """Return what each clearance reads of an object of a source, both by name."""
         of_source = self._sources.get(source)
         if of_source is None:
             of_source = self._sources[source] = self._of_source(source)
@@ -184,19 +230,14 @@ class ClassAccess:
         return self._vectors.setdefault(vector, vector)
 
     def is_uniform(self, source: str) -> bool:
-        """Return whether all objects of a source have the same vector."""
         self.vector(source, "")
         return self._sources[source].is_uniform
-
-    def names(self, mask: int) -> bool:
-        """Return whether the name of an object is read by a clearance that reads these elements."""
-        return mask != 0 and self.name & ~mask == 0
 
     def _of_source(self, source: str) -> _OfSource:
         allowed: list[int] = []
         denied: list[int] = []
         some: list[tuple[ReadGrant, ...]] = []
-        for unrestricted, grants in zip(self._unrestricted, self._reads, strict=True):
+        for unrestricted, grants in zip(self._unrestricted, self._grants, strict=True):
             if unrestricted:
                 allowed.append(EVERYTHING)
                 denied.append(0)

@@ -68,12 +68,16 @@ class AlarmKey:
         """
         if self.subject is None:
             return self.name
-        whole = f'{self.name} {self.subject.class_name} "{self.subject.stable_name}"'
-        octets = whole.encode(errors="replace")
-        if len(octets) <= MAX_CONDITION_OCTETS:
-            return whole
-        digest = hashlib.blake2b(octets, digest_size=_DIGEST_OCTETS).hexdigest()
-        return octets[: MAX_CONDITION_OCTETS - len(digest) - 1].decode(errors="ignore") + "~" + digest
+        return shortened_condition(f'{self.name} {self.subject.class_name} "{self.subject.stable_name}"')
+
+
+def shortened_condition(whole: str) -> str:
+    """Return the condition for a text of any length, as `AlarmKey.condition` describes it."""
+    octets = whole.encode(errors="replace")
+    if len(octets) <= MAX_CONDITION_OCTETS:
+        return whole
+    digest = hashlib.blake2b(octets, digest_size=_DIGEST_OCTETS).hexdigest()
+    return octets[: MAX_CONDITION_OCTETS - len(digest) - 1].decode(errors="ignore") + "~" + digest
 
 
 class AlarmTable:

@@ -9,6 +9,7 @@ from collections.abc import Mapping as MappingOf
 from gateway.feed.records import ClassRecord, EventClassRecord
 from gateway.inventory.own_events import OWN_EVENTS
 from gateway.mapping.files import applied, applied_event, settable_by_methods, settable_natively, with_kinds
+from gateway.mapping.overrides import NO_OVERRIDES, Overrides
 from gateway.mapping.rules import AlarmRule, ClassRule, Condition, EventRule, Mapping, MethodRule, SetRule
 from gateway.model.schema import ClassKey, ClassSchema, EventSchema
 from gateway.model.stable_names import part_text
@@ -26,14 +27,16 @@ class ClassRegistry:
 
     Args:
         mappings: the mappings by package.
+        overrides: an operator's changes of them.
 
     Attributes:
         called_in_events: classes (``package:name``) whose objects are named by the text of an event's
             subject.
     """
 
-    def __init__(self, mappings: MappingOf[str, Mapping]) -> None:
+    def __init__(self, mappings: MappingOf[str, Mapping], overrides: Overrides = NO_OVERRIDES) -> None:
         self._mappings = mappings
+        self._overrides = overrides
         self.called_in_events = frozenset(_called_in(mappings.values()))
         self._classes: dict[ClassKey, list[ClassRecord]] = {}
         self._events: dict[ClassKey, list[EventClassRecord]] = {}
@@ -47,11 +50,12 @@ class ClassRegistry:
         """Return the record of a class learnt from the wire; equal schemas have the same one.
 
         Args:
-            schema: the schema as learnt.
+            schema: the schema as learnt, after `class_cut`.
             sets_natively: the source's dialect has a request of its own to set properties.
         """
         mapping, rule = self._mappings.get(schema.key.package), self._rule(schema.key)
         mapped = with_kinds(applied(mapping, schema) if mapping else schema, rule)
+        mapped = self._overrides.class_schema(mapped, rule)
         if sets_natively:
             mapped = settable_natively(mapped, schema, rule)
         else:
@@ -74,7 +78,7 @@ class ClassRegistry:
     def event_record(self, schema: EventSchema) -> EventClassRecord:
         """Return the record of an event learnt from the wire; equal schemas have the same one."""
         mapping = self._mappings.get(schema.key.package)
-        mapped = applied_event(mapping, schema) if mapping else schema
+        mapped = self._overrides.event_schema(applied_event(mapping, schema) if mapping else schema)
         versions = self._events.setdefault(schema.key, [])
         for record in versions:
             if record.schema == mapped:
@@ -82,10 +86,26 @@ class ClassRegistry:
         versions.append(record := EventClassRecord(self._number(), mapped))
         return record
 
+    @property
+    def excludes(self) -> bool:
+        """Whether overrides may exclude anything."""
+        return bool(self._overrides)
+
+    def excludes_class(self, class_name: str) -> bool:
+        """Return whether overrides exclude the class ``package:name``."""
+        return self._overrides.excludes_class(class_name)
+
+    def class_cut(self, schema: ClassSchema) -> ClassSchema | None:
+        """Return a class without what overrides exclude; ``None`` if they exclude it as a whole."""
+        return self._overrides.class_cut(schema, self._rule(schema.key))
+
+    def event_cut(self, schema: EventSchema) -> EventSchema | None:
+        """Return an event without what overrides exclude; ``None`` if they exclude it as a whole."""
+        return self._overrides.event_cut(schema, self._mapped_event_rule(schema.key))
+
     def event_rule(self, key: ClassKey) -> EventRule | None:
-        """Return the mapping's rule of an event; ``None`` where there is none."""
-        mapping = self._mappings.get(key.package)
-        return mapping.events.get(key.name) if mapping else None
+        """Return the rule of an event; ``None`` where there is none."""
+        return self._overrides.event_rule(key, self._mapped_event_rule(key))
 
     def set_rule(self, key: ClassKey, element: str) -> SetRule | None:
         """Return the rule for setting a property by a method; ``None`` where there is none."""
@@ -94,9 +114,9 @@ class ClassRegistry:
         return known.set_by if known else None
 
     def method_rule(self, key: ClassKey, method: str) -> MethodRule | None:
-        """Return the mapping's rule of a method; ``None`` where there is none."""
+        """Return the rule of a method; ``None`` where there is none."""
         rule = self._rule(key)
-        return rule.methods.get(method) if rule else None
+        return self._overrides.method_rule(key, method, rule.methods.get(method) if rule else None)
 
     def parent_positions(self, record: ClassRecord) -> tuple[int, ...]:
         """Return the positions of references to an object's parent: the first that is present leads to it."""
@@ -117,15 +137,14 @@ class ClassRegistry:
     def can_clear(self, alarm: str, class_name: str) -> bool:
         """Return whether a rule can end an alarm of a class's object (``package:name``; empty for none)."""
         package, _, name = class_name.rpartition(":")
-        mapping = self._mappings.get(package)
-        if mapping is not None and name in mapping.classes and alarm in mapping.classes[name].alarms:
+        if name and alarm in self.alarm_rules(ClassKey(package, name)):
             return True
         return any(rule.clears == alarm for m in self._mappings.values() for rule in m.events.values())
 
     def alarm_rules(self, key: ClassKey) -> MappingOf[str, AlarmRule]:
         """Return the alarms of objects of a class, by name."""
         rule = self._rule(key)
-        return rule.alarms if rule else {}
+        return self._overrides.alarms(key, rule.alarms if rule else {})
 
     def records(self) -> list[ClassRecord | EventClassRecord]:
         """Return all records in the order of their numbers."""
@@ -142,6 +161,10 @@ class ClassRegistry:
         return lifetime.default == "transient" or any(
             _holds(condition, schema, properties) for condition in lifetime.transient_when
         )
+
+    def _mapped_event_rule(self, key: ClassKey) -> EventRule | None:
+        mapping = self._mappings.get(key.package)
+        return mapping.events.get(key.name) if mapping else None
 
     def _rule(self, key: ClassKey) -> ClassRule | None:
         mapping = self._mappings.get(key.package)

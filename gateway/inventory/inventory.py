@@ -9,7 +9,7 @@ objects must not be shown as fresh until then.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Generic, TypeVar
 
@@ -28,11 +28,13 @@ from gateway.feed.records import (
     Record,
 )
 from gateway.inventory.agents import EVERY_AGENT
+from gateway.inventory.certificates import CertificateConditions, CertificateExpiry
 from gateway.inventory.classes import ClassRegistry
 from gateway.inventory.events import EventRecorder, duration_text, one_line
 from gateway.inventory.instances import IdAllocator, InstanceIndex
 from gateway.inventory.own_events import (
     ACCESS_REFUSED,
+    AUDIT_HEAD,
     GATEWAY_STOPPING,
     LOG_TROUBLE,
     LOG_WRITTEN,
@@ -108,6 +110,7 @@ class Inventory:
         scope = SourceScope(SourceIdentity(GATEWAY, "", ""), classes, index, self._ids)
         self._own_events = EventRecorder(scope, None)
         self._event_log = EventLogCondition(self._own_events, self._ids)
+        self._certificates = CertificateConditions(self._own_events, self._ids, index, GATEWAY)
         self._history = History(limits)
         self._sequence = 0
 
@@ -171,6 +174,18 @@ class Inventory:
         """Publish the state of the event log."""
         self._out(self._event_log.stands(record, now))
 
+    def certificates_judged(
+        self,
+        found: Iterable[CertificateExpiry],
+        warn_before: int,
+        now: int,
+        not_known: Collection[str] = (),
+    ) -> list[Record]:
+        """Publish, and return, what a look at certificates led to, as `CertificateConditions.judged`."""
+        records = self._certificates.judged(found, warn_before, now, not_known)
+        self._out(records)
+        return records
+
     def process_ended(self, process: str, reason: str, now: int) -> None:
         """Publish that a process of the gateway ended without having been asked to."""
         text = one_line(f"the process {process} ended: {reason}")
@@ -193,6 +208,18 @@ class Inventory:
         reason = one_line(f"{len(changes)} rules of principals changed{first}")
         text = one_line(f"{by} reloaded the policy: {reason}")
         self._out([self._own_events.own(POLICY_CHANGED, (by, reason), Severity.WARNING, text, now)])
+
+    def audit_signed(self, audit: int, digest: str, head: str, now: int) -> None:
+        """Publish that the chain of audited records was signed.
+
+        Args:
+            audit: the number of the last one.
+            digest: its hash, hexadecimal.
+            head: the signed head, one line.
+            now: nanoseconds since 1970 UTC.
+        """
+        text = f"the audited records of the event log are signed up to number {audit}"
+        self._out([self._own_events.own(AUDIT_HEAD, (audit, digest, head), Severity.INFO, text, now)])
 
     def publish_operation(self, record: OperationRecord) -> None:
         """Publish an operation, which snapshots contain, too; one that was not permitted is also an event."""
@@ -231,6 +258,7 @@ class Inventory:
         for source in self._sources.values():
             number = source.identity.number
             source.expect_clearings(event for event in raised.values() if event.source == number)
+        self._certificates.expect_clearings(event for event in raised.values() if event.source == GATEWAY)
 
     def tick(self, now: int) -> None:
         """Do the work that is due; called once a second."""
@@ -241,11 +269,12 @@ class Inventory:
     def snapshot(self) -> tuple[Sequence[Record], int]:
         """Return every current record, immutable and in dependency order, and the sequence of the snapshot.
 
-        The order is: classes, the event log, sources with their agents, the last ends of objects, objects,
-        the last operations, the last events, active alarms.
+        The order is: classes, the event log, the gateway's own alarms, sources with their agents, the last
+        ends of objects, objects, the last operations, the last events, active alarms.
         """
         sources = tuple(self._sources.values())
         records: list[Record] = [*self._classes.records(), *self._event_log.records()]
+        records.extend(self._certificates.records())
         for source in sources:
             records.extend(source.surroundings())
         records.extend(self._history.ends())

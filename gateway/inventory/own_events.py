@@ -133,6 +133,21 @@ ACCESS_REFUSED = EventSchema(
     label="Access refused",
     description="A login or an operation was refused, because the principal may not do that.",
 )
+AUDIT_HEAD = EventSchema(
+    ClassKey(PACKAGE, "auditHead"),
+    (
+        Argument("audit", ValueType.U64, label="Audit", description="The number of the last audited record."),
+        Argument("hash", ValueType.STRING, label="Hash", description="The hash of that record, hexadecimal."),
+        Argument(
+            "head",
+            ValueType.STRING,
+            label="Head",
+            description="The signed head, a line of JSON, to be kept where the gateway cannot change it.",
+        ),
+    ),
+    label="Audit head",
+    description="The chain of audited records in the event log is signed up to here.",
+)
 
 POLICY_CHANGED = EventSchema(
     ClassKey(PACKAGE, "policyChanged"),
@@ -162,5 +177,6 @@ OWN_EVENTS = (
     PROCESS_ENDED,
     GATEWAY_STOPPING,
     ACCESS_REFUSED,
+    AUDIT_HEAD,
     POLICY_CHANGED,
 )

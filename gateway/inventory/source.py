@@ -20,6 +20,7 @@ from gateway.feed.values import ObjectLink
 from gateway.inventory.agents import AgentTable
 from gateway.inventory.alarms import AlarmEvaluator, AlarmKey, AlarmTable
 from gateway.inventory.events import EventRecorder, duration_text, one_line, time_text
+from gateway.inventory.exclusions import Exclusions
 from gateway.inventory.lifecycle import ObjectLifecycle
 from gateway.inventory.objects import Entry
 from gateway.inventory.own_events import (
@@ -105,6 +106,7 @@ class SourceInventory:
         self._alarms = AlarmTable(scope)
         self._evaluator = AlarmEvaluator(scope, self._alarms, self._recorder, self._objects, self.agents)
         self._unread = _UnreadRecords()
+        self._exclusions = Exclusions(scope.classes) if scope.classes.excludes else None
         self._state = SourceState.CONNECTING
         self._changes_wait = False
         self._complete_until = 0
@@ -155,6 +157,8 @@ class SourceInventory:
 
     def restore(self, objects: Iterable[RestoredObject], *, by_native_id: bool) -> None:
         """Take objects that lived when the previous core ended (`RestoredObjects.restore`)."""
+        if self._exclusions is not None:
+            objects = [one for one in objects if not self._classes.excludes_class(one.class_name)]
         self._objects.restore(objects, by_native_id=by_native_id)
 
     def restore_agents(self, agents: Iterable[str], complete_until: int) -> None:
@@ -183,12 +187,22 @@ class SourceInventory:
         queue = self.steps
         steps = queue.run(budget) if queue.left else 0
         while observations and (budget is None or steps < budget):
-            self._observe(observations.popleft(), now)
+            if (observation := self._without_excluded(observations.popleft(), now)) is not None:
+                self._observe(observation, now)
             steps += 1
             if queue.left:
                 steps += queue.run(None if budget is None else budget - steps)
         self._settle(now)
         return self._take_records(), steps
+
+    def _without_excluded(self, received: Observation, now: int) -> Observation | None:
+        """Return what is left of an observation: what is excluded is dropped before anything keeps it."""
+        if self._exclusions is None:
+            return received
+        left = self._exclusions.shown(received)
+        if left is None and isinstance(received, ObjectSeen | EventSeen | RecordLost):
+            self.agents.received(received.agent, now)
+        return left
 
     def _observe(self, observation: Observation, now: int) -> None:
         match observation:

@@ -4,8 +4,9 @@ An answer is the msgpack array ``[status, text, items]``: the outcome, a line of
 exception is sent: a JMX client could not read it, and it would reveal internals to strangers.
 Requests are msgpack arrays too:
 
-- ``["authenticate", user, password, client]``; items are the rights of the user beside reading, ``"change"``
-  or none. `Status.REFUSED` is for a wrong password only; one that was not checked is
+- ``["authenticate", user, password, client]``; items are the number of the user, by which commands say what
+  the user sees (`gateway.jmx.commands`), and behind it the rights beside reading, ``"change"`` or none.
+  `Status.REFUSED` is for a wrong password only; one that was not checked is
   `Status.NOT_NOW`;
 - ``["set", request, object, user, client, [[attribute, value], ...]]``; items are the names of the attributes
   that were set;
@@ -50,6 +51,9 @@ MayChange: TypeAlias = Callable[[str], bool]
 
 IsUser: TypeAlias = Callable[[str], bool]
 """Returns whether the configuration has a user of this name."""
+
+NumberOf: TypeAlias = Callable[[str], int]
+"""Returns the number of a user who has logged in."""
 
 UNKNOWN: Final = "(unknown)"
 """The principal of a login without a user whom the configuration has: what was sent may be anything."""
@@ -163,6 +167,7 @@ class Backend:
         login_seconds: the time for that; without an answer by then the login is not decided.
         may_change: returns whether a user may change anything.
         is_user: returns whether there is a user of a name, who is a principal then.
+        number_of: returns the number of a user.
 
     Attributes:
         operator: carries out operations; without one nothing is changed.
@@ -174,11 +179,13 @@ class Backend:
         login_seconds: float,
         may_change: MayChange = lambda _user: True,
         is_user: IsUser = lambda _user: True,
+        number_of: NumberOf = lambda _user: 0,
     ) -> None:
         self.operator: Operator | None = None
         self._authenticate = authenticate
         self._may_change = may_change
         self._is_user = is_user
+        self._number_of = number_of
         self._login_seconds = login_seconds
         self._refusals = RateLimiter(lines=20, seconds=60)
         self._logins = RateLimiter(lines=60, seconds=60)
@@ -235,7 +242,8 @@ class Backend:
                 log.info("jmx-login", user=user, client=client, left_out=left_out)
             if self.operator is not None:
                 self.operator.logged_in(Principal("jmx", user, client))
-            return Reply(Status.APPLIED, items=(CHANGE,) if self._may_change(user) else ())
+            rights = (CHANGE,) if self._may_change(user) else ()
+            return Reply(Status.APPLIED, items=(self._number_of(user), *rights))
         self._denied("login", Principal("jmx", user, client), "user or password is wrong")
         return Reply(Status.REFUSED)
 

@@ -195,7 +195,13 @@ OWN_ATTRIBUTES = (
     _own("SampleTime", AttributeType.DATE, "When the agent read the statistics, by the agent's clock."),
     _own("ChangeTime", AttributeType.DATE, "When a property last changed, by the gateway's clock."),
     _own("DiscontinuityTime", AttributeType.DATE, "When its counters may last have restarted from zero."),
-    _own("LastOperation", AttributeType.STRING, "Outcome of the last operation on it that is remembered."),
+    Attribute(
+        "LastOperation",
+        AttributeType.STRING,
+        "Outcome of the last operation on it that is remembered.",
+        always=True,
+        varies=True,
+    ),
 )
 _TIMES = (int(Own.SAMPLE_TIME), int(Own.CHANGE_TIME), int(Own.DISCONTINUITY_TIME))
 """The positions of the times that `plain_updates.times_of` returns."""
@@ -240,6 +246,7 @@ class ShownClass:
         record: the record as it was received.
         name: ``package:name``.
         places: the place of each readable element, by its position in the schema.
+        attribute_places: the position of the attribute of each element that has one, likewise.
         plain_updates: converts updates that need no conversion value by value.
         attributes: the attributes of the MBeans.
         settable: the elements that clients may try to set, by the names of their attributes.
@@ -254,6 +261,7 @@ class ShownClass:
     name: str
     attributes: tuple[Attribute, ...]
     places: Mapping[int, _Place]
+    attribute_places: Mapping[int, int]
     plain_updates: PlainUpdates
     settable: Mapping[str, Element]
     methods: Mapping[str, ShownMethod]
@@ -296,7 +304,7 @@ class ShownClass:
         )
 
     def values(
-        self, record: ObjectRecord, source: str, last_operation: str | None, resolve: Resolve, unfit: Unfit
+        self, record: ObjectRecord, source: str, last_operation: JmxValue, resolve: Resolve, unfit: Unfit
     ) -> tuple[JmxValue, ...]:
         """Return all values of an object, by position."""
         values: list[JmxValue] = [None] * len(self.attributes)
@@ -375,6 +383,7 @@ def shown_class(record: ClassRecord, column_oid: ColumnOids) -> ShownClass:
         *(attribute.name.casefold() for attribute in attributes),
     }
     places: dict[int, _Place] = {}
+    attribute_places: dict[int, int] = {}
     longs: dict[int, int] = {}
     settable: dict[str, Element] = {}
     for number, element in enumerate(schema.elements):
@@ -386,6 +395,7 @@ def shown_class(record: ClassRecord, column_oid: ColumnOids) -> ShownClass:
         while name.casefold() in taken:
             name += "_"
         taken.add(name.casefold())
+        attribute_places[number] = len(attributes)
         if element.readable:
             convert = types.converter(element, statistic=statistic)
             places[number] = _Place(len(attributes), convert, element.type is ValueType.REFERENCE)
@@ -400,6 +410,7 @@ def shown_class(record: ClassRecord, column_oid: ColumnOids) -> ShownClass:
         str(schema.key),
         tuple(attributes),
         places,
+        attribute_places,
         PlainUpdates(_TIMES, longs),
         settable,
         shown_methods(schema),

@@ -48,8 +48,37 @@ class AttributeType(enum.IntEnum):
 
 
 JmxValue: TypeAlias = (
-    "bool | int | float | str | bytes | tuple[str, ...] | tuple[tuple[str, str], ...] | None"
+    "bool | int | float | str | bytes | tuple[str, ...] | tuple[tuple[str, str], ...] | Varying | None"
 )
+
+EVERYBODY: Final = -1
+"""The number of the access that lets all users see and do everything."""
+
+NOTHING: Final = -1
+"""The choice for a user to whom nothing is shown."""
+
+
+class Varying(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A value that is not the same for all users; only of an attribute that `varies`.
+
+    Attributes:
+        values: the values.
+        choices: by the number of the user, which of them is shown; `NOTHING` for none. Without any, the first
+            is shown to everybody.
+    """
+
+    values: tuple[JmxValue, ...]
+    choices: tuple[int, ...]
+
+
+def varying(of_users: Sequence[JmxValue]) -> Varying | None:
+    """Return the value of an attribute that varies, by the numbers of users."""
+    values = tuple(dict.fromkeys(value for value in of_users if value is not None))
+    if not values:
+        return None
+    if len(values) == 1 and None not in of_users:
+        return Varying(values, ())
+    return Varying(values, tuple(NOTHING if value is None else values.index(value) for value in of_users))
 
 
 class _Part(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -73,6 +102,7 @@ class Attribute(_Part, frozen=True):
         writable: whether clients may try to set it.
         when_abandoned: its value while the JVM receives no batches, as when our process hangs; ``None`` for
             its last value.
+        varies: its values are `Varying`.
     """
 
     name: str
@@ -87,6 +117,7 @@ class Attribute(_Part, frozen=True):
     readable: bool = True
     writable: bool = False
     when_abandoned: JmxValue = None
+    varies: bool = False
 
 
 class Parameter(_Part, frozen=True):
@@ -181,7 +212,7 @@ class Register(_Command, frozen=True, tag=3):
     """The registration of an object; under a known number it replaces name, class and all values.
 
     It also replaces an MBean of that name that another object has. ``table`` is the number of its
-    table; 0 for none.
+    table; 0 for none. ``access`` is the number of the access of users to it, which its class must have.
     """
 
     number: int
@@ -190,6 +221,7 @@ class Register(_Command, frozen=True, tag=3):
     object_name: str
     values: tuple[JmxValue, ...]
     table: int = 0
+    access: int = EVERYBODY
 
 
 class Change(_Command, frozen=True, tag=4):
@@ -211,8 +243,15 @@ class Unregister(_Command, frozen=True, tag=5):
     number: int
 
 
+EventData: TypeAlias = "tuple[tuple[str, AttributeType, JmxValue], ...]"
+"""The user data of a notification: the name, type and value of each item."""
+
+
 class Emit(_Command, frozen=True, tag=6):
     """A notification of ``emitters`` (objects that do not exist are ignored).
+
+    ``choices`` says, by the number of the user, what the user receives: 0 this, *n* the message and data of
+    the variant *n*, counted from 1, and `NOTHING` nothing. Without any, everybody receives this.
 
     ``time`` is in nanoseconds. ``data`` becomes the notification's user data, a ``CompositeData`` of texts,
     numbers and dates by name; the type of each item is given, for an absent one too.
@@ -223,10 +262,60 @@ class Emit(_Command, frozen=True, tag=6):
     message: str
     time: int
     sequence: int
-    data: tuple[tuple[str, AttributeType, JmxValue], ...]
+    data: EventData
+    variants: tuple[tuple[str, EventData], ...] = ()
+    choices: tuple[int, ...] = ()
 
 
-Command: TypeAlias = "DefineClass | SetGroup | Register | Change | Unregister | Emit | RegisterTable"
+class Rights(_Part, frozen=True):
+    """What exists of an object for a user: bitmaps, least significant byte first; ``None`` for everything.
+
+    Attributes:
+        reads: the attributes that are shown, by their positions.
+        writes: those that the user may try to set.
+        operations: the operations, by their places in the definition of the class.
+    """
+
+    reads: bytes | None
+    writes: bytes | None = None
+    operations: bytes | None = None
+
+
+class DefineAccess(_Command, frozen=True, tag=8):
+    """The rights of users to objects of a class, for objects that are registered later.
+
+    ``choices`` says, by the number of the user, which of the rights; `NOTHING` where objects do not exist.
+    """
+
+    number: int
+    class_number: int
+    rights: tuple[Rights, ...]
+    choices: tuple[int, ...]
+
+
+class ChangePolicy(_Command, frozen=True, tag=9):
+    """Another policy: no access but `EVERYBODY` is valid any more.
+
+    Until they are registered again, objects exist only for those users who are ``unrestricted``, by the
+    number of the user. ``changing`` says likewise who may change something; without any, the answer to the
+    login does.
+    """
+
+    unrestricted: tuple[bool, ...]
+    changing: tuple[bool, ...] = ()
+
+
+Command: TypeAlias = (
+    DefineClass
+    | SetGroup
+    | Register
+    | Change
+    | Unregister
+    | Emit
+    | RegisterTable
+    | DefineAccess
+    | ChangePolicy
+)
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
+
+import msgspec
 
 from gateway.feed.operations import OperationKind, OperationRecord, OperationState
 from gateway.feed.records import EventClassRecord, EventRecord
 from gateway.feed.values import FeedValue, ObjectLink
 from gateway.jmx import types
-from gateway.jmx.classes import Resolve, Unfit, event_type, unlike
-from gateway.jmx.commands import AttributeType, Emit, JmxValue
+from gateway.jmx.audience import Hidden
+from gateway.jmx.classes import Resolve, Unfit, described, event_type, unlike
+from gateway.jmx.commands import NOTHING, AttributeType, Emit, JmxValue
 from gateway.jmx.names import DOMAIN
 from gateway.model.schema import EventSchema
 from gateway.model.times import SECOND
@@ -33,6 +36,9 @@ COMMON_ITEMS: tuple[tuple[str, AttributeType], ...] = (
 """The items of the user data of each event; an argument of the same name gets a ``_`` at its end."""
 
 
+_Datum: TypeAlias = tuple[str, AttributeType, JmxValue]
+
+
 @dataclass(frozen=True, slots=True)
 class _Item:
     """An item of the user data for an argument; a reference has two, the second for its name."""
@@ -49,6 +55,10 @@ class ShownEvent:
 
     Args:
         record: the record as it was received.
+
+    Attributes:
+        schema: its schema.
+        references: the positions of the arguments that refer to objects.
     """
 
     def __init__(self, record: EventClassRecord) -> None:
@@ -67,6 +77,8 @@ class ShownEvent:
                 items.append(_Item(position, unlike(wanted, taken), type_, convert, link))
                 taken.add(items[-1].name)
         self._items = tuple(items)
+        self._label = described(record.schema.label, str(record.schema.key))
+        self.references = tuple(item.position for item in items if item.is_link)
 
     def emit(
         self,
@@ -76,9 +88,13 @@ class ShownEvent:
         resolve: Resolve,
         unfit: Unfit,
         *,
+        hidden: tuple[Hidden, ...] = (),
         is_late: bool = False,
     ) -> Emit:
         """Return the notification of one event.
+
+        Where arguments are hidden from a user, text and condition, which may contain them, are, too: the text
+        is the event's label.
 
         Args:
             record: the event.
@@ -86,6 +102,8 @@ class ShownEvent:
             source: the name of its source; empty for the gateway itself.
             resolve: resolves references; called with position -1 for the subject, else the argument's.
             unfit: called with arguments that cannot be shown.
+            hidden: the arguments that are hidden, by user; ``None`` where the event is. Without any,
+                everybody receives everything.
             is_late: whether it could not be sent when it happened.
         """
         subject = record.subject
@@ -103,7 +121,11 @@ class ShownEvent:
             is_late,
         )
         data = [(name, type_, value) for (name, type_), value in zip(COMMON_ITEMS, common, strict=True)]
-        data += [(item.name, item.type, self._value(item, record, resolve, unfit)) for item in self._items]
+        values = [(item.name, item.type, self._value(item, record, resolve, unfit)) for item in self._items]
+        distinct = tuple(dict.fromkeys(each for each in hidden if each))
+        choices = tuple(
+            NOTHING if each is None else distinct.index(each) + 1 if each else 0 for each in hidden
+        )
         return Emit(
             emitters,
             self._type,
@@ -111,8 +133,18 @@ class ShownEvent:
             # An agent need not report when an event happened: then it is the time of its arrival.
             types.time(record.time) or types.time(record.received) or 0,
             record.number,
-            tuple(data),
+            (*data, *values),
+            tuple(
+                (self._label, (*_without_condition(data), *self._shown(values, each))) for each in distinct
+            ),
+            choices if any(choices) else (),
         )
+
+    def _shown(self, values: Sequence[_Datum], hidden: frozenset[int]) -> list[_Datum]:
+        return [
+            (name, type_, None if item.position in hidden else value)
+            for item, (name, type_, value) in zip(self._items, values, strict=True)
+        ]
 
     def _value(self, item: _Item, record: EventRecord, resolve: Resolve, unfit: Unfit) -> JmxValue:
         value = record.values.get(item.position)
@@ -125,6 +157,11 @@ class ShownEvent:
         except types.UnfitValueError:
             unfit(str(self.schema.key), self.schema.arguments[item.position].name, value)
             return None
+
+
+def _without_condition(data: Iterable[_Datum]) -> Iterator[_Datum]:
+    for name, type_, value in data:
+        yield name, type_, None if name == "condition" else value
 
 
 class EventCursor:
@@ -232,12 +269,17 @@ OPERATION_ITEMS: Final = (
 )
 """The items of the user data of each operation."""
 
+_VALUES: Final = frozenset({"values", "former", "found", "element", "text"})
+"""Those that are absent for users who do not see the elements."""
+
 
 MAX_SENT: Final = 10_000
 """The maximum number of operations whose states are remembered, unless snapshots contain more."""
 
 
-def operation_notice(record: OperationRecord, emitter: int, source: str, object_name: str | None) -> Emit:
+def operation_notice(
+    record: OperationRecord, emitter: int, source: str, object_name: str | None, choices: tuple[int, ...] = ()
+) -> Emit:
     """Return the notification of an operation that has ended.
 
     Args:
@@ -245,6 +287,8 @@ def operation_notice(record: OperationRecord, emitter: int, source: str, object_
         emitter: the MBean that emits it.
         source: the name of the source; empty where it is not known.
         object_name: the ObjectName of the object's MBean, where there is one.
+        choices: how much of it is shown, by user (`gateway.jmx.audience.Audience.of_operation`); without any,
+            everything is.
     """
     values: tuple[JmxValue, ...] = (
         types.text(record.operation_id),
@@ -268,22 +312,32 @@ def operation_notice(record: OperationRecord, emitter: int, source: str, object_
         types.time(record.ended),
         record.attempts,
     )
+    data = tuple((name, type_, value) for (name, type_), value in zip(OPERATION_ITEMS, values, strict=True))
+    short = tuple((name, type_, None if name in _VALUES else value) for name, type_, value in data)
+    leaf_name = types.text(record.leaf_name)
     return Emit(
         (emitter,),
         f"{OPERATION}.{record.kind.value}",
-        f"{types.text(record.leaf_name)}: {operation_line(record)}",
+        f"{leaf_name}: {operation_line(record)}",
         types.time(record.ended) or 0,
         record.number,
-        tuple((name, type_, value) for (name, type_), value in zip(OPERATION_ITEMS, values, strict=True)),
+        data,
+        ((f"{leaf_name}: {operation_line(record, with_values=False)}", short),) if any(choices) else (),
+        choices if any(choices) else (),
     )
 
 
-def operation_line(record: OperationRecord) -> str:
-    """Return one line on an operation: outcome, kind and elements, principal, time and reason."""
+def operation_line(record: OperationRecord, *, with_values: bool = True) -> str:
+    """Return one line on an operation: outcome, kind and elements, principal, time and reason.
+
+    Without values it has neither elements nor the reason, which may contain them.
+    """
     what = record.kind.value
-    if record.kind is OperationKind.SET:
+    if not with_values:
+        record = msgspec.structs.replace(record, text="")
+    elif record.kind is OperationKind.SET:
         what += f" {', '.join((*record.values, *record.absent))}"
-    elif record.kind is OperationKind.INVOKE:
+    if record.kind is OperationKind.INVOKE:
         what += f" {record.method}"
     outcome = "under way" if record.outcome is None else record.outcome.value
     why = f": {record.text}" if record.text else ""

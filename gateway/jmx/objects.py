@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Final, NamedTuple
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple, TypeAlias
+
+import msgspec
 
 from gateway.feed.freshness import Freshness
 from gateway.feed.freshness import Group as FeedGroup
@@ -13,10 +16,21 @@ from gateway.feed.latest import HistoryLimits, Latest, memory_of
 from gateway.feed.operations import OperationRecord
 from gateway.feed.records import ObjectRecord, UpdateRecord
 from gateway.feed.replica import ShownObject as ReplicaObject
-from gateway.feed.values import ObjectLink
+from gateway.feed.values import FeedValue, ObjectLink
 from gateway.jmx import types
+from gateway.jmx.audience import Audience, ObjectAccess, source_name_of
 from gateway.jmx.classes import Own, Resolve, ShownClass, Unfit
-from gateway.jmx.commands import Change, Command, Register, RegisterTable, SetGroup, Unregister
+from gateway.jmx.commands import (
+    NOTHING,
+    Change,
+    Command,
+    JmxValue,
+    Register,
+    RegisterTable,
+    SetGroup,
+    Unregister,
+    varying,
+)
 from gateway.jmx.names import name_of, table_name
 from gateway.jmx.notifications import operation_line
 
@@ -98,9 +112,21 @@ class Group(FeedGroup):
 
     Attributes:
         number: the number of the group in the virtual machine.
+        seen_by: the number of its objects that exist for just these users (`ObjectAccess.seen_by`).
     """
 
     number: int = 0
+    seen_by: Counter[int] = field(default_factory=Counter)
+
+    def add(self, seen_by: int) -> None:
+        """Count an object that exists for these users."""
+        self.seen_by[seen_by] += 1
+
+    def remove(self, seen_by: int) -> None:
+        """Count such an object no more."""
+        self.seen_by[seen_by] -= 1
+        if not self.seen_by[seen_by]:
+            del self.seen_by[seen_by]
 
 
 class Groups:
@@ -161,6 +187,32 @@ def counts(groups: Iterable[Group]) -> dict[str, int]:
     }
 
 
+def counts_by_user(groups: Iterable[Group], users: int) -> dict[str, JmxValue]:
+    """Do as `counts` for each user, of the objects that exist for that user."""
+    sums = {freshness: Counter[int]() for freshness in Freshness}
+    for group in groups:
+        sums[group.freshness].update(group.seen_by)
+
+    def values(*counted: Freshness) -> JmxValue:
+        return varying(
+            [
+                sum(
+                    number
+                    for each in counted
+                    for seen_by, number in sums[each].items()
+                    if seen_by >> user & 1
+                )
+                for user in range(users)
+            ]
+        )
+
+    return {
+        "Objects": values(*Freshness),
+        "StaleObjects": values(Freshness.STALE, Freshness.WITHHELD),
+        "WithheldObjects": values(Freshness.WITHHELD),
+    }
+
+
 @dataclass(slots=True, eq=False)
 class ShownObject(ReplicaObject[Group]):
     """An MBean of a managed object. Its values are in the virtual machine only.
@@ -170,12 +222,39 @@ class ShownObject(ReplicaObject[Group]):
         row: the row of the object, unique within source and class.
         name: its ObjectName.
         shown_class: the version of its class.
+        access: what users see of it.
     """
 
     number: int
     row: int
     name: str
     shown_class: ShownClass
+    access: ObjectAccess
+
+
+@dataclass(slots=True, eq=False)
+class NotedOperation:
+    """An operation as it is remembered.
+
+    Attributes:
+        record: the record, without values that are no references, which decide who sees it.
+        lines: a line of text for people, by how much is shown (`WHOLE`, `WITHOUT_VALUES`).
+        choices: by user, which of them is shown; ``None`` where that is to be decided again.
+    """
+
+    record: OperationRecord
+    lines: tuple[str, str]
+    choices: tuple[int, ...] | None = None
+
+    def of_users(self, judge: Judge) -> tuple[str | None, ...]:
+        """Return the line that each user sees."""
+        if self.choices is None:
+            self.choices = judge(self.record)
+        return tuple(None if choice == NOTHING else self.lines[choice] for choice in self.choices)
+
+
+Judge: TypeAlias = Callable[[OperationRecord], tuple[int, ...]]
+"""Returns how much of an operation is shown, by user (`Audience.of_operation`)."""
 
 
 class LastOperations:
@@ -186,38 +265,69 @@ class LastOperations:
     """
 
     def __init__(self, limits: HistoryLimits) -> None:
-        self._lines: dict[Target, str] = {}
-        self._recent: dict[str, str] = {}
+        self._lines: dict[Target, NotedOperation] = {}
+        self._recent: dict[str, NotedOperation] = {}
+        self._shown: JmxValue = None
+        self._has_changed = True
         self._latest_lines: Latest[Target] = Latest(limits.operations, limits.octets)
         self._latest: Latest[str] = Latest(SHOWN_OPERATIONS, limits.octets)
 
-    @property
-    def recent(self) -> tuple[str, ...]:
-        """The last operations on all objects, latest first: the line, then the object."""
-        return tuple(reversed(self._recent.values()))
+    def recent(self, judge: Judge, users: int) -> JmxValue:
+        """Return the last operations on all objects, latest first: the line, then the object; by user."""
+        if self._has_changed:
+            self._has_changed = False
+            shown: list[list[str]] = [[] for _ in range(users)]
+            for noted in reversed(self._recent.values()):
+                for lines, line in zip(shown, noted.of_users(judge), strict=True):
+                    if line is not None:
+                        lines.append(line)
+            self._shown = varying([tuple(lines) for lines in shown])
+        return self._shown
 
-    def of(self, target: Target) -> str | None:
-        """Return the line for an object, which need not be registered."""
-        return self._lines.get(target)
+    def of(self, target: Target, judge: Judge) -> JmxValue:
+        """Return the line for an object, which need not be registered; by user."""
+        noted = self._lines.get(target)
+        return None if noted is None else varying(noted.of_users(judge))
+
+    def policy_changed(self) -> None:
+        """Decide again who sees what."""
+        self._has_changed = True
+        for noted in (*self._lines.values(), *self._recent.values()):
+            noted.choices = None
 
     def add(self, record: OperationRecord) -> list[Target]:
         """Remember an operation. Return the objects whose line changed or was forgotten."""
-        line = operation_line(record)
+        self._has_changed = True
+        lines = operation_line(record), operation_line(record, with_values=False)
+        remembered = _without_values(record)
         # Taken out and put in again: the latest record of an operation makes it the latest operation.
         if self._recent.pop(record.operation_id, None) is not None:
             self._latest.remove(record.source, record.operation_id)
-        shown = types.text(f"{line} {record.class_name} {record.stable_name}")
-        self._recent[record.operation_id] = shown
-        for left in self._latest.put(record.source, record.operation_id, memory_of(shown)):
+        whole, short = (types.text(f"{line} {record.class_name} {record.stable_name}") for line in lines)
+        self._recent[record.operation_id] = NotedOperation(remembered, (whole, short))
+        for left in self._latest.put(record.source, record.operation_id, memory_of(whole)):
             del self._recent[left]
         target = Target(record.source, record.class_name, record.row)
         if self._lines.pop(target, None) is not None:
             self._latest_lines.remove(target.source, target)
-        self._lines[target] = line
-        gone = self._latest_lines.put(target.source, target, memory_of(line))
+        self._lines[target] = NotedOperation(remembered, lines)
+        gone = self._latest_lines.put(target.source, target, memory_of(lines[0]))
         for each in gone:
             del self._lines[each]
         return [target, *gone]
+
+
+def _without_values(record: OperationRecord) -> OperationRecord:
+    def references(values: Mapping[str, FeedValue]) -> dict[str, FeedValue]:
+        return {name: value if isinstance(value, ObjectLink) else "" for name, value in values.items()}
+
+    return msgspec.structs.replace(
+        record,
+        values=references(record.values),
+        previous=references(record.previous),
+        found=references(record.found),
+        text="",
+    )
 
 
 class ShownObjects:
@@ -226,6 +336,7 @@ class ShownObjects:
     Args:
         buckets: the number of groups into which the names of a class (``package:class``) are split.
         last_operations: the outcome of the last operation on each object.
+        audience: the users.
         new_number: returns the number of a new MBean.
         send: takes commands for the virtual machine.
         unfit: called with each value that does not fit the type of its attribute.
@@ -235,6 +346,7 @@ class ShownObjects:
         self,
         buckets: Mapping[str, int],
         last_operations: LastOperations,
+        audience: Audience,
         *,
         new_number: Callable[[], int],
         send: Callable[[Command], None],
@@ -242,6 +354,8 @@ class ShownObjects:
     ) -> None:
         self._buckets = buckets
         self._last_operations = last_operations
+        self._audience = audience
+        self._source_names: dict[int, str] = {}
         self._new_number = new_number
         self._send = send
         self._unfit = unfit
@@ -290,25 +404,31 @@ class ShownObjects:
             has_parent=shown_class.has_parent,
             buckets=self._buckets.get(shown_class.name, 0),
         )
+        access = self._audience.of_object(shown_class, record.class_number, source, record.stable_name)
+        self._source_names[record.source] = source
         if shown is None:
-            shown = ShownObject(group, self._new_number(), record.row, name, shown_class)
+            shown = ShownObject(group, self._new_number(), record.row, name, shown_class, access)
             self._rows.setdefault((record.source, shown_class.name), {})[record.row] = shown
             self._by_number[shown.number] = shown
         else:
             shown.shown_class.objects -= 1
+            shown.group.remove(shown.access.seen_by)
             self._links.forget(shown.number)
-            shown.name, shown.shown_class = name, shown_class
+            shown.name, shown.shown_class, shown.access = name, shown_class, access
+        group.add(access.seen_by)
         shown_class.objects += 1
         target = Target(record.source, shown_class.name, record.row)
         values = shown_class.values(
             record,
             source,
-            self._last_operations.of(target),
+            self._last_operations.of(target, self.judge),
             self._resolver(record.source, shown.number),
             self._unfit,
         )
         table = self._table(record.source, source, shown_class)
-        self._send(Register(shown.number, shown_class.number, group.number, name, values, table))
+        self._send(
+            Register(shown.number, shown_class.number, group.number, name, values, table, shown.access.number)
+        )
         # References often come before what they lead to, as a binding before its queue.
         for referrer, position in self._links.arrived(target):
             self._send(Change.of(referrer, {position: name}))
@@ -329,17 +449,52 @@ class ShownObjects:
     def remove(self, shown: ShownObject) -> None:
         """Unregister an object."""
         shown.shown_class.objects -= 1
+        shown.group.remove(shown.access.seen_by)
         del self._rows[shown.group.source, shown.shown_class.name][shown.row]
         del self._by_number[shown.number]
         self._links.forget(shown.number)
         self._send(Unregister(shown.number))
+
+    def policy_changed(self) -> None:
+        """Hide every object from those who are restricted, until it is shown again."""
+        interim = self._audience.interim()
+        for shown in self._by_number.values():
+            shown.group.remove(shown.access.seen_by)
+            shown.access = interim
+            shown.group.add(interim.seen_by)
+
+    def exists_for(self, user: str, shown: ShownObject) -> bool:
+        """Return whether an object exists for a user, by name."""
+        number = self._audience.number_of(user)
+        return number is not None and bool(shown.access.seen_by >> number & 1)
+
+    def reads(self, user: str, shown: ShownObject, element: str) -> bool:
+        """Return whether a user reads an element of an object."""
+        number = self._audience.number_of(user)
+        position = shown.shown_class.record.schema.positions.get(element)
+        return (
+            number is not None and position is not None and bool(shown.access.reads[number] >> position & 1)
+        )
+
+    def judge(self, record: OperationRecord) -> tuple[int, ...]:
+        """Return how much of an operation is shown, by user (`Audience.of_operation`)."""
+        shown = self.at(Target(record.source, record.class_name, record.row))
+        source = source_name_of(self._source_names.get(record.source, ""))
+        if shown is None:
+            return self._audience.of_operation(record, source, None, None)
+        schema = shown.shown_class.record.schema
+        return self._audience.of_operation(record, source, shown.access, schema)
 
     def operation_changed(self, record: OperationRecord) -> None:
         """Show an operation as the last one on its object."""
         for changed in self._last_operations.add(record):
             shown = self.at(changed)
             if shown is not None:
-                self._send(Change.of(shown.number, {Own.LAST_OPERATION: self._last_operations.of(changed)}))
+                self._send(
+                    Change.of(
+                        shown.number, {Own.LAST_OPERATION: self._last_operations.of(changed, self.judge)}
+                    )
+                )
 
     def _table(self, number: int, source: str, shown_class: ShownClass) -> int:
         """Return the number of the table of a class, which is registered with its first object."""

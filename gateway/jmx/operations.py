@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, TypeAlias
 
+import msgspec
+
 from gateway.feed.client import refused_request
 from gateway.feed.operations import (
     Action,
@@ -113,7 +115,8 @@ class Operations:
             )
         answer = await self._carried_out(shown, principal, SetElements(asked))
         applied = (name for name, element in elements.items() if _is_applied(element, asked, answer))
-        return Reply(STATUSES[answer.outcome], explanation(answer), tuple(applied))
+        text = explanation(self._shown_to(principal, shown, answer))
+        return Reply(STATUSES[answer.outcome], text, tuple(applied))
 
     async def invoke(
         self, number: int, principal: Principal, operation: str, arguments: Sequence[Written | None]
@@ -139,7 +142,7 @@ class Operations:
             if written is not None
         }
         answer = await self._carried_out(shown, principal, InvokeMethod(method.method.name, given))
-        items = self._results(shown, method, answer) if answer.outcome is Outcome.APPLIED else ()
+        items = self._results(principal, shown, method, answer) if answer.outcome is Outcome.APPLIED else ()
         return Reply(STATUSES[answer.outcome], explanation(answer), items)
 
     def refused(self, attempt: RefusedAttempt) -> None:
@@ -195,20 +198,33 @@ class Operations:
 
         return resolve
 
+    def _shown_to(self, principal: Principal, shown: ShownObject, answer: OperationAnswer) -> OperationAnswer:
+        """Return an answer without the value of an element that the user may set, but not read."""
+        if answer.element in answer.values and not self._objects.reads(principal.name, shown, answer.element):
+            return msgspec.structs.replace(answer, values={})
+        return answer
+
     def _results(
-        self, shown: ShownObject, method: ShownMethod, answer: OperationAnswer
+        self, principal: Principal, shown: ShownObject, method: ShownMethod, answer: OperationAnswer
     ) -> tuple[JmxValue, ...]:
         return tuple(
-            self._result(shown, answer.values.get(argument.name), convert)
+            self._result(principal, shown, answer.values.get(argument.name), convert)
             for argument, convert in method.outputs
         )
 
-    def _result(self, shown: ShownObject, value: FeedValue | None, convert: types.Converter) -> JmxValue:
+    def _result(
+        self,
+        principal: Principal,
+        shown: ShownObject,
+        value: FeedValue | None,
+        convert: types.Converter,
+    ) -> JmxValue:
         if value is None:
             return None
         if isinstance(value, ObjectLink):
             found = self._objects.at(Target(shown.group.source, value.class_name, value.row))
-            return None if found is None else found.name
+            is_seen = found is not None and self._objects.exists_for(principal.name, found)
+            return found.name if found is not None and is_seen else None
         try:
             # What was carried out is no error because one result has no form in JMX: that one is null.
             return convert(value)

@@ -6,14 +6,17 @@ The Gateway MBean emits every event, a Source MBean those of its source.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
+from gateway.feed.access import bitmap_of
 from gateway.feed.operations import OperationKind
 from gateway.feed.records import AlarmRecord, DeleteRecord, EventLogRecord, EventLogState, SourceRecord
 from gateway.feed.replica import FeedStatus
+from gateway.feed.values import ObjectLink
 from gateway.jmx import types
+from gateway.jmx.audience import Audience
 from gateway.jmx.commands import (
     Attribute,
     AttributeType,
@@ -23,11 +26,13 @@ from gateway.jmx.commands import (
     JmxValue,
     NotificationType,
     Register,
+    Rights,
     Unregister,
+    varying,
 )
 from gateway.jmx.names import DOMAIN, object_name
 from gateway.jmx.notifications import OPERATION
-from gateway.jmx.objects import Group, counts
+from gateway.jmx.objects import Group, counts_by_user
 from gateway.model.observations import Severity, SourceState
 
 UNKNOWN = "unknown"
@@ -57,7 +62,12 @@ Send: TypeAlias = Callable[[Command], None]
 
 
 def _text(
-    name: str, description: str, *legal: str, notifies: bool = False, when_abandoned: str | None = None
+    name: str,
+    description: str,
+    *legal: str,
+    notifies: bool = False,
+    when_abandoned: str | None = None,
+    varies: bool = False,
 ) -> Attribute:
     return Attribute(
         name,
@@ -67,6 +77,7 @@ def _text(
         notifies=notifies,
         always=True,
         when_abandoned=when_abandoned,
+        varies=varies,
     )
 
 
@@ -78,6 +89,7 @@ def _number(
     counter: bool = False,
     is_measured: bool = True,
     when_abandoned: int | None = None,
+    varies: bool = False,
 ) -> Attribute:
     kind = {"metricType": "counter" if counter else "gauge"} if is_measured else {}
     descriptor = kind | ({"units": units} if units else {})
@@ -88,6 +100,7 @@ def _number(
         descriptor=descriptor,
         always=True,
         when_abandoned=when_abandoned,
+        varies=varies,
     )
 
 
@@ -96,17 +109,24 @@ def _time(name: str, description: str) -> Attribute:
 
 
 _COUNTS = (
-    _number("Objects", "Objects known.", "objects"),
-    _number("StaleObjects", "Objects whose values are stale.", "objects"),
-    _number("WithheldObjects", "Stale objects whose values read null, after serve_stale_for.", "objects"),
-    _number("ActiveAlarmCount", "Active alarms.", "alarms"),
+    _number("Objects", "Objects known.", "objects", varies=True),
+    _number("StaleObjects", "Objects whose values are stale.", "objects", varies=True),
+    _number(
+        "WithheldObjects",
+        "Stale objects whose values read null, after serve_stale_for.",
+        "objects",
+        varies=True,
+    ),
+    _number("ActiveAlarmCount", "Active alarms.", "alarms", varies=True),
     _text(
         "WorstSeverity",
         "Highest severity of the active alarms; cleared where there are none.",
         *_SEVERITIES,
         notifies=True,
+        varies=True,
     ),
 )
+"""What is counted for each user: what exists for that user."""
 
 GATEWAY_ATTRIBUTES = (
     _text("Version", "Version of the gateway's software."),
@@ -143,8 +163,10 @@ GATEWAY_ATTRIBUTES = (
     _number(
         "VirtualMachineStarts", "Starts of the virtual machine, since the start of its process.", counter=True
     ),
-    _number("Sources", "Sources configured.", "sources"),
-    _number("SourcesSynchronised", "Sources that were read completely.", "sources", when_abandoned=0),
+    _number("Sources", "Sources configured.", "sources", varies=True),
+    _number(
+        "SourcesSynchronised", "Sources that were read completely.", "sources", when_abandoned=0, varies=True
+    ),
     *_COUNTS,
     _number("EventsEmitted", "Events sent to listeners since the virtual machine was started.", counter=True),
     _number("EventsLost", "Events that could be sent to no listener.", counter=True),
@@ -153,6 +175,7 @@ GATEWAY_ATTRIBUTES = (
         AttributeType.LIST,
         "The last 100 operations of each source that ended, latest first: outcome, what, who, when, object.",
         always=True,
+        varies=True,
     ),
     _text(
         "EventLogState",
@@ -200,12 +223,14 @@ SOURCE_ATTRIBUTES = (
         AttributeType.MAP,
         "The active alarms, by name: severity, since when, and a text.",
         always=True,
+        varies=True,
     ),
     Attribute(
         "RecentlyDeleted",
         AttributeType.LIST,
         "The last 100 objects that were deleted, latest first: class, stable name, created, deleted.",
         always=True,
+        varies=True,
     ),
     *(_number(name, description, counter=True) for name, description in COUNTERS.values()),
 )
@@ -230,6 +255,27 @@ SOURCE = DefineClass(2, f"{DOMAIN}.Source", "One source of the gateway.", SOURCE
 
 GATEWAY_NAME = object_name([("type", "Gateway")])
 
+_OF_EVERYBODY: Final = Rights(
+    bitmap_of(
+        position
+        for position, attribute in enumerate(GATEWAY_ATTRIBUTES)
+        if not attribute.name.startswith("EventLog")
+    )
+)
+
+
+def gateway_rights(sees: Iterable[bool]) -> list[Rights | None]:
+    """Return the rights to the Gateway MBean, by whether a user sees the gateway as a source.
+
+    It exists for everybody who has logged in, so that every client can see whether it is shown the present.
+    """
+    return [Rights(None) if each else _OF_EVERYBODY for each in sees]
+
+
+def source_rights(sees: Iterable[bool]) -> list[Rights | None]:
+    """Return the rights to the MBean of a source, by whether a user sees the source."""
+    return [Rights(None) if each else None for each in sees]
+
 
 def source_name(source: str) -> str:
     """Return the ObjectName of a source's MBean."""
@@ -244,14 +290,18 @@ class OwnBean:
         number: the number of the object.
         group: the group whose freshness it has.
         name: its ObjectName.
+        access: the number of the access of users to it.
         send: takes commands for the virtual machine.
     """
 
-    def __init__(self, definition: DefineClass, number: int, group: int, name: str, send: Send) -> None:
+    def __init__(
+        self, definition: DefineClass, number: int, group: int, name: str, access: int, send: Send
+    ) -> None:
         self.number = number
         self._class_number = definition.class_number
         self._group = group
         self._name = name
+        self._access = access
         self._send = send
         self._positions = {attribute.name: place for place, attribute in enumerate(definition.attributes)}
         self._values: list[JmxValue] = [None] * len(self._positions)
@@ -266,11 +316,22 @@ class OwnBean:
             if self._values[position] != value:
                 self._values[position] = changes[position] = value
         if not self._registered:
-            self._registered = True
-            first = tuple(self._values)
-            self._send(Register(self.number, self._class_number, self._group, self._name, first))
+            self._register()
         elif changes:
             self._send(Change.of(self.number, changes))
+
+    def grant(self, access: int) -> None:
+        """Give users another access to the MBean."""
+        self._access = access
+        if self._registered:
+            self._register()
+
+    def _register(self) -> None:
+        self._registered = True
+        values = tuple(self._values)
+        self._send(
+            Register(self.number, self._class_number, self._group, self._name, values, access=self._access)
+        )
 
     def remove(self) -> None:
         """Unregister the MBean."""
@@ -284,34 +345,58 @@ SHOWN_DELETIONS = 100
 """The maximum of entries in the attribute ``RecentlyDeleted`` of a source."""
 
 
+@dataclass(frozen=True, slots=True)
+class AlarmSummary:
+    """The active alarms that a user sees.
+
+    Attributes:
+        count: their number.
+        worst: the highest severity; cleared where there are none.
+        listed: the alarms of the attribute ``ActiveAlarms``.
+    """
+
+    count: int
+    worst: Severity
+    listed: JmxValue
+
+
 class ShownAlarms:
     """The active alarms of a source or of the gateway itself, at most one of each name.
 
-    Attributes:
-        changed: whether they changed since this was last set to ``False``; ``True`` at first.
+    Args:
+        audience: the users.
+        source: the name of the source, as rules have it.
     """
 
-    def __init__(self) -> None:
-        self.changed = True
+    def __init__(self, audience: Audience, source: str) -> None:
+        self._audience = audience
+        self._source = source
+        self._summaries: tuple[AlarmSummary, ...] | None = None
         self._active: dict[str, AlarmRecord] = {}
         self._generations: dict[str, int] = {}
 
-    def __len__(self) -> int:
-        return len(self._active)
-
-    def __iter__(self) -> Iterator[AlarmRecord]:
-        return iter(self._active.values())
-
     @property
-    def worst(self) -> Severity:
-        """The highest severity; cleared where no alarm is active."""
-        return max((record.severity for record in self), default=Severity.CLEARED)
+    def summaries(self) -> tuple[AlarmSummary, ...]:
+        """What each user sees of them."""
+        if self._summaries is None:
+            seen = [
+                (record, self._audience.sees_alarm(record, self._source)) for record in self._active.values()
+            ]
+            self._summaries = self._audience.spread(
+                lambda user: _summary([record for record, users in seen if users[user]])
+            )
+        return self._summaries
+
+    def policy_changed(self) -> None:
+        """Decide again who sees what."""
+        self._summaries = None
 
     def update(self, record: AlarmRecord, generation: int) -> None:
         """Raise, replace or clear an alarm, during or after the snapshot ``generation``."""
         former = self._active.get(record.condition)
         if not record.cleared:
-            self.changed |= former != record
+            if former != record:
+                self._summaries = None
             self._active[record.condition] = record
             self._generations[record.condition] = generation
         elif former is not None and former.number <= record.number:
@@ -325,7 +410,22 @@ class ShownAlarms:
 
     def _remove(self, condition: str) -> None:
         del self._active[condition], self._generations[condition]
-        self.changed = True
+        self._summaries = None
+
+
+def _summary(records: Sequence[AlarmRecord]) -> AlarmSummary:
+    worst = max((record.severity for record in records), default=Severity.CLEARED)
+    return AlarmSummary(len(records), worst, _alarms(records))
+
+
+def alarm_values(summaries: Iterable[Sequence[AlarmSummary]]) -> dict[str, JmxValue]:
+    """Return the number of alarms and their highest severity, by user, of these sources together."""
+    of_users = list(zip(*summaries, strict=True))
+    worst = [max((each.worst for each in mine), default=Severity.CLEARED).name.lower() for mine in of_users]
+    return {
+        "ActiveAlarmCount": varying([sum(each.count for each in mine) for mine in of_users]),
+        "WorstSeverity": varying(worst),
+    }
 
 
 class ShownEventLog:
@@ -364,29 +464,54 @@ class ShownEventLog:
 
 @dataclass(slots=True, eq=False)
 class ShownSource:
-    """A source: its MBean, its alarms, and the last objects of it that ended."""
+    """A source: its MBean, its alarms, and the last objects of it that ended.
+
+    Attributes:
+        name: its name.
+        bean: its MBean.
+        seen: whether it exists, by user.
+        audience: the users.
+        alarms: its alarms.
+        synchronised: whether it was read completely.
+    """
 
     name: str
     bean: OwnBean
+    seen: tuple[bool, ...]
+    audience: Audience
+    alarms: ShownAlarms
     synchronised: bool = False
-    alarms: ShownAlarms = field(default_factory=ShownAlarms)
-    _deletions: deque[str] = field(default_factory=lambda: deque(maxlen=SHOWN_DELETIONS))
+    _deletions: deque[tuple[str, ObjectLink]] = field(default_factory=lambda: deque(maxlen=SHOWN_DELETIONS))
+    _shown_deletions: JmxValue = None
+    _has_deletions: bool = True
 
     def object_ended(self, record: DeleteRecord, class_name: str) -> None:
         """Remember the end of an object."""
-        self._deletions.appendleft(_ending(record, class_name))
+        link = ObjectLink(class_name, record.row, record.stable_name)
+        self._deletions.appendleft((_ending(record, class_name), link))
+        self._has_deletions = True
+
+    def policy_changed(self) -> None:
+        """Decide again who sees what of alarms and deletions."""
+        self.alarms.policy_changed()
+        self._has_deletions = True
 
     def show_history(self) -> None:
         """Update the attributes of alarms and deletions."""
-        values: dict[str, JmxValue] = {"RecentlyDeleted": tuple(self._deletions)}
-        if self.alarms.changed:
-            self.alarms.changed = False
-            values |= {
-                "ActiveAlarms": _alarms(self.alarms),
-                "ActiveAlarmCount": len(self.alarms),
-                "WorstSeverity": self.alarms.worst.name.lower(),
+        if self._has_deletions:
+            self._has_deletions = False
+            seen = [(line, self.audience.reads_named(self.name, link)) for line, link in self._deletions]
+            self._shown_deletions = varying(
+                self.audience.spread(lambda user: tuple(line for line, users in seen if users[user]))
+            )
+        summaries = self.alarms.summaries
+        self.bean.show(
+            {
+                "RecentlyDeleted": self._shown_deletions,
+                "ActiveAlarms": varying([summary.listed for summary in summaries]),
+                **alarm_values([summaries]),
             }
-        self.bean.show(values)
+        )
 
 
 def source_values(record: SourceRecord) -> dict[str, JmxValue]:
@@ -441,10 +566,12 @@ def health_values(
     groups: Iterable[Group],
     event_log: ShownEventLog,
     own_alarms: ShownAlarms,
+    users: int,
 ) -> dict[str, JmxValue]:
-    """Return the attributes of the Gateway MBean that change."""
+    """Return the attributes of the Gateway MBean that change; those that are counted, for so many users."""
     alarms = [own_alarms, *(source.alarms for source in sources)]
-    synchronised = sum(source.synchronised for source in sources) if status.connected else 0
+    seen = [[source for source in sources if source.seen[user]] for user in range(users)]
+    synchronised = [status.connected and sum(source.synchronised for source in each) for each in seen]
     return {
         "Uuid": types.text(status.gateway) or None,
         "Epoch": status.epoch or None,
@@ -456,12 +583,11 @@ def health_values(
         "FeedSnapshots": status.snapshots,
         "RefusedRecords": status.refused,
         "UnfitValues": health.unfit,
-        "Sources": len(sources),
-        "SourcesSynchronised": synchronised,
-        "ActiveAlarmCount": sum(map(len, alarms)),
-        "WorstSeverity": max(each.worst for each in alarms).name.lower(),
+        "Sources": varying([len(each) for each in seen]),
+        "SourcesSynchronised": varying([int(each) for each in synchronised]),
+        **alarm_values([each.summaries for each in alarms]),
         "EventsEmitted": health.emitted,
         "EventsLost": health.lost,
-        **counts(groups),
+        **counts_by_user(groups, users),
         **event_log.values(),
     }

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from gateway.feed.access import GATEWAY_NAME
 from gateway.feed.latest import HistoryLimits
 from gateway.feed.operations import OperationRecord
 from gateway.feed.records import (
@@ -32,10 +33,20 @@ from gateway.feed.records import (
 from gateway.feed.replica import GATEWAY, FeedReplica, FeedStatus, FeedView
 from gateway.feed.values import ObjectLink
 from gateway.jmx import own_beans, types
+from gateway.jmx.audience import Audience, Hidden, source_name_of
 from gateway.jmx.classes import ClassVersions, ColumnOids, ShownClass
-from gateway.jmx.commands import Command, Emit
+from gateway.jmx.commands import NOTHING, Command, Emit
 from gateway.jmx.notifications import EventCursor, OperationCursor, ShownEvent, operation_notice
-from gateway.jmx.objects import Group, Groups, LastOperations, ShownObject, ShownObjects, Target, counts
+from gateway.jmx.objects import (
+    Group,
+    Groups,
+    LastOperations,
+    ShownObject,
+    ShownObjects,
+    Target,
+    counts,
+    counts_by_user,
+)
 from gateway.jmx.own_beans import (
     Health,
     OwnBean,
@@ -62,6 +73,7 @@ class ProjectionSettings:
         buckets: the number of groups into which the names of a class (``package:class``) are split.
         virtual_machine_starts: the number of virtual machines that this process started, with this one.
         history: the limits of the objects of each source whose last operation is shown.
+        users: the names of the users who may log in, in the order of their numbers.
     """
 
     serve_stale_for: int
@@ -69,6 +81,7 @@ class ProjectionSettings:
     buckets: Mapping[str, int] = field(default_factory=dict)
     virtual_machine_starts: int = 1
     history: HistoryLimits = field(default_factory=HistoryLimits)
+    users: tuple[str, ...] = ()
 
 
 class Projection(FeedView[ShownClass, ShownEvent, ShownObject, Group]):
@@ -104,6 +117,7 @@ class Projection(FeedView[ShownClass, ShownEvent, ShownObject, Group]):
         self._new_number = itertools.count(1).__next__
         self._groups = Groups(self._send)
         self._replica = FeedReplica(self, settings.serve_stale_for, clock())
+        self._audience = Audience(settings.users, self._replica.access, self._send)
         self._classes = ClassVersions(self._send, log, column_oid)
         self._sources: dict[int, ShownSource] = {}
         self._unfit = UnfitValues(log)
@@ -111,13 +125,14 @@ class Projection(FeedView[ShownClass, ShownEvent, ShownObject, Group]):
         self._objects = ShownObjects(
             settings.buckets,
             self._last_operations,
+            self._audience,
             new_number=self._new_number,
             send=self._send,
             unfit=self._unfit.seen,
         )
         self._health = Health()
         self._event_log = ShownEventLog()
-        self._own_alarms = ShownAlarms()
+        self._own_alarms = ShownAlarms(self._audience, GATEWAY_NAME)
         # First of all: a command may only name classes that the virtual machine has.
         for definition in (own_beans.GATEWAY, own_beans.SOURCE):
             self._send(definition)
@@ -126,6 +141,7 @@ class Projection(FeedView[ShownClass, ShownEvent, ShownObject, Group]):
             self._new_number(),
             self._groups.own.number,
             own_beans.GATEWAY_NAME,
+            self._gateway_access(),
             self._send,
         )
         self._bean.show(
@@ -217,8 +233,26 @@ class Projection(FeedView[ShownClass, ShownEvent, ShownObject, Group]):
             if number in self._sources:
                 self._groups.judge_source(number, is_stale=self._replica.is_stale(number))
 
+    def policy_changed(self) -> None:
+        """Hide everything from those who are restricted; the gateway and its sources are shown at once."""
+        self._audience.policy_changed()
+        self._objects.policy_changed()
+        self._bean.grant(self._gateway_access())
+        for source in self._sources.values():
+            source.seen = self._audience.sees_source(source.name)
+            source.bean.grant(self._source_access(source.seen))
+        self._judge_again()
+
+    def _judge_again(self) -> None:
+        """Decide again who sees what has happened: the tables of classes are other ones, or complete now."""
+        self._last_operations.policy_changed()
+        self._own_alarms.policy_changed()
+        for source in self._sources.values():
+            source.policy_changed()
+
     def snapshot_ended(self) -> None:
         """Forget versions of classes that the core does not use; objects are removed in slices."""
+        self._judge_again()
         self._cursor.snapshot_ended()
         self._operation_cursor.snapshot_ended()
         self._classes.drop_unused(self._replica.versions.values())
@@ -294,7 +328,12 @@ class Projection(FeedView[ShownClass, ShownEvent, ShownObject, Group]):
         age = self._clock() - record.received
         # A former core made it, or a snapshot repeats what could have been sent before.
         late = record.boot > 0 or (in_snapshot and self._cursor.is_late(epoch, age))
-        self._send(self._emit(record, version, source, is_late=late))
+        name = source_name_of("" if source is None else source.name)
+        received = self._audience.receives(
+            record.class_number, name, record.subject, record.values, version.references
+        )
+        if any(each is not None for each in received):
+            self._send(self._emit(record, version, source, received, is_late=late))
 
     def events_made(self, record: EventsMadeRecord) -> None:
         """Count the events that listeners missed."""
@@ -328,14 +367,17 @@ class Projection(FeedView[ShownClass, ShownEvent, ShownObject, Group]):
             return
         source = self._sources.get(record.source)
         shown = self._objects.at(Target(record.source, record.class_name, record.row))
-        self._send(
-            operation_notice(
-                record,
-                self._bean.number,
-                "" if source is None else source.name,
-                None if shown is None else shown.name,
+        choices = self._objects.judge(record)
+        if any(choice != NOTHING for choice in choices):
+            self._send(
+                operation_notice(
+                    record,
+                    self._bean.number,
+                    "" if source is None else source.name,
+                    None if shown is None else shown.name,
+                    choices,
+                )
             )
-        )
 
     def _alarms_of(self, number: int) -> ShownAlarms | None:
         if number == GATEWAY:
@@ -344,7 +386,13 @@ class Projection(FeedView[ShownClass, ShownEvent, ShownObject, Group]):
         return None if source is None else source.alarms
 
     def _emit(
-        self, record: EventRecord, event: ShownEvent, source: ShownSource | None, *, is_late: bool
+        self,
+        record: EventRecord,
+        event: ShownEvent,
+        source: ShownSource | None,
+        received: tuple[Hidden, ...],
+        *,
+        is_late: bool,
     ) -> Emit:
         def resolve(_position: int, link: ObjectLink) -> str | None:
             found = self._objects.at(Target(record.source, link.class_name, link.row))
@@ -357,25 +405,37 @@ class Projection(FeedView[ShownClass, ShownEvent, ShownObject, Group]):
         if subject is not None and subject.shown_class.emits:
             emitters.insert(0, subject.number)
         name = source.name if source is not None else ""
-        return event.emit(record, tuple(emitters), name, resolve, self._unfit.seen, is_late=is_late)
+        return event.emit(
+            record, tuple(emitters), name, resolve, self._unfit.seen, hidden=received, is_late=is_late
+        )
 
     # ---- sources --------------------------------------------------------------------------------------
 
     def _new_source(self, record: SourceRecord) -> ShownSource:
         group = self._groups.of_source(record.number)
+        seen = self._audience.sees_source(record.name)
         bean = OwnBean(
             own_beans.SOURCE,
             self._new_number(),
             group.number,
             own_beans.source_name(record.name),
+            self._source_access(seen),
             self._send,
         )
-        return ShownSource(record.name, bean)
+        return ShownSource(record.name, bean, seen, self._audience, ShownAlarms(self._audience, record.name))
+
+    def _source_access(self, seen: Iterable[bool]) -> int:
+        return self._audience.of_own(own_beans.SOURCE.class_number, own_beans.source_rights(seen))
+
+    def _gateway_access(self) -> int:
+        seen = self._audience.sees_source(GATEWAY_NAME)
+        return self._audience.of_own(own_beans.GATEWAY.class_number, own_beans.gateway_rights(seen))
 
     def _show(self) -> None:
         """Update counts and health."""
+        users = len(self._audience.users)
         for number, source in self._sources.items():
-            source.bean.show(counts(self._replica.groups_of(number)))
+            source.bean.show(counts_by_user(self._replica.groups_of(number), users))
         self._health.unfit = len(self._unfit)
         self._health.lost = self._cursor.lost
         self._bean.show(
@@ -386,6 +446,7 @@ class Projection(FeedView[ShownClass, ShownEvent, ShownObject, Group]):
                 self._replica.groups,
                 self._event_log,
                 self._own_alarms,
+                users,
             )
-            | {"LastOperations": self._last_operations.recent}
+            | {"LastOperations": self._last_operations.recent(self._objects.judge, users)}
         )

@@ -21,7 +21,7 @@ from typing import Final, Self
 import msgspec
 import structlog
 
-from gateway.jmx.backend import Authenticate, Backend, IsUser, MayChange, Operator
+from gateway.jmx.backend import Authenticate, Backend, IsUser, MayChange, NumberOf, Operator
 from gateway.jmx.bridge import Bridge
 from gateway.jmx.java_runtime import (
     JavaMissingError,
@@ -134,6 +134,7 @@ class JavaMachine:
         authenticate: returns, on the event loop, whether a user may log in.
         may_change: returns whether a user may change anything.
         is_user: returns whether there is a user of a name.
+        number_of: returns the number of a user, by which the commands say what the user sees.
     """
 
     def __init__(
@@ -142,9 +143,10 @@ class JavaMachine:
         authenticate: Authenticate,
         may_change: MayChange = lambda _user: True,
         is_user: IsUser = lambda _user: True,
+        number_of: NumberOf = lambda _user: 0,
     ) -> None:
         self._settings = settings
-        self._backend = Backend(authenticate, _ANSWER_SECONDS, may_change, is_user)
+        self._backend = Backend(authenticate, _ANSWER_SECONDS, may_change, is_user, number_of)
         self._bridge: Bridge | None = None
         self._process: asyncio.subprocess.Process | None = None
         self._temporary: TemporaryFolder | None = None

@@ -20,7 +20,16 @@ import structlog
 from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractIncomingMessage
 
 from gateway.clock import Clock
-from gateway.dialects.session import BacklogFollows, Binding, Delivery, LinkDown, LinkUp, LossSuspected, Send
+from gateway.dialects.session import (
+    BacklogFollows,
+    Binding,
+    Delivery,
+    LinkDown,
+    LinkUp,
+    LossSuspected,
+    Note,
+    Send,
+)
 from gateway.links.amqp_connection import (
     FAILURES,
     AmqpEndpoint,
@@ -36,6 +45,7 @@ from gateway.links.binding_probe import BindingProbe
 from gateway.links.durable_queue import DurableSubscription, Loss, UnacknowledgedDeliveries, durable_queue
 from gateway.links.election import Election
 from gateway.links.own_queue import OwnQueue, WatchedQueue
+from gateway.links.protection import Protection
 from gateway.links.publishing import HttpFallback, Publisher
 from gateway.links.reconnecting import NodeChoice, link_errors, reconnecting
 from gateway.links.session_driver import MessageDriver
@@ -65,6 +75,7 @@ class AmqpRole:
             accept `BacklogFollows` then.
         election: must be won before anything is declared or bound; ``None`` where there is no other
             candidate.
+        protection: seals and opens all bodies; ``None`` where they are plain.
     """
 
     name: str
@@ -74,6 +85,7 @@ class AmqpRole:
     max_queue_length: int = 20_000
     durable: DurableSubscription | None = None
     election: Election | None = None
+    protection: Protection | None = None
 
 
 class AmqpLink:
@@ -145,6 +157,7 @@ class AmqpLink:
             self._clock,
             self._fallback,
             self._takes_messages,
+            self._role.protection,
         )
         consuming: AbstractConnection | None = None
         try:
@@ -321,9 +334,19 @@ class AmqpLink:
             message_id=message.message_id or "",
         )
         try:
-            self._driver.deliver(delivery)
+            self._deliver_opened(delivery)
         except Exception as error:  # noqa: BLE001  aio-pika would hide it, and the queue would not be read any more
             self._driver.fail(error)
+
+    def _deliver_opened(self, delivery: Delivery) -> None:
+        if self._role.protection is None:
+            self._driver.deliver(delivery)
+            return
+        match self._role.protection.open(delivery, self._clock.now()):
+            case Delivery() as opened:
+                self._driver.deliver(opened)
+            case Note() as refused:
+                self._driver.perform([refused])
 
     def _is_repeated(self, message: AbstractIncomingMessage) -> bool:
         """Return whether a message was received before: a sender without a confirmation sends it again."""

@@ -294,7 +294,9 @@ async def open_connection(endpoint: AmqpEndpoint, name: str) -> AbstractConnecti
     )
     properties = client_properties(name, endpoint.source)
     try:
-        return await connect_once(url, properties, tls_context(endpoint))
+        # The files are read again: they may have been renewed.
+        context = await asyncio.to_thread(tls_context, endpoint)
+        return await connect_once(url, properties, context)
     except FAILURES as error:
         refusal = link_error(endpoint, error)
         if refusal.trouble is not Trouble.BROKEN:
@@ -497,14 +499,14 @@ def _why_unreachable(error: BaseException, said: str) -> str | None:
 
 
 def tls_context(endpoint: AmqpEndpoint) -> ssl.SSLContext | None:
-    """Return the TLS settings of ``endpoint``; ``None`` where its URL is without TLS.
+    """Return the TLS settings of ``endpoint`` by its latest files; ``None`` where its URL is without TLS.
 
     Raises:
-        LinkError: its certificates cannot be read.
+        LinkError: its certificates cannot be read, and could not be before.
     """
     if URL(endpoint.url).scheme != "amqps":
         return None
     try:
-        return endpoint.tls.context()
+        return endpoint.tls.renewal.latest()
     except TlsFileError as error:
         raise LinkError(Trouble.MISCONFIGURED, f"{endpoint.url}: {error}") from error

@@ -38,6 +38,7 @@ from gateway.links.amqp_connection import (
     is_blocked,
     open_connection,
 )
+from gateway.links.protection import Protection
 from gateway.links.session_driver import TOO_LATE, MessageDriver
 from gateway.model.times import SECOND
 from gateway.tasks import until_one_ends
@@ -165,6 +166,7 @@ class Publisher:
         fallback: is used while the broker accepts nothing; needs a broker that confirms.
         takes_messages: returns whether the broker accepts messages on a connection now, before one is sent
             that must not be kept for later.
+        protection: seals the bodies when they are published; a body that it does not seal is not sent.
 
     A message with a deadline (`Send.not_after`) is not sent after it or while the broker blocks the
     connection, which is reported to the driver; one that may have been sent is never sent again.
@@ -178,7 +180,9 @@ class Publisher:
         clock: Clock,
         fallback: HttpFallback | None = None,
         takes_messages: Callable[[AbstractConnection], Awaitable[bool]] | None = None,
+        protection: Protection | None = None,
     ) -> None:
+        self._protection = protection
         self._takes_messages = takes_messages or _is_not_blocked
         self._endpoint = endpoint
         self._name = name
@@ -284,6 +288,9 @@ class Publisher:
         ):
             self._driver.unsent([send], BLOCKED)
             return
+        sealed = self._sealed(send)
+        if sealed is None:
+            return
         try:
             exchange = self._exchanges.get(send.exchange)
             if exchange is None:
@@ -293,7 +300,7 @@ class Publisher:
                 await self._returns.expect(send)
             async with asyncio.timeout(self._patience):
                 result = await exchange.publish(
-                    self._message(send), send.routing_key, mandatory=send.mandatory
+                    self._message(sealed), send.routing_key, mandatory=send.mandatory
                 )
             if isinstance(result, DeliveredMessage):
                 self._returned(send, why_returned(result))
@@ -308,6 +315,21 @@ class Publisher:
     def _returned(self, send: Send, reason: str) -> None:
         self._note("not-sent", f"to {send.routing_key[:80]!r}: {reason}")
         self._driver.unsent([send], reason)
+
+    def _sealed(self, send: Send) -> Send | None:
+        """Return the message as it is published; ``None`` if it must not be, which was reported.
+
+        A message that is published again is sealed again: its time is that of the publication.
+        """
+        if self._protection is None:
+            return send
+        match self._protection.seal(send, self._endpoint.user, self._clock.now()):
+            case Send() as sealed:
+                return sealed
+            case refused:
+                self._driver.perform([refused])
+                self._driver.unsent([send], refused.detail)
+                return None
 
     def _message(self, send: Send) -> aio_pika.Message:
         """Return ``send`` as a message with a checked sender (``user-id``) and a time."""
@@ -368,7 +390,9 @@ class Publisher:
                 await until_one_ends(self._fetch(), fallback.until(wanted=False))
                 continue
             try:
-                await fallback.publish(self._unsent[0], self._clock.now() // SECOND)
+                sealed = self._sealed(self._unsent[0])
+                if sealed is not None:
+                    await fallback.publish(sealed, self._clock.now() // SECOND)
             except FallbackError as error:
                 if error.permanent:
                     self._note("blocked", f"nothing can be published while the alarm lasts: {error}")

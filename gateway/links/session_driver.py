@@ -15,6 +15,7 @@ import structlog
 from gateway.clock import Clock
 from gateway.dialects.errors import LocalProtocolError
 from gateway.dialects.session import (
+    REFUSED_BODY,
     Answered,
     BytesReceived,
     Close,
@@ -63,6 +64,7 @@ _WARNINGS: Final = frozenset(
         "impersonator",
         "impersonators-not-checked",
         "management-unavailable",
+        "not-sealed",
         "protocol-error",
         "refused-sender",
         "too-many-agents",
@@ -92,14 +94,15 @@ class SessionNotes:
     def take(self, note: Note) -> None:
         """Count a note, and log it if its kind was not logged for a minute."""
         self.counts[note.event] += 1
-        if note.event in _COUNTED:
-            self._counters[_COUNTED[note.event]] += 1
+        is_refused_body = note.event.startswith(REFUSED_BODY)
+        if is_refused_body or note.event in _COUNTED:
+            self._counters[_COUNTED.get(note.event, "refused")] += 1
         now = self._clock.now()
         last = self._logged.get(note.event)
         # A note that is not logged is counted: the next line of its kind has the sum.
         if last is None or now - last >= _LOG_NANOSECONDS:
             self._logged[note.event] = now
-            write = log.warning if note.event in _WARNINGS else log.info
+            write = log.warning if is_refused_body or note.event in _WARNINGS else log.info
             write(note.event, name=self._name, detail=note.detail, count=self.counts[note.event])
 
 

@@ -21,7 +21,7 @@ import structlog
 from gateway.dialects.session import BytesReceived, ListenerStops, Note, Peer, PeerConnected, PeerDisconnected
 from gateway.links.amqp_connection import LinkError, Trouble
 from gateway.links.session_driver import StreamDriver
-from gateway.links.tls import ServerTls, TlsFileError
+from gateway.links.tls import LOOK_SECONDS, ServerTls, TlsFileError, TlsRenewal
 from gateway.tasks import until_one_ends
 
 _HIGH_WATER: Final = 64 * 1024
@@ -262,11 +262,15 @@ ListenAddress: TypeAlias = tuple[str, int]
 """An IPv4 or IPv6 literal and a TCP port, 0 for any free one."""
 
 
-def _context(tls: ServerTls | None) -> ssl.SSLContext | None:
+def _renewal(tls: ServerTls | None) -> TlsRenewal | None:
+    if tls is None:
+        return None
+    renewal = TlsRenewal(tls, patient=True)
     try:
-        return None if tls is None else tls.context()
+        renewal.latest()
     except TlsFileError as error:
         raise LinkError(Trouble.MISCONFIGURED, str(error)) from error
+    return renewal
 
 
 class TcpListener:
@@ -276,7 +280,8 @@ class TcpListener:
         address: the address; loopback by default.
         driver: the driver of the session.
         limits: the limits of connections.
-        tls: the files of TLS; ``None`` for plain TCP.
+        tls: the files of TLS, which may be replaced; ``None`` for plain TCP.
+        look_seconds: the interval at which the files are compared.
     """
 
     def __init__(
@@ -286,7 +291,9 @@ class TcpListener:
         *,
         limits: StreamLimits | None = None,
         tls: ServerTls | None = None,
+        look_seconds: float = LOOK_SECONDS,
     ) -> None:
+        self._look_seconds = look_seconds
         self._address = address
         self._driver = driver
         self._limits = limits or StreamLimits()
@@ -306,13 +313,16 @@ class TcpListener:
         Raises:
             LinkError: the address or a certificate cannot be used.
         """
-        context = _context(self._tls)
+        renewal = await asyncio.to_thread(_renewal, self._tls)
+        following = () if renewal is None else (renewal.follow(self._look_seconds),)
         with self._socket() as listening:
             self.port = listening.getsockname()[1]
-            log.info("listening", address=self._address[0], port=self.port, tls=context is not None)
+            log.info("listening", address=self._address[0], port=self.port, tls=renewal is not None)
             self.listening.set()
             try:
-                await until_one_ends(self._driver.until_failed(), self._accept(listening, context))
+                await until_one_ends(
+                    self._driver.until_failed(), self._accept(listening, renewal), *following
+                )
             finally:
                 listening.close()
                 self.listening.clear()
@@ -381,7 +391,7 @@ class TcpListener:
         listening.setblocking(False)
         return listening
 
-    async def _accept(self, listening: socket.socket, context: ssl.SSLContext | None) -> None:
+    async def _accept(self, listening: socket.socket, renewal: TlsRenewal | None) -> None:
         loop = asyncio.get_running_loop()
         while True:
             try:
@@ -399,6 +409,7 @@ class TcpListener:
             connection = TcpConnection(next(self._numbers), address[0], self, self._limits)
             self._connections[connection.number] = connection
             self._empty.clear()
+            context = None if renewal is None else renewal.context
             task = asyncio.create_task(self._open(accepted, connection, context))
             self._opening.add(task)
             task.add_done_callback(self._opening.discard)

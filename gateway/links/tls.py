@@ -2,18 +2,160 @@
 
 Of a connection that it opens, the peer's certificate and its name are always verified; nothing switches that
 off.
+
+The files may be replaced while they are in use, as by a program that renews certificates. They are compared
+by what they contain, not by their times. New connections use new files, open ones stay as they are. Files
+that cannot be used leave the former ones in use, and are logged once.
 """
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
 import ssl
-from dataclasses import dataclass
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, NoReturn, Protocol, Self, TypeAlias
+
+import structlog
+
+log = structlog.get_logger(__name__)
+
+LOOK_SECONDS: Final = 5.0
+"""Seconds between two comparisons of the files of a listener; a small file is read in microseconds."""
+
+MAX_OCTETS: Final = 4 << 20
+"""The maximum size of a file; the authorities of a Debian take 220 kB."""
 
 
 class TlsFileError(Exception):
     """A file of TLS cannot be used; the text names it and says why."""
+
+
+NotePresented: TypeAlias = Callable[[str, int], None]
+"""Takes the name of a server and the end of its certificate, in seconds since 1970 UTC; from any thread."""
+
+
+class TlsFiles(Protocol):
+    """The files of one connection or listener."""
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """The paths of all files that a context is made of."""
+        ...
+
+    def context(self) -> ssl.SSLContext:
+        """Read the files, and return the settings of TLS.
+
+        Raises:
+            TlsFileError: a file cannot be read, or is not what it should be.
+        """
+        ...
+
+
+class TlsRenewal:
+    """The settings of TLS of files that may be replaced. Its methods may be called from any thread.
+
+    Args:
+        files: the files; they are read when they are first needed.
+        patient: files that cannot be used are logged only if they are the same at the next comparison,
+            because programs replace certificate and key one after the other.
+    """
+
+    def __init__(self, files: TlsFiles, *, patient: bool = False) -> None:
+        self._files = files
+        self._patient = patient
+        self._lock = threading.Lock()
+        self._context: ssl.SSLContext | None = None
+        self._used: tuple[bytes, ...] = ()
+        self._refused: tuple[bytes, ...] | None = None
+        self._is_logged = False
+
+    def latest(self) -> ssl.SSLContext:
+        """Compare the files, and return the settings for new connections.
+
+        Raises:
+            TlsFileError: the files cannot be used, and none could be before.
+        """
+        with self._lock:
+            found = tuple(_digest(path) for path in self._files.paths)
+            if self._context is None:
+                self._used, self._context = found, self._files.context()
+            elif found == self._used:
+                self._refused = None
+            else:
+                self._renew(found)
+            return self._context
+
+    async def follow(self, seconds: float = LOOK_SECONDS) -> NoReturn:
+        """Compare the files at each interval, in a thread, until cancelled."""
+        while True:
+            await asyncio.sleep(seconds)
+            await asyncio.to_thread(self.latest)
+
+    @property
+    def context(self) -> ssl.SSLContext:
+        """The settings as of the last comparison, without another one.
+
+        Raises:
+            TlsFileError: there was none, and the files cannot be used.
+        """
+        return self._context or self.latest()
+
+    def _renew(self, found: tuple[bytes, ...]) -> None:
+        is_again = found == self._refused
+        if not is_again:
+            self._refused, self._is_logged = found, False
+        try:
+            self._context = self._files.context()
+        except TlsFileError as error:
+            if not self._is_logged and (is_again or not self._patient):
+                self._is_logged = True
+                log.warning("tls-not-renewed", reason=f"{error}; new connections use the former files")
+        else:
+            # What was read is not older than what was compared: a later change is seen the next time.
+            self._used, self._refused = found, None
+            log.info("tls-renewed", files=[str(path) for path in self._files.paths])
+
+
+class RenewedContext(ssl.SSLContext):
+    """Settings of TLS for a client that keeps them: each new connection uses those of the latest files."""
+
+    _renewal: TlsRenewal
+    _protocols: tuple[str, ...]
+
+    def __new__(cls, renewal: TlsRenewal) -> Self:
+        """Return settings that follow ``renewal``.
+
+        Raises:
+            TlsFileError: the files cannot be used.
+        """
+        renewal.latest()
+        made = super().__new__(cls, ssl.PROTOCOL_TLS_CLIENT)
+        made._renewal, made._protocols = renewal, ()
+        return made
+
+    def set_alpn_protocols(self, alpn_protocols: Iterable[str]) -> None:
+        """Note the protocols to offer (RFC 7301)."""
+        self._protocols = tuple(alpn_protocols)
+
+    def wrap_bio(self, *arguments: Any, **named: Any) -> ssl.SSLObject:  # noqa: ANN401  as those of the class
+        """Return TLS for a new connection."""
+        context = self._renewal.latest()
+        if self._protocols:
+            context.set_alpn_protocols(list(self._protocols))
+        return context.wrap_bio(*arguments, **named)
+
+
+def _digest(path: Path) -> bytes:
+    """Return a digest of the contents of a file; of one that cannot be read, the reason."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.blake2b(file.read(MAX_OCTETS)).digest()
+    except OSError as error:
+        return f"{error.errno}".encode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +166,25 @@ class ClientTls:
         ca_file: certificates to verify the peer's with; the system's if none is given.
         certificate: the certificate that the gateway presents, followed by the intermediate ones; if any.
         key: its private key, without a passphrase; given if, and only if, there is a certificate.
+        note: takes the end of a server's certificate when a connection was opened; ``None`` for no one.
+        renewal: the settings of TLS of these files, which may be replaced.
     """
 
     ca_file: Path | None = None
     certificate: Path | None = None
     key: Path | None = None
+    note: NotePresented | None = field(default=None, compare=False, repr=False)
+    renewal: TlsRenewal = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "renewal", TlsRenewal(self))
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """The paths of all files; the system's file of authorities, if there is one, where none is given."""
+        default = ssl.get_default_verify_paths().cafile
+        authorities = self.ca_file or (Path(default) if default else None)
+        return tuple(path for path in (authorities, self.certificate, self.key) if path is not None)
 
     def context(self) -> ssl.SSLContext:
         """Read the files, and return the settings of TLS.
@@ -50,7 +206,64 @@ class ClientTls:
                     f"{_reason(error)}"
                 )
                 raise TlsFileError(text) from error
+        if self.note is not None:
+            context.sslobject_class = _noting(self.note)
         return context
+
+    def renewed_context(self) -> ssl.SSLContext:
+        """Return settings of TLS for a client that keeps them, and opens new connections by the latest files.
+
+        Raises:
+            TlsFileError: the files cannot be used.
+        """
+        return RenewedContext(self.renewal)
+
+
+def _noting(note: NotePresented) -> type[ssl.SSLObject]:
+    """Return a class of connections that pass on the end of the server's certificate."""
+
+    class NotingObject(ssl.SSLObject):
+        def do_handshake(self) -> None:
+            super().do_handshake()
+            certificate = self.getpeercert() or {}
+            ends = certificate.get("notAfter")
+            if isinstance(ends, str):
+                note(self.server_hostname or "", int(ssl.cert_time_to_seconds(ends)))
+
+    return NotingObject
+
+
+MAX_PRESENTED: Final = 1_000
+"""The maximum number of servers whose certificates are remembered."""
+
+
+class PresentedCertificates:
+    """The ends of servers' certificates, as presented when connections were opened last. For any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._ends: dict[str, int] = {}
+
+    def noting(self, key: str) -> NotePresented:
+        """Return what notes the servers of one key of the configuration."""
+
+        def note(server: str, ends: int) -> None:
+            name = presented_name(server, key)
+            with self._lock:
+                if name in self._ends or len(self._ends) < MAX_PRESENTED:
+                    self._ends[name] = ends
+
+        return note
+
+    def ends(self) -> dict[str, int]:
+        """Return the end of each certificate, in seconds since 1970 UTC, by `presented_name`."""
+        with self._lock:
+            return dict(self._ends)
+
+
+def presented_name(server: str, key: str) -> str:
+    """Return the name of the certificate of a server that a key of the configuration names."""
+    return f"presented by {server} ({key})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +279,12 @@ class ServerTls:
     certificate: Path
     key: Path
     client_ca: Path | None = None
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """The paths of all files."""
+        files = (self.certificate, self.key)
+        return files if self.client_ca is None else (*files, self.client_ca)
 
     def context(self) -> ssl.SSLContext:
         """Read the files, and return the settings of TLS.

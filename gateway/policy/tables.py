@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator
 from typing import Final
 
@@ -16,13 +17,15 @@ from gateway.feed.access import (
 )
 from gateway.feed.records import ClassRecord, EventClassRecord
 from gateway.policy.marks import Marks, name_elements
-from gateway.policy.rules import EVERY, PolicyError, RoleSet, Rule, fits
+from gateway.policy.rules import EVERY, Patterns, PolicyError, RoleSet, Rule, fits, is_wild
 
 FRONT_ENDS: Final = ("snmp", "notify", "jmx", "cli", "metrics", "qmf")
 """The front ends that have principals; ``notify`` stands for the receivers of SNMP notifications."""
 
 MAX_CLEARANCES: Final = 256
 """The maximum number of different sets of rules that principals have."""
+
+_DIGEST_OCTETS: Final = 16
 
 _ANY: Final = "?"
 """Stands for a principal that the configuration does not name."""
@@ -71,7 +74,43 @@ class PolicyTables:
             str(key),
             bitmap_of(schema.positions[name] for name in name_elements(record)),
             tuple(tuple(_reads(rules, str(key), names, private)) for rules in self._rules),
+            tuple(tuple(self._writes(rules, record)) for rules in self._rules),
+            tuple(tuple(self._invokes(rules, record)) for rules in self._rules),
         )
+
+    def _writes(self, rules: tuple[Rule, ...], record: ClassRecord) -> Iterator[ReadGrant]:
+        key, elements = record.schema.key, record.schema.elements
+        for rule in rules:
+            if rule.write and fits(str(key), rule.classes):
+                allowed = (
+                    position
+                    for position, element in enumerate(elements)
+                    if fits(element.name, rule.write)
+                    and _counts(
+                        rule,
+                        element.name,
+                        rule.write,
+                        dangerous=self._marks.is_dangerous_element(key, element.name),
+                    )
+                )
+                yield from _granted(rule, allowed)
+
+    def _invokes(self, rules: tuple[Rule, ...], record: ClassRecord) -> Iterator[ReadGrant]:
+        key, methods = record.schema.key, record.schema.methods
+        for rule in rules:
+            if fits(str(key), rule.classes):
+                allowed = [
+                    position
+                    for position, method in enumerate(methods)
+                    if fits(method.name, rule.invoke)
+                    and _counts(
+                        rule,
+                        method.name,
+                        rule.invoke,
+                        dangerous=self._marks.is_dangerous_method(key, method.name),
+                    )
+                ]
+                yield from _granted(rule, [*allowed, *([len(methods)] if rule.refresh else ())])
 
     def event_access(self, record: EventClassRecord) -> EventAccessRecord:
         """Return what each clearance receives of a version of an event."""
@@ -111,6 +150,8 @@ def _clearance(roles: tuple[str, ...], rules: tuple[Rule, ...]) -> Clearance:
             if rule.subscribe
         ),
         _named(rule for rule in rules if rule.audit),
+        any(rule.write or rule.invoke or rule.refresh for rule in rules if not rule.denies),
+        hashlib.blake2b(repr(rules).encode(), digest_size=_DIGEST_OCTETS).digest(),
     )
 
 
@@ -152,6 +193,17 @@ def _reads(
         ]
         if positions:
             yield ReadGrant(rule.sources, rule.objects, bitmap_of(positions), rule.denies)
+
+
+def _counts(rule: Rule, name: str, patterns: Patterns, *, dangerous: bool) -> bool:
+    """Return whether a rule counts for what its patterns match: what is dangerous it has to name."""
+    return rule.denies or not dangerous or (name in patterns and not is_wild(name))
+
+
+def _granted(rule: Rule, positions: Iterable[int]) -> Iterator[ReadGrant]:
+    bitmap = bitmap_of(positions)
+    if bitmap:
+        yield ReadGrant(rule.sources, rule.objects, bitmap, rule.denies)
 
 
 def _grants(rule: Rule, *, private: bool) -> bool:

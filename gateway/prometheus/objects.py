@@ -15,8 +15,17 @@ from prometheus_client import Metric
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
+from gateway.feed.cleared import ClearedFeed
 from gateway.feed.freshness import Freshness, Group
-from gateway.feed.records import ClassRecord, FeedMessage, ObjectRecord, SourceRecord, UpdateRecord
+from gateway.feed.records import (
+    ClassRecord,
+    FeedMessage,
+    Hello,
+    ObjectRecord,
+    SnapshotBegan,
+    SourceRecord,
+    UpdateRecord,
+)
 from gateway.feed.replica import FeedReplica, FeedView
 from gateway.feed.replica import ShownObject as ReplicaObject
 from gateway.feed.values import FeedValue, ObjectLink
@@ -65,17 +74,43 @@ class ShownObjects(FeedView[ShownClass, None, ShownObject, Group]):
     Args:
         classes: the chosen elements, as `families_of` takes them.
         clock: returns the time, in nanoseconds since 1970-01-01 UTC.
+        cleared: leaves out what its principal does not read; ``None`` shows everything.
     """
 
-    def __init__(self, classes: Mapping[str, Sequence[str]], clock: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        classes: Mapping[str, Sequence[str]],
+        clock: Callable[[], int],
+        cleared: ClearedFeed | None = None,
+    ) -> None:
         self._chosen = classes
         self._clock = clock
+        self._cleared = cleared
+        self._policies = 0
+        self._beginning: list[FeedMessage] = []
+        self._begin()
+
+    def _begin(self) -> None:
+        """Forget everything."""
         self._objects: dict[tuple[int, str], dict[int, ShownObject]] = {}
-        self._replica = FeedReplica(self, serve_stale_for=0, now=clock())
+        self._replica = FeedReplica(self, serve_stale_for=0, now=self._clock())
 
     def received(self, message: FeedMessage) -> None:
         """Apply a message of the feed."""
         now = self._clock()
+        match message:
+            case Hello():
+                self._beginning = [message]
+            case SnapshotBegan():
+                self._beginning[1:] = [message]
+        if self._cleared is not None:
+            message = self._cleared.received(message)
+            if self._cleared.changes != self._policies:
+                # Nothing is shown of what the former policy permitted until this snapshot is complete.
+                self._policies = self._cleared.changes
+                self._begin()
+                for earlier in self._beginning:
+                    self._replica.received(earlier, now)
         self._replica.received(message, now)
         self._replica.work_off(now)
 

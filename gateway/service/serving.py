@@ -23,6 +23,7 @@ from gateway.inventory.source import SourceInventory
 from gateway.links.amqp import AmqpLink, AmqpRole
 from gateway.links.amqp_connection import AmqpEndpoint
 from gateway.links.election import Election, manager_queue
+from gateway.links.protection import Protection
 from gateway.links.session_driver import MessageDriver
 from gateway.serving.qmf import QmfRole, RoleConfig, RoleEffect, Submit
 from gateway.sources.rabbitmq.events import BINDING_CREATED, QUEUE_DELETED, bound
@@ -67,14 +68,28 @@ class ServedExchange:
         return key == QUEUE_DELETED and queue == (self.virtual_host, manager_queue(self.name))
 
 
+@dataclass(frozen=True, slots=True)
+class ServedBroker:
+    """The access of a serving role to its broker.
+
+    Attributes:
+        endpoint: the endpoint of the broker, with the virtual host of the management exchange.
+        fallback: publishes by HTTP while the broker takes no messages over AMQP.
+        protection: seals and opens all bodies; ``None`` where they are plain.
+    """
+
+    endpoint: AmqpEndpoint
+    fallback: HttpPublisher
+    protection: Protection | None = None
+
+
 class QmfServer:
     """Serves a source by the role ``qmf``, on the broker that the source reads.
 
     Args:
         name: the name of the agent.
         publishing: the settings of the management exchange, and of the allowed users.
-        endpoint: the endpoint of the broker, with the virtual host of the management exchange.
-        fallback: publishes by HTTP while the broker takes no messages over AMQP.
+        broker: the access to the broker.
         source: the source that is served.
         submit: takes operations.
         clock: of the gateway.
@@ -86,19 +101,18 @@ class QmfServer:
         self,
         name: str,
         publishing: AgentPublishing,
-        endpoint: AmqpEndpoint,
-        fallback: HttpPublisher,
+        broker: ServedBroker,
         source: SourceInventory,
         submit: SubmitOperation,
         clock: Clock,
         missed_since: int,
     ) -> None:
         self.publishing = publishing
-        self._fallback = fallback
+        self._fallback = broker.fallback
         self._submit = submit
         self._clock = clock
         self._events_since = 0
-        self._exchange = ServedExchange(endpoint.vhost, publishing.exchange)
+        self._exchange = ServedExchange(broker.endpoint.vhost, publishing.exchange)
         session = AgentConfig(
             broker=uuid.uuid4(),
             boot=0,  # the numbers of the role outlive restarts
@@ -127,13 +141,14 @@ class QmfServer:
             declare=[publishing.exchange],
             probed=publishing.exchange,
             election=self._election,
+            protection=broker.protection,
         )
         self._link = AmqpLink(
-            endpoint,
+            broker.endpoint,
             role,
             self._driver,
             clock,
-            fallback=fallback,
+            fallback=broker.fallback,
             on_unsent=self._role.unsent,
         )
 

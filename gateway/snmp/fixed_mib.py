@@ -452,6 +452,9 @@ class NotificationObject(enum.IntEnum):
     ORIGIN = 29
     ATTEMPTS = 30
     REASON = 31
+    AUDIT = 32
+    HASH = 33
+    HEAD = 34
 
 
 COMMON_OBJECTS = tuple(NotificationObject)[: NotificationObject.CONDITION]
@@ -475,6 +478,7 @@ class OwnNotification(enum.IntEnum):
     PROCESS_ENDED = 12
     GATEWAY_STOPPING = 13
     ACCESS_REFUSED = 14
+    AUDIT_HEAD = 15
     POLICY_CHANGED = 16
 
 

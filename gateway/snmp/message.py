@@ -60,10 +60,12 @@ UNDO_FAILED: Final = 15
 AUTHORIZATION_ERROR: Final = 16
 NOT_WRITABLE: Final = 17
 INCONSISTENT_NAME: Final = 18
+FILLING: Final = (0x00, 0xFF)
+"""The first octets of an integer that may have more of them than needed."""
+
 _NO_ERROR_AT_ALL: Final = 2 * ber.encode_integer(NO_ERROR)
 
 _READS: Final = frozenset({GET, GET_NEXT, GET_BULK})
-_FILLING: Final = (0x00, 0xFF)
 # What stands before a content of so many octets, as long as its length takes one.
 _SEQUENCE_HEADS: Final = tuple(bytes((ber.SEQUENCE, length)) for length in range(0x80))
 _RESPONSE_HEADS: Final = tuple(bytes((RESPONSE, length)) for length in range(0x80))
@@ -85,6 +87,10 @@ class Message(NamedTuple):
     pdu_type: int
     start: int
     stop: int
+
+    def __repr__(self) -> str:
+        """Return it without the community."""
+        return f"Message(version={self.version}, pdu_type={self.pdu_type:#x}, {self.start}:{self.stop})"
 
 
 class Request(NamedTuple):
@@ -129,7 +135,7 @@ def read_usual(datagram: bytes) -> UsualRead | None:
             or datagram[id_end + 7] != size - offset
             or datagram[pdu + 2] != ber.INTEGER
             or not 0 < id_end - pdu - 4 <= _REQUEST_ID_OCTETS
-            or datagram[pdu + 4] in _FILLING  # perhaps an octet too many: rare, and not decided here
+            or datagram[pdu + 4] in FILLING  # perhaps an octet too many: rare, and not decided here
             or not (datagram[id_end] == datagram[id_end + 3] == ber.INTEGER)
             or not (datagram[id_end + 1] == datagram[id_end + 4] == 1)
             or datagram[id_end + 6] != ber.SEQUENCE

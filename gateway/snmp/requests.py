@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Callable, Collection, Coroutine, Mapping
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from gateway.snmp import ber, message
 from gateway.snmp.ber import BerError
+from gateway.snmp.guesses import Guesses
 from gateway.snmp.message import Message
 from gateway.snmp.processing import (
     DEFAULT_LIMITS,
@@ -31,12 +32,17 @@ from gateway.snmp.processing import (
     retrieved_values,
 )
 from gateway.snmp.refused_sets import RefusedSets
+from gateway.snmp.repeated_reads import RepeatedReads
 from gateway.snmp.set_requests import SetRequests
 from gateway.snmp.standard_groups import SnmpCounters
 from gateway.snmp.store import MibView
 from gateway.snmp.v3.messages import is_version_3
 
 __all__ = ["LARGEST_DATAGRAM", "Access", "Limits", "Responder", "Response", "Sender"]
+
+
+WRONG_COMMUNITY: Final = "a request with a community that is not known, or may not be used from this address"
+"""The recorded reason of a refused request that only reads."""
 
 
 class Answering(Protocol):
@@ -55,6 +61,7 @@ class NextVersion(Protocol):
         counters: SnmpCounters,
         limits: Limits,
         not_authenticated: Callable[[str], None] | None,
+        guesses: Guesses | None,
     ) -> Answering:
         """Return what answers its datagrams."""
 
@@ -71,6 +78,7 @@ class Responder:
         refused_sets: reports SETs of clients that may not send any.
         wrong_community: called for each message whose community is not known, with the sender's address; in
             version 3 for one of an unknown user, or with a wrong digest.
+        guesses: counts and reports requests that prove no identity, but for SETs with a community.
         versions: the versions with communities that are answered.
         version_3: engine, users and rights of version 3; without it that version is not supported.
     """
@@ -85,6 +93,7 @@ class Responder:
         sets: SetRequests | None = None,
         refused_sets: RefusedSets | None = None,
         wrong_community: Callable[[str], None] | None = None,
+        guesses: Guesses | None = None,
         versions: Collection[int] = (message.VERSION_1, message.VERSION_2C),
         version_3: NextVersion | None = None,
     ) -> None:
@@ -93,10 +102,11 @@ class Responder:
         self._v3 = (
             None
             if version_3 is None
-            else version_3.responder(self._processor, counters, limits, wrong_community)
+            else version_3.responder(self._processor, counters, limits, wrong_community, guesses)
         )
         self._refused_sets = refused_sets
         self._wrong_community = wrong_community
+        self._guesses = guesses
         self._communities = tuple(communities.items())
         # Version 2c only: in version 1 a name without a value is an error of the whole request, which
         # `_answer_usual` does not produce.
@@ -105,6 +115,7 @@ class Responder:
             for name, access in communities.items()
             if message.VERSION_2C in self._versions
         }
+        self._repeated_reads = RepeatedReads(counters, self._answer_usual)
         self._counters = counters
         self._limits = limits
         self._bulk_octets = limits.octets(message.GET_BULK)
@@ -112,6 +123,9 @@ class Responder:
     def answer(self, datagram: bytes, sender: Sender = NO_SENDER) -> Response:
         """Return the answer to ``datagram``; ``None`` where none is sent, which is counted."""
         self._counters.in_packets += 1
+        repeated = self._repeated_reads.answer(datagram, sender)
+        if repeated is not None:
+            return repeated
         usual = message.read_usual(datagram)
         if usual is not None:
             # That a look-up takes longer for a match reveals nothing: what it compares are keyed hashes.
@@ -121,6 +135,7 @@ class Responder:
                 and (access.networks is None or sender[0] in access.networks)
                 and (answer := self._answer_usual(access.view, *usual)) is not None
             ):
+                self._repeated_reads.learn(datagram, usual, access)
                 return answer
         if self._v3 is not None and is_version_3(datagram):
             return self._v3.answer(datagram, sender)
@@ -204,6 +219,8 @@ class Responder:
                 self._wrong_community(sender[0])
             if envelope.pdu_type == message.SET and self._refused_sets is not None:
                 self._refused_sets.not_known(origin_of(sender))
+            elif self._guesses is not None:
+                self._guesses.guessed(sender[0], WRONG_COMMUNITY)
             return None
         if not is_request(envelope.version, envelope.pdu_type):
             self._counters.unknown_pdu_handlers += 1

@@ -144,17 +144,19 @@ class UdpServer:
                 self._take_turns()
             return
         self._before()
-        end = self._clock() + _SECONDS_A_TURN
+        clock, receive, answer_one = self._clock, endpoint.receive, self._answer_one
+        end = clock() + _SECONDS_A_TURN
         for _ in range(_DATAGRAMS_A_TURN):
             try:
-                received = endpoint.receive_waiting()
-                if received is None:
+                try:
+                    datagram, peer, local = receive()
+                except (BlockingIOError, InterruptedError):
                     return
-                self._answer_one(endpoint, *received)
+                answer_one(endpoint, datagram, peer, local)
             except Exception as error:  # noqa: BLE001  no datagram may ever silence the agent
                 self._counters.internal_errors += 1
                 self._failed(error)
-            if self._clock() > end:
+            if clock() > end:
                 break
         # The loop calls again at once for what is left: `add_reader` reports what is readable, not what is
         # new.

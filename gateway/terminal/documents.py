@@ -192,7 +192,7 @@ def change_document(change: FeedChange, view: TerminalView, now: int) -> Documen
 def _details(change: FeedChange, view: TerminalView) -> Document:  # noqa: C901, PLR0911  one case for each kind
     match change:
         case Created(known):
-            values = values_document(known, known.in_class.schema.elements)
+            values = values_document(known, known.elements)
             return {**brief_document(known, view), "values": values}
         case Changed(known, changes):
             return _changed_document(known, changes)

@@ -72,7 +72,7 @@ def object_lines(known: KnownObject, view: TerminalView) -> list[str]:
     schema = known.in_class.schema
     lines = [known.path, *(f"{_INDENT}{line}" for line in aligned(about))]
     for title, elements in (("properties", schema.properties), ("statistics", schema.statistics)):
-        rows = value_rows(known, (element for element in elements if element.readable))
+        rows = value_rows(known, (element for element in known.read(elements) if element.readable))
         if rows:
             lines += [title, *(f"{_INDENT}{line}" for line in aligned(rows))]
     return lines

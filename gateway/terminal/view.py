@@ -9,6 +9,8 @@ from typing import NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
+from gateway.feed.access import EVERYTHING
+from gateway.feed.cleared import ClearedFeed
 from gateway.feed.freshness import Group
 from gateway.feed.operations import OperationRecord
 from gateway.feed.records import (
@@ -22,6 +24,7 @@ from gateway.feed.records import (
     GapRecord,
     Hello,
     ObjectRecord,
+    SnapshotBegan,
     SourceRecord,
     UpdateRecord,
 )
@@ -57,11 +60,13 @@ class KnownObject:
         source: name of its source.
         in_class: the version of its class.
         record: the object with all its values.
+        mask: what is read of it: bit *n* stands for the element at position *n*.
     """
 
     source: str
     in_class: ClassRecord
     record: ObjectRecord
+    mask: int = EVERYTHING
 
     @property
     def class_name(self) -> str:
@@ -77,6 +82,16 @@ class KnownObject:
     def path(self) -> str:
         """The path by which it is named at the command line."""
         return path_of(self.source, self.class_name, self.record.stable_name)
+
+    @property
+    def elements(self) -> tuple[Element, ...]:
+        """The elements that are read, in their order; no other exists here."""
+        return self.read(self.in_class.schema.elements)
+
+    def read(self, elements: Iterable[Element]) -> tuple[Element, ...]:
+        """Return those of the elements that are read."""
+        positions = self.in_class.schema.positions
+        return tuple(element for element in elements if self.mask >> positions[element.name] & 1)
 
     def value(self, element: str) -> FeedValue | None:
         """Return the value of an element; ``None`` where it is absent."""
@@ -226,12 +241,14 @@ class TerminalView(FeedView[ClassRecord, EventClassRecord, _Shown, Group]):
 
     Args:
         clock: returns the time, in nanoseconds since 1970-01-01 UTC.
+        cleared: leaves out what its principal does not read; ``None`` shows everything.
 
     Attributes:
         hello: the first message of the core; ``None`` before it was received.
         sources: the sources by number.
         classes: the last version of each that was received, by ``package:class``.
         event_classes: likewise, by ``package:event``.
+        versions: all versions of classes and events, by their numbers.
         objects: the objects by key.
         ends: the last ends of objects, by number.
         events: the last events, by id.
@@ -240,24 +257,33 @@ class TerminalView(FeedView[ClassRecord, EventClassRecord, _Shown, Group]):
         event_log: the state of the event log; ``None`` before it was received.
     """
 
-    def __init__(self, clock: Callable[[], int]) -> None:
+    def __init__(self, clock: Callable[[], int], cleared: ClearedFeed | None = None) -> None:
+        self._clock = clock
+        self._cleared = cleared
+        self._policies = 0
         self.hello: Hello | None = None
+        self._began: SnapshotBegan | None = None
+        self._is_first = True
+        self._is_away = False
+        self._begin()
+
+    def _begin(self) -> None:
+        """Forget everything."""
         self.sources: dict[int, SourceRecord] = {}
         self.classes: dict[str, ClassRecord] = {}
         self.event_classes: dict[str, EventClassRecord] = {}
+        self.versions: dict[int, ClassRecord | EventClassRecord] = {}
         self.objects: dict[ObjectKey, KnownObject] = {}
         self.ends: dict[int, Deleted] = {}
         self.events: dict[str, EventOccurred] = {}
         self.alarms: dict[int, AlarmRecord] = {}
         self.operations: dict[str, OperationRecord] = {}
         self.event_log: EventLogRecord | None = None
-        self._clock = clock
-        self._replica = FeedReplica(self, serve_stale_for=0, now=clock())
+        self._replica = FeedReplica(self, serve_stale_for=0, now=self._clock())
         self._shown: dict[ObjectKey, _Shown] = {}
         self._alarm_generations: dict[int, int] = {}
         self._new_version: ObjectKey | None = None
         self._was_whole = False
-        self._is_first = True
         self._happened: list[FeedChange] = []
 
     @property
@@ -266,28 +292,50 @@ class TerminalView(FeedView[ClassRecord, EventClassRecord, _Shown, Group]):
         return self._replica.is_complete
 
     def received(self, message: FeedMessage) -> list[FeedChange]:
-        """Apply a message; return the changes. The first snapshot is no change."""
+        """Apply a message; return the changes.
+
+        The first snapshot is no change, nor is the first one of a policy that lets other things be read.
+        """
         now = self._clock()
         if isinstance(message, Hello):
             self.hello = message
+            self.versions.clear()  # numbers are valid for one connection
+        elif isinstance(message, SnapshotBegan):
+            self._began = message
+        if self._cleared is not None:
+            message = self._cleared.received(message)
+            if self._cleared.changes != self._policies:
+                self._policies = self._cleared.changes
+                self._begin_again(now)
         self._replica.received(message, now)
         self._replica.work_off(now)
         happened, self._happened = self._happened, []
         if self.is_whole and not self._was_whole:
             self._was_whole = True
-            if not self._is_first:
-                return [*happened, CoreChanged()]
-            self._is_first = False
-            return []
+            was_away, self._is_away = self._is_away, False
+            if self._is_first:
+                self._is_first, happened = False, []
+            return [*happened, CoreChanged()] if was_away else happened
         # The first snapshot is how things stand: nothing in it has happened while the command watched.
         return [] if self._is_first else happened
+
+    def _begin_again(self, now: int) -> None:
+        """Forget what the former policy permitted: a snapshot of what the new one permits has begun."""
+        self._begin()
+        self._is_first = True
+        for message in (self.hello, self._began):
+            if message is not None:
+                self._replica.received(message, now)
 
     def disconnected(self, reason: str) -> list[FeedChange]:
         """Mark everything stale. Return the change, once."""
         self._replica.disconnected(self._clock())
         was_whole, self._was_whole = self._was_whole, False
         # Once: attempts to connect again fail for as long as the core is away.
-        return [CoreChanged(reason)] if was_whole else []
+        if not was_whole:
+            return []
+        self._is_away = True
+        return [CoreChanged(reason)]
 
     def source_name(self, number: int) -> str:
         """Return the name of a source; 0 is the gateway itself."""
@@ -338,12 +386,12 @@ class TerminalView(FeedView[ClassRecord, EventClassRecord, _Shown, Group]):
 
     def version_of(self, record: ClassRecord) -> ClassRecord:
         """Keep a version of a class."""
-        self.classes[str(record.schema.key)] = record
+        self.classes[str(record.schema.key)] = self.versions[record.number] = record
         return record
 
     def event_version_of(self, record: EventClassRecord) -> EventClassRecord:
         """Keep a version of an event."""
-        self.event_classes[str(record.schema.key)] = record
+        self.event_classes[str(record.schema.key)] = self.versions[record.number] = record
         return record
 
     def find(self, source: int, version: ClassRecord, row: int) -> _Shown | None:
@@ -356,7 +404,12 @@ class TerminalView(FeedView[ClassRecord, EventClassRecord, _Shown, Group]):
 
     def show(self, record: ObjectRecord, version: ClassRecord, shown: _Shown | None, group: Group) -> _Shown:
         """Report an object that is new, or its changed values."""
-        known = KnownObject(self.sources[record.source].name, version, record)
+        mask = (
+            EVERYTHING
+            if self._cleared is None
+            else self._cleared.mask(record.source, record.class_number, record.row)
+        )
+        known = KnownObject(self.sources[record.source].name, version, record, mask)
         former = self.objects.get(known.key)
         self.objects[known.key] = known
         if former is None:

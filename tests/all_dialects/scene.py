@@ -178,6 +178,7 @@ def _configure(there: Scene, broker: PrivateBroker, for_qpid: VirtualHost, for_c
             "listen": f"127.0.0.1:{there.jmx_port}",
             "users": {OPERATOR: {}, "monitor": {}},
         },
+        policy={"principals": {"*": ["everything"]}},
         operations={"allow": [allowed], "deadline": "1min"},
         log={"statistics_interval": "1s", "compact": False},
     )

@@ -95,6 +95,7 @@ def configure(plant: Plant, *, jmx: bool = False, **settings: object) -> None:
         sources={SOURCE: source},
         mappings=["plant.yaml"],
         jmx={"enabled": jmx, "listen": f"127.0.0.1:{plant.jmx_port}"},
+        policy={"principals": {"*": ["everything"]}},
         operations={"allow": [{"who": [who, "jmx:monitor"], "invoke": ["drain"], "set": ["*"]}]},
         log={"compact": False},
     )

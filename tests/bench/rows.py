@@ -24,6 +24,7 @@ PEERS: Final = (
     "prometheus",
     "management-page",
     "unwatched",
+    "plain",
 )
 """The peers with which we are compared."""
 

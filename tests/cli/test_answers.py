@@ -17,6 +17,7 @@ from gateway.feed.server import FeedServer
 from gateway.model.operations import Outcome
 from gateway.service.processes.exit_codes import OF_OUTCOME, ExitCode
 from tests.components.command_line import COMMAND, Ended, Site, environment
+from tests.components.policy import UNRESTRICTED
 from tests.components.scripted_operations import ScriptedOperations, nothing
 from tests.components.shop import GATEWAY_ID, START
 from tests.components.waiting import DEADLINE
@@ -32,7 +33,7 @@ TILL = "shop1/till/hall1|till1"
 async def core(site: Site, operations: ScriptedOperations) -> AsyncIterator[None]:
     """Run a core that knows a till, and answers as ``operations`` says."""
     site.configure(operations={"deadline": "1min"})
-    reported = (*KNOWN, till(1))
+    reported = (UNRESTRICTED, *KNOWN, till(1))
     feed = FeedServer(
         site.folder / "feed.sock",
         Hello(VERSION, 1, GATEWAY_ID, START),

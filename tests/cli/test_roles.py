@@ -233,6 +233,11 @@ def test_a_policy_changes_while_the_gateway_runs(gateway: ShownGateway) -> None:
 
     wait_until(lambda: "policyChanged" in recorded(), "the change is recorded")
     assert f"{USER} (process " in recorded()
+    verified = amqp_gateway("audit", "verify", "--config", str(gateway.site.configuration))
+    assert verified.code is ExitCode.OK, verified.errors
+    sql = "SELECT principal, state FROM log WHERE kind = 'audit' AND state = 'policy'"
+    audited = amqp_gateway("log", "query", "--config", str(gateway.site.configuration), sql)
+    assert f"{USER} (process " in audited.output
 
 
 def test_a_wrong_file_changes_nothing_and_sighup_applies_a_right_one(gateway: ShownGateway) -> None:

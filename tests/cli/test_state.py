@@ -141,7 +141,7 @@ def test_a_backup_of_a_running_gateway_is_restored_elsewhere(used: Site, tmp_pat
         reported = said(amqp_gateway("state", "backup", file, "--config", used.configuration))
         assert "in use" in said(command("state", "show", "--config", used.configuration))[0]
     assert reported == [
-        f"{file}: gateway {used.state.identity}, started 2 times; 5 files, {file.stat().st_size:,} bytes",
+        f"{file}: gateway {used.state.identity}, started 2 times; 6 files, {file.stat().st_size:,} bytes",
         "It contains secrets: protect it like the state folder.",
     ]
     assert stat.S_IMODE(file.stat().st_mode) == 0o600

@@ -10,6 +10,7 @@ from gateway.clock import SystemClock
 from gateway.demo.broker import PrivateBroker
 from gateway.dialects.session import Binding, Effect, Event, LinkDown, LinkUp, LossSuspected
 from gateway.links.amqp import AmqpLink, AmqpRole
+from gateway.links.protection import Protection
 from gateway.links.session_driver import MessageDriver
 from tests.links.recording import endpoint_of
 
@@ -37,16 +38,20 @@ class AgentOnLink:
     Attributes:
         conversation: the driver of the session.
         is_up: whether the link is up.
+        protection: seals and opens the bodies of the link; ``None`` if they are plain.
     """
 
     def __init__(self, session: Served) -> None:
         self._served = session
         self.conversation = MessageDriver("agent", self, lambda _: None, CLOCK, Counter())
         self.is_up = False
+        self.protection: Protection | None = None
 
     async def speak(self, broker: PrivateBroker, vhost: str, exchange: str = "qpid.management") -> None:
         """Run the link until cancelled. Declare the exchange if it is missing."""
-        role = AmqpRole("agent", lambda _: self._served.bindings(), declare=[exchange])
+        role = AmqpRole(
+            "agent", lambda _: self._served.bindings(), declare=[exchange], protection=self.protection
+        )
         link = AmqpLink(endpoint_of(broker, vhost), role, self.conversation, CLOCK)
         try:
             await link.run()

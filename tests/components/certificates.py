@@ -18,7 +18,7 @@ class Certificate:
 
 @dataclass(frozen=True, slots=True)
 class Authority:
-    """A certificate authority; the certificates that it signs are valid for two days."""
+    """A certificate authority; the certificates that it signs are valid for two days by default."""
 
     folder: Path
     own: Certificate
@@ -32,7 +32,7 @@ class Authority:
         _openssl("req", "-x509", *_NEW_KEY, "-keyout", own.key, "-out", own.certificate, *named)
         return cls(folder, own)
 
-    def confirm(self, name: str, address: str = "127.0.0.1") -> Certificate:
+    def confirm(self, name: str, address: str = "127.0.0.1", days: int = 2) -> Certificate:
         """Return a new certificate for a server or client of this name at this address."""
         made = Certificate(self.folder / f"{name}.pem", self.folder / f"{name}-key.pem")
         request = self.folder / f"{name}.csr"
@@ -41,7 +41,7 @@ class Authority:
             f"subjectAltName=IP:{address}\nauthorityKeyIdentifier=keyid\n", encoding="ascii"
         )
         _openssl("req", *_NEW_KEY, "-keyout", made.key, "-out", request, "-subj", f"/CN={name}")
-        signing = ("-CA", self.own.certificate, "-CAkey", self.own.key, "-CAcreateserial", "-days", "2")
+        signing = ("-CA", self.own.certificate, "-CAkey", self.own.key, "-CAcreateserial", "-days", str(days))
         _openssl("x509", "-req", "-in", request, "-out", made.certificate, "-extfile", extensions, *signing)
         return made
 

@@ -28,6 +28,7 @@ from gateway.dialects.session import (
 )
 from gateway.links.amqp import AmqpLink, AmqpRole
 from gateway.links.amqp_connection import AmqpEndpoint
+from gateway.links.protection import Protection
 from gateway.links.session_driver import MessageDriver
 from gateway.model.observations import Severity
 from gateway.model.values import Value
@@ -192,11 +193,13 @@ async def open_amq(port: int = 0) -> AsyncIterator[tuple[OpenAmq, AmqpPeer]]:
 
 
 @asynccontextmanager
-async def serving(endpoint: AmqpEndpoint, system_exchange: str = "amq.system") -> AsyncIterator[OpenAmq]:
+async def serving(
+    endpoint: AmqpEndpoint, system_exchange: str = "amq.system", protection: Protection | None = None
+) -> AsyncIterator[OpenAmq]:
     """Provide the same as a server of CML at a broker with the exchanges, in the specification's spelling."""
     broker, clock = OpenAmq(ServerConfig(system_exchange=system_exchange, writers=None)), SystemClock()
     broker.conversation = MessageDriver("server", broker, lambda _: None, clock, Counter())
-    role = AmqpRole("server", broker.bindings)
+    role = AmqpRole("server", broker.bindings, protection=protection)
     running = asyncio.create_task(AmqpLink(endpoint, role, broker.conversation, clock).run())
 
     async def up() -> bool:

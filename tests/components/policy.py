@@ -1,4 +1,4 @@
-"""A policy whose principals read everything, for tests that are not about roles."""
+"""A policy for tests that are not about roles."""
 
 from __future__ import annotations
 
@@ -6,3 +6,4 @@ from gateway.feed.access import Clearance, PolicyRecord
 from gateway.policy.tables import FRONT_ENDS
 
 UNRESTRICTED = PolicyRecord({}, dict.fromkeys(FRONT_ENDS, 0), (Clearance(("everything",), True, (), (), ()),))
+"""Lets every principal read everything."""

@@ -39,6 +39,42 @@ def test_durable_subscriptions(durable: str, complaint: str) -> None:
     assert found.partition(": ")[2].startswith(complaint)
 
 
+QMF = """version: 1
+sources:
+  orders:
+    kind: qmf
+    amqp: {url: 'amqp://broker', user: gateway, password: {env: P}}
+    trusted_users: [agent]
+"""
+
+
+@pytest.mark.parametrize(
+    ("protected", "complaint"),
+    [
+        ("{encrypt_for: agent, trusted: [agent]}", "sources.orders.protected.sign_as: "),
+        (
+            "{sign_as: ../me, encrypt_for: agent, trusted: [agent]}",
+            "sources.orders.protected.sign_as: must ",
+        ),
+        (
+            "{sign_as: me, encrypt_for: agent, trusted: []}",
+            "sources.orders.protected.trusted: takes at least 1",
+        ),
+        (
+            "{sign_as: me, encrypt_for: agent, trusted: [agent], late: 2h}",
+            "sources.orders.protected.late: is 10s to 1h here",
+        ),
+        (
+            "{sign_as: me, encrypt_for: agent, trusted: [agent]}\n    durable: {}",
+            "sources.orders: 'durable' delivers old messages, and some of them twice, which 'protected'",
+        ),
+    ],
+)
+def test_protected_bodies(protected: str, complaint: str) -> None:
+    (found,) = complaints(f"{QMF}    protected: {protected}\n")
+    assert found.partition(": ")[2].startswith(complaint)
+
+
 @pytest.mark.parametrize(
     ("written", "complaint"),
     [

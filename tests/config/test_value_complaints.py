@@ -11,7 +11,10 @@ from tests.config.sample import FILE, RABBITMQ, TAG, UNIT, complaints
 
 WRITE_A_URL = "write a URL such as {}://HOST:PORT"
 NO_USER_INFO = "leave user and password out of the URL: they have keys of their own"
-IN_CLEAR = "a secret does not stand in the configuration itself: write {file: PATH} or {env: NAME}"
+IN_CLEAR = (
+    "a secret does not stand in the configuration itself: write {file: PATH}, {env: NAME} or"
+    " {credential: NAME}"
+)
 LISTEN = "write ADDRESS:PORT with a numeric address, such as 127.0.0.1:1161 or [::1]:1161"
 
 
@@ -39,7 +42,7 @@ def test_a_secret_that_yaml_takes_for_something_else_is_not_repeated(written: st
 @pytest.mark.parametrize("written", ["{}", "{env: A, file: b}"])
 def test_a_secret_is_in_one_place(written: str) -> None:
     text = RABBITMQ.replace("{env: PASSWORD}", written)
-    assert complaints(text) == ["7: sources.orders.password: give either 'file' or 'env'"]
+    assert complaints(text) == ["7: sources.orders.password: give one of 'file', 'env' and 'credential'"]
 
 
 @pytest.mark.parametrize("written", ["''", '"a\\0b"', "[a]", "~nobody-of-this-name/secret"])

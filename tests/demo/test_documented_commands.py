@@ -25,6 +25,7 @@ from tests.distribution.building import ROOT
 
 PAGES = (
     "README.md",
+    "docs/audit.md",
     "docs/capture.md",
     "docs/cli.md",
     "docs/configuration.md",

@@ -8,6 +8,7 @@ import sys
 import time
 from pathlib import Path
 
+from gateway.eventlog.audit_verification import verify_audit
 from gateway.eventlog.segment import list_segments
 from tests.eventlog.plant import Plant
 from tests.eventlog.reading import of_kind, read_log, reasons
@@ -53,6 +54,9 @@ async def test_nothing_acknowledged_is_lost_and_nothing_is_there_twice(tmp_path:
     assert len(begins) == KILLS + 1
     assert begins.count("recovered") > KILLS // 2, "few were killed between two segments"
     assert not [segment for segment in list_segments(plant.folder) if segment.is_open]
+    audit = verify_audit(plant.folder, {})
+    assert audit.problems == [], "a kill is no tampering"
+    assert audit.chains[0].records == len(of_kind(records, "start"))
 
 
 def of_each_writer(numbers: list[int]) -> dict[int, list[int]]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from gateway.eventlog.audit_verification import verify_audit
 from gateway.eventlog.retention import LogFileSettings
 from gateway.model.times import SECOND
 from tests.eventlog.disks import Image, PowerCutDisk
@@ -51,6 +52,7 @@ async def check(image: Image, whole: dict[int, dict[str, object]]) -> None:
     async with plant.log() as log:
         log.append(plant.update(10**9))
         await asyncio.sleep(0)
+    assert verify_audit(plant.folder, {}).problems == [], "no power failure is tampering"
     found = {record["seq"]: record for record in read_log(plant.folder)}
     assert min(found) == 1, image.instant
     for seq in range(1, image.acknowledged + 1):

@@ -9,6 +9,7 @@ from typing import TypeVar
 from gateway.feed.records import Batch, ObjectRecord, Record, SourceRecord
 from gateway.inventory.classes import ClassRegistry
 from gateway.inventory.inventory import BatchSettings, Inventory
+from gateway.mapping.overrides import NO_OVERRIDES, Overrides
 from gateway.mapping.rules import Mapping
 from gateway.model.observations import (
     ClassLearned,
@@ -90,12 +91,13 @@ class Playbook:
         mapping: Mapping = MAPPING,
         schemas: Sequence[ClassSchema | EventSchema] = (VHOST, QUEUE, CONSUMER, CONNECTION),
         slicing: BatchSettings | None = None,
+        overrides: Overrides = NO_OVERRIDES,
     ) -> None:
         self.now = NOW
         self.batches: list[Batch] = []
         self.index = opened_index(state / "instances.sqlite3")
         self.schemas = schemas
-        registry = ClassRegistry({mapping.package: mapping})
+        registry = ClassRegistry({mapping.package: mapping}, overrides)
         self.inventory = Inventory("gw", boot, registry, self.index, self.batches.append, slicing)
         self.source = self.inventory.add_source("shop", "qmf", max_objects)
 

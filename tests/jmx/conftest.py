@@ -20,7 +20,7 @@ from tests.components.ports import free_tcp_port
 from tests.components.scripted_operations import ScriptedOperations
 from tests.components.shop import START, agent, source
 from tests.components.waiting import eventually
-from tests.jmx.shop import GATEWAY, Gateway, classes, hall, till
+from tests.jmx.shop import GATEWAY, POLICY, Gateway, classes, hall, till
 from tests.jmx_java.client_machine import client_machine
 
 
@@ -37,6 +37,7 @@ class Core:
     """A core that serves a feed of the records in `records`, which the test sets.
 
     Attributes:
+        policy: the policy, with the tables of classes.
         operations: answers what norths ask.
         logins: what they reported.
     """
@@ -45,6 +46,7 @@ class Core:
         self.path = path
         self.epoch = 0
         self.records: list[Record] = [source(), *classes(), agent(fresh=True), hall(), till(1), till(2)]
+        self.policy = POLICY
         self.operations = ScriptedOperations()
         self.logins: list[LoginReport] = []
         self._server: FeedServer | None = None
@@ -57,7 +59,7 @@ class Core:
         self._server = FeedServer(
             self.path,
             hello,
-            lambda: (tuple(self.records), self._sequence),
+            lambda: (tuple(self.policy.snapshot(self.records)), self._sequence),
             asked=self.operations.asked,
             logged_in=self.logins.append,
         )

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from gateway.feed.access import PolicyRecord
 from gateway.feed.operations import OperationKind, OperationRecord, OperationState
 from gateway.feed.records import (
     AlarmRecord,
@@ -18,6 +19,7 @@ from gateway.feed.records import (
     FeedMessage,
     Lifetime,
     ObjectRecord,
+    Record,
     UpdateRecord,
 )
 from gateway.feed.values import FeedValue, ObjectLink
@@ -41,7 +43,11 @@ from gateway.model.schema import (
 )
 from gateway.model.times import SECOND
 from gateway.model.values import ValueType
+from gateway.policy.marks import Marks
+from gateway.policy.publishing import PolicyPublisher
+from gateway.policy.rules import EVERYTHING, Role, RoleSet, Rule
 from tests.components import shop
+from tests.components.policy import UNRESTRICTED
 from tests.components.shop import (
     HALL_CLASS,
     SERVE_STALE_FOR,
@@ -116,6 +122,21 @@ BURNING = EventSchema(
 SAFE_CLASS = 30
 SAFE_NAME = "amqp.gateway:source=shop1,package=shop,type=safe,name=safe1"
 
+POLICY = PolicyPublisher(
+    RoleSet(
+        {
+            "operating": Role(
+                "operating",
+                (Rule("", write=("*",), invoke=("empty", "move"), refresh=True),),
+                includes=(EVERYTHING,),
+            )
+        },
+        {"*": ("operating",)},
+    ),
+    Marks({}),
+)
+"""A policy by which every user sees, sets and calls everything."""
+
 GATEWAY = GATEWAY_NAME
 SOURCE = source_name("shop1")
 
@@ -128,10 +149,12 @@ class Gateway(Feeding):
     operations: OperationCursor = field(default_factory=OperationCursor)
     buckets: Mapping[str, int] = field(default_factory=dict)
     machine: ModelMachine = field(default_factory=ModelMachine)
+    users: tuple[str, ...] = ("monitor",)
+    policy: PolicyRecord = UNRESTRICTED
 
     def __post_init__(self) -> None:
         self.projection = Projection(
-            ProjectionSettings(SERVE_STALE_FOR, "1.2.3", self.buckets),
+            ProjectionSettings(SERVE_STALE_FOR, "1.2.3", self.buckets, users=self.users),
             cursor=self.cursor,
             operations=self.operations,
             clock=lambda: self.now,
@@ -139,6 +162,9 @@ class Gateway(Feeding):
             column_oid=lambda class_name, element: f"1.3.{len(class_name)}.{len(element)}",
         )
         self.push()
+
+    def begin_snapshot(self, *records: Record) -> None:
+        super().begin_snapshot(self.policy, *records)
 
     def push(self) -> None:
         while self.projection.waiting:

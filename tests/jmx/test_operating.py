@@ -18,6 +18,9 @@ from gateway.feed.operations import (
     SetElements,
 )
 from gateway.model.operations import Outcome, Principal
+from gateway.policy.marks import Marks
+from gateway.policy.publishing import PolicyPublisher
+from gateway.policy.rules import EVERYTHING, RoleSet
 from tests.components.scripted_operations import nothing
 from tests.jmx.conftest import Client, JmxSite
 from tests.jmx.shop import GATEWAY, LIMIT, NOTES, SAFE_NAME, link, operation, safe, safe_update, till_name
@@ -140,13 +143,12 @@ async def test_the_core_learns_which_front_end_wants_what(jmx: JmxSite, client: 
 
 async def test_what_a_user_whom_no_rule_names_wants_is_recorded_and_not_asked_for(jmx: JmxSite) -> None:
     jmx.core.records += safe()
-    jmx.configure(heap=64)
+    jmx.core.policy = PolicyPublisher(RoleSet(principals={"*": (EVERYTHING,)}), Marks({}))
+    await jmx.core.stop()
+    await jmx.core.start()
     async with jmx.running(), jmx.client() as client:
         reported = await client("trySetAttribute", SAFE_NAME, "limit", 7)
-        assert (
-            reported
-            == f"{REFUSED}: refused: no rule under operations.allow lets jmx:monitor change anything\n"
-        )
+        assert reported == f"{REFUSED}: refused: no rule lets jmx:monitor change anything\n"
         await jmx.core.operations.until_asked(1)
     (request,) = jmx.core.operations.requests
     assert request.refusal is not None

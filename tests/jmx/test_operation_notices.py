@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from gateway.feed.latest import HistoryLimits
-from gateway.feed.operations import OperationKind, OperationState
+from gateway.feed.operations import OperationKind, OperationRecord, OperationState
 from gateway.jmx import own_beans
-from gateway.jmx.commands import AttributeType
+from gateway.jmx.audience import WHOLE
+from gateway.jmx.commands import AttributeType, Varying
 from gateway.jmx.notifications import MAX_SENT, OperationCursor
 from gateway.jmx.objects import SHOWN_OPERATIONS, LastOperations, Target
 from gateway.model.operations import Outcome
@@ -141,6 +142,19 @@ def test_another_virtual_machine_is_not_sent_it_again_and_a_new_core_numbers_aga
     assert reported(later) == [("1", "applied")]
 
 
+def everybody(_record: OperationRecord) -> tuple[int, ...]:
+    """Show an operation to the one user."""
+    return (WHOLE,)
+
+
+def recent(last: LastOperations) -> tuple[str, ...]:
+    shown = last.recent(everybody, 1)
+    assert isinstance(shown, Varying)
+    (lines,) = shown.values
+    assert isinstance(lines, tuple)
+    return tuple(map(str, lines))
+
+
 def test_what_is_remembered_is_bounded() -> None:
     cursor = OperationCursor()
     cursor.snapshot_ended()
@@ -150,11 +164,11 @@ def test_what_is_remembered_is_bounded() -> None:
     changed = [last.add(operation(row, row=row)) for row in (1, 2, 1, 3)]
     rows = [[target.row for target in targets] for targets in changed]
     assert rows == [[1], [2], [1], [3, 2]]
-    assert last.of(Target(1, "shop:safe", 2)) is None
+    assert last.of(Target(1, "shop:safe", 2), everybody) is None
     for number in range(2 * SHOWN_OPERATIONS):
         last.add(operation(number))
-    assert len(last.recent) == SHOWN_OPERATIONS
-    assert f"o{2 * SHOWN_OPERATIONS - 1}]" in last.recent[0]
+    assert len(recent(last)) == SHOWN_OPERATIONS
+    assert f"o{2 * SHOWN_OPERATIONS - 1}]" in recent(last)[0]
 
 
 def test_a_source_with_many_operations_leaves_the_lines_of_others() -> None:
@@ -162,9 +176,9 @@ def test_a_source_with_many_operations_leaves_the_lines_of_others() -> None:
     last.add(operation(1, source=2))
     for number in range(2, SHOWN_OPERATIONS + 10):
         last.add(operation(number, row=number))
-    assert last.of(Target(2, "shop:safe", 1)) is not None
-    assert "o1]" in last.recent[-1]
-    assert len(last.recent) == SHOWN_OPERATIONS + 1
+    assert last.of(Target(2, "shop:safe", 1), everybody) is not None
+    assert "o1]" in recent(last)[-1]
+    assert len(recent(last)) == SHOWN_OPERATIONS + 1
 
 
 def test_values_that_are_nested_too_deeply_are_left_out(gateway: Gateway) -> None:

@@ -30,13 +30,13 @@ def request(*fields: object) -> bytes:
 )
 async def test_a_login_is_decided_by_who_made_the_machine(user: str, password: str, status: Status) -> None:
     answer = await Backend(authenticate, 60).answer(request("authenticate", user, password, "192.0.2.1"))
-    assert answer == Reply(status, items=("change",) if status is Status.APPLIED else ()).encode()
+    assert answer == Reply(status, items=(0, "change") if status is Status.APPLIED else ()).encode()
 
 
 async def test_a_login_of_a_reader_gives_no_right_to_change() -> None:
     backend = Backend(authenticate, 60, may_change=lambda user: user != USER)
     answer = await backend.answer(request("authenticate", USER, PASSWORD, "192.0.2.1"))
-    assert answer == Reply(Status.APPLIED).encode()
+    assert answer == Reply(Status.APPLIED, items=(0,)).encode()
 
 
 @given(

@@ -110,10 +110,10 @@ NO_BATCHES = (
     (b"\xdd\xff\xff\xff\xff", "a length above 2^31-1"),
     (b"\x91\xc1", "format 0xc1 is not used here"),
     (b"\x91\xdd\x00\x00\xff\xff", "65535 more octets expected"),
-    (packed([[8, 1]]), "command 0: 8 is not from 1 to 7"),
+    (packed([[10, 1]]), "command 0: 10 is not from 1 to 9"),
     (packed([[5]]), "command 0: has 2 fields, not 1"),
     (packed([[2, 1, 4]]), "command 0: 4 is not from 1 to 3"),
-    (packed([[1, 1, "n", "d", [["a", 99]], [], []]]), "command 0: an attribute has 12 fields, not 2"),
+    (packed([[1, 1, "n", "d", [["a", 99]], [], []]]), "command 0: an attribute has 13 fields, not 2"),
 )
 
 

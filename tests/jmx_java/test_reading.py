@@ -96,7 +96,11 @@ async def test_a_value_has_the_class_of_its_attribute(machine: JavaMachine, clie
     values = tuple(value for _, value, _ in VALUES)
     name = "amqp.gateway:type=all"
     await publish_well(
-        machine, DefineClass(1, "test:all", "d", attributes), FRESH, Register(1, 1, 1, name, values)
+        machine,
+        DefineClass(1, "test:all", "d", attributes),
+        FRESH,
+        Register(1, 1, 1, name, values),
+        Register(2, 1, 1, ORDERS, values),  # a reference to what there is not would be null
     )
     assert await client("attributes", name, names) == [
         f"{name}={seen}" for name, (_, _, seen) in zip(names, VALUES, strict=True)

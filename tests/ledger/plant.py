@@ -232,6 +232,7 @@ def plant(broker: PrivateBroker, folder: Path, seed: int, pace: float = 0.1) -> 
             log={"statistics_interval": "1s", "segment_duration": "10s"},
             snmp={"listen": [snmp.address], "notifications": reported.configured()},
             jmx={"enabled": True, "listen": jmx.address},
+            policy={"principals": {"*": ["everything"]}},
         )
         agent = agents.enter_context(_running(site, "agent", AGENT))
         gateway = processes.enter_context(_running(site, "run"))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import shutil
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
 from gateway.dialects.session import Send
-from gateway.links.tls import ClientTls
+from gateway.links.tls import ClientTls, PresentedCertificates, presented_name
 from tests.components.certificates import Authority
 from tests.components.ports import free_tcp_port
 from tests.components.rabbitmq import VirtualHost
@@ -83,6 +84,25 @@ async def test_a_broker_that_demands_a_certificate_gets_that_of_the_gateway(
         without = ClientTls(authority.own.certificate)
         async with linked(replace(endpoint, tls=without), role()) as link:
             assert "'client_certificate'" in await link.down()
+
+        # The files are replaced: by some that cannot be used, which changes nothing, then by a stranger's.
+        presented = PresentedCertificates()
+        renewed = replace(trusted, note=presented.noting("sources.orders.amqp.url"))
+        files = (own.certificate.read_bytes(), own.key.read_bytes())
+        async with linked(replace(endpoint, tls=renewed), role()) as link:
+            await link.up()
+        own.key.write_text("no key", encoding="ascii")
+        async with linked(replace(endpoint, tls=renewed), role()) as link:
+            await link.up()
+        for place, made in ((own.certificate, stranger.certificate), (own.key, stranger.key)):
+            shutil.copyfile(made, place)
+        async with linked(replace(endpoint, tls=renewed), role()) as link:
+            await link.down()
+        for place, octets in zip((own.certificate, own.key), files, strict=True):
+            place.write_bytes(octets)
+        async with linked(replace(endpoint, tls=renewed), role()) as link:
+            await link.up()
+        assert presented.ends().keys() == {presented_name("127.0.0.1", "sources.orders.amqp.url")}
 
         unknown = ClientTls(authority.own.certificate, stranger.certificate, stranger.key)
         async with linked(replace(endpoint, tls=unknown), role()) as link:

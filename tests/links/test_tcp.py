@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import shutil
 import socket
 import ssl
 from collections import Counter
@@ -21,7 +22,7 @@ from gateway.dialects.session import Close, Effect, Note, Peer, WakeAt, Write
 from gateway.links.amqp_connection import LinkError, Trouble
 from gateway.links.session_driver import StreamDriver
 from gateway.links.tcp import StreamLimits, TcpListener
-from gateway.links.tls import ServerTls
+from gateway.links.tls import LOOK_SECONDS, ServerTls
 from tests.components.certificates import Authority
 from tests.components.scripted_session import ScriptedSession
 from tests.components.waiting import eventually
@@ -116,11 +117,13 @@ class Listening:
 
 
 @asynccontextmanager
-async def listening(limits: StreamLimits = LIMITS, tls: ServerTls | None = None) -> AsyncIterator[Listening]:
+async def listening(
+    limits: StreamLimits = LIMITS, tls: ServerTls | None = None, look_seconds: float = LOOK_SECONDS
+) -> AsyncIterator[Listening]:
     """Provide a running listener for the time of the context."""
     session = EchoSession()
     conversation = StreamDriver("ami", session, lambda _: None, SystemClock(), Counter())
-    listener = TcpListener(conversation, limits=limits, tls=tls)
+    listener = TcpListener(conversation, limits=limits, tls=tls, look_seconds=look_seconds)
     running = asyncio.create_task(listener.run())
     waiting = asyncio.create_task(listener.listening.wait())
     await asyncio.wait({running, waiting}, return_when=asyncio.FIRST_COMPLETED)
@@ -335,6 +338,32 @@ async def test_who_has_no_certificate_says_nothing_to_the_session(tmp_path: Path
                     assert await reader.read() == b""
         await here.noted("handshake-failed")
         assert not here.session.peers
+
+
+async def test_a_renewed_certificate_is_presented_to_new_connections(tmp_path: Path) -> None:
+    authority = Authority.make(tmp_path)
+    certificate = certificate_of(authority)
+    async with (
+        listening(tls=certificate, look_seconds=0.01) as here,
+        here.client(trusting(authority)) as (reader, writer),
+    ):
+        await reader.readline()
+        # The authority of before signed nothing of this: only a renewed listener is accepted.
+        other = Authority.make(tmp_path / "other")
+        renewed = other.confirm("server")
+        shutil.copyfile(renewed.certificate, certificate.certificate)
+        shutil.copyfile(renewed.key, certificate.key)
+
+        async def is_presented() -> bool:
+            try:
+                async with here.client(trusting(other)) as (again, _):
+                    return await again.readline() == b"hello\n"
+            except ssl.SSLCertVerificationError:
+                return False
+
+        await eventually(is_presented, "the renewed certificate is presented")
+        writer.write(b"still here\n")
+        assert await reader.readline() == b"still here\n"
 
 
 async def test_a_handshake_that_never_ends_is_a_connection_too(tmp_path: Path) -> None:

@@ -176,6 +176,7 @@ def configure(site: Site, sources: Mapping[str, Any], jmx_port: int, **operation
         sources=sources,
         snmp={"listen": [f"127.0.0.1:{site.snmp_port}"], "writers": {OPERATOR: {}, TRAINEE: {}}},
         jmx={"enabled": True, "listen": f"127.0.0.1:{jmx_port}", "users": {OPERATOR: {}, "monitor": {}}},
+        policy={"principals": {"*": ["everything"]}},
         operations={
             "allow": [
                 {

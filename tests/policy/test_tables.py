@@ -11,9 +11,18 @@ from gateway.feed.access import AccessTables, ClassAccess, PolicyRecord, Receive
 from gateway.feed.records import ClassRecord, EventClassRecord
 from gateway.feed.values import ObjectLink
 from gateway.mapping.files import load_shipped_mappings
-from gateway.model.schema import Argument, ClassKey, ClassSchema, Element, EventSchema
+from gateway.model.schema import Argument, ClassKey, ClassSchema, Element, EventSchema, Method
 from gateway.model.values import ValueType
-from gateway.policy.decisions import ReadElement, ReadOperations, Subject, Subscribe, decided
+from gateway.policy.decisions import (
+    CallMethod,
+    ReadElement,
+    ReadObject,
+    ReadOperations,
+    SetElement,
+    Subject,
+    Subscribe,
+    decided,
+)
 from gateway.policy.marks import Marks
 from gateway.policy.rules import EVERYTHING, Role, RoleSet, Rule
 from gateway.policy.tables import PolicyTables
@@ -51,6 +60,29 @@ USER = ClassRecord(
     3, ClassSchema(ClassKey("rabbitmq", "user"), (element("name", index=True),), (), ()), "name", ""
 )
 CLASSES = (CONNECTION, QUEUE, USER)
+
+OPERATED = (
+    ClassRecord(
+        7,
+        ClassSchema(
+            ClassKey("rabbitmq", "queue"),
+            (element("name", index=True),),
+            (),
+            (Method("purge"), Method("delete"), Method("unknown")),
+        ),
+        "name",
+        "",
+    ),
+    ClassRecord(
+        8,
+        ClassSchema(
+            ClassKey("rabbitmq", "vhost"), (element("name", index=True), element("maxConnections")), (), ()
+        ),
+        "name",
+        "",
+    ),
+)
+"""Classes with dangerous elements and methods."""
 
 
 def event(number: int, name: str, *arguments: str) -> EventClassRecord:
@@ -158,6 +190,44 @@ def test_operations_of_others_are_seen_as_single_decisions_say(rules: list[Rule]
                 exists and audits
             )
             assert received.sees_operation(clearance, "jmx:anna", "jmx:anna", source, link) is exists
+
+
+CHANGING = st.builds(
+    Rule,
+    place=st.integers(0, 10**9).map(str),
+    denies=st.booleans(),
+    sources=some(PATTERNS, 1),
+    classes=some(CLASS_PATTERNS, 1),
+    objects=some(PATTERNS, 1),
+    write=some(st.sampled_from(["*", "name", "max*", "maxConnections", "vhost"])),
+    invoke=some(st.sampled_from(["*", "purge", "p*", "*e", "close"])),
+    refresh=st.booleans(),
+)
+
+
+@given(st.lists(CHANGING, max_size=5))
+def test_what_may_be_changed_is_as_single_decisions_say(rules: list[Rule]) -> None:
+    compiled = PolicyTables(with_rules(*rules), MARKS)
+    clearance = compiled.record.principals["jmx:anna"]
+    for record in OPERATED:
+        key, methods = record.schema.key, record.schema.methods
+        access = ClassAccess(
+            compiled.class_access(record), [one.unrestricted for one in compiled.record.clearances]
+        )
+        for source, name in ((source, name) for source in SOURCES for name in NAMES):
+            subject = Subject(source, str(key), name)
+            writes, invokes = access.writes(source, name)[clearance], access.invokes(source, name)[clearance]
+            for position, one in enumerate(record.schema.elements):
+                wish = SetElement(one.name, MARKS.effect(key, one.name))
+                assert bool(writes >> position & 1) is decided(rules, subject, wish).allowed
+            for position, method in enumerate(methods):
+                call = CallMethod(method.name, MARKS.is_dangerous_method(key, method.name))
+                assert bool(invokes >> position & 1) is decided(rules, subject, call).allowed
+            again = decided(rules, subject, ReadObject()).allowed
+            assert bool(invokes >> len(methods) & 1) is again
+    grants = [rule for rule in rules if not rule.denies]
+    changes = any(rule.write or rule.invoke or rule.refresh for rule in grants)
+    assert compiled.record.clearances[clearance].changes is changes
 
 
 def test_by_default_addresses_users_and_operations_of_others_are_hidden() -> None:

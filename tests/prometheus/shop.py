@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from gateway.feed.cleared import ClearedFeed
 from gateway.feed.records import ClassRecord, FeedMessage
 from gateway.model.schema import ClassKey, ClassSchema, Element, Kind, NamedValue
 from gateway.model.values import ValueType
@@ -53,9 +54,10 @@ class Gateway(Feeding):
     """The front end, and its metrics."""
 
     classes: Mapping[str, Sequence[str]] = field(default_factory=lambda: EVERYTHING)
+    cleared: ClearedFeed | None = None
 
     def __post_init__(self) -> None:
-        self.objects = ShownObjects(self.classes, lambda: START)
+        self.objects = ShownObjects(self.classes, lambda: START, self.cleared)
 
     def received(self, message: FeedMessage) -> None:
         self.objects.received(message)

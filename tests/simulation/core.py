@@ -39,6 +39,7 @@ from gateway.service.state.restored_records import restored_events, restored_ope
 from gateway.sources.rabbitmq.source import RabbitMqSource
 from tests.components.opened_index import opened_index
 from tests.components.permissions import Permission, policy_of
+from tests.components.policy import UNRESTRICTED
 from tests.simulation.index_disk import IndexDisk
 from tests.simulation.loop import VirtualLoop
 from tests.simulation.pipes import QUICK, Pipe
@@ -384,7 +385,8 @@ class Feed:
     def _write(self) -> None:
         while self._open and len(self._socket) < _IN_SOCKET:
             if self.subscription.needs_snapshot:
-                self.subscription.start_snapshot(*self._core.inventory.snapshot())
+                records, sequence = self._core.inventory.snapshot()
+                self.subscription.start_snapshot((UNRESTRICTED, *records), sequence)
             message = self.subscription.take()
             if message is None:
                 return

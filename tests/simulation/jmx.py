@@ -89,7 +89,7 @@ class JmxProcess:
 
     def _begin(self) -> None:
         self._starts += 1
-        settings = ProjectionSettings(SERVE_STALE_FOR, "1.2.3", {}, self._starts)
+        settings = ProjectionSettings(SERVE_STALE_FOR, "1.2.3", {}, self._starts, users=("operator",))
         projection = self._made_of(
             settings,
             cursor=self._cursor,

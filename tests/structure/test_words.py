@@ -37,7 +37,7 @@ PACKAGES_OF_PROTOCOLS: Final = frozenset(
 
 PACKAGES: Final = (
     *("cli", "config", "dialects", "eventlog", "feed", "inventory", "jmx", "links", "mapping", "model"),
-    *("operations", "prometheus", "service", "serving", "snmp", "sources", "terminal"),
+    *("operations", "prometheus", "protection", "service", "serving", "snmp", "sources", "terminal"),
 )
 """Packages whose docstrings and messages use the words of the glossary."""
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from gateway.feed.cleared import ClearedFeed
 from gateway.feed.messages import VERSION
 from gateway.feed.records import (
     Batch,
@@ -32,6 +33,9 @@ from gateway.model.schema import (
     NamedValue,
 )
 from gateway.model.values import ValueType
+from gateway.policy.marks import Marks
+from gateway.policy.publishing import PolicyPublisher
+from gateway.policy.rules import Role, RoleSet, Rule
 from gateway.terminal.view import FeedChange, TerminalView
 from tests.components.shop import (
     GATEWAY_ID,
@@ -126,6 +130,22 @@ def snapshot(view: TerminalView, *records: Record, epoch: int = 1) -> list[FeedC
     happened += view.received(SnapshotBegan(epoch, 1))
     happened += publish(view, *records, epoch=epoch)
     return happened + view.received(SnapshotEnded(epoch, 1))
+
+
+ANNA = "cli:anna"
+
+
+def published(rules: Iterable[Rule], *records: Record) -> list[Record]:
+    """Return the records of a snapshot, with the tables of a policy whose rules Anna has."""
+    roles = RoleSet({"watching": Role("watching", tuple(rules))}, {ANNA: ("watching",)})
+    return PolicyPublisher(roles, Marks({})).snapshot([*KNOWN, *records])
+
+
+def shop_of_anna(*rules: Rule, records: Iterable[Record]) -> TerminalView:
+    """Return a view of what Anna reads of the shop with its first hall, and these records."""
+    view = TerminalView(lambda: START, ClearedFeed(ANNA))
+    snapshot(view, *published(rules, *records))
+    return view
 
 
 def known_shop(*records: Record) -> TerminalView:

@@ -11,6 +11,7 @@ from gateway.dialects.qmf.fields import ObjectId
 from gateway.dialects.qmf.messages import Content
 from gateway.model.observations import Gap
 
+_UNANSWERED = f"agent {BROKER_AGENT} did not answer when the connection was there again"
 _INTERRUPTED = f"agent {BROKER_AGENT} restarted or lost its connection"
 
 
@@ -30,6 +31,8 @@ class GapTracker:
         self._agents = agents
         self._missed_reason = ""  # why something may have been lost before the next message
         self._connected_at = 0
+        self._has_received = complete_until > 0
+        self._awaits_first = True  # nothing has arrived since the connection began
         self._interrupted_since: int | None = None
         self._interruption_reported_at = 0
         self._until_before = complete_until  # `until` when the current message arrived
@@ -60,6 +63,7 @@ class GapTracker:
         self._connected_at = self.spoken_at = now
         self._interrupted_since = None
         self._interruption_reported_at = 0
+        self._awaits_first = True
         return gaps
 
     def arrived(self, sent: int, now: int) -> list[Gap]:
@@ -73,6 +77,7 @@ class GapTracker:
         spoken_at = min(sent or now, now)
         gaps = self.missed(spoken_at) if self._missed_reason else []
         self.spoken_at = spoken_at
+        self._has_received, self._awaits_first = True, False
         return gaps
 
     def missed(self, until: int) -> list[Gap]:
@@ -83,6 +88,15 @@ class GapTracker:
         gap = Gap(min(self.spoken_at, until), until, reason)
         self.spoken_at = until
         return [gap]
+
+    def unanswered(self) -> None:
+        """Note that a greeting was not answered, and nothing else has arrived since the connection began.
+
+        The agent's own link may be half-open, so that what it sends is lost. Before an agent was known there
+        is nothing to miss.
+        """
+        if self._has_received and self._awaits_first:
+            self._missed_reason = self._missed_reason or _UNANSWERED
 
     def unread(self) -> None:
         """Note that the last message cannot be read, so that an event in it is lost."""

@@ -265,6 +265,7 @@ class SessionState(Outbox):
         self._refusal = said
 
     def _miss_greeting(self) -> None:
+        self.gaps.unanswered()
         waited = self.config.request_deadline // SECOND
         exchange = self.config.management_exchange
         refusal, self._refusal = self._refusal, ""

@@ -12,6 +12,7 @@ from aiormq.exceptions import ChannelAccessRefused
 
 from gateway.config.files import LoadedConfiguration
 from gateway.config.model import JmxSettings
+from gateway.config.protection import ProtectedSettings
 from gateway.config.sources import (
     Am01Source,
     AmiSource,
@@ -27,7 +28,8 @@ from gateway.jmx.java_runtime import JavaMissingError, find_java
 from gateway.jmx.tls import TlsError
 from gateway.jmx.users import PasswordError
 from gateway.links.amqp_connection import AmqpEndpoint, LinkError, Trouble, tls_context
-from gateway.mapping.files import MappingError, load_mappings
+from gateway.mapping.files import MappingError
+from gateway.mapping.override_files import known_of_mappings, load_with_overrides, remarks
 from gateway.service.diagnostics.health import greets
 from gateway.service.diagnostics.source_checks import (
     OF_TROUBLE,
@@ -53,6 +55,7 @@ from gateway.service.sources.endpoints import (
     http_writer,
     management_endpoint,
 )
+from gateway.service.sources.protection import watched_keys
 from gateway.service.state.snmp_security import enterprise_of, read_engine, read_users
 from gateway.snmp.ber import parse_oid
 from gateway.sources.rabbitmq.events import EVENT_EXCHANGE
@@ -71,15 +74,18 @@ from gateway.state_folder import StateError, StateFolder
 from gateway.yaml_documents import DocumentError
 
 
-def check_files(loaded: LoadedConfiguration) -> None:
+def check_files(loaded: LoadedConfiguration) -> list[str]:
     """Read every secret, certificate and mapping that a configuration names, and find the Java that it needs.
+
+    Returns:
+        Remarks on overrides: what they name that no mapping knows, each with file and line.
 
     Raises:
         CommandError: one of them cannot be read, or there is no Java.
     """
     settings, folder = loaded.settings, loaded.folder
     try:
-        load_mappings(loaded.mapping_files)
+        known = load_with_overrides(loaded.mapping_files, loaded.override_files)
         if settings.snmp.community is not None:
             settings.snmp.community.read(folder)
         _check_jmx_files(settings.jmx, folder)
@@ -87,24 +93,31 @@ def check_files(loaded: LoadedConfiguration) -> None:
         targets_of(loaded, "", None)
         _check_snmp_users(loaded)
         for part in (*settings.sources.values(), *settings.agents.values()):
-            if isinstance(part, AmiSource):
-                check_listener_files(part.tls, folder)
-                continue
-            if isinstance(part, RabbitMqSettings):
-                http_reader(part, folder)
-            if isinstance(part, CmlSource):
-                configured_schema(part, folder)
-            if not isinstance(part, RabbitMqSource):
-                amqp = (
-                    part.amqp if isinstance(part, QmfSource | Am01Source | CmlSource) else part.publish.amqp
-                )
-                tls_context(amqp_endpoint(amqp, folder))
+            _check_part(part, folder)
     except (SecretError, DocumentError, MappingError, TlsError, PasswordError) as error:
         raise CommandError(ExitCode.CONFIGURATION, str(error)) from error
     except LinkError as error:
         raise CommandError(OF_TROUBLE[error.trouble], str(error)) from error
     except JavaMissingError as error:
         raise CommandError(ExitCode.NOT_INSTALLED, str(error)) from error
+    return remarks(loaded.override_files, known_of_mappings(known.mappings))
+
+
+def _check_part(part: Source | RabbitMqAgent, folder: Path) -> None:
+    """Read the secrets, certificates and keys of a source or agent."""
+    if isinstance(part, AmiSource):
+        check_listener_files(part.tls, folder)
+        return
+    if isinstance(part, RabbitMqSettings):
+        http_reader(part, folder)
+    if isinstance(part, CmlSource):
+        configured_schema(part, folder)
+    if isinstance(part, RabbitMqSource):
+        return
+    of_bodies = part.publish if isinstance(part, RabbitMqAgent) else part
+    if of_bodies.protected is not None:
+        watched_keys(of_bodies.protected, folder)
+    tls_context(amqp_endpoint(of_bodies.amqp, folder))
 
 
 def _check_snmp_users(loaded: LoadedConfiguration) -> None:
@@ -180,6 +193,8 @@ async def check_source(source: Source, folder: Path, report: Report) -> None:
     with command_errors():
         if isinstance(source, AmiSource):
             await check_listener(source, folder, report)
+        elif not isinstance(source, RabbitMqSource) and source.protected is not None:
+            await check_protected(source, source.protected, folder, report)
         elif isinstance(source, CmlSource):
             await check_cml(source, folder, report)
         elif isinstance(source, Am01Source):
@@ -188,6 +203,23 @@ async def check_source(source: Source, folder: Path, report: Report) -> None:
             await check_qmf(source, folder, report)
         else:
             await check_rabbitmq(source, folder, report)
+
+
+async def check_protected(
+    source: QmfSource | Am01Source | CmlSource, settings: ProtectedSettings, folder: Path, report: Report
+) -> None:
+    """Look for the keys, the broker and the exchange of a protected source.
+
+    Its agents are not asked: an answer could be a replay, which only the gateway itself can recognise.
+
+    Raises:
+        CommandError: it cannot be used.
+    """
+    watched_keys(settings, folder)
+    endpoint = amqp_endpoint(source.amqp, folder)
+    exchange = source.system_exchange if isinstance(source, CmlSource) else source.exchange
+    await check_amqp(endpoint, exchange)
+    report(f"{endpoint}: exchange {exchange} is there; bodies are protected, so nothing was asked by it")
 
 
 async def check_agent(agent: RabbitMqAgent, folder: Path, report: Report) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -12,6 +12,7 @@ from gateway.eventlog.query import TABLE, LogReadError, QueryError, ask, line_of
 from gateway.feed.records import ObjectRecord
 from gateway.feed.values import ObjectLink
 from gateway.model.schema import Access, Argument, ClassKey, ClassSchema, Element, EventSchema
+from gateway.service.diagnostics.cleared_log import ClearedLog
 from gateway.service.diagnostics.published_names import PublishedNames, SnmpMeaning, by_published_name
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.terminal.documents import (
@@ -337,6 +338,7 @@ def _argument(argument: Document) -> str:
 
 
 MAX_RECORDS: Final = 20
+_NAMING: Final = ("event_id", "operation_id", "object_id", "native_id", "object_name")
 
 # The last of each object; every event and each state of an operation.
 _QUERY: Final = f"""
@@ -350,12 +352,15 @@ _QUERY: Final = f"""
 """  # noqa: S608  nothing in it is from outside
 
 
-def logged_meanings(folder: Path, name: str) -> list[Document]:
+def logged_meanings(
+    folder: Path, name: str, cleared_log: Callable[[Path], ClearedLog | None]
+) -> list[Document]:
     """Return the records of a name, the newest first, in the log's own form beside ``kind: "record"``.
 
     Args:
         folder: of the log; it need not be there.
         name: an event id, operation id, native id, object id of the log, or name of an object.
+        cleared_log: returns what leaves out of the log's records what the reader may not see, if anything.
 
     Raises:
         CommandError: the log cannot be read.
@@ -363,8 +368,12 @@ def logged_meanings(folder: Path, name: str) -> list[Document]:
     try:
         if not folder.is_dir():
             return []
+        cleared = cleared_log(folder)
         with ask(folder, _QUERY, {"name": name}) as answer:
             rows = [json.loads(line_of_row(answer.columns, row)) for row in answer.rows]
+        if cleared is not None:
+            seen = [read for row in rows if (read := cleared.read(row)) is not None]
+            rows = [row for row in seen if name in {row.get(field) for field in _NAMING}]
     except (QueryError, LogReadError) as error:
         raise CommandError(ExitCode.STATE, f"the event log cannot be asked: {error}") from error
     except OSError as error:

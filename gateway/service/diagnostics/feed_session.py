@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from gateway.clock import SystemClock
+from gateway.feed.cleared import ClearedFeed
 from gateway.feed.client import FeedLink
 from gateway.feed.operations import Action, OperationAnswer, OperationRequest
 from gateway.feed.records import FeedMessage, Interest
@@ -32,13 +33,17 @@ _MAX_WAITING: Final = 10_000
 class FeedSession:
     """The session of a command with the running gateway: the known state, changes, and requests.
 
+    It shows what the user of the command may read.
+
     Attributes:
         view: the known state, kept up to date.
+        cleared: what the user may read.
         core_ended: whether the core was away at any time since the snapshot was complete.
     """
 
     def __init__(self, path: Path, interest: Interest | None = None) -> None:
-        self.view = TerminalView(SystemClock().now)
+        self.cleared = ClearedFeed(str(principal()))
+        self.view = TerminalView(SystemClock().now, self.cleared)
         self.core_ended = False
         self._path = path
         self._link = FeedLink(path, self, self._ready, interest=interest)

@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 import ipaddress
 import socket
-import ssl
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from http import HTTPStatus
@@ -23,7 +22,7 @@ import h11
 import structlog
 from prometheus_client import Metric
 
-from gateway.links.tls import ServerTls, TlsFileError
+from gateway.links.tls import LOOK_SECONDS, ServerTls, TlsFileError, TlsRenewal
 from gateway.prometheus.objects import encode
 from gateway.service.metrics import families
 from gateway.service.metrics.families import Family, Kind, Reading
@@ -95,7 +94,8 @@ class MetricsEndpoint:
     Args:
         listen: numeric address, and port; 0 for any.
         pages: makes a page, by path.
-        context: the settings of TLS; ``None`` for plain HTTP.
+        tls: the settings of TLS, whose files may be replaced; ``None`` for plain HTTP.
+        look_seconds: the interval at which the files are compared.
 
     Attributes:
         refused: number of connections that were refused because there were too many.
@@ -103,13 +103,18 @@ class MetricsEndpoint:
     """
 
     def __init__(
-        self, listen: tuple[str, int], pages: Mapping[bytes, Answer], context: ssl.SSLContext | None = None
+        self,
+        listen: tuple[str, int],
+        pages: Mapping[bytes, Answer],
+        tls: TlsRenewal | None = None,
+        look_seconds: float = LOOK_SECONDS,
     ) -> None:
         self._listen = listen
         self._pages = pages
-        self._context = context
+        self._tls = tls
+        self._look_seconds = look_seconds
         self._loopback = ipaddress.ip_address(listen[0]).is_loopback
-        self._accepting: asyncio.Task[None] | None = None
+        self._running: list[asyncio.Task[None]] = []
         self._connections: set[asyncio.Task[None]] = set()
         self.refused = 0
         self.port = listen[1]
@@ -132,8 +137,10 @@ class MetricsEndpoint:
             ) from error
         listening.setblocking(False)
         self.port = listening.getsockname()[1]
-        self._accepting = asyncio.create_task(self._accept(listening))
-        scheme = "http" if self._context is None else "https"
+        self._running.append(asyncio.create_task(self._accept(listening)))
+        if self._tls is not None:
+            self._running.append(asyncio.create_task(self._tls.follow(self._look_seconds)))
+        scheme = "http" if self._tls is None else "https"
         log.info(
             "metrics-ready", url=f"{scheme}://{f'[{host}]' if ':' in host else host}:{self.port}/metrics"
         )
@@ -143,7 +150,7 @@ class MetricsEndpoint:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Stop listening, and close all connections."""
-        tasks = [*self._connections, *filter(None, [self._accepting])]
+        tasks = [*self._connections, *self._running]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -171,10 +178,11 @@ class MetricsEndpoint:
         loop = asyncio.get_running_loop()
         reader = asyncio.StreamReader(limit=MAX_HEAD_OCTETS)
         protocol = asyncio.StreamReaderProtocol(reader)
-        patience = None if self._context is None else HANDSHAKE_SECONDS
+        context = None if self._tls is None else self._tls.context
+        patience = None if context is None else HANDSHAKE_SECONDS
         try:
             transport, _ = await loop.connect_accepted_socket(
-                lambda: protocol, accepted, ssl=self._context, ssl_handshake_timeout=patience
+                lambda: protocol, accepted, ssl=context, ssl_handshake_timeout=patience
             )
         except (OSError, TimeoutError):  # it went away, speaks no TLS, or its certificate is refused
             accepted.close()
@@ -251,17 +259,19 @@ def metrics_endpoint(
     pages: dict[bytes, Answer] = {METRICS: answer}
     if settings.objects is not None:
         pages[OBJECTS] = partial(ask_process, settings.objects)
-    endpoint = MetricsEndpoint(settings.listen, pages, _context(settings))
+    endpoint = MetricsEndpoint(settings.listen, pages, _renewal(settings))
     return endpoint
 
 
-def _context(settings: EndpointSettings) -> ssl.SSLContext | None:
+def _renewal(settings: EndpointSettings) -> TlsRenewal | None:
     if settings.tls is None:
         return None
+    renewal = TlsRenewal(ServerTls(*settings.tls, settings.client_ca), patient=True)
     try:
-        return ServerTls(*settings.tls, settings.client_ca).context()
+        renewal.latest()
     except TlsFileError as error:
         raise CommandError(ExitCode.CONFIGURATION, f"metrics: {error}") from error
+    return renewal
 
 
 async def ask_process(path: Path, accept: str) -> tuple[bytes, str]:

@@ -308,6 +308,17 @@ SOURCE_PROTOCOL_ERRORS = _counter("source_protocol_errors", "Messages that were 
 
 SOURCE_REFUSED = _counter("source_refused_messages", "Messages whose sender is not trusted.", "source")
 
+BODIES_SEALED = _counter("source_protected_sent", "Bodies signed and encrypted.", "source")
+
+BODIES_OPENED = _counter("source_protected_accepted", "Protected bodies accepted.", "source")
+
+BODIES_REFUSED = _counter(
+    "source_protected_refused",
+    "Bodies refused because they were not protected as required.",
+    "source",
+    "reason",
+)
+
 SOURCE_RESYNCS = _counter("source_resyncs", "Times that everything was read again.", "source")
 
 SOURCE_GAPS = _counter("source_gaps", "Gaps: times in which something was missed.", "source")

@@ -15,7 +15,7 @@ from gateway.config.policy import OperationRule
 from gateway.mapping.files import load_shipped_mappings
 from gateway.service.diagnostics.checks import check_amqp, check_rabbitmq, check_writer, is_passing
 from gateway.service.processes.command_errors import command_errors
-from gateway.service.processes.core import run_core
+from gateway.service.processes.core import log_plain_text, run_core
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.service.processes.lifeline import Lifeline
 from gateway.service.sources.endpoints import amqp_endpoint
@@ -41,6 +41,7 @@ async def run_agent(loaded: LoadedConfiguration, name: str, clock: Clock, lifeli
             start.
     """
     settings = loaded.settings.agents[name]
+    log_plain_text(loaded.settings, lambda key: key.startswith(f"agents.{name}."))
     with command_errors():
         await _refused_from_the_start(settings, loaded.folder)
         own = configuration_of(loaded, name)

@@ -13,7 +13,9 @@ import structlog
 
 from gateway.clock import Clock, ClockWatch
 from gateway.config.files import LoadedConfiguration
+from gateway.config.model import Configuration
 from gateway.config.sources import AgentPublishing, RabbitMqSettings
+from gateway.config.transport_security import sent_in_plain_text
 from gateway.eventlog.last_state import (
     EVENTS,
     LastEvents,
@@ -26,14 +28,18 @@ from gateway.eventlog.last_state import (
 )
 from gateway.eventlog.record import LogRecord
 from gateway.feed.messages import VERSION
-from gateway.feed.records import Batch, EventLogRecord, Hello, Record
+from gateway.feed.records import Batch, EventLogRecord, EventRecord, Hello, Record
 from gateway.feed.server import FeedServer
+from gateway.inventory.certificates import CertificateExpiry
 from gateway.inventory.classes import ClassRegistry
 from gateway.inventory.instance_file import InstanceIndexError
 from gateway.inventory.instances import InstanceIndex
 from gateway.inventory.inventory import BatchSettings, Inventory
 from gateway.inventory.source import SourceInventory
-from gateway.mapping.files import load_mappings, secret_patterns
+from gateway.links.tls import PresentedCertificates
+from gateway.mapping.files import secret_patterns
+from gateway.mapping.override_files import load_with_overrides
+from gateway.model.observations import EventState
 from gateway.model.secrets import SecretRules
 from gateway.operations.audit import Audit, Redaction
 from gateway.operations.manager import ManagerSettings, OperationManager
@@ -41,6 +47,7 @@ from gateway.policy.decisions import Policy
 from gateway.policy.marks import Marks
 from gateway.policy.publishing import PolicyPublisher
 from gateway.policy.rules import RoleSet
+from gateway.service.certificates import CertificateWatch
 from gateway.service.metrics.core import (
     feed_readings,
     index_readings,
@@ -49,6 +56,7 @@ from gateway.service.metrics.core import (
     source_readings,
 )
 from gateway.service.metrics.families import Metrics
+from gateway.service.processes.audit_heads import AuditHeads
 from gateway.service.processes.command_errors import command_errors
 from gateway.service.processes.event_log import OFF, AckTracker, CoreEventLog, file_settings
 from gateway.service.processes.exit_codes import CommandError, ExitCode
@@ -56,11 +64,13 @@ from gateway.service.processes.lifeline import Announcement, GatewayStop, Lifeli
 from gateway.service.processes.operations import CoreOperations
 from gateway.service.processes.policy_reload import PolicyReload
 from gateway.service.processes.process_setup import tune_garbage_collection
-from gateway.service.serving import QmfServer
+from gateway.service.serving import QmfServer, ServedBroker
 from gateway.service.sources.captures import Captures, CaptureTarget
 from gateway.service.sources.endpoints import amqp_endpoint, http_publisher
+from gateway.service.sources.protection import protection_of
 from gateway.service.sources.source_context import DurableContext, SourceContext
 from gateway.service.sources.sources import RunSource, needs_last_state, source_of
+from gateway.service.state.audit_key import audit_key
 from gateway.service.state.restored_records import restored_events, restored_operations
 from gateway.state_folder import StateFolder
 from gateway.tasks import until_one_ends
@@ -129,6 +139,8 @@ async def _run_locked(
     needs_upkeep: asyncio.Event,
     served: Mapping[str, AgentPublishing],
 ) -> bool:
+    # An agent says itself what it sends, by the keys of its own.
+    log_plain_text(loaded.settings, lambda key: not served and not key.startswith("agents."))
     epoch = count_start(state, index)
     last = await asyncio.to_thread(_last_state, loaded)
     recorded = await asyncio.to_thread(_recorded_before, loaded, state.identity, last)
@@ -173,10 +185,11 @@ class _Core:
         recorded: _Recorded,
     ) -> None:
         self._loaded, self._state, self._index, self._clock, self._epoch = loaded, state, index, clock, epoch
-        self._mappings = load_mappings(loaded.mapping_files)
+        known = load_with_overrides(loaded.mapping_files, loaded.override_files)
+        self._mappings = known.mappings
         patterns = [pattern for mapping in self._mappings.values() for pattern in secret_patterns(mapping)]
         self._secrets = SecretRules(patterns)
-        self._classes = ClassRegistry(self._mappings)
+        self._classes = ClassRegistry(self._mappings, known.overrides)
         self._is_left = asyncio.Event()
         self._subscribers = Subscribers()
         self._inventory = Inventory(
@@ -189,7 +202,7 @@ class _Core:
             loaded.settings.history.limits,
         )
         facts = partial(_facts, state.identity, epoch, self._inventory, recorded.events.made)
-        self._event_log = _event_log(loaded, clock, last, facts)
+        self._event_log = _event_log(loaded, clock, last, facts, known.overrides.log_intervals)
         settings, roles, marks = loaded.settings.operations, loaded.settings.role_set, Marks(self._mappings)
         self._policy = PolicyPublisher(roles, marks)
         self._manager = OperationManager(
@@ -200,6 +213,8 @@ class _Core:
             Audit(state.identity, epoch, Redaction(self._secrets)),
             ManagerSettings(settings.deadline, settings.max_running),
         )
+        self._heads = self._audit_heads()
+        self._stopping: asyncio.Task[None] | None = None
         self._operations = CoreOperations(self._manager, self._inventory, clock, self._event_log)
         self._reload = PolicyReload(loaded, self._change_policy)
         self._feed = FeedServer(
@@ -213,6 +228,20 @@ class _Core:
         )
         self._sources: list[RunSource] = []
         self._servers: dict[str, QmfServer] = {}
+        self._served: Mapping[str, AgentPublishing] = {}
+        self._presented = PresentedCertificates()
+
+    def _audit_heads(self) -> AuditHeads | None:
+        if self._event_log is None:
+            return None
+        return AuditHeads(
+            audit_key(self._state),
+            self._state.identity,
+            self._event_log,
+            self._clock,
+            self._inventory.audit_signed,
+            self._loaded.heads_file,
+        )
 
     def add_sources(
         self, last: LastState | None, metrics: Metrics, served: Mapping[str, AgentPublishing]
@@ -227,6 +256,7 @@ class _Core:
         Raises:
             CommandError: a source cannot be constructed from its settings.
         """
+        self._served = served
         durable_context = None
         if self._event_log is not None and last is not None:
             acks = AckTracker(self._event_log, last.deliveries)
@@ -247,19 +277,20 @@ class _Core:
             captures=_captures(self._loaded, self._clock),
             patience=self._loaded.settings.operations.deadline,
             watchers=self._servers,
+            presented=self._presented,
         )
         settings = self._loaded.settings.sources
         self._sources = [source_of(name, of_source, context) for name, of_source in settings.items()]
         for source in self._inventory.sources:
             if (publishing := served.get(source.identity.name)) is not None:
-                self._servers[source.identity.name] = self._server(source, publishing, durable_context)
+                self._servers[source.identity.name] = self._server(source, publishing, context)
 
     def _snapshot(self) -> tuple[list[Record], int]:
         records, sequence = self._inventory.snapshot()
         return self._policy.snapshot(records), sequence
 
     def _server(
-        self, source: SourceInventory, publishing: AgentPublishing, durable_context: DurableContext | None
+        self, source: SourceInventory, publishing: AgentPublishing, context: SourceContext
     ) -> QmfServer:
         name, folder = source.identity.name, self._loaded.folder
         settings = self._loaded.settings.sources[name]
@@ -267,12 +298,15 @@ class _Core:
         return QmfServer(
             name,
             publishing,
-            amqp_endpoint(publishing.amqp, folder, name),
-            http_publisher(settings, publishing, folder, name),
+            ServedBroker(
+                amqp_endpoint(publishing.amqp, folder, name),
+                http_publisher(settings, publishing, folder, name),
+                protection_of(name, publishing.protected, context),
+            ),
             source,
             self._operations.submit,
             self._clock,
-            0 if durable_context is None else durable_context.last.complete_until(name),
+            0 if context.durable_context is None else context.durable_context.last.complete_until(name),
         )
 
     def subscribe(self) -> None:
@@ -299,6 +333,9 @@ class _Core:
             await running.enter_async_context(self._event_log)
             records, sequence = self._inventory.snapshot()
             self._event_log.take(Batch(self._epoch, sequence, tuple(records)))
+            assert self._heads is not None
+            # When operations and feed have ended: it signs their last records, too.
+            running.push_async_callback(self._heads.sign)
         await running.enter_async_context(self._operations)
         numbers = {source.identity.name: source.identity.number for source in self._inventory.sources}
         self._operations.recover(restored_operations(recorded.unfinished, numbers))
@@ -331,6 +368,9 @@ class _Core:
                 self._inventory.process_ended(process, reason, now)
             case GatewayStop(reason):
                 self._inventory.gateway_stops(reason, now)
+                # While front ends can still send it; the rest is signed at the end.
+                if self._heads is not None:
+                    self._stopping = asyncio.create_task(self._heads.sign())
             case Reload(by):
                 self._reload.announced(by)
 
@@ -338,6 +378,8 @@ class _Core:
         self._policy.change(roles)
         self._manager.change_policy(Policy(roles))
         self._feed.send_snapshots()
+        if self._event_log is not None:
+            self._event_log.take_policy(by, changes)
         self._inventory.policy_changed(by, changes, self._clock.now())
 
     async def run(self, needs_upkeep: asyncio.Event) -> None:
@@ -351,6 +393,8 @@ class _Core:
             self._go_on(),
             keep_index(self._index, self._clock, needs_upkeep),
             self._keep_event_log(),
+            self._sign_heads(),
+            CertificateWatch(self._loaded, self._presented, self._judge_certificates, self._served).run(),
             *(run() for run in self._sources),
             *(server.run() for server in self._servers.values()),
         )
@@ -361,8 +405,20 @@ class _Core:
         self._publish_log_state(OFF)
         await asyncio.get_running_loop().create_future()
 
+    async def _sign_heads(self) -> None:
+        if self._heads is not None:
+            await self._heads.run(self._loaded.settings.audit.heads.interval)
+        await asyncio.get_running_loop().create_future()
+
     def _publish_log_state(self, record: EventLogRecord) -> None:
         self._inventory.event_log_changed(record, self._clock.now())
+
+    def _judge_certificates(self, found: list[CertificateExpiry], not_known: list[str]) -> None:
+        warn_before = self._loaded.settings.certificates.warn_before
+        for record in self._inventory.certificates_judged(found, warn_before, self._clock.now(), not_known):
+            if isinstance(record, EventRecord):
+                is_over = record.state is EventState.CLEARED
+                (log.info if is_over else log.warning)("certificate-expiry", text=record.text)
 
     async def _go_on(self) -> None:
         """Apply long reports, slice by slice."""
@@ -376,6 +432,18 @@ class _Core:
         while True:
             await asyncio.sleep(TICK_SECONDS)
             self._inventory.tick(self._clock.now())
+
+
+def log_plain_text(settings: Configuration, is_ours: Callable[[str], bool]) -> None:
+    """Log what is exchanged beyond this machine without protection.
+
+    Args:
+        settings: the configuration.
+        is_ours: whether this process is concerned by a key of it.
+    """
+    for each in sent_in_plain_text(settings):
+        if is_ours(each.key):
+            log.warning("sent-in-plain-text", key=each.key, detail=each.text, advice=each.advice)
 
 
 class Subscribers:
@@ -404,17 +472,25 @@ def _captures(loaded: LoadedConfiguration, clock: Clock) -> Captures:
 
 
 def _event_log(
-    loaded: LoadedConfiguration, clock: Clock, last: LastState | None, facts: Callable[[], dict[str, object]]
+    loaded: LoadedConfiguration,
+    clock: Clock,
+    last: LastState | None,
+    facts: Callable[[], dict[str, object]],
+    overridden: Mapping[str, int],
 ) -> CoreEventLog | None:
+    """Return the event log, with the intervals of overrides before the configured ones."""
     if not loaded.settings.log.enabled:
         return None
     durable = [name for name, source in loaded.settings.sources.items() if source.durable is not None]
     same_as = {
         name: source.same_as for name, source in loaded.settings.sources.items() if source.same_as is not None
     }
+    configured = loaded.settings.log.statistics_intervals.items()
+    # The first match counts.
+    intervals = {**overridden, **{pattern: each for pattern, each in configured if pattern not in overridden}}
     return CoreEventLog(
         loaded.log_folder,
-        loaded.settings.log,
+        loaded.settings.log.model_copy(update={"statistics_intervals": intervals}),
         clock,
         facts,
         last,

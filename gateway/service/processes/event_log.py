@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -20,6 +20,7 @@ import structlog
 
 from gateway.clock import Clock
 from gateway.config.model import LogSettings
+from gateway.eventlog.audit_chain import ChainEnd
 from gateway.eventlog.disk import Disk, EventLogClosedError, EventLogError
 from gateway.eventlog.last_state import LastState, RecordedDeliveries
 from gateway.eventlog.record import AnyRecord, LogRecord, RecordKind, microseconds_text
@@ -142,9 +143,31 @@ class CoreEventLog:
         self._record(lambda: self.mirror.apply(batch, self._clock.now()), len(batch.records))
         return self.last_seq
 
+    def state_deletions(self, sign: Callable[[str, int], str]) -> None:
+        """State deletions by the bounds of the log in the chain of audited records.
+
+        Args:
+            sign: as `gateway.eventlog.writer.EventLog.sign_deletion`.
+        """
+        self._log.sign_deletion = sign
+
+    @property
+    def log_id(self) -> str:
+        """The identity of the log; empty while it is not open."""
+        return self._log.log_id if self._is_open else ""
+
+    @property
+    def audited(self) -> tuple[ChainEnd, int]:
+        """The end of the chain of audited records, and the seq of the last one; of an open log."""
+        return self._log.audited
+
     def take_login(self, report: LoginReport) -> None:
         """Record logins; neither waits nor raises."""
         self._record(lambda: self.mirror.login(report, self._clock.now()), 1)
+
+    def take_policy(self, principal: str, changes: Sequence[str]) -> None:
+        """Record that a principal had the policy changed; neither waits nor raises."""
+        self._record(lambda: self.mirror.policy(principal, changes, self._clock.now()), 1)
 
     async def reached(self, seq: int) -> None:
         """Return when the record of this seq is on the disk, or the gap that counts it.

@@ -277,7 +277,9 @@ class _JmxAgent:
         users = self._loaded.settings.jmx.users
         # The renewed files, if there were any: what is in them now may not fit together.
         settings = machine_settings(self._loaded, None if self._tls is None else self._tls.material)
-        machine = JavaMachine(settings, self._authenticate, self._may_change, users.__contains__)
+        machine = JavaMachine(
+            settings, self._authenticate, self._may_change, users.__contains__, list(users).index
+        )
         try:
             await self._run(machine)
         finally:
@@ -330,14 +332,21 @@ class _JmxAgent:
         return is_known
 
     def _may_change(self, user: str) -> bool:
-        principal = f"jmx:{user}"
-        return any(principal in rule.who for rule in self._loaded.settings.operations.allow)
+        rules = self._loaded.settings.role_set.rules_of(f"jmx:{user}")
+        return any(rule.write or rule.invoke or rule.refresh for rule in rules if not rule.denies)
 
     def _projection(self) -> Projection:
         settings = self._loaded.settings.jmx
         history = self._loaded.settings.history.limits
         return Projection(
-            ProjectionSettings(settings.serve_stale_for, version(), settings.buckets, self._starts, history),
+            ProjectionSettings(
+                settings.serve_stale_for,
+                version(),
+                settings.buckets,
+                self._starts,
+                history,
+                tuple(settings.users),
+            ),
             cursor=self._cursor,
             operations=self._operation_cursor,
             clock=self._clock.now,

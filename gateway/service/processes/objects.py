@@ -13,6 +13,8 @@ import structlog
 
 from gateway.clock import Clock
 from gateway.config.files import LoadedConfiguration
+from gateway.config.policy import SCRAPER
+from gateway.feed.cleared import ClearedFeed
 from gateway.feed.client import FeedLink
 from gateway.feed.server import bound_listener
 from gateway.prometheus.objects import ShownObjects, encode, metrics_of
@@ -41,7 +43,8 @@ async def run_objects(loaded: LoadedConfiguration, clock: Clock, lifeline: Lifel
     settings = loaded.settings.metrics.objects
     if settings is None:
         raise CommandError(ExitCode.CONFIGURATION, "metrics.objects is not configured")
-    objects = ShownObjects(settings.classes, clock.now)
+    # A label with the name of what an object belongs to is part of the object's own name.
+    objects = ShownObjects(settings.classes, clock.now, ClearedFeed(SCRAPER, keeps_names=True))
     link = FeedLink(loaded.feed_socket, objects)
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

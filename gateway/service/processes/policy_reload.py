@@ -14,7 +14,7 @@ from gateway.feed.server import Reply
 from gateway.model.operations import Outcome
 from gateway.policy.differences import policy_changes
 from gateway.policy.rules import PolicyError, RoleSet
-from gateway.service.state.running_configuration import changed_keys, note_policy, takes_effect_at_once
+from gateway.service.state.running_configuration import changes, note_policy, takes_effect_at_once
 from gateway.yaml_documents import DocumentError
 
 log = structlog.get_logger(__name__)
@@ -71,14 +71,17 @@ class PolicyReload:
         async with self._lock:
             try:
                 # Some 50 ms of work, in which the core goes on.
-                wanted = (await asyncio.to_thread(load_configuration, self._loaded.path)).settings
-                return self._apply(wanted, by)
+                wanted, changed = await asyncio.to_thread(self._read)
+                return self._apply(wanted, changed, by)
             except (DocumentError, OSError, PolicyError) as error:
                 log.warning("not-reloaded", reason="the former policy stays", wrong=str(error), by=by)
                 return Outcome.REFUSED, f"nothing was changed: {error}"
 
-    def _apply(self, wanted: Configuration, by: str) -> tuple[Outcome, str]:
-        changed = list(changed_keys(self._running, wanted))
+    def _read(self) -> tuple[Configuration, list[str]]:
+        loaded = load_configuration(self._loaded.path)
+        return loaded.settings, changes(loaded, self._running)
+
+    def _apply(self, wanted: Configuration, changed: list[str], by: str) -> tuple[Outcome, str]:
         waiting = [key for key in changed if not takes_effect_at_once(key)]
         texts = []
         if len(waiting) < len(changed):

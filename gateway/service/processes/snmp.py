@@ -21,7 +21,8 @@ from gateway.config.types import ListenAddress
 from gateway.feed.client import FeedLink, RefusalReports
 from gateway.feed.operations import OperationAnswer, OperationRequest
 from gateway.feed.replica import FeedStatus
-from gateway.mapping.files import load_mappings, secret_patterns
+from gateway.mapping.files import secret_patterns
+from gateway.mapping.override_files import load_with_overrides
 from gateway.mapping.rules import Mapping as MappingFile
 from gateway.model.operations import Outcome
 from gateway.model.secrets import SecretRules
@@ -42,6 +43,7 @@ from gateway.snmp.ber import Oid, parse_oid
 from gateway.snmp.commands.command import SecretArguments, Submission
 from gateway.snmp.commands.table import CommandHealth, CommandLimits, CommandRows, CommandTable
 from gateway.snmp.fixed_mib import PRODUCT
+from gateway.snmp.guesses import Guesses
 from gateway.snmp.message import VERSION_1, VERSION_2C
 from gateway.snmp.mirror import Mirror
 from gateway.snmp.notifications.delivery import MAX_WAITING
@@ -167,6 +169,7 @@ class _Agent:
         self._link = FeedLink(loaded.feed_socket, self._projection, slice_records=_SLICE_RECORDS)
         self._reports = RefusalReports(self._link.ask, time.monotonic_ns)
         self._refused_sets = RefusedSets(self._projection, self._reports.report)
+        self._guesses = Guesses(self._reports.report, time.monotonic_ns)
         deadline = settings.operations.deadline
         self._commands = self._command_table(secret_arguments(mappings.values()), deadline, clock)
         self._sets = self._set_requests(deadline)
@@ -238,6 +241,7 @@ class _Agent:
             wrong_community=(
                 self._notifications.sender.wrong_community if settings.authentication_traps else None
             ),
+            guesses=self._guesses,
             versions=[VERSIONS[version] for version in settings.versions if version in VERSIONS],
             version_3=(
                 self._security.version_3(users) if "v3" in settings.versions and settings.users else None
@@ -269,13 +273,24 @@ class _Agent:
 
     async def run(self) -> None:
         """Serve requests and send notifications until one of the parts fails."""
-        await until_one_ends(self._link.run(), self._tick(), self._notifications.run(), self._reports.run())
+        await until_one_ends(self._link.run(), self._tick(), self._notifications.run(), self._report())
 
     async def close(self) -> None:
         """Close the sockets, after commands and notifications under way have ended."""
         self._server.close()
         await self._commands.close()
         await self._notifications.close()
+
+    async def _report(self) -> None:
+        """Report refused attempts until cancelled; then their numbers, if the core still takes them."""
+        try:
+            while True:
+                await asyncio.sleep(TICK_SECONDS)
+                self._guesses.tick()
+                self._reports.tick()
+        finally:
+            self._guesses.close()
+            await self._reports.close()
 
     async def _tick(self) -> None:
         while True:
@@ -298,7 +313,10 @@ def _definitions(
         CommandError: the installation is damaged.
     """
     try:
-        return load_shipped_registries(), load_mappings(loaded.mapping_files) if with_mappings else {}
+        registries = load_shipped_registries()
+        if not with_mappings:
+            return registries, {}
+        return registries, load_with_overrides(loaded.mapping_files, loaded.override_files).mappings
     except FileNotFoundError as error:
         raise CommandError(ExitCode.CONFIGURATION, str(error)) from error
 

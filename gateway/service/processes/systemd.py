@@ -114,6 +114,9 @@ def _gateway_unit(loaded: LoadedConfiguration) -> str:
     writable = [loaded.state_folder]
     if settings.log.enabled and not loaded.log_folder.is_relative_to(loaded.state_folder):
         writable.append(loaded.log_folder)
+    heads = loaded.heads_file
+    if settings.log.enabled and heads is not None and not heads.is_relative_to(loaded.state_folder):
+        writable.append(heads.parent)
     if settings.feed.socket is not None and not loaded.feed_socket.is_relative_to(loaded.state_folder):
         writable.append(loaded.feed_socket.parent)
     ports = [port for _, port in settings.snmp.listen] if settings.snmp.enabled else []
@@ -139,7 +142,7 @@ def _gateway_unit(loaded: LoadedConfiguration) -> str:
         "LimitNOFILE=65536",
         "TasksMax=512",
     )
-    return _unit("AMQP management gateway", loaded, service, needs)
+    return _unit("AMQP management gateway", loaded, service, needs, loaded.credentials(agents=False))
 
 
 def _agent_unit(loaded: LoadedConfiguration) -> str:
@@ -150,10 +153,16 @@ def _agent_unit(loaded: LoadedConfiguration) -> str:
         "TasksMax=64",
     )
     needs = _Needs((loaded.state_folder,), read=_read(loaded))
-    return _unit("AMQP management agent %i", loaded, service, needs)
+    return _unit("AMQP management agent %i", loaded, service, needs, loaded.credentials(agents=True))
 
 
-def _unit(description: str, loaded: LoadedConfiguration, service: tuple[str, ...], needs: _Needs) -> str:
+def _unit(
+    description: str,
+    loaded: LoadedConfiguration,
+    service: tuple[str, ...],
+    needs: _Needs,
+    credentials: tuple[str, ...],
+) -> str:
     lines = (
         f"# Written by `amqp-gateway systemd install` for {loaded.path}, and overwritten by it.",
         "[Unit]",
@@ -167,6 +176,7 @@ def _unit(description: str, loaded: LoadedConfiguration, service: tuple[str, ...
         f"Group={USER}",
         # For secrets that the configuration takes from the environment.
         f"EnvironmentFile=-{_escaped(loaded.folder / 'environment')}",
+        *(f"LoadCredential={name}" for name in credentials),
         "Restart=on-failure",
         "RestartSec=5",
         f"RestartPreventExitStatus={' '.join(str(code.value) for code in _HOPELESS)}",

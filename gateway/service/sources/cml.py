@@ -18,6 +18,7 @@ from gateway.dialects.errors import ProtocolError
 from gateway.inventory.source import SourceInventory
 from gateway.links.amqp import AmqpLink, AmqpRole
 from gateway.links.amqp_connection import AmqpEndpoint
+from gateway.links.protection import Protection
 from gateway.mapping.files import is_statistic
 from gateway.model.observations import ClassLearned, Observation
 from gateway.model.times import SECOND
@@ -43,6 +44,7 @@ async def run_cml(
     settings: CmlSource,
     endpoint: AmqpEndpoint,
     schema: SchemaReply | None,
+    protection: Protection | None,
     source: SourceInventory,
     around: SourceContext,
 ) -> None:
@@ -59,7 +61,9 @@ async def run_cml(
             kept.learnt()
 
     driver = source_console(source, console, config, around, observed)
-    role = AmqpRole("console", console.bindings, max_queue_length=settings.max_queue_length)
+    role = AmqpRole(
+        "console", console.bindings, max_queue_length=settings.max_queue_length, protection=protection
+    )
     link = AmqpLink(endpoint, role, driver, around.clock)
     if kept is None:
         await link.run()

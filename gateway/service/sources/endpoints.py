@@ -9,7 +9,7 @@ from gateway.config import sources
 from gateway.config.sources import AmqpSettings, RabbitMqSettings
 from gateway.config.types import SecretSource
 from gateway.links.amqp_connection import AmqpEndpoint
-from gateway.links.tls import TlsFileError
+from gateway.links.tls import ClientTls, PresentedCertificates, TlsFileError
 from gateway.model.times import SECOND
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.sources.rabbitmq.http_publisher import HttpPublisher
@@ -23,13 +23,16 @@ from gateway.sources.rabbitmq.source_config import (
 )
 
 
-def amqp_endpoint(settings: AmqpSettings, folder: Path, name: str = "") -> AmqpEndpoint:
+def amqp_endpoint(
+    settings: AmqpSettings, folder: Path, name: str = "", presented: PresentedCertificates | None = None
+) -> AmqpEndpoint:
     """Return the endpoint of ``settings``, with the secret read.
 
     Args:
         settings: settings of the broker.
         folder: the folder to which paths are relative.
         name: the name of the source or agent, which the broker receives.
+        presented: notes the certificates of the source's brokers.
 
     Raises:
         SecretError: it cannot be read.
@@ -39,21 +42,35 @@ def amqp_endpoint(settings: AmqpSettings, folder: Path, name: str = "") -> AmqpE
         settings.vhost,
         settings.user,
         settings.password.read(folder),
-        settings.client_tls(folder),
+        _noted(settings.client_tls(folder), presented, f"sources.{name}.amqp.url"),
         settings.heartbeat // SECOND,
         others=settings.url[1:],
         source=name,
     )
 
 
-def http_reader(settings: RabbitMqSettings, folder: Path, name: str = "") -> HttpReader:
+def _noted(tls: ClientTls, presented: PresentedCertificates | None, key: str) -> ClientTls:
+    return tls if presented is None else replace(tls, note=presented.noting(key))
+
+
+def http_reader(
+    settings: RabbitMqSettings, folder: Path, name: str = "", presented: PresentedCertificates | None = None
+) -> HttpReader:
     """Return the reader of the agent; it is not connected yet.
+
+    Args:
+        settings: settings of the broker.
+        folder: the folder to which paths are relative.
+        name: the name of the source or agent, which the broker receives.
+        presented: notes the certificates of the source's nodes.
 
     Raises:
         SecretError: the password cannot be read.
         CommandError: the certificates cannot be read.
     """
-    return HttpReader(*_both_accounts(settings, folder, name))
+    reading, administrator = _both_accounts(settings, folder, name)
+    noted = _noted(reading.tls, presented, f"sources.{name}.management")
+    return HttpReader(replace(reading, tls=noted), administrator)
 
 
 def http_writer(settings: RabbitMqSettings, folder: Path, name: str = "", patience: int = 0) -> HttpWriter:
@@ -133,15 +150,24 @@ def management_endpoint(
     return ManagementEndpoint(first, user, password.read(folder), tls, others=others, source=name)
 
 
-def event_endpoint(settings: RabbitMqSettings, folder: Path, name: str = "") -> AmqpEndpoint | None:
+def event_endpoint(
+    settings: RabbitMqSettings, folder: Path, name: str = "", presented: PresentedCertificates | None = None
+) -> AmqpEndpoint | None:
     """Return the endpoint of the broker's events; ``None`` where that is not configured.
+
+    Args:
+        settings: settings of the broker.
+        folder: the folder to which paths are relative.
+        name: the name of the source or agent, which the broker receives.
+        presented: notes the certificates of the source's nodes.
 
     Raises:
         SecretError: the password cannot be read.
     """
     if settings.events is None:
         return None
-    events, tls = settings.events, settings.client_tls(folder)
+    events = settings.events
+    tls = _noted(settings.client_tls(folder), presented, f"sources.{name}.events.url")
     password = settings.password.read(folder)
     return AmqpEndpoint(
         events.url[0], events.vhost, settings.user, password, tls, others=events.url[1:], source=name

@@ -18,6 +18,7 @@ from gateway.dialects.session import PropertiesMissing
 from gateway.inventory.source import SourceInventory
 from gateway.links.amqp import AmqpLink, AmqpRole
 from gateway.links.amqp_connection import AmqpEndpoint
+from gateway.links.protection import Protection
 from gateway.model.observations import ClassLearned, EventLearned, Observation
 from gateway.service.sources.source_context import SourceContext, remarked, source_console
 from gateway.service.state.cached_schemas import definitions_cache
@@ -29,7 +30,12 @@ _SEQUENCE_BITS: Final = 32
 
 
 async def run_qmf(
-    name: str, settings: QmfSource, endpoint: AmqpEndpoint, source: SourceInventory, around: SourceContext
+    name: str,
+    settings: QmfSource,
+    endpoint: AmqpEndpoint,
+    protection: Protection | None,
+    source: SourceInventory,
+    around: SourceContext,
 ) -> None:
     """Run the source until it is cancelled."""
     durable_context = around.usable_durable if settings.durable is not None else None
@@ -67,6 +73,7 @@ async def run_qmf(
         probed=settings.exchange,
         max_queue_length=settings.max_queue_length,
         durable=subscription,
+        protection=protection,
     )
     link = AmqpLink(endpoint, role, driver, around.clock)
     if schemas is None:
@@ -103,7 +110,12 @@ def _console_config(settings: QmfSource, source: SourceInventory, around: Source
 
 
 async def run_am01(
-    name: str, settings: Am01Source, endpoint: AmqpEndpoint, source: SourceInventory, around: SourceContext
+    name: str,
+    settings: Am01Source,
+    endpoint: AmqpEndpoint,
+    protection: Protection | None,
+    source: SourceInventory,
+    around: SourceContext,
 ) -> None:
     """Run the source until it is cancelled."""
     config = _am01_config(settings, source, around)
@@ -116,6 +128,7 @@ async def run_am01(
         console.bindings,
         probed=settings.exchange,
         max_queue_length=settings.max_queue_length,
+        protection=protection,
     )
     await AmqpLink(endpoint, role, driver, around.clock).run()
 

@@ -15,6 +15,7 @@ from gateway.inventory.source import SourceInventory
 from gateway.links.capture_file import CaptureHead
 from gateway.links.capture_reading import CaptureError, opened_capture
 from gateway.links.replay import Outcome, Witness
+from gateway.mapping.overrides import NO_OVERRIDES, Overrides
 from gateway.mapping.rules import Mapping as MappingFile
 from gateway.model.observations import Observation
 from gateway.model.operations import Answer
@@ -75,13 +76,16 @@ Watcher = Callable[[FeedChange, TerminalView, int], None]
 
 
 @contextmanager
-def replayed(path: Path, mappings: Mapping[str, MappingFile], watch: Watcher) -> Iterator[Replayed]:
+def replayed(
+    path: Path, mappings: Mapping[str, MappingFile], watch: Watcher, overrides: Overrides = NO_OVERRIDES
+) -> Iterator[Replayed]:
     """Replay the capture whose newest file is ``path``; the result is valid within the block.
 
     Args:
         path: of the newest file.
         mappings: by package.
         watch: called with each change, and its captured time.
+        overrides: the changes of the mappings.
 
     Raises:
         CaptureError: it is no capture, its kind of source is unknown, or it ends in something else.
@@ -92,7 +96,7 @@ def replayed(path: Path, mappings: Mapping[str, MappingFile], watch: Watcher) ->
         if kind not in KINDS:
             raise CaptureError(f"line 1: sources of the kind {kind!r} cannot be replayed")
         form = KINDS[kind]
-        with temporary_inventory(mappings, capture.head.ns) as passing:
+        with temporary_inventory(mappings, capture.head.ns, overrides) as passing:
             settings = capture.first.fields.get("settings")
             config = form.with_settings(form.config(passing.secrets, mappings), settings, form.left_out)
             if form.known is not None:

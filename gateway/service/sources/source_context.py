@@ -16,6 +16,7 @@ from gateway.inventory.inventory import Inventory
 from gateway.inventory.source import SourceInventory
 from gateway.links.durable_queue import DurableQueueCounts, DurableSubscription, default_name
 from gateway.links.session_driver import MessageDriver
+from gateway.links.tls import PresentedCertificates
 from gateway.mapping.rules import Mapping as MappingFile
 from gateway.model.observations import Observation, SourceStateSeen
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify
@@ -80,6 +81,7 @@ class SourceContext:
         captures: captures of sessions; ``None`` if none is captured.
         patience: nanoseconds that an operation may take.
         watchers: watchers of the brokers that sources read, by the name of the source.
+        presented: the certificates that servers presented.
     """
 
     inventory: Inventory
@@ -95,6 +97,7 @@ class SourceContext:
     captures: Captures | None = None
     patience: int = 0
     watchers: Mapping[str, BrokerWatcher] = field(default_factory=dict)
+    presented: PresentedCertificates = field(default_factory=PresentedCertificates)
 
     def captured(self, source: str, kind: str, session: ConsoleSession, config: object) -> ConsoleSession:
         """Return ``session``, with a capture around it if the source is captured."""

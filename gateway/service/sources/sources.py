@@ -16,6 +16,7 @@ from gateway.service.sources.endpoints import (
     http_writer,
     prometheus_reader,
 )
+from gateway.service.sources.protection import protection_of
 from gateway.service.sources.qmf import run_am01, run_qmf
 from gateway.service.sources.rabbitmq import BrokerAccess, run_rabbitmq
 from gateway.service.sources.source_context import SourceContext
@@ -47,7 +48,7 @@ def source_of(name: str, settings: Source, around: SourceContext) -> RunSource:
 
     Raises:
         SecretError: a secret of the source cannot be read.
-        CommandError: its certificates, or the file of its schema, cannot be read.
+        CommandError: its certificates, keys, or the file of its schema, cannot be read.
     """
     source = around.inventory.add_source(
         name,
@@ -67,18 +68,21 @@ def source_of(name: str, settings: Source, around: SourceContext) -> RunSource:
         return partial(run_ami, name, settings, source, around)
     if isinstance(settings, CmlSource):
         schema = configured_schema(settings, around.folder)
-        endpoint = amqp_endpoint(settings.amqp, around.folder, name)
-        return partial(run_cml, name, settings, endpoint, schema, source, around)
+        endpoint = amqp_endpoint(settings.amqp, around.folder, name, around.presented)
+        protection = protection_of(name, settings.protected, around)
+        return partial(run_cml, name, settings, endpoint, schema, protection, source, around)
     if isinstance(settings, Am01Source):
-        endpoint = amqp_endpoint(settings.amqp, around.folder, name)
-        return partial(run_am01, name, settings, endpoint, source, around)
+        endpoint = amqp_endpoint(settings.amqp, around.folder, name, around.presented)
+        protection = protection_of(name, settings.protected, around)
+        return partial(run_am01, name, settings, endpoint, protection, source, around)
     if isinstance(settings, QmfSource):
-        endpoint = amqp_endpoint(settings.amqp, around.folder, name)
-        return partial(run_qmf, name, settings, endpoint, source, around)
+        endpoint = amqp_endpoint(settings.amqp, around.folder, name, around.presented)
+        protection = protection_of(name, settings.protected, around)
+        return partial(run_qmf, name, settings, endpoint, protection, source, around)
     broker = BrokerAccess(
-        http_reader(settings, around.folder, name),
+        http_reader(settings, around.folder, name, around.presented),
         http_writer(settings, around.folder, name, around.patience),
-        event_endpoint(settings, around.folder, name),
+        event_endpoint(settings, around.folder, name, around.presented),
         prometheus_reader(settings, around.folder, name),
     )
     return partial(run_rabbitmq, name, settings, broker, source, around)

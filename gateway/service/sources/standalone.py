@@ -20,7 +20,9 @@ from gateway.inventory.classes import ClassRegistry
 from gateway.inventory.instances import InstanceIndex
 from gateway.inventory.inventory import Inventory
 from gateway.links.capture_file import CaptureFile
-from gateway.mapping.files import load_mappings, secret_patterns
+from gateway.mapping.files import secret_patterns
+from gateway.mapping.override_files import load_with_overrides
+from gateway.mapping.overrides import NO_OVERRIDES, Overrides
 from gateway.mapping.rules import Mapping as MappingFile
 from gateway.model.observations import SourceState
 from gateway.model.secrets import SecretRules
@@ -41,6 +43,7 @@ class TemporaryInventory:
         index: the index of row numbers.
         mappings: by package.
         now: nanoseconds since 1970.
+        overrides: the changes of the mappings.
 
     Attributes:
         inventory: applies observations.
@@ -48,10 +51,17 @@ class TemporaryInventory:
         secrets: the rules by which sessions drop and mask secrets.
     """
 
-    def __init__(self, index: InstanceIndex, mappings: Mapping[str, MappingFile], now: int) -> None:
+    def __init__(
+        self,
+        index: InstanceIndex,
+        mappings: Mapping[str, MappingFile],
+        now: int,
+        overrides: Overrides = NO_OVERRIDES,
+    ) -> None:
         gateway = str(uuid.uuid4())
         patterns = [pattern for mapping in mappings.values() for pattern in secret_patterns(mapping)]
-        self.inventory = Inventory(gateway, EPOCH, ClassRegistry(mappings), index, self._publish)
+        classes = ClassRegistry(mappings, overrides)
+        self.inventory = Inventory(gateway, EPOCH, classes, index, self._publish)
         self.view = TerminalView(lambda: now)
         self.secrets = SecretRules(patterns)
         self._hello = Hello(VERSION, EPOCH, gateway, now)
@@ -84,20 +94,22 @@ class TemporaryInventory:
 
 
 @contextmanager
-def temporary_inventory(mappings: Mapping[str, MappingFile], now: int) -> Iterator[TemporaryInventory]:
+def temporary_inventory(
+    mappings: Mapping[str, MappingFile], now: int, overrides: Overrides = NO_OVERRIDES
+) -> Iterator[TemporaryInventory]:
     """Open a `TemporaryInventory`, for as long as the block lasts."""
     with (
         TemporaryDirectory(prefix="amqp-gateway-") as folder,
         closing(InstanceIndex(Path(folder) / "instances.sqlite3")) as index,
     ):
-        yield TemporaryInventory(index, mappings, now)
+        yield TemporaryInventory(index, mappings, now, overrides)
 
 
 _SETTLED: Final = frozenset({SourceState.SYNCHRONISED, SourceState.DEGRADED, SourceState.DOWN})
 
 
 async def first_reading(
-    loaded: LoadedConfiguration, name: str, clock: Clock, patience: float
+    loaded: LoadedConfiguration, name: str, clock: Clock, patience: float, *, overridden: bool = True
 ) -> TerminalView:
     """Read the source ``name`` until it is synchronised, degraded or down, at most ``patience`` seconds.
 
@@ -108,15 +120,18 @@ async def first_reading(
         name: the name of the source.
         clock: the gateway's.
         patience: seconds.
+        overridden: whether the overrides apply.
 
     Raises:
         DocumentError: a mapping is wrong; so is `MappingError`.
         SecretError: a secret of the source cannot be read.
         CommandError: its certificates cannot be read.
     """
-    mappings = load_mappings(loaded.mapping_files)
-    with temporary_inventory(mappings, clock.now()) as passing:
-        around = SourceContext(passing.inventory, mappings, passing.secrets, clock, loaded.folder, EPOCH)
+    known = load_with_overrides(loaded.mapping_files, loaded.override_files if overridden else ())
+    with temporary_inventory(known.mappings, clock.now(), known.overrides) as passing:
+        around = SourceContext(
+            passing.inventory, known.mappings, passing.secrets, clock, loaded.folder, EPOCH
+        )
         run = source_of(name, loaded.settings.sources[name], around)
         settled = asyncio.Event()
 
@@ -186,11 +201,11 @@ async def capture_source(
     """
     settings = loaded.settings.sources[name]
     captures = Captures(clock, {name: target})
-    mappings = load_mappings(loaded.mapping_files)
-    with temporary_inventory(mappings, clock.now()) as passing:
+    known = load_with_overrides(loaded.mapping_files, loaded.override_files)
+    with temporary_inventory(known.mappings, clock.now(), known.overrides) as passing:
         around = SourceContext(
             passing.inventory,
-            mappings,
+            known.mappings,
             passing.secrets,
             clock,
             loaded.folder,

@@ -22,13 +22,14 @@ from typing import IO, Annotated, BinaryIO, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
-from gateway.config.files import CAPTURES
+from gateway.config.files import CAPTURES, RUNNING_OVERRIDES
 from gateway.durable_files import replaced_durably
 from gateway.inventory.instance_file import copy_index
 from gateway.shipped_files import version
 from gateway.state_folder import (
     AGENTS,
     MAX_BOOTS,
+    REPLAY,
     RUNNING,
     RUNNING_POLICY,
     SESSION_LOGS,
@@ -50,7 +51,9 @@ _LEFT_OUT = frozenset(
         SESSION_LOGS,
         CAPTURES,
         "lost+found",
+        REPLAY,
         RUNNING,
+        RUNNING_OVERRIDES,
         RUNNING_POLICY,
     }
     | {INDEX, f"{INDEX}-wal", f"{INDEX}-shm"}

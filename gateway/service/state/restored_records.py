@@ -117,7 +117,8 @@ def _event_class(name: str, schema: LogRecord | None, classes: ClassRegistry) ->
     if name in _OWN:
         return classes.event_record(_OWN[name])
     try:
-        return None if schema is None else classes.event_record(_schema(schema))
+        shown = None if schema is None else classes.event_cut(_schema(schema))
+        return None if shown is None else classes.event_record(shown)
     except (KeyError, TypeError, ValueError, AttributeError):
         return None  # of a later gateway, or damaged
 

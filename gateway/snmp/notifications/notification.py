@@ -328,6 +328,10 @@ def _text(value: FeedValue) -> bytes | None:
     return text(value) if isinstance(value, str) else None
 
 
+def _line(value: FeedValue) -> bytes | None:
+    return text(value, MAX_LINE_OCTETS) if isinstance(value, str) else None
+
+
 def _time(value: FeedValue) -> bytes | None:
     return date_and_time(value) if isinstance(value, int) and value else None
 
@@ -335,6 +339,9 @@ def _time(value: FeedValue) -> bytes | None:
 def _count(value: FeedValue) -> bytes | None:
     return gauge32(value) if isinstance(value, int) else None
 
+
+MAX_LINE_OCTETS: Final = 1024
+"""The maximum size of agEventHead, in octets: a head that is cut off proves nothing."""
 
 _STATES = {state.value: ber.encode_integer(SourceStateNumber[state.name]) for state in SourceState}
 
@@ -387,6 +394,14 @@ _OWN_EVENTS: Mapping[str, tuple[OwnNotification, Iterable[_Object]]] = {
             ("origin", NotificationObject.ORIGIN, _text, _EMPTY),
             ("attempts", NotificationObject.ATTEMPTS, _count, gauge32(0)),
             _REASON_OBJECT,
+        ),
+    ),
+    "auditHead": (
+        OwnNotification.AUDIT_HEAD,
+        (
+            ("audit", NotificationObject.AUDIT, _count, gauge32(0)),
+            ("hash", NotificationObject.HASH, _text, _EMPTY),
+            ("head", NotificationObject.HEAD, _line, _EMPTY),
         ),
     ),
     "policyChanged": (

@@ -6,7 +6,7 @@ which a passphrase cannot be computed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 AUTHENTICATION_WORD: Final = "AUTHENTICATION-PASSPHRASE"
@@ -18,7 +18,7 @@ PRIVACY_WORD: Final = "PRIVACY-PASSPHRASE"
 class Community:
     """A community, of version 2c."""
 
-    community: str
+    community: str = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from gateway.snmp import ber, message
 from gateway.snmp.ber import BerError
+from gateway.snmp.guesses import Guesses
 from gateway.snmp.processing import (
     LARGEST_DATAGRAM,
     Access,
@@ -62,9 +63,10 @@ class Version3:
         counters: SnmpCounters,
         limits: Limits,
         not_authenticated: Callable[[str], None] | None,
+        guesses: Guesses | None,
     ) -> V3Responder:
         """Return the command responder; the arguments are as there."""
-        return V3Responder(self, processor, counters, limits, not_authenticated)
+        return V3Responder(self, processor, counters, limits, not_authenticated, guesses)
 
 
 class _Request(NamedTuple):
@@ -85,6 +87,7 @@ class V3Responder:
         counters: incremented as the groups usmStats, snmpMPDStats and snmp require.
         limits: the bounds of one exchange.
         not_authenticated: called for a message of an unknown user, or with a wrong digest.
+        guesses: counts and reports these.
     """
 
     def __init__(
@@ -94,6 +97,7 @@ class V3Responder:
         counters: SnmpCounters,
         limits: Limits,
         not_authenticated: Callable[[str], None] | None,
+        guesses: Guesses | None = None,
     ) -> None:
         self._model = SecurityModel(version_3.engine, version_3.users, version_3.salts)
         self._usual = UsualReads(version_3.engine, self._model.users, version_3.access, counters, limits)
@@ -104,6 +108,7 @@ class V3Responder:
         self._counters = counters
         self._limits = limits
         self._not_authenticated = not_authenticated
+        self._guesses = guesses
 
     def answer(self, datagram: bytes, sender: Sender) -> Response:
         """Return the answer to a datagram of version 3; ``None`` where none is sent, which is counted."""
@@ -248,15 +253,27 @@ class V3Responder:
         self, header: Header, refused: Refused, datagram: bytes, scope: ScopedPdu | None, sender: Sender
     ) -> bytes | None:
         """Report why a message did not pass, if it may be answered with a report."""
-        if self._not_authenticated is not None and refused.counter in _NOT_AUTHENTIC:
-            self._not_authenticated(sender[0])
+        is_answered = True
+        if refused.counter in _NOT_AUTHENTIC:
+            if self._not_authenticated is not None:
+                self._not_authenticated(sender[0])
+            is_answered = self._is_answered(refused, sender[0])
         pdu = self._report_pdu(header, refused.counter, datagram, scope)
-        if pdu is None:
+        if pdu is None or not is_answered:
             return None
         # Where the time is wrong, the report is authenticated: by it the manager corrects its own.
         user = refused.name if refused.user is None else refused.user
         level = SecurityLevel.NO_AUTH_NO_PRIV if refused.user is None else SecurityLevel.AUTH_NO_PRIV
         return self._seal_report(header, user, level, b"", pdu)
+
+    def _is_answered(self, refused: Refused, address: str) -> bool:
+        """Count a message that proves no identity; return whether it may be answered with a report."""
+        if self._guesses is None:
+            return True
+        # The name of an unknown user is not recorded: a passphrase may have been typed in its place.
+        is_known = refused.counter == "wrong_digests"
+        user = refused.name.decode("utf-8", "replace") if is_known else ""
+        return self._guesses.guessed(address, _NOT_AUTHENTIC[refused.counter], user)
 
     def _report_to(self, request: _Request, header: Header, opened: Opened, counter: str) -> bytes | None:
         """Report to a known user why a PDU is not processed, at the level of the request."""
@@ -284,7 +301,11 @@ class V3Responder:
         return self._model.seal(header.message_id, LARGEST_DATAGRAM, user, level, scoped)
 
 
-_NOT_AUTHENTIC: Final = frozenset({"unknown_user_names", "wrong_digests"})
+_NOT_AUTHENTIC: Final = {
+    "unknown_user_names": "a message of a user of version 3 who is not known",
+    "wrong_digests": "a message of version 3 with a wrong passphrase",
+}
+"""The recorded reasons by the counters of messages that prove no identity."""
 
 
 class _NothingView:

@@ -109,7 +109,7 @@ def management_client(endpoint: ManagementEndpoint) -> httpx.AsyncClient:
     return httpx.AsyncClient(
         base_url=address_of(endpoint.url, ""),
         auth=httpx.BasicAuth(endpoint.user, endpoint.password.get_secret_value()),
-        verify=endpoint.tls.context(),
+        verify=endpoint.tls.renewed_context(),
         # The broker's processors are dearer than the network between it and us.
         headers={"accept-encoding": "identity", "user-agent": user_agent(endpoint.source)},
         timeout=httpx.Timeout(
@@ -306,7 +306,7 @@ class PrometheusReader:
     def __init__(self, tls: ClientTls = SYSTEM_AUTHORITIES, deadline: float = 20.0, source: str = "") -> None:
         self._deadline = deadline
         self._client = httpx.AsyncClient(
-            verify=tls.context(),
+            verify=tls.renewed_context(),
             headers={"accept-encoding": "identity", "user-agent": user_agent(source)},
             timeout=httpx.Timeout(deadline, connect=CONNECT_SECONDS),
             limits=httpx.Limits(max_connections=8, max_keepalive_connections=8),

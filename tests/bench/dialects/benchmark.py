@@ -8,6 +8,7 @@ from typing import Final, Protocol
 from tests.bench.dialects.ami import AmiPart
 from tests.bench.dialects.cml import CmlPart
 from tests.bench.dialects.cml_poll import CmlPollPart
+from tests.bench.dialects.protected import ProtectedPart
 from tests.bench.dialects.qmf import QmfPart
 from tests.bench.run import Run
 
@@ -19,7 +20,7 @@ class Part(Protocol):
         """Measure each side of each row once."""
 
 
-PARTS: Final[Sequence[Callable[[Run], Part]]] = (QmfPart, CmlPart, CmlPollPart, AmiPart)
+PARTS: Final[Sequence[Callable[[Run], Part]]] = (QmfPart, CmlPart, CmlPollPart, AmiPart, ProtectedPart)
 
 
 class DialectsBenchmark:

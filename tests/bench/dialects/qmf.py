@@ -15,6 +15,7 @@ from gateway.dialects.errors import ProtocolError
 from gateway.dialects.qmf.am01.codec import read
 from gateway.dialects.qmf.am01.messages import Revision
 from gateway.dialects.qmf.codec import read_body, write
+from gateway.dialects.qmf.definitions import Definitions
 from gateway.dialects.qmf.fields import ObjectId
 from gateway.dialects.qmf.messages import Content, ObjectContent, PropertyContent, StatisticContent
 from tests.bench.rows import OURS, Case, Reading
@@ -40,7 +41,7 @@ class QmfPart:
         self._run = run
         self._times = run.count(20, 1)
         self._known = recordings.definitions(_PEER)
-        self._bodies, self._messages = self._queues()
+        self._bodies, self._messages = queues(self._known)
         self._records = [list(_am2_pass(body)) for body in self._bodies]
         self._known_2008 = recordings_2008.definitions()
         self._bodies_2008 = [
@@ -65,21 +66,6 @@ class QmfPart:
         self._run.record(_AM01_DECODE, _YARDSTICK, self._rate(count, self._pass_2008))
         if self._run.done == 0:
             self._run.figure("values in a record of `am2-decode`, mean", f"{self._values_a_record:.1f}")
-
-    def _queues(self) -> tuple[list[bytes], list[list[_Queue]]]:
-        """Return the bodies that hold only content of queues, and their messages."""
-        bodies, messages = [], []
-        for one in recordings.recorded(_PEER):
-            try:
-                found = list(read_body(one.body, self._known))
-            except ProtocolError:
-                continue
-            contents = [each for each in found if isinstance(each, _Queue) and each.key.name == "queue"]
-            if contents and len(contents) == len(found):
-                bodies.append(one.body)
-                messages.append(contents)
-        assert len(bodies) > 50
-        return bodies, messages
 
     def _compare(self) -> None:
         for body, messages, records in zip(self._bodies, self._messages, self._records, strict=True):
@@ -122,6 +108,22 @@ class QmfPart:
         for _ in range(self._times):
             do()
         return self._times * count / (process_time() - start)
+
+
+def queues(known: Definitions) -> tuple[list[bytes], list[list[_Queue]]]:
+    """Return the bodies that hold only content of queues, and their messages."""
+    bodies, messages = [], []
+    for one in recordings.recorded(_PEER):
+        try:
+            found = list(read_body(one.body, known))
+        except ProtocolError:
+            continue
+        contents = [each for each in found if isinstance(each, _Queue) and each.key.name == "queue"]
+        if contents and len(contents) == len(found):
+            bodies.append(one.body)
+            messages.append(contents)
+    assert len(bodies) > 50
+    return bodies, messages
 
 
 def _values(message: Content) -> Sequence[object]:

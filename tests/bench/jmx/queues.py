@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from gateway.feed.access import Clearance, PolicyRecord
 from gateway.feed.records import (
     AgentRecord,
     ClassRecord,
@@ -34,8 +35,10 @@ _CLASS_NUMBER: Final = 1
 
 
 def preface() -> tuple[Record, ...]:
-    """Return the records before the first queue: source, agent, class."""
+    """Return the records before the first queue: policy, source, agent, class."""
     return (
+        # Every user reads everything, and may change something.
+        PolicyRecord({}, {"jmx": 0}, (Clearance(("everything",), True, (), (), (), True),)),
         SourceRecord(1, SOURCE, "qmf", SourceState.SYNCHRONISED, "", _TIME, _TIME),
         AgentRecord(1, "1.0", fresh=True, since=_TIME, confirmed=_TIME),
         ClassRecord(_CLASS_NUMBER, _SCHEMA, "Name", ""),

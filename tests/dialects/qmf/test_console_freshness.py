@@ -216,3 +216,30 @@ def test_a_late_answer_about_classes_does_not_hide_that_the_broker_was_silent() 
     play.time_passes(1)
     play.arrives(Heartbeat(0, play.now), key="console.heartbeat.1.0")
     assert Gap(START, START + 31 * SECOND, "agent 1.0 was silent") in play.left()
+
+
+@pytest.mark.parametrize("silent", [0, 11])
+def test_an_agent_that_does_not_answer_a_new_connection_may_have_lost_what_it_sent(silent: float) -> None:
+    """Its own link may be half-open, so that nothing that it publishes arrives."""
+    play = synchronised()
+    play.disconnects()
+    play.time_passes(5)
+    play.connects()
+    play.time_passes(silent)
+    play.left()
+    play.arrives(BrokerResponse(play.sequence(), BROKER))
+    gaps = [step for step in play.left() if isinstance(step, Gap)]
+    connected = START + 5 * SECOND
+    expected = Gap(
+        connected, connected + 11 * SECOND, "agent 1.0 did not answer when the connection was there again"
+    )
+    assert gaps == ([expected] if silent else [])
+
+
+def test_an_agent_that_was_never_there_has_lost_nothing() -> None:
+    play = ConsolePlay()
+    play.connects()
+    play.time_passes(60)
+    play.left()
+    play.arrives(BrokerResponse(play.sequence(), BROKER))
+    assert not [step for step in play.left() if isinstance(step, Gap)]

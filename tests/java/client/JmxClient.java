@@ -39,7 +39,8 @@ import javax.management.remote.JMXServiceURL;
  *   <li>{@code listen NAME}: from now on each notification of this MBean is a line of its own;
  *   <li>{@code set NAME ATTRIBUTE VALUE};
  *   <li>{@code setAll NAME [ATTRIBUTE VALUE]...}: all at once; the names of those that the server says were set;
- *   <li>{@code invoke NAME OPERATION [VALUE]...}: with the signature that the MBean describes; what it returns.
+ *   <li>{@code invoke NAME OPERATION [VALUE]...}: with the signature that the MBean describes, without one where it
+ *       describes no such operation to this user; what it returns.
  * </ul>
  *
  * <p>A VALUE is two words, a type and a text: {@code long 5}, {@code integer 5} (a BigInteger), {@code double 0.5},
@@ -127,7 +128,7 @@ public final class JmxClient {
                 return server.invoke(name, request[2], values.toArray(), signature);
             }
         }
-        throw new IllegalArgumentException("the MBean describes no operation " + request[2]);
+        return server.invoke(name, request[2], values.toArray(), null);
     }
 
     private static Object value(String type, String text) throws Exception {

@@ -15,9 +15,7 @@ from tests.jmx_java.operations.queues import ORDERS
 from tests.jmx_java.scripted_operator import ScriptedOperator
 
 SO_OFTEN = 20
-NO_RULE = (
-    "java.lang.SecurityException: refused: no rule under operations.allow lets jmx:reader change anything"
-)
+NO_RULE = "java.lang.SecurityException: refused: no rule lets jmx:reader change anything"
 
 
 @pytest.mark.parametrize("method", ["setAtOnce", "setAllAtOnce", "invokeAtOnce"])

@@ -31,11 +31,11 @@ public final class GuardDecisions {
             });
         Backend nobody = request -> new MessageWriter().array(3).integer(0).string("").array(0).toBytes();
         SignsOfLife life = new SignsOfLife(1000);
-        Operations operations = new Operations(new ManagedObjects(server, "amqp.gateway", life), nobody);
+        Operations operations = new Operations(new ManagedObjects(server, "amqp.gateway", life, 1), nobody);
         MBeanServerForwarder guard = Guard.of("amqp.gateway", operations);
         guard.setMBeanServer(server);
         Subject user = new Subject(
-            true, Set.of(new JMXPrincipal("somebody")), Set.of(Caller.Right.CHANGE), Set.of());
+            true, Set.of(new JMXPrincipal("somebody")), Set.of(new Caller.Login(0, true)), Set.of());
         Subject.doAs(user, (PrivilegedExceptionAction<Void>) () -> {
             for (Method method : MBeanServer.class.getMethods()) {
                 reached.clear();

@@ -39,6 +39,7 @@ import javax.management.MBeanServerNotification;
 import javax.management.Notification;
 import javax.management.NotificationFilter;
 import javax.management.NotificationFilterSupport;
+import javax.management.ObjectInstance;
 import javax.management.ObjectName;
 import javax.management.Query;
 import javax.management.openmbean.CompositeData;
@@ -440,6 +441,51 @@ public final class Client {
             }
         }
         return List.of(calls, (long) rows.size(), different, middle - start, System.nanoTime() - middle);
+    }
+
+    /** What a client is told of an MBean in each way to ask for it: a line for each. */
+    public List<String> tryEverything(String text, String attribute) throws Exception {
+        ObjectName name = new ObjectName(text);
+        return List.of(
+            failure(() -> connection.getAttribute(name, attribute)),
+            failure(() -> connection.getAttributes(name, new String[] {attribute})),
+            failure(() -> connection.getMBeanInfo(name)),
+            failure(() -> connection.getObjectInstance(name)),
+            failure(() -> connection.isInstanceOf(name, "java.lang.Object")),
+            failure(() -> connection.addNotificationListener(name, this::received, null, null)),
+            failure(() -> connection.removeNotificationListener(name, name)),
+            failure(() -> connection.removeNotificationListener(name, name, null, null)),
+            failure(() -> connection.setAttribute(name, new Attribute(attribute, 1L))),
+            failure(() -> connection.setAttributes(name, new AttributeList())),
+            failure(() -> connection.invoke(name, "purge", null, null)),
+            failure(() -> connection.invoke(name, "read", new Object[] {null, null, 0}, null)),
+            String.valueOf(connection.isRegistered(name)),
+            String.valueOf(connection.queryNames(name, null)),
+            String.valueOf(connection.queryMBeans(name, null)));
+    }
+
+    /** The names of MBeans in the server, by another way than {@link #names}. */
+    public List<String> instances() throws Exception {
+        List<String> names = new ArrayList<>();
+        for (ObjectInstance instance : connection.queryMBeans(null, null)) {
+            names.add(instance.getObjectName().getCanonicalName());
+        }
+        names.sort(null);
+        return names;
+    }
+
+    public int count() throws Exception {
+        return connection.getMBeanCount();
+    }
+
+    /** The names of MBeans of ours whose attribute has not that value, by a query. */
+    public List<String> namesUnlike(String attribute, String value) throws Exception {
+        List<String> names = new ArrayList<>();
+        for (ObjectName name : new TreeSet<>(connection.queryNames(new ObjectName("amqp.gateway:*"),
+                Query.not(Query.eq(Query.attr(attribute), Query.value(value)))))) {
+            names.add(name.getCanonicalName());
+        }
+        return names;
     }
 
     /** One line for each operation: what it takes, what it returns, whether it acts. */

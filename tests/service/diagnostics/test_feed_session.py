@@ -19,6 +19,7 @@ from gateway.model.times import SECOND
 from gateway.service.diagnostics.feed_session import feed_session, principal
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.terminal.view import Changed, CoreChanged, Created, ObjectKey
+from tests.components.policy import UNRESTRICTED
 from tests.components.shop import GATEWAY_ID, START, update
 from tests.components.waiting import DEADLINE, eventually
 from tests.terminal.reported import KNOWN, till
@@ -29,7 +30,7 @@ FIRST = ObjectKey(1, "shop:till", 1)
 @asynccontextmanager
 async def core(path: Path, *records: object, epoch: int = 1) -> AsyncIterator[FeedServer]:
     """Provide a core whose snapshot contains these records besides those that every snapshot begins with."""
-    reported = (*KNOWN, *records)
+    reported = (UNRESTRICTED, *KNOWN, *records)
     server = FeedServer(path, Hello(VERSION, epoch, GATEWAY_ID, START), lambda: (reported, 1))  # type: ignore[arg-type,return-value]
     await server.start()
     try:

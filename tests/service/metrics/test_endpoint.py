@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from prometheus_client.openmetrics.parser import (
 )
 from prometheus_client.parser import text_string_to_metric_families
 
-from gateway.links.tls import ClientTls, ServerTls
+from gateway.links.tls import ClientTls, ServerTls, TlsRenewal
 from gateway.service.metrics import endpoint, families
 from gateway.service.metrics.endpoint import METRICS, MetricsEndpoint, exposed, metrics_endpoint
 from gateway.service.metrics.families import Histogram, Reading
@@ -200,7 +201,7 @@ async def test_with_tls_and_authorities_of_clients_only_who_has_a_certificate_re
     server, reader = authority.confirm("server"), authority.confirm("prometheus")
     tls = ServerTls(server.certificate, server.key, authority.own.certificate)
     known = ClientTls(authority.own.certificate, reader.certificate, reader.key)
-    async with MetricsEndpoint(("127.0.0.1", 0), {METRICS: answer}, tls.context()) as listening:
+    async with MetricsEndpoint(("127.0.0.1", 0), {METRICS: answer}, TlsRenewal(tls)) as listening:
         url = f"https://127.0.0.1:{listening.port}/metrics"
         async with httpx.AsyncClient(verify=known.context(), trust_env=False) as client:
             assert (await client.get(url)).status_code == 200
@@ -211,6 +212,27 @@ async def test_with_tls_and_authorities_of_clients_only_who_has_a_certificate_re
         assert await raw(listening.port, b"GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n") == b""
 
 
+async def test_a_renewed_certificate_is_presented_to_new_connections(tmp_path: Path) -> None:
+    authority, other = Authority.make(tmp_path), Authority.make(tmp_path / "other")
+    server, renewed = authority.confirm("server"), other.confirm("renewed")
+    tls = TlsRenewal(ServerTls(server.certificate, server.key), patient=True)
+    async with MetricsEndpoint(("127.0.0.1", 0), {METRICS: answer}, tls, look_seconds=0.01) as listening:
+        url = f"https://127.0.0.1:{listening.port}/metrics"
+
+        async def is_presented_by(known: Authority) -> bool:
+            context = ClientTls(known.own.certificate).context()
+            try:
+                async with httpx.AsyncClient(verify=context, trust_env=False) as client:
+                    return (await client.get(url)).status_code == 200
+            except httpx.ConnectError:
+                return False
+
+        assert await is_presented_by(authority)
+        shutil.copyfile(renewed.certificate, server.certificate)
+        shutil.copyfile(renewed.key, server.key)
+        await eventually(lambda: is_presented_by(other), "the renewed certificate is presented")
+
+
 async def test_handshakes_that_do_not_end_take_places_for_a_limited_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -218,7 +240,7 @@ async def test_handshakes_that_do_not_end_take_places_for_a_limited_time(
     monkeypatch.setattr(endpoint, "MAX_CONNECTIONS", 2)
     authority = Authority.make(tmp_path)
     server = authority.confirm("server")
-    context = ServerTls(server.certificate, server.key).context()
+    context = TlsRenewal(ServerTls(server.certificate, server.key))
     async with MetricsEndpoint(("127.0.0.1", 0), {METRICS: answer}, context) as listening:
         silent = [await asyncio.open_connection("127.0.0.1", listening.port) for _ in range(3)]
 

@@ -16,6 +16,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from gateway.demo.broker import PrivateBroker
 from gateway.links.tls import ClientTls
+from gateway.protection.key_files import KeyFolder
+from gateway.protection.keys import Use, generated
 from gateway.service.metrics import families
 from gateway.service.metrics.families import Family, Kind
 from gateway.service.processes.exit_codes import ExitCode
@@ -26,6 +28,7 @@ from tests.components.waiting import wait_until
 
 SOURCE = "orders"
 LISTENING = "applications"
+PROTECTED = "protected"
 KEPT_QUEUE = f"amqp-gateway.events.metrics-{secrets.token_hex(4)}"
 MAX_SERIES = 1000
 """The maximum number of series of a gateway with one source; it does not depend on what is watched."""
@@ -62,6 +65,7 @@ def exposed_name(family: Family) -> str:
 def gateway(tmp_path_factory: pytest.TempPathFactory, rabbitmq: PrivateBroker) -> Iterator[Gateway]:
     site, port = new_site(tmp_path_factory.mktemp("gateway")), free_tcp_port()
     reader = rabbitmq.administrator
+    KeyFolder(site.folder / "keys").write("own", generated((Use.SIGN, Use.READ)))
     site.configure(
         sources={
             SOURCE: {
@@ -75,6 +79,18 @@ def gateway(tmp_path_factory: pytest.TempPathFactory, rabbitmq: PrivateBroker) -
                 "durable": {"queue": KEPT_QUEUE, "expires": "10s", "max_length": 1234},
             },
             LISTENING: {"kind": "ami", "listen": f"127.0.0.1:{free_tcp_port()}"},
+            PROTECTED: {
+                "kind": "qmf",
+                "amqp": {
+                    "url": f"amqp://127.0.0.1:{rabbitmq.ports.amqp}",
+                    "vhost": "/",
+                    "user": reader.name,
+                    "password": site.secret(reader.password),
+                },
+                "exchange": "amq.topic",
+                "trusted_users": ["agent"],
+                "protected": {"sign_as": "own", "encrypt_for": "own", "trusted": ["own"]},
+            },
         },
         snmp={
             "listen": [f"127.0.0.1:{site.snmp_port}"],
@@ -129,7 +145,8 @@ def test_all_front_ends_show_what_the_source_has(gateway: Gateway) -> None:
 def test_requests_are_counted_by_type(gateway: Gateway) -> None:
     before = gateway.value(families.SNMP_REQUESTS, type="get")
     assert before is not None
-    assert amqp_gateway("health", "--config", gateway.site.configuration).code is ExitCode.OK
+    ended = amqp_gateway("health", "--config", gateway.site.configuration)
+    assert ended.code is ExitCode.UNREACHABLE  # the protected source has no agent
     assert gateway.value(families.SNMP_REQUESTS, type="get") == before + 1
 
 
@@ -168,7 +185,7 @@ def test_labels_are_few_and_no_secret_is_reported(gateway: Gateway) -> None:
     assert not [secret for secret in known if secret in text]
     series = [line for line in text.splitlines() if not line.startswith("#")]
     assert len(series) < MAX_SERIES
-    assert set(re.findall('source="([^"]*)"', text)) == {SOURCE, LISTENING}
+    assert set(re.findall('source="([^"]*)"', text)) == {SOURCE, LISTENING, PROTECTED}
 
 
 def test_a_process_that_dies_is_reported_and_the_others_go_on(gateway: Gateway) -> None:

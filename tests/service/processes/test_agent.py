@@ -37,6 +37,9 @@ from gateway.model.observations import (
 )
 from gateway.model.schema import ClassKey, EventSchema
 from gateway.model.times import SECOND
+from gateway.protection.bodies import AcceptedInMemory, BodyProtection
+from gateway.protection.key_files import KeyFolder, KeyNames, WatchedKeys
+from gateway.protection.keys import Use, generated
 from gateway.service.processes.agent import run_agent
 from gateway.service.processes.lifeline import Lifeline
 from gateway.sources.rabbitmq.provisioning import ProvisionedUser, provision
@@ -122,10 +125,12 @@ class Site:
 
 
 @asynccontextmanager
-async def site(broker: PrivateBroker, folder: Path, tag: str = "management") -> AsyncIterator[Site]:
+async def site(
+    broker: PrivateBroker, folder: Path, tag: str = "management", *, protected: bool = False
+) -> AsyncIterator[Site]:
     """Provide an agent in its process's own function, a console on a link, and a counter of all messages.
 
-    The agent reads as one user and publishes as another, who has ``tag``.
+    The agent reads as one user and publishes as another, who has ``tag``. ``protected``: all bodies are.
     """
     agent, gateway = Credentials.generate("agent"), Credentials.generate("gateway")
     with broker.http() as client:
@@ -145,6 +150,9 @@ async def site(broker: PrivateBroker, folder: Path, tag: str = "management") -> 
         (folder / user.name).chmod(0o600)
     url = f"amqp://127.0.0.1:{broker.ports.amqp}"
     amqp = {"url": url, "user": publisher.name, "password": {"file": publisher.name}}
+    publish = {"amqp": amqp, "allowed_users": [gateway.name], "interval": "1s"}
+    if protected:
+        publish["protected"] = {"sign_as": "agent", "encrypt_for": "console", "trusted": ["console"]}
     settings = Configuration.model_validate(
         {
             "version": 1,
@@ -156,7 +164,7 @@ async def site(broker: PrivateBroker, folder: Path, tag: str = "management") -> 
                     "user": agent.name,
                     "password": {"file": agent.name},
                     "events": {"url": url},
-                    "publish": {"amqp": amqp, "allowed_users": [gateway.name], "interval": "1s"},
+                    "publish": publish,
                 }
             },
         }
@@ -167,7 +175,9 @@ async def site(broker: PrivateBroker, folder: Path, tag: str = "management") -> 
     session = ConsoleSession(ConsoleConfig(trusted, heartbeats=HeartbeatRules(interval=2 * SECOND)))
     conversation = MessageDriver("console", session, console.observed, clock, Counter())
     endpoint = AmqpEndpoint(url, MANAGEMENT_VHOST, gateway.name, SecretStr(gateway.password))
-    link = AmqpLink(endpoint, AmqpRole("console", session.bindings), conversation, clock)
+    protection = _console_protection(folder / "keys") if protected else None
+    role = AmqpRole("console", session.bindings, protection=protection)
+    link = AmqpLink(endpoint, role, conversation, clock)
     bodies: list[bytes] = []
 
     async def count(message: AbstractIncomingMessage) -> None:
@@ -194,6 +204,30 @@ async def site(broker: PrivateBroker, folder: Path, tag: str = "management") -> 
             for end in ended:
                 if isinstance(end, Exception):
                     raise end
+
+
+def _console_protection(folder: Path) -> BodyProtection:
+    """Make keys for agent and console; return the protection of the console."""
+    keys = KeyFolder(folder)
+    for name in ("agent", "console"):
+        keys.write(name, generated((Use.SIGN, Use.READ)))
+    names = KeyNames("console", "agent", ("console",), ("agent",))
+    return BodyProtection(WatchedKeys(keys, names), AcceptedInMemory(300_000, 0), 1)
+
+
+async def test_under_an_alarm_protected_events_arrive_by_http(
+    own_rabbitmq: PrivateBroker, tmp_path: Path
+) -> None:
+    async with site(own_rabbitmq, tmp_path, protected=True) as shop:
+        await shop.alarm(raised=True)
+        await until(lambda: shop.console.received("memoryAlarmSet"), "the alarm is heard of")
+        await shop.queue("secret-orders")
+        await until(
+            lambda: shop.console.received("queueCreated", name="secret-orders"), "an event under the alarm"
+        )
+        await shop.alarm(raised=False)
+        await until(lambda: shop.console.received("memoryAlarmCleared"), "the end of the alarm is heard of")
+    assert not any(b"secret-orders" in body for body in shop.bodies)
 
 
 async def test_under_an_alarm_events_arrive_promptly_and_no_storm_begins(

@@ -12,11 +12,14 @@ from typing import Any
 
 import psutil
 import pytest
+import structlog
 
+from gateway.config.model import Configuration
 from gateway.feed.messages import VERSION, FrameReader, encode
 from gateway.feed.operations import LoginReport
 from gateway.feed.records import Hello
 from gateway.model.operations import Principal
+from gateway.service.processes.core import log_plain_text
 from gateway.service.processes.exit_codes import ExitCode
 from tests.components.command_line import Site, amqp_gateway, new_site, running
 from tests.components.waiting import DEADLINE, wait_until
@@ -140,3 +143,18 @@ def test_a_core_that_is_killed_is_back_and_a_supervisor_that_is_killed_leaves_no
 
         gateway.process.kill()
         wait_until(lambda: not any(map(psutil.pid_exists, after.values())), "all processes ended")
+
+
+def test_what_is_sent_in_plain_text_is_logged_at_the_start() -> None:
+    settings = Configuration.model_validate(
+        {"version": 1, "metrics": {"enabled": True, "listen": "[::]:9464"}}
+    )
+    with structlog.testing.capture_logs() as logged:
+        log_plain_text(settings, lambda key: key.startswith("metrics."))
+        log_plain_text(settings, lambda _: False)
+    (line,) = logged
+    assert (line["event"], line["log_level"], line["key"]) == (
+        "sent-in-plain-text",
+        "warning",
+        "metrics.listen",
+    )

@@ -90,4 +90,5 @@ def test_ends_and_refusals_are_notifications_and_in_the_log(tmp_path: Path) -> N
     assert reason.startswith(f"it got SIGTERM from process {os.getpid()} (")
     logged = [record["event"] for record in of_kind(read_log(site.state.path / "log"), "event")]
     assert logged.count("processEnded") == 3
-    assert logged[-1] == "gatewayStopping"
+    assert [event for event in logged if event != "auditHead"][-1] == "gatewayStopping"
+    assert logged[-1] == "auditHead", "all before it is signed"

@@ -34,6 +34,15 @@ EVERYTHING: dict[str, Mapping[str, Any]] = {
     "jmx": {"enabled": True},
     "metrics": {"enabled": True},
     "agents": {"orders": AGENT},
+    "sources": {
+        "orders": {
+            "kind": "rabbitmq",
+            "management": "https://broker:15671",
+            "user": "gateway",
+            "password": {"credential": "orders"},
+            "writing": {"user": "writer", "password": {"credential": "orders-writer"}},
+        }
+    },
 }
 
 
@@ -56,6 +65,13 @@ def settings_of(text: str) -> dict[str, list[str]]:
             key, _, value = line.partition("=")
             found.setdefault(key, []).append(value)
     return found
+
+
+def test_a_unit_loads_the_credentials_that_the_configuration_names(site: Site) -> None:
+    agent = {**AGENT, "password": {"credential": "agent"}}
+    files = unit_files(configured(site, **{**EVERYTHING, "agents": {"orders": agent}}))
+    assert settings_of(files[GATEWAY_UNIT])["LoadCredential"] == ["orders", "orders-writer"]
+    assert settings_of(files[AGENT_UNIT])["LoadCredential"] == ["agent"]
 
 
 def unit(site: Site, place: Path = GATEWAY_UNIT, **sections: Mapping[str, Any]) -> dict[str, list[str]]:

@@ -10,7 +10,7 @@ import msgspec
 from gateway.clock import SystemClock
 from gateway.config.model import LogSettings
 from gateway.eventlog.last_state import unfinished_operations
-from gateway.eventlog.logged_events import operation_record
+from gateway.eventlog.logged_operations import operation_record
 from gateway.eventlog.record import microseconds_text
 from gateway.feed.client import FeedLink
 from gateway.feed.operations import OperationKind, OperationRecord, OperationState

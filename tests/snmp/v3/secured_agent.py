@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from gateway.snmp import ber, message
 from gateway.snmp.ber import Oid
+from gateway.snmp.guesses import Guesses
 from gateway.snmp.processing import Access, Limits, Sender
 from gateway.snmp.requests import Responder
 from gateway.snmp.set_requests import SetRequests
@@ -198,6 +199,7 @@ class SecuredAgent:
     small: SmallAgent = field(default_factory=SmallAgent)
     asked: list[tuple[str, SecurityLevel, bytes]] = field(default_factory=list)
     suspects: list[str] = field(default_factory=list)
+    guesses: Guesses | None = None
 
     def __post_init__(self) -> None:
         self.counters, self.failures = self.small.counters, self.small.failures
@@ -209,6 +211,7 @@ class SecuredAgent:
             self.limits,
             sets=self.sets,
             wrong_community=self.suspects.append,
+            guesses=self.guesses,
             version_3=Version3(self.engine, self.users, self.access, Salts(2**64 - 2), lambda: self.now),
         )
 

@@ -90,6 +90,25 @@ async def test_a_request_carries_credentials_and_asks_for_nothing_compressed() -
     assert b"accept-encoding: identity" in heads[1].lower()
 
 
+async def test_a_password_goes_to_the_configured_server_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither a redirection nor a proxy of the environment leads elsewhere."""
+    elsewhere: list[bytes] = []
+
+    async def take(head: bytes, writer: asyncio.StreamWriter) -> None:
+        elsewhere.append(head)
+        writer.write(response(b"[1]"))
+
+    async with server(take) as other:
+        for variable in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
+            monkeypatch.setenv(variable, other)
+
+        async def redirect(_: bytes, writer: asyncio.StreamWriter) -> None:
+            writer.write(response(b"", "302 Found", f"location: {other}/api/overview\r\n"))
+
+        assert isinstance(await read_from(redirect), NotManagement)
+    assert elsewhere == []
+
+
 async def test_what_is_no_management_api_is_said_so() -> None:
     async def redirect(_: bytes, writer: asyncio.StreamWriter) -> None:
         writer.write(response(b"", "302 Found", "location: http://evil.example/\r\n"))

@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
-
-from cryptography import x509
-from pydantic import BaseModel
 
 from gateway.config.files import LoadedConfiguration
-from gateway.config.sources import ClientTlsSettings, ListenerTls
+from gateway.config.transport_security import certificate_files, sent_in_plain_text
+from gateway.model.times import DAY, since_epoch, utc_time
+from gateway.service.certificates import CertificateFileError, validity_of
 from gateway.service.diagnostics.doctor import Finding, Level
-
-SOON: Final = dt.timedelta(days=30)
-"""The time before the end of a certificate in which it is to be renewed."""
-
-_FILES: Final = ("certificate", "client_ca", "ca_file", "client_certificate")
 
 
 def certificate_findings(loaded: LoadedConfiguration, now: dt.datetime) -> Iterator[Finding]:
@@ -27,44 +20,37 @@ def certificate_findings(loaded: LoadedConfiguration, now: dt.datetime) -> Itera
         loaded: the configuration.
         now: the time, with a zone.
     """
+    warn_before = loaded.settings.certificates.warn_before
     for key, path in sorted(certificate_files(loaded.settings)):
-        yield _finding(key, loaded.folder / path, now)
+        yield _finding(key, loaded.folder / path, since_epoch(now), warn_before)
 
 
-def certificate_files(settings: object, place: str = "") -> Iterator[tuple[str, Path]]:
-    """Yield the key of each file of certificates below ``settings``, such as ``jmx.tls.certificate``."""
-    if isinstance(settings, ListenerTls | ClientTlsSettings):
-        for name in _FILES:
-            path = getattr(settings, name, None)
-            if path is not None:
-                yield f"{place}.{name}", path
-    entries: Mapping[str, object] = {}
-    if isinstance(settings, BaseModel):
-        entries = {name: getattr(settings, name) for name in type(settings).model_fields}
-    elif isinstance(settings, Mapping):
-        entries = {str(name): value for name, value in settings.items()}
-    for name, value in entries.items():
-        yield from certificate_files(value, f"{place}.{name}" if place else name)
-
-
-def _finding(key: str, path: Path, now: dt.datetime) -> Finding:
+def _finding(key: str, path: Path, now: int, warn_before: int) -> Finding:
     try:
-        certificates = x509.load_pem_x509_certificates(path.read_bytes())
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "there is no certificate in PEM in it"
-        advice = "name a file that the gateway's user can read"
-        return Finding("certificates", Level.PROBLEM, f"{path}: {reason}", advice, key)
-    # Of several, as of a chain, the first that ends is the end of all that need it.
-    end = min(each.not_valid_after_utc for each in certificates)
-    begin = max(each.not_valid_before_utc for each in certificates)
-    if now < begin:
+        validity = validity_of(path)
+    except CertificateFileError as error:
+        advice = (
+            "name a file that the gateway's user can read; a running gateway uses the former one until then"
+        )
+        return Finding("certificates", Level.PROBLEM, f"{path}: {error}", advice, key)
+    if now < validity.begins:
         advice = "compare the clocks of this machine and of the authority"
-        text = f"{path}: is valid from {begin:%Y-%m-%d %H:%M} UTC on, which is not yet"
+        text = f"{path}: is valid from {utc_time(validity.begins, 0)} on, which is not yet"
         return Finding("certificates", Level.PROBLEM, text, advice, key)
-    if end <= now:
-        return Finding("certificates", Level.PROBLEM, f"{path}: expired on {end:%Y-%m-%d}", "renew it", key)
-    days = (end - now).days
-    text = f"{path}: expires on {end:%Y-%m-%d}, in {days} day{'' if days == 1 else 's'}"
-    if end - now < SOON:
+    left, day = validity.ends - now, (utc_time(validity.ends, 0) or "?").partition("T")[0]
+    if left <= 0:
+        return Finding("certificates", Level.PROBLEM, f"{path}: expired on {day}", "renew it", key)
+    days = left // DAY
+    text = f"{path}: expires on {day}, in {days} day{'' if days == 1 else 's'}"
+    if left < warn_before:
         return Finding("certificates", Level.WARNING, text, "renew it", key)
     return Finding("certificates", Level.GOOD, text, subject=key)
+
+
+def plain_text_findings(loaded: LoadedConfiguration) -> Iterator[Finding]:
+    """Yield a finding about everything that is exchanged beyond this machine without protection."""
+    found = list(sent_in_plain_text(loaded.settings))
+    for each in found:
+        yield Finding("transport", Level.WARNING, each.text, each.advice, each.key)
+    if not found:
+        yield Finding("transport", Level.GOOD, "nothing is sent beyond this machine in plain text")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+import time
 from collections.abc import AsyncIterator, Iterator
 
 from gateway.config.files import LoadedConfiguration
@@ -15,7 +16,7 @@ from gateway.policy.rules import RoleSet, Rule
 from gateway.service.diagnostics.checks import check_files
 from gateway.service.diagnostics.doctor import Finding, Level
 from gateway.service.diagnostics.doctor.brokers import agent_findings, source_findings
-from gateway.service.diagnostics.doctor.certificates import certificate_findings
+from gateway.service.diagnostics.doctor.certificates import certificate_findings, plain_text_findings
 from gateway.service.diagnostics.doctor.machine import (
     disk_findings,
     feed_findings,
@@ -24,6 +25,7 @@ from gateway.service.diagnostics.doctor.machine import (
     port_findings,
     state_findings,
 )
+from gateway.service.diagnostics.doctor.protection_keys import key_findings
 from gateway.service.diagnostics.feed_session import feed_session
 from gateway.service.processes.exit_codes import CommandError
 from gateway.terminal.view import TerminalView
@@ -47,6 +49,8 @@ async def examine(loaded: LoadedConfiguration) -> AsyncIterator[Finding]:
         *await asyncio.to_thread(lambda: list(disk_findings(loaded))),
         *await asyncio.to_thread(lambda: list(java_findings(loaded))),
         *await asyncio.to_thread(lambda: list(certificate_findings(loaded, dt.datetime.now(tz=dt.UTC)))),
+        *plain_text_findings(loaded),
+        *await asyncio.to_thread(lambda: list(key_findings(loaded, time.time_ns()))),
         *port_findings(loaded, is_running=is_running),
         *feed_findings(loaded),
         *await asyncio.to_thread(lambda: list(mib_findings(loaded))),

@@ -135,12 +135,8 @@ def port_findings(loaded: LoadedConfiguration, *, is_running: bool) -> Iterator[
         if not host.startswith(_LOOPBACK):
             advice = "let a firewall decide who reaches it, or listen on 127.0.0.1"
             whom = "any address" if host in _ANY else host
-            risk = (
-                "passwords and values travel in clear text"
-                if what != "metrics"
-                else "it asks for no password"
-            )
-            yield Finding("ports", Level.NOTE, f"{what} listens on {whom}: {risk}", advice, f"{host}:{port}")
+            text = f"{what} listens on {whom}, which other machines may reach"
+            yield Finding("ports", Level.NOTE, text, advice, f"{host}:{port}")
 
 
 def _port(what: str, host: str, port: int, kind: socket.SocketKind, *, is_running: bool) -> Finding:

@@ -9,7 +9,7 @@ import pytest
 
 from gateway.config.files import LoadedConfiguration, load_configuration
 from gateway.service.diagnostics.doctor import Level
-from gateway.service.diagnostics.doctor.certificates import certificate_findings
+from gateway.service.diagnostics.doctor.certificates import certificate_findings, plain_text_findings
 from tests.components.certificates import Authority
 from tests.components.command_line import new_site
 
@@ -71,3 +71,14 @@ def test_a_file_without_certificates(loaded: LoadedConfiguration) -> None:
         Level.PROBLEM,
         f"{loaded.folder / 'none.pem'}: there is no certificate in PEM in it",
     )
+
+
+def test_what_is_sent_in_plain_text_is_a_warning(tmp_path: Path, loaded: LoadedConfiguration) -> None:
+    (finding,) = plain_text_findings(loaded)
+    assert finding.level is Level.GOOD
+    (tmp_path / "other").mkdir()
+    site = new_site(tmp_path / "other", state=False)
+    site.configure(metrics={"enabled": True, "listen": "0.0.0.0:9464"})
+    (finding,) = plain_text_findings(load_configuration(site.configuration))
+    assert (finding.check, finding.level, finding.subject) == ("transport", Level.WARNING, "metrics.listen")
+    assert finding.advice == "write metrics.tls with client_ca"

@@ -116,7 +116,7 @@ def test_what_listens_to_the_network_is_named(site: Site) -> None:
         configured(site, snmp={"listen": [f"0.0.0.0:{site.snmp_port}"]}), is_running=False
     )
     assert found.level is Level.NOTE
-    assert found.text == "SNMP listens on any address: passwords and values travel in clear text"
+    assert found.text == "SNMP listens on any address, which other machines may reach"
 
 
 def test_a_socket_whose_path_is_too_long_is_a_problem(site: Site) -> None:

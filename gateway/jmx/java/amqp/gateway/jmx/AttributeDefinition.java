@@ -13,6 +13,8 @@ final class AttributeDefinition {
     final boolean always;
     final boolean readable;
     final boolean writable;
+    /** Whether each user has a value of his own ({@link Varying}). */
+    final boolean varies;
 
     /** What is shown while Python does not call; null where that is the last value. */
     final Object whenAbandoned;
@@ -20,7 +22,7 @@ final class AttributeDefinition {
     private final Description description;
 
     private AttributeDefinition(MessageReader reader) throws MalformedException, CommandException {
-        reader.readArray(Description.FIELDS + 5, "an attribute");
+        reader.readArray(Description.FIELDS + 6, "an attribute");
         description = Description.read(reader);
         name = description.name;
         type = description.type;
@@ -29,25 +31,26 @@ final class AttributeDefinition {
         readable = reader.readBoolean();
         writable = reader.readBoolean();
         whenAbandoned = reader.skipNil() ? null : type.read(reader);
+        varies = reader.readBoolean();
     }
 
     static AttributeDefinition read(MessageReader reader) throws MalformedException, CommandException {
         return new AttributeDefinition(reader);
     }
 
-    /** What clients are shown of it. */
-    OpenMBeanAttributeInfo toInfo() {
+    /** What clients are shown of it who may do that. */
+    OpenMBeanAttributeInfo toInfo(boolean isReadable, boolean isWritable) {
         try {
-            return info(description.allFields());
+            return info(description.allFields(), isReadable, isWritable);
         } catch (IllegalArgumentException error) {
             // Java refuses some descriptors, and the attribute must be shown all the same: without range and
             // legal values it is always taken.
-            return info(description.fields());
+            return info(description.fields(), isReadable, isWritable);
         }
     }
 
-    private OpenMBeanAttributeInfo info(Map<String, ?> fields) {
+    private OpenMBeanAttributeInfo info(Map<String, ?> fields, boolean isReadable, boolean isWritable) {
         return new OpenMBeanAttributeInfoSupport(
-            name, description.text(), type.openType, readable, writable, false, new ImmutableDescriptor(fields));
+            name, description.text(), type.openType, isReadable, isWritable, false, new ImmutableDescriptor(fields));
     }
 }

@@ -63,8 +63,7 @@ final class Authenticator implements JMXAuthenticator {
         requirePlace(pair[0]);
         Answer answer = ask(pair[0], pair[1]);
         if (answer.status == Status.APPLIED) {
-            Set<Caller.Right> rights = mayChange(answer) ? Set.of(Caller.Right.CHANGE) : Set.of();
-            return new Subject(true, Set.of(new JMXPrincipal(pair[0])), rights, Set.of());
+            return new Subject(true, Set.of(new JMXPrincipal(pair[0])), Set.of(login(answer)), Set.of());
         }
         if (answer.status != Status.REFUSED) {
             throw new UndecidedException(answer.status == Status.NOT_NOW ? answer.text
@@ -115,11 +114,12 @@ final class Authenticator implements JMXAuthenticator {
             "time-out: the gateway did not answer in time whether the password is right; try again");
     }
 
-    private static boolean mayChange(Answer answer) {
+    private static Caller.Login login(Answer answer) {
         try {
-            return answer.items.readArray() > 0;
+            boolean mayChange = answer.items.readArray() > 1;
+            return new Caller.Login(answer.items.readInt(0, Integer.MAX_VALUE), mayChange);
         } catch (MalformedException | CommandException error) {
-            return false;
+            throw new UndecidedException("the gateway did not say who the user is: " + error.getMessage());
         }
     }
 }

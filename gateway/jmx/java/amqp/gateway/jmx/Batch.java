@@ -1,5 +1,8 @@
 package amqp.gateway.jmx;
 
+import java.util.ArrayList;
+import java.util.BitSet;
+import java.util.List;
 import javax.management.ObjectName;
 import javax.management.openmbean.CompositeData;
 
@@ -49,7 +52,7 @@ final class Batch {
 
     private void command(int start) throws MalformedException, CommandException {
         int fields = reader.readArray();
-        int operation = reader.readInt(1, 7);
+        int operation = reader.readInt(1, 9);
         switch (operation) {
             case 1:
                 expect(fields, 7);
@@ -60,7 +63,7 @@ final class Batch {
                 objects.group(reader.readLong()).set(reader.readInt(1, Group.Freshness.values().length));
                 break;
             case 3:
-                expect(fields, 7);
+                expect(fields, 8);
                 register();
                 break;
             case 4:
@@ -72,8 +75,16 @@ final class Batch {
                 objects.unregister(reader.readLong());
                 break;
             case 6:
-                expect(fields, 7);
+                expect(fields, 9);
                 emit();
+                break;
+            case 8:
+                expect(fields, 5);
+                defineAccess();
+                break;
+            case 9:
+                expect(fields, 3);
+                objects.changePolicy(readBooleans(), readBooleans());
                 break;
             default:
                 expect(fields, 5);
@@ -98,9 +109,11 @@ final class Batch {
         Object[] values = new Object[definition.size()];
         for (int position = 0; position < values.length; position++) {
             AttributeDefinition attribute = definition.attribute(position);
-            values[position] = value(name, attribute.name, attribute.type);
+            values[position] = value(name, attribute);
         }
-        objects.register(number, name, definition, group, reader.readLong(), values);
+        long table = reader.readLong();
+        Access access = objects.access(reader.readLong(), definition);
+        objects.register(number, name, access, group, table, values);
     }
 
     private void change() throws MalformedException, CommandException {
@@ -118,9 +131,62 @@ final class Batch {
         reader.readArray(positions.length, "the array of values");
         for (int position : positions) {
             AttributeDefinition attribute = object.definition.attribute(position);
-            values[position] = value(object.name, attribute.name, attribute.type);
+            values[position] = value(object.name, attribute);
         }
         object.replace(object.group(), values);
+    }
+
+    private void defineAccess() throws MalformedException, CommandException {
+        long number = reader.readLong();
+        ClassDefinition definition = objects.definition(reader.readLong());
+        Rights[] distinct = new Rights[reader.readArray()];
+        for (int place = 0; place < distinct.length; place++) {
+            reader.readArray(3, "rights");
+            distinct[place] = definition.rights(readBits(), readBits(), readBits());
+        }
+        Rights[] rights = new Rights[reader.readArray()];
+        for (int user = 0; user < rights.length; user++) {
+            int choice = reader.readInt(-1, distinct.length - 1);
+            rights[user] = choice < 0 ? null : distinct[choice];
+        }
+        objects.define(number, new Access(definition, rights));
+    }
+
+    /** A set of positions; null for all. */
+    private BitSet readBits() throws MalformedException, CommandException {
+        return reader.skipNil() ? null : BitSet.valueOf(reader.readBytes());
+    }
+
+    private boolean[] readBooleans() throws MalformedException, CommandException {
+        boolean[] values = new boolean[reader.readArray()];
+        for (int place = 0; place < values.length; place++) {
+            values[place] = reader.readBoolean();
+        }
+        return values;
+    }
+
+    private int[] readChoices(int choices) throws MalformedException, CommandException {
+        int[] chosen = new int[reader.readArray()];
+        for (int user = 0; user < chosen.length; user++) {
+            chosen[user] = reader.readInt(-1, choices - 1);
+        }
+        return chosen;
+    }
+
+    private Object value(ObjectName owner, AttributeDefinition attribute) throws MalformedException, CommandException {
+        if (!attribute.varies) {
+            return value(owner, attribute.name, attribute.type);
+        }
+        if (reader.skipNil()) {
+            return null;
+        }
+        reader.readArray(2, "a value that varies");
+        Object[] values = new Object[reader.readArray()];
+        for (int place = 0; place < values.length; place++) {
+            values[place] = value(owner, attribute.name, attribute.type);
+        }
+        int[] choices = readChoices(values.length);
+        return choices.length == 0 && values.length > 0 ? values[0] : new Varying(values, choices);
     }
 
     private Object value(Object owner, String name, AttributeType type) throws MalformedException {
@@ -143,11 +209,18 @@ final class Batch {
         String message = reader.readString();
         long time = AttributeType.milliseconds(reader.readLong());
         long sequence = reader.readLong();
-        CompositeData data = eventData(type);
+        List<Event.Variant> variants = new ArrayList<>();
+        variants.add(new Event.Variant(message, eventData(type)));
+        for (int left = reader.readArray(); left > 0; left--) {
+            reader.readArray(2, "a variant of an event");
+            variants.add(new Event.Variant(reader.readString(), eventData(type)));
+        }
+        Event event = new Event(type, time, sequence, variants.toArray(new Event.Variant[0]),
+            readChoices(variants.size()), objects.policy());
         for (long emitter : emitters) {
             ManagedObject object = objects.find(emitter);
             if (object instanceof EmittingObject) {
-                ((EmittingObject) object).emit(type, message, time, sequence, data);
+                ((EmittingObject) object).emit(event);
             } else if (object != null) {
                 errors.add(object.name + " is of a class without notifications, and emits no " + type);
             }

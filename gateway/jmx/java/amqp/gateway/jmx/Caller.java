@@ -39,7 +39,30 @@ final class Caller {
 
     /** Whether any rule lets the user of a subject change anything. */
     static boolean mayChange(Subject subject) {
-        return subject != null && !subject.getPublicCredentials(Right.class).isEmpty();
+        return loginOf(subject).mayChange;
+    }
+
+    /**
+     * The number of the user who logged in, by which the policy shows MBeans.
+     *
+     * @throws SecurityException there is none, so nothing is shown
+     */
+    static int number() {
+        return numberOf(subject());
+    }
+
+    /** The number of the user of a subject, as {@link #number}. */
+    static int numberOf(Subject subject) {
+        return loginOf(subject).number;
+    }
+
+    private static Login loginOf(Subject subject) {
+        if (subject != null) {
+            for (Login login : subject.getPublicCredentials(Login.class)) {
+                return login;
+            }
+        }
+        throw new SecurityException("nobody has logged in");
     }
 
     /** The address that the request came from; empty where there is none. */
@@ -47,9 +70,15 @@ final class Caller {
         return ClientSocket.currentHost();
     }
 
-    /** What a user has beside the right to read. */
-    enum Right {
-        CHANGE
+    /** What Python said of a user at the login. */
+    static final class Login {
+        private final int number;
+        private final boolean mayChange;
+
+        Login(int number, boolean mayChange) {
+            this.number = number;
+            this.mayChange = mayChange;
+        }
     }
 
     private static Subject subject() {

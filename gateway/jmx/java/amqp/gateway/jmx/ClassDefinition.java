@@ -2,6 +2,7 @@ package amqp.gateway.jmx;
 
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.BitSet;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -32,27 +33,29 @@ final class ClassDefinition {
     private final Map<String, OperationDefinition> operations = new LinkedHashMap<>();
     private final int[] notifying;
     private final MBeanNotificationInfo[] notifications;
-    private final MBeanInfo info;
+    private final String name;
+    private final String description;
+    private final MBeanInfo unseen;
+    /** Of all users; users with the same rights share them, and with them one description of the MBeans. */
+    private final List<Rights> rights = new ArrayList<>();
+    private final Access forEverybody;
 
     private ClassDefinition(byte[] source, String name, String description,
             List<AttributeDefinition> attributes, List<MBeanNotificationInfo> notifications,
             List<OperationDefinition> operations, Errors errors) {
         this.source = source;
         this.attributes = attributes.toArray(new AttributeDefinition[0]);
-        List<OpenMBeanAttributeInfo> shown = new ArrayList<>();
         positions.put(STALE, STALE_POSITION);
         for (int position = 0; position < this.attributes.length; position++) {
             AttributeDefinition attribute = this.attributes[position];
             if (attribute.name.isBlank() || positions.putIfAbsent(attribute.name, position) != null) {
                 errors.add("class " + name + ": no attribute or a second one has the name '"
                     + attribute.name + "', which is not shown");
-            } else {
-                shown.add(attribute.toInfo());
             }
         }
-        shown.add(new OpenMBeanAttributeInfoSupport(
-            STALE, "Whether the values may be out of date.", SimpleType.BOOLEAN, true, false, false));
+        int number = 0;
         for (OperationDefinition operation : operations) {
+            operation.number = number++;
             if (operation.name.isBlank() || this.operations.putIfAbsent(operation.name, operation) != null) {
                 errors.add("class " + name + ": no operation or a second one has the name '"
                     + operation.name + "', which is not shown");
@@ -67,13 +70,58 @@ final class ClassDefinition {
                 AttributeChangeNotification.class.getName(), "An attribute flagged for it has changed"));
         }
         this.notifications = notifications.toArray(new MBeanNotificationInfo[0]);
+        this.name = name.isBlank() ? "unnamed" : name;
+        this.description = description.isBlank() ? name : description;
+        this.unseen = new MBeanInfo(this.name, this.description, null, null, null, null);
+        this.forEverybody = new Access(this);
+    }
+
+    /** What clients are told of the MBeans by those rights. */
+    MBeanInfo info(Rights rights) {
+        List<OpenMBeanAttributeInfo> shown = new ArrayList<>();
+        for (int position = 0; position < attributes.length; position++) {
+            AttributeDefinition attribute = attributes[position];
+            boolean isReadable = attribute.readable && rights.reads(position);
+            boolean isWritable = attribute.writable && rights.writes(position);
+            if (Integer.valueOf(position).equals(positions.get(attribute.name)) && (isReadable || isWritable)) {
+                shown.add(attribute.toInfo(isReadable, isWritable));
+            }
+        }
+        shown.add(new OpenMBeanAttributeInfoSupport(
+            STALE, "Whether the values may be out of date.", SimpleType.BOOLEAN, true, false, false));
         Descriptor descriptor = new ImmutableDescriptor("immutableInfo=true");  // so that clients keep it
-        this.info = new OpenMBeanInfoSupport(
-            name.isBlank() ? "unnamed" : name, description.isBlank() ? name : description,
-            shown.toArray(new OpenMBeanAttributeInfo[0]), null,
-            this.operations.values().stream().map(OperationDefinition::toInfo)
-                .toArray(OpenMBeanOperationInfo[]::new),
-            this.notifications, descriptor);
+        return new OpenMBeanInfoSupport(
+            name, description, shown.toArray(new OpenMBeanAttributeInfo[0]), null,
+            operations.values().stream().filter(operation -> rights.invokes(operation.number))
+                .map(OperationDefinition::toInfo).toArray(OpenMBeanOperationInfo[]::new),
+            notifications, descriptor);
+    }
+
+    /** What the server of MBeans is told, which nobody sees: the name of the class. */
+    MBeanInfo unseen() {
+        return unseen;
+    }
+
+    /** All rights. */
+    Rights whole() {
+        return rights(null, null, null);
+    }
+
+    /** All rights, for everybody. */
+    Access forEverybody() {
+        return forEverybody;
+    }
+
+    /** The rights to so much of these objects; null for all of it. */
+    Rights rights(BitSet reads, BitSet writes, BitSet operations) {
+        for (Rights known : rights) {
+            if (known.are(reads, writes, operations)) {
+                return known;
+            }
+        }
+        Rights made = new Rights(this, reads, writes, operations);
+        rights.add(made);
+        return made;
     }
 
     /** Reads what follows the number in the command that defines a class, which began at {@code start}. */
@@ -163,9 +211,5 @@ final class ClassDefinition {
 
     MBeanNotificationInfo[] notifications() {
         return notifications.clone();
-    }
-
-    MBeanInfo info() {
-        return info;
     }
 }

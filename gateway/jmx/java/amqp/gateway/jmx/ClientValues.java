@@ -60,7 +60,7 @@ final class ClientValues {
 
     private void writeName(ObjectName name, MessageWriter writer) throws CommandException {
         ManagedObject object = objects.find(name);
-        if (object == null) {
+        if (object == null || !object.existsFor(Caller.number())) {
             throw new CommandException(name + " is no MBean of the gateway");
         }
         begin(AttributeType.OBJECT_NAME, writer).array(2).integer(object.number).string(object.stableName());

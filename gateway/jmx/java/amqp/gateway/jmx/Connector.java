@@ -44,7 +44,7 @@ final class Connector {
      * @throws IOException the address cannot be listened on; a port that is taken is tried for a while
      * @throws GeneralSecurityException this Java cannot use the key or a certificate of TLS
      */
-    Connector(Settings settings, MBeanServer mbeans, Backend backend, Operations operations)
+    Connector(Settings settings, MBeanServer mbeans, Backend backend, ManagedObjects objects, Operations operations)
             throws IOException, GeneralSecurityException {
         configureRmi(settings);
         Tls tls = settings.tls == null ? null : new Tls(settings.tls);
@@ -60,7 +60,7 @@ final class Connector {
         Map<String, Object> environment = new HashMap<>();
         environment.put(JMXConnectorServer.AUTHENTICATOR, new Authenticator(backend, sessions, denials));
         environment.put("jmx.remote.x.notification.buffer.size", String.valueOf(settings.notificationBuffer));
-        sessionServer = new SessionServer(port, clientFactory, factory, environment, sessions, denials);
+        sessionServer = new SessionServer(port, clientFactory, factory, environment, sessions, denials, objects);
         JMXServiceURL address = new JMXServiceURL("rmi", settings.hostname, port);
         server = new RMIConnectorServer(address, environment, sessionServer, mbeans);
         server.setMBeanServerForwarder(Guard.of(settings.domain, operations));

@@ -2,10 +2,8 @@ package amqp.gateway.jmx;
 
 import java.util.Objects;
 import java.util.concurrent.atomic.AtomicLong;
-import javax.management.AttributeChangeNotification;
 import javax.management.ListenerNotFoundException;
 import javax.management.MBeanNotificationInfo;
-import javax.management.Notification;
 import javax.management.NotificationBroadcasterSupport;
 import javax.management.NotificationEmitter;
 import javax.management.NotificationFilter;
@@ -20,15 +18,13 @@ final class EmittingObject extends ManagedObject implements NotificationEmitter 
     /** Listeners are called on the thread that carries a batch out; those of RMI only put into a buffer. */
     private final NotificationBroadcasterSupport broadcaster = new NotificationBroadcasterSupport();
 
-    EmittingObject(long number, ObjectName name, ClassDefinition definition, Group group, Object[] values) {
-        super(number, name, definition, group, values);
+    EmittingObject(long number, ObjectName name, Access access, Group group, Object[] values) {
+        super(number, name, access, group, values);
     }
 
-    /** Sends an event to the listeners; {@code time} is in milliseconds. */
-    void emit(String type, String message, long time, long sequence, Object data) {
-        Notification notification = new Notification(type, name, sequence, time, message);
-        notification.setUserData(data);
-        broadcaster.sendNotification(notification);
+    /** Sends an event to the listeners. */
+    void emit(Event event) {
+        broadcaster.sendNotification(new EventNotification(this, event));
     }
 
     @Override
@@ -38,16 +34,10 @@ final class EmittingObject extends ManagedObject implements NotificationEmitter 
         for (int position : definition.notifying()) {
             // A notification must not reveal a value that a read does not show.
             if (shows(position) && !Objects.deepEquals(before[position], newValues[position])) {
-                notifyChange(position, before[position], newValues[position]);
+                broadcaster.sendNotification(new ChangeNotification(
+                    this, position, CHANGES.incrementAndGet(), before[position], newValues[position]));
             }
         }
-    }
-
-    private void notifyChange(int position, Object before, Object after) {
-        AttributeDefinition attribute = definition.attribute(position);
-        broadcaster.sendNotification(new AttributeChangeNotification(
-            name, CHANGES.incrementAndGet(), System.currentTimeMillis(), attribute.name + " has changed",
-            attribute.name, attribute.type.openType.getClassName(), before, after));
     }
 
     @Override

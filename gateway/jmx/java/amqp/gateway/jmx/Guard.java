@@ -135,7 +135,7 @@ final class Guard implements InvocationHandler {
             throws Exception {
         Table table = operations.table(name);
         if (table != null) {
-            return table.invoke(operation, parameters, signature == null ? List.of() : Arrays.asList(signature));
+            return table.invoke(operations.viewer(), operation, parameters, signature == null ? List.of() : Arrays.asList(signature));
         }
         if (ThreadReads.includes(name, operation)) {
             requireRight();
@@ -146,9 +146,7 @@ final class Guard implements InvocationHandler {
         try {
             requireOurs(name, "invoke");
             requireRight();
-            return operations.knows(name) || !server.isRegistered(name)
-                ? operations.invoke(name, operation, parameters, signature)
-                : server.invoke(name, operation, parameters, signature);
+            return operations.invoke(name, operation, parameters, signature);
         } catch (Exception error) {
             if (isOurs(name) || !onlyReads(operation)) {
                 refusals.failed("invoke", name, operations.number(name), operation, List.of(), error);
@@ -164,9 +162,9 @@ final class Guard implements InvocationHandler {
     }
 
     /** The values of a user who may change nothing were not even read ({@link Session}). */
-    private static void requireRight() {
-        if (!Caller.mayChange()) {
-            throw new SecurityException("refused: no rule under operations.allow lets jmx:" + Caller.user()
+    private void requireRight() {
+        if (!operations.mayChange()) {
+            throw new SecurityException("refused: no rule lets jmx:" + Caller.user()
                 + " change anything");
         }
     }

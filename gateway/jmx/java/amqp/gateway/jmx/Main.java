@@ -38,10 +38,10 @@ public final class Main {
         CallbackClient python = callbackClient(settings);
         MBeanServer mbeans = ManagementFactory.getPlatformMBeanServer();
         SignsOfLife life = new SignsOfLife(settings.silenceMilliseconds);
-        ManagedObjects objects = new ManagedObjects(mbeans, settings.domain, life);
+        ManagedObjects objects = new ManagedObjects(mbeans, settings.domain, life, settings.notificationBuffer);
         Backend backend = backend(python);
         Operations operations = new Operations(objects, backend);
-        Connector connector = connector(settings, mbeans, backend, operations, answers);
+        Connector connector = connector(settings, mbeans, backend, objects, operations, answers);
         ServerSocket door = new ServerSocket();
         Bridge bridge = new Bridge(objects, batches, connector, operations, door, life);
         GatewayServer server = bridgeServer(bridge, door, python, settings);
@@ -51,10 +51,10 @@ public final class Main {
     }
 
     private static Connector connector(
-            Settings settings, MBeanServer mbeans, Backend backend, Operations operations, PrintStream answers)
-            throws IOException {
+            Settings settings, MBeanServer mbeans, Backend backend, ManagedObjects objects, Operations operations,
+            PrintStream answers) throws IOException {
         try {
-            return new Connector(settings, mbeans, backend, operations);
+            return new Connector(settings, mbeans, backend, objects, operations);
         } catch (GeneralSecurityException error) {
             answers.println("cannot-use-tls " + error.getMessage());
             answers.flush();

@@ -3,10 +3,8 @@ package amqp.gateway.jmx;
 import javax.management.Attribute;
 import javax.management.AttributeList;
 import javax.management.AttributeNotFoundException;
-import javax.management.DynamicMBean;
 import javax.management.MBeanInfo;
 import javax.management.ObjectName;
-import javax.management.ReflectionException;
 import javax.management.RuntimeOperationsException;
 
 /**
@@ -14,31 +12,46 @@ import javax.management.RuntimeOperationsException;
  *
  * <p>A reader takes the array of values once and never waits: what it sees of one object belongs together.
  */
-class ManagedObject implements DynamicMBean {
+class ManagedObject extends OwnMBean {
     /** The attribute that has the identity of an object. */
     private static final String STABLE_NAME = "StableName";
 
     final long number;
     final ObjectName name;
     final ClassDefinition definition;
+    private volatile Access access;
     private volatile Group group;
     private volatile Object[] values;
     /** In which clients read it with others; null where it is in none. Under the lock of batches. */
     private Table table;
 
-    ManagedObject(long number, ObjectName name, ClassDefinition definition, Group group, Object[] values) {
+    ManagedObject(long number, ObjectName name, Access access, Group group, Object[] values) {
         this.number = number;
         this.name = name;
-        this.definition = definition;
+        this.definition = access.definition;
+        this.access = access;
         this.group = group;
         this.values = values;
     }
 
-    static ManagedObject of(
-            long number, ObjectName name, ClassDefinition definition, Group group, Object[] values) {
-        return definition.emits()
-            ? new EmittingObject(number, name, definition, group, values)
-            : new ManagedObject(number, name, definition, group, values);
+    static ManagedObject of(long number, ObjectName name, Access access, Group group, Object[] values) {
+        return access.definition.emits()
+            ? new EmittingObject(number, name, access, group, values)
+            : new ManagedObject(number, name, access, group, values);
+    }
+
+    Access access() {
+        return access;
+    }
+
+    /** The rights of a user; null where it does not exist for that user. */
+    Rights rights(int user) {
+        return access.of(user);
+    }
+
+    @Override
+    boolean existsFor(int user) {
+        return access.exists(user);
     }
 
     /** A copy of the values, to be changed and handed to {@link #replace}. */
@@ -57,11 +70,12 @@ class ManagedObject implements DynamicMBean {
     }
 
     /** Puts it into a table, and takes it out of the one in which it was; null for none. */
-    void moveTo(Table newTable) {
-        if (table != newTable) {
+    void moveTo(Table newTable, Access newAccess) {
+        if (table != newTable || access != newAccess) {
             if (table != null) {
                 table.remove(this);
             }
+            access = newAccess;
             table = newTable;
             if (table != null) {
                 table.add(this);
@@ -86,49 +100,39 @@ class ManagedObject implements DynamicMBean {
     }
 
     @Override
-    public final Object getAttribute(String attribute) throws AttributeNotFoundException {
-        Integer position = definition.readablePosition(required(attribute));
+    final Object getAttribute(Viewer viewer, String attribute) throws AttributeNotFoundException {
+        Rights rights = rights(viewer.user);
+        Integer position = rights == null ? null : rights.readablePosition(required(attribute));
         if (position == null) {
             throw new AttributeNotFoundException(name + " has no attribute " + attribute
-                + (definition.position(attribute) == null ? "" : " that can be read"));
+                + (rights == null || !rights.hasAttribute(attribute) ? "" : " that can be read"));
         }
-        return view().value(position);
+        return viewer.shown(view().value(position));
     }
 
     @Override
-    public final AttributeList getAttributes(String[] attributes) {
+    final AttributeList getAttributes(Viewer viewer, String[] attributes) {
         View view = view();
+        Rights rights = rights(viewer.user);
         AttributeList found = new AttributeList(required(attributes).length);
         for (String attribute : attributes) {
-            Integer position = definition.readablePosition(attribute);
+            Integer position = rights == null ? null : rights.readablePosition(attribute);
             if (position != null) {
-                found.add(new Attribute(attribute, view.value(position)));
+                found.add(new Attribute(attribute, viewer.shown(view.value(position))));
             }
         }
         return found;
     }
 
-    // Clients set and invoke by way of the Guard: what an MBean itself throws is wrapped on its way to them.
-
     @Override
-    public final void setAttribute(Attribute attribute) throws AttributeNotFoundException {
-        throw new AttributeNotFoundException("only a client sets attributes");
-    }
-
-    @Override
-    public final AttributeList setAttributes(AttributeList attributes) {
-        return new AttributeList();
-    }
-
-    @Override
-    public final Object invoke(String operation, Object[] parameters, String[] signature)
-            throws ReflectionException {
-        throw new ReflectionException(new NoSuchMethodException(operation), "only a client invokes operations");
+    final MBeanInfo getMBeanInfo(Viewer viewer) {
+        Rights rights = rights(viewer.user);
+        return rights == null ? definition.unseen() : rights.info();
     }
 
     @Override
     public final MBeanInfo getMBeanInfo() {
-        return definition.info();
+        return definition.unseen();
     }
 
     private static <T> T required(T argument) {

@@ -1,6 +1,7 @@
 package amqp.gateway.jmx;
 
 import java.util.HashMap;
+import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import javax.management.InstanceAlreadyExistsException;
@@ -11,31 +12,90 @@ import javax.management.ObjectName;
 
 /** The objects by their numbers, and as MBeans in the server. One thread at a time changes them. */
 final class ManagedObjects {
+    /** The number of all rights of all users, to any class. */
+    static final long EVERYBODY = -1;
+
+    private static final Access NOBODY = new Access(null, new Rights[0]);
+
     private final MBeanServer server;
-    private final String domain;
+    final String domain;
+    private final int remembered;
     private final SignsOfLife python;
     private final Map<Long, ClassDefinition> classes = new HashMap<>();
+    private final Map<Long, Access> accesses = new HashMap<>();
     private final Map<Long, Group> groups = new HashMap<>();
     private final Map<Long, ManagedObject> objects = new HashMap<>();
     // Threads of clients look here; the other maps belong to the thread that carries out batches.
     private final Map<ObjectName, ManagedObject> named = new ConcurrentHashMap<>();
     private final Map<Long, Table> tables = new HashMap<>();
     private final Map<ObjectName, Table> namedTables = new ConcurrentHashMap<>();
+    /** For whom MBeans existed that are gone, by which their notifications are decided; the last ones. */
+    private final Map<ObjectName, Access> gone = new LinkedHashMap<>();
+    private volatile Policy policy = new Policy();
+    /** By user; empty before the policy is known. */
+    private volatile boolean[] changing = {};
     /** Whoever has it sees batches as a whole. */
     final Object lock = new Object();
 
-    /** Objects are MBeans of {@code server}, and only of the domain; stale while {@code python} is missing. */
-    ManagedObjects(MBeanServer server, String domain, SignsOfLife python) {
+    /**
+     * Objects are MBeans of {@code server}, and only of the domain; stale while {@code python} is missing.
+     *
+     * @param remembered how many MBeans that are gone are remembered: as many as notifications are kept
+     */
+    ManagedObjects(MBeanServer server, String domain, SignsOfLife python, int remembered) {
         this.server = server;
         this.domain = domain;
         this.python = python;
+        this.remembered = remembered;
     }
 
     /** Defines a class. The same definition again changes nothing, so that its MBeans stay. */
     void define(long number, ClassDefinition definition) {
         if (!definition.isSameAs(classes.get(number))) {
-            classes.put(number, definition);
+            ClassDefinition former = classes.put(number, definition);
+            accesses.values().removeIf(access -> access.definition == former);
         }
+    }
+
+    /** Defines the rights to objects of a class. */
+    void define(long number, Access access) {
+        accesses.put(number, access);
+    }
+
+    /**
+     * The access of that number to a class.
+     *
+     * @param number {@link #EVERYBODY} for all rights of all users
+     */
+    Access access(long number, ClassDefinition definition) throws CommandException {
+        Access access = number == EVERYBODY ? definition.forEverybody() : accesses.get(number);
+        if (access == null || access.definition != definition) {
+            throw new CommandException("there is no access " + number + " to this class");
+        }
+        return access;
+    }
+
+    /** Whether any rule lets a user change anything; before the policy is known, what was said at the login. */
+    boolean mayChange(int user, boolean atLogin) {
+        boolean[] known = changing;
+        return known.length == 0 ? atLogin : user < known.length && known[user];
+    }
+
+    /** The policy by which events are received now. */
+    Policy policy() {
+        return policy;
+    }
+
+    /** Another policy: whoever is restricted by it sees no object until that is registered again. */
+    void changePolicy(boolean[] unrestricted, boolean[] mayChange) {
+        changing = mayChange;
+        policy.end(unrestricted);
+        policy = new Policy();
+        accesses.values().forEach(access -> access.revoke(unrestricted));
+        synchronized (gone) {
+            gone.values().forEach(access -> access.revoke(unrestricted));
+        }
+        accesses.clear();
     }
 
     ClassDefinition definition(long number) throws CommandException {
@@ -60,6 +120,49 @@ final class ManagedObjects {
         return named.get(name);
     }
 
+    /** The MBean of ours of that name; null where there is none. Any thread may ask. */
+    OwnMBean mbean(ObjectName name) {
+        if (name == null) {
+            return null;
+        }
+        OwnMBean object = named.get(name);
+        return object == null ? namedTables.get(name) : object;
+    }
+
+    /** How many MBeans of ours do not exist for a user. Any thread may ask. */
+    int countHidden(int user) {
+        int hidden = 0;
+        for (OwnMBean object : named.values()) {
+            hidden += object.existsFor(user) ? 0 : 1;
+        }
+        for (OwnMBean table : namedTables.values()) {
+            hidden += table.existsFor(user) ? 0 : 1;
+        }
+        return hidden;
+    }
+
+    /** Whether all MBeans of that name, present or gone, exist or existed for a user. Any thread may ask. */
+    boolean existedFor(int user, ObjectName name) {
+        OwnMBean present = mbean(name);
+        Access former;
+        synchronized (gone) {
+            former = gone.get(name);
+        }
+        return (present != null || former != null) && (present == null || present.existsFor(user))
+            && (former == null || former.exists(user));
+    }
+
+    private void remember(ObjectName name, Access access) {
+        synchronized (gone) {
+            Access former = gone.remove(name);
+            boolean isSame = former == null || former == access;
+            gone.put(name, isSame && access != null ? access : NOBODY);
+            if (gone.size() > remembered) {
+                gone.remove(gone.keySet().iterator().next());
+            }
+        }
+    }
+
     /** The table of that name; null where there is none. Any thread may ask. */
     Table table(ObjectName name) {
         return name == null ? null : namedTables.get(name);
@@ -76,14 +179,14 @@ final class ManagedObjects {
     }
 
     /** Registers an object; {@code table} is the number of its table, or 0. */
-    void register(long number, ObjectName name, ClassDefinition definition, Group group, long table, Object[] values)
+    void register(long number, ObjectName name, Access access, Group group, long table, Object[] values)
             throws CommandException {
         requireOurs(name);
         ManagedObject present = objects.get(number);
         // Registering again would take the listeners of clients away.
-        if (present != null && present.name.equals(name) && present.definition == definition) {
+        if (present != null && present.name.equals(name) && present.definition == access.definition) {
+            present.moveTo(tables.get(table), access);
             present.replace(group, values);
-            present.moveTo(tables.get(table));
             return;
         }
         unregister(number);
@@ -93,11 +196,18 @@ final class ManagedObjects {
         if (other != null) {
             unregister(other.number);
         }
-        ManagedObject object = ManagedObject.of(number, name, definition, group, values);
-        register(object, name);
+        ManagedObject object = ManagedObject.of(number, name, access, group, values);
+        // Before the server has it: whoever hears of it finds it.
         objects.put(number, object);
         named.put(name, object);
-        object.moveTo(tables.get(table));
+        try {
+            register(object, name);
+        } catch (CommandException error) {
+            objects.remove(number);
+            named.remove(name);
+            throw error;
+        }
+        object.moveTo(tables.get(table), access);
     }
 
     private void requireOurs(ObjectName name) throws CommandException {
@@ -119,12 +229,14 @@ final class ManagedObjects {
     void unregister(long number) throws CommandException {
         Table table = tables.remove(number);
         if (table != null) {
+            remember(table.name, table.access());
             namedTables.remove(table.name);
             unregister(table.name);
         }
         ManagedObject object = objects.remove(number);
         if (object != null) {
-            object.moveTo(null);
+            remember(object.name, object.access());
+            object.moveTo(null, object.access());
             named.remove(object.name);
             unregister(object.name);
         }

@@ -16,6 +16,8 @@ import javax.management.openmbean.SimpleType;
 /** An operation of a class. */
 final class OperationDefinition {
     final String name;
+    /** Its place in the definition of the class. */
+    int number;
     private final String description;
     private final boolean readsOnly;
     private final ParameterDefinition[] parameters;

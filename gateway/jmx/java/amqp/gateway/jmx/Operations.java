@@ -53,8 +53,9 @@ final class Operations {
             AttributeNotFoundException, InvalidAttributeValueException, MBeanException {
         ManagedObject object = object(name);
         String attributeName = required(attribute).getName();
-        if (!object.definition.isWritable(attributeName)) {
-            throw new AttributeNotFoundException(object.definition.position(attributeName) == null
+        Rights rights = rights(object);
+        if (!rights.isSettable(attributeName)) {
+            throw new AttributeNotFoundException(!rights.hasAttribute(attributeName)
                 ? "unknown-element: " + name + " has no attribute " + attributeName
                 : "read-only: " + attributeName + " of " + name + " cannot be set");
         }
@@ -102,11 +103,12 @@ final class Operations {
     }
 
     /** The octets of an attribute's value; null where it cannot be set, or not to that. */
-    private byte[] written(ManagedObject object, Attribute attribute) {
+    private byte[] written(ManagedObject object, Attribute attribute) throws InstanceNotFoundException {
         String name = attribute.getName();
-        if (!object.definition.isWritable(name)) {
+        Rights rights = rights(object);
+        if (!rights.isSettable(name)) {
             refusals.report("set", object.name, object.number, "", List.of(name),
-                object.definition.position(name) == null ? "unknown-element" : "read-only",
+                rights.hasAttribute(name) ? "read-only" : "unknown-element",
                 name + " cannot be set");
             return null;
         }
@@ -177,22 +179,41 @@ final class Operations {
         return object == null ? 0 : object.number;
     }
 
-    /** The table of that name; null where there is none. */
+    /** The table of that name that exists for the caller; null where there is none. */
     Table table(ObjectName name) {
-        return objects.table(name);
+        Table table = objects.table(name);
+        return table != null && table.existsFor(Caller.number()) ? table : null;
     }
 
-    /** Whether an object is the gateway's, and not one that other code in this virtual machine registered. */
-    boolean knows(ObjectName name) {
-        return objects.find(required(name)) != null;
+    /** Whether any rule lets the caller change anything; what, the gateway's core decides. */
+    boolean mayChange() {
+        return objects.mayChange(Caller.number(), Caller.mayChange());
+    }
+
+    /** What the caller sees. */
+    Viewer viewer() {
+        return new Viewer(Caller.number(), objects);
     }
 
     private ManagedObject object(ObjectName name) throws InstanceNotFoundException {
         ManagedObject object = objects.find(required(name));
-        if (object == null) {
-            throw new InstanceNotFoundException("object-gone: there is no " + name);
+        if (object == null || !object.existsFor(Caller.number())) {
+            throw missing(name);
         }
         return object;
+    }
+
+    /** The caller's rights to an object. */
+    private static Rights rights(ManagedObject object) throws InstanceNotFoundException {
+        Rights rights = object.rights(Caller.number());
+        if (rights == null) {
+            throw missing(object.name);
+        }
+        return rights;
+    }
+
+    private static InstanceNotFoundException missing(ObjectName name) {
+        return new InstanceNotFoundException("object-gone: there is no " + name);
     }
 
     private MessageWriter begin(String operation, int fields, ManagedObject object) {

@@ -61,16 +61,17 @@ final class Page {
     /**
      * The page of these objects, or of the first of them.
      *
+     * @param viewer who sees it
      * @param isLast whether no object follows them
      * @param total how many objects there are
      */
-    CompositeData of(List<View> views, boolean isLast, long total) {
+    CompositeData of(Viewer viewer, List<View> views, boolean isLast, long total) {
         TabularDataSupport rows = new TabularDataSupport(rowsType, Math.max(1, views.size() * 4 / 3), 0.75f);
         ObjectName last = null;
         long octets = 0;
         try {
             for (View view : views) {
-                Object[] values = row(view);
+                Object[] values = row(viewer, view);
                 octets += ROW_OCTETS;
                 for (Object value : values) {
                     octets += octets(value);
@@ -91,13 +92,14 @@ final class Page {
         return new CompositeDataSupport(type, ITEMS, new Object[] {rows, next == null ? null : next.toString(), total});
     }
 
-    private Object[] row(View view) {
+    private Object[] row(Viewer viewer, View view) {
+        Rights rights = view.object.rights(viewer.user);
         Object[] values = new Object[names.length];
         int column = 0;
         values[column++] = view.object.name.toString();
         for (Map.Entry<String, AttributeDefinition> entry : columns.entrySet()) {
-            Integer position = view.object.definition.readablePosition(entry.getKey());
-            values[column++] = position == null ? null : view.value(position);
+            Integer position = rights == null ? null : rights.readablePosition(entry.getKey());
+            values[column++] = position == null ? null : viewer.shown(view.value(position));
         }
         values[column] = view.value(ClassDefinition.STALE_POSITION);
         return values;

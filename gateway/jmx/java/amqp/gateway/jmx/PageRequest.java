@@ -82,15 +82,15 @@ final class PageRequest {
     /**
      * The attributes of the page with their types.
      *
-     * @param versions of the class that has objects; none where it never had any
+     * @param versions the rights to the versions of the class that have objects; none where it never had any
      * @throws RuntimeOperationsException some are not attributes of the class that can be read
      */
-    Map<String, AttributeDefinition> columns(Collection<ClassDefinition> versions, String className) {
+    Map<String, AttributeDefinition> columns(Collection<Rights> versions, String className) {
         Map<String, AttributeDefinition> readable = new LinkedHashMap<>();
         Set<String> ambiguous = new LinkedHashSet<>();
-        for (ClassDefinition version : versions) {
+        for (Rights version : versions) {
             for (String name : version.readable()) {
-                AttributeDefinition attribute = version.attribute(version.position(name));
+                AttributeDefinition attribute = version.definition.attribute(version.definition.position(name));
                 AttributeDefinition other = readable.putIfAbsent(name, attribute);
                 if (other != null && other.type != attribute.type) {
                     ambiguous.add(name);

@@ -63,11 +63,13 @@ final class Query {
      *
      * @throws IOException it takes too long
      */
-    static <T> Set<T> select(QueryExp expression, Set<T> found, Function<T, ObjectName> name) throws IOException {
+    static <T> Set<T> select(QueryExp expression, Set<T> found, Function<T, ObjectName> name, Viewer viewer)
+            throws IOException {
         if (expression == null) {
             return found;
         }
-        MBeanServer server = ManagementFactory.getPlatformMBeanServer();
+        // It must not find out what its user does not see.
+        MBeanServer server = viewer.server(ManagementFactory.getPlatformMBeanServer());
         END.set(System.nanoTime() + MAX_NANOSECONDS);
         Set<T> selected = new HashSet<>();
         for (T one : found) {

@@ -6,13 +6,16 @@ import java.util.Arrays;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.Semaphore;
+import java.util.concurrent.TimeUnit;
 import javax.management.AttributeList;
 import javax.management.AttributeNotFoundException;
 import javax.management.InstanceAlreadyExistsException;
 import javax.management.InstanceNotFoundException;
+import javax.management.IntrospectionException;
 import javax.management.InvalidAttributeValueException;
 import javax.management.ListenerNotFoundException;
 import javax.management.MBeanException;
+import javax.management.MBeanInfo;
 import javax.management.MBeanRegistrationException;
 import javax.management.NotCompliantMBeanException;
 import javax.management.ObjectInstance;
@@ -20,6 +23,7 @@ import javax.management.ObjectName;
 import javax.management.QueryExp;
 import javax.management.ReflectionException;
 import javax.management.remote.NotificationResult;
+import javax.management.remote.TargetedNotification;
 import javax.management.remote.rmi.RMIConnectionImpl;
 import javax.security.auth.Subject;
 
@@ -47,17 +51,21 @@ final class Session extends RMIConnectionImpl {
     final String user;
     final String host;
     private final boolean mayChange;
+    private final ManagedObjects objects;
+    private final Viewer viewer;
     private final Sessions sessions;
     private final Sessions.Shares shares;
     private final Listeners listeners;
     private final Semaphore fetches = new Semaphore(FETCHES, true);
 
     Session(SessionServer server, String connectionId, Subject subject, Map<String, Object> environment,
-            Sessions sessions) {
+            Sessions sessions, ManagedObjects objects) {
         super(server, connectionId, server.getDefaultClassLoader(), subject, environment);
         this.user = Caller.userOf(subject);
         this.host = ClientSocket.currentHost();
         this.mayChange = Caller.mayChange(subject);
+        this.objects = objects;
+        this.viewer = new Viewer(Caller.numberOf(subject), objects);
         this.sessions = sessions;
         this.shares = sessions.shares(user);
         this.listeners = new Listeners(sessions.listenerOctets);
@@ -99,11 +107,22 @@ final class Session extends RMIConnectionImpl {
         super.addNotificationListener(name, listener, null, null, delegate);
     }
 
+    // No MBean listens, and whether there is one of that name is not said.
+
     @Override
     public void removeNotificationListener(ObjectName name, ObjectName listener, MarshalledObject filter,
-            MarshalledObject handback, Subject delegate)
-            throws InstanceNotFoundException, ListenerNotFoundException, IOException {
-        super.removeNotificationListener(name, listener, null, null, delegate);
+            MarshalledObject handback, Subject delegate) throws ListenerNotFoundException {
+        throw noListener(listener);
+    }
+
+    @Override
+    public void removeNotificationListener(ObjectName name, ObjectName listener, Subject delegate)
+            throws ListenerNotFoundException {
+        throw noListener(listener);
+    }
+
+    private static ListenerNotFoundException noListener(ObjectName listener) {
+        return new ListenerNotFoundException(listener + " does not listen: no MBean can");
     }
 
     // What only those may send who may change something.
@@ -145,7 +164,7 @@ final class Session extends RMIConnectionImpl {
     /** The octets of values, if the user may change anything; without the right the guard refuses the rest. */
     private MarshalledObject permitted(MarshalledObject values) {
         ClientSocket.current().begin(SerialFilters.Part.VALUE);
-        return mayChange ? values : null;
+        return objects.mayChange(viewer.user, mayChange) ? values : null;
     }
 
     // Reading.
@@ -154,6 +173,9 @@ final class Session extends RMIConnectionImpl {
     public Object getAttribute(ObjectName name, String attribute, Subject delegate) throws MBeanException,
             AttributeNotFoundException, InstanceNotFoundException, ReflectionException, IOException {
         ClientSocket.current().take(shares.reads, "reads");
+        if (viewer.isOurs(name)) {
+            return viewer.require(name).getAttribute(viewer, attribute);
+        }
         return super.getAttribute(name, attribute, delegate);
     }
 
@@ -164,23 +186,61 @@ final class Session extends RMIConnectionImpl {
         // A name of five octets, sent again and again, would be answered with as many large values.
         String[] distinct = attributes == null
             ? null : Arrays.stream(attributes).distinct().toArray(String[]::new);
+        if (viewer.isOurs(name)) {
+            return viewer.require(name).getAttributes(viewer, distinct);
+        }
         return super.getAttributes(name, distinct, delegate);
+    }
+
+    @Override
+    public MBeanInfo getMBeanInfo(ObjectName name, Subject delegate)
+            throws InstanceNotFoundException, IntrospectionException, ReflectionException, IOException {
+        if (viewer.isOurs(name)) {
+            return viewer.require(name).getMBeanInfo(viewer);
+        }
+        return super.getMBeanInfo(name, delegate);
+    }
+
+    @Override
+    public ObjectInstance getObjectInstance(ObjectName name, Subject delegate)
+            throws InstanceNotFoundException, IOException {
+        viewer.requireExisting(name);
+        return super.getObjectInstance(name, delegate);
+    }
+
+    @Override
+    public boolean isInstanceOf(ObjectName name, String className, Subject delegate)
+            throws InstanceNotFoundException, IOException {
+        viewer.requireExisting(name);
+        return super.isInstanceOf(name, className, delegate);
+    }
+
+    @Override
+    public boolean isRegistered(ObjectName name, Subject delegate) throws IOException {
+        return viewer.mayExist(name) && super.isRegistered(name, delegate);
+    }
+
+    @Override
+    public Integer getMBeanCount(Subject delegate) throws IOException {
+        takeQueryPlace(ClientSocket.current());
+        return viewer.count(super.getMBeanCount(delegate));
     }
 
     @Override
     public Set<ObjectName> queryNames(ObjectName name, MarshalledObject query, Subject delegate)
             throws IOException {
         QueryExp expression = beginQuery(name, query);
-        Set<ObjectName> found = super.queryNames(name, null, delegate);
-        return Query.select(expression, found, one -> one);
+        Set<ObjectName> found = viewer.existing(super.queryNames(name, null, delegate), one -> one);
+        return Query.select(expression, found, one -> one, viewer);
     }
 
     @Override
     public Set<ObjectInstance> queryMBeans(ObjectName name, MarshalledObject query, Subject delegate)
             throws IOException {
         QueryExp expression = beginQuery(name, query);
-        Set<ObjectInstance> found = super.queryMBeans(name, null, delegate);
-        return Query.select(expression, found, ObjectInstance::getObjectName);
+        Set<ObjectInstance> found =
+            viewer.existing(super.queryMBeans(name, null, delegate), ObjectInstance::getObjectName);
+        return Query.select(expression, found, ObjectInstance::getObjectName, viewer);
     }
 
     private QueryExp beginQuery(ObjectName name, MarshalledObject query) throws IOException {
@@ -206,6 +266,9 @@ final class Session extends RMIConnectionImpl {
             throws InstanceNotFoundException, IOException {
         ClientSocket socket = ClientSocket.current();
         ObjectName[] listened = names == null ? new ObjectName[0] : names;
+        for (ObjectName name : listened) {
+            viewer.requireExisting(name);
+        }
         listeners.add(listened, socket.arrayOctets());
         socket.begin(SerialFilters.Part.NOTIFICATION_FILTER);
         boolean isDone = false;
@@ -223,14 +286,36 @@ final class Session extends RMIConnectionImpl {
     @Override
     public void removeNotificationListeners(ObjectName name, Integer[] identifiers, Subject delegate)
             throws InstanceNotFoundException, ListenerNotFoundException, IOException {
-        super.removeNotificationListeners(name, identifiers, delegate);
-        listeners.remove(name, identifiers.length);
+        if (viewer.mayExist(name)) {
+            super.removeNotificationListeners(name, identifiers, delegate);
+            listeners.remove(name, identifiers.length);
+            return;
+        }
+        // What was added while it existed is removed all the same.
+        try {
+            super.removeNotificationListeners(name, identifiers, delegate);
+            listeners.remove(name, identifiers.length);
+        } catch (InstanceNotFoundException | ListenerNotFoundException error) {
+            // The answer is the same.
+        }
+        throw new InstanceNotFoundException("The MBean " + name + " is not registered.");
     }
 
     @Override
     public NotificationResult fetchNotifications(long first, int most, long milliseconds) throws IOException {
         ClientSocket.current().take(fetches, "requests for notifications");
-        return super.fetchNotifications(
-            first, Math.min(most, MAX_NOTIFICATIONS), Math.min(milliseconds, MAX_FETCH_MILLISECONDS));
+        long end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(Math.min(milliseconds, MAX_FETCH_MILLISECONDS));
+        long begin = first;
+        while (true) {
+            long left = Math.max(0, TimeUnit.NANOSECONDS.toMillis(end - System.nanoTime()));
+            NotificationResult all = super.fetchNotifications(begin, Math.min(most, MAX_NOTIFICATIONS), left);
+            TargetedNotification[] received = viewer.received(all.getTargetedNotifications());
+            // Of what the user does not receive not even the time of the answer tells.
+            if (received.length > 0 || all.getTargetedNotifications().length == 0 || left == 0) {
+                return new NotificationResult(
+                    all.getEarliestSequenceNumber(), all.getNextSequenceNumber(), received);
+            }
+            begin = all.getNextSequenceNumber();
+        }
     }
 }

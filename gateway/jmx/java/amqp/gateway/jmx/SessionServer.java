@@ -17,10 +17,12 @@ final class SessionServer extends RMIJRMPServerImpl {
     private final Map<String, Object> environment;
     private final Sessions sessions;
     private final Denials denials;
+    private final ManagedObjects objects;
 
     /** @param clientFactory how clients connect, which is sent to them; null for plain text */
     SessionServer(int port, RMIClientSocketFactory clientFactory, RMIServerSocketFactory factory,
-            Map<String, Object> environment, Sessions sessions, Denials denials) throws IOException {
+            Map<String, Object> environment, Sessions sessions, Denials denials, ManagedObjects objects)
+            throws IOException {
         super(port, clientFactory, factory, environment);
         this.port = port;
         this.clientFactory = clientFactory;
@@ -28,6 +30,7 @@ final class SessionServer extends RMIJRMPServerImpl {
         this.environment = environment;
         this.sessions = sessions;
         this.denials = denials;
+        this.objects = objects;
     }
 
     /** As the class above does, with a filter that reports. */
@@ -48,7 +51,7 @@ final class SessionServer extends RMIJRMPServerImpl {
 
     @Override
     protected RMIConnection makeClient(String connectionId, Subject subject) throws IOException {
-        Session session = new Session(this, connectionId, subject, environment, sessions);
+        Session session = new Session(this, connectionId, subject, environment, sessions, objects);
         try {
             sessions.add(session);
         } catch (SecurityException error) {

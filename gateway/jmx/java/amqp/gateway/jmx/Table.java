@@ -13,7 +13,6 @@ import java.util.TreeMap;
 import javax.management.Attribute;
 import javax.management.AttributeList;
 import javax.management.AttributeNotFoundException;
-import javax.management.DynamicMBean;
 import javax.management.ImmutableDescriptor;
 import javax.management.MBeanAttributeInfo;
 import javax.management.MBeanInfo;
@@ -29,13 +28,15 @@ import javax.management.openmbean.CompositeData;
  * <p>Batches change it while they have its lock. A reader has the lock only while it collects what it will show: so no
  * page shows a batch by half.
  */
-final class Table implements DynamicMBean {
+final class Table extends OwnMBean {
     /** The one operation, which changes nothing: {@link Session} and {@link Guard} let everybody call it. */
     static final String READ = "read";
 
     private static final String[] TEXTS = {String[].class.getName(), String.class.getName(), int.class.getName()};
     private static final String[] TEXT = {String.class.getName(), String.class.getName(), int.class.getName()};
     private static final MBeanInfo INFO = info();
+    private static final MBeanInfo UNSEEN =
+        new MBeanInfo(INFO.getClassName(), INFO.getDescription(), null, null, null, null);
 
     final long number;
     final ObjectName name;
@@ -44,9 +45,9 @@ final class Table implements DynamicMBean {
     private final String className;
     private final NavigableMap<ObjectName, ManagedObject> objects =
         new TreeMap<>(Comparator.comparing(ObjectName::getCanonicalName));
-    /** The versions of the class, and how many objects each has. */
-    private final Map<ClassDefinition, Integer> versions = new LinkedHashMap<>();
-    private ClassDefinition latest;
+    /** How many objects there are of each version of the class, and for whom. */
+    private final Map<Access, Integer> versions = new LinkedHashMap<>();
+    private Access latest;
 
     Table(long number, ObjectName name, String source, String className, Object lock) {
         this.number = number;
@@ -63,14 +64,14 @@ final class Table implements DynamicMBean {
 
     void add(ManagedObject object) {
         if (objects.put(object.name, object) == null) {
-            latest = object.definition;
-            versions.merge(object.definition, 1, Integer::sum);
+            latest = object.access();
+            versions.merge(latest, 1, Integer::sum);
         }
     }
 
     void remove(ManagedObject object) {
         if (objects.remove(object.name, object)) {
-            versions.computeIfPresent(object.definition, (version, count) -> count == 1 ? null : count - 1);
+            versions.computeIfPresent(object.access(), (version, count) -> count == 1 ? null : count - 1);
         }
     }
 
@@ -80,7 +81,7 @@ final class Table implements DynamicMBean {
      * @throws javax.management.RuntimeOperationsException a parameter is wrong; the text says which, and why
      * @throws ReflectionException there is no such operation
      */
-    CompositeData invoke(String operation, Object[] parameters, List<String> signature)
+    CompositeData invoke(Viewer viewer, String operation, Object[] parameters, List<String> signature)
             throws ReflectionException {
         if (!READ.equals(operation) || !isSignature(signature)) {
             String text = "unknown-element: " + name + " has no operation " + operation + " but " + READ
@@ -89,17 +90,17 @@ final class Table implements DynamicMBean {
         }
         PageRequest request = PageRequest.of(parameters);
         List<View> views = new ArrayList<>();
-        Set<ClassDefinition> seen = new LinkedHashSet<>();
+        Set<Rights> seen;
         boolean isLast = true;
         int total;
         synchronized (lock) {
-            total = objects.size();
-            seen.addAll(versions.keySet());
-            if (seen.isEmpty() && latest != null) {
-                seen.add(latest);
-            }
+            total = count(viewer.user);
+            seen = rights(viewer.user);
             for (ManagedObject object : request.from == null
                     ? objects.values() : objects.tailMap(request.from, false).values()) {
+                if (!object.existsFor(viewer.user)) {
+                    continue;
+                }
                 if (views.size() == request.limit) {
                     isLast = false;
                     break;
@@ -107,7 +108,7 @@ final class Table implements DynamicMBean {
                 views.add(object.view());
             }
         }
-        return new Page(request.columns(seen, className)).of(views, isLast, total);
+        return new Page(request.columns(seen, className)).of(viewer, views, isLast, total);
     }
 
     private static boolean isSignature(List<String> signature) {
@@ -118,8 +119,40 @@ final class Table implements DynamicMBean {
             && (TEXTS[2].equals(signature.get(2)) || Integer.class.getName().equals(signature.get(2)));
     }
 
+    /** The rights of a user to what there is, or was last. Under the lock. */
+    private Set<Rights> rights(int user) {
+        Set<Rights> rights = new LinkedHashSet<>();
+        for (Access access : versions.isEmpty() && latest != null ? Set.of(latest) : versions.keySet()) {
+            if (access.exists(user)) {
+                rights.add(access.of(user));
+            }
+        }
+        return rights;
+    }
+
+    private int count(int user) {
+        int count = 0;
+        for (Map.Entry<Access, Integer> version : versions.entrySet()) {
+            count += version.getKey().exists(user) ? version.getValue() : 0;
+        }
+        return count;
+    }
+
+    /** To the objects that it had last; null where it never had any. */
+    Access access() {
+        return latest;
+    }
+
+    /** It exists with the objects that it has or had: those of a class that is hidden leave no trace. */
     @Override
-    public Object getAttribute(String attribute) throws AttributeNotFoundException {
+    boolean existsFor(int user) {
+        synchronized (lock) {
+            return !rights(user).isEmpty();
+        }
+    }
+
+    @Override
+    Object getAttribute(Viewer viewer, String attribute) throws AttributeNotFoundException {
         switch (String.valueOf(attribute)) {
             case "Source":
                 return source;
@@ -127,11 +160,12 @@ final class Table implements DynamicMBean {
                 return className;
             case "Objects":
                 synchronized (lock) {
-                    return (long) objects.size();
+                    return (long) count(viewer.user);
                 }
             case "Attributes":
                 synchronized (lock) {
-                    return latest == null ? new String[0] : latest.readable().toArray(new String[0]);
+                    return rights(viewer.user).stream().flatMap(rights -> rights.readable().stream()).distinct()
+                        .toArray(String[]::new);
                 }
             default:
                 throw new AttributeNotFoundException(name + " has no attribute " + attribute);
@@ -139,11 +173,11 @@ final class Table implements DynamicMBean {
     }
 
     @Override
-    public AttributeList getAttributes(String[] attributes) {
+    AttributeList getAttributes(Viewer viewer, String[] attributes) {
         AttributeList found = new AttributeList();
         for (String attribute : attributes) {
             try {
-                found.add(new Attribute(attribute, getAttribute(attribute)));
+                found.add(new Attribute(attribute, getAttribute(viewer, attribute)));
             } catch (AttributeNotFoundException error) {
                 // As every MBean does, it leaves out what there is not.
             }
@@ -151,26 +185,14 @@ final class Table implements DynamicMBean {
         return found;
     }
 
-    // Clients invoke by way of the Guard, as with other MBeans of ours.
-
     @Override
-    public void setAttribute(Attribute attribute) throws AttributeNotFoundException {
-        throw new AttributeNotFoundException("no attribute of " + name + " can be set");
-    }
-
-    @Override
-    public AttributeList setAttributes(AttributeList attributes) {
-        return new AttributeList();
-    }
-
-    @Override
-    public Object invoke(String operation, Object[] parameters, String[] signature) throws ReflectionException {
-        return invoke(operation, parameters, signature == null ? List.of() : Arrays.asList(signature));
+    MBeanInfo getMBeanInfo(Viewer viewer) {
+        return INFO;
     }
 
     @Override
     public MBeanInfo getMBeanInfo() {
-        return INFO;
+        return UNSEEN;
     }
 
     private static MBeanInfo info() {

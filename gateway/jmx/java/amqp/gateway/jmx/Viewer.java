@@ -1,0 +1,123 @@
+package amqp.gateway.jmx;
+
+import java.lang.reflect.Proxy;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Objects;
+import java.util.Set;
+import java.util.function.Function;
+import java.util.stream.Collectors;
+import javax.management.InstanceNotFoundException;
+import javax.management.MBeanServer;
+import javax.management.MBeanServerNotification;
+import javax.management.Notification;
+import javax.management.ObjectName;
+import javax.management.remote.TargetedNotification;
+
+/**
+ * What a user sees: MBeans that the policy hides from the user do not exist, nor do attributes.
+ *
+ * <p>The virtual machine's own MBeans, which are of other domains, are the same for everybody.
+ */
+final class Viewer {
+    /** The number that Python gave the user. */
+    final int user;
+    private final ManagedObjects objects;
+
+    Viewer(int user, ManagedObjects objects) {
+        this.user = user;
+        this.objects = objects;
+    }
+
+    /** Whether only ours may have that name. */
+    boolean isOurs(ObjectName name) {
+        return name != null && name.getDomain().equals(objects.domain);
+    }
+
+    /** The MBean of ours of that name; null where there is none, or none for this user. */
+    OwnMBean find(ObjectName name) {
+        OwnMBean found = objects.mbean(name);
+        return found != null && found.existsFor(user) ? found : null;
+    }
+
+    /** As {@link #find}, with what Java itself throws where there is none. */
+    OwnMBean require(ObjectName name) throws InstanceNotFoundException {
+        OwnMBean found = find(name);
+        if (found == null) {
+            throw new InstanceNotFoundException(name.toString());
+        }
+        return found;
+    }
+
+    /** Whether a name may be that of an MBean that exists; of others than ours Java knows. */
+    boolean mayExist(ObjectName name) {
+        return !isOurs(name) || find(name) != null;
+    }
+
+    /** Throws what Java does of an MBean that is missing, if it is one of ours that does not exist. */
+    void requireExisting(ObjectName name) throws InstanceNotFoundException {
+        if (isOurs(name)) {
+            require(name);
+        }
+    }
+
+    /** Those that exist. */
+    <T> Set<T> existing(Set<T> found, Function<T, ObjectName> name) {
+        return found.stream().filter(one -> mayExist(name.apply(one))).collect(Collectors.toSet());
+    }
+
+    /** How many of these MBeans exist. */
+    int count(int all) {
+        return all - objects.countHidden(user);
+    }
+
+    /** A value as this user sees it: a reference to an object that does not exist, nor ever did, is null. */
+    Object shown(Object value) {
+        Object own = value instanceof Varying ? ((Varying) value).of(user) : value;
+        return own instanceof ObjectName && !objects.existedFor(user, (ObjectName) own) ? null : own;
+    }
+
+    /** What this user receives of these notifications. */
+    TargetedNotification[] received(TargetedNotification[] all) {
+        List<TargetedNotification> received = new ArrayList<>(all.length);
+        for (TargetedNotification one : all) {
+            Notification shown = received(one.getNotification());
+            if (shown != null) {
+                received.add(new TargetedNotification(shown, one.getListenerID()));
+            }
+        }
+        return received.toArray(new TargetedNotification[0]);
+    }
+
+    private Notification received(Notification notification) {
+        if (notification instanceof OwnNotification) {
+            return ((OwnNotification) notification).shownTo(this);
+        }
+        if (notification instanceof MBeanServerNotification) {
+            ObjectName name = ((MBeanServerNotification) notification).getMBeanName();
+            return !isOurs(name) || objects.existedFor(user, name) ? notification : null;
+        }
+        return notification;
+    }
+
+    /** What a query may ask the server of MBeans. */
+    MBeanServer server(MBeanServer server) {
+        return (MBeanServer) Proxy.newProxyInstance(
+            Viewer.class.getClassLoader(), new Class<?>[] {MBeanServer.class}, (proxy, method, arguments) -> {
+                ObjectName name = (ObjectName) Objects.requireNonNull(arguments)[0];
+                switch (method.getName()) {
+                    case "getAttribute":
+                        return isOurs(name) ? require(name).getAttribute(this, (String) arguments[1])
+                            : server.getAttribute(name, (String) arguments[1]);
+                    case "getObjectInstance":
+                        requireExisting(name);
+                        return server.getObjectInstance(name);
+                    case "isInstanceOf":
+                        requireExisting(name);
+                        return server.isInstanceOf(name, (String) arguments[1]);
+                    default:
+                        throw new UnsupportedOperationException(method.getName());
+                }
+            });
+    }
+}

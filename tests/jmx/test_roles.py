@@ -1,0 +1,238 @@
+"""What users of JMX see of a real RabbitMQ, by the default role and by others, at the same time."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gateway.demo.broker import PrivateBroker
+from gateway.service.processes.exit_codes import ExitCode
+from tests.components.command_line import Site, amqp_gateway, new_site, running
+from tests.components.ports import free_tcp_port
+from tests.components.rabbitmq import VirtualHost, new_virtual_host
+from tests.components.waiting import DEADLINE, wait_until
+
+DELEGATE = "JMImplementation:type=MBeanServerDelegate"
+GATEWAY = "amqp.gateway:type=Gateway"
+PRIVATE_CLASSES = ("user", "permission", "topicPermission", "connection", "channel", "consumer")
+LONG_ENOUGH = int(DEADLINE * 1000)
+
+
+class Shown:
+    """A gateway that runs, a RabbitMQ with two virtual hosts, and clients of JMX.
+
+    Attributes:
+        site: its configuration.
+        mine: the virtual host that the user ``limited`` sees.
+        other: another one.
+    """
+
+    def __init__(self, site: Site, port: int, mine: VirtualHost, other: VirtualHost, machine: Any) -> None:  # noqa: ANN401  lives in Java
+        self.site = site
+        self.mine, self.other = mine, other
+        self._port, self._machine = port, machine
+
+    def client(self, user: str) -> Any:  # noqa: ANN401  lives in Java
+        """Return a client that has logged in; it may throw what Java throws."""
+        return self._machine.connect(self._port, user, self.site.state.secret(f"jmx-{user}"))
+
+    def reload(self, principals: dict[str, list[str]]) -> None:
+        """Give users other roles while the gateway runs."""
+        document = yaml.safe_load(self.site.configuration.read_text(encoding="utf-8"))
+        document["policy"]["principals"] = principals
+        self.site.configuration.write_text(yaml.safe_dump(document), encoding="utf-8")
+        ended = amqp_gateway("reload", "--config", self.site.configuration)
+        assert ended.code is ExitCode.OK, ended.errors
+
+    @staticmethod
+    def queue(vhost: VirtualHost, name: str) -> str:
+        """Return the name of a queue's MBean, with its keys in alphabetical order."""
+        return f"amqp.gateway:name={name},package=rabbitmq,parent={vhost.name},source=orders,type=queue"
+
+
+def declare(vhost: VirtualHost, queue: str) -> None:
+    with vhost.http() as http:
+        http.put(f"queues/{vhost.path}/{queue}", json={"durable": True}).raise_for_status()
+
+
+def delete(vhost: VirtualHost, queue: str) -> None:
+    with vhost.http() as http:
+        http.delete(f"queues/{vhost.path}/{queue}").raise_for_status()
+
+
+def names(client: Any, pattern: str = "amqp.gateway:*") -> list[str]:  # noqa: ANN401  lives in Java
+    return list(client.names(pattern))
+
+
+@pytest.fixture(scope="module")
+def shown(
+    rabbitmq: PrivateBroker,
+    tmp_path_factory: pytest.TempPathFactory,
+    java_client: Any,  # noqa: ANN401  in Java
+) -> Iterator[Shown]:
+    folder, port = tmp_path_factory.mktemp("roles"), free_tcp_port()
+    with contextlib.ExitStack() as stack:
+        mine, other = (stack.enter_context(new_virtual_host(rabbitmq)) for _ in range(2))
+        declare(mine, "orders")
+        declare(other, "secret")
+        site = new_site(folder)
+        configure(site, rabbitmq, mine, port)
+        log = Path(folder, "log")
+        process = stack.enter_context(running("run", "--config", site.configuration, log=log))
+        process.ready()
+        made = Shown(site, port, mine, other, java_client)
+        with contextlib.closing(made.client("whole")) as client:
+            both = {made.queue(mine, "orders"), made.queue(other, "secret")}
+            wait_until(lambda: both <= set(names(client)), "the queues are shown")
+            for private in ("user", "permission", "connection"):
+                pattern = f"amqp.gateway:type={private},*"
+                wait_until(lambda: bool(names(client, pattern)), f"each {private} is shown")  # noqa: B023  at once
+        yield made
+
+
+def configure(site: Site, broker: PrivateBroker, mine: VirtualHost, port: int) -> None:
+    administrator = broker.administrator
+    limited = {
+        "allow": [
+            {"classes": ["rabbitmq:vhost"], "objects": [mine.name], "read": ["*"]},
+            {
+                "classes": ["rabbitmq:queue"],
+                "objects": [f"{mine.name}|*"],
+                "read": ["*"],
+                "subscribe": ["*:*"],
+            },
+        ],
+        "deny": [{"classes": ["rabbitmq:queue"], "read": ["messages"]}],
+    }
+    site.configure(
+        snmp={"enabled": False},
+        sources={
+            "orders": {
+                "kind": "rabbitmq",
+                "management": broker.management_url,
+                "user": administrator.name,
+                "password": site.secret(administrator.password),
+                "events": {"url": f"amqp://127.0.0.1:{broker.ports.amqp}"},
+                "show_own": True,
+                "interval": "1s",
+            }
+        },
+        jmx={
+            "enabled": True,
+            "listen": f"127.0.0.1:{port}",
+            "heap": 128,
+            "users": {"monitor": {}, "limited": {}, "whole": {}},
+        },
+        policy={
+            "roles": {"one-host": limited},
+            "principals": {"jmx:limited": ["one-host"], "jmx:whole": ["everything"]},
+        },
+    )
+
+
+@pytest.fixture
+def monitor(shown: Shown) -> Iterator[Any]:
+    """A client of a user with the default role."""
+    with contextlib.closing(shown.client("monitor")) as client:
+        yield client
+
+
+@pytest.fixture
+def limited(shown: Shown) -> Iterator[Any]:
+    """A client of the user of one virtual host."""
+    with contextlib.closing(shown.client("limited")) as client:
+        yield client
+
+
+@pytest.fixture
+def whole(shown: Shown) -> Iterator[Any]:
+    """A client of the user who sees everything."""
+    with contextlib.closing(shown.client("whole")) as client:
+        yield client
+
+
+def test_by_default_addresses_and_users_are_not_found(shown: Shown, monitor: Any, whole: Any) -> None:  # noqa: ANN401
+    everything = names(whole)
+    assert any("type=connection" in name and "127.0.0.1" in name for name in everything)
+    assert any("type=user" in name for name in everything)
+    private = [name for name in everything if any(f"type={one}" in f"{name}," for one in PRIVATE_CLASSES)]
+    seen = names(monitor)
+    assert shown.queue(shown.other, "secret") in seen
+    assert not set(private) & set(seen)
+    assert not any(f"type={one}," in f"{name}," for name in seen for one in PRIVATE_CLASSES)
+    assert "127.0.0.1" not in str(seen)
+    assert not any(f"rabbitmq.{one}," in f"{name}," for name in seen for one in ("user", "permission"))
+
+
+def test_a_user_of_one_virtual_host_sees_no_other(shown: Shown, limited: Any, whole: Any) -> None:  # noqa: ANN401
+    orders, secret = shown.queue(shown.mine, "orders"), shown.queue(shown.other, "secret")
+    queues = names(limited, "amqp.gateway:type=queue,*")
+    assert orders in queues
+    assert all(f"parent={shown.mine.name}," in name for name in queues)
+    for trick in (
+        f"*:name=s*,parent={shown.other.name},*",
+        "*:name=secret,*",
+        secret,
+        "amqp.gateway:name=secre?,*",
+    ):
+        assert names(limited, trick) == []
+        assert secret in names(whole, trick)
+    missing = secret.replace("secret", "missing")
+    reported = [line.replace(secret, missing) for line in limited.tryEverything(secret, "consumers")]
+    assert reported == list(limited.tryEverything(missing, "consumers"))
+    table = "amqp.gateway:type=Table,source=orders,class=rabbitmq.queue"
+    assert secret not in str(list(limited.page(table, "consumers", "", 0)))
+    assert shown.other.name in str(list(whole.page(table, "consumers", "", 0)))
+    assert limited.count() < whole.count()
+
+
+def test_a_query_is_no_oracle(shown: Shown, limited: Any, whole: Any) -> None:  # noqa: ANN401
+    java_class, orders = "amqp.gateway.rabbitmq.queue", shown.queue(shown.mine, "orders")
+    assert orders in list(whole.namesWhere("amqp.gateway:*", java_class, "messages", 0))
+    assert list(limited.namesWhere("amqp.gateway:*", java_class, "messages", 0)) == []
+    assert orders in list(limited.namesWhere("amqp.gateway:*", java_class, "consumers", 0))
+    secret = shown.queue(shown.other, "secret")
+    assert secret not in list(limited.namesWhere("amqp.gateway:*", java_class, "consumers", 0))
+
+
+def test_listeners_receive_what_they_see(shown: Shown, limited: Any, whole: Any) -> None:  # noqa: ANN401
+    for client in (limited, whole):
+        client.listen(DELEGATE)
+        client.listen(GATEWAY)
+    for vhost in (shown.other, shown.mine):
+        declare(vhost, "passing")
+    mine = shown.queue(shown.mine, "passing")
+    wait_until(lambda: mine in names(limited), "the queue is shown")
+    for vhost in (shown.other, shown.mine):
+        delete(vhost, "passing")
+    collected = ""
+    while f"unregistered of {DELEGATE}" not in collected:
+        received = limited.received(LONG_ENOUGH)
+        assert received, collected
+        collected += f"{received}\n"
+    assert "passing" in collected
+    assert shown.other.name not in collected
+    assert "queueCreated" in collected
+    collected = ""
+    while not (shown.other.name in collected and shown.mine.name in collected):
+        received = whole.received(LONG_ENOUGH)
+        assert received, collected
+        collected += f"{received}\n"
+
+
+def test_other_roles_hold_at_once(shown: Shown) -> None:
+    secret = shown.queue(shown.other, "secret")
+    with contextlib.closing(shown.client("limited")) as client:
+        assert secret not in names(client)
+        shown.reload({"jmx:limited": ["everything"], "jmx:whole": ["everything"]})
+        wait_until(lambda: secret in names(client), "it is shown to a client that was connected")
+        shown.reload({"jmx:limited": ["one-host"], "jmx:whole": ["everything"]})
+        wait_until(lambda: secret not in names(client), "it is hidden again")
+        orders = shown.queue(shown.mine, "orders")
+        wait_until(lambda: orders in names(client), "what it may see is shown again")
+        assert secret not in names(client)

@@ -1,0 +1,147 @@
+"""What a principal sees of the world, as single facts: as the evaluator says, to compare front ends with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeAlias
+
+from tests.policy.evaluator import Evaluator
+from tests.policy.world import (
+    SOURCES,
+    Happening,
+    Thing,
+    happenings,
+    number_of,
+    operation_id,
+    things,
+)
+
+Fact: TypeAlias = tuple[str | int | frozenset[str], ...]
+"""Its kind, and what is seen; `expected` says what each kind has."""
+
+
+class Expected:
+    """The facts of one principal.
+
+    Args:
+        evaluator: reads the policy.
+        who: the principal.
+        stamp: the number in all values.
+    """
+
+    def __init__(self, evaluator: Evaluator, who: str, stamp: int) -> None:
+        self._evaluator = evaluator
+        self._who = who
+        self._things = things(stamp)
+        self._happenings = happenings(self._things, stamp)
+        self._stamp = stamp
+
+    def sources(self) -> set[Fact]:
+        """``("source", name)``."""
+        return {("source", name) for name in SOURCES.values() if self._evaluator.sees(self._who, name)}
+
+    def objects(self) -> set[Fact]:
+        """``("object", path)``: those that are shown with their names."""
+        return {("object", thing.path) for thing in self._things if self._shows(thing)}
+
+    def values(self) -> set[Fact]:
+        """``("value", path, element, value)`` of objects that are shown; a reference is a path."""
+        return {
+            ("value", thing.path, element, value.path if isinstance(value, Thing) else value)
+            for thing in self._things
+            for element, value in thing.values.items()
+            if self._shows(thing)
+            and self._reads(thing, element)
+            and (not isinstance(value, Thing) or self._shows(value))
+        }
+
+    def numbers(self) -> set[Fact]:
+        """``("number", path, element, value)``."""
+        return {("number", *fact[1:]) for fact in self.values() if isinstance(fact[3], int)}
+
+    def parents(self) -> set[Fact]:
+        """``("parent", path, path of the parent)``."""
+        return {
+            ("parent", thing.path, thing.parent.path)
+            for thing in self._things
+            if thing.parent is not None and self._shows(thing) and self._shows(thing.parent)
+        }
+
+    def events(self) -> set[Fact]:
+        """``("event", id, text, names of arguments)``."""
+        return {fact for what in self._happenings for fact in self._event(what)}
+
+    def alarms(self) -> set[Fact]:
+        """``("alarm", path)``."""
+        return {
+            ("alarm", thing.path)
+            for thing in self._things
+            if thing.class_name == "rabbitmq:queue"
+            and self._shows(thing)
+            and self._evaluator.raises(self._who, thing.place[0], "full", thing.place[1:])
+        }
+
+    def operations(self) -> set[Fact]:
+        """``("operation", id, names of values)``, of another principal."""
+        return {
+            ("operation", operation_id(thing), frozenset({number_of(thing)} & self._elements(thing)))
+            for thing in self._things
+            if self._shows(thing) and self._evaluator.audits(self._who, *thing.place)
+        }
+
+    @property
+    def questions(self) -> int:
+        """The number of facts that who sees everything sees."""
+        values = sum(len(thing.values) for thing in self._things)
+        return len(SOURCES) + values + 2 * len(self._things) + len(self._happenings)
+
+    def may_quote(self, path: str) -> bool:
+        """Return whether every element of an object is read, so that a text may quote any."""
+        thing = self._thing(path)
+        return self._elements(thing) == thing.values.keys()
+
+    def operation_on(self, path: str) -> str:
+        """Return the id of the operation on an object."""
+        return operation_id(self._thing(path))
+
+    def operations_on(self, path: str) -> set[Fact]:
+        """Return the facts of the operation on an object."""
+        return {fact for fact in self.operations() if fact[1] == self.operation_on(path)}
+
+    def _thing(self, path: str) -> Thing:
+        [thing] = [thing for thing in self._things if thing.path == path]
+        return thing
+
+    # ---- questions ----------------------------------------------------------------------------------------
+
+    def _reads(self, thing: Thing, element: str) -> bool:
+        return self._evaluator.reads(self._who, *thing.place, element)
+
+    def _elements(self, thing: Thing) -> set[str]:
+        return {element for element in thing.values if self._reads(thing, element)}
+
+    def _shows(self, thing: Thing) -> bool:
+        return self._evaluator.sees(self._who, thing.place[0]) and self._evaluator.shows_name(
+            self._who, *thing.place, thing.named
+        )
+
+    def _event(self, what: Happening) -> Iterator[Fact]:
+        source, event = SOURCES[what.source], str(what.in_class.schema.key)
+        subject = None if what.subject is None else what.subject.place[1:]
+        exists = (
+            self._evaluator.sees(self._who, source) if what.subject is None else self._shows(what.subject)
+        )
+        if not exists or not self._evaluator.receives(self._who, source, event, subject):
+            return
+        private = self._evaluator.private_arguments(event)
+        text = what.text
+        if not private or self._evaluator.reveals(self._who, source, event, subject):
+            private = set()
+        else:
+            text = what.in_class.schema.label
+        shown = {
+            name
+            for name, value in what.values.items()
+            if name not in private and (not isinstance(value, Thing) or self._shows(value))
+        }
+        yield ("event", what.event_id, text, frozenset(shown))

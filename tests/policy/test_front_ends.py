@@ -1,0 +1,85 @@
+"""Each front end shows what the policy's text says, whatever that is: generated policies, one after another.
+
+The front ends are processes that run all the time, so each policy is also a reload under which nothing of
+the former one may stay. `tests/policy/evaluator.py` reads the same text by its own code.
+"""
+
+from __future__ import annotations
+
+import getpass
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.components.command_line import new_site
+from tests.components.waiting import wait_until
+from tests.policy.evaluator import Evaluator
+from tests.policy.facts import Expected
+from tests.policy.front_ends import HIDDEN, CommandLine, Metrics, command_line, metrics
+from tests.policy.generated import policy_text
+from tests.policy.published import Core, core_at
+
+MAPPINGS = Path(__file__).parents[2] / "mappings"
+POLICIES = 45
+CASES = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A core, and the front ends that show it."""
+
+    core: Core
+    command_line: CommandLine
+    metrics: Metrics
+
+    def compare(self, text: str, stamp: int, *, with_commands: bool = False) -> int:
+        """Publish the world under a policy, and compare every front end; return the number of questions."""
+        evaluator = Evaluator(text, MAPPINGS)
+        commands, scraper = (
+            Expected(evaluator, front_end.principal, stamp) for front_end in (self.command_line, self.metrics)
+        )
+        self.core.apply(text)
+        self.core.begin(stamp, self.command_line.marker())
+        asked = self.command_line.compare(commands) + self.metrics.compare(scraper)
+        if with_commands:
+            self.command_line.compare_commands(commands, HIDDEN[stamp % len(HIDDEN)])
+        self.core.end(stamp, self.command_line.marker())
+        self.command_line.compare_ends(commands)
+        return asked
+
+
+@contextmanager
+def front_ends(folder: Path) -> Iterator[Asked]:
+    site = new_site(folder)
+    site.configure(metrics={"enabled": True, "objects": {"classes": {"*:*": ["*"]}}})
+    with (
+        core_at(folder / "feed.sock") as core,
+        metrics(site) as shown,
+        command_line(site, getpass.getuser()) as commands,
+    ):
+        wait_until(lambda: core.front_ends == 2, "both front ends")
+        commands.started(core.publish)
+        yield Asked(core, commands, shown)
+
+
+@pytest.fixture
+def asked(tmp_path: Path) -> Iterator[Asked]:
+    with front_ends(tmp_path) as found:
+        yield found
+
+
+@pytest.mark.long
+def test_front_ends_show_what_the_text_says(asked: Asked) -> None:
+    questions = 0
+    principals = (asked.command_line.principal, asked.metrics.principal, "jmx:other")
+    for seed in range(1, POLICIES + 1):
+        text = policy_text(seed, principals)
+        try:
+            questions += asked.compare(text, seed, with_commands=seed % 5 == 0)
+        except AssertionError as error:
+            error.add_note(f"seed {seed}:\n{text}")
+            raise
+    assert questions >= CASES

@@ -1,0 +1,156 @@
+"""Requests that prove no identity are counted by address and reported; few of them are answered."""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway.feed.operations import OperationRequest, ReadFresh
+from gateway.model.operations import Outcome
+from gateway.snmp import ber, message
+from gateway.snmp.guesses import MAX_ADDRESSES, MAX_ANSWERED, OTHERS, PERIOD, Guesses
+from gateway.snmp.requests import WRONG_COMMUNITY, Access, Responder
+from gateway.snmp.standard_groups import SnmpCounters
+from gateway.snmp.store import Store
+from tests.components.command_line import new_site, running
+from tests.components.waiting import wait_until
+from tests.eventlog.reading import of_kind, read_log
+from tests.snmp.datagrams import COMMUNITY, request
+from tests.snmp.v3.secured_agent import GET, SENDER, SecuredAgent
+
+NAME = (1, 3, 6, 1, 2, 1, 1, 1, 0)
+
+
+class Reported:
+    """Guesses, what they reported, and a clock."""
+
+    def __init__(self) -> None:
+        self.now = 0
+        self.reports: list[OperationRequest] = []
+        self.guesses = Guesses(self.reports.append, lambda: self.now)
+
+    def taken(self) -> list[tuple[str, str, int]]:
+        """Return principal, origin and number of each report, and forget them."""
+        found = [
+            (str(each.principal), each.principal.origin, each.refusal.attempts)
+            for each in self.reports
+            if each.refusal is not None
+        ]
+        self.reports.clear()
+        return found
+
+
+@pytest.fixture
+def reported() -> Reported:
+    return Reported()
+
+
+def test_the_first_guess_is_reported_at_once_and_further_ones_as_a_number(reported: Reported) -> None:
+    for _ in range(5):
+        reported.guesses.guessed("192.0.2.7", "wrong")
+    (report,) = reported.reports
+    assert report.action == ReadFresh()
+    assert report.refusal is not None
+    assert (report.refusal.outcome, report.refusal.text) == (Outcome.REFUSED, "wrong")
+    assert reported.taken() == [("snmp:(unknown)", "192.0.2.7", 1)]
+    reported.now = PERIOD - 1
+    reported.guesses.tick()
+    assert reported.taken() == []
+    reported.now = PERIOD
+    reported.guesses.tick()
+    assert reported.taken() == [("snmp:(unknown)", "192.0.2.7", 4)]
+    reported.now = 2 * PERIOD
+    reported.guesses.tick()
+    reported.guesses.guessed("192.0.2.7", "wrong")
+    assert reported.taken() == [("snmp:(unknown)", "192.0.2.7", 1)], "after a quiet period it is a new one"
+
+
+def test_users_and_addresses_are_counted_by_themselves(reported: Reported) -> None:
+    for address, user in (("a", ""), ("a", "monitor"), ("b", "monitor"), ("a", "monitor")):
+        reported.guesses.guessed(address, "wrong", user)
+    assert reported.taken() == [
+        ("snmp:(unknown)", "a", 1),
+        ("snmp:monitor", "a", 1),
+        ("snmp:monitor", "b", 1),
+    ]
+    reported.guesses.close()
+    assert reported.taken() == [("snmp:monitor", "a", 1)]
+
+
+def test_only_some_guesses_are_answered_in_a_period(reported: Reported) -> None:
+    answered = [reported.guesses.guessed("a", "wrong") for _ in range(MAX_ANSWERED + 5)]
+    assert answered == [True] * MAX_ANSWERED + [False] * 5
+    assert reported.guesses.guessed("b", "wrong"), "another address is not slowed"
+    reported.now = PERIOD
+    reported.guesses.tick()
+    assert reported.guesses.guessed("a", "wrong")
+
+
+def test_forged_addresses_take_a_bounded_memory_and_few_reports(reported: Reported) -> None:
+    for number in range(MAX_ADDRESSES + 500):
+        reported.guesses.guessed(f"address {number}", "wrong")
+    found = reported.taken()
+    assert len(found) == MAX_ADDRESSES + 1
+    assert found[-1] == ("snmp:(unknown)", OTHERS, 1)
+    reported.guesses.close()
+    assert reported.taken() == [("snmp:(unknown)", OTHERS, 499)]
+
+
+def test_a_read_with_an_unknown_community_is_a_guess_and_a_right_one_is_none(reported: Reported) -> None:
+    failures: list[Exception] = []
+    responder = Responder(
+        {COMMUNITY: Access(Store())}, SnmpCounters(), failures.append, guesses=reported.guesses
+    )
+    sender = ("192.0.2.7", 50_000)
+    assert responder.answer(request(message.GET, [NAME]), sender) is not None
+    assert reported.reports == []
+    assert responder.answer(request(message.GET, [NAME], community=b"guess"), sender) is None
+    (report,) = reported.reports
+    assert report.refusal is not None
+    assert report.refusal.text == WRONG_COMMUNITY
+    assert "guess" not in str(report), "a guess may be a right one with a wrong letter"
+
+
+def test_wrong_digests_and_unknown_users_of_version_3_are_guesses(reported: Reported) -> None:
+    agent = SecuredAgent(guesses=reported.guesses)
+    assert agent.ask(GET).status == 0
+    assert agent.ask(replace(GET, time=10**6)).counter == ("not_in_time_windows", 1)
+    assert reported.reports == [], "a manager whose clock is wrong, or that looks for the engine, is none"
+    for _ in range(MAX_ANSWERED):
+        assert agent.ask(replace(GET, mac=bytes(24))).counter[0] == "wrong_digests"
+    assert agent.is_silent_at(replace(GET, mac=bytes(24))), "guesses are answered slowly"
+    assert agent.ask(GET).status == 0, "a right message is answered as before"
+    assert reported.taken() == [("snmp:operator", SENDER[0], 1)]
+    assert agent.ask(replace(GET, name=b"a passphrase")).counter == ("unknown_user_names", 1)
+    (report,) = reported.reports
+    assert "passphrase" not in str(report)
+    assert reported.taken() == [("snmp:(unknown)", SENDER[0], 1)]
+    assert agent.counters.report("wrong_digests")[1] == ber.encode_counter32(MAX_ANSWERED + 2)
+
+
+def test_guesses_are_in_the_log_with_their_address(tmp_path: Path) -> None:
+    site = new_site(tmp_path)
+    site.configure(log={"min_free": 0, "commit_interval": "1ms"})
+    words = ["snmpget", "-v2c", "-c", "a guess", "-r", "0", "-t", "0.3"]
+    with running("run", "--config", site.configuration, log=tmp_path / "log") as gateway:
+        gateway.ready()
+
+        def recorded() -> list[dict[str, Any]]:
+            command = [*words, f"127.0.0.1:{site.snmp_port}", "1.3.6.1.2.1.1.1.0"]
+            subprocess.run(command, capture_output=True, timeout=60, check=False)  # noqa: S603  net-snmp's
+            try:
+                events = of_kind(read_log(site.state.path / "log"), "event")
+            except (OSError, ValueError, IndexError):
+                return []  # the log is just being written
+            return [each["values"] for each in events if each["event"] == "accessRefused"]
+
+        wait_until(recorded, "the first guess is an event, and in the log")
+        (operation, *_) = of_kind(read_log(site.state.path / "log"), "operation")
+    assert (operation["operation"], operation["outcome"]) == ("read", "refused")
+    assert (operation["principal"], operation["origin"]) == ("snmp:(unknown)", "127.0.0.1")
+    assert operation["text"] == WRONG_COMMUNITY
+    assert operation["audit"] > 1, "it is audited"
