@@ -16,7 +16,6 @@ from gateway.feed.latest import HistoryLimits
 from gateway.feed.operations import OperationKind, OperationRecord
 from gateway.feed.records import AlarmRecord, DeleteRecord, SourceRecord
 from gateway.feed.values import ObjectLink
-from gateway.snmp import ber
 from gateway.snmp.ber import Oid
 from gateway.snmp.fixed_mib import (
     COMMANDS,
@@ -62,8 +61,6 @@ _CLOSED_BELOW_ROOT: Final[tuple[Oid, ...]] = ((*TARGET_ENTRY, TargetColumn.ADDRE
 
 _READ: Final = (OperationColumn.FORMER, OperationColumn.FOUND)
 """Values that a broker has reported."""
-
-_MISSING: Final = (ber.NO_SUCH_OBJECT, ber.NO_SUCH_INSTANCE)
 
 
 @dataclass(slots=True, eq=False)
