@@ -163,7 +163,8 @@ def _configure(there: Scene, broker: PrivateBroker, for_qpid: VirtualHost, for_c
     host, port = there.peers.is_.traps.address
     receiver = {"address": f"{host}:{port}", "community": there.site.secret(TRAPS)}
     everybody = [f"snmp:{OPERATOR}", f"jmx:{OPERATOR}", f"cli:{getpass.getuser()}"]
-    allowed = {"who": everybody, "set": ["*"], "invoke": ["*", "purge", "drain"], "read": True}
+    dangerous = ["maxConnections", "maxChannels", "port", "listen", "vhost"]
+    allowed = {"who": everybody, "set": ["*", *dangerous], "invoke": ["*", "purge", "drain"], "read": True}
     there.site.configure(
         sources=sources,
         captures={name: {} for name in SOURCES},

@@ -165,12 +165,16 @@ class Site:
         return StateFolder(self.folder / "state")
 
     def configure(self, **sections: Mapping[str, Any] | Sequence[str]) -> None:
-        """Write the configuration: these sections, and defaults that use only this site's folder and port."""
+        """Write the configuration: these sections, and defaults that use only this site's folder and port.
+
+        By default every principal reads everything: most tests are not about roles.
+        """
         settings = {
             "version": 1,
             "snmp": {"listen": [f"127.0.0.1:{self.snmp_port}"]},
             "state": {"folder": "state"},
             "feed": {"socket": "feed.sock"},
+            "policy": {"principals": {"*": ["everything"]}},
             **sections,
         }
         self.configuration.write_text(yaml.safe_dump(settings, sort_keys=False), encoding="utf-8")

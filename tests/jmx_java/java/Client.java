@@ -351,7 +351,8 @@ public final class Client {
                     new ObjectName(name), operation, arguments.toArray(), signature));
             }
         }
-        throw new IllegalArgumentException("no operation " + operation);
+        // What a user may not do is not described to it.
+        return describe(connection.invoke(new ObjectName(name), operation, arguments.toArray(), null));
     }
 
     public String tryInvokeWith(String name, String operation, List<Object> arguments) {
