@@ -16,14 +16,16 @@ import pytest
 
 from tests.components.command_line import new_site
 from tests.components.waiting import wait_until
+from tests.hypothesis_profiles import PROVING
 from tests.policy.evaluator import Evaluator
 from tests.policy.facts import Expected
 from tests.policy.front_ends import HIDDEN, CommandLine, Metrics, command_line, metrics
 from tests.policy.generated import policy_text
 from tests.policy.published import Core, core_at
+from tests.policy.snmp_front_end import PRINCIPALS, WRITER, Snmp, snmp
 
 MAPPINGS = Path(__file__).parents[2] / "mappings"
-POLICIES = 45
+POLICIES = 400 if PROVING else 25
 CASES = 10_000
 
 
@@ -34,6 +36,7 @@ class Asked:
     core: Core
     command_line: CommandLine
     metrics: Metrics
+    snmp: tuple[Snmp, ...]
 
     def compare(self, text: str, stamp: int, *, with_commands: bool = False) -> int:
         """Publish the world under a policy, and compare every front end; return the number of questions."""
@@ -42,27 +45,35 @@ class Asked:
             Expected(evaluator, front_end.principal, stamp) for front_end in (self.command_line, self.metrics)
         )
         self.core.apply(text)
+        first_end = self.core.ends + 1
         self.core.begin(stamp, self.command_line.marker())
         asked = self.command_line.compare(commands) + self.metrics.compare(scraper)
+        asked += sum(each.compare(evaluator, stamp) for each in self.snmp)
         if with_commands:
             self.command_line.compare_commands(commands, HIDDEN[stamp % len(HIDDEN)])
         self.core.end(stamp, self.command_line.marker())
         self.command_line.compare_ends(commands)
+        for each in self.snmp:
+            each.compare_ends(evaluator, stamp, first_end)
         return asked
 
 
 @contextmanager
 def front_ends(folder: Path) -> Iterator[Asked]:
     site = new_site(folder)
-    site.configure(metrics={"enabled": True, "objects": {"classes": {"*:*": ["*"]}}})
+    site.configure(
+        metrics={"enabled": True, "objects": {"classes": {"*:*": ["*"]}}},
+        snmp={"listen": [f"127.0.0.1:{site.snmp_port}"], "writers": {WRITER: {}}},
+    )
     with (
         core_at(folder / "feed.sock") as core,
         metrics(site) as shown,
         command_line(site, getpass.getuser()) as commands,
+        snmp(site) as agent,
     ):
-        wait_until(lambda: core.front_ends == 2, "both front ends")
+        wait_until(lambda: core.front_ends == 3, "all front ends")
         commands.started(core.publish)
-        yield Asked(core, commands, shown)
+        yield Asked(core, commands, shown, agent)
 
 
 @pytest.fixture
@@ -74,7 +85,7 @@ def asked(tmp_path: Path) -> Iterator[Asked]:
 @pytest.mark.long
 def test_front_ends_show_what_the_text_says(asked: Asked) -> None:
     questions = 0
-    principals = (asked.command_line.principal, asked.metrics.principal, "jmx:other")
+    principals = (asked.command_line.principal, asked.metrics.principal, *PRINCIPALS, "jmx:other")
     for seed in range(1, POLICIES + 1):
         text = policy_text(seed, principals)
         try:
