@@ -20,6 +20,7 @@ from gateway.demo.broker import BrokerSettings, PrivateBroker
 from gateway.demo.node_setup import Credentials
 from gateway.demo.snmp_commands import SnmpCommands, TrapReceiver, free_udp_port
 from gateway.demo.workload import Workload, prepare
+from gateway.policy.rules import EVERYTHING
 from gateway.service.diagnostics.feed_session import principal
 from gateway.service.processes.lifeline import READY
 from gateway.sources.rabbitmq.provisioning import ProvisionedUser, provision
@@ -393,6 +394,9 @@ class Demonstration:
             "state": {"folder": "state"},
             "feed": {"socket": "feed.sock"},
         }
+        if self._existing is None:
+            # Its users and connections are of the demonstration itself, and there is more to see with them.
+            settings["policy"] = {"principals": {"*": [EVERYTHING]}}
         if self._with_agent:
             published = {"trusted_users": ["agent"], "heartbeat": INTERVAL}
             settings["sources"][AGENT_SOURCE] = {"kind": "qmf", "amqp": self._amqp("gateway"), **published}

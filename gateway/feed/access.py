@@ -257,7 +257,7 @@ class _GrantTable:
                 denied.append(0)
                 some.append(())
                 continue
-            of_source = [grant for grant in grants if _fits(source, grant.sources)]
+            of_source = [grant for grant in grants if fits(source, grant.sources)]
             of_all = [grant for grant in of_source if "*" in grant.objects]
             allowed.append(_sum(grant.elements for grant in of_all if not grant.denies))
             denied.append(_sum(grant.elements for grant in of_all if grant.denies))
@@ -457,7 +457,7 @@ def _sum(bitmaps: Iterable[bytes]) -> int:
 
 def _read(allowed: int, denied: int, some: Sequence[ReadGrant], object_name: str) -> int:
     for grant in some:
-        if _fits(object_name, grant.objects):
+        if fits(object_name, grant.objects):
             if grant.denies:
                 denied |= mask_of(grant.elements)
             else:
@@ -469,10 +469,10 @@ def _granted(grants: Iterable[NameGrant], source: str, class_name: str, object_n
     granted = False
     for grant in grants:
         if (
-            _fits(source, grant.sources)
-            and _fits(class_name, grant.classes)
-            and _fits(object_name, grant.objects)
-            and _fits(name, grant.names)
+            fits(source, grant.sources)
+            and fits(class_name, grant.classes)
+            and fits(object_name, grant.objects)
+            and fits(name, grant.names)
         ):
             if grant.denies:
                 return False
@@ -485,5 +485,6 @@ def _object(subject: ObjectLink | None, package: str) -> tuple[str, str]:
     return (f"{package}:", "") if subject is None else (subject.class_name, subject.stable_name)
 
 
-def _fits(text: str, patterns: Patterns) -> bool:
+def fits(text: str, patterns: Patterns) -> bool:
+    """Return whether a text matches one of the patterns, which are those of a shell, with case."""
     return any(pattern == "*" or fnmatchcase(text, pattern) for pattern in patterns)

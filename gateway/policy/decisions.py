@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from gateway.policy.rules import Patterns, RoleSet, Rule, fits, is_wild
+from gateway.feed.access import fits
+from gateway.policy.rules import RoleSet, Rule, is_named
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,16 +173,11 @@ def _is_explicit(rule: Rule, wish: Wish) -> bool:
         case ReadElement(_, private) | Subscribe(_, private):
             return rule.private or not private
         case SetElement(element, effect):
-            return not effect or _is_named(element, rule.write)
+            return not effect or is_named(element, rule.write)
         case CallMethod(method, dangerous):
-            return not dangerous or _is_named(method, rule.invoke)
+            return not dangerous or is_named(method, rule.invoke)
         case _:
             return True
-
-
-def _is_named(name: str, patterns: Patterns) -> bool:
-    # A peer may call a method "*", so that every pattern would name it.
-    return name in patterns and not is_wild(name)
 
 
 def _words(wish: Wish) -> tuple[str, str]:

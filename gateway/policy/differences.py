@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gateway.policy.rules import EVERY, EVERY_CLASS, Patterns, RoleSet, Rule
+from gateway.feed.access import Patterns
+from gateway.policy.rules import EVERY, EVERY_CLASS, RoleSet, Rule
 
 _OTHERS = "?"  # stands for a principal that the configuration does not name
 

@@ -14,12 +14,11 @@ A pattern that denies matches them as it matches everything else.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
-from typing import Final, TypeAlias
+from typing import Final
 
-Patterns: TypeAlias = tuple[str, ...]
+from gateway.feed.access import Patterns, fits
 
 EVERY: Final[Patterns] = ("*",)
 EVERY_CLASS: Final[Patterns] = ("*:*",)
@@ -210,11 +209,7 @@ publishes to all of them.
 """
 
 
-def fits(text: str, patterns: Iterable[str]) -> bool:
-    """Return whether a text matches one of the patterns."""
-    return any(pattern == "*" or fnmatchcase(text, pattern) for pattern in patterns)
-
-
-def is_wild(pattern: str) -> bool:
-    """Return whether a pattern has a wildcard."""
-    return any(character in pattern for character in "*?[")
+def is_named(name: str, patterns: Patterns) -> bool:
+    """Return whether a name is among patterns without any wildcard."""
+    # A peer may call a method "*", so that every pattern would name it.
+    return name in patterns and not any(character in name for character in "*?[")

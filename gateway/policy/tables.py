@@ -11,13 +11,15 @@ from gateway.feed.access import (
     Clearance,
     EventAccessRecord,
     NameGrant,
+    Patterns,
     PolicyRecord,
     ReadGrant,
     bitmap_of,
+    fits,
 )
 from gateway.feed.records import ClassRecord, EventClassRecord
 from gateway.policy.marks import Marks, name_elements
-from gateway.policy.rules import EVERY, Patterns, PolicyError, RoleSet, Rule, fits, is_wild
+from gateway.policy.rules import EVERY, PolicyError, RoleSet, Rule, is_named
 
 FRONT_ENDS: Final = ("snmp", "notify", "jmx", "cli", "metrics", "qmf")
 """The front ends that have principals; ``notify`` stands for the receivers of SNMP notifications."""
@@ -197,7 +199,7 @@ def _reads(
 
 def _counts(rule: Rule, name: str, patterns: Patterns, *, dangerous: bool) -> bool:
     """Return whether a rule counts for what its patterns match: what is dangerous it has to name."""
-    return rule.denies or not dangerous or (name in patterns and not is_wild(name))
+    return rule.denies or not dangerous or is_named(name, patterns)
 
 
 def _granted(rule: Rule, positions: Iterable[int]) -> Iterator[ReadGrant]:

@@ -22,6 +22,7 @@ class Mirror(Store):
     def __init__(self) -> None:
         super().__init__()
         self._followed: list[_Followed] = []
+        self._counted = 0
 
     def follow(self, store: Store, accepts: Accepts) -> None:
         """Show what is accepted of a store, too."""
@@ -51,8 +52,10 @@ class Mirror(Store):
         if region.prefix in self._regions:
             return
         self._add_region(region)
-        if len(region.prefix) not in self._prefix_lengths:
+        # Which length is the most frequent changes rarely, and counting looks at all regions.
+        if len(region.prefix) not in self._prefix_lengths or len(self._regions) * 4 > self._counted * 5:
             self._count_prefix_lengths()
+            self._counted = len(self._regions)
 
     def hide(self, region: Region) -> None:
         """Show a region no longer, if it was shown."""

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
+
+import msgspec
 
 from gateway.feed.latest import HistoryLimits
 from gateway.feed.operations import OperationRecord
@@ -29,6 +32,7 @@ from gateway.feed.records import (
 from gateway.feed.replica import GATEWAY, FeedReplica, FeedStatus, FeedView
 from gateway.feed.values import ObjectLink
 from gateway.snmp.ber import Oid
+from gateway.snmp.notifications.forms import NotificationForms
 from gateway.snmp.notifications.notification import (
     ActiveAlarms,
     BoundEvent,
@@ -69,6 +73,7 @@ class ProjectionSettings:
         serve_stale_for: nanoseconds for which the values of a stale row are still shown.
         version: the version of the gateway's software.
         history: the limits of ended objects and operations that are shown of each source.
+        receivers: the names of the receivers of notifications.
     """
 
     root: Oid
@@ -76,6 +81,7 @@ class ProjectionSettings:
     serve_stale_for: int
     version: str
     history: HistoryLimits = field(default_factory=HistoryLimits)
+    receivers: tuple[str, ...] = ()
 
 
 class Projection(FeedView[BoundClass, BoundEvent, Row, RowGroup]):
@@ -91,6 +97,7 @@ class Projection(FeedView[BoundClass, BoundEvent, Row, RowGroup]):
 
     Attributes:
         views: what each principal sees of it.
+        forms: what each receiver of notifications gets.
     """
 
     def __init__(
@@ -107,6 +114,7 @@ class Projection(FeedView[BoundClass, BoundEvent, Row, RowGroup]):
         self._root = root
         self._clock = clock
         self._receivers: list[Receivers] = []
+        self.forms = NotificationForms(settings.receivers)
         self._operations: list[Callable[[OperationRecord], None]] = []
         self._registries = OidRegistries(settings.registries, provisional, save=save, log=log, clock=clock)
         self._summaries = Summaries(store, root)
@@ -204,7 +212,9 @@ class Projection(FeedView[BoundClass, BoundEvent, Row, RowGroup]):
         if record is None:
             return None
         row = self._tables.row_oid(record.subject, record.source)
-        return alarm_notification(record, row, source, self.status.epoch, self._root)
+        notification = alarm_notification(record, row, source, self.status.epoch, self._root)
+        forms = self.forms.of_alarm(record, source, notification)
+        return msgspec.structs.replace(notification, forms=forms)
 
     def target(self, instance: Oid) -> Target | None:
         """Return the object in whose row an instance is, or would be; ``None`` outside objects' tables."""
@@ -288,6 +298,7 @@ class Projection(FeedView[BoundClass, BoundEvent, Row, RowGroup]):
         self._summaries.forget_roles()
         self._tables.forget_roles()
         self.views.policy_changed(self._replica.access)
+        self.forms.change(self._replica.access)
 
     def source_changed(self, record: SourceRecord) -> None:
         """Show a source."""
@@ -345,7 +356,17 @@ class Projection(FeedView[BoundClass, BoundEvent, Row, RowGroup]):
         elif self._receivers:
             source = self._source_table.name(record.source)
             repeated, epoch = self._replica.in_snapshot, self.status.epoch
-            notification = self._events.notification(record, version, source, epoch, repeated=repeated)
+            make = partial(
+                self._events.notification,
+                bound=version,
+                source_name=source,
+                epoch=epoch,
+                repeated=repeated,
+            )
+            notification = make(record)
+            forms = self.forms.of_event(record, version, source, make)
+            if forms:
+                notification = msgspec.structs.replace(notification, forms=forms)
             for receivers in self._receivers:
                 receivers.notify(notification)
 

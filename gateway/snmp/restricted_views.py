@@ -16,7 +16,6 @@ from gateway.feed.latest import HistoryLimits
 from gateway.feed.operations import OperationKind, OperationRecord
 from gateway.feed.records import AlarmRecord, DeleteRecord, SourceRecord
 from gateway.feed.values import ObjectLink
-from gateway.snmp import ber
 from gateway.snmp.ber import Oid
 from gateway.snmp.fixed_mib import (
     COMMANDS,
@@ -65,8 +64,6 @@ _READ: Final = (OperationColumn.FORMER, OperationColumn.FOUND)
 
 _OF_REQUESTER: Final = (*_READ, OperationColumn.VALUES)
 """What others than the requester are not shown."""
-
-_MISSING: Final = (ber.NO_SUCH_OBJECT, ber.NO_SUCH_INSTANCE)
 
 
 @dataclass(slots=True, eq=False)

@@ -63,7 +63,7 @@ class TablePart:
 
     Args:
         table: the table.
-        view: the view.
+        view: the view. It follows the store of the table, and so knows when columns have instances.
     """
 
     def __init__(self, table: Table, view: Shown) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import itertools
 import json
 from collections.abc import Callable
 from typing import Any, Final
@@ -216,6 +217,7 @@ def test_a_point_of_low_order_is_refused() -> None:
         msgspec.json.encode(claims(BODY, READER)).replace(b'"user"', b'"\xff"'),
         msgspec.json.encode(claims(BODY, READER)).replace(b'"user"', rb'"\ud800"').replace(b'"k"', b"7"),
     ],
+    ids=itertools.count(),  # keys are new in each process, and workers must agree on names
 )
 def test_signed_claims_of_another_form_are_refused(payload: bytes) -> None:
     header = {"alg": "Ed25519", "typ": "amqp+jws", "kid": SIGNER.kid}

@@ -8,6 +8,7 @@ import os
 import struct
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import structlog
@@ -208,6 +209,7 @@ class Notifications:
             alarm=projection.alarm_notification,
             record=record,
         )
+        world = replace(world, is_restricted=projection.forms.is_restricted)
         self.sender = NotificationSender(settings, world, load(path))
 
     def open(self) -> None:

@@ -136,6 +136,7 @@ class _Agent:
                 self._settings.serve_stale_for,
                 version(),
                 settings.history.limits,
+                tuple(self._settings.notifications),
             ),
             provisional=site.load(dt.datetime.fromtimestamp(clock.now() / SECOND, dt.UTC).date()),
             save=site.save,

@@ -70,6 +70,7 @@ class Notification(msgspec.Struct, frozen=True):
         received: when the gateway received it, nanoseconds of its clock; 0 if no core reported it.
         repeated: whether a snapshot contains it, so that it may have been sent before.
         is_late: whether it could not be sent when it happened.
+        forms: what single receivers get instead of it, by name; ``None`` for nothing.
     """
 
     oid: Oid
@@ -90,6 +91,7 @@ class Notification(msgspec.Struct, frozen=True):
     received: int = 0
     repeated: bool = False
     is_late: bool = False
+    forms: Mapping[str, Notification | None] = msgspec.field(default_factory=dict)
 
 
 MAX_CONDITIONS: Final = 10_000
@@ -214,12 +216,14 @@ class BoundEvent:
         encoders: by place in the notification, each with the position of its argument in the schema, -1
             where this version has none.
         not_shown: the names of arguments without a number in the registry.
+        label: the event in a few words.
     """
 
     name: str
     oid: Oid
     encoders: tuple[tuple[int, ArgumentEncoder], ...]
     not_shown: tuple[str, ...] = ()
+    label: str = ""
 
     def varbinds(self, values: Mapping[int, FeedValue], source: int) -> Varbinds:
         """Return the varbinds that follow the common objects in a notification of this event."""
@@ -247,6 +251,7 @@ def bind_event(
         registry.notification_oid(root, event_entry),
         tuple(encoders),
         tuple(argument.name for n, argument in enumerate(schema.arguments) if n not in shown),
+        schema.label or schema.key.name,
     )
 
 
@@ -268,6 +273,7 @@ def bind_own_event(schema: EventSchema, root: Oid) -> BoundEvent | None:
             for name, number, encode, nothing in objects
         ),
         tuple(name for name in positions if name not in {name for name, *_ in objects}),
+        schema.label or schema.key.name,
     )
 
 

@@ -96,6 +96,7 @@ class Outside:
         wake: called when `NotificationSender.work` has something to do.
         failed: called with an internal error; limits its own rate.
         record: called once with each notification that is made, also if it is for no receiver.
+        is_restricted: returns whether a receiver may not have everything, by its name.
     """
 
     send: Callable[[Address, bytes], SendResult]
@@ -109,6 +110,7 @@ class Outside:
     wake: Callable[[], None]
     failed: Callable[[Exception], None]
     record: Callable[[Notification], None] = lambda _: None
+    is_restricted: Callable[[str], bool] = lambda _: False
 
 
 # A receiver may send any number as its error-status.
@@ -260,7 +262,9 @@ class NotificationSender:
         self._offenders.move_to_end(sender)
         if len(self._offenders) > MAX_OFFENDERS:
             self._offenders.popitem(last=False)
-        self._offer(self._own.authentication_failure(self._outside.clock(), sender))
+        # It names an address, which is private.
+        targets = [each for each in self._targets if not self._outside.is_restricted(each.target.name)]
+        self._offer(self._own.authentication_failure(self._outside.clock(), sender), targets)
 
     def received(self, datagram: bytes, address: Address) -> None:
         """Take a receiver's answer; a datagram that answers no inform of this agent is ignored."""
@@ -385,19 +389,29 @@ class NotificationSender:
 
     def _offer(self, notification: Notification, targets: Sequence[TargetSender] | None = None) -> None:
         """Offer ``notification`` to these receivers, by default to all; encoded once, if at all."""
-        encoded: EncodedNotification | None = None
+        encodings: dict[int, EncodedNotification] = {}
+        whole, forms = notification, notification.forms
+        if forms:
+            whole = msgspec.structs.replace(notification, forms={})
+            if notification.is_late:
+                forms = {name: form and _late(form) for name, form in forms.items()}
         perhaps_sent = self._is_perhaps_sent(notification)
-        self._outside.record(notification)
+        self._outside.record(whole)
         try:
             for target in self._targets if targets is None else targets:
-                urgency = target.admit(notification, perhaps_sent=perhaps_sent)
+                form = forms.get(target.target.name, whole) if forms else whole
+                if form is None:
+                    target.selection.decline(whole)
+                    continue
+                urgency = target.admit(form, perhaps_sent=perhaps_sent)
                 if urgency is None:
                     continue
+                encoded = encodings.get(id(form))
                 if encoded is None:
                     # Before the receiver counts as notified: this may raise.
-                    encoded = self._encoded(notification)
-                if not (target.sends_at_once and self._send_at_once(target, notification, encoded)):
-                    target.take(notification, urgency, encoded)
+                    encoded = encodings[id(form)] = self._encoded(form)
+                if not (target.sends_at_once and self._send_at_once(target, form, encoded)):
+                    target.take(form, urgency, encoded)
         except ValueError as error:  # a value that BER cannot say: one event less, not the end of all
             self._outside.failed(error)
         self._changed()
@@ -438,6 +452,10 @@ class NotificationSender:
     def _changed(self) -> None:
         self.revision += 1
         self._outside.wake()
+
+
+def _late(notification: Notification) -> Notification:
+    return msgspec.structs.replace(notification, is_late=True)
 
 
 CHECK_INTERVAL: Final = 30 * SECOND

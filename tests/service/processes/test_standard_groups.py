@@ -25,6 +25,7 @@ def test_a_gateway_lists_what_it_serves_and_counts_what_it_sends(tmp_path: Path)
         sources={"orders": unreachable},
         snmp={"listen": [f"127.0.0.1:{site.snmp_port}"], "root": ROOT, "notifications": {"nms": receiver}},
         jmx={"enabled": False},
+        policy={"principals": {"snmp:*": ["everything"]}},
     )
     write_rooted_modules(shipped_folder("mibs"), tmp_path / "mibs", parse_oid(ROOT))
     modules = ["-m", "ALL", "-M", ":".join(map(str, (*base_folders(), tmp_path / "mibs")))]

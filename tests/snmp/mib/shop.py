@@ -99,11 +99,14 @@ class Gateway(Feeding):
     with_receivers: bool = True
     root: Oid = ROOT
     history: HistoryLimits = field(default_factory=HistoryLimits)
+    receivers: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         self.projection = Projection(
             self.store,
-            ProjectionSettings(self.root, (REGISTRY,), SERVE_STALE_FOR, "1.2.3", self.history),
+            ProjectionSettings(
+                self.root, (REGISTRY,), SERVE_STALE_FOR, "1.2.3", self.history, self.receivers
+            ),
             provisional=self.provisional,
             save=self.save,
             clock=lambda: self.now,
