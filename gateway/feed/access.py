@@ -152,8 +152,12 @@ AccessRecord: TypeAlias = PolicyRecord | ClassAccessRecord | EventAccessRecord
 
 @dataclass(frozen=True, slots=True)
 class _OfSource:
-    """The grants of a class for one source: those of all its objects added up, and those of some."""
+    """The grants of a class for one source: those of all its objects added up, and those of some.
 
+    ``whole`` is what each clearance reads of every object, whatever its name is.
+    """
+
+    whole: Vector
     allowed: Vector
     denied: Vector
     some: tuple[tuple[ReadGrant, ...], ...]
@@ -198,6 +202,10 @@ class ClassAccess:
         """Return whether all objects of a source have the same vector."""
         return self._reads.is_uniform(source)
 
+    def whole(self, source: str) -> Vector:
+        """Return what each clearance reads of every object of a source, also of those to come."""
+        return self._reads.whole(source)
+
     def names(self, mask: int) -> bool:
         """Return whether the name of an object is read by a clearance that reads these elements."""
         return mask != 0 and self.name & ~mask == 0
@@ -218,9 +226,7 @@ class _GrantTable:
         self._vectors: dict[Vector, Vector] = {}
 
     def vector(self, source: str, object_name: str) -> Vector:
-        of_source = self._sources.get(source)
-        if of_source is None:
-            of_source = self._sources[source] = self._of_source(source)
+        of_source = self._of_source(source)
         if of_source.is_uniform:
             return of_source.allowed
         vector = tuple(
@@ -230,10 +236,18 @@ class _GrantTable:
         return self._vectors.setdefault(vector, vector)
 
     def is_uniform(self, source: str) -> bool:
-        self.vector(source, "")
-        return self._sources[source].is_uniform
+        return self._of_source(source).is_uniform
+
+    def whole(self, source: str) -> Vector:
+        return self._of_source(source).whole
 
     def _of_source(self, source: str) -> _OfSource:
+        of_source = self._sources.get(source)
+        if of_source is None:
+            of_source = self._sources[source] = self._added_up(source)
+        return of_source
+
+    def _added_up(self, source: str) -> _OfSource:
         allowed: list[int] = []
         denied: list[int] = []
         some: list[tuple[ReadGrant, ...]] = []
@@ -244,14 +258,19 @@ class _GrantTable:
                 some.append(())
                 continue
             of_source = [grant for grant in grants if fits(source, grant.sources)]
-            of_all = [grant for grant in of_source if grant.objects == _ALL]
+            of_all = [grant for grant in of_source if "*" in grant.objects]
             allowed.append(_sum(grant.elements for grant in of_all if not grant.denies))
             denied.append(_sum(grant.elements for grant in of_all if grant.denies))
-            some.append(tuple(grant for grant in of_source if grant.objects != _ALL))
+            some.append(tuple(grant for grant in of_source if "*" not in grant.objects))
+        denied_somewhere = [
+            no | _sum(grant.elements for grant in grants if grant.denies)
+            for no, grants in zip(denied, some, strict=True)
+        ]
+        whole = tuple(yes & ~no for yes, no in zip(allowed, denied_somewhere, strict=True))
+        whole = self._vectors.setdefault(whole, whole)
         if any(some):
-            return _OfSource(tuple(allowed), tuple(denied), tuple(some), is_uniform=False)
-        reads = tuple(yes & ~no for yes, no in zip(allowed, denied, strict=True))
-        return _OfSource(self._vectors.setdefault(reads, reads), (), (), is_uniform=True)
+            return _OfSource(whole, tuple(allowed), tuple(denied), tuple(some), is_uniform=False)
+        return _OfSource(whole, whole, (), (), is_uniform=True)
 
 
 class AccessTables:

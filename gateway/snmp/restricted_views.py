@@ -62,6 +62,9 @@ _CLOSED_BELOW_ROOT: Final[tuple[Oid, ...]] = ((*TARGET_ENTRY, TargetColumn.ADDRE
 _READ: Final = (OperationColumn.FORMER, OperationColumn.FOUND)
 """Values that a broker has reported."""
 
+_OF_REQUESTER: Final = (*_READ, OperationColumn.VALUES)
+"""What others than the requester are not shown."""
+
 
 @dataclass(slots=True, eq=False)
 class RestrictedView:
@@ -234,7 +237,8 @@ class RestrictedViews:
     def operation_changed(self, record: OperationRecord, generation: int) -> None:
         """Show an operation to those who see it, without values that a broker has reported.
 
-        Results of a method are shown to who called it; what others have set or passed is not shown.
+        Results of a method are shown to who called it; what others have set or passed is not shown, nor the
+        text of such a setting, which may quote any value.
         """
         source, requester = self._source_name(record.source), str(record.principal)
         link = ObjectLink(record.class_name, record.row, record.stable_name)
@@ -244,10 +248,11 @@ class RestrictedViews:
                 continue
             if not self._access.sees_operation(each.clearance, principal, requester, source, link):
                 continue
-            if principal != requester:
-                hidden: tuple[OperationColumn, ...] = (*_READ, OperationColumn.VALUES)
+            is_call = record.kind is OperationKind.INVOKE
+            if principal == requester:
+                hidden: tuple[OperationColumn, ...] = _READ[:1] if is_call else _READ
             else:
-                hidden = _READ[:1] if record.kind is OperationKind.INVOKE else _READ
+                hidden = _OF_REQUESTER if is_call else (*_OF_REQUESTER, OperationColumn.TEXT)
             each.operations.operation_changed(record, generation, hidden)
 
     def show_applications(self, records: Iterable[SourceRecord], *, connected: bool) -> None:

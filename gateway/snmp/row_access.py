@@ -72,10 +72,10 @@ class ShownColumns:
         Columns that the version does not have are among them.
         """
         access, name = self._access.of_class(class_number), self._source_name(source)
-        if access is None or not access.is_uniform(name):
+        if access is None:
             return (0,) * len(self._clearances)
         absent = ~(bits_of(RowColumn) | sum(bound.binding.bits))
-        shown = self._columns(bound, class_number, access.vector(name, ""))
+        shown = self._columns(bound, class_number, access.whole(name))
         return tuple(mask | absent if mask else 0 for mask in shown)
 
     def without_hidden(

@@ -81,6 +81,37 @@ class Evaluator:
         asked = (source, class_name, name)
         return self._granted(who, "read", element, asked, private=self.is_private(class_name, element))
 
+    def reads_of_all(self, who: str, source: str, class_name: str, element: str) -> bool:
+        """Whether the value of an element of every object of a source is shown, whatever its name is."""
+        private = self.is_private(class_name, element)
+        rules = [
+            rule
+            for rule in self._rules(who)
+            if self._covers({**rule, "objects": ["*"]}, source, class_name, "")
+            and self._names(rule, "read", element)
+        ]
+        return not any(rule["denies"] for rule in rules) and any(
+            "*" in rule["objects"] and (rule.get("private") or not private) for rule in rules
+        )
+
+    def sees_everything(self, who: str) -> bool:
+        """Whether rules of all objects grant all that can be seen, and none denies anything that is."""
+        rules = list(self._rules(who))
+        if any(rule["denies"] and (rule.keys() & {"read", "subscribe", "audit"}) for rule in rules):
+            return False
+        whole = [
+            rule
+            for rule in rules
+            if not rule["denies"]
+            and rule.get("private")
+            and "*" in rule["sources"]
+            and "*" in rule["objects"]
+            and {"*", "*:*"} & {*rule["classes"]}
+        ]
+        return any(rule.get("audit") and "*" in rule.get("read", []) for rule in whole) and any(
+            {"*", "*:*"} & {*rule.get("subscribe", [])} for rule in whole
+        )
+
     def shows_name(self, who: str, source: str, class_name: str, name: str, named: list[str]) -> bool:
         """Whether an object is shown with its name, which is made of the elements ``named``."""
         return all(self.reads(who, source, class_name, name, element) for element in named)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import TypeAlias
 
 from tests.policy.evaluator import Evaluator
@@ -27,14 +28,18 @@ class Expected:
         evaluator: reads the policy.
         who: the principal.
         stamp: the number in all values.
+
+    Attributes:
+        things: all objects, seen or not.
+        stamp: the number in all values.
     """
 
     def __init__(self, evaluator: Evaluator, who: str, stamp: int) -> None:
         self._evaluator = evaluator
         self._who = who
-        self._things = things(stamp)
-        self._happenings = happenings(self._things, stamp)
-        self._stamp = stamp
+        self.things = things(stamp)
+        self._happenings = happenings(self.things, stamp)
+        self.stamp = stamp
 
     def sources(self) -> set[Fact]:
         """``("source", name)``."""
@@ -42,13 +47,13 @@ class Expected:
 
     def objects(self) -> set[Fact]:
         """``("object", path)``: those that are shown with their names."""
-        return {("object", thing.path) for thing in self._things if self._shows(thing)}
+        return self._objects
 
     def values(self) -> set[Fact]:
         """``("value", path, element, value)`` of objects that are shown; a reference is a path."""
         return {
             ("value", thing.path, element, value.path if isinstance(value, Thing) else value)
-            for thing in self._things
+            for thing in self.things
             for element, value in thing.values.items()
             if self._shows(thing)
             and self._reads(thing, element)
@@ -63,7 +68,7 @@ class Expected:
         """``("parent", path, path of the parent)``."""
         return {
             ("parent", thing.path, thing.parent.path)
-            for thing in self._things
+            for thing in self.things
             if thing.parent is not None and self._shows(thing) and self._shows(thing.parent)
         }
 
@@ -75,7 +80,7 @@ class Expected:
         """``("alarm", path)``."""
         return {
             ("alarm", thing.path)
-            for thing in self._things
+            for thing in self.things
             if thing.class_name == "rabbitmq:queue"
             and self._shows(thing)
             and self._evaluator.raises(self._who, thing.place[0], "full", thing.place[1:])
@@ -83,22 +88,22 @@ class Expected:
 
     def operations(self) -> set[Fact]:
         """``("operation", id, names of values)``, of another principal."""
-        return {
-            ("operation", operation_id(thing), frozenset({number_of(thing)} & self._elements(thing)))
-            for thing in self._things
-            if self._shows(thing) and self._evaluator.audits(self._who, *thing.place)
-        }
+        return self._operations
 
     @property
     def questions(self) -> int:
         """The number of facts that who sees everything sees."""
-        values = sum(len(thing.values) for thing in self._things)
-        return len(SOURCES) + values + 2 * len(self._things) + len(self._happenings)
+        values = sum(len(thing.values) for thing in self.things)
+        return len(SOURCES) + values + 2 * len(self.things) + len(self._happenings)
+
+    def elements(self, thing: Thing) -> set[str]:
+        """Return the elements of an object that are read."""
+        return {element for element in thing.values if self._reads(thing, element)}
 
     def may_quote(self, path: str) -> bool:
         """Return whether every element of an object is read, so that a text may quote any."""
         thing = self._thing(path)
-        return self._elements(thing) == thing.values.keys()
+        return self.elements(thing) == thing.values.keys()
 
     def operation_on(self, path: str) -> str:
         """Return the id of the operation on an object."""
@@ -109,16 +114,25 @@ class Expected:
         return {fact for fact in self.operations() if fact[1] == self.operation_on(path)}
 
     def _thing(self, path: str) -> Thing:
-        [thing] = [thing for thing in self._things if thing.path == path]
+        [thing] = [thing for thing in self.things if thing.path == path]
         return thing
+
+    @cached_property
+    def _objects(self) -> set[Fact]:
+        return {("object", thing.path) for thing in self.things if self._shows(thing)}
+
+    @cached_property
+    def _operations(self) -> set[Fact]:
+        return {
+            ("operation", operation_id(thing), frozenset({number_of(thing)} & self.elements(thing)))
+            for thing in self.things
+            if self._shows(thing) and self._evaluator.audits(self._who, *thing.place)
+        }
 
     # ---- questions ----------------------------------------------------------------------------------------
 
     def _reads(self, thing: Thing, element: str) -> bool:
         return self._evaluator.reads(self._who, *thing.place, element)
-
-    def _elements(self, thing: Thing) -> set[str]:
-        return {element for element in thing.values if self._reads(thing, element)}
 
     def _shows(self, thing: Thing) -> bool:
         return self._evaluator.sees(self._who, thing.place[0]) and self._evaluator.shows_name(

@@ -37,6 +37,9 @@ class Core:
         server: its server.
         publisher: adds the policy to what it publishes.
         records: what snapshots contain beside the policy.
+
+    Attributes:
+        ends: the number of ends of objects so far, and the number of the last one.
     """
 
     def __init__(self, server: FeedServer, publisher: PolicyPublisher, records: list[Record]) -> None:
@@ -44,7 +47,7 @@ class Core:
         self._publisher = publisher
         self._records = records
         self._loop: Background[FeedServer] | None = None
-        self._ends = 0
+        self.ends = 0
         self._things: list[Thing] = []
 
     def on(self, loop: Background[FeedServer]) -> None:
@@ -77,8 +80,8 @@ class Core:
     def end(self, stamp: int, *more: Record) -> None:
         """Publish the ends of all objects and alarms, and ``more``."""
         self._records[:] = surroundings()
-        ends = [thing.end(self._ends + number) for number, thing in enumerate(self._things, 1)]
-        self._ends += len(ends)
+        ends = [thing.end(self.ends + number) for number, thing in enumerate(self._things, 1)]
+        self.ends += len(ends)
         self.publish(*ends, *alarms(self._things, stamp, cleared=START + 1), *more)
 
     def publish(self, *records: Record) -> None:

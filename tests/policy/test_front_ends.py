@@ -14,16 +14,21 @@ from pathlib import Path
 
 import pytest
 
+from gateway.feed.records import Record
 from tests.components.command_line import new_site
+from tests.components.ports import free_tcp_port
 from tests.components.waiting import wait_until
+from tests.hypothesis_profiles import PROVING
 from tests.policy.evaluator import Evaluator
 from tests.policy.facts import Expected
 from tests.policy.front_ends import HIDDEN, CommandLine, Metrics, command_line, metrics
 from tests.policy.generated import policy_text
+from tests.policy.jmx_front_end import Jmx, jmx, jmx_settings
 from tests.policy.published import Core, core_at
+from tests.policy.snmp_front_end import WRITER, Snmp, snmp
 
 MAPPINGS = Path(__file__).parents[2] / "mappings"
-POLICIES = 45
+POLICIES = 400 if PROVING else 18
 CASES = 10_000
 
 
@@ -34,6 +39,8 @@ class Asked:
     core: Core
     command_line: CommandLine
     metrics: Metrics
+    snmp: tuple[Snmp, ...]
+    jmx: tuple[Jmx, ...]
 
     def compare(self, text: str, stamp: int, *, with_commands: bool = False) -> int:
         """Publish the world under a policy, and compare every front end; return the number of questions."""
@@ -41,28 +48,47 @@ class Asked:
         commands, scraper = (
             Expected(evaluator, front_end.principal, stamp) for front_end in (self.command_line, self.metrics)
         )
+        users = [(each, Expected(evaluator, each.principal, stamp)) for each in self.jmx]
         self.core.apply(text)
-        self.core.begin(stamp, self.command_line.marker())
+        first_end = self.core.ends + 1
+        self.core.begin(stamp, *self._markers())
         asked = self.command_line.compare(commands) + self.metrics.compare(scraper)
+        asked += sum(each.compare(evaluator, stamp) for each in self.snmp)
         if with_commands:
             self.command_line.compare_commands(commands, HIDDEN[stamp % len(HIDDEN)])
-        self.core.end(stamp, self.command_line.marker())
+        for one, wanted in users:
+            asked += one.compare(wanted)
+        self.core.end(stamp, *self._markers())
         self.command_line.compare_ends(commands)
+        for each in self.snmp:
+            each.compare_ends(evaluator, stamp, first_end)
+        for one, wanted in users:
+            one.compare_ends(wanted)
         return asked
+
+    def _markers(self) -> list[Record]:
+        return [*(each.marker() for each in self.jmx), self.command_line.marker()]
 
 
 @contextmanager
 def front_ends(folder: Path) -> Iterator[Asked]:
     site = new_site(folder)
-    site.configure(metrics={"enabled": True, "objects": {"classes": {"*:*": ["*"]}}})
+    port = free_tcp_port()
+    site.configure(
+        jmx=jmx_settings(port),
+        metrics={"enabled": True, "objects": {"classes": {"*:*": ["*"]}}},
+        snmp={"listen": [f"127.0.0.1:{site.snmp_port}"], "writers": {WRITER: {}}},
+    )
     with (
         core_at(folder / "feed.sock") as core,
         metrics(site) as shown,
         command_line(site, getpass.getuser()) as commands,
+        snmp(site) as agent,
+        jmx(site, port, folder / "java") as users,
     ):
-        wait_until(lambda: core.front_ends == 2, "both front ends")
+        wait_until(lambda: core.front_ends == 4, "all front ends")
         commands.started(core.publish)
-        yield Asked(core, commands, shown)
+        yield Asked(core, commands, shown, agent, users)
 
 
 @pytest.fixture
@@ -74,7 +100,8 @@ def asked(tmp_path: Path) -> Iterator[Asked]:
 @pytest.mark.long
 def test_front_ends_show_what_the_text_says(asked: Asked) -> None:
     questions = 0
-    principals = (asked.command_line.principal, asked.metrics.principal, "jmx:other")
+    principals = [asked.command_line.principal, asked.metrics.principal, "jmx:other"]
+    principals += [*(each.principal for each in asked.snmp), *(each.principal for each in asked.jmx)]
     for seed in range(1, POLICIES + 1):
         text = policy_text(seed, principals)
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -282,6 +283,25 @@ def test_vectors_of_a_class_are_shared() -> None:
     assert access.vector("east", "/|a") is access.vector("west", "/|b")
     assert access.vector("east", "/|a") is not access.vector("east", "a|a")
     assert not access.is_uniform("east")
+
+
+def test_what_is_read_of_every_object_does_not_depend_on_rules_of_others() -> None:
+    some = Rule("1", objects=("/|*",), read=("*",))
+    roles = RoleSet(
+        {
+            "some": Role("some", (some,)),
+            "all": Role("all", (Rule("1", read=("*",)), replace(some, denies=True, read=("messages",)))),
+        },
+        {"jmx:anna": ("some",), "jmx:bert": ("all",)},
+    )
+    compiled = PolicyTables(roles, MARKS)
+    principals, clearances = compiled.record.principals, compiled.record.clearances
+    access = ClassAccess(compiled.class_access(QUEUE), [one.unrestricted for one in clearances])
+    whole, of_one = access.whole("east"), access.vector("east", "b|a")
+    assert whole[principals["jmx:anna"]] == 0
+    messages = 1 << QUEUE.schema.positions["messages"]
+    assert whole[principals["jmx:bert"]] == of_one[principals["jmx:bert"]] & ~messages
+    assert of_one[principals["jmx:bert"]] & messages
 
 
 def test_a_policy_that_is_sent_again_changes_nothing() -> None:

@@ -40,7 +40,9 @@ _STRING, _NUMBER, _REFERENCE = ValueType.STRING, ValueType.U32, ValueType.REFERE
 
 def _class(number: int, package: str, name: str, *elements: Element) -> ClassRecord:
     index = [element.name for element in elements if element.index]
-    return ClassRecord(number, ClassSchema(ClassKey(package, name), elements), index[-1], "")
+    numbers = tuple(element for element in elements if element.type is _NUMBER)
+    others = tuple(element for element in elements if element.type is not _NUMBER)
+    return ClassRecord(number, ClassSchema(ClassKey(package, name), others, numbers), index[-1], "")
 
 
 CLASSES: Final = (
@@ -142,6 +144,10 @@ class Thing:
         return "|".join(self.parts)
 
     @property
+    def native_id(self) -> str:
+        return f"native {self.row}"
+
+    @property
     def place(self) -> tuple[str, str, str]:
         """Source, class and name, as questions have them."""
         return SOURCES[self.source], self.class_name, self.stable_name
@@ -178,7 +184,7 @@ class Thing:
             self.stable_name,
             self.parts[-1],
             None if parent is None else parent.link,
-            f"native {self.row}",
+            self.native_id,
             "",
             Lifetime.DURABLE,
             START,
@@ -198,6 +204,8 @@ class Thing:
             START,
             inferred=False,
             number=number,
+            leaf_name=self.parts[-1],
+            native_id=self.native_id,
         )
 
 
@@ -300,6 +308,10 @@ def happenings(all_things: list[Thing], stamp: int) -> list[Happening]:
     ]
 
 
+def alarm_condition(thing: Thing) -> str:
+    return f"full {thing.path}"
+
+
 def alarm_text(thing: Thing) -> str:
     return f"alarm: messages are {thing.values['messages']}"
 
@@ -311,7 +323,7 @@ def alarms(all_things: list[Thing], stamp: int, *, cleared: int = 0) -> list[Ala
             stamp * 100 + number,
             thing.source,
             "full",
-            f"full {thing.path}",
+            alarm_condition(thing),
             Severity.MAJOR,
             thing.link,
             alarm_text(thing),
@@ -326,6 +338,10 @@ def alarms(all_things: list[Thing], stamp: int, *, cleared: int = 0) -> list[Ala
 
 def operation_id(thing: Thing) -> str:
     return f"{GATEWAY_ID}.1.o{thing.source}-{thing.in_class.number}-{thing.row}"
+
+
+def operation_text(thing: Thing) -> str:
+    return f"{number_of(thing)} was 0"
 
 
 def operations(all_things: list[Thing], stamp: int) -> list[OperationRecord]:
@@ -348,7 +364,7 @@ def operations(all_things: list[Thing], stamp: int) -> list[OperationRecord]:
                 values={element: stamp},
                 previous={element: 0},
                 outcome=Outcome.APPLIED,
-                text=f"{element} was 0",
+                text=operation_text(thing),
             )
         )
     return found

@@ -152,6 +152,21 @@ final class ManagedObjects {
             && (former == null || former.exists(user));
     }
 
+    /**
+     * Whether a user is shown a reference to that name: if there is an MBean, as that exists for the user, or else as
+     * the one did that is gone. Any thread may ask.
+     */
+    boolean isShownTo(int user, ObjectName name) {
+        OwnMBean present = mbean(name);
+        if (present != null) {
+            return present.existsFor(user);
+        }
+        synchronized (gone) {
+            Access former = gone.get(name);
+            return former != null && former.exists(user);
+        }
+    }
+
     private void remember(ObjectName name, Access access) {
         synchronized (gone) {
             Access former = gone.remove(name);

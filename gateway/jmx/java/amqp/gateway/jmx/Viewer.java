@@ -74,7 +74,7 @@ final class Viewer {
     /** A value as this user sees it: a reference to an object that does not exist, nor ever did, is null. */
     Object shown(Object value) {
         Object own = value instanceof Varying ? ((Varying) value).of(user) : value;
-        return own instanceof ObjectName && !objects.existedFor(user, (ObjectName) own) ? null : own;
+        return own instanceof ObjectName && !objects.isShownTo(user, (ObjectName) own) ? null : own;
     }
 
     /** What this user receives of these notifications. */
