@@ -11,6 +11,7 @@ that cannot be used leave the former ones in use, and are logged once.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import ssl
 import threading
@@ -227,8 +228,10 @@ def _noting(note: NotePresented) -> type[ssl.SSLObject]:
             super().do_handshake()
             certificate = self.getpeercert() or {}
             ends = certificate.get("notAfter")
-            if isinstance(ends, str):
-                note(self.server_hostname or "", int(ssl.cert_time_to_seconds(ends)))
+            # OpenSSL has accepted it: a date that Python cannot read is no reason to refuse it.
+            with contextlib.suppress(ValueError):
+                if isinstance(ends, str):
+                    note(self.server_hostname or "", int(ssl.cert_time_to_seconds(ends)))
 
     return NotingObject
 

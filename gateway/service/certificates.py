@@ -62,12 +62,12 @@ def validity_of(path: Path) -> Validity:
     x509 = importlib.import_module("cryptography.x509")
     try:
         certificates = x509.load_pem_x509_certificates(octets)
+        return Validity(
+            max(since_epoch(each.not_valid_before_utc) for each in certificates),
+            min(since_epoch(each.not_valid_after_utc) for each in certificates),
+        )
     except ValueError as error:
         raise CertificateFileError("there is no certificate in PEM in it") from error
-    return Validity(
-        max(since_epoch(each.not_valid_before_utc) for each in certificates),
-        min(since_epoch(each.not_valid_after_utc) for each in certificates),
-    )
 
 
 class CertificateWatch:

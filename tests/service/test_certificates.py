@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
+import functools
 import shutil
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 import structlog
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gateway.config.files import load_configuration
 from gateway.inventory.certificates import CertificateExpiry
@@ -98,6 +103,25 @@ async def test_an_agent_looks_at_the_files_that_it_uses(tmp_path: Path) -> None:
 def test_a_file_without_end_is_not_read_to_it() -> None:
     with pytest.raises(CertificateFileError, match="has more than"):
         validity_of(Path("/dev/zero"))
+
+
+@given(st.binary(max_size=300), st.integers(0, 10_000))
+def test_any_octets_have_a_validity_or_one_error(octets: bytes, position: int) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path, good = Path(folder) / "certificate.pem", made_certificate()
+        position %= len(good)
+        for content in (octets, good[:position] + octets + good[position:], good[:position]):
+            path.write_bytes(content)
+            with contextlib.suppress(CertificateFileError):
+                validity = validity_of(path)
+                assert isinstance(validity.begins, int)
+                assert isinstance(validity.ends, int)
+
+
+@functools.cache
+def made_certificate() -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        return Authority.make(Path(folder)).own.certificate.read_bytes()
 
 
 def test_a_running_gateway_has_an_alarm_until_the_certificate_is_renewed(tmp_path: Path) -> None:
