@@ -28,7 +28,9 @@ from tests.policy.published import Core, core_at
 from tests.policy.snmp_front_end import WRITER, Snmp, snmp
 
 MAPPINGS = Path(__file__).parents[2] / "mappings"
-POLICIES = 400 if PROVING else 18
+SEEDS = range(1, 401) if PROVING else (*range(1, 17), 36, 70, 84, 92, 115, 131)
+"""By the last six, operations of others are shown whose element is hidden."""
+
 CASES = 10_000
 
 
@@ -102,7 +104,7 @@ def test_front_ends_show_what_the_text_says(asked: Asked) -> None:
     questions = 0
     principals = [asked.command_line.principal, asked.metrics.principal, "jmx:other"]
     principals += [*(each.principal for each in asked.snmp), *(each.principal for each in asked.jmx)]
-    for seed in range(1, POLICIES + 1):
+    for seed in SEEDS:
         text = policy_text(seed, principals)
         try:
             questions += asked.compare(text, seed, with_commands=seed % 5 == 0)
