@@ -176,7 +176,8 @@ def test_a_file_that_is_edited_waits_for_a_restart(site: Site) -> None:
         assert unchanged.code is ExitCode.OK, unchanged.errors
         file.write_text("version: 1\nclasses: {'rabbitmq:queue': {label: Row}}\n", encoding="utf-8")
         changed = amqp_gateway("reload", "--config", site.configuration)
-        assert (changed.code, changed.output) == (ExitCode.DIFFERENCE, "overrides.yaml was changed\n")
+        line = "overrides (overrides.yaml) was changed: it takes effect when the gateway is restarted\n"
+        assert (changed.code, changed.output) == (ExitCode.DIFFERENCE, line)
         file.write_text("version: 1\nclasses:\n  rabbitmq:queu: {label: Row}\n", encoding="utf-8")
         wrong = amqp_gateway("reload", "--config", site.configuration)
         assert wrong.code is ExitCode.CONFIGURATION
