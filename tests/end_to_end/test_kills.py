@@ -17,7 +17,7 @@ from tests.hypothesis_profiles import PROVING
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.xdist_group("demonstration")]
 
-SEEDS = 20 if PROVING else 2
+SEEDS = 20 if PROVING else 1
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))

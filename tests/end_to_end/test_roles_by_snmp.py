@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import getpass
+import secrets
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -18,9 +19,12 @@ from tests.components.net_snmp import printed
 from tests.components.rabbitmq import VirtualHost, new_virtual_host
 from tests.components.waiting import wait_until
 
+pytestmark = pytest.mark.xdist_group("roles by SNMP")
+
 ROOT = "1.3.6.1.4.1.8072.9999.9999"
 USER = f"cli:{getpass.getuser()}"
-STRANGER = "a-user-of-the-broker"
+STRANGER = f"stranger-{secrets.token_hex(6)}"
+"""A user of the broker that all tests share."""
 POLICY = {
     "roles": {
         "shop": {

@@ -21,6 +21,7 @@ class ToySource(StrictModel):
         exchange: questions are published to it, and it routes the answers.
         interval: the time between two questions.
         max_objects: the most lamps that are shown.
+        protected: bodies are signed and encrypted.
     """
 
     kind: Literal["toy"]
@@ -29,6 +30,7 @@ class ToySource(StrictModel):
     exchange: AmqpName = "toys"
     interval: Interval = SECOND
     max_objects: Annotated[int, Field(ge=1, le=1000)] = 100
+    protected: ProtectedSettings | None = None
 
     @property
     def durable(self) -> None:
@@ -113,8 +115,8 @@ CHANGED: Final = (
     ("gateway/service/diagnostics/checks.py", "    Source,\n", "    Source,\n    ToySource,\n"),
     (
         "gateway/service/diagnostics/checks.py",
-        "QmfSource | Am01Source | CmlSource) else",
-        "QmfSource | Am01Source | CmlSource | ToySource) else",
+        "    source: QmfSource | Am01Source | CmlSource, settings: ProtectedSettings,",
+        "    source: QmfSource | Am01Source | CmlSource | ToySource, settings: ProtectedSettings,",
     ),
     (
         "gateway/service/diagnostics/checks.py",
