@@ -22,9 +22,9 @@ from tests.components.command_line import new_site, running
 
 NATIVE: Final = "native-mxbean"
 SIDES: Final = (OURS, NATIVE)
-_NATIVE_QUEUES: Final = "amqp.gateway:source=native,package=bench,type=queue,*"
-_NATIVE_QUEUE: Final = "amqp.gateway:source=native,package=bench,type=queue,name=queue-000000"
-_NATIVE_WORK: Final = "amqp.gateway:type=NativeWork"
+_NATIVE_QUEUES: Final = "native:source=native,package=bench,type=queue,*"
+_NATIVE_QUEUE: Final = "native:source=native,package=bench,type=queue,name=queue-000000"
+_NATIVE_WORK: Final = "native:type=NativeWork"
 
 _GET: Final = Case("getAttribute", "us per call", Reading.COST)
 _GET_BUSY: Final = Case("getAttribute-busy", "us per call", Reading.COST)
@@ -97,7 +97,7 @@ class _Scene:
 
     def compare(self) -> None:
         """Assert that both sides give the same answers to the requests below."""
-        self._load.ask("invoke", _NATIVE_WORK, "set", 1)
+        self._load.ask("read", _NATIVE_WORK, "set:1")
         expected = ",".join(str(number) for number in range(len(STATISTICS)))
         for name in (queue_name(0), _NATIVE_QUEUE):
             answer = self._load.ask("read", name, ",".join(STATISTICS))
@@ -172,7 +172,7 @@ class _Scene:
 
     def _push_native(self) -> float:
         times = self._run.count(300, 3)
-        took = self._load.time("invoke", _NATIVE_WORK, "set", times)
+        took = int(self._load.ask("read", _NATIVE_WORK, f"set:{times}"))
         return times * self._count / took * 1e9
 
     def _register(self) -> float:
@@ -187,7 +187,7 @@ class _Scene:
         return self._count / seconds
 
     def _register_native(self) -> float:
-        took = self._load.time("invoke", _NATIVE_WORK, "register", self._count)
+        took = int(self._load.ask("read", _NATIVE_WORK, f"register:{self._count}"))
         return self._count / took * 1e9
 
     def _seconds_of(self, octets: bytes) -> float:

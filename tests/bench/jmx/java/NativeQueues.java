@@ -1,3 +1,7 @@
+import javax.management.Attribute;
+import javax.management.AttributeList;
+import javax.management.DynamicMBean;
+import javax.management.MBeanInfo;
 import java.lang.management.ManagementFactory;
 import java.util.ArrayList;
 import java.util.List;
@@ -11,8 +15,8 @@ import javax.management.ObjectName;
  * <p>Loaded as a Java agent ({@code -javaagent:JAR=QUEUES}) before the gateway's own main class, so that nothing of what is
  * measured is changed for it. Names are as long as the gateway's, because each request carries one.
  */
-public final class NativeQueues implements NativeWorkMXBean {
-    private static final String NAME = "amqp.gateway:source=native,package=bench,type=%s,name=queue-%06d";
+public final class NativeQueues implements DynamicMBean {
+    private static final String NAME = "native:source=native,package=bench,type=%s,name=queue-%06d";
 
     private final MBeanServer server;
     private final List<NativeQueue> queues = new ArrayList<>();
@@ -30,15 +34,14 @@ public final class NativeQueues implements NativeWorkMXBean {
             work.queues.add(queue);
             work.server.registerMBean(queue, name("queue", number));
         }
-        work.server.registerMBean(work, new ObjectName("amqp.gateway:type=NativeWork"));
+        work.server.registerMBean(work, new ObjectName("native:type=NativeWork"));
     }
 
     private static ObjectName name(String type, int number) throws JMException {
         return ObjectName.getInstance(String.format(NAME, type, number));
     }
 
-    @Override
-    public long set(int times) {
+    private long set(int times) {
         long began = System.nanoTime();
         for (int time = 0; time < times; time++) {
             for (NativeQueue queue : queues) {
@@ -49,8 +52,7 @@ public final class NativeQueues implements NativeWorkMXBean {
     }
 
     /** Names are made outside the measured time, objects within it. */
-    @Override
-    public long register(int count) {
+    private long register(int count) {
         try {
             ObjectName[] names = new ObjectName[count];
             for (int number = 0; number < count; number++) {
@@ -68,5 +70,42 @@ public final class NativeQueues implements NativeWorkMXBean {
         } catch (JMException error) {
             throw new IllegalStateException(error);
         }
+    }
+
+    /** Reading {@code set:N} or {@code register:N} does the work: clients may read the beans of other domains. */
+    @Override
+    public Object getAttribute(String attribute) {
+        String[] work = attribute.split(":");
+        int times = Integer.parseInt(work[1]);
+        return work[0].equals("set") ? set(times) : register(times);
+    }
+
+    @Override
+    public AttributeList getAttributes(String[] attributes) {
+        AttributeList found = new AttributeList();
+        for (String attribute : attributes) {
+            found.add(new Attribute(attribute, getAttribute(attribute)));
+        }
+        return found;
+    }
+
+    @Override
+    public void setAttribute(Attribute attribute) {
+        throw new UnsupportedOperationException();
+    }
+
+    @Override
+    public AttributeList setAttributes(AttributeList attributes) {
+        throw new UnsupportedOperationException();
+    }
+
+    @Override
+    public Object invoke(String operation, Object[] parameters, String[] signature) {
+        throw new UnsupportedOperationException();
+    }
+
+    @Override
+    public MBeanInfo getMBeanInfo() {
+        return new MBeanInfo(getClass().getName(), "Work.", null, null, null, null);
     }
 }
