@@ -76,7 +76,7 @@ final class ClassDefinition {
         this.forEverybody = new Access(this);
     }
 
-    /** What clients are told of the MBeans by those rights. */
+    /** The descriptions of the MBeans that clients receive by those rights. */
     MBeanInfo info(Rights rights) {
         List<OpenMBeanAttributeInfo> shown = new ArrayList<>();
         for (int position = 0; position < attributes.length; position++) {
@@ -97,7 +97,7 @@ final class ClassDefinition {
             notifications, descriptor);
     }
 
-    /** What the server of MBeans is told, which nobody sees: the name of the class. */
+    /** The description that the server of MBeans has, which no client sees: the name of the class. */
     MBeanInfo unseen() {
         return unseen;
     }

@@ -86,7 +86,7 @@ final class ManagedObjects {
         return policy;
     }
 
-    /** Another policy: whoever is restricted by it sees no object until that is registered again. */
+    /** Another policy: a restricted user sees no object until that is registered again. */
     void changePolicy(boolean[] unrestricted, boolean[] mayChange) {
         changing = mayChange;
         policy.end(unrestricted);
@@ -212,7 +212,7 @@ final class ManagedObjects {
             unregister(other.number);
         }
         ManagedObject object = ManagedObject.of(number, name, access, group, values);
-        // Before the server has it: whoever hears of it finds it.
+        // Before the server has it: a client that receives its registration finds it.
         objects.put(number, object);
         named.put(name, object);
         try {

@@ -8,7 +8,7 @@ import javax.management.ReflectionException;
 import javax.management.Attribute;
 
 /**
- * An MBean of ours. Clients read it by way of their {@link Session}, which says who they are; whoever comes by another
+ * An MBean of ours. Clients read it by way of their {@link Session}, which says who they are; a call that comes by another
  * way is shown nothing.
  */
 abstract class OwnMBean implements DynamicMBean {
