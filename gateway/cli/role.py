@@ -15,15 +15,11 @@ from gateway.config.policy import READER, SCRAPER
 from gateway.mapping.files import load_mappings
 from gateway.model.schema import ClassKey
 from gateway.policy.decisions import (
-    CallMethod,
     Decision,
     Policy,
-    ReadElement,
     ReadObject,
     ReadOperations,
-    SetElement,
     Subject,
-    Subscribe,
     Wish,
 )
 from gateway.policy.differences import described
@@ -138,15 +134,14 @@ def _question(operation: str, path: str, marks: Marks) -> tuple[Subject, Wish]:
         raise click.UsageError(f"write OBJECT as SOURCE/PACKAGE:CLASS/NAME, not {path!r}")
     match verb, bool(name):
         case "read", True:
-            return subject, ReadElement(name, marks.is_private_element(key, name))
+            return subject, marks.reading(key, name)
         case "write" | "set", True:
-            return subject, SetElement(name, marks.effect(key, name))
+            return subject, marks.setting(key, name)
         case "invoke", True:
-            dangerous, known = marks.is_dangerous_method(key, name), marks.describes_method(key, name)
-            return subject, CallMethod(name, dangerous, known)
+            return subject, marks.calling(key, name)
         case "subscribe", True if ":" in name:
             package, _, event = name.partition(":")
-            return subject, Subscribe(name, marks.is_private_event(ClassKey(package, event)))
+            return subject, marks.subscribing(ClassKey(package, event))
         case "refresh", False:
             return subject, ReadObject()
         case "audit", False:

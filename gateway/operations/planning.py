@@ -25,16 +25,7 @@ from gateway.model.schema import Access, Argument, ClassKey, Direction, Element,
 from gateway.model.secrets import SecretRules
 from gateway.model.validation import validate
 from gateway.model.values import Reference, Value, Values, ValueType
-from gateway.policy.decisions import (
-    CallMethod,
-    Policy,
-    ReadElement,
-    ReadObject,
-    SetElement,
-    Subject,
-    Wish,
-    decided,
-)
+from gateway.policy.decisions import Policy, ReadObject, Subject, Wish, covering, decided_by_covering
 from gateway.policy.marks import Marks, name_elements
 
 _SECRETS = SecretRules()
@@ -214,9 +205,9 @@ class Planner:
             raise Rejected(Outcome.WRONG_VALUE, "there is nothing to set")
         known = {name: self._settable(target, entry, name) for name in values}
         for name in known:
-            self._decide(request, target, SetElement(name, self._marks.effect(entry.key, name)), name)
+            self._decide(request, target, self._marks.setting(entry.key, name), name)
             # Reading back shows the value.
-            self._decide(request, target, self._reading(entry, name), name)
+            self._decide(request, target, self._marks.reading(entry.key, name), name)
         find = _finder(target.source)
         settings = tuple(
             replace(
@@ -260,12 +251,7 @@ class Planner:
         key, method = entry.key, _method(entry, name)
         if method is None:
             raise Rejected(Outcome.UNKNOWN_ELEMENT, f"{key} has no method {name!r}", name)
-        wish = CallMethod(
-            name,
-            dangerous=self._marks.is_dangerous_method(key, name),
-            described=self._marks.describes_method(key, name),
-        )
-        self._decide(request, target, wish, name)
+        self._decide(request, target, self._marks.calling(key, name), name)
         find = _finder(target.source)
         asked = _arguments(method, given, find)
         return Plan(
@@ -283,14 +269,11 @@ class Planner:
 
     def _readable(self, principal: Principal, target: Target, entry: Entry) -> frozenset[str]:
         """Return the elements of an object that a principal may read; without any it does not exist."""
-        rules, subject = self._policy.roles.rules_of(str(principal)), _subject(target)
+        rules = covering(self._policy.roles.rules_of(str(principal)), _subject(target))
         names = (element.name for element in entry.class_record.schema.elements)
         return frozenset(
-            name for name in names if decided(rules, subject, self._reading(entry, name)).allowed
+            name for name in names if decided_by_covering(rules, self._marks.reading(entry.key, name)).allowed
         )
-
-    def _reading(self, entry: Entry, element: str) -> ReadElement:
-        return ReadElement(element, self._marks.is_private_element(entry.key, element))
 
     def _decide(self, request: OperationRequest, target: Target, wish: Wish, element: str = "") -> None:
         subject, principal = _subject(target), str(request.principal)

@@ -137,18 +137,32 @@ class Policy:
 
 def decided(rules: Iterable[Rule], subject: Subject, wish: Wish) -> Decision:
     """Return the decision of these rules."""
-    covering = [
-        rule for rule in rules if rule.covers(subject.source, subject.class_name, subject.object_name)
-    ]
-    # A rule that denies is not asked whether it names what is dangerous or private.
-    for rule in covering:
-        if rule.denies and _matches(rule, wish):
+    return decided_by_covering(covering(rules, subject), wish)
+
+
+def covering(rules: Iterable[Rule], subject: Subject) -> list[Rule]:
+    """Return the rules that are about an object, for several wishes."""
+    return [rule for rule in rules if rule.covers(subject.source, subject.class_name, subject.object_name)]
+
+
+def decided_by_covering(rules: Iterable[Rule], wish: Wish) -> Decision:
+    """Return the decision of rules that are about the object."""
+    matching = [rule for rule in rules if _matches(rule, wish)]
+    counting = [rule for rule in matching if counts(rule, wish)]
+    for rule in counting:
+        if rule.denies:
             return Decision(allowed=False, rule=rule)
-    granting = [rule for rule in covering if not rule.denies and _matches(rule, wish)]
-    for rule in granting:
-        if _is_explicit(rule, wish):
-            return Decision(allowed=True, rule=rule)
-    return Decision(allowed=False, by_pattern=bool(granting))
+    if counting:
+        return Decision(allowed=True, rule=counting[0])
+    return Decision(allowed=False, by_pattern=bool(matching))
+
+
+def counts(rule: Rule, wish: Wish) -> bool:
+    """Return whether a rule, of an object that it is about, grants or denies a wish.
+
+    A rule that denies is not asked whether it names what is dangerous or private.
+    """
+    return _matches(rule, wish) and (rule.denies or _is_explicit(rule, wish))
 
 
 def _matches(rule: Rule, wish: Wish) -> bool:

@@ -1,4 +1,4 @@
-"""What mappings mark as private or dangerous, as the policy asks for it."""
+"""What mappings mark as private or dangerous, and the wishes of principals with these marks."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from gateway.feed.records import ClassRecord
 from gateway.mapping.rules import ClassRule
 from gateway.mapping.rules import Mapping as PackageMapping
 from gateway.model.schema import ClassKey
+from gateway.policy.decisions import CallMethod, ReadElement, SetElement, Subscribe
 
 _PRIVATE_EVENTS: Final = frozenset({"accessRefused", "policyChanged"})
 """Events of the gateway itself that name principals and addresses."""
@@ -25,11 +26,6 @@ class Marks:
 
     def __init__(self, mappings: Mapping[str, PackageMapping]) -> None:
         self._mappings = mappings
-
-    def is_private_class(self, key: ClassKey) -> bool:
-        """Return whether everything about the objects of a class is private."""
-        rule = self._class(key)
-        return rule is not None and rule.private
 
     def is_private_element(self, key: ClassKey, element: str) -> bool:
         """Return whether an element is private, alone or with its class."""
@@ -54,10 +50,6 @@ class Marks:
         known = rule.arguments.get(argument) if rule else None
         return known is not None and known.private
 
-    def is_dangerous_element(self, key: ClassKey, element: str) -> bool:
-        """Return whether an element may be set by a rule that has its name only."""
-        return bool(self.effect(key, element))
-
     def effect(self, key: ClassKey, element: str) -> str:
         """Return what setting a dangerous element leads to, one sentence; empty for every other element."""
         rule = self._class(key)
@@ -77,6 +69,22 @@ class Marks:
         """Return whether a mapping describes a method."""
         rule = self._class(key)
         return rule is not None and method in rule.methods
+
+    def reading(self, key: ClassKey, element: str) -> ReadElement:
+        """Return the wish to see the value of an element."""
+        return ReadElement(element, self.is_private_element(key, element))
+
+    def setting(self, key: ClassKey, element: str) -> SetElement:
+        """Return the wish to set an element."""
+        return SetElement(element, self.effect(key, element))
+
+    def calling(self, key: ClassKey, method: str) -> CallMethod:
+        """Return the wish to call a method."""
+        return CallMethod(method, self.is_dangerous_method(key, method), self.describes_method(key, method))
+
+    def subscribing(self, key: ClassKey) -> Subscribe:
+        """Return the wish to receive an event."""
+        return Subscribe(str(key), self.is_private_event(key))
 
     def _class(self, key: ClassKey) -> ClassRule | None:
         mapping = self._mappings.get(key.package)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from gateway.feed.access import (
@@ -11,15 +11,16 @@ from gateway.feed.access import (
     Clearance,
     EventAccessRecord,
     NameGrant,
-    Patterns,
     PolicyRecord,
     ReadGrant,
     bitmap_of,
     fits,
 )
 from gateway.feed.records import ClassRecord, EventClassRecord
+from gateway.model.schema import ClassKey
+from gateway.policy.decisions import ReadObject, Subscribe, Wish, counts
 from gateway.policy.marks import Marks, name_elements
-from gateway.policy.rules import EVERY, PolicyError, RoleSet, Rule, is_named
+from gateway.policy.rules import EVERY, PolicyError, RoleSet, Rule
 
 FRONT_ENDS: Final = ("snmp", "notify", "jmx", "cli", "metrics", "qmf")
 """The front ends that have principals; ``notify`` stands for the receivers of SNMP notifications."""
@@ -68,69 +69,34 @@ class PolicyTables:
 
     def class_access(self, record: ClassRecord) -> ClassAccessRecord:
         """Return what each clearance reads of a version of a class."""
-        schema, key = record.schema, record.schema.key
-        names = [element.name for element in schema.elements]
-        private = frozenset(name for name in names if self._marks.is_private_element(key, name))
+        schema, key, marks = record.schema, record.schema.key, self._marks
+        methods = [marks.calling(key, method.name) for method in schema.methods]
         return ClassAccessRecord(
             record.number,
             str(key),
             bitmap_of(schema.positions[name] for name in name_elements(record)),
-            tuple(tuple(_reads(rules, str(key), names, private)) for rules in self._rules),
-            tuple(tuple(self._writes(rules, record)) for rules in self._rules),
-            tuple(tuple(self._invokes(rules, record)) for rules in self._rules),
+            self._grants(key, [marks.reading(key, element.name) for element in schema.elements]),
+            self._grants(key, [marks.setting(key, element.name) for element in schema.elements]),
+            self._grants(key, [*methods, ReadObject()]),
         )
-
-    def _writes(self, rules: tuple[Rule, ...], record: ClassRecord) -> Iterator[ReadGrant]:
-        key, elements = record.schema.key, record.schema.elements
-        for rule in rules:
-            if rule.write and fits(str(key), rule.classes):
-                allowed = (
-                    position
-                    for position, element in enumerate(elements)
-                    if fits(element.name, rule.write)
-                    and _counts(
-                        rule,
-                        element.name,
-                        rule.write,
-                        dangerous=self._marks.is_dangerous_element(key, element.name),
-                    )
-                )
-                yield from _granted(rule, allowed)
-
-    def _invokes(self, rules: tuple[Rule, ...], record: ClassRecord) -> Iterator[ReadGrant]:
-        key, methods = record.schema.key, record.schema.methods
-        for rule in rules:
-            if fits(str(key), rule.classes):
-                allowed = [
-                    position
-                    for position, method in enumerate(methods)
-                    if fits(method.name, rule.invoke)
-                    and _counts(
-                        rule,
-                        method.name,
-                        rule.invoke,
-                        dangerous=self._marks.is_dangerous_method(key, method.name),
-                    )
-                ]
-                yield from _granted(rule, [*allowed, *([len(methods)] if rule.refresh else ())])
 
     def event_access(self, record: EventClassRecord) -> EventAccessRecord:
         """Return what each clearance receives of a version of an event."""
         key = record.schema.key
-        is_private = self._marks.is_private_event(key)
         private = [
             position
             for position, argument in enumerate(record.schema.arguments)
             if self._marks.is_private_argument(key, argument.name)
         ]
-        receiving = [[rule for rule in rules if fits(str(key), rule.subscribe)] for rules in self._rules]
-        return EventAccessRecord(
-            record.number,
-            key.package,
-            bitmap_of(private),
-            tuple(_named(rule for rule in rules if _grants(rule, private=is_private)) for rules in receiving),
-            tuple(_named(rule for rule in rules if _grants(rule, private=True)) for rules in receiving),
+        receives, reveals = (
+            tuple(_named(rule for rule in rules if counts(rule, wish)) for rules in self._rules)
+            for wish in (self._marks.subscribing(key), Subscribe(str(key), private=True))
         )
+        return EventAccessRecord(record.number, key.package, bitmap_of(private), receives, reveals)
+
+    def _grants(self, key: ClassKey, wishes: Sequence[Wish]) -> tuple[tuple[ReadGrant, ...], ...]:
+        """Return for each clearance the rules that count for wishes about objects of a class."""
+        return tuple(tuple(_grants(rules, str(key), wishes)) for rules in self._rules)
 
 
 def _principals(roles: RoleSet) -> Iterator[str]:
@@ -182,35 +148,12 @@ def _source_grants(rules: Iterable[Rule]) -> Iterator[NameGrant]:
             yield NameGrant(rule.sources, denies=rule.denies)
 
 
-def _reads(
-    rules: tuple[Rule, ...], class_name: str, names: list[str], private: frozenset[str]
-) -> Iterator[ReadGrant]:
+def _grants(rules: Iterable[Rule], class_name: str, wishes: Sequence[Wish]) -> Iterator[ReadGrant]:
     for rule in rules:
-        if not rule.read or not fits(class_name, rule.classes):
-            continue
-        positions = [
-            position
-            for position, name in enumerate(names)
-            if fits(name, rule.read) and (rule.denies or rule.private or name not in private)
-        ]
-        if positions:
-            yield ReadGrant(rule.sources, rule.objects, bitmap_of(positions), rule.denies)
-
-
-def _counts(rule: Rule, name: str, patterns: Patterns, *, dangerous: bool) -> bool:
-    """Return whether a rule counts for what its patterns match: what is dangerous it has to name."""
-    return rule.denies or not dangerous or is_named(name, patterns)
-
-
-def _granted(rule: Rule, positions: Iterable[int]) -> Iterator[ReadGrant]:
-    bitmap = bitmap_of(positions)
-    if bitmap:
-        yield ReadGrant(rule.sources, rule.objects, bitmap, rule.denies)
-
-
-def _grants(rule: Rule, *, private: bool) -> bool:
-    """Return whether a rule about an event counts for what is private, or is not."""
-    return rule.denies or rule.private or not private
+        if fits(class_name, rule.classes):
+            bitmap = bitmap_of(position for position, wish in enumerate(wishes) if counts(rule, wish))
+            if bitmap:
+                yield ReadGrant(rule.sources, rule.objects, bitmap, rule.denies)
 
 
 def _named(rules: Iterable[Rule]) -> tuple[NameGrant, ...]:
