@@ -35,7 +35,7 @@ CONFIGURED = ALL | {"annotated_types", "pydantic", "pydantic_core", "typing_insp
 AMQP = {"aio_pika", "aiormq", "pamqp", "yarl", "multidict", "propcache", "idna"}
 HTTP = {"httpx", "httpcore", "h11", "anyio", "sniffio", "certifi"}
 PACKAGES = {
-    "core": CONFIGURED | AMQP | HTTP | {"cryptography", "joserfc"},
+    "core": CONFIGURED | AMQP | HTTP | {"cryptography"},
     "snmp": CONFIGURED,
     "jmx": CONFIGURED | {"py4j"},
     "objects": CONFIGURED | {"h11", "prometheus_client"},

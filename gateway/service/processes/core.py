@@ -67,7 +67,6 @@ from gateway.service.processes.process_setup import tune_garbage_collection
 from gateway.service.serving import QmfServer, ServedBroker
 from gateway.service.sources.captures import Captures, CaptureTarget
 from gateway.service.sources.endpoints import amqp_endpoint, http_publisher
-from gateway.service.sources.protection import protection_of
 from gateway.service.sources.source_context import DurableContext, SourceContext
 from gateway.service.sources.sources import RunSource, needs_last_state, source_of
 from gateway.service.state.audit_key import audit_key
@@ -301,7 +300,7 @@ class _Core:
             ServedBroker(
                 amqp_endpoint(publishing.amqp, folder, name),
                 http_publisher(settings, publishing, folder, name),
-                protection_of(name, publishing.protected, context),
+                context.protection(name, publishing.protected),
             ),
             source,
             self._operations.submit,

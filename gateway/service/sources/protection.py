@@ -38,21 +38,17 @@ def watched_keys(settings: ProtectedSettings, folder: Path) -> WatchedKeys:
         raise CommandError(ExitCode.CONFIGURATION, str(error)) from error
 
 
-def protection_of(
-    name: str, settings: ProtectedSettings | None, around: SourceContext
-) -> BodyProtection | None:
+def protection_of(name: str, settings: ProtectedSettings, around: SourceContext) -> BodyProtection:
     """Return the protection of a source or agent, and add its counters to the metrics.
 
     Args:
         name: the name of the source or agent.
-        settings: its settings of protection; ``None`` if its bodies are plain.
+        settings: its settings of protection.
         around: the shared context of sources.
 
     Raises:
         CommandError: a key file is missing or wrong, or the file of accepted bodies cannot be written.
     """
-    if settings is None:
-        return None
     keys = watched_keys(settings, around.folder)
     late, now = settings.late // MILLISECOND, around.clock.now() // MILLISECOND
     if around.state is None:

@@ -16,7 +16,6 @@ from gateway.service.sources.endpoints import (
     http_writer,
     prometheus_reader,
 )
-from gateway.service.sources.protection import protection_of
 from gateway.service.sources.qmf import run_am01, run_qmf
 from gateway.service.sources.rabbitmq import BrokerAccess, run_rabbitmq
 from gateway.service.sources.source_context import SourceContext
@@ -69,15 +68,15 @@ def source_of(name: str, settings: Source, around: SourceContext) -> RunSource:
     if isinstance(settings, CmlSource):
         schema = configured_schema(settings, around.folder)
         endpoint = amqp_endpoint(settings.amqp, around.folder, name, around.presented)
-        protection = protection_of(name, settings.protected, around)
+        protection = around.protection(name, settings.protected)
         return partial(run_cml, name, settings, endpoint, schema, protection, source, around)
     if isinstance(settings, Am01Source):
         endpoint = amqp_endpoint(settings.amqp, around.folder, name, around.presented)
-        protection = protection_of(name, settings.protected, around)
+        protection = around.protection(name, settings.protected)
         return partial(run_am01, name, settings, endpoint, protection, source, around)
     if isinstance(settings, QmfSource):
         endpoint = amqp_endpoint(settings.amqp, around.folder, name, around.presented)
-        protection = protection_of(name, settings.protected, around)
+        protection = around.protection(name, settings.protected)
         return partial(run_qmf, name, settings, endpoint, protection, source, around)
     broker = BrokerAccess(
         http_reader(settings, around.folder, name, around.presented),
