@@ -20,7 +20,7 @@ from gateway.config.types import (
 )
 from gateway.feed.latest import HistoryLimits
 from gateway.model.times import DAY, SECOND
-from gateway.policy.rules import RoleSet
+from gateway.policy.rules import PolicyError, RoleSet
 from gateway.prometheus.families import DEFAULT_CLASSES
 from gateway.yaml_documents import ClassPattern, Duration, Pattern, StrictModel, between
 
@@ -351,6 +351,10 @@ class Configuration(StrictModel):
                     "snmp.writers, a user under snmp.users, a receiver under snmp.notifications as "
                     f"notify:NAME, a user under jmx.users, or {SCRAPER}"
                 )
+        try:
+            self.role_set.check()
+        except PolicyError as error:
+            raise ValueError(f"operations.allow: {error}") from None
         return self
 
     @property

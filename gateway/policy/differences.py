@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gateway.feed.access import Patterns
-from gateway.policy.rules import EVERY, EVERY_CLASS, RoleSet, Rule
+from gateway.policy.rules import EVERY, EVERY_CLASS, FRONT_ENDS, OTHERS, RoleSet, Rule
 
-_OTHERS = "?"  # stands for a principal that the configuration does not name
+# What clients of the gateway's QMF agent may do is configured with the agent, not by roles.
+_COMPARED = tuple(front_end for front_end in FRONT_ENDS if front_end != "qmf")
 
 
 def policy_changes(former: RoleSet, present: RoleSet) -> Iterator[str]:
@@ -19,11 +20,11 @@ def policy_changes(former: RoleSet, present: RoleSet) -> Iterator[str]:
     exact = sorted(name for name in named if not name.endswith("*"))
     for principal in (
         *exact,
-        *(f"{front_end}:{_OTHERS}" for front_end in ("snmp", "notify", "jmx", "cli", "metrics")),
+        *(f"{front_end}:{OTHERS}" for front_end in _COMPARED),
     ):
         before, after = former.rules_of(principal), present.rules_of(principal)
         front_end, _, name = principal.partition(":")
-        who = f"other principals of {front_end}" if name == _OTHERS else principal
+        who = f"other principals of {front_end}" if name == OTHERS else principal
         # Without its place, which moves when a rule is inserted before it.
         words_before = {described(rule) for rule in before}
         words_after = {described(rule) for rule in after}

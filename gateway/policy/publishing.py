@@ -18,9 +18,6 @@ class PolicyPublisher:
     Args:
         roles: the roles, checked.
         marks: what mappings call private.
-
-    Raises:
-        PolicyError: principals have too many different sets of rules.
     """
 
     def __init__(self, roles: RoleSet, marks: Marks) -> None:
@@ -28,11 +25,7 @@ class PolicyPublisher:
         self._tables = PolicyTables(roles, marks)
 
     def change(self, roles: RoleSet) -> None:
-        """Use other roles from now on; every front end needs a new snapshot.
-
-        Raises:
-            PolicyError: principals have too many different sets of rules; nothing has changed.
-        """
+        """Use other roles, checked, from now on; every front end needs a new snapshot."""
         self._tables = PolicyTables(roles, self._marks)
 
     def snapshot(self, records: Iterable[Record]) -> list[Record]:

@@ -30,6 +30,15 @@ MONITORING: Final = "monitoring"
 EVERYTHING: Final = "everything"
 """The role that reads and subscribes to everything, also what is private, and changes nothing."""
 
+FRONT_ENDS: Final = ("snmp", "notify", "jmx", "cli", "metrics", "qmf")
+"""The front ends that have principals; ``notify`` stands for the receivers of SNMP notifications."""
+
+OTHERS: Final = "?"
+"""Stands for the name of a principal that the configuration does not name."""
+
+MAX_CLEARANCES: Final = 256
+"""The maximum number of different sets of rules that principals have."""
+
 MAX_ROLES: Final = 1_000
 """The maximum number of roles, and of principals that are named."""
 
@@ -137,10 +146,10 @@ class RoleSet:
     grants: Mapping[str, tuple[Rule, ...]] = field(default_factory=dict)
 
     def check(self) -> None:
-        """Check that every name of a role exists, and that no role includes itself.
+        """Check that every name of a role exists, that no role includes itself, and the bounds.
 
         Raises:
-            PolicyError: one does not.
+            PolicyError: one does not, or there are too many roles, or different sets of rules.
         """
         if len(self.roles) > MAX_ROLES or len(self.principals) > MAX_ROLES:
             raise PolicyError(f"there are more than {MAX_ROLES} roles or principals", "roles")
@@ -153,6 +162,10 @@ class RoleSet:
         for principal, names in self.principals.items():
             for position, name in enumerate(names):
                 self._require(name, "principals", principal, position)
+        clearances = len(set(self.rules_by_principal().values()))
+        if clearances > MAX_CLEARANCES:
+            text = f"principals have {clearances} different sets of roles, more than {MAX_CLEARANCES}"
+            raise PolicyError(f"{text}: let more of them share the same roles", "principals")
 
     def roles_of(self, principal: str) -> tuple[str, ...]:
         """Return the names of a principal's roles (``front end:name``)."""
@@ -162,6 +175,15 @@ class RoleSet:
             if names is not None:
                 return names
         return (DEFAULT_ROLES.get(front_end, MONITORING),)
+
+    def rules_by_principal(self) -> dict[str, tuple[Rule, ...]]:
+        """Return the rules of all principals: of those that are named, and of the others of each front end.
+
+        The name of the latter is `OTHERS`.
+        """
+        named = sorted(name for name in {*self.principals, *self.grants} if not name.endswith("*"))
+        principals = (*named, *(f"{front_end}:{OTHERS}" for front_end in FRONT_ENDS))
+        return {principal: self.rules_of(principal) for principal in principals}
 
     def rules_of(self, principal: str) -> tuple[Rule, ...]:
         """Return the rules of a principal, each once."""

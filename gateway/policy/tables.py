@@ -20,18 +20,9 @@ from gateway.feed.records import ClassRecord, EventClassRecord
 from gateway.model.schema import ClassKey
 from gateway.policy.decisions import ReadObject, Subscribe, Wish, counts
 from gateway.policy.marks import Marks, name_elements
-from gateway.policy.rules import EVERY, PolicyError, RoleSet, Rule
-
-FRONT_ENDS: Final = ("snmp", "notify", "jmx", "cli", "metrics", "qmf")
-"""The front ends that have principals; ``notify`` stands for the receivers of SNMP notifications."""
-
-MAX_CLEARANCES: Final = 256
-"""The maximum number of different sets of rules that principals have."""
+from gateway.policy.rules import EVERY, FRONT_ENDS, OTHERS, RoleSet, Rule
 
 _DIGEST_OCTETS: Final = 16
-
-_ANY: Final = "?"
-"""Stands for a principal that the configuration does not name."""
 
 
 class PolicyTables:
@@ -43,9 +34,6 @@ class PolicyTables:
 
     Attributes:
         record: the clearances.
-
-    Raises:
-        PolicyError: principals have too many different sets of rules.
     """
 
     def __init__(self, roles: RoleSet, marks: Marks) -> None:
@@ -53,18 +41,12 @@ class PolicyTables:
         self._rules: dict[tuple[Rule, ...], int] = {}
         clearances: list[Clearance] = []
         numbers: dict[str, int] = {}
-        for principal in _principals(roles):
-            rules = roles.rules_of(principal)
+        for principal, rules in roles.rules_by_principal().items():
             number = self._rules.setdefault(rules, len(self._rules))
             if number == len(clearances):
                 clearances.append(_clearance(roles.roles_of(principal), rules))
             numbers[principal] = number
-        if len(clearances) > MAX_CLEARANCES:
-            raise PolicyError(
-                f"principals have {len(clearances)} different sets of roles, more than {MAX_CLEARANCES}: "
-                "let more of them share the same roles"
-            )
-        others = {front_end: numbers.pop(f"{front_end}:{_ANY}") for front_end in FRONT_ENDS}
+        others = {front_end: numbers.pop(f"{front_end}:{OTHERS}") for front_end in FRONT_ENDS}
         self.record = PolicyRecord(numbers, others, tuple(clearances))
 
     def class_access(self, record: ClassRecord) -> ClassAccessRecord:
@@ -97,14 +79,6 @@ class PolicyTables:
     def _grants(self, key: ClassKey, wishes: Sequence[Wish]) -> tuple[tuple[ReadGrant, ...], ...]:
         """Return for each clearance the rules that count for wishes about objects of a class."""
         return tuple(tuple(_grants(rules, str(key), wishes)) for rules in self._rules)
-
-
-def _principals(roles: RoleSet) -> Iterator[str]:
-    """Yield every principal that may have rules of its own, and one more of each front end."""
-    named = {*roles.principals, *roles.grants}
-    yield from sorted(name for name in named if not name.endswith("*"))
-    for front_end in FRONT_ENDS:
-        yield f"{front_end}:{_ANY}"
 
 
 def _clearance(roles: tuple[str, ...], rules: tuple[Rule, ...]) -> Clearance:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gateway.feed.access import Clearance, PolicyRecord
-from gateway.policy.tables import FRONT_ENDS
+from gateway.policy.rules import FRONT_ENDS
 
 UNRESTRICTED = PolicyRecord({}, dict.fromkeys(FRONT_ENDS, 0), (Clearance(("everything",), True, (), (), ()),))
 """Lets every principal read everything."""

@@ -71,6 +71,14 @@ def test_keys_and_types(text: str, complaint: str) -> None:
     assert complaints(text) == [complaint]
 
 
+def test_rules_that_differ_for_more_principals_than_the_front_ends_take() -> None:
+    rules = [f"    - {{who: ['cli:user{number}'], invoke: [purge]}}\n" for number in range(254)]
+    text = f"version: 1\noperations:\n  allow:\n{''.join(rules)}"
+    assert complaints(text) == []
+    (complaint,) = complaints(text + "    - {who: ['cli:another'], invoke: [purge]}\n")
+    assert complaint.startswith("1: operations.allow: principals have 257 different sets of roles")
+
+
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.policy.rules import EVERYTHING, MAX_DEPTH, MONITORING, PolicyError, Role, RoleSet, Rule
+from gateway.policy.rules import (
+    EVERYTHING,
+    MAX_CLEARANCES,
+    MAX_DEPTH,
+    MONITORING,
+    PolicyError,
+    Role,
+    RoleSet,
+    Rule,
+)
 
 QUEUES = Rule("allow rule 1 of the role queues", classes=("*:queue",), read=("*",))
 PURGES = Rule("allow rule 1 of the role purges", invoke=("purge",))
@@ -83,3 +92,14 @@ def test_roles_that_share_what_they_include_are_checked_in_little_time() -> None
     wide = {name: Role(name, (), tuple(names[position + 1 :])) for position, name in enumerate(names)}
     RoleSet(wide, {"*": (names[0],)}).check()
     assert RoleSet(wide, {"*": (names[0],)}).rules_of("jmx:a") == ()
+
+
+def test_only_so_many_principals_have_rules_that_differ() -> None:
+    names = [f"role{number}" for number in range(MAX_CLEARANCES - 1)]
+    # One more set of rules is that of everybody else: none.
+    roles = {name: Role(name, (Rule(f"allow rule 1 of the role {name}", read=("*",)),)) for name in names}
+    others = {"*": (), **{f"jmx:{name}": (name,) for name in names}}
+    RoleSet(roles, {**others, "jmx:another": (names[0],)}).check()
+    with pytest.raises(PolicyError, match="have 257 different sets of roles, more than 256") as error:
+        RoleSet(roles, {**others, "jmx:another": (names[0], names[1])}).check()
+    assert error.value.place == ("principals",)

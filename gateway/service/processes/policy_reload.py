@@ -13,14 +13,14 @@ from gateway.feed.operations import OperationAnswer, ReloadRequest
 from gateway.feed.server import Reply
 from gateway.model.operations import Outcome
 from gateway.policy.differences import policy_changes
-from gateway.policy.rules import PolicyError, RoleSet
+from gateway.policy.rules import RoleSet
 from gateway.service.state.running_configuration import changes, note_policy, takes_effect_at_once
 from gateway.yaml_documents import DocumentError
 
 log = structlog.get_logger(__name__)
 
 Change = Callable[[RoleSet, str, list[str]], None]
-"""Makes a policy hold: the roles, who requested it, and what changes, in words. May raise `PolicyError`."""
+"""Makes a policy hold: the roles, who requested it, and what changes, in words."""
 
 
 class PolicyReload:
@@ -73,7 +73,7 @@ class PolicyReload:
                 # Some 50 ms of work, in which the core goes on.
                 wanted, changed = await asyncio.to_thread(self._read)
                 return self._apply(wanted, changed, by)
-            except (DocumentError, OSError, PolicyError) as error:
+            except (DocumentError, OSError) as error:
                 log.warning("not-reloaded", reason="the former policy stays", wrong=str(error), by=by)
                 return Outcome.REFUSED, f"nothing was changed: {error}"
 

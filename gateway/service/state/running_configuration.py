@@ -29,7 +29,7 @@ def note_running(loaded: LoadedConfiguration) -> Path:
         OSError: it cannot be written; ``UnicodeDecodeError`` where the file was changed to something else.
     """
     if loaded.override_files:
-        # Whoever reads a copy later would name the copy in an error.
+        # Checked here, because an error that is found in a copy later would name the copy.
         load_with_overrides(loaded.mapping_files, loaded.override_files)
     for number, file in enumerate(loaded.override_files):
         held = override_copy(loaded.state_folder, number)

@@ -29,7 +29,7 @@ final class Caller {
                 return principal.getName();
             }
         }
-        throw new SecurityException("nobody has logged in");
+        throw new SecurityException("there is no user: log in first");
     }
 
     /** Whether any rule lets the user change anything; what, the gateway's core decides. */
@@ -62,7 +62,7 @@ final class Caller {
                 return login;
             }
         }
-        throw new SecurityException("nobody has logged in");
+        throw new SecurityException("there is no user: log in first");
     }
 
     /** The address that the request came from; empty where there is none. */

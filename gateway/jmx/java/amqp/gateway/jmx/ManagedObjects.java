@@ -15,7 +15,7 @@ final class ManagedObjects {
     /** The number of all rights of all users, to any class. */
     static final long EVERYBODY = -1;
 
-    private static final Access NOBODY = new Access(null, new Rights[0]);
+    private static final Access NO_ACCESS = new Access(null, new Rights[0]);
 
     private final MBeanServer server;
     final String domain;
@@ -171,7 +171,7 @@ final class ManagedObjects {
         synchronized (gone) {
             Access former = gone.remove(name);
             boolean isSame = former == null || former == access;
-            gone.put(name, isSame && access != null ? access : NOBODY);
+            gone.put(name, isSame && access != null ? access : NO_ACCESS);
             if (gone.size() > remembered) {
                 gone.remove(gone.keySet().iterator().next());
             }

@@ -310,7 +310,7 @@ final class Session extends RMIConnectionImpl {
             long left = Math.max(0, TimeUnit.NANOSECONDS.toMillis(end - System.nanoTime()));
             NotificationResult all = super.fetchNotifications(begin, Math.min(most, MAX_NOTIFICATIONS), left);
             TargetedNotification[] received = viewer.received(all.getTargetedNotifications());
-            // Of what the user does not receive not even the time of the answer tells.
+            // An answer at the moment of a notification that the user may not receive would reveal it.
             if (received.length > 0 || all.getTargetedNotifications().length == 0 || left == 0) {
                 return new NotificationResult(
                     all.getEarliestSequenceNumber(), all.getNextSequenceNumber(), received);
