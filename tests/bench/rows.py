@@ -25,6 +25,7 @@ PEERS: Final = (
     "management-page",
     "unwatched",
     "plain",
+    "unrestricted",
 )
 """The peers with which we are compared."""
 

@@ -16,6 +16,8 @@ from typing import Final
 import psutil
 
 from gateway.feed.records import Record
+from gateway.policy.marks import Marks
+from gateway.policy.publishing import PolicyPublisher
 from gateway.service.state.snmp_security import enterprise_of, read_engine, stored_keys, write_user
 from gateway.snmp.ber import Oid
 from gateway.snmp.message import GET_NEXT
@@ -25,7 +27,7 @@ from gateway.snmp.v3.algorithms import AES128, SHA256
 from gateway.snmp.v3.users import credentials
 from tests.bench.feed_player import FeedPlayer
 from tests.bench.rows import OURS
-from tests.bench.snmp.table import COLUMNS, index, records
+from tests.bench.snmp.table import COLUMNS, index, records, restricted_roles
 from tests.components.command_line import new_site, running
 from tests.components.ports import free_udp_port
 from tests.components.waiting import DEADLINE, wait_until
@@ -33,6 +35,9 @@ from tests.snmp.datagrams import COMMUNITY, read_answer, request
 from tests.snmp.net_snmp import dotted, exchange
 
 USER: Final = "bench"
+RESTRICTED: Final = "restricted"
+"""The name and the community of the principal for whom `restricted_roles` hide something."""
+
 PASSPHRASES: Final = ("an authentication phrase", "a privacy phrase")
 """The user of version 3 that our agent and net-snmp's know, with SHA-256 and AES-128."""
 
@@ -123,6 +128,7 @@ def fed_agent(
     folder.mkdir()
     site = new_site(folder)
     community = site.secret(COMMUNITY.decode())
+    restricted = site.secret(RESTRICTED)
     # All agents are to send the same answers, whatever their bounds are.
     limits = {"max_bulk_message": 8_192}
     site.configure(
@@ -131,6 +137,7 @@ def fed_agent(
             "community": community,
             "limits": limits,
             "users": {USER: {}},
+            "writers": {RESTRICTED: {"community": restricted}},
             **settings,
         }
     )
@@ -142,7 +149,8 @@ def fed_agent(
         command = ("process", "snmp", "--config", site.configuration)
         northbound = stack.enter_context(running(*command, log=folder / "snmp.log"))
         northbound.ready()
-        core.begin((*records(rows), *further))
+        policy = PolicyPublisher(restricted_roles(f"snmp:{RESTRICTED}"), Marks({}))
+        core.begin(policy.snapshot((*records(rows), *further)))
         registry_file = site.state.path / "provisional.oids.yaml"
         wait_until(registry_file.exists, "the class of the rows")
         registry = read_registry(registry_file)

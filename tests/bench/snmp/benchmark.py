@@ -37,6 +37,7 @@ from tests.bench.snmp.requests import (
     Questions,
     all_questions,
 )
+from tests.bench.snmp.restricted import Restricted
 from tests.bench.snmp.secured import SecuredAgent
 from tests.bench.snmp.table import pack
 from tests.snmp.datagrams import read_answer
@@ -97,6 +98,7 @@ class SnmpBenchmark:
             secured = {agent: SecuredAgent(agent) for agent in agents if agent.side in {OURS, "net-snmp"}}
             cases = [replace(each, case=SECURED[each.case]) for each in questions if each.case in SECURED]
             compare_secured(secured.values(), cases)
+            restricted = Restricted(run, load, agents[0], entry, rows)
             notifying, changing = _busy_sides(stack, run, agents)
             for number in run.rounds(reserve=_WHOLE_SECONDS):
                 turns = agents if number % 2 == 0 else agents[::-1]
@@ -105,6 +107,7 @@ class SnmpBenchmark:
                 for each in cases:
                     written = dict(_written(run.folder, secured, each))
                     _measure(run, load, [agent for agent in turns if agent in secured], each, written)
+                restricted.measure(number)
                 notifying.measure(number)
                 changing.measure(number)
             notifying.leave_figures()

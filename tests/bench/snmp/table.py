@@ -11,6 +11,7 @@ from gateway.feed.records import AgentRecord, ClassRecord, Lifetime, ObjectRecor
 from gateway.model.observations import SourceState
 from gateway.model.schema import Access, ClassKey, ClassSchema, Element, Kind
 from gateway.model.values import ValueType
+from gateway.policy.rules import EVERY, EVERYTHING, MONITORING, Role, RoleSet, Rule
 from gateway.snmp.ber import Oid
 from gateway.snmp.oid_registry import FIRST_ELEMENT_COLUMN
 
@@ -74,6 +75,23 @@ def records(rows: int) -> Iterator[Record]:
             changed=TIME,
             values=dict(enumerate(values)),
         )
+
+
+def is_hidden(row: int) -> bool:
+    """Return whether `restricted_roles` hide a row: one of ten."""
+    return row % 10 == 7
+
+
+def restricted_roles(principal: str) -> RoleSet:
+    """Return roles that hide the last column and one row of ten from a principal, and nothing from others."""
+    hides = (
+        Rule("deny rule 1", denies=True, classes=("bench:queue",), objects=("queue-*7",), read=EVERY),
+        Rule("deny rule 2", denies=True, classes=("bench:queue",), read=NUMBERS[-1:]),
+    )
+    return RoleSet(
+        {"restricted": Role("restricted", hides, includes=(MONITORING,))},
+        {principal: ("restricted",), "*": (EVERYTHING,)},
+    )
 
 
 def pack(rows: int, path: Path) -> None:

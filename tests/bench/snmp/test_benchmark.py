@@ -22,7 +22,9 @@ def test_every_row_is_measured_beside_every_peer(tmp_path: Path) -> None:
     rows = json.loads(file.read_text())
     assert [(row["name"], row["peer_name"]) for row in rows] == [
         *((row, peer) for row in ROWS for peer in PEERS),
-        *((row, "net-snmp") for row in ("v3-get", "v3-bulk25", "trap", "inform")),
+        *((row, "net-snmp") for row in ("v3-get", "v3-bulk25")),
+        *((row, "unrestricted") for row in ("get-restricted", "walk-restricted")),
+        *((row, "net-snmp") for row in ("trap", "inform")),
         ("get-changing", "udp-echo"),
     ]
     assert all(len(row["runs"]) == 2 and row["ours"] > 0 and row["peer"] > 0 for row in rows)
