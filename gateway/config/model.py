@@ -6,7 +6,7 @@ import ipaddress
 from collections.abc import Mapping
 from typing import Annotated, ClassVar, Final, Literal, LiteralString
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import AfterValidator, Field, ValidationError, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from gateway.config.policy import READER, SCRAPER, OperationRule, PolicySettings
@@ -40,10 +40,34 @@ class OperationSettings(StrictModel):
     max_running: Annotated[int, Field(ge=1, le=1000)] = 64
 
 
+def _subject(text: str) -> str:
+    if not text.isprintable() or "=" not in text:
+        raise ValueError("write the subject of the user's certificate, such as CN=monitor,O=Example")
+    return text
+
+
+SubjectName = Annotated[str, Field(min_length=1, max_length=1000), AfterValidator(_subject)]
+"""A distinguished name (RFC 4514); `gateway.jmx.certificate_users` reads it where it is needed."""
+
+
 class JmxUser(StrictModel):
-    """A user who may read by JMX; ``password`` defaults to the secret ``jmx-NAME`` in the state folder."""
+    """A user who may read by JMX, and logs in by a password, or by a client certificate.
+
+    Attributes:
+        password: default: the secret ``jmx-NAME`` in the state folder.
+        subject: the subject of the user's certificate, as a whole, in the place of a password.
+    """
 
     password: SecretSource | None = None
+    subject: SubjectName | None = None
+
+    @model_validator(mode="after")
+    def _logs_in_one_way(self) -> JmxUser:
+        if self.password is not None and self.subject is not None:
+            raise ValueError(
+                "a user has a certificate or a password: leave 'subject' or 'password' out, or make two users"
+            )
+        return self
 
 
 class JmxSettings(StrictModel):
@@ -89,6 +113,17 @@ class JmxSettings(StrictModel):
                 " 'tls: {certificate: PATH, key: PATH}', or 'allow_plain_text: true' where the network is"
                 " protected otherwise"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _verifies_certificates(self) -> JmxSettings:
+        if self.tls is None or self.tls.client_ca is None:
+            for name, user in self.users.items():
+                if user.subject is not None:
+                    raise ValueError(
+                        f"users.{name}.subject needs 'tls.client_ca', the authority of clients' certificates:"
+                        " else none is verified"
+                    )
         return self
 
 

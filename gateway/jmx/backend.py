@@ -4,10 +4,12 @@ An answer is the msgpack array ``[status, text, items]``: the outcome, a line of
 exception is sent: a JMX client could not read it, and it would reveal internals to strangers.
 Requests are msgpack arrays too:
 
-- ``["authenticate", user, password, client]``; items are the number of the user, by which commands say what
-  the user sees (`gateway.jmx.commands`), and behind it the rights beside reading, ``"change"`` or none.
-  `Status.REFUSED` is for a wrong password only; one that was not checked is
-  `Status.NOT_NOW`;
+- ``["authenticate", user, password, certificate, client]``, with the client's certificate, which TLS has
+  verified, in DER, or nil; items are the user, the number of the user, by which commands say what the user
+  sees (`gateway.jmx.commands`), and behind it the rights beside reading, ``"change"`` or none.
+  `Status.REFUSED` is for a wrong password, and for the certificate of a user; a password that was not
+  checked is `Status.NOT_NOW`. A text is for the client;
+- ``["identify", certificate, client]``: a login without user and password; items are the same;
 - ``["set", request, object, user, client, [[attribute, value], ...]]``; items are the names of the attributes
   that were set;
 - ``["invoke", request, object, user, client, operation, [value, ...]]``; items are the operation's results;
@@ -37,7 +39,7 @@ import structlog
 from gateway.feed.operations import InvokeMethod, SetElements
 from gateway.jmx.commands import AttributeType
 from gateway.jmx.types import Written
-from gateway.jmx.users import PasswordError
+from gateway.jmx.users import Holder, PasswordError
 from gateway.model.operations import Outcome, Principal
 from gateway.rate_limiter import RateLimiter
 
@@ -45,6 +47,12 @@ log = structlog.get_logger(__name__)
 
 Authenticate: TypeAlias = Callable[[str, str], Awaitable[bool]]
 """Returns whether a user with this password may log in. Raises `PasswordError` if that cannot be decided."""
+
+Identify: TypeAlias = Callable[[bytes], Holder]
+"""Returns the holder of a client certificate (DER) that TLS has verified."""
+
+CountLogin: TypeAlias = Callable[[bool], None]
+"""Counts a login that was decided; the argument is whether it was accepted."""
 
 MayChange: TypeAlias = Callable[[str], bool]
 """Returns whether any rule lets a user change anything: only then does the virtual machine read values."""
@@ -168,6 +176,8 @@ class Backend:
         may_change: returns whether a user may change anything.
         is_user: returns whether there is a user of a name, who is a principal then.
         number_of: returns the number of a user.
+        identify: returns whose certificate it is.
+        count_login: counts logins.
 
     Attributes:
         operator: carries out operations; without one nothing is changed.
@@ -180,12 +190,16 @@ class Backend:
         may_change: MayChange = lambda _user: True,
         is_user: IsUser = lambda _user: True,
         number_of: NumberOf = lambda _user: 0,
+        identify: Identify = lambda _certificate: Holder(""),
+        count_login: CountLogin = lambda _accepted: None,
     ) -> None:
         self.operator: Operator | None = None
         self._authenticate = authenticate
         self._may_change = may_change
         self._is_user = is_user
         self._number_of = number_of
+        self._identify = identify
+        self._count_login = count_login
         self._login_seconds = login_seconds
         self._refusals = RateLimiter(lines=20, seconds=60)
         self._logins = RateLimiter(lines=60, seconds=60)
@@ -202,8 +216,10 @@ class Backend:
 
     async def _reply(self, request: object) -> Reply:
         match request:
-            case ["authenticate", str(user), str(password), str(client)]:
-                return await self._login(user, password, client)
+            case ["authenticate", str(user), str(password), (None | bytes()) as certificate, str(client)]:
+                return self._beside(user, certificate, client) or await self._login(user, password, client)
+            case ["identify", bytes(certificate), str(client)]:
+                return self._login_by(self._identify(certificate), client)
             case ["refused", str(user), str(client), *what]:
                 if self.operator is not None:
                     self.operator.refused(_refused_attempt(Principal("jmx", user, client), what))
@@ -237,15 +253,40 @@ class Backend:
                 Status.NOT_NOW, "the gateway could not say whether the password is right: see its log"
             )
         if is_known:
-            left_out = self._logins.admit()
-            if left_out is not None:
-                log.info("jmx-login", user=user, client=client, left_out=left_out)
-            if self.operator is not None:
-                self.operator.logged_in(Principal("jmx", user, client))
-            rights = (CHANGE,) if self._may_change(user) else ()
-            return Reply(Status.APPLIED, items=(self._number_of(user), *rights))
-        self._denied("login", Principal("jmx", user, client), "user or password is wrong")
-        return Reply(Status.REFUSED)
+            return self._accepted(Principal("jmx", user, client))
+        return self._refused(Principal("jmx", user, client), "user or password is wrong")
+
+    def _login_by(self, holder: Holder, client: str) -> Reply:
+        """Log the holder of a certificate in, who sent neither user nor password."""
+        if holder.user is None:
+            reason = f"no user has the certificate {holder.subject}"
+            return self._refused(Principal("jmx", UNKNOWN, client), reason, reason)
+        return self._accepted(Principal("jmx", holder.user, client), certificate=holder.subject)
+
+    def _beside(self, user: str, certificate: bytes | None, client: str) -> Reply | None:
+        """Refuse user and password beside the certificate of a user; return ``None`` beside any other."""
+        holder = Holder("") if certificate is None else self._identify(certificate)
+        if holder.user is None:
+            return None
+        reason = f"the certificate {holder.subject} is that of the user {holder.user}"
+        advice = f"{reason}: leave user and password out"
+        return self._refused(Principal("jmx", user, client), f"{reason}, who has no password", advice)
+
+    def _accepted(self, principal: Principal, **how: str) -> Reply:
+        left_out = self._logins.admit()
+        if left_out is not None:
+            log.info("jmx-login", user=principal.name, client=principal.origin, **how, left_out=left_out)
+        self._count_login(True)
+        if self.operator is not None:
+            self.operator.logged_in(principal)
+        rights = (CHANGE,) if self._may_change(principal.name) else ()
+        return Reply(Status.APPLIED, items=(principal.name, self._number_of(principal.name), *rights))
+
+    def _refused(self, principal: Principal, reason: str, text: str = "") -> Reply:
+        """Record a login that is refused; ``text`` is for the client."""
+        self._count_login(False)
+        self._denied("login", principal, reason)
+        return Reply(Status.REFUSED, text)
 
     def _denied(self, kind: str, principal: Principal, reason: str) -> None:
         # Strangers can send as many wrong passwords as they like, but not as many lines of the log.

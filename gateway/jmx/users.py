@@ -1,4 +1,7 @@
-"""The users of the JMX agent: whether a password is right, as the secrets are at the time of the login."""
+"""The users of the JMX agent: whether a password is right, as the secrets are at the time of the login.
+
+Users who log in by a client certificate are in `gateway.jmx.certificate_users`.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ import re
 import secrets
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from types import ModuleType
 from typing import Final, TypeAlias
 
@@ -24,6 +28,23 @@ _HASH: Final = re.compile(r"\$[a-z0-9-]{1,16}\$")
 
 class PasswordError(Exception):
     """A stored password cannot be used; the text says why, and what to do, and has no secret."""
+
+
+class SubjectError(Exception):
+    """The configured subject of a user's certificate cannot be used; the text says why, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """The holder of a client certificate.
+
+    Attributes:
+        subject: the subject of the certificate (RFC 4514), for people; shortened where it is long.
+        user: the user whose certificate it is; ``None`` where it is no user's.
+    """
+
+    subject: str
+    user: str | None = None
 
 
 def is_hash(text: str) -> bool:
@@ -49,21 +70,21 @@ class Users:
     goes on. A password that was right is recognised without that.
 
     Args:
-        passwords: reads the password of each user, of whom there is one at least.
+        passwords: reads the password of each user who has one.
     """
 
     def __init__(self, passwords: Mapping[str, ReadPassword]) -> None:
         self._passwords = passwords
         self._key = secrets.token_bytes(32)
-        # A user who does not exist costs as much as the first one, and is compared with what no password has,
-        # so that the time shows no difference.
-        self._model = next(iter(passwords.values()))
+        # A user who does not exist, or has a certificate, costs as much as the first one, and is compared
+        # with what no password has, so that the time shows no difference.
+        self._model = next(iter(passwords.values()), _no_password)
         self._decoy = secrets.token_bytes(hashlib.sha256().digest_size)
         self._hashing = ThreadPoolExecutor(max_workers=1, thread_name_prefix="password")
         self._accepted: dict[str, bytes] = {}
 
     async def authenticate(self, user: str, password: str) -> bool:
-        """Return whether the user exists and has this password.
+        """Return whether the user exists and has this password; a user who has a certificate has none.
 
         The virtual machine delays the answer to a wrong password.
 
@@ -93,6 +114,10 @@ class Users:
     def _digest(self, password: str) -> bytes:
         """Return the digest of a password; all have one length, so that comparing reveals no password's."""
         return hmac.digest(self._key, password.encode("utf-8", "surrogatepass"), "sha256")
+
+
+def _no_password() -> SecretStr:
+    return SecretStr("")
 
 
 def _matches(text: str, password: str) -> bool:

@@ -21,7 +21,16 @@ from typing import Final, Self
 import msgspec
 import structlog
 
-from gateway.jmx.backend import Authenticate, Backend, IsUser, MayChange, NumberOf, Operator
+from gateway.jmx.backend import (
+    Authenticate,
+    Backend,
+    CountLogin,
+    Identify,
+    IsUser,
+    MayChange,
+    NumberOf,
+    Operator,
+)
 from gateway.jmx.bridge import Bridge
 from gateway.jmx.java_runtime import (
     JavaMissingError,
@@ -35,6 +44,7 @@ from gateway.jmx.java_runtime import (
 )
 from gateway.jmx.names import DOMAIN
 from gateway.jmx.tls import TlsError, TlsMaterial
+from gateway.jmx.users import Holder
 from gateway.rate_limiter import RateLimiter
 from gateway.temporary_folders import TemporaryFolder
 
@@ -135,6 +145,8 @@ class JavaMachine:
         may_change: returns whether a user may change anything.
         is_user: returns whether there is a user of a name.
         number_of: returns the number of a user, by which the commands say what the user sees.
+        identify: returns whose certificate it is, where clients have certificates.
+        count_login: counts logins.
     """
 
     def __init__(
@@ -144,9 +156,13 @@ class JavaMachine:
         may_change: MayChange = lambda _user: True,
         is_user: IsUser = lambda _user: True,
         number_of: NumberOf = lambda _user: 0,
+        identify: Identify = lambda _certificate: Holder(""),
+        count_login: CountLogin = lambda _accepted: None,
     ) -> None:
         self._settings = settings
-        self._backend = Backend(authenticate, _ANSWER_SECONDS, may_change, is_user, number_of)
+        self._backend = Backend(
+            authenticate, _ANSWER_SECONDS, may_change, is_user, number_of, identify, count_login
+        )
         self._bridge: Bridge | None = None
         self._process: asyncio.subprocess.Process | None = None
         self._temporary: TemporaryFolder | None = None

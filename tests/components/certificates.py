@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +54,21 @@ class Authority:
         _openssl("req", *_NEW_KEY, "-keyout", made.key, "-out", request, "-subj", f"/CN={name}")
         signing = ("-CA", self.own.certificate, "-CAkey", self.own.key, "-CAcreateserial", "-days", str(days))
         _openssl("x509", "-req", "-in", request, "-out", made.certificate, "-extfile", extensions, *signing)
+        return made
+
+    def confirm_subject(self, subject: x509.Name, file: str) -> Certificate:
+        """Return a new certificate of a client of this subject, whatever it is, in files of this name."""
+        made = Certificate(self.folder / f"{file}.pem", self.folder / f"{file}-key.pem")
+        issuer = x509.load_pem_x509_certificate(self.own.certificate.read_bytes())
+        signing = load_pem_private_key(self.own.key.read_bytes(), None)
+        assert isinstance(signing, ec.EllipticCurvePrivateKey)
+        key, now = ec.generate_private_key(ec.SECP256R1()), dt.datetime.now(dt.UTC)
+        builder = x509.CertificateBuilder(issuer.subject, subject, key.public_key())
+        builder = builder.serial_number(x509.random_serial_number())
+        builder = builder.not_valid_before(now - dt.timedelta(hours=1))
+        certificate = builder.not_valid_after(now + dt.timedelta(days=2)).sign(signing, SHA256())
+        made.certificate.write_bytes(certificate.public_bytes(Encoding.PEM))
+        made.key.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
         return made
 
 

@@ -14,6 +14,7 @@ from gateway.jmx.backend import MAX_REMEMBERED, Backend, Reply, Status
 from gateway.jmx.commands import AttributeType
 from gateway.jmx.java_build import SOURCES
 from gateway.jmx.types import Written
+from gateway.jmx.users import Holder
 from gateway.model.operations import Principal
 from tests.jmx_java.conftest import PASSWORD, USER, authenticate
 from tests.jmx_java.scripted_operator import ScriptedOperator
@@ -29,21 +30,56 @@ def request(*fields: object) -> bytes:
     [(USER, PASSWORD, Status.APPLIED), (USER, "wrong", Status.REFUSED), ("other", PASSWORD, Status.REFUSED)],
 )
 async def test_a_login_is_decided_by_who_made_the_machine(user: str, password: str, status: Status) -> None:
-    answer = await Backend(authenticate, 60).answer(request("authenticate", user, password, "192.0.2.1"))
-    assert answer == Reply(status, items=(0, "change") if status is Status.APPLIED else ()).encode()
+    answer = await Backend(authenticate, 60).answer(
+        request("authenticate", user, password, None, "192.0.2.1")
+    )
+    assert answer == Reply(status, items=(USER, 0, "change") if status is Status.APPLIED else ()).encode()
 
 
 async def test_a_login_of_a_reader_gives_no_right_to_change() -> None:
     backend = Backend(authenticate, 60, may_change=lambda user: user != USER)
-    answer = await backend.answer(request("authenticate", USER, PASSWORD, "192.0.2.1"))
-    assert answer == Reply(Status.APPLIED, items=(0,)).encode()
+    answer = await backend.answer(request("authenticate", USER, PASSWORD, None, "192.0.2.1"))
+    assert answer == Reply(Status.APPLIED, items=(USER, 0)).encode()
+
+
+def keepers(certificate: bytes) -> Holder:
+    return Holder("CN=keeper", "keeper") if certificate == b"keeper's" else Holder("CN=reader")
+
+
+@pytest.mark.parametrize(
+    ("fields", "user"),
+    [
+        (("identify", b"keeper's", "192.0.2.1"), "keeper"),
+        (("identify", b"reader's", "192.0.2.1"), None),
+        (("authenticate", USER, PASSWORD, b"reader's", "192.0.2.1"), USER),
+        (("authenticate", USER, PASSWORD, b"keeper's", "192.0.2.1"), None),
+        (("authenticate", "keeper", "", b"keeper's", "192.0.2.1"), None),
+        (("authenticate", "keeper", "", None, "192.0.2.1"), None),
+    ],
+)
+async def test_a_login_by_certificate_is_its_users_and_no_others(
+    fields: tuple[object, ...], user: str | None
+) -> None:
+    counted: list[bool] = []
+    backend = Backend(authenticate, 60, identify=keepers, count_login=counted.append)
+    backend.operator = operator = ScriptedOperator()
+    status, _, items = msgpack.unpackb(await backend.answer(request(*fields)))
+    if user is None:
+        assert (status, items, operator.logins) == (Status.REFUSED, [], [])
+        assert len(operator.attempts) == 1
+    else:
+        assert (status, items) == (Status.APPLIED, [user, 0, "change"])
+        assert (operator.logins, operator.attempts) == ([Principal("jmx", user, "192.0.2.1")], [])
+    assert counted == [user is not None]
 
 
 @given(
     st.binary(max_size=20)
-    | st.lists(st.text(max_size=5) | st.integers(0, 9) | st.just("authenticate"), max_size=5).map(
-        lambda fields: request(*fields)
-    )
+    | st.lists(
+        st.text(max_size=5) | st.integers(0, 9) | st.none() | st.binary() | st.just("authenticate"),
+        max_size=5,
+    ).map(lambda fields: request(*fields))
+    | st.binary().map(lambda certificate: request("identify", certificate, ""))
 )
 async def test_any_octets_have_an_answer(octets: bytes) -> None:
     status, _, _ = msgpack.unpackb(await Backend(authenticate, 60).answer(octets))
@@ -51,7 +87,7 @@ async def test_any_octets_have_an_answer(octets: bytes) -> None:
 
 
 async def test_a_request_that_is_too_large_is_not_read() -> None:
-    octets = request("authenticate", USER, "x" * 300_000, "")
+    octets = request("authenticate", USER, "x" * 300_000, None, "")
     assert await Backend(authenticate, 60).answer(octets) == Reply(Status.FAILED, "no such request").encode()
 
 
@@ -59,7 +95,7 @@ async def test_many_wrong_passwords_make_a_bounded_log() -> None:
     backend = Backend(authenticate, 60)
     with capture_logs() as logs:
         for _ in range(1000):
-            await backend.answer(request("authenticate", USER, "guess", "192.0.2.1"))
+            await backend.answer(request("authenticate", USER, "guess", None, "192.0.2.1"))
     assert len(logs) == 20
 
 

@@ -26,7 +26,7 @@ from gateway.config.sources import (
 from gateway.config.types import SecretError
 from gateway.jmx.java_runtime import JavaMissingError, find_java
 from gateway.jmx.tls import TlsError
-from gateway.jmx.users import PasswordError
+from gateway.jmx.users import PasswordError, SubjectError
 from gateway.links.amqp_connection import AmqpEndpoint, LinkError, Trouble, tls_context
 from gateway.mapping.files import MappingError
 from gateway.mapping.override_files import known_of_mappings, load_with_overrides, remarks
@@ -44,7 +44,7 @@ from gateway.service.diagnostics.source_checks import (
 )
 from gateway.service.processes.command_errors import command_errors
 from gateway.service.processes.exit_codes import CommandError, ExitCode
-from gateway.service.processes.jmx import check_password, tls_renewal
+from gateway.service.processes.jmx import certificate_users, check_password, tls_renewal
 from gateway.service.processes.notifications import targets_of
 from gateway.service.processes.snmp_users import users_of
 from gateway.service.sources.cml import configured_schema
@@ -94,7 +94,7 @@ def check_files(loaded: LoadedConfiguration) -> list[str]:
         _check_snmp_users(loaded)
         for part in (*settings.sources.values(), *settings.agents.values()):
             _check_part(part, folder)
-    except (SecretError, DocumentError, MappingError, TlsError, PasswordError) as error:
+    except (SecretError, DocumentError, MappingError, TlsError, PasswordError, SubjectError) as error:
         raise CommandError(ExitCode.CONFIGURATION, str(error)) from error
     except LinkError as error:
         raise CommandError(OF_TROUBLE[error.trouble], str(error)) from error
@@ -138,6 +138,7 @@ def _check_jmx_files(settings: JmxSettings, folder: Path) -> None:
     for name, user in settings.users.items():
         if user.password is not None:
             check_password(name, user.password.read(folder))
+    certificate_users(settings)
     tls_renewal(settings, folder)
     if settings.enabled:
         find_java(None if settings.java is None else folder / settings.java)

@@ -28,6 +28,7 @@ from gateway.config.model import JmxSettings
 from gateway.config.types import SecretError
 from gateway.durable_files import write_durably
 from gateway.feed.client import FeedLink, RefusalReports
+from gateway.jmx.backend import Identify
 from gateway.jmx.classes import ColumnOids
 from gateway.jmx.delivery import MAX_WAITING, Delivery
 from gateway.jmx.java_runtime import JavaMissingError, JmxError, ListenError, MachineEndedError
@@ -36,7 +37,7 @@ from gateway.jmx.notifications import MAX_SENT, EventCursor, OperationCursor
 from gateway.jmx.operations import Operations
 from gateway.jmx.projection import Projection, ProjectionSettings
 from gateway.jmx.tls import TlsError, TlsMaterial
-from gateway.jmx.users import PasswordError, ReadPassword, Users, check_stored
+from gateway.jmx.users import Holder, PasswordError, ReadPassword, SubjectError, Users, check_stored
 from gateway.jmx.virtual_machine import JavaMachine, MachineSettings
 from gateway.model.schema import ClassKey
 from gateway.model.times import SECOND
@@ -54,6 +55,7 @@ from gateway.tasks import until_one_ends
 from gateway.yaml_documents import DocumentError, StrictModel
 
 if TYPE_CHECKING:
+    from gateway.jmx.certificate_users import CertificateUsers
     from gateway.jmx.tls_renewal import TlsRenewal
 
 log = structlog.get_logger(__name__)
@@ -85,20 +87,21 @@ async def run_jmx(loaded: LoadedConfiguration, clock: Clock, lifeline: Lifeline)
     """
     try:
         users = Users(password_readers(loaded, StateFolder(loaded.state_folder)))
+        identify = certificate_users(loaded.settings.jmx)
         tls = tls_renewal(loaded.settings.jmx, loaded.folder)
         registries = load_shipped_registries() if loaded.settings.snmp.enabled else ()
     except StateError as error:
         raise CommandError(ExitCode.STATE, str(error)) from error
-    except (SecretError, PasswordError, TlsError, DocumentError, FileNotFoundError) as error:
+    except (SecretError, PasswordError, SubjectError, TlsError, DocumentError, FileNotFoundError) as error:
         raise CommandError(ExitCode.CONFIGURATION, str(error)) from error
     oids = column_oids(loaded.settings.snmp.root, registries)
     tune_garbage_collection()
-    agent = _JmxAgent(loaded, clock, lifeline, users, tls, oids)
+    agent = _JmxAgent(loaded, clock, lifeline, users, identify, tls, oids)
     await until_one_ends(agent.run(), lifeline.parent_gone())
 
 
 def password_readers(loaded: LoadedConfiguration, state: StateFolder) -> dict[str, ReadPassword]:
-    """Return what reads the password of each user: the configured one, or the state folder's.
+    """Return what reads the password of each user who has one: the configured one, or the state folder's.
 
     All are read once, and those of the state folder created if missing.
 
@@ -109,6 +112,8 @@ def password_readers(loaded: LoadedConfiguration, state: StateFolder) -> dict[st
     """
     readers: dict[str, ReadPassword] = {}
     for name, user in loaded.settings.jmx.users.items():
+        if user.subject is not None:
+            continue
         if user.password is not None:
             read = partial(user.password.read, loaded.folder)
         else:
@@ -116,6 +121,21 @@ def password_readers(loaded: LoadedConfiguration, state: StateFolder) -> dict[st
         check_password(name, read())
         readers[name] = partial(_usable, read)
     return readers
+
+
+def certificate_users(settings: JmxSettings) -> Identify:
+    """Return what finds the user whose certificate it is.
+
+    Raises:
+        SubjectError: the subject of a user's certificate cannot be used.
+    """
+    subjects = {name: user.subject for name, user in settings.users.items() if user.subject is not None}
+    if not subjects:
+        return lambda _certificate: Holder("of the connection")
+    # The cryptographic library takes 6 MB, so it is imported where a user has a certificate only.
+    late = importlib.import_module("gateway.jmx.certificate_users")
+    users: CertificateUsers = late.CertificateUsers(subjects)
+    return users.identify
 
 
 def check_password(user: str, password: SecretStr) -> None:
@@ -215,6 +235,7 @@ class _JmxAgent:
         clock: for the projection.
         lifeline: to the supervisor, which is informed when clients can connect for the first time.
         users: the users who may connect.
+        identify: finds the user whose certificate it is.
         tls: the files of TLS; ``None`` for plain text.
         oids: for descriptors.
     """
@@ -225,6 +246,7 @@ class _JmxAgent:
         clock: Clock,
         lifeline: Lifeline,
         users: Users,
+        identify: Identify,
         tls: TlsRenewal | None,
         oids: ColumnOids,
     ) -> None:
@@ -232,6 +254,7 @@ class _JmxAgent:
         self._clock = clock
         self._lifeline = lifeline
         self._users = users
+        self._identify = identify
         self._tls = tls
         self._oids = oids
         self._cursor_file = EventCursorFile(loaded.state_folder, loaded.settings.jmx.late_after)
@@ -278,7 +301,13 @@ class _JmxAgent:
         # The renewed files, if there were any: what is in them now may not fit together.
         settings = machine_settings(self._loaded, None if self._tls is None else self._tls.material)
         machine = JavaMachine(
-            settings, self._authenticate, self._may_change, users.__contains__, list(users).index
+            settings,
+            self._users.authenticate,
+            self._may_change,
+            users.__contains__,
+            list(users).index,
+            self._identify,
+            self._count_login,
         )
         try:
             await self._run(machine)
@@ -326,10 +355,8 @@ class _JmxAgent:
         await asyncio.get_running_loop().create_future()
         raise AssertionError("a future without a result is never done")
 
-    async def _authenticate(self, user: str, password: str) -> bool:
-        is_known = await self._users.authenticate(user, password)
-        self._logins[LoginOutcome.ACCEPTED if is_known else LoginOutcome.REFUSED] += 1
-        return is_known
+    def _count_login(self, accepted: bool) -> None:  # noqa: FBT001  the only argument, named by the function
+        self._logins[LoginOutcome.ACCEPTED if accepted else LoginOutcome.REFUSED] += 1
 
     def _may_change(self, user: str) -> bool:
         rules = self._loaded.settings.role_set.rules_of(f"jmx:{user}")

@@ -154,5 +154,5 @@ async def test_a_flood_of_right_logins_makes_a_bounded_log() -> None:
     backend = Backend(authenticate, 60)
     with capture_logs() as logs:
         for _ in range(1000):
-            await backend.answer(request("authenticate", USER, PASSWORD, "192.0.2.1"))
+            await backend.answer(request("authenticate", USER, PASSWORD, None, "192.0.2.1"))
     assert [entry["event"] for entry in logs] == ["jmx-login"] * 60

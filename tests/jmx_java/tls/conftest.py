@@ -26,7 +26,7 @@ from tests.jmx_java.conftest import PASSWORD, USER, authenticate, settings
 
 Secured: TypeAlias = Callable[[ServerTls], AbstractAsyncContextManager[JavaMachine]]
 _STORE_PASSWORD = "secret"
-_CLIENT = Path(__file__).parent / "TlsClient.java"
+_CLIENTS = ("TlsClient.java", "CertificateClient.java")
 
 
 @pytest.fixture(scope="session")
@@ -43,10 +43,16 @@ def certificate(authority: Authority) -> Certificate:
 
 @pytest.fixture(scope="session")
 def compiled_client(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the compiled ``TlsClient``."""
+    """The folder of the compiled ``TlsClient`` and ``CertificateClient``."""
     folder = tmp_path_factory.mktemp("tls-client")
-    subprocess.run(["javac", "-Xlint:all", "-Werror", "-d", str(folder), str(_CLIENT)], check=True)  # noqa: S603, S607  the JDK
+    compile_clients(folder)
     return folder
+
+
+def compile_clients(folder: Path) -> None:
+    """Compile ``TlsClient`` and ``CertificateClient``."""
+    sources = [str(Path(__file__).parent / name) for name in _CLIENTS]
+    subprocess.run(["javac", "-Xlint:all", "-Werror", "-d", str(folder), *sources], check=True)  # noqa: S603, S607  the JDK
 
 
 @asynccontextmanager
@@ -66,23 +72,28 @@ class TlsClient:
 
     async def __call__(self, port: int, *, trusts: Authority, own: Certificate | None = None) -> str:
         """Log in and read; return what was read, or the exceptions."""
-        trust = self._folder / "trust.p12"
-        ca = x509.load_pem_x509_certificate(trusts.own.certificate.read_bytes())
-        encryption = BestAvailableEncryption(_STORE_PASSWORD.encode())
-        trust.write_bytes(serialize_java_truststore([PKCS12Certificate(ca, b"ca")], encryption))
-        options = _store("trustStore", trust)
-        if own is not None:
-            key = self._folder / "key.p12"
-            private = load_pem_private_key(own.key.read_bytes(), None)
-            certificate = x509.load_pem_x509_certificate(own.certificate.read_bytes())
-            key.write_bytes(serialize_key_and_certificates(b"own", private, certificate, None, encryption))  # type: ignore[arg-type]
-            options += _store("keyStore", key)
-        command = ["java", "-XX:+UseSerialGC", *options, "-classpath", str(self._compiled), "TlsClient"]
+        command = java_command(self._compiled, self._folder, trusts, own)
         process = await asyncio.create_subprocess_exec(
-            *command, str(port), USER, PASSWORD, stdout=subprocess.PIPE
+            *command, "TlsClient", str(port), USER, PASSWORD, stdout=subprocess.PIPE
         )
         output, _ = await process.communicate()
         return output.decode().strip()
+
+
+def java_command(compiled: Path, folder: Path, trusts: Authority, own: Certificate | None) -> list[str]:
+    """Return what runs a class of ``compiled`` with a certificate, or none; its stores are in ``folder``."""
+    trust = folder / "trust.p12"
+    ca = x509.load_pem_x509_certificate(trusts.own.certificate.read_bytes())
+    encryption = BestAvailableEncryption(_STORE_PASSWORD.encode())
+    trust.write_bytes(serialize_java_truststore([PKCS12Certificate(ca, b"ca")], encryption))
+    options = _store("trustStore", trust)
+    if own is not None:
+        key = folder / f"{own.key.stem}.p12"
+        private = load_pem_private_key(own.key.read_bytes(), None)
+        certificate = x509.load_pem_x509_certificate(own.certificate.read_bytes())
+        key.write_bytes(serialize_key_and_certificates(b"own", private, certificate, None, encryption))  # type: ignore[arg-type]
+        options += _store("keyStore", key)
+    return ["java", "-XX:+UseSerialGC", *options, "-classpath", str(compiled)]
 
 
 def _store(kind: str, path: Path) -> list[str]:
@@ -93,3 +104,43 @@ def _store(kind: str, path: Path) -> list[str]:
 @pytest.fixture
 def tls_client(compiled_client: Path, tmp_path: Path) -> TlsClient:
     return TlsClient(compiled_client, tmp_path)
+
+
+class CertificateClients:
+    """Java clients with certificates, each in a virtual machine of its own."""
+
+    def __init__(self, compiled: Path, folder: Path, trusts: Authority) -> None:
+        self._compiled, self._folder, self._trusts = compiled, folder, trusts
+
+    def command(self, own: Certificate | None, *arguments: object) -> list[str]:
+        """Return the command of a client."""
+        java = java_command(self._compiled, self._folder, self._trusts, own)
+        return [*java, "CertificateClient", *map(str, arguments)]
+
+    async def __call__(self, own: Certificate | None, *arguments: object) -> list[str]:
+        """Run a client to its end; return the lines that it prints."""
+        process = await asyncio.create_subprocess_exec(*self.command(own, *arguments), stdout=subprocess.PIPE)
+        output, _ = await process.communicate()
+        return output.decode().splitlines()
+
+    @asynccontextmanager
+    async def kept(
+        self, own: Certificate, port: int, file: Path
+    ) -> AsyncIterator[asyncio.subprocess.Process]:
+        """Run a client that keeps its session; what finds the session is in the file."""
+        process = await asyncio.create_subprocess_exec(
+            *self.command(own, "keep", port, file), stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            assert await process.stdout.readline() == b"kept\n"
+            yield process
+        finally:
+            process.stdin.close()
+            await process.communicate()
+
+
+@pytest.fixture
+def clients(compiled_client: Path, tmp_path: Path, authority: Authority) -> CertificateClients:
+    return CertificateClients(compiled_client, tmp_path, authority)

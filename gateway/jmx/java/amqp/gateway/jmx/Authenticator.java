@@ -1,5 +1,7 @@
 package amqp.gateway.jmx;
 
+import java.security.cert.CertificateEncodingException;
+import java.security.cert.X509Certificate;
 import java.util.Set;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
@@ -9,7 +11,7 @@ import javax.security.auth.Subject;
 import py4j.Py4JException;
 
 /**
- * Asks Python whether a user may log in; where that fails, the user may not.
+ * Asks Python who logs in, by password or by the certificate of the connection; where that fails, nobody does.
  *
  * <p>The answer to a wrong password is kept back, which slows guessing down: each guess holds a connection of a
  * stranger, of which there are few. It holds no place among those who are asked about, so that a right login
@@ -35,7 +37,7 @@ final class Authenticator implements JMXAuthenticator {
         this.denials = denials;
     }
 
-    /** It could not be decided whether the password is right. */
+    /** It could not be decided who logs in. */
     static final class UndecidedException extends RuntimeException {
         private static final long serialVersionUID = 1L;
 
@@ -45,13 +47,18 @@ final class Authenticator implements JMXAuthenticator {
     }
 
     /**
-     * Returns the user who has these credentials.
+     * Returns the user who has these credentials, or, without any, whose certificate the connection has proved.
      *
      * @throws SecurityException the login is refused
      * @throws UndecidedException there is no answer in time
      */
     @Override
     public Subject authenticate(Object credentials) {
+        byte[] certificate = certificate();
+        if (credentials == null && certificate != null) {
+            return user("", new MessageWriter().array(3)
+                .string("identify").bytes(certificate).string(Caller.host()));
+        }
         if (!(credentials instanceof String[])) {
             throw unusable();
         }
@@ -59,18 +66,35 @@ final class Authenticator implements JMXAuthenticator {
         if (pair.length != 2 || !usable(pair[0]) || !usable(pair[1]) || pair[0].isEmpty()) {
             throw unusable();
         }
+        MessageWriter request = new MessageWriter().array(5).string("authenticate").string(pair[0]).string(pair[1]);
+        request = certificate == null ? request.nil() : request.bytes(certificate);
+        return user(pair[0], request.string(Caller.host()));
+    }
+
+    /** The certificate of the connection, in DER; null without one. */
+    private byte[] certificate() {
+        try {
+            X509Certificate proved = ClientSocket.current().certificate();
+            return proved == null ? null : proved.getEncoded();
+        } catch (CertificateEncodingException error) {
+            throw unusable();
+        }
+    }
+
+    /** The user whom Python names; {@code claimed} is who the client says it is, which may be nobody. */
+    private Subject user(String claimed, MessageWriter request) {
         // Before Python is asked: strangers cost it nothing while the places are taken.
-        requirePlace(pair[0]);
-        Answer answer = ask(pair[0], pair[1]);
+        requirePlace(claimed);
+        Answer answer = ask(request.toBytes());
         if (answer.status == Status.APPLIED) {
-            return new Subject(true, Set.of(new JMXPrincipal(pair[0])), Set.of(login(answer)), Set.of());
+            return subject(answer);
         }
         if (answer.status != Status.REFUSED) {
             throw new UndecidedException(answer.status == Status.NOT_NOW ? answer.text
                 : "the gateway could not say whether the password is right: see its log");
         }
         ClientSocket.current().delay(FAILURE_MILLISECONDS);
-        throw new SecurityException(REFUSED);
+        throw new SecurityException(answer.text.isEmpty() ? REFUSED : answer.text);
     }
 
     private SecurityException unusable() {
@@ -92,9 +116,7 @@ final class Authenticator implements JMXAuthenticator {
         return text != null && text.length() <= MAX_LENGTH;
     }
 
-    private Answer ask(String user, String password) {
-        byte[] request = new MessageWriter().array(4)
-            .string("authenticate").string(user).string(password).string(Caller.host()).toBytes();
+    private Answer ask(byte[] request) {
         boolean isAsked = false;
         try {
             isAsked = places.tryAcquire(PATIENCE_SECONDS, TimeUnit.SECONDS);
@@ -114,10 +136,12 @@ final class Authenticator implements JMXAuthenticator {
             "time-out: the gateway did not answer in time whether the password is right; try again");
     }
 
-    private static Caller.Login login(Answer answer) {
+    private static Subject subject(Answer answer) {
         try {
-            boolean mayChange = answer.items.readArray() > 1;
-            return new Caller.Login(answer.items.readInt(0, Integer.MAX_VALUE), mayChange);
+            boolean mayChange = answer.items.readArray() > 2;
+            JMXPrincipal user = new JMXPrincipal(answer.items.readString());
+            Caller.Login login = new Caller.Login(answer.items.readInt(0, Integer.MAX_VALUE), mayChange);
+            return new Subject(true, Set.of(user), Set.of(login), Set.of());
         } catch (MalformedException | CommandException error) {
             throw new UndecidedException("the gateway did not say who the user is: " + error.getMessage());
         }

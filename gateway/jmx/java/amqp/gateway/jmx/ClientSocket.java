@@ -9,11 +9,13 @@ import java.io.InputStream;
 import java.io.OutputStream;
 import java.net.InetAddress;
 import java.net.Socket;
+import java.security.cert.X509Certificate;
 import java.util.ArrayDeque;
 import java.util.Deque;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
 import javax.net.ssl.SSLException;
+import javax.net.ssl.SSLPeerUnverifiedException;
 import javax.net.ssl.SSLSocket;
 
 /**
@@ -86,10 +88,34 @@ final class ClientSocket extends Socket {
         return socket;
     }
 
+    /** The connection whose request this thread carries out; null in a thread that serves no client. */
+    static ClientSocket currentOrNull() {
+        return CURRENT.get();
+    }
+
     /** Where the client is; empty where there is none. */
     static String currentHost() {
         ClientSocket socket = CURRENT.get();
         return socket == null ? "" : socket.host();
+    }
+
+    /** The certificate whose key the client has proved to hold, which TLS has verified; null without one. */
+    X509Certificate certificate() {
+        if (secured == null) {
+            return null;
+        }
+        try {
+            // Of this connection, also where it resumed a session of TLS.
+            return (X509Certificate) secured.getSession().getPeerCertificates()[0];
+        } catch (SSLPeerUnverifiedException error) {
+            return null;
+        }
+    }
+
+    /** The subject of the {@link #certificate}, in DER; null without one. */
+    byte[] subject() {
+        X509Certificate proved = certificate();
+        return proved == null ? null : proved.getSubjectX500Principal().getEncoded();
     }
 
     /**

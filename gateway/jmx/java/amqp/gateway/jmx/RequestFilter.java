@@ -23,13 +23,14 @@ final class RequestFilter implements ObjectInputFilter {
     public Status checkInput(FilterInfo info) {
         ClientSocket socket = ClientSocket.current();
         try {
+            session.requireClient(socket);
             socket.belongsTo(session);
             Class<?> type = info.serialClass();
             if (type != null && type.isArray() && info.arrayLength() >= 0
                     && !socket.admitsArray(type, info.arrayLength())) {
                 return rejected("the arrays of a request are too large");
             }
-        } catch (IOException error) {
+        } catch (IOException | SecurityException error) {
             return Status.REJECTED;
         }
         Status status = socket.part().filter.checkInput(info);

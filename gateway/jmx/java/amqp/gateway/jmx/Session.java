@@ -28,7 +28,7 @@ import javax.management.remote.rmi.RMIConnectionImpl;
 import javax.security.auth.Subject;
 
 /**
- * A client that has logged in, before anything that it sent is deserialised.
+ * A client that has logged in, before anything that it sent is deserialised; {@link BoundSession} is what is served.
  *
  * <p>Values, queries and filters arrive as octets. Of a request that the {@link Guard} refuses whatever is in it,
  * they stay octets: it is forwarded without them. Places for what takes much memory or time are taken until the
@@ -36,7 +36,7 @@ import javax.security.auth.Subject;
  */
 // MarshalledObject is raw in the methods of RMIConnectionImpl.
 @SuppressWarnings("rawtypes")
-final class Session extends RMIConnectionImpl {
+abstract class Session extends RMIConnectionImpl {
     /** For so long a request waits for a place. */
     static final long PATIENCE_SECONDS = 10;
 
@@ -70,6 +70,13 @@ final class Session extends RMIConnectionImpl {
         this.shares = sessions.shares(user);
         this.listeners = new Listeners(sessions.listenerOctets);
     }
+
+    /**
+     * Checks that a connection is of the client that logged in.
+     *
+     * @throws SecurityException it is not, which was reported
+     */
+    abstract void requireClient(ClientSocket socket);
 
     void takeLargePlace(ClientSocket socket) throws IOException {
         for (Semaphore kind : shares.largeRequests) {

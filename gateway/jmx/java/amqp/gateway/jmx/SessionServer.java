@@ -51,7 +51,7 @@ final class SessionServer extends RMIJRMPServerImpl {
 
     @Override
     protected RMIConnection makeClient(String connectionId, Subject subject) throws IOException {
-        Session session = new Session(this, connectionId, subject, environment, sessions, objects);
+        Session session = new BoundSession(this, connectionId, subject, environment, sessions, objects, denials);
         try {
             sessions.add(session);
         } catch (SecurityException error) {
