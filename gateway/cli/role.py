@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Final
 
 import click
 
@@ -17,6 +18,7 @@ from gateway.model.schema import ClassKey
 from gateway.policy.decisions import (
     Decision,
     Policy,
+    PublishObject,
     ReadObject,
     ReadOperations,
     Subject,
@@ -85,10 +87,11 @@ def _lines(rules: Iterable[Rule]) -> Iterator[str]:
 def explain(principal: str, operation: str, path: str, config: Path | None, *, as_json: bool) -> None:
     """Say whether PRINCIPAL may do OPERATION on OBJECT, and which rule decides.
 
-    PRINCIPAL is snmp:NAME, snmp:(reader), notify:RECEIVER, jmx:USER, cli:USER or metrics:(scraper).
-    OPERATION is read:ELEMENT, write:ELEMENT, invoke:METHOD, subscribe:PACKAGE:EVENT, refresh or audit. OBJECT
-    is SOURCE/PACKAGE:CLASS/NAME with the name in full, as tree shows it; of an event without object it is
-    SOURCE alone. The object need not exist, and the gateway need not run. A denial ends with 14.
+    PRINCIPAL is snmp:NAME, snmp:(reader), notify:RECEIVER, jmx:USER, cli:USER, metrics:(scraper) or
+    ami:CERTIFICATE. OPERATION is read:ELEMENT, write:ELEMENT, invoke:METHOD, subscribe:PACKAGE:EVENT,
+    refresh, audit or publish. OBJECT is SOURCE/PACKAGE:CLASS/NAME with the name in full, as tree shows it; of
+    an event without object it is SOURCE alone. The object need not exist, and the gateway need not run. A
+    denial ends with 14.
     """
     configuration = loaded(config)
     marks = Marks(load_mappings(configuration.mapping_files))
@@ -114,11 +117,20 @@ def explain(principal: str, operation: str, path: str, config: Path | None, *, a
 
 
 def _granted(decision: Decision) -> str:
-    assert decision.rule is not None
+    if decision.rule is None:
+        return "allowed: no key ami:NAME or ami:* of policy.principals restricts what peers publish"
     return f"allowed by {decision.rule.place}: {described(decision.rule)}"
 
 
 _PATH = re.compile(r"(?P<source>[^/]+)/(?P<package>[^/:]+):(?P<class>[^/:]+)/(?P<name>.*)", re.DOTALL)
+
+
+_UNNAMED: Final[Mapping[str, Wish]] = {
+    "refresh": ReadObject(),
+    "audit": ReadOperations(),
+    "publish": PublishObject(),
+}
+"""Operations without a name."""
 
 
 def _question(operation: str, path: str, marks: Marks) -> tuple[Subject, Wish]:
@@ -132,6 +144,8 @@ def _question(operation: str, path: str, marks: Marks) -> tuple[Subject, Wish]:
         key, subject = ClassKey(package, ""), Subject(path, f"{package}:", "")
     else:
         raise click.UsageError(f"write OBJECT as SOURCE/PACKAGE:CLASS/NAME, not {path!r}")
+    if operation in _UNNAMED:
+        return subject, _UNNAMED[operation]
     match verb, bool(name):
         case "read", True:
             return subject, marks.reading(key, name)
@@ -142,13 +156,9 @@ def _question(operation: str, path: str, marks: Marks) -> tuple[Subject, Wish]:
         case "subscribe", True if ":" in name:
             package, _, event = name.partition(":")
             return subject, marks.subscribing(ClassKey(package, event))
-        case "refresh", False:
-            return subject, ReadObject()
-        case "audit", False:
-            return subject, ReadOperations()
     raise click.UsageError(
         f"{operation!r} is none of read:ELEMENT, write:ELEMENT, invoke:METHOD, subscribe:PACKAGE:EVENT, "
-        "refresh, audit"
+        "refresh, audit, publish"
     )
 
 

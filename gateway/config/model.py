@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, ClassVar, Final, Literal, LiteralString
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
@@ -11,7 +11,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from gateway.config.policy import READER, SCRAPER, OperationRule, PolicySettings
 from gateway.config.snmp import SnmpSettings
-from gateway.config.sources import ListenerTls, RabbitMqAgent, Source
+from gateway.config.sources import AmiSource, ListenerTls, RabbitMqAgent, Source
 from gateway.config.types import (
     FilePath,
     ListenAddress,
@@ -20,7 +20,7 @@ from gateway.config.types import (
 )
 from gateway.feed.latest import HistoryLimits
 from gateway.model.times import DAY, SECOND
-from gateway.policy.rules import PolicyError, RoleSet
+from gateway.policy.rules import ANYONE, PUBLISHER, PolicyError, RoleSet
 from gateway.prometheus.families import DEFAULT_CLASSES
 from gateway.yaml_documents import ClassPattern, Duration, Pattern, StrictModel, between
 
@@ -297,6 +297,16 @@ def _no_other_broker(name: str, same_as: str | None, sources: Mapping[str, Sourc
     return ""
 
 
+def _unproved(name: str, sources: Iterable[Source]) -> str:
+    """Return why no peer can have the name of a principal of AMI, or an empty text."""
+    applications = [source for source in sources if isinstance(source, AmiSource)]
+    if not applications:
+        return "is a peer of AMI, and no source is of kind ami"
+    if name in {"*", ANYONE} or any(one.tls is not None and one.tls.client_ca for one in applications):
+        return ""
+    return "is proved by no certificate: write 'tls.client_ca' at a source of kind ami, or ami:(anyone)"
+
+
 class Configuration(StrictModel):
     """A whole ``gateway.yaml``.
 
@@ -386,6 +396,8 @@ class Configuration(StrictModel):
                     "snmp.writers, a user under snmp.users, a receiver under snmp.notifications as "
                     f"notify:NAME, a user under jmx.users, or {SCRAPER}"
                 )
+            if front_end == PUBLISHER and (problem := _unproved(name, self.sources.values())):
+                raise ValueError(f"policy.principals: {principal!r} {problem}")
         try:
             self.role_set.check()
         except PolicyError as error:

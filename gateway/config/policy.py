@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field, ValidationError, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from gateway.config.types import Name
-from gateway.policy.rules import PolicyError, Role, RoleSet, Rule
+from gateway.policy.rules import PUBLISHER, PolicyError, Role, RoleSet, Rule
 from gateway.yaml_documents import ClassPattern, Pattern, StrictModel
 
 READER: Final = "snmp:(reader)"
@@ -18,14 +18,16 @@ READER: Final = "snmp:(reader)"
 SCRAPER: Final = "metrics:(scraper)"
 """The principal of whatever reads the metrics of objects."""
 
-_FRONT_ENDS: Final = frozenset({"snmp", "jmx", "cli", "metrics", "notify"})
+_FRONT_ENDS: Final = frozenset({"snmp", "jmx", "cli", "metrics", "notify", PUBLISHER})
 _AS_IT_IS: Final[LiteralString] = "{text}"
 
 
 def _principal(text: str) -> str:
     front_end, colon, name = text.partition(":")
     if front_end not in _FRONT_ENDS or not colon or not name or not text.isprintable():
-        raise ValueError("write snmp:NAME, notify:RECEIVER, jmx:USER, cli:USER or metrics:(scraper)")
+        raise ValueError(
+            "write snmp:NAME, notify:RECEIVER, jmx:USER, cli:USER, metrics:(scraper) or ami:CERTIFICATE"
+        )
     return text
 
 
@@ -34,7 +36,10 @@ def _principals(text: str) -> str:
 
 
 PrincipalName = Annotated[str, Field(max_length=255), AfterValidator(_principal)]
-"""Who reads or requests: a community or user of SNMP, a user of JMX, or a system user at the command line."""
+"""Who reads or requests: a community or user of SNMP, a user of JMX, or a system user at the command line.
+
+Or who publishes: a peer of AMI, by the name in its certificate.
+"""
 
 PrincipalPattern = Annotated[str, Field(max_length=255), AfterValidator(_principals)]
 """A principal, ``FRONT_END:*`` for all others of one, or ``*`` for all others."""
@@ -94,6 +99,7 @@ class RoleRule(StrictModel):
         refresh: objects may be read again from the broker.
         audit: operations of other principals are shown.
         private: it grants, too, what mappings call private: users, permissions, addresses of connections.
+        publish: peers of AMI may report the objects.
     """
 
     sources: Annotated[tuple[Pattern, ...], Field(min_length=1)] = ("*",)
@@ -106,11 +112,15 @@ class RoleRule(StrictModel):
     refresh: bool = False
     audit: bool = False
     private: bool = False
+    publish: bool = False
 
     @model_validator(mode="after")
     def _names_something(self) -> RoleRule:
-        if not (self.read or self.write or self.invoke or self.subscribe or self.refresh or self.audit):
-            raise ValueError("name something: 'read', 'write', 'invoke', 'subscribe', 'refresh' or 'audit'")
+        patterns = (self.read, self.write, self.invoke, self.subscribe)
+        if not (any(patterns) or self.refresh or self.audit or self.publish):
+            raise ValueError(
+                "name something: 'read', 'write', 'invoke', 'subscribe', 'refresh', 'audit' or 'publish'"
+            )
         return self
 
     def rule(self, place: str, *, denies: bool) -> Rule:
@@ -128,6 +138,7 @@ class RoleRule(StrictModel):
             self.refresh,
             self.audit,
             self.private,
+            self.publish,
         )
 
 

@@ -368,6 +368,21 @@ class Logged:
     outgoing: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class PublishRefused:
+    """A peer may not publish an object, because no role permits it; for the record.
+
+    Attributes:
+        peer: the peer.
+        class_name: ``package:class`` of the object.
+        text: what was refused, for people; it has the object's name, which the peer chose.
+    """
+
+    peer: Peer
+    class_name: str
+    text: str
+
+
 Effect: TypeAlias = (
     Send
     | Observed
@@ -381,6 +396,7 @@ Effect: TypeAlias = (
     | Write
     | Close
     | Logged
+    | PublishRefused
 )
 """All outputs of sessions."""
 

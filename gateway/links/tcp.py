@@ -242,12 +242,12 @@ def _keep_alive(transport: asyncio.Transport) -> None:
 
 
 def _certified_name(transport: asyncio.Transport) -> str:
-    """Return the verified common name of the peer's certificate; empty where there is none."""
+    """Return the verified common name of the peer's certificate; empty where there is none, or several."""
     tls = transport.get_extra_info("ssl_object")
     certificate = tls.getpeercert() if isinstance(tls, ssl.SSLObject) else None
     subject: Any = (certificate or {}).get("subject", ())  # a sequence of sequences of pairs
-    names = (str(value) for attributes in subject for name, value in attributes if name == "commonName")
-    return next(names, "")
+    names = [str(value) for attributes in subject for name, value in attributes if name == "commonName"]
+    return names[0] if len(names) == 1 else ""
 
 
 log = structlog.get_logger(__name__)

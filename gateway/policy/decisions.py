@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from gateway.feed.access import fits
 from gateway.policy.rules import RoleSet, Rule, is_named
@@ -88,7 +88,14 @@ class ReadOperations:
     """The wish to see the operations of other principals on an object."""
 
 
-Wish: TypeAlias = ReadElement | SetElement | CallMethod | ReadObject | Subscribe | ReadOperations
+@dataclass(frozen=True, slots=True)
+class PublishObject:
+    """The wish to report an object, as a peer of its source."""
+
+
+Wish: TypeAlias = (
+    ReadElement | SetElement | CallMethod | ReadObject | Subscribe | ReadOperations | PublishObject
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +104,7 @@ class Decision:
 
     Attributes:
         allowed: the answer.
-        rule: the rule; ``None`` where no rule grants it.
+        rule: the rule; ``None`` where no rule grants it, or none is needed.
         by_pattern: a rule would grant it by a pattern, if it were not dangerous, or not private.
     """
 
@@ -117,7 +124,12 @@ class Policy:
         self.roles = roles or RoleSet()
 
     def decide(self, principal: str, subject: Subject, wish: Wish) -> Decision:
-        """Return whether ``principal`` (``front end:name``) may do this, and why."""
+        """Return whether ``principal`` (``front end:name``) may do this, and why.
+
+        Where roles do not restrict publishing, no rule decides it.
+        """
+        if isinstance(wish, PublishObject) and not self.roles.restricts_publishing:
+            return Decision(allowed=True)
         return decided(self.roles.rules_of(principal), subject, wish)
 
     def denial(self, principal: str, subject: Subject, wish: Wish, shown: str = "") -> str:
@@ -175,10 +187,19 @@ def _matches(rule: Rule, wish: Wish) -> bool:
             return fits(method, rule.invoke)
         case Subscribe(event):
             return fits(event, rule.subscribe)
+        case ReadObject() | ReadOperations() | PublishObject():
+            return _is_switched_on(rule, wish)
+
+
+def _is_switched_on(rule: Rule, wish: ReadObject | ReadOperations | PublishObject) -> bool:
+    """Return whether a rule names a wish that has no further name."""
+    match wish:
         case ReadObject():
             return rule.refresh
         case ReadOperations():
             return rule.audit
+        case PublishObject():
+            return rule.publish
 
 
 def _is_explicit(rule: Rule, wish: Wish) -> bool:
@@ -205,10 +226,15 @@ def _words(wish: Wish) -> tuple[str, str]:
             return f"call {method}", f"invoke: [{method}]"
         case Subscribe(event, private):
             return f"receive {event}", _private(private) or f'subscribe: ["{event}"]'
-        case ReadObject():
-            return "have it read again", "refresh: true (under operations.allow: read)"
-        case ReadOperations():
-            return "see the operations of others", "audit: true"
+        case ReadObject() | ReadOperations() | PublishObject():
+            return _WORDS[type(wish)]
+
+
+_WORDS: Final = {
+    ReadObject: ("have it read again", "refresh: true (under operations.allow: read)"),
+    ReadOperations: ("see the operations of others", "audit: true"),
+    PublishObject: ("publish it", "publish: true"),
+}
 
 
 def _private(private: bool) -> str:  # noqa: FBT001  the only argument, named by the function

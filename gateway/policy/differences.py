@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gateway.feed.access import Patterns
-from gateway.policy.rules import EVERY, EVERY_CLASS, FRONT_ENDS, OTHERS, RoleSet, Rule
+from gateway.policy.rules import EVERY, EVERY_CLASS, FRONT_ENDS, OTHERS, PUBLISHER, RoleSet, Rule
 
 # What clients of the gateway's QMF agent may do is configured with the agent, not by roles.
-_COMPARED = tuple(front_end for front_end in FRONT_ENDS if front_end != "qmf")
+_COMPARED = (*(front_end for front_end in FRONT_ENDS if front_end != "qmf"), PUBLISHER)
 
 
 def policy_changes(former: RoleSet, present: RoleSet) -> Iterator[str]:
@@ -48,6 +48,7 @@ def described(rule: Rule) -> str:
     ]
     what += ["have objects read again"] if rule.refresh else []
     what += ["see the operations of others"] if rule.audit else []
+    what += ["publish objects"] if rule.publish else []
     of = [
         f"{name} {_listed(patterns)}"
         for name, patterns, every in (

@@ -33,6 +33,15 @@ EVERYTHING: Final = "everything"
 FRONT_ENDS: Final = ("snmp", "notify", "jmx", "cli", "metrics", "qmf")
 """The front ends that have principals; ``notify`` stands for the receivers of SNMP notifications."""
 
+PUBLISHER: Final = "ami"
+"""What stands before the names of peers that publish: the names that TLS has proved of them.
+
+They read and change nothing. Roles restrict what they publish where a key names one of them, or all.
+"""
+
+ANYONE: Final = "(anyone)"
+"""Stands for the name of a peer that has proved none; the relay of AMI has the same word."""
+
 OTHERS: Final = "?"
 """Stands for the name of a principal that the configuration does not name."""
 
@@ -64,6 +73,7 @@ class Rule:
         refresh: objects may be read again from their source.
         audit: operations of other principals are shown.
         private: what a mapping marks as private is granted like everything else.
+        publish: a peer of a source may report the objects.
     """
 
     place: str
@@ -78,6 +88,7 @@ class Rule:
     refresh: bool = False
     audit: bool = False
     private: bool = False
+    publish: bool = False
 
     def covers(self, source: str, class_name: str, object_name: str) -> bool:
         """Return whether an object is among those that the rule names."""
@@ -179,11 +190,20 @@ class RoleSet:
     def rules_by_principal(self) -> dict[str, tuple[Rule, ...]]:
         """Return the rules of all principals: of those that are named, and of the others of each front end.
 
-        The name of the latter is `OTHERS`.
+        The name of the latter is `OTHERS`. Peers that publish are left out.
         """
-        named = sorted(name for name in {*self.principals, *self.grants} if not name.endswith("*"))
+        named = sorted(
+            name
+            for name in {*self.principals, *self.grants}
+            if not name.endswith("*") and not _publishes(name)
+        )
         principals = (*named, *(f"{front_end}:{OTHERS}" for front_end in FRONT_ENDS))
         return {principal: self.rules_of(principal) for principal in principals}
+
+    @property
+    def restricts_publishing(self) -> bool:
+        """Whether peers publish only what their roles grant: a key names one of them, or all of them."""
+        return any(map(_publishes, self.principals))
 
     def rules_of(self, principal: str) -> tuple[Rule, ...]:
         """Return the rules of a principal, each once."""
@@ -229,6 +249,10 @@ DEFAULT_ROLES: Final[Mapping[str, str]] = {"cli": EVERYTHING, "qmf": EVERYTHING}
 A user of the command line can read the state folder and the log; consoles of a served agent receive what it
 publishes to all of them.
 """
+
+
+def _publishes(principal: str) -> bool:
+    return principal.startswith(f"{PUBLISHER}:")
 
 
 def is_named(name: str, patterns: Patterns) -> bool:

@@ -58,3 +58,32 @@ def test_what_can_be_said(settings: str) -> None:
 def test_what_is_wrong(settings: str, complaint: str) -> None:
     (found,) = reported(settings)
     assert found.removeprefix("3: sources.plant").lstrip(".: ").startswith(complaint)
+
+
+CERTIFIED = "tls: {certificate: a, key: b, client_ca: c}"
+NO_AMI = "is a peer of AMI, and no source is of kind ami"
+UNPROVED = "is proved by no certificate: write 'tls.client_ca' at a source of kind ami, or ami:(anyone)"
+
+
+@pytest.mark.parametrize(
+    ("sources", "principal", "problem"),
+    [
+        (f"plant: {{kind: ami, {CERTIFIED}}}", "ami:pump", ""),
+        (f"plant: {{kind: ami, {CERTIFIED}}}", "ami:a *:b", ""),
+        ("plant: {kind: ami}", "ami:(anyone)", ""),
+        ("plant: {kind: ami}", "ami:*", ""),
+        ("plant: {kind: ami}", "ami:pump", UNPROVED),
+        ("plant: {kind: ami, tls: {certificate: a, key: b}}", "ami:pump", UNPROVED),
+        ("", "ami:*", NO_AMI),
+        ("", "ami:pump", NO_AMI),
+    ],
+)
+def test_roles_of_peers_need_what_proves_their_names(sources: str, principal: str, problem: str) -> None:
+    policy = f"roles: {{pumps: {{allow: [{{publish: true}}]}}}}, principals: {{'{principal}': [pumps]}}"
+    found = complaints(f"version: 1\nsources: {{{sources}}}\npolicy: {{{policy}}}\n")
+    assert found == ([f"1: policy.principals: {principal!r} {problem}"] if problem else [])
+
+
+def test_peers_request_no_operations() -> None:
+    (found,) = complaints("version: 1\noperations: {allow: [{who: ['ami:pump'], read: true}]}\n")
+    assert "'ami:pump' is not known" in found

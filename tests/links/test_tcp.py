@@ -14,6 +14,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
+from cryptography.x509 import Name, NameAttribute
+from cryptography.x509.oid import NameOID
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -323,6 +325,19 @@ async def test_with_certificates_both_sides_know_each_other(tmp_path: Path) -> N
             writer.write(b"bye\n")
             assert await reader.read() == b"hello\nbye\ngoodbye\n"
         assert here.session.peers == {1: Peer("127.0.0.1", "trading-app")}
+
+
+async def test_a_certificate_of_two_names_proves_none(tmp_path: Path) -> None:
+    authority = Authority.make(tmp_path)
+    names = [NameAttribute(NameOID.COMMON_NAME, name) for name in ("pump", "valve")]
+    both = authority.confirm_subject(Name(names), "both")
+    async with listening(tls=certificate_of(authority, clients=True)) as here:
+        context = trusting(authority)
+        context.load_cert_chain(both.certificate, both.key)
+        async with here.client(context) as (reader, writer):
+            writer.write(b"bye\n")
+            await reader.read()
+        assert here.session.peers == {1: Peer("127.0.0.1", "")}
 
 
 async def test_who_has_no_certificate_says_nothing_to_the_session(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 from gateway.policy.decisions import (
     CallMethod,
     Policy,
+    PublishObject,
     ReadElement,
     ReadObject,
     ReadOperations,
@@ -168,3 +169,30 @@ def test_a_denial_says_that_a_pattern_is_not_enough(wish: Wish, why: str) -> Non
     assert f"the rules let jmx:operator {why}: " in policy(ALL).denial(OPERATOR, QUEUE, wish)
     narrow = dataclasses.replace(ALL, objects=("other",))
     assert policy(narrow).denial(OPERATOR, QUEUE, wish).startswith("no rule lets jmx:operator")
+
+
+TANK = Subject("plant", "ami:Tank", "pump-7|t1")
+PEER = "ami:pump"
+
+
+def test_peers_publish_without_a_rule_until_a_key_names_one() -> None:
+    for principals in ({}, {"*": ("monitoring",)}, {"jmx:x": ()}):
+        assert Policy(RoleSet(principals=principals)).decide(PEER, TANK, PublishObject()).allowed
+    for key in (PEER, "ami:other", "ami:*"):
+        assert (
+            not Policy(RoleSet(principals={key: ("monitoring",)})).decide(PEER, TANK, PublishObject()).allowed
+        )
+    text = Policy(RoleSet(principals={PEER: ()})).denial(PEER, TANK, PublishObject())
+    assert (
+        text
+        == "no rule lets ami:pump publish it: ami:Tank pump-7|t1 of plant; it takes one with publish: true"
+    )
+
+
+def test_a_rule_about_publishing_grants_nothing_else() -> None:
+    rule = Rule("a rule", classes=("ami:*",), publish=True)
+    peers = Policy(RoleSet(principals={PEER: ()}, grants={PEER: (rule,)}))
+    assert peers.decide(PEER, TANK, PublishObject()).allowed
+    assert not peers.decide(PEER, QUEUE, PublishObject()).allowed
+    for wish in EVERY_WISH:
+        assert not peers.decide(PEER, TANK, wish).allowed

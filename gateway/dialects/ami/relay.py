@@ -18,6 +18,7 @@ from gateway.dialects.ami.relay_connections import Application, Connection
 from gateway.dialects.ami.relay_effects import Collected
 from gateway.dialects.ami.relay_instructions import Instructions, LineByLine, who
 from gateway.dialects.ami.relay_objects import Objects
+from gateway.dialects.ami.relay_publishing import Publishing, PublishRules
 from gateway.dialects.ami.relay_restoring import Restoring
 from gateway.dialects.ami.relay_schemas import OBJECT, Events, object_id
 from gateway.dialects.ami.relay_tables import Row
@@ -130,6 +131,8 @@ class RpcClient:
         found = application.offers.get(call.method)
         if found is None:
             raise NotSentError(Outcome.UNKNOWN_ELEMENT, f"the application offers no command {call.method!r}")
+        if not self._applications.may_be(found[0], application.name):
+            raise NotSentError(Outcome.NOT_NOW, "no role lets the peer be this application any more")
         return found
 
     def _called(self, call: MethodCall) -> Application:
@@ -163,9 +166,12 @@ class RelaySession:
         self._out = out = Collected()
         self._events = Events(config.relay_package)
         self._objects = objects = Objects(config, out)
-        self._applications = Applications(config, objects, self._events, out)
+        self._publishing = publishing = Publishing(config.publishing, out)
+        self._applications = Applications(config, objects, self._events, publishing, out)
         self._calls = Calls(config.limits.operations)
-        instructions = Instructions(config, objects, self._applications, self._calls, self._events, out)
+        instructions = Instructions(
+            config, objects, self._applications, self._calls, self._events, publishing, out
+        )
         self._lines = LineByLine(config, instructions, out)
         self._client = RpcClient(config, objects, self._applications, self._calls, self._lines, out)
         self._connections: dict[int, Connection] = {}
@@ -177,6 +183,10 @@ class RelaySession:
     def schemas(self) -> tuple[ClassSchema, ...]:
         """The latest version of each class that grows, to be kept for `RelayConfig.schemas`."""
         return self._objects.schemas
+
+    def change_publishing(self, rules: PublishRules | None) -> None:
+        """Decide by other rules from now on; what was published stays."""
+        self._publishing.rules = rules
 
     def handle(self, event: Event, now: int) -> list[Effect]:  # noqa: C901, PLR0912  a case for each event
         """Process an event; as `Session.handle`, for all events of a listener and for operations.

@@ -12,6 +12,7 @@ from gateway.dialects.ami.relay_config import RelayConfig
 from gateway.dialects.ami.relay_connections import Application, Connection
 from gateway.dialects.ami.relay_effects import Collected, RefusedError
 from gateway.dialects.ami.relay_objects import Objects, Report
+from gateway.dialects.ami.relay_publishing import Publishing
 from gateway.dialects.ami.relay_schemas import (
     APPLICATION,
     APPLICATION_CLASS,
@@ -52,11 +53,15 @@ class Applications:
         config: the configuration of the session.
         objects: the objects of all applications.
         events: the events of the relay.
+        publishing: decides what peers may publish.
         out: collects the effects.
     """
 
-    def __init__(self, config: RelayConfig, objects: Objects, events: Events, out: Collected) -> None:
+    def __init__(
+        self, config: RelayConfig, objects: Objects, events: Events, publishing: Publishing, out: Collected
+    ) -> None:
         self._config = config
+        self._publishing = publishing
         self._objects = objects
         self._events = events
         self._out = out
@@ -91,7 +96,7 @@ class Applications:
         self._check_pace(application, now)
         oldest = None if application is not None else self._to_be_forgotten()
         application = application or Application(name)
-        metrics = self._metrics(name, login.values, now)
+        metrics = self._metrics(connection, name, login.values, now)
         self._objects.check((self._table, self._report_of(application, now)), *metrics)
         if oldest is not None:
             self._forget(oldest, now)
@@ -140,6 +145,20 @@ class Applications:
             raise RefusedError("an application must be called (I) as its certificate is")
         if Option.TTY in login.options and not (rules.terminal and is_local(peer)):
             raise RefusedError("TTY is for terminals of this machine only")
+        self.check_peer(connection, name)
+
+    def check_peer(self, connection: Connection, name: str) -> None:
+        """Check that the peer of a connection may be the application of this name.
+
+        Raises:
+            RefusedError: no role permits it.
+        """
+        self._publishing.require(connection.peer, f"{self._config.relay_package}:{APPLICATION_CLASS}", name)
+
+    def may_be(self, connection: Connection, name: str) -> bool:
+        """Return whether the peer of a connection may be the application of this name."""
+        class_name = f"{self._config.relay_package}:{APPLICATION_CLASS}"
+        return self._publishing.permits(connection.peer, class_name, name)
 
     def _check_pace(self, application: Application | None, now: int) -> None:
         if application is None or application.connections:
@@ -210,19 +229,23 @@ class Applications:
 
     # Observations of applications.
 
-    def report_metrics(self, application: Application, metrics: Mapping[str, AmiValue], now: int) -> None:
-        """Report metrics, which may be a part of all.
+    def report_metrics(self, connection: Connection, metrics: Mapping[str, AmiValue], now: int) -> None:
+        """Report metrics of the application of a connection, which may be a part of all.
 
         Raises:
-            RefusedError: they exceed the bounds.
+            RefusedError: they exceed the bounds, or no role permits them.
         """
-        for table, report in self._metrics(application.name, metrics, now):
+        assert connection.application is not None
+        for table, report in self._metrics(connection, connection.application.name, metrics, now):
             self._objects.report(table, report, now)
 
-    def _metrics(self, name: str, metrics: Mapping[str, AmiValue], now: int) -> Reports:
+    def _metrics(
+        self, connection: Connection, name: str, metrics: Mapping[str, AmiValue], now: int
+    ) -> Reports:
         """Return the report of metrics; none where there are no values, and were none."""
         if not metrics:
             return ()
+        self._publishing.require(connection.peer, f"{self._config.relay_package}:{METRICS_CLASS}", name)
         native_id, table = metrics_id(name), self._metrics_table
         if native_id not in table.rows and all(value is None for value in metrics.values()):
             return ()

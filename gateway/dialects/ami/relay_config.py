@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from gateway.dialects.ami.dates import DateRules
 from gateway.dialects.ami.deviations import Reading
+from gateway.dialects.ami.relay_publishing import PublishRules
 from gateway.model.schema import ClassSchema
 from gateway.model.secrets import SecretRules
 from gateway.model.times import MINUTE, SECOND
@@ -100,6 +101,7 @@ class RelayConfig:
             between which other events are processed.
         report_interval: the shortest time between two reports of an application's counts.
         schemas: classes from before a restart, whose elements stay the same.
+        publishing: what peers may publish; ``None`` permits everything that logins permit.
     """
 
     package: str = "ami"
@@ -116,3 +118,4 @@ class RelayConfig:
     at_once: int = 1_000
     report_interval: int = SECOND
     schemas: tuple[ClassSchema, ...] = ()
+    publishing: PublishRules | None = None

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from gateway.dialects.session import Answered, Close, Effect, Logged, Note, Observed, WakeAt, Write
+from gateway.dialects.session import (
+    Answered,
+    Close,
+    Effect,
+    Logged,
+    Note,
+    Observed,
+    PublishRefused,
+    WakeAt,
+    Write,
+)
 from gateway.model.observations import Observation
 from gateway.model.operations import Answer
 
@@ -21,6 +31,7 @@ class Collected:
         self._closed: list[int] = []
         self._logged: list[Logged] = []
         self._notes: list[Note] = []
+        self._refused: list[PublishRefused] = []
         self._wake_at = 0
 
     def observe(self, *observations: Observation) -> None:
@@ -47,6 +58,10 @@ class Collected:
         """Add a note to the gateway's own log."""
         self._notes.append(Note(event, detail))
 
+    def refuse(self, refused: PublishRefused) -> None:
+        """Add what a peer may not publish."""
+        self._refused.append(refused)
+
     def take(self, wake_at: int) -> list[Effect]:
         """Return all effects, with a timer for ``wake_at`` (0: none) unless it is set already."""
         effects: list[Effect] = []
@@ -57,10 +72,18 @@ class Collected:
         effects += [Write(connection, bytes(lines)) for connection, lines in self._lines.items()]
         effects += [Close(connection) for connection in self._closed]
         effects += self._notes
+        effects += self._refused
         if wake_at and wake_at != self._wake_at:
             effects.append(WakeAt(wake_at))
         self._wake_at = wake_at
-        for part in (self._observations, self._answers, self._logged, self._closed, self._notes):
+        for part in (
+            self._observations,
+            self._answers,
+            self._logged,
+            self._closed,
+            self._notes,
+            self._refused,
+        ):
             part.clear()
         self._lines.clear()
         return effects

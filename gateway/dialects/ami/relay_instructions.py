@@ -34,6 +34,7 @@ from gateway.dialects.ami.relay_config import RelayConfig
 from gateway.dialects.ami.relay_connections import Application, Connection
 from gateway.dialects.ami.relay_effects import Collected, RefusedError
 from gateway.dialects.ami.relay_objects import Objects, Report
+from gateway.dialects.ami.relay_publishing import Publishing
 from gateway.dialects.ami.relay_schemas import (
     ALERT,
     ALERT_CLASS,
@@ -43,7 +44,7 @@ from gateway.dialects.ami.relay_schemas import (
     insert_id,
     object_id,
 )
-from gateway.dialects.ami.relay_tables import Table, in_a_map, without_secrets
+from gateway.dialects.ami.relay_tables import Row, Table, in_a_map, without_secrets
 from gateway.dialects.ami.values import AmiValue
 from gateway.dialects.errors import LocalProtocolError, ProtocolError
 from gateway.dialects.session import Logged
@@ -92,6 +93,7 @@ class Instructions:
         applications: all applications.
         calls: the open calls.
         events: the events of the relay.
+        publishing: decides what peers may publish.
         out: collects the effects.
     """
 
@@ -102,9 +104,11 @@ class Instructions:
         applications: Applications,
         calls: Calls,
         events: Events,
+        publishing: Publishing,
         out: Collected,
     ) -> None:
         self._config = config
+        self._publishing = publishing
         self._objects = objects
         self._applications = applications
         self._calls = calls
@@ -155,6 +159,8 @@ class Instructions:
                 raise RefusedError("M and E are sent by relays only")
         if connection.application is None:
             raise RefusedError(f"Must login (L) before {one.letter}")
+        # Again, because roles can change while it is connected.
+        self._applications.check_peer(connection, connection.application.name)
         arrived = Arrived(connection, connection.application, octets, now)
         text = self._handlers[type(one)](arrived, one)
         return text if one.sequence is None or isinstance(one, Command | Response) else ACCEPTED
@@ -178,12 +184,12 @@ class Instructions:
 
     def _exit(self, connection: Connection, one: Exit, now: int) -> str:
         if connection.application is not None:
-            self._applications.report_metrics(connection.application, one.values, now)
+            self._applications.report_metrics(connection, one.values, now)
         connection.over = connection.said_goodbye = True
         return ""
 
     def _status(self, arrived: Arrived, one: Status) -> str:
-        self._applications.report_metrics(arrived.application, one.values, _sampled(one, arrived.now))
+        self._applications.report_metrics(arrived.connection, one.values, _sampled(one, arrived.now))
         return "OK, status accepted"
 
     # Objects.
@@ -199,6 +205,7 @@ class Instructions:
                 raise self._refused_new(table, f"an object's id (I) must be of at most {limit} characters")
             native_id, shown = object_id(name, one.type, one.object_id), one.object_id
         try:
+            self._publishing.require(arrived.connection.peer, table.class_name, name, shown)
             text = self._report(table, arrived, one, native_id, (name, shown))
         except RefusedError as error:
             raise self._refused_new(table, str(error)) from error
@@ -215,6 +222,7 @@ class Instructions:
         if max(len(one.alert_id), len(one.type)) > limit:
             raise RefusedError(f"an alert's id (I) and type (T) must be of at most {limit} characters")
         name, native_id = arrived.application.name, alert_id(arrived.application.name, one.alert_id)
+        self._publishing.require(arrived.connection.peer, self._alerts.class_name, name, one.alert_id)
         assignee = None if one.assignee is None else self._config.secrets.masked_uris(one.assignee)
         if one.level:
             fixed = (name, one.alert_id, one.type, one.level, assignee)
@@ -258,12 +266,17 @@ class Instructions:
     def _delete(self, arrived: Arrived, one: Delete) -> str:
         if one.object_id is None:
             raise RefusedError("an object's id (I) is needed to delete it")
-        name, now = arrived.application.name, arrived.now
+        name, now, peer = arrived.application.name, arrived.now, arrived.connection.peer
         table = self._objects.find(one.type)
+        alert = self._alerts.rows.get(alert_id(name, one.object_id))
+        if alert is not None and alert.properties[2] != one.type:
+            alert = None
+        for deleted in (table, self._alerts if alert is not None else None):
+            if deleted is not None:
+                self._publishing.require(peer, deleted.class_name, name, one.object_id)
         if table is not None:
             self._end(table, object_id(name, one.type, one.object_id), arrived)
-        alert = self._alerts.rows.get(alert_id(name, one.object_id))
-        if alert is not None and alert.properties[2] == one.type:
+        if alert is not None:
             self._objects.end(alert, now)
         return "OK, delete accepted"
 
@@ -313,7 +326,7 @@ class Instructions:
         text = "OK, response accepted"
         if one.status == ResponseStatus.CLOSE_AND_UPDATE and one.values:
             row = call.row
-            if row is not None and row.is_there:
+            if row is not None and row.is_there and self._may_change(arrived, row):
                 sampled = _sampled(one, arrived.now)
                 report = Report(row.agent, row.native_id, sampled, row.properties, (), one.values)
                 self._objects.report(row.table, report, arrived.now)
@@ -322,6 +335,11 @@ class Instructions:
         self._calls.end(one.request_id)
         self._out.answer(answer(call, one, self._shown(one.values), self._config.secrets))
         return text
+
+    def _may_change(self, arrived: Arrived, row: Row) -> bool:
+        """Return whether the peer may publish the object that a call was about."""
+        parts = (str(row.properties[0]), str(row.properties[1]))
+        return self._publishing.permits(arrived.connection.peer, row.table.class_name, *parts)
 
     def _shown(self, values: Mapping[str, AmiValue]) -> dict[str, Value]:
         """Return values as a map of the model: without absent ones and secrets."""

@@ -220,6 +220,11 @@ class Table:
         self._versions: dict[tuple[Method, ...], Version] = {}
         self._shown: tuple[Column, ...] = ()
 
+    @property
+    def class_name(self) -> str:
+        """Its class, ``package:class``."""
+        return str(self._key)
+
     def learn(self, schema: ClassSchema, secrets: SecretRules) -> None:
         """Add the elements of a version from before the restart."""
         known = (column_of(one, secrets) for one in schema.elements if one.name not in self._names)

@@ -67,7 +67,7 @@ from gateway.service.processes.process_setup import tune_garbage_collection
 from gateway.service.serving import QmfServer, ServedBroker
 from gateway.service.sources.captures import Captures, CaptureTarget
 from gateway.service.sources.endpoints import amqp_endpoint, http_publisher
-from gateway.service.sources.source_context import DurableContext, SourceContext
+from gateway.service.sources.source_context import DurableContext, PresentRoles, SourceContext
 from gateway.service.sources.sources import RunSource, needs_last_state, source_of
 from gateway.service.state.audit_key import audit_key
 from gateway.service.state.restored_records import restored_events, restored_operations
@@ -203,7 +203,7 @@ class _Core:
         facts = partial(_facts, state.identity, epoch, self._inventory, recorded.events.made)
         self._event_log = _event_log(loaded, clock, last, facts, known.overrides.log_intervals)
         settings, roles, marks = loaded.settings.operations, loaded.settings.role_set, Marks(self._mappings)
-        self._policy = PolicyPublisher(roles, marks)
+        self._policy, self._roles = PolicyPublisher(roles, marks), PresentRoles(roles)
         self._manager = OperationManager(
             self._inventory,
             self._classes,
@@ -277,6 +277,8 @@ class _Core:
             patience=self._loaded.settings.operations.deadline,
             watchers=self._servers,
             presented=self._presented,
+            roles=self._roles,
+            refused=self._operations.refused,
         )
         settings = self._loaded.settings.sources
         self._sources = [source_of(name, of_source, context) for name, of_source in settings.items()]
@@ -376,6 +378,7 @@ class _Core:
     def _change_policy(self, roles: RoleSet, by: str, changes: list[str]) -> None:
         self._policy.change(roles)
         self._manager.change_policy(Policy(roles))
+        self._roles.change(roles)
         self._feed.send_snapshots()
         if self._event_log is not None:
             self._event_log.take_policy(by, changes)

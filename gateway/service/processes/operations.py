@@ -104,6 +104,10 @@ class CoreOperations:
         """Take an answer of a source to a call, modification or fetch."""
         self._perform(self._manager.answered(answer, self._clock.now()))
 
+    def refused(self, request: OperationRequest) -> None:
+        """Record a request that a source has refused (`OperationRequest.refusal`)."""
+        self.submit(request, lambda _answer: None)
+
     def noticed(self, batch: Batch) -> None:
         """Take a published batch."""
         effects = self._manager.noticed(batch.records, self._clock.now())

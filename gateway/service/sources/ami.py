@@ -14,7 +14,7 @@ import hashlib
 import os
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -26,7 +26,7 @@ from gateway.config.sources import AmiSource, zone
 from gateway.dialects.ami.dates import DateRules
 from gateway.dialects.ami.deviations import Reading
 from gateway.dialects.ami.relay import LoginRules, RelayConfig, RelayLimits, RelaySession
-from gateway.dialects.session import Listening, Logged, ObjectsRestored
+from gateway.dialects.session import Listening, Logged, ObjectsRestored, PublishRefused
 from gateway.inventory.source import SourceInventory
 from gateway.links.amqp_connection import LinkError
 from gateway.links.session_driver import StreamDriver
@@ -35,6 +35,7 @@ from gateway.model.observations import ClassLearned, Observation, SourceState, S
 from gateway.model.schema import ClassSchema
 from gateway.model.times import SECOND
 from gateway.service.metrics.core import listener_readings
+from gateway.service.sources.ami_publishing import publish_rules, refused_request
 from gateway.service.sources.source_context import ConsolePort, SourceContext
 from gateway.service.state.cached_schemas import CachedClasses
 from gateway.service.state.restored_objects import classes_to_restore, restored_reports
@@ -76,7 +77,8 @@ async def _listen(
     name: str, settings: AmiSource, source: SourceInventory, around: SourceContext, known: _Known
 ) -> None:
     """Listen until an error occurs."""
-    config = relay_config(settings, around, known.classes)
+    publishing = publish_rules(around.roles.now, name)
+    config = replace(relay_config(settings, around, known.classes), publishing=publishing)
     relay = RelaySession(config)
     session = around.captured(name, settings.kind, relay, config)
     logs = _session_logs(name, settings, around)
@@ -89,8 +91,12 @@ async def _listen(
         if logs is not None:
             logs.take(line.application, line.line, around.clock.now(), outgoing=line.outgoing)
 
+    def refused(refusal: PublishRefused) -> None:
+        request = refused_request(source.identity.number, refusal)
+        around.inventory.afterwards(source, partial(around.refused, request))
+
     answered = around.after_observations(source)
-    driver = StreamDriver(name, session, observed, around.clock, source.counters, answered, logged)
+    driver = StreamDriver(name, session, observed, around.clock, source.counters, answered, logged, refused)
     around.operations.connect(source.identity.number, ConsolePort(session, driver, around.clock))
     listener = TcpListener(
         driver,
@@ -103,15 +109,15 @@ async def _listen(
     readings = partial(listener_readings, name, limit, lambda: listener.connections)
     around.metrics.add(f"listener of {name}", readings)
 
-    await known.restore(driver)
-
     async def note_started() -> None:
         await listener.listening.wait()
         driver.handle(Listening())
         await asyncio.get_running_loop().create_future()
 
     keeping = (known.keep(), *(() if logs is None else (logs.keep(),)))
-    await until_one_ends(listener.run(), note_started(), *keeping)
+    with around.roles.followed(lambda roles: relay.change_publishing(publish_rules(roles, name))):
+        await known.restore(driver)
+        await until_one_ends(listener.run(), note_started(), *keeping)
 
 
 class _Known:

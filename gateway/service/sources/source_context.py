@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -14,6 +15,7 @@ from gateway.config.protection import ProtectedSettings
 from gateway.config.sources import AgentPublishing, DurableSettings
 from gateway.dialects.session import ConsoleSession, Event
 from gateway.eventlog.last_state import LastStates
+from gateway.feed.operations import OperationRequest
 from gateway.inventory.inventory import Inventory
 from gateway.inventory.source import SourceInventory
 from gateway.links.durable_queue import DurableQueueCounts, DurableSubscription, default_name
@@ -25,6 +27,7 @@ from gateway.model.observations import Observation, SourceStateSeen
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify
 from gateway.model.secrets import SecretRules
 from gateway.operations.operation import NoOperations, Operations
+from gateway.policy.rules import RoleSet
 from gateway.service.metrics.core import kept_queue_readings
 from gateway.service.metrics.families import Metrics
 from gateway.service.processes.event_log import AckTracker
@@ -70,6 +73,36 @@ class DurableContext:
     last: LastStates
 
 
+class PresentRoles:
+    """The roles that hold, and those who use them.
+
+    Args:
+        roles: the roles at first, checked.
+
+    Attributes:
+        now: the present roles.
+    """
+
+    def __init__(self, roles: RoleSet | None = None) -> None:
+        self.now = roles or RoleSet()
+        self._takers: list[Callable[[RoleSet], None]] = []
+
+    def change(self, roles: RoleSet) -> None:
+        """Have other roles, checked, used from now on."""
+        self.now = roles
+        for take in self._takers:
+            take(roles)
+
+    @contextmanager
+    def followed(self, take: Callable[[RoleSet], None]) -> Iterator[None]:
+        """Call ``take`` with all roles that come, until the context ends."""
+        self._takers.append(take)
+        try:
+            yield
+        finally:
+            self._takers.remove(take)
+
+
 @dataclass(frozen=True, slots=True)
 class SourceContext:
     """The shared context of all sources of a core.
@@ -85,6 +118,8 @@ class SourceContext:
         patience: nanoseconds that an operation may take.
         watchers: watchers of the brokers that sources read, by the name of the source.
         presented: the certificates that servers presented.
+        roles: the roles of principals.
+        refused: records a request that a source has refused (`OperationRequest.refusal`).
     """
 
     inventory: Inventory
@@ -101,6 +136,8 @@ class SourceContext:
     patience: int = 0
     watchers: Mapping[str, BrokerWatcher] = field(default_factory=dict)
     presented: PresentedCertificates = field(default_factory=PresentedCertificates)
+    roles: PresentRoles = field(default_factory=PresentRoles)
+    refused: Callable[[OperationRequest], None] = lambda _request: None
 
     def protection(self, name: str, settings: ProtectedSettings | None) -> Protection | None:
         """Return the protection of the bodies of a source or agent; ``None`` where they are plain.
