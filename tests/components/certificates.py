@@ -56,7 +56,9 @@ class Authority:
         _openssl("x509", "-req", "-in", request, "-out", made.certificate, "-extfile", extensions, *signing)
         return made
 
-    def confirm_subject(self, subject: x509.Name, file: str) -> Certificate:
+    def confirm_subject(
+        self, subject: x509.Name, file: str, lasts: dt.timedelta = dt.timedelta(days=2)
+    ) -> Certificate:
         """Return a new certificate of a client of this subject, whatever it is, in files of this name."""
         made = Certificate(self.folder / f"{file}.pem", self.folder / f"{file}-key.pem")
         issuer = x509.load_pem_x509_certificate(self.own.certificate.read_bytes())
@@ -66,7 +68,7 @@ class Authority:
         builder = x509.CertificateBuilder(issuer.subject, subject, key.public_key())
         builder = builder.serial_number(x509.random_serial_number())
         builder = builder.not_valid_before(now - dt.timedelta(hours=1))
-        certificate = builder.not_valid_after(now + dt.timedelta(days=2)).sign(signing, SHA256())
+        certificate = builder.not_valid_after(now + lasts).sign(signing, SHA256())
         made.certificate.write_bytes(certificate.public_bytes(Encoding.PEM))
         made.key.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
         return made

@@ -28,9 +28,9 @@ import javax.rmi.ssl.SslRMIClientSocketFactory;
  * A client of JMX over TLS, with the certificate that the options of its virtual machine name.
  *
  * <p>{@code login PORT [USER:PASSWORD | -]...} logs in once for each argument, without credentials for {@code -}.
- * {@code names PORT PATTERN} prints the names of MBeans that it sees. {@code keep PORT FILE} logs in and writes what
- * finds its session to a file, until standard input ends. {@code use FILE [METHOD]} calls each method, or one, of a
- * session that another client keeps.
+ * {@code names PORT PATTERN} prints the names of MBeans that it sees. {@code keep PORT FILE} logs in, writes what
+ * finds its session to a file, and uses the session for each octet of standard input, until that ends. {@code use FILE
+ * [METHOD]} calls each method, or one, of a session that another client keeps.
  */
 public final class CertificateClient {
     private static final int CONNECTIONS = 4;
@@ -101,7 +101,7 @@ public final class CertificateClient {
         }
         System.out.println("kept");
         while (System.in.read() >= 0) {
-            // Nothing is sent to it.
+            System.out.println(call(() -> connection.getDefaultDomain(null)));
         }
     }
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import datetime as dt
 import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -21,6 +23,7 @@ from gateway.jmx.virtual_machine import JavaMachine
 from gateway.links.tls import ServerTls
 from gateway.model.operations import Outcome, Principal
 from tests.components.certificates import Authority, Certificate
+from tests.components.waiting import eventually
 from tests.jmx_java.conftest import PASSWORD, USER, authenticate, settings
 from tests.jmx_java.scripted_operator import ScriptedOperator
 from tests.jmx_java.tls.conftest import CertificateClients
@@ -29,7 +32,7 @@ KEEPER = "keeper"
 SUBJECT = "CN=keeper,O=Example"
 USERS = (USER, KEEPER, "guard")
 NO_USER = "SecurityException: no user has the certificate"
-OTHER = "the certificate of the connection is not that of the login: log in again"
+OTHER = "the certificate of the connection has ended, or is not that of the login: log in again"
 METHODS = 27
 """The methods of a session (``RMIConnection``), of every Java since 11."""
 
@@ -171,6 +174,35 @@ async def test_a_session_is_bound_to_the_certificate_of_its_login(
             "getDefaultDomain: returned DefaultDomain"
         ]
     assert operator.attempts == [attempt] * (METHODS + 1)
+
+
+async def test_a_session_ends_with_the_certificate_of_its_login(
+    files: ServerTls, clients: CertificateClients, authority: Authority, tmp_path: Path
+) -> None:
+    operator, session = ScriptedOperator(), tmp_path / "session"
+    async with served(files, operator) as machine:
+        # A client may take long to start where others keep the machine busy.
+        for seconds in (15, 60):
+            lasts = dt.timedelta(seconds=seconds)
+            short = Authority(tmp_path, authority.own).confirm_subject(OF_KEEPER, f"short-{seconds}", lasts)
+            with contextlib.suppress(AssertionError):
+                async with clients.kept(short, machine.port, session) as kept:
+                    assert await asks(kept) == "returned DefaultDomain"
+                    await eventually(lambda: is_refused(kept), "the session is refused")
+                    break
+    assert operator.attempts == [refused(KEEPER, OTHER, "request")]
+
+
+async def is_refused(kept: asyncio.subprocess.Process) -> bool:
+    return OTHER in await asks(kept)
+
+
+async def asks(kept: asyncio.subprocess.Process) -> str:
+    """Have a client that keeps its session call a method; return the answer."""
+    assert kept.stdin is not None
+    assert kept.stdout is not None
+    kept.stdin.write(b"?")
+    return (await kept.stdout.readline()).decode().strip()
 
 
 async def test_a_renewed_certificate_and_authority_count_without_a_restart(

@@ -33,7 +33,7 @@ import javax.security.auth.Subject;
 @SuppressWarnings("rawtypes")
 final class BoundSession extends Session {
     private static final String OTHER_CERTIFICATE =
-        "the certificate of the connection is not that of the login: log in again";
+        "the certificate of the connection has ended, or is not that of the login: log in again";
 
     /** Of the login, in DER; null where it came without a certificate. */
     private final byte[] subject;

@@ -9,6 +9,7 @@ import java.io.InputStream;
 import java.io.OutputStream;
 import java.net.InetAddress;
 import java.net.Socket;
+import java.security.cert.CertificateException;
 import java.security.cert.X509Certificate;
 import java.util.ArrayDeque;
 import java.util.Deque;
@@ -99,15 +100,17 @@ final class ClientSocket extends Socket {
         return socket == null ? "" : socket.host();
     }
 
-    /** The certificate whose key the client has proved to hold, which TLS has verified; null without one. */
+    /** The certificate whose key the client has proved to hold, as TLS has verified; null without one, or at its end. */
     X509Certificate certificate() {
         if (secured == null) {
             return null;
         }
         try {
             // Of this connection, also where it resumed a session of TLS.
-            return (X509Certificate) secured.getSession().getPeerCertificates()[0];
-        } catch (SSLPeerUnverifiedException error) {
+            X509Certificate proved = (X509Certificate) secured.getSession().getPeerCertificates()[0];
+            proved.checkValidity();
+            return proved;
+        } catch (SSLPeerUnverifiedException | CertificateException error) {
             return null;
         }
     }
