@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from gateway.config.sources import Source
 from gateway.dialects.ami.dates import DateRules
 from gateway.dialects.ami.relay import RelayConfig
+from gateway.dialects.ami.relay_publishing import ANYONE, PublishRule, PublishRules
 from gateway.dialects.cml.console import ConsoleConfig as CmlConfig
 from gateway.dialects.qmf.console import ConsoleConfig
 from gateway.dialects.qmf.console_config import HeartbeatRules
@@ -56,6 +57,13 @@ def test_the_settings_of_every_kind_stand_in_a_capture(kind: str) -> None:
 
 def test_a_time_zone_is_the_same_again() -> None:
     config = RelayConfig(dates=DateRules(ZoneInfo("Europe/Berlin")))
+    reported = of_json(relay_settings_of(config, KINDS["ami"].left_out))
+    assert with_relay_settings(RelayConfig(secrets=config.secrets), reported, KINDS["ami"].left_out) == config
+
+
+def test_what_peers_may_publish_is_the_same_again() -> None:
+    rule = PublishRule(denies=True, classes=("ami:*",), objects=("a|*", "b"))
+    config = RelayConfig(publishing=PublishRules({"pump": (rule,), ANYONE: ()}, (rule, rule)))
     reported = of_json(relay_settings_of(config, KINDS["ami"].left_out))
     assert with_relay_settings(RelayConfig(secrets=config.secrets), reported, KINDS["ami"].left_out) == config
 
