@@ -16,14 +16,23 @@ def policy_changes(former: RoleSet, present: RoleSet) -> Iterator[str]:
 
     Principals that the configuration does not name are described once for each front end.
     """
+    if former.restricts_publishing is not present.restricts_publishing:
+        what = (
+            "only what their roles grant" if present.restricts_publishing else "all that their sources permit"
+        )
+        yield f"peers of AMI: now publish {what}"
     named = {*former.principals, *former.grants, *present.principals, *present.grants}
     exact = sorted(name for name in named if not name.endswith("*"))
     for principal in (
         *exact,
         *(f"{front_end}:{OTHERS}" for front_end in _COMPARED),
     ):
-        before, after = former.rules_of(principal), present.rules_of(principal)
         front_end, _, name = principal.partition(":")
+        # Peers that publish do nothing else.
+        before, after = (
+            [rule for rule in roles.rules_of(principal) if rule.publish or front_end != PUBLISHER]
+            for roles in (former, present)
+        )
         who = f"other principals of {front_end}" if name == OTHERS else principal
         # Without its place, which moves when a rule is inserted before it.
         words_before = {described(rule) for rule in before}

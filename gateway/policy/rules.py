@@ -185,6 +185,8 @@ class RoleSet:
             names = self.principals.get(key)
             if names is not None:
                 return names
+        if _publishes(principal):
+            return ()
         return (DEFAULT_ROLES.get(front_end, MONITORING),)
 
     def rules_by_principal(self) -> dict[str, tuple[Rule, ...]]:
