@@ -15,7 +15,7 @@ from typing import Final, Protocol, TypeAlias
 from gateway.snmp import ber
 from gateway.snmp.ber import Oid
 from gateway.snmp.regions import Follower, Region
-from gateway.snmp.table import Derivation, Table
+from gateway.snmp.table import Derivation, ReadableColumn, Table
 
 ScalarValue: TypeAlias = "bytes | Callable[[], bytes | None]"
 """A value TLV, or a function that returns the current one; ``None`` while there is no instance."""
@@ -38,6 +38,13 @@ class MibView(Protocol):
 
         Fewer than ``limit`` means that the end of the view was reached; with none the name is ``name``.
         Without ``counter64`` objects of that type are passed over (RFC 3584 section 4.2.2.1).
+        """
+
+    def walk_rows(self, names: Sequence[bytes], limit: int) -> list[bytes] | None:
+        """Return the encoded varbinds of ``limit`` rows after ``names``, row by row: what a table is read by.
+
+        Returns ``None`` unless the names have the same index in columns of one table, and no cell is missing.
+        What follows each name is then a matter of `walk`, to which a view may leave all.
         """
 
 
@@ -211,6 +218,21 @@ class Store:
             position += 1
         return varbinds, name
 
+    def walk_rows(self, names: Sequence[bytes], limit: int) -> list[bytes] | None:
+        """See `MibView.walk_rows`."""
+        columns: list[ReadableColumn] = []
+        suffix = b""
+        for name in names:
+            column = self.region_of(name)
+            if not isinstance(column, ReadableColumn):
+                return None
+            index = name[len(column.prefix) :]
+            if columns and index != suffix:
+                return None
+            suffix = index
+            columns.append(column)
+        return columns[0].walk_beside(columns[1:], suffix, limit) if columns else None
+
     def activate(self, region: Region) -> None:
         """Add a region with instances to the order that `walk` follows."""
         position = bisect_left(self._active_keys, region.key)
@@ -307,6 +329,9 @@ class SourceView:
             name = self._walk_region(active[position], b"", wanted, varbinds, passed_over) or name
             position += 1
         return varbinds, name
+
+    def walk_rows(self, names: Sequence[bytes], limit: int) -> None:
+        """See `MibView.walk_rows`."""
 
     def _walk_region(
         self, region: Region, suffix: bytes, limit: int, varbinds: list[bytes], passed_over: int

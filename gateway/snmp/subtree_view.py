@@ -8,7 +8,7 @@ remembered, and a walk within a view costs two look-ups more than one of everyth
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Final
 
@@ -117,6 +117,9 @@ class SubtreeView:
                 if len(found) == limit:
                     return found, last
             name, place = start, place | 1
+
+    def walk_rows(self, names: Sequence[bytes], limit: int) -> None:
+        """See `MibView.walk_rows`."""
 
 
 class _Places:
