@@ -20,7 +20,7 @@ from gateway.config.types import (
 )
 from gateway.feed.latest import HistoryLimits
 from gateway.model.times import DAY, SECOND
-from gateway.policy.rules import ANYONE, PUBLISHER, PolicyError, RoleSet
+from gateway.policy.rules import ANYONE, OTHERS, PUBLISHER, PolicyError, RoleSet
 from gateway.prometheus.families import DEFAULT_CLASSES
 from gateway.yaml_documents import ClassPattern, Duration, Pattern, StrictModel, between
 
@@ -302,6 +302,8 @@ def _unproved(name: str, sources: Iterable[Source]) -> str:
     applications = [source for source in sources if isinstance(source, AmiSource)]
     if not applications:
         return "is a peer of AMI, and no source is of kind ami"
+    if name == OTHERS:
+        return "stands for all other peers: write ami:*"
     if name in {"*", ANYONE} or any(one.tls is not None and one.tls.client_ca for one in applications):
         return ""
     return "is proved by no certificate: write 'tls.client_ca' at a source of kind ami, or ami:(anyone)"

@@ -77,6 +77,7 @@ def certified(tmp_path: Path) -> Certified:
     return Certified(plant, authority, clients)
 
 
+@pytest.mark.long
 def test_a_user_with_a_certificate_has_its_roles_and_is_recorded(certified: Certified) -> None:
     holder, stranger = certified.authority.confirm("keeper"), certified.authority.confirm("stranger")
     users = {"keeper": {"subject": "CN=keeper"}}

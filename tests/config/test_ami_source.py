@@ -74,6 +74,7 @@ UNPROVED = "is proved by no certificate: write 'tls.client_ca' at a source of ki
         ("plant: {kind: ami}", "ami:*", ""),
         ("plant: {kind: ami}", "ami:pump", UNPROVED),
         ("plant: {kind: ami, tls: {certificate: a, key: b}}", "ami:pump", UNPROVED),
+        (f"plant: {{kind: ami, {CERTIFIED}}}", "ami:?", "stands for all other peers: write ami:*"),
         ("", "ami:*", NO_AMI),
         ("", "ami:pump", NO_AMI),
     ],
