@@ -179,6 +179,14 @@ class Sending:
         _, lost_now = self._counts()
         self._account.counted(_before((epoch, number + 1), lost_now - lost))
 
+    def policy_changing(self) -> None:
+        """Hold what waits."""
+        self._sender.policy_changing()
+
+    def policy_changed(self) -> None:
+        """Decide again on what waits."""
+        self._sender.policy_changed()
+
     def stop(self) -> None:
         """Stop because the process is killed."""
         self._stopped = True

@@ -209,7 +209,13 @@ class Notifications:
             alarm=projection.alarm_notification,
             record=record,
         )
-        world = replace(world, is_restricted=projection.forms.is_restricted)
+        forms = projection.forms
+        world = replace(
+            world,
+            is_restricted=forms.is_restricted,
+            policy=forms.policy,
+            receives_end=forms.receives_end,
+        )
         self.sender = NotificationSender(settings, world, load(path))
 
     def open(self) -> None:

@@ -9,16 +9,16 @@ from __future__ import annotations
 import bisect
 import heapq
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Final, Literal, NamedTuple, Protocol
+from typing import Annotated, ClassVar, Final, Literal, NamedTuple, Protocol, TypeAlias
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from gateway.model.observations import Severity
 from gateway.model.times import SECOND
 from gateway.snmp.notifications.encoding import Version1Fields
-from gateway.snmp.notifications.notification import MAX_CONDITIONS, Condition, SuppressedSummary
+from gateway.snmp.notifications.notification import MAX_CONDITIONS, Condition, Notification, SuppressedSummary
 from gateway.yaml_documents import in_words
 
 SMALLEST_BURST: Final = 4
@@ -104,6 +104,7 @@ class Waiting(NamedTuple):
         request_id: the request id of its PDU, the same in each retransmission.
         content: its variable bindings in the form of the receiver's SNMP version.
         ends: whether it ends its condition.
+        form: what it was made of; ``None`` where the last process made it.
     """
 
     number: int
@@ -113,6 +114,11 @@ class Waiting(NamedTuple):
     request_id: int
     content: bytes | Version1Fields
     ends: bool = False
+    form: Notification | None = None
+
+
+Revise: TypeAlias = Callable[[Waiting], Waiting | None]
+"""Returns what is sent in the place of a notification that waits, of its number; ``None`` for nothing."""
 
 
 class WaitingQueue:
@@ -170,6 +176,18 @@ class WaitingQueue:
             if not numbers:
                 del self._numbers[waiting.condition]
 
+    def revise(self, revised: Revise) -> list[Waiting]:
+        """Replace or remove notifications; return those that were removed."""
+        removed = []
+        for waiting in tuple(self._waiting.values()):
+            kept = revised(waiting)
+            if kept is None:
+                self.remove(waiting.number)
+                removed.append(waiting)
+            else:
+                self._waiting[waiting.number] = kept
+        return removed
+
     def _make_urgent(self, waiting: Waiting, urgency: Severity) -> None:
         if waiting.urgency < urgency:
             self._take_out(waiting)
@@ -199,7 +217,7 @@ WINDOW: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """A notification that had to make room for others; ``perhaps_sent`` if the receiver may have got it."""
+    """A notification that is not sent any more; ``perhaps_sent`` if the receiver may have got it."""
 
     waiting: Waiting
     perhaps_sent: bool
@@ -234,6 +252,9 @@ class Delivery(Protocol):
 
     def resend(self, request_id: int, now: int) -> None:
         """Send an inform again at once: the receiver could not read what was sent."""
+
+    def revise(self, revised: Revise) -> list[Dropped]:
+        """Replace or drop notifications that were not delivered yet; return those that were dropped."""
 
     def unfinished(self) -> tuple[Waiting, ...]:
         """Return the notifications to send after a restart of the process, in the order of events."""
@@ -284,6 +305,10 @@ class TrapDelivery:
 
     def resend(self, request_id: int, now: int) -> None:
         """Do nothing: a trap is not answered."""
+
+    def revise(self, revised: Revise) -> list[Dropped]:
+        """See `Delivery.revise`."""
+        return [Dropped(waiting, perhaps_sent=False) for waiting in self._queue.revise(revised)]
 
     def unfinished(self) -> tuple[Waiting, ...]:
         """Return nothing: a trap waits for milliseconds."""
@@ -413,6 +438,29 @@ class InformDelivery:
             self._set_due(unanswered, now)
             unanswered.tries -= 1
 
+    def revise(self, revised: Revise) -> list[Dropped]:
+        """See `Delivery.revise`."""
+        dropped = [*self._revise_held(revised), *self._queue.revise(revised)]
+        perhaps_sent = {*self._restored, *self._back_in_queue, *self._unanswered}
+        for waiting in dropped:
+            self._back_in_queue.pop(waiting.request_id, None)
+        for request_id, unanswered in tuple(self._unanswered.items()):
+            kept = revised(unanswered.waiting)
+            if kept is None:
+                dropped.append(unanswered.waiting)
+                self._finished(request_id)
+            else:
+                unanswered.waiting = kept
+        return [Dropped(waiting, waiting.request_id in perhaps_sent) for waiting in dropped]
+
+    def _revise_held(self, revised: Revise) -> Iterator[Waiting]:
+        for condition, held in tuple(self._held.items()):
+            kept = [(waiting, revised(waiting)) for waiting in held]
+            yield from (waiting for waiting, instead in kept if instead is None)
+            self._held[condition] = deque(instead for _, instead in kept if instead is not None)
+            if not self._held[condition]:
+                del self._held[condition]
+
     def unfinished(self) -> tuple[Waiting, ...]:
         """See `Delivery.unfinished`."""
         waiting = [*self._queue, *(unanswered.waiting for unanswered in self._unanswered.values())]
@@ -496,7 +544,7 @@ def _dropped(queue: WaitingQueue, length: int) -> Waiting | None:
     return least
 
 
-VERSION: Final = 3
+VERSION: Final = 4
 
 _STRICT: Final = ConfigDict(extra="forbid", ser_json_bytes="base64", val_json_bytes="base64")
 
@@ -532,6 +580,8 @@ class SavedTarget:
         uncertain: those of ``conditions`` that were perhaps not sent to it. Since version 2.
         suppressed: suppressed notifications that no agEventsSuppressed has reported to it.
         informs: informs that it has not answered, in the order of events.
+        policy: the rules of the receiver by which these were made, see `NotificationForms.policy`; ``None``
+            where that is not known. Since version 4.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = _STRICT
@@ -542,6 +592,7 @@ class SavedTarget:
     uncertain: Annotated[tuple[Condition, ...], Field(max_length=MAX_CONDITIONS)] = ()
     suppressed: SuppressedSummary | None = None
     informs: Annotated[tuple[SavedInform, ...], Field(max_length=MAX_WAITING)] = ()
+    policy: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -565,7 +616,7 @@ class SavedNotifications:
     configuration: str = ""
     own: int = 0
     targets: tuple[SavedTarget, ...] = ()
-    version: Literal[1, 2, 3] = VERSION
+    version: Literal[1, 2, 3, 4] = VERSION
 
 
 _DOCUMENT: Final = TypeAdapter(SavedNotifications)

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final, TypeAlias
 
+import msgspec
+
 from gateway.model.observations import EventState, Severity
 from gateway.model.times import SECOND
 from gateway.snmp.fixed_mib import TargetKindNumber
@@ -196,8 +198,11 @@ class Selection:
     def decline(self, notification: Notification) -> None:
         """Record that ``notification`` is not for the receiver."""
         condition = condition_of(notification)
-        if condition is None or condition in self._raised:
+        if condition is None or (condition in self._raised and condition not in self._uncertain):
             return
+        if condition in self._uncertain and notification.state is EventState.RAISED:
+            del self._raised[condition]
+            self._uncertain.discard(condition)
         if notification.state is EventState.CLEARED:
             self._declined.pop(condition, None)
             return
@@ -205,6 +210,11 @@ class Selection:
         self._declined.move_to_end(condition)
         if len(self._declined) > MAX_CONDITIONS:
             self._declined.popitem(last=False)
+
+    def doubt(self, condition: Condition, urgency: Severity) -> None:
+        """Record that the receiver perhaps does not know whether a condition has begun, or has ended."""
+        self._raised.setdefault(condition, urgency)
+        self._uncertain.add(condition)
 
     def forget(self, ended: Iterable[Condition]) -> None:
         """Forget that conditions were declined, because they have ended."""
@@ -278,6 +288,8 @@ class TargetSender:
         monotonic: returns monotonic nanoseconds; all times but those shown are of this clock.
         clock: returns nanoseconds since 1970-01-01 UTC.
         saved: the state of this receiver that the last process saved.
+        policy: what stands for its rules (`Outside.policy`).
+        restricted: they do not let it have everything, or are not known yet.
     """
 
     def __init__(
@@ -287,6 +299,9 @@ class TargetSender:
         monotonic: Callable[[], int],
         clock: Callable[[], int],
         saved: SavedTarget | None = None,
+        policy: str | None = None,
+        *,
+        restricted: bool = False,
     ) -> None:
         self.target = target
         self._request_id = request_id
@@ -308,6 +323,9 @@ class TargetSender:
                 for inform in saved.informs
             ]
             self._delivery = InformDelivery(target.rate, now, restored, target.window)
+        self._policy = saved.policy
+        self._is_held = False
+        self.policy_changing(policy, restricted=restricted)
         self._sent = self._acknowledged = self._suppressed = self._failed = self._last_sent = self._lost = 0
 
     @property
@@ -392,9 +410,56 @@ class TargetSender:
         """Send ``notification`` regardless of the receiver's filter and rate."""
         self._take(notification, max(notification.severity, Severity.INFO), encoded)
 
+    def policy_changing(self, policy: str | None, *, restricted: bool) -> None:
+        """Send nothing that waits until `policy_changed`, unless it was made by the same rules.
+
+        Args:
+            policy: what stands for its rules; ``None`` while they are not known.
+            restricted: they do not let it have everything.
+        """
+        is_same = policy is not None and policy == self._policy
+        self._is_held = restricted and not is_same and len(self._delivery) > 0
+        if not self._is_held:
+            self._policy = policy
+
+    def policy_changed(
+        self, policy: str | None, encode: Callable[[Notification], EncodedNotification]
+    ) -> None:
+        """Send what waits again, as far as its present rules permit; what they do not is counted."""
+        was_held, self._is_held = self._is_held, False
+        self._policy = policy
+        if not was_held:
+            return
+        for dropped in self._delivery.revise(lambda waiting: self._permitted(waiting, encode)):
+            waiting = dropped.waiting
+            self._failed += 1
+            self._suppression.count(
+                waiting.name, self._monotonic(), self._clock(), uncertain=dropped.perhaps_sent
+            )
+            if waiting.condition is not None:
+                self._selection.doubt(waiting.condition, waiting.urgency)
+
+    def _permitted(
+        self, waiting: Waiting, encode: Callable[[Notification], EncodedNotification]
+    ) -> Waiting | None:
+        """Return a notification that waits as the receiver may get it now; ``None`` for not at all."""
+        form = waiting.form
+        if form is None:
+            return None  # of what the last process made, only the octets are known
+        now = form if form.again is None else form.again(self.target.name)
+        if now is None:
+            return None
+        if (now.text, now.arguments) == (form.text, form.arguments):
+            return waiting
+        now = msgspec.structs.replace(now, is_late=form.is_late, again=form.again)
+        try:
+            return waiting._replace(content=self._content(encode(now)), form=now)
+        except ValueError:  # a value that BER cannot say
+            return None
+
     def next(self) -> Waiting | None:
         """Return the notification to send now; call `sent` or `unsent` with it before the next call."""
-        return self._delivery.next(self._monotonic())
+        return None if self._is_held else self._delivery.next(self._monotonic())
 
     def datagram(self, waiting: Waiting, agent_address: Callable[[Address], bytes]) -> bytes:
         """Return the datagram to send; ``agent_address`` is called in version 1 only."""
@@ -444,6 +509,8 @@ class TargetSender:
 
     def due(self) -> int | None:
         """Return when `next` or `suppressed` may have something, if nothing happens before; monotonic."""
+        if self._is_held:
+            return None
         delivery = self._delivery.due(self._monotonic())
         summary = self._suppression.due()
         if summary is None or not self._delivery.is_reachable:
@@ -452,7 +519,7 @@ class TargetSender:
 
     def suppressed(self) -> SuppressedSummary | None:
         """Return the summary that agEventsSuppressed should report now, if any, and start counting again."""
-        due = self._suppression.due()
+        due = None if self._is_held else self._suppression.due()
         if due is None or due > self._monotonic() or not self._delivery.is_reachable:
             return None
         summary = self._suppression.summary()
@@ -473,6 +540,7 @@ class TargetSender:
             self._selection.uncertain,
             self._suppression.summary(),
             informs,
+            self._policy,
         )
 
     def _raised_conditions(self) -> tuple[tuple[Condition, Severity], ...]:
@@ -491,7 +559,9 @@ class TargetSender:
     def _take(self, notification: Notification, urgency: Severity, encoded: EncodedNotification) -> None:
         content = self._content(encoded)
         ends = notification.state is EventState.CLEARED
-        waiting = self._waiting(urgency, notification.name, condition_of(notification), content, ends=ends)
+        waiting = self._waiting(
+            urgency, notification.name, condition_of(notification), content, ends=ends, form=notification
+        )
         dropped = self._delivery.add(waiting)
         if dropped is not None:
             # Never as suppressed, whether or not the receiver answers: the rate only delays an inform.
@@ -543,6 +613,7 @@ class TargetSender:
         content: bytes | Version1Fields,
         *,
         ends: bool = False,
+        form: Notification | None = None,
     ) -> Waiting:
         self._number += 1
-        return Waiting(self._number, urgency, name, condition, self._request_id(), content, ends)
+        return Waiting(self._number, urgency, name, condition, self._request_id(), content, ends, form)

@@ -12,6 +12,7 @@ import enum
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 from typing import Final, TypeAlias
 
@@ -97,6 +98,9 @@ class Outside:
         failed: called with an internal error; limits its own rate.
         record: called once with each notification that is made, also if it is for no receiver.
         is_restricted: returns whether a receiver may not have everything, by its name.
+        policy: returns what stands for the rules of a receiver, by its name: equal for equal rules; ``None``
+            while none are known.
+        receives_end: returns whether a receiver may get the end of an alarm that no event reported.
     """
 
     send: Callable[[Address, bytes], SendResult]
@@ -111,6 +115,8 @@ class Outside:
     failed: Callable[[Exception], None]
     record: Callable[[Notification], None] = lambda _: None
     is_restricted: Callable[[str], bool] = lambda _: False
+    policy: Callable[[str], str | None] = lambda _: None
+    receives_end: Callable[[str, Condition], bool] = lambda _receiver, _condition: True
 
 
 # A receiver may send any number as its error-status.
@@ -148,7 +154,15 @@ class NotificationSender:
             target.name: self._with_late_informs(target) for target in self._last.targets
         }
         self._targets = [
-            TargetSender(target, outside.request_id, outside.monotonic, outside.clock, kept.get(target.name))
+            TargetSender(
+                target,
+                outside.request_id,
+                outside.monotonic,
+                outside.clock,
+                kept.get(target.name),
+                outside.policy(target.name),
+                restricted=outside.is_restricted(target.name),
+            )
             for target in settings.targets
         ]
         self._offenders: OrderedDict[str, int] = OrderedDict()
@@ -232,6 +246,19 @@ class NotificationSender:
             self._lose(epoch, number)
             self._epoch, self._handled = epoch, number
             self._changed()
+
+    def policy_changing(self) -> None:
+        """Send nothing that waits to receivers whose roles have changed, until `policy_changed`."""
+        outside = self._outside
+        for target in self._targets:
+            name = target.target.name
+            target.policy_changing(outside.policy(name), restricted=outside.is_restricted(name))
+
+    def policy_changed(self) -> None:
+        """Send what waits as far as the present roles of each receiver permit."""
+        for target in self._targets:
+            target.policy_changed(self._outside.policy(target.target.name), self._encoded)
+        self._changed()
 
     def _lose(self, epoch: int, number: int) -> None:
         """Count the events up to ``number`` that were not handled: they may have been lost."""
@@ -363,10 +390,17 @@ class NotificationSender:
                 if begun is not None and target.can_take(begun):
                     self._offer(begun, [target])
             return
-        concerned = [target for target in self._targets if target.selection.has_raised(condition)]
+        receives_end = self._outside.receives_end
+        concerned = [
+            target
+            for target in self._targets
+            if target.selection.has_raised(condition) and receives_end(target.target.name, condition)
+        ]
         # Looked at once more, because an event may have begun it again since the check.
         if concerned and has_ended(condition, active):
-            self._offer(self._own.cleared(self._outside.clock(), condition), concerned)
+            ended = self._own.cleared(self._outside.clock(), condition)
+            again = partial(_if_permitted, ended, condition, receives_end)
+            self._offer(msgspec.structs.replace(ended, again=again), concerned)
 
     def _send(self, target: TargetSender, share: int) -> bool:
         """Send up to ``share`` datagrams to one receiver; return whether the system took them."""
@@ -452,6 +486,15 @@ class NotificationSender:
     def _changed(self) -> None:
         self.revision += 1
         self._outside.wake()
+
+
+def _if_permitted(
+    ended: Notification,
+    condition: Condition,
+    receives_end: Callable[[str, Condition], bool],
+    receiver: str,
+) -> Notification | None:
+    return ended if receives_end(receiver, condition) else None
 
 
 def _late(notification: Notification) -> Notification:
