@@ -147,6 +147,18 @@ def test_what_exists_is_counted() -> None:
     assert shop.own(KEEPER)["Objects"] == 2
 
 
+def test_counts_of_what_is_hidden_do_not_exist() -> None:
+    shop = Shop(TILL_ONE, Rule("", sources=("gateway",), read=("*",)))
+    shop.show()
+    for name, hidden, shown in (
+        (GATEWAY_NAME, ("EventsEmitted", "EventsLost", "FeedMessages"), ("FeedConnected", "EventLogState")),
+        (source_name("shop1"), ("ObjectsCreated", "ObjectsDeleted", "Events"), ("Messages", "State")),
+    ):
+        assert {*hidden, *shown} <= shop.own(KEEPER, name).keys()
+        assert {*shown} <= shop.own(VISITOR, name).keys()
+        assert not {*hidden} & shop.own(VISITOR, name).keys()
+
+
 def test_ends_of_objects_that_never_existed_for_a_user_are_not_listed() -> None:
     shop = Shop(TILL_ONE)
     shop.show()

@@ -83,10 +83,10 @@ final class ManagedObjects {
         return known.length == 0 ? atLogin : user < known.length && known[user];
     }
 
-    /** Whether there is anything that a user may not read; before the policy is known there may be. */
+    /** Whether there is anything that a user may not read; before the policy is known nobody receives anything. */
     boolean isRestricted(int user) {
         boolean[] known = unrestrictedUsers;
-        return user < 0 || user >= known.length || !known[user];
+        return known.length > 0 && (user < 0 || user >= known.length || !known[user]);
     }
 
     /** The policy by which events are received now. */
