@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from gateway.model.observations import EventState
 from gateway.model.schema import Argument, ClassKey
@@ -18,14 +18,19 @@ from gateway.snmp.syntax import Syntax
 from tests.components.command_line import Site
 from tests.components.waiting import wait_until
 from tests.policy.facts import Expected, Fact
+from tests.policy.trap_daemon import USER, trap_daemon
 from tests.policy.world import GATEWAY_ID, SOURCES, Happening, Thing, endings, happenings
 from tests.snmp.notifications.story import Received
-from tests.snmp.notifications.udp_receiver import UdpReceiver, udp_receiver
+from tests.snmp.notifications.udp_receiver import udp_receiver
+
+VAULT: Final = "vault"
+"""The receiver that is net-snmp's."""
 
 RECEIVERS: Final[Mapping[str, dict[str, Any]]] = {
     "clerk": {},
     "desk": {"kind": "inform"},
     "porter": {},
+    VAULT: {"version": "v3", "user": USER},
 }
 """The receivers by name, with what their settings have beside an address."""
 
@@ -39,18 +44,28 @@ _STATES: Final = {
 }
 
 
+class Mailbox(Protocol):
+    """What a receiver has received; it receives at ``address``."""
+
+    @property
+    def address(self) -> str: ...
+
+    def drain(self) -> list[Received]:
+        """Return all notifications received so far."""
+
+
 class Receiver:
     """A receiver.
 
     Args:
         name: its name.
-        socket: where it receives.
+        mailbox: what it has received.
         site: the site whose SNMP process sends.
     """
 
-    def __init__(self, name: str, socket: UdpReceiver, site: Site) -> None:
+    def __init__(self, name: str, mailbox: Mailbox, site: Site) -> None:
         self.principal = f"notify:{name}"
-        self._socket = socket
+        self._mailbox = mailbox
         self._site = site
         self._registries: Sequence[OidRegistry] = ()
         self._seen = 0
@@ -85,7 +100,7 @@ class Receiver:
             raise
 
     def _read(self) -> None:
-        received = self._socket.drain()
+        received = self._mailbox.drain()
         for one in received[self._seen :]:
             event_id = one.event_id
             if event_id.startswith(f"{GATEWAY_ID}."):
@@ -157,18 +172,20 @@ def _content(tlv: bytes) -> bytes:
 
 
 @contextmanager
-def sockets() -> Iterator[dict[str, UdpReceiver]]:
-    """Provide a socket for each receiver; informs are answered when they are read."""
+def mailboxes(site: Site) -> Iterator[dict[str, Mailbox]]:
+    """Provide a mailbox for each receiver of a site; informs are answered when they are read."""
     with contextlib.ExitStack() as stack:
-        opened = {name: stack.enter_context(udp_receiver()) for name in RECEIVERS}
-        for each in opened.values():
-            each.answering = True
-        yield opened
+        opened: dict[str, Mailbox] = {VAULT: stack.enter_context(trap_daemon(site))}
+        for name in RECEIVERS.keys() - opened.keys():
+            socket = stack.enter_context(udp_receiver())
+            socket.answering = True
+            opened[name] = socket
+        yield {name: opened[name] for name in RECEIVERS}
 
 
-def notification_settings(opened: Mapping[str, UdpReceiver]) -> dict[str, dict[str, Any]]:
+def notification_settings(opened: Mapping[str, Mailbox]) -> dict[str, dict[str, Any]]:
     """Return the section of the configuration: the receivers, for everything, at any rate."""
     return {
-        name: {"address": socket.address, "rate": _RATE, "window": 1_000, **RECEIVERS[name]}
-        for name, socket in opened.items()
+        name: {"address": mailbox.address, "rate": _RATE, "window": 1_000, **RECEIVERS[name]}
+        for name, mailbox in opened.items()
     }

@@ -25,9 +25,9 @@ from tests.policy.front_ends import HIDDEN, CommandLine, Metrics, command_line, 
 from tests.policy.generated import policy_text
 from tests.policy.jmx_front_end import Jmx, jmx, jmx_settings
 from tests.policy.published import Core, core_at
-from tests.policy.receivers import Receiver, notification_settings, sockets
+from tests.policy.receivers import Mailbox, Receiver, mailboxes, notification_settings
 from tests.policy.snmp_front_end import WRITER, Snmp, snmp
-from tests.snmp.notifications.udp_receiver import UdpReceiver
+from tests.policy.trap_daemon import USER
 
 MAPPINGS = Path(__file__).parents[2] / "mappings"
 SEEDS = range(1, 401) if PROVING else (*range(1, 9), 36, 70, 84, 92, 115, 131)
@@ -53,8 +53,8 @@ class Asked:
         commands, scraper = (
             Expected(evaluator, front_end.principal, stamp) for front_end in (self.command_line, self.metrics)
         )
-        users = [(each, Expected(evaluator, each.principal, stamp)) for each in self.jmx]
-        receivers = [(each, Expected(evaluator, each.principal, stamp)) for each in self.receivers]
+        notified: list[Jmx | Receiver] = [*self.jmx, *self.receivers]
+        users = [(each, Expected(evaluator, each.principal, stamp)) for each in notified]
         self.core.apply(text)
         first_end = self.core.ends + 1
         self.core.begin(stamp, *self._markers())
@@ -62,13 +62,13 @@ class Asked:
         asked += sum(each.compare(evaluator, stamp) for each in self.snmp)
         if with_commands:
             self.command_line.compare_commands(commands, HIDDEN[stamp % len(HIDDEN)])
-        for one, wanted in (*users, *receivers):
+        for one, wanted in users:
             asked += one.compare(wanted)
         self.core.end(stamp, *self._markers())
         self.command_line.compare_ends(commands)
         for each in self.snmp:
             each.compare_ends(evaluator, stamp, first_end)
-        for one, wanted in (*users, *receivers):
+        for one, wanted in users:
             one.compare_ends(wanted)
         return asked
 
@@ -80,20 +80,21 @@ class Asked:
 def front_ends(folder: Path) -> Iterator[Asked]:
     site = new_site(folder)
     port = free_tcp_port()
-    with sockets() as opened:
+    with mailboxes(site) as opened:
         site.configure(
             jmx=jmx_settings(port),
             metrics={"enabled": True, "objects": {"classes": {"*:*": ["*"]}}},
             snmp={
                 "listen": [f"127.0.0.1:{site.snmp_port}"],
                 "writers": {WRITER: {}},
+                "users": {USER: {}},
                 "notifications": notification_settings(opened),
             },
         )
         yield from _shown(site, port, opened)
 
 
-def _shown(site: Site, port: int, opened: Mapping[str, UdpReceiver]) -> Iterator[Asked]:
+def _shown(site: Site, port: int, opened: Mapping[str, Mailbox]) -> Iterator[Asked]:
     folder = site.folder
     with (
         core_at(folder / "feed.sock") as core,
@@ -104,7 +105,7 @@ def _shown(site: Site, port: int, opened: Mapping[str, UdpReceiver]) -> Iterator
     ):
         wait_until(lambda: core.front_ends == 4, "all front ends")
         commands.started(core.publish)
-        receivers = tuple(Receiver(name, socket, site) for name, socket in opened.items())
+        receivers = tuple(Receiver(name, mailbox, site) for name, mailbox in opened.items())
         yield Asked(core, commands, shown, agent, users, receivers)
 
 
