@@ -15,9 +15,9 @@ from gateway.snmp.fixed_mib import (
     NotificationObject,
     TargetKindNumber,
 )
-from gateway.snmp.notifications.delivery import SavedNotifications, from_text, to_text
 from gateway.snmp.notifications.notification import Notification
 from gateway.snmp.notifications.receiver import Address, Target
+from gateway.snmp.notifications.saved import SavedNotifications, from_text, to_text
 from gateway.snmp.notifications.sender import NotificationSender, Outside, SenderSettings, SendResult
 from gateway.snmp.projection import Projection
 from tests.simulation.core import GATEWAY

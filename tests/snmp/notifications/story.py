@@ -15,9 +15,9 @@ from gateway.model.times import SECOND
 from gateway.snmp import ber, message
 from gateway.snmp.ber import Oid
 from gateway.snmp.fixed_mib import NOTIFICATION_OBJECTS, NotificationObject, TargetKindNumber
-from gateway.snmp.notifications.delivery import SavedNotifications, from_text, to_text
 from gateway.snmp.notifications.notification import SNMP_TRAP_OID, ActiveAlarms, Notification
 from gateway.snmp.notifications.receiver import Address, Target
+from gateway.snmp.notifications.saved import SavedNotifications, from_text, to_text
 from gateway.snmp.notifications.sender import NotificationSender, Outside, SenderSettings, SendResult
 
 ROOT: Oid = (1, 3, 6, 1, 4, 1, 8072, 9999, 9999)

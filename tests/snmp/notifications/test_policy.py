@@ -12,8 +12,8 @@ import pytest
 from gateway.model.observations import EventState, Severity
 from gateway.model.times import SECOND
 from gateway.snmp.fixed_mib import NotificationObject
-from gateway.snmp.notifications.delivery import to_text
 from gateway.snmp.notifications.notification import ActiveAlarms, Notification
+from gateway.snmp.notifications.saved import to_text
 from tests.snmp.notifications.story import INFORM, Play, Received, event, target
 
 INFORMED = target(kind=INFORM)
