@@ -99,6 +99,20 @@ class PolicyRecord(FeedStruct, frozen=True, tag="policy"):
     clearances: tuple[Clearance, ...]
 
 
+class Quoted(FeedStruct, frozen=True):
+    """What the text of an alarm, or of its beginning or end, quotes.
+
+    Attributes:
+        elements: names of elements of the object that it is about.
+        links: objects, of the same source, that the values name.
+        event: the event, ``package:name``, whose text it is; empty where it is of no event.
+    """
+
+    elements: tuple[str, ...] = ()
+    links: tuple[ObjectLink, ...] = ()
+    event: str = ""
+
+
 class ClassAccessRecord(FeedStruct, frozen=True, tag="class-access"):
     """What each clearance reads of a version of a class, whose record it follows.
 
@@ -110,6 +124,7 @@ class ClassAccessRecord(FeedStruct, frozen=True, tag="class-access"):
         writes: likewise, the elements that may be set; those who read everything have no more than others.
         invokes: likewise, the methods that may be called: bit *n* stands for the method at position *n*, and
             the bit behind them for reading the object again.
+        elements: the names of the elements, by position.
     """
 
     class_number: int
@@ -118,6 +133,7 @@ class ClassAccessRecord(FeedStruct, frozen=True, tag="class-access"):
     reads: tuple[tuple[ReadGrant, ...], ...]
     writes: tuple[tuple[ReadGrant, ...], ...] = ()
     invokes: tuple[tuple[ReadGrant, ...], ...] = ()
+    elements: tuple[str, ...] = ()
 
 
 class EventAccessRecord(FeedStruct, frozen=True, tag="event-access"):
@@ -129,6 +145,7 @@ class EventAccessRecord(FeedStruct, frozen=True, tag="event-access"):
         private: the arguments that are private, a bitmap.
         receives: who receives the event, by clearance; ``names`` are unused.
         reveals: who receives its private arguments, too; likewise.
+        name: the name of the event in its package.
     """
 
     class_number: int
@@ -136,6 +153,7 @@ class EventAccessRecord(FeedStruct, frozen=True, tag="event-access"):
     private: bytes
     receives: tuple[tuple[NameGrant, ...], ...]
     reveals: tuple[tuple[NameGrant, ...], ...]
+    name: str = ""
 
 
 class Received(enum.Enum):
@@ -144,7 +162,9 @@ class Received(enum.Enum):
     NOTHING = 0
     WITHOUT_PRIVATE = 1
     """Private arguments are absent, and the text, which may contain them, is the event's label."""
-    WHOLE = 2
+    WITHOUT_TEXT = 2
+    """The text, which quotes elements that are not read, is the event's label."""
+    WHOLE = 3
 
 
 AccessRecord: TypeAlias = PolicyRecord | ClassAccessRecord | EventAccessRecord
@@ -174,11 +194,13 @@ class ClassAccess:
     Attributes:
         class_name: ``package:class``.
         name: the elements that an object's name is made of.
+        positions: the positions of the elements by their names.
     """
 
     def __init__(self, record: ClassAccessRecord, unrestricted: Sequence[bool]) -> None:
         self.class_name = record.class_name
         self.name = mask_of(record.name)
+        self.positions = {name: position for position, name in enumerate(record.elements)}
         self._reads = _GrantTable(record.reads, unrestricted)
         self._writes = _GrantTable(record.writes or ((),) * len(unrestricted))
         self._invokes = _GrantTable(record.invokes or ((),) * len(unrestricted))
@@ -283,6 +305,7 @@ class AccessTables:
         self._classes: dict[int, ClassAccess] = {}
         self._by_name: dict[str, list[ClassAccess]] = {}
         self._events: dict[int, EventAccessRecord] = {}
+        self._events_by_name: dict[str, list[int]] = {}
 
     def take(self, record: AccessRecord) -> bool:
         """Take a table; return whether it is a policy with other clearances than before.
@@ -300,8 +323,9 @@ class AccessTables:
             case ClassAccessRecord(class_number, class_name):
                 access = self._classes[class_number] = ClassAccess(record, self._unrestricted)
                 self._by_name.setdefault(class_name, []).append(access)
-            case EventAccessRecord(class_number):
+            case EventAccessRecord(class_number, package):
                 self._events[class_number] = record
+                self._events_by_name.setdefault(f"{package}:{record.name}", []).append(class_number)
         return False
 
     def core_restarted(self) -> None:
@@ -309,6 +333,7 @@ class AccessTables:
         self._classes.clear()
         self._by_name.clear()
         self._events.clear()
+        self._events_by_name.clear()
 
     @property
     def clearances(self) -> tuple[Clearance, ...]:
@@ -368,15 +393,25 @@ class AccessTables:
         return self._unrestricted[clearance] or _granted(clearances[clearance].sources, source, "", "", "")
 
     def receives_event(
-        self, clearance: int, number: int, source: str, subject: ObjectLink | None
+        self,
+        clearance: int,
+        number: int,
+        source: str,
+        subject: ObjectLink | None,
+        condition: str = "",
+        quoted: Quoted | None = None,
     ) -> Received:
         """Return how much of an event a clearance receives.
+
+        An event that begins or ends an alarm is only for those who see that alarm.
 
         Args:
             clearance: the number of the clearance.
             number: the number of the event's class.
             source: the name of the source.
             subject: the object concerned.
+            condition: the condition of the alarm that it begins or ends; empty for none.
+            quoted: what the text quotes beside arguments; ``None`` where it is not known.
         """
         if self._unrestricted[clearance]:
             return Received.WHOLE
@@ -384,13 +419,59 @@ class AccessTables:
         if access is None:
             return Received.NOTHING
         concerned = _object(subject, access.package)
-        if not _granted(access.receives[clearance], source, *concerned, ""):
-            return Received.NOTHING
-        if not self.reads_named(clearance, source, subject):
+        if (
+            not _granted(access.receives[clearance], source, *concerned, "")
+            or not self.reads_named(clearance, source, subject)
+            or (condition and not self.sees_alarm(clearance, alarm_of(condition), source, subject))
+        ):
             return Received.NOTHING
         if access.private and not _granted(access.reveals[clearance], source, *concerned, ""):
             return Received.WITHOUT_PRIVATE
+        # The text of an agent's event quotes nothing but its arguments.
+        is_of_values = subject is not None and access.package == GATEWAY_NAME
+        if is_of_values and not self.reads_text(clearance, source, subject, quoted):
+            return Received.WITHOUT_TEXT
         return Received.WHOLE
+
+    def reads_text(
+        self, clearance: int, source: str, subject: ObjectLink | None, quoted: Quoted | None
+    ) -> bool:
+        """Return whether a clearance that sees an alarm reads all that its text quotes.
+
+        Args:
+            clearance: the number of the clearance.
+            source: the name of the source.
+            subject: the object that the alarm is about.
+            quoted: what the text quotes; ``None`` where it is not known.
+        """
+        if self._unrestricted[clearance]:
+            return True
+        if quoted is None or not all(self.reads_named(clearance, source, link) for link in quoted.links):
+            return False
+        if quoted.event:
+            numbers = self._events_by_name.get(quoted.event, ())
+            return bool(numbers) and all(
+                self.receives_event(clearance, number, source, subject, quoted=Quoted()) is Received.WHOLE
+                for number in numbers
+            )
+        return not quoted.elements or (
+            subject is not None
+            and all(self._reads_element(clearance, source, subject, name) for name in quoted.elements)
+        )
+
+    def _reads_element(self, clearance: int, source: str, link: ObjectLink, element: str) -> bool:
+        """Return whether every version of a class that has an element lets a clearance read it."""
+        masks = [
+            access.vector(source, link.stable_name)[clearance] >> access.positions[element]
+            for access in self._by_name.get(link.class_name, ())
+            if element in access.positions
+        ]
+        return bool(masks) and all(mask & 1 for mask in masks)
+
+    def event_named(self, name: str) -> int | None:
+        """Return the number of an event, ``package:name``; ``None`` where its versions differ in privacy."""
+        numbers = self._events_by_name.get(name, [])
+        return numbers[0] if len({self._events[each].private for each in numbers}) == 1 else None
 
     def private_arguments(self, number: int) -> int:
         """Return the private arguments of an event: bit *n* stands for the argument at position *n*."""
@@ -433,6 +514,11 @@ class AccessTables:
         if principal != requester and not _granted(grants, source, link.class_name, link.stable_name, ""):
             return False
         return not link.row or self.reads_named(clearance, source, link)
+
+
+def alarm_of(condition: str) -> str:
+    """Return the name of an alarm, with which each of its conditions begins."""
+    return condition.split(" ", 1)[0]
 
 
 def mask_of(bitmap: bytes) -> int:

@@ -4,9 +4,9 @@ A front end that serves a single principal puts this before its replica. An obje
 not exist here: the front ends that use this identify objects by their names. So what is found, counted,
 suggested and listed from the records that are left contains nothing of others.
 
-What no table permits is left out. That includes, for every restricted clearance, what is made of more than
-one element or object: counters of a source that count objects, and the text of an alarm, which may quote any
-element.
+What no table permits is left out. That includes, for every restricted clearance, counters of a source that
+count objects. A text that quotes what is not read is replaced: that of an alarm by its condition, that of an
+event by its label.
 """
 
 from __future__ import annotations
@@ -262,23 +262,34 @@ class ClearedFeed:
         source, in_class = self._sources.get(record.source), self._events.get(record.class_number)
         if source is None or in_class is None:
             return None
-        received = self._tables.receives_event(clearance, record.class_number, source, record.subject)
+        received = self._tables.receives_event(
+            clearance, record.class_number, source, record.subject, record.condition, record.quoted
+        )
         if received is Received.NOTHING:
             return None
-        values, text = dict(record.values), record.text
+        private = 0
         if received is Received.WITHOUT_PRIVATE:
             private = self._tables.private_arguments(record.class_number)
-            values = {position: value for position, value in values.items() if not private >> position & 1}
-            text = in_class.schema.label or in_class.schema.key.name
-        values = {p: value for p, value in values.items() if self._is_shown(value, source, clearance)}
-        return msgspec.structs.replace(record, values=values, text=text)
+        values = {
+            position: value
+            for position, value in record.values.items()
+            if not private >> position & 1 and self._is_shown(value, source, clearance)
+        }
+        text, quoted = record.text, record.quoted
+        if received is not Received.WHOLE or len(values) < len(record.values):
+            # It may quote what is left out.
+            text, quoted = in_class.schema.label or in_class.schema.key.name, None
+        return msgspec.structs.replace(record, values=values, text=text, quoted=quoted)
 
     def _alarm(self, record: AlarmRecord, clearance: int) -> AlarmRecord | None:
         source = self._sources.get(record.source)
         if source is None:
             return None
-        seen = self._tables.sees_alarm(clearance, record.name, source, record.subject)
-        return msgspec.structs.replace(record, text=record.condition) if seen else None
+        if not self._tables.sees_alarm(clearance, record.name, source, record.subject):
+            return None
+        if self._tables.reads_text(clearance, source, record.subject, record.quoted):
+            return record
+        return msgspec.structs.replace(record, text=record.condition, quoted=None)
 
     def _operation(self, record: OperationRecord, clearance: int) -> OperationRecord | None:
         source = self._sources.get(record.source)

@@ -14,7 +14,7 @@ from typing import Annotated, Final, TypeAlias
 
 import msgspec
 
-from gateway.feed.access import ClassAccessRecord, EventAccessRecord, PolicyRecord
+from gateway.feed.access import ClassAccessRecord, EventAccessRecord, PolicyRecord, Quoted
 from gateway.feed.operations import OperationAnswer, OperationRecord
 from gateway.feed.values import FeedStruct, ObjectLink, PositionedValues
 from gateway.model.observations import EventState, Severity, SourceState
@@ -167,6 +167,8 @@ class EventRecord(FeedStruct, frozen=True, tag="event"):
     earlier core made the event in that epoch, and perhaps no front end received it: such events are in
     snapshots only.
     ``cause`` is that of `EventSeen`: the same whichever gateway reports the same event of a broker.
+    ``quoted`` is what the text quotes beside the arguments, of an event that the gateway makes of an object's
+    values; ``None`` where it is not known.
     """
 
     event_id: str
@@ -184,6 +186,7 @@ class EventRecord(FeedStruct, frozen=True, tag="event"):
     condition: str = ""
     boot: int = 0
     cause: str = ""
+    quoted: Quoted | None = None
 
 
 class EventsMadeRecord(FeedStruct, frozen=True, tag="events-made"):
@@ -204,7 +207,7 @@ class AlarmRecord(FeedStruct, frozen=True, tag="alarm"):
     its source (``memoryAlarm rabbitmq:node "rabbit@host"``, at most 255 octets), ``name`` is its kind.
     ``event_id`` is that of the event that raised it. ``raised`` and ``cleared`` are in the gateway's clock;
     ``cleared`` is 0 while it is active. A cleared alarm is in no later snapshot, and a slow subscriber may
-    receive its end only.
+    receive its end only. ``quoted`` is what the text quotes; ``None`` where it is not known.
     """
 
     number: int
@@ -217,6 +220,7 @@ class AlarmRecord(FeedStruct, frozen=True, tag="alarm"):
     event_id: str
     raised: int
     cleared: int = 0
+    quoted: Quoted | None = None
 
 
 class GapRecord(FeedStruct, frozen=True, tag="gap"):

@@ -6,7 +6,7 @@ import datetime as dt
 import json
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from uuid import UUID
 
@@ -45,6 +45,19 @@ else:
     PositionedValues = dict[int, TravellingValue]
     NamedValues = dict[str, TravellingValue | None]
     FoundValues = dict[str, TravellingValue]
+
+
+def links_in(value: object) -> Iterator[ObjectLink]:
+    """Yield the references in a value, at any depth."""
+    waiting = [value]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, ObjectLink):
+            yield each
+        elif isinstance(each, Mapping):
+            waiting += each.values()
+        elif isinstance(each, tuple | list):
+            waiting += each
 
 
 def as_json(value: object) -> object:

@@ -21,11 +21,13 @@ import json
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 
 import msgspec
 
+from gateway.feed.access import Quoted
 from gateway.feed.records import AlarmRecord, ClassRecord, EventRecord, ObjectRecord
-from gateway.feed.values import FeedValue, ObjectLink
+from gateway.feed.values import FeedValue, ObjectLink, links_in
 from gateway.inventory.agents import AgentTable
 from gateway.inventory.events import ABSENT, EventRecorder, duration_text, line_from, one_line, value_text
 from gateway.inventory.instances import InstanceIndex
@@ -33,7 +35,7 @@ from gateway.inventory.lifecycle import ObjectLifecycle
 from gateway.inventory.objects import Entry, Touched
 from gateway.inventory.own_events import ALARM_CLEARED, ALARM_RAISED, SOURCE_DOWN_ALARM
 from gateway.inventory.scope import SourceScope
-from gateway.mapping.rules import AlarmRule, EventRule
+from gateway.mapping.rules import AlarmRule, EventRule, names_in
 from gateway.model.observations import EventState, Severity
 from gateway.model.schema import ClassSchema
 from gateway.model.times import SECOND
@@ -46,10 +48,16 @@ MAX_HOLDS = 10_000
 MAX_ALARMS = 10_000
 """The maximum number of active alarms of objects of one source; more are refused."""
 
+MAX_LINKS = 16
+"""The maximum number of references that are known of a text; what has more is shown as of unknown content."""
+
 MAX_CONDITION_OCTETS = 255
 """The maximum size of a condition in UTF-8: that of ``SnmpAdminString`` (RFC 3411)."""
 
 _DIGEST_OCTETS = 8
+
+_LEAF_NAME = "name"
+"""What a text of a rule calls the leaf name of the object."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +140,7 @@ class AlarmTable:
         """Return whether one more alarm may be active, or this one already is."""
         return key in self._alarms or key.subject is None or self._with_subject < self._limit
 
-    def add(self, key: AlarmKey, event: EventRecord) -> AlarmRecord:
+    def add(self, key: AlarmKey, event: EventRecord, quoted: Quoted | None) -> AlarmRecord:
         """Raise an alarm by ``event``, whose subject is the key's; return its record."""
         record = AlarmRecord(
             number=self._ids.alarm(),
@@ -144,6 +152,7 @@ class AlarmTable:
             text=event.text,
             event_id=event.event_id,
             raised=event.received,
+            quoted=quoted,
         )
         self._put(key, record)
         store_alarm(self._index, record)
@@ -181,6 +190,7 @@ def store_alarm(index: InstanceIndex, alarm: AlarmRecord) -> None:
             "text": alarm.text,
             "event_id": alarm.event_id,
             "raised": alarm.raised,
+            "quoted": None if alarm.quoted is None else msgspec.to_builtins(alarm.quoted),
         }
     )
     index.keep_alarm(alarm.source, alarm.number, text)
@@ -194,7 +204,7 @@ def restored_alarms(index: InstanceIndex, source: int) -> Iterator[AlarmRecord]:
     for number, text in index.alarms(source):
         try:
             alarm = _read(source, number, text)
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, msgspec.ValidationError):
             index.drop_alarm(number)
         else:
             yield alarm
@@ -205,7 +215,15 @@ def _read(source: int, number: int, text: str) -> AlarmRecord:
     subject = fields.pop("subject")
     severity = Severity[fields.pop("severity")]
     link = ObjectLink(*subject) if subject else None
-    return AlarmRecord(number=number, source=source, severity=severity, subject=link, **fields)
+    quoted = fields.pop("quoted", None)  # an earlier gateway did not store it
+    return AlarmRecord(
+        number=number,
+        source=source,
+        severity=severity,
+        subject=link,
+        quoted=None if quoted is None else msgspec.convert(quoted, Quoted),
+        **fields,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,6 +259,13 @@ class Predicate:
         """Return the text of the alarm of an object that has the condition."""
         return line_from(self.rule.text, lambda name: self._text_of(name, record))
 
+    def quoted(self, record: ObjectRecord) -> Quoted | None:
+        """Return what this text quotes beside the object's name; ``None`` for too many references."""
+        names = [name for name in dict.fromkeys(names_in(self.rule.text)) if name != _LEAF_NAME]
+        elements = tuple(name for name in names if name in self.schema.positions)
+        links = links_of(record.values.get(self.schema.positions[name]) for name in elements)
+        return None if links is None else Quoted(elements, links)
+
     def _equals(self, value: FeedValue) -> bool:
         """Return whether a value or its label is that of the rule. In Python true is 1; here it is not."""
         wanted = self.rule.equals
@@ -250,12 +275,22 @@ class Predicate:
         return value == wanted or any(n.label == wanted and n.value == value for n in labels)
 
     def _text_of(self, name: str, record: ObjectRecord) -> str:
-        if name == "name":
+        if name == _LEAF_NAME:
             return record.leaf_name
         position = self.schema.positions.get(name)
         if position is None:
             return ABSENT
         return value_text(record.values.get(position), self.schema.elements[position])
+
+
+def links_of(values: Iterable[object]) -> tuple[ObjectLink, ...] | None:
+    """Return the references in values, each once; ``None`` where there are more than `MAX_LINKS`."""
+    found: dict[ObjectLink, None] = {}
+    for link in chain.from_iterable(map(links_in, values)):
+        found[link] = None
+        if len(found) > MAX_LINKS:
+            return None
+    return tuple(found)
 
 
 def predicates_of(record: ClassRecord, rules: Mapping[str, AlarmRule]) -> tuple[Predicate, ...]:
@@ -338,7 +373,7 @@ class AlarmEvaluator:
         self._unended.pop(key.condition, None)
         self._out.append(event)
         if key not in self._alarms:
-            self._out.append(self._alarms.add(key, event))
+            self._out.append(self._alarms.add(key, event, self._quoted_by(event)))
         self._hold(key, now)
 
     def cleared_by(self, event: EventRecord, key: AlarmKey, now: int) -> None:
@@ -451,7 +486,8 @@ class AlarmEvaluator:
             state=EventState.RAISED,
             condition=key.condition,
         )
-        self._out += (event, self._alarms.add(key, event))
+        event = msgspec.structs.replace(event, quoted=predicate.quoted(entry.record))
+        self._out += (event, self._alarms.add(key, event, event.quoted))
 
     def _clear(self, key: AlarmKey, why: str, now: int) -> None:
         alarm = self._alarms.remove(key, now)
@@ -468,7 +504,7 @@ class AlarmEvaluator:
 
     def _clearing(self, raised: AlarmRecord | EventRecord, name: str, text: str, now: int) -> EventRecord:
         """Return the event that reports that a condition has ended."""
-        return self._recorder.own(
+        event = self._recorder.own(
             ALARM_CLEARED,
             (name,),
             Severity.CLEARED,
@@ -478,6 +514,12 @@ class AlarmEvaluator:
             state=EventState.CLEARED,
             condition=raised.condition,
         )
+        return msgspec.structs.replace(event, quoted=raised.quoted)
+
+    def _quoted_by(self, event: EventRecord) -> Quoted | None:
+        """Return what the text of an agent's event quotes, which is the text of the alarm that it begins."""
+        links = links_of(event.values.values())
+        return None if links is None else Quoted((), links, self._classes.event_name(event.class_number))
 
     def _hold(self, key: AlarmKey, now: int) -> None:
         """Give the event precedence, if there is a predicate that could contradict it."""

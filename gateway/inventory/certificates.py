@@ -14,6 +14,7 @@ from typing import Final
 
 import msgspec
 
+from gateway.feed.access import Quoted
 from gateway.feed.records import AlarmRecord, EventRecord, Record
 from gateway.inventory.alarms import restored_alarms, shortened_condition, store_alarm
 from gateway.inventory.events import EventRecorder, duration_text, one_line
@@ -147,6 +148,7 @@ class CertificateConditions:
             text=event.text,
             event_id=event.event_id,
             raised=now if alarm is None else alarm.raised,
+            quoted=Quoted(),
         )
         self._alarms[condition], self._ends[condition] = alarm, expiry.ends
         store_alarm(self._index, alarm)

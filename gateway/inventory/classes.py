@@ -41,6 +41,7 @@ class ClassRegistry:
         self._classes: dict[ClassKey, list[ClassRecord]] = {}
         self._events: dict[ClassKey, list[EventClassRecord]] = {}
         self._names: dict[int, str] = {}
+        self._event_names: dict[int, str] = {}
         self._parents: dict[int, tuple[int, ...]] = {}
         self._next_number = 1
         for schema in OWN_EVENTS:
@@ -84,7 +85,12 @@ class ClassRegistry:
             if record.schema == mapped:
                 return record
         versions.append(record := EventClassRecord(self._number(), mapped))
+        self._event_names[record.number] = str(mapped.key)
         return record
+
+    def event_name(self, number: int) -> str:
+        """Return the name of an event, ``package:name``, by the number of one of its versions."""
+        return self._event_names[number]
 
     @property
     def excludes(self) -> bool:

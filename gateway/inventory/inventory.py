@@ -15,6 +15,7 @@ from typing import Final, Generic, TypeVar
 
 import msgspec
 
+from gateway.feed.access import Quoted
 from gateway.feed.latest import HistoryLimits, Latest, memory_of
 from gateway.feed.operations import OperationRecord, OperationState
 from gateway.feed.records import (
@@ -586,6 +587,7 @@ class EventLogCondition:
             text=event.text,
             event_id=event.event_id,
             raised=now if self._alarm is None else self._alarm.raised,
+            quoted=Quoted(),
         )
         return [event, self._alarm]
 

@@ -9,9 +9,11 @@ to an object that does not exist is null.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
+
+import msgspec
 
 from gateway.feed.access import (
     EVERYTHING,
@@ -23,8 +25,8 @@ from gateway.feed.access import (
     bitmap_of,
 )
 from gateway.feed.operations import OperationKind, OperationRecord
-from gateway.feed.records import AlarmRecord
-from gateway.feed.values import FeedValue, ObjectLink
+from gateway.feed.records import AlarmRecord, EventRecord
+from gateway.feed.values import FeedValue, ObjectLink, links_in
 from gateway.jmx.classes import OWN_ATTRIBUTES, ShownClass
 from gateway.jmx.commands import NOTHING, ChangePolicy, Command, DefineAccess, Rights
 from gateway.model.operations import Principal
@@ -34,6 +36,9 @@ Answer = TypeVar("Answer")
 
 Hidden = frozenset[int] | None
 """The positions of the arguments of an event that a user does not receive; ``None``: not the event."""
+
+TEXT: Final = -1
+"""Stands among those positions for the text of the event, where it quotes elements that are not read."""
 
 WHOLE: Final = 0
 """An operation is shown with everything."""
@@ -70,6 +75,7 @@ class Audience:
 
     Attributes:
         users: the names of the users, in the order of their numbers.
+        unrestricted: whether a user reads everything, by user.
     """
 
     def __init__(self, users: Iterable[str], tables: AccessTables, send: Callable[[Command], None]) -> None:
@@ -79,20 +85,20 @@ class Audience:
         self._send = send
         self._new_number = itertools.count(1).__next__
         self._clearances: tuple[int | None, ...] = (None,) * len(self.users)
-        self._unrestricted = (False,) * len(self.users)
+        self.unrestricted = (False,) * len(self.users)
         self._of_classes: dict[int, tuple[ShownClass, dict[tuple[Vector, ...], ObjectAccess]]] = {}
         self._of_own: dict[tuple[int, tuple[bytes | None, ...]], int] = {}
 
     @property
     def everybody(self) -> int:
         """The users who are not restricted, as a bitmap."""
-        return _bits(self._unrestricted)
+        return _bits(self.unrestricted)
 
     def policy_changed(self) -> None:
         """Use the clearances of another policy; no `ObjectAccess` is valid any more."""
         tables = self._tables
         self._clearances = tuple(tables.clearance(principal) for principal in self._principals)
-        self._unrestricted = tuple(
+        self.unrestricted = tuple(
             number is not None and tables.clearances[number].unrestricted for number in self._clearances
         )
         self._of_classes.clear()
@@ -100,7 +106,7 @@ class Audience:
         changing = tuple(
             number is not None and tables.clearances[number].changes for number in self._clearances
         )
-        self._send(ChangePolicy(self._unrestricted, changing))
+        self._send(ChangePolicy(self.unrestricted, changing))
 
     # ---- MBeans -------------------------------------------------------------------------------------------
 
@@ -171,47 +177,54 @@ class Audience:
             lambda clearance: self._tables.reads_named(clearance, source, link), default=False
         )
 
-    def sees_alarm(self, record: AlarmRecord, source: str) -> tuple[bool, ...]:
-        """Return whether an alarm is shown, by user."""
-        return self._of_users(
-            lambda clearance: self._tables.sees_alarm(clearance, record.name, source, record.subject),
-            default=False,
-        )
+    def of_alarm(self, record: AlarmRecord, source: str) -> tuple[AlarmRecord | None, ...]:
+        """Return an alarm as it is shown, by user; ``None`` for nothing.
 
-    def receives(
-        self,
-        number: int,
-        source: str,
-        subject: ObjectLink | None,
-        values: Mapping[int, FeedValue],
-        references: Iterable[int],
-    ) -> tuple[Hidden, ...]:
+        A text that quotes what is not read is the condition.
+        """
+        tables = self._tables
+
+        def shown(clearance: int) -> AlarmRecord | None:
+            if not tables.sees_alarm(clearance, record.name, source, record.subject):
+                return None
+            is_read = tables.reads_text(clearance, source, record.subject, record.quoted)
+            return record if is_read else msgspec.structs.replace(record, text=record.condition)
+
+        return self._of_users(shown, None)
+
+    def receives(self, record: EventRecord, source: str, references: Collection[int]) -> tuple[Hidden, ...]:
         """Return which arguments of an event are hidden, by user; ``None`` where it is not received.
 
         Args:
-            number: the number of the event's class.
+            record: the event.
             source: the name of its source.
-            subject: the object concerned.
-            values: its arguments.
             references: the positions of the arguments that refer to objects.
         """
-        tables = self._tables
-        links = [(position, values[position]) for position in references if position in values]
+        tables, number = self._tables, record.class_number
+        links = [
+            (position, link)
+            for position, value in record.values.items()
+            # A reference to no object that is known may be to any.
+            for link in ((value,) if position in references else links_in(value))
+        ]
 
         def receive(clearance: int) -> Hidden:
-            received = tables.receives_event(clearance, number, source, subject)
+            received = tables.receives_event(
+                clearance, number, source, record.subject, record.condition, record.quoted
+            )
             if received is Received.NOTHING:
                 return None
             if tables.clearances[clearance].unrestricted:
                 return _WHOLE
             hidden = {
                 position
-                for position, value in links
-                # What is no object that is known may be any.
-                if not isinstance(value, ObjectLink) or not tables.reads_named(clearance, source, value)
+                for position, link in links
+                if not isinstance(link, ObjectLink) or not tables.reads_named(clearance, source, link)
             }
             if received is Received.WITHOUT_PRIVATE:
                 hidden.update(_positions(tables.private_arguments(number)))
+            if received is Received.WITHOUT_TEXT:
+                hidden.add(TEXT)
             return frozenset(hidden)
 
         return self._of_users(receive, None)
@@ -256,7 +269,7 @@ class Audience:
         def choose(user: int) -> int:
             if not seen[user]:
                 return NOTHING
-            if self._unrestricted[user]:
+            if self.unrestricted[user]:
                 return WHOLE
             is_read = not elements or (access is not None and elements & ~access.reads[user] == 0)
             return WHOLE if is_read and named[user] else WITHOUT_VALUES
@@ -265,7 +278,7 @@ class Audience:
 
     def interim(self) -> ObjectAccess:
         """Return what is seen of each object between two policies."""
-        reads = tuple(EVERYTHING if each else 0 for each in self._unrestricted)
+        reads = tuple(EVERYTHING if each else 0 for each in self.unrestricted)
         return ObjectAccess(0, reads, self.everybody)
 
     def number_of(self, user: str) -> int | None:

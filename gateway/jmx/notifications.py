@@ -12,7 +12,7 @@ from gateway.feed.operations import OperationKind, OperationRecord, OperationSta
 from gateway.feed.records import EventClassRecord, EventRecord
 from gateway.feed.values import FeedValue, ObjectLink
 from gateway.jmx import types
-from gateway.jmx.audience import Hidden
+from gateway.jmx.audience import TEXT, Hidden
 from gateway.jmx.classes import Resolve, Unfit, described, event_type, unlike
 from gateway.jmx.commands import NOTHING, AttributeType, Emit, JmxValue
 from gateway.jmx.names import DOMAIN
@@ -35,6 +35,8 @@ COMMON_ITEMS: tuple[tuple[str, AttributeType], ...] = (
 )
 """The items of the user data of each event; an argument of the same name gets a ``_`` at its end."""
 
+
+_TEXT_ALONE: Final = frozenset({TEXT})
 
 _Datum: TypeAlias = tuple[str, AttributeType, JmxValue]
 
@@ -94,7 +96,7 @@ class ShownEvent:
         """Return the notification of one event.
 
         Where arguments are hidden from a user, text and condition, which may contain them, are, too: the text
-        is the event's label.
+        is the event's label, as it is where the text alone is hidden.
 
         Args:
             record: the event.
@@ -135,7 +137,14 @@ class ShownEvent:
             record.number,
             (*data, *values),
             tuple(
-                (self._label, (*_without_condition(data), *self._shown(values, each))) for each in distinct
+                (
+                    self._label,
+                    (
+                        *(data if each == _TEXT_ALONE else _without_condition(data)),
+                        *self._shown(values, each),
+                    ),
+                )
+                for each in distinct
             ),
             choices if any(choices) else (),
         )

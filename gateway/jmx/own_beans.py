@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from gateway.feed.access import bitmap_of
+from gateway.feed.cleared import COUNTERS_OF_ALL
 from gateway.feed.operations import OperationKind
 from gateway.feed.records import AlarmRecord, DeleteRecord, EventLogRecord, EventLogState, SourceRecord
 from gateway.feed.replica import FeedStatus
@@ -255,26 +256,48 @@ SOURCE = DefineClass(2, f"{DOMAIN}.Source", "One source of the gateway.", SOURCE
 
 GATEWAY_NAME = object_name([("type", "Gateway")])
 
-_OF_EVERYBODY: Final = Rights(
-    bitmap_of(
-        position
-        for position, attribute in enumerate(GATEWAY_ATTRIBUTES)
-        if not attribute.name.startswith("EventLog")
-    )
+_COUNTS_OF_ALL: Final = frozenset(
+    {"FeedMessages", "RefusedRecords", "UnfitValues", "EventsEmitted", "EventsLost"}
+    | {attribute for counter, (attribute, _) in COUNTERS.items() if counter not in COUNTERS_OF_ALL}
 )
+"""Attributes that count what not every user sees."""
 
 
-def gateway_rights(sees: Iterable[bool]) -> list[Rights | None]:
-    """Return the rights to the Gateway MBean, by whether a user sees the gateway as a source.
+def _rights(definition: DefineClass, hidden: Callable[[str], bool]) -> Rights:
+    """Return the rights to the attributes that are not hidden, by name."""
+    return Rights(
+        bitmap_of(
+            position for position, attribute in enumerate(definition.attributes) if not hidden(attribute.name)
+        )
+    )
+
+
+_RESTRICTED_SOURCE: Final = _rights(SOURCE, _COUNTS_OF_ALL.__contains__)
+_RESTRICTED_GATEWAY: Final = _rights(GATEWAY, _COUNTS_OF_ALL.__contains__)
+_OF_EVERYBODY: Final = _rights(GATEWAY, lambda name: name in _COUNTS_OF_ALL or name.startswith("EventLog"))
+
+
+def gateway_rights(sees: Iterable[bool], unrestricted: Iterable[bool]) -> list[Rights | None]:
+    """Return the rights to the Gateway MBean.
 
     It exists for everybody who has logged in, so that every client can see whether it is shown the present.
+
+    Args:
+        sees: whether a user sees the gateway as a source.
+        unrestricted: whether a user reads everything.
     """
-    return [Rights(None) if each else _OF_EVERYBODY for each in sees]
+    return [
+        Rights(None) if every else _RESTRICTED_GATEWAY if each else _OF_EVERYBODY
+        for each, every in zip(sees, unrestricted, strict=True)
+    ]
 
 
-def source_rights(sees: Iterable[bool]) -> list[Rights | None]:
-    """Return the rights to the MBean of a source, by whether a user sees the source."""
-    return [Rights(None) if each else None for each in sees]
+def source_rights(sees: Iterable[bool], unrestricted: Iterable[bool]) -> list[Rights | None]:
+    """Return the rights to the MBean of a source, by whether a user sees the source, and reads everything."""
+    return [
+        Rights(None) if every else _RESTRICTED_SOURCE if each else None
+        for each, every in zip(sees, unrestricted, strict=True)
+    ]
 
 
 def source_name(source: str) -> str:
@@ -379,11 +402,9 @@ class ShownAlarms:
     def summaries(self) -> tuple[AlarmSummary, ...]:
         """What each user sees of them."""
         if self._summaries is None:
-            seen = [
-                (record, self._audience.sees_alarm(record, self._source)) for record in self._active.values()
-            ]
+            seen = [self._audience.of_alarm(record, self._source) for record in self._active.values()]
             self._summaries = self._audience.spread(
-                lambda user: _summary([record for record, users in seen if users[user]])
+                lambda user: _summary([shown for users in seen if (shown := users[user]) is not None])
             )
         return self._summaries
 

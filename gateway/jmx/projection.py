@@ -329,9 +329,7 @@ class Projection(FeedView[ShownClass, ShownEvent, ShownObject, Group]):
         # A former core made it, or a snapshot repeats what could have been sent before.
         late = record.boot > 0 or (in_snapshot and self._cursor.is_late(epoch, age))
         name = source_name_of("" if source is None else source.name)
-        received = self._audience.receives(
-            record.class_number, name, record.subject, record.values, version.references
-        )
+        received = self._audience.receives(record, name, version.references)
         if any(each is not None for each in received):
             self._send(self._emit(record, version, source, received, is_late=late))
 
@@ -425,11 +423,15 @@ class Projection(FeedView[ShownClass, ShownEvent, ShownObject, Group]):
         return ShownSource(record.name, bean, seen, self._audience, ShownAlarms(self._audience, record.name))
 
     def _source_access(self, seen: Iterable[bool]) -> int:
-        return self._audience.of_own(own_beans.SOURCE.class_number, own_beans.source_rights(seen))
+        return self._audience.of_own(
+            own_beans.SOURCE.class_number, own_beans.source_rights(seen, self._audience.unrestricted)
+        )
 
     def _gateway_access(self) -> int:
         seen = self._audience.sees_source(GATEWAY_NAME)
-        return self._audience.of_own(own_beans.GATEWAY.class_number, own_beans.gateway_rights(seen))
+        return self._audience.of_own(
+            own_beans.GATEWAY.class_number, own_beans.gateway_rights(seen, self._audience.unrestricted)
+        )
 
     def _show(self) -> None:
         """Update counts and health."""

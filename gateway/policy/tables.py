@@ -60,6 +60,7 @@ class PolicyTables:
             self._grants(key, [marks.reading(key, element.name) for element in schema.elements]),
             self._grants(key, [marks.setting(key, element.name) for element in schema.elements]),
             self._grants(key, [*methods, ReadObject()]),
+            tuple(element.name for element in schema.elements),
         )
 
     def event_access(self, record: EventClassRecord) -> EventAccessRecord:
@@ -74,7 +75,7 @@ class PolicyTables:
             tuple(_named(rule for rule in rules if counts(rule, wish)) for rules in self._rules)
             for wish in (self._marks.subscribing(key), Subscribe(str(key), private=True))
         )
-        return EventAccessRecord(record.number, key.package, bitmap_of(private), receives, reveals)
+        return EventAccessRecord(record.number, key.package, bitmap_of(private), receives, reveals, key.name)
 
     def _grants(self, key: ClassKey, wishes: Sequence[Wish]) -> tuple[tuple[ReadGrant, ...], ...]:
         """Return for each clearance the rules that count for wishes about objects of a class."""

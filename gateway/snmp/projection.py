@@ -133,7 +133,13 @@ class Projection(FeedView[BoundClass, BoundEvent, Row, RowGroup]):
         self._history.tables = {self._ended.rows: None, self._all_operations.rows: None}
         self.views = RestrictedViews(
             store,
-            ViewSettings(root, settings.history, self._tables.row_oid, self._alarm_is_stale),
+            ViewSettings(
+                root,
+                settings.history,
+                self._tables.row_oid,
+                self._alarm_is_stale,
+                lambda: self.status.connected,
+            ),
             self._columns,
             self._history,
             self._source_table.name,
@@ -214,7 +220,14 @@ class Projection(FeedView[BoundClass, BoundEvent, Row, RowGroup]):
         row = self._tables.row_oid(record.subject, record.source)
         notification = alarm_notification(record, row, source, self.status.epoch, self._root)
         forms = self.forms.of_alarm(record, source, notification)
-        return msgspec.structs.replace(notification, forms=forms)
+        again = partial(self._alarm_again, record, source, notification)
+        forms = {name: form and msgspec.structs.replace(form, again=again) for name, form in forms.items()}
+        return msgspec.structs.replace(notification, forms=forms, again=again)
+
+    def _alarm_again(
+        self, record: AlarmRecord, source: str, notification: Notification, receiver: str
+    ) -> Notification | None:
+        return self.forms.alarm_again(receiver, record, source, notification)
 
     def target(self, instance: Oid) -> Target | None:
         """Return the object in whose row an instance is, or would be; ``None`` outside objects' tables."""
@@ -299,6 +312,8 @@ class Projection(FeedView[BoundClass, BoundEvent, Row, RowGroup]):
         self._tables.forget_roles()
         self.views.policy_changed(self._replica.access)
         self.forms.change(self._replica.access)
+        for receivers in self._receivers:
+            receivers.policy_changing()
 
     def source_changed(self, record: SourceRecord) -> None:
         """Show a source."""
@@ -363,12 +378,27 @@ class Projection(FeedView[BoundClass, BoundEvent, Row, RowGroup]):
                 epoch=epoch,
                 repeated=repeated,
             )
+            again = partial(self._again, epoch, record, version, source, make)
+            make = partial(make, again=again)
             notification = make(record)
             forms = self.forms.of_event(record, version, source, make)
             if forms:
                 notification = msgspec.structs.replace(notification, forms=forms)
             for receivers in self._receivers:
                 receivers.notify(notification)
+
+    def _again(
+        self,
+        epoch: int,
+        record: EventRecord,
+        version: BoundEvent,
+        source: str,
+        make: Callable[[EventRecord], Notification],
+        receiver: str,
+    ) -> Notification | None:
+        """Return what a receiver may get of an event now."""
+        in_epoch = epoch == self.status.epoch
+        return self.forms.again(receiver, record, version, source, make, in_epoch=in_epoch)
 
     def events_made(self, record: EventsMadeRecord) -> None:
         """Have the receivers count the events that they missed."""
@@ -401,6 +431,8 @@ class Projection(FeedView[BoundClass, BoundEvent, Row, RowGroup]):
         """Remove rows of the history that the snapshot did not contain, in slices."""
         self._history.sweep(self._replica.generation)
         self._columns.settle()
+        for receivers in self._receivers:
+            receivers.policy_changed()
 
     def _alarm_is_stale(self, record: AlarmRecord, generation: int) -> bool:
         """Return whether it is unknown now if an alarm of this snapshot is still active."""

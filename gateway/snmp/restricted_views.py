@@ -11,7 +11,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from gateway.feed.access import AccessTables
+import msgspec
+
+from gateway.feed.access import GATEWAY_NAME, AccessTables
 from gateway.feed.latest import HistoryLimits
 from gateway.feed.operations import OperationKind, OperationRecord
 from gateway.feed.records import AlarmRecord, DeleteRecord, SourceRecord
@@ -33,7 +35,7 @@ from gateway.snmp.store import Store
 from gateway.snmp.subtree_view import Subtrees
 from gateway.snmp.tables.alarms import AlarmTable, IsStale
 from gateway.snmp.tables.applications import ApplicationTable
-from gateway.snmp.tables.health import SourceTable
+from gateway.snmp.tables.health import COUNTS_OF_ALL, SourceTable, serve_restricted_counts
 from gateway.snmp.tables.history import EndedObjects, History, Operations, RowOid
 
 FRONT_END: Final = "snmp"
@@ -57,7 +59,10 @@ _OPEN_BELOW_ROOT: Final[tuple[Oid, ...]] = (
     (*COMMANDS, CommandScalar.QUOTA),
     (*COMMANDS, CommandScalar.KEEP),
 )
-_CLOSED_BELOW_ROOT: Final[tuple[Oid, ...]] = ((*TARGET_ENTRY, TargetColumn.ADDRESS),)
+_CLOSED_BELOW_ROOT: Final[tuple[Oid, ...]] = (
+    (*TARGET_ENTRY, TargetColumn.ADDRESS),
+    *((*HEALTH, scalar) for scalar in COUNTS_OF_ALL),
+)
 
 _READ: Final = (OperationColumn.FORMER, OperationColumn.FOUND)
 """Values that a broker has reported."""
@@ -108,12 +113,14 @@ class ViewSettings:
         limits: the limits of ended objects and operations of each source.
         row_oid: returns the object identifiers of objects' rows.
         is_stale: see `gateway.snmp.tables.alarms.AlarmTable`.
+        is_connected: returns whether the core can be reached.
     """
 
     root: Oid
     limits: HistoryLimits
     row_oid: RowOid
     is_stale: IsStale
+    is_connected: Callable[[], bool]
 
 
 class RestrictedViews:
@@ -214,11 +221,14 @@ class RestrictedViews:
                 view.sources.remove(number)
 
     def alarm_changed(self, record: AlarmRecord, row: Oid, generation: int) -> None:
-        """Show an alarm, or its end."""
-        name = self._source_name(record.source)
+        """Show an alarm, or its end; a text that quotes what is not read is the condition."""
+        name, access = self._source_name(record.source) or GATEWAY_NAME, self._access
         for view in self.all:
-            is_seen = self._access.sees_alarm(view.clearance, record.name, name, record.subject)
-            if is_seen or (record.cleared and view.alarms.knows(record.number)):
+            if access.sees_alarm(view.clearance, record.name, name, record.subject):
+                is_read = access.reads_text(view.clearance, name, record.subject, record.quoted)
+                shown = record if is_read else msgspec.structs.replace(record, text=record.condition)
+                view.alarms.show(shown, row, generation)
+            elif record.cleared and view.alarms.knows(record.number):
                 view.alarms.show(record, row, generation)
 
     def object_ended(self, record: DeleteRecord, class_name: str, generation: int) -> None:
@@ -267,10 +277,12 @@ class RestrictedViews:
 
     def _made(self, clearance: int) -> RestrictedView:
         settings, mirror = self._settings, Mirror()
+        sources = SourceTable(mirror, settings.root, restricted=True)
+        serve_restricted_counts(mirror, settings.root, sources, settings.is_connected)
         view = RestrictedView(
             clearance,
             mirror,
-            SourceTable(mirror, settings.root),
+            sources,
             AlarmTable(mirror, settings.root, settings.is_stale),
             EndedObjects(mirror, settings.root, settings.row_oid, settings.limits),
             None if self.applications is None else self.applications(mirror),

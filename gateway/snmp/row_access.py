@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from gateway.feed.access import AccessTables, Vector
 from gateway.feed.records import ObjectRecord
-from gateway.feed.values import FeedValue, ObjectLink
+from gateway.feed.values import FeedValue, ObjectLink, links_in
 from gateway.snmp.mirror import Mirror
 from gateway.snmp.row_columns import RowColumn
 from gateway.snmp.table import Table
@@ -91,7 +91,7 @@ class ShownColumns:
         links = [
             (bound.binding.bits[position], linking[position], link)
             for position in linking
-            for link in _links(values.get(position))
+            for link in links_in(values.get(position))
         ]
         if parent is not None:
             links.append((_PARENT, 0, parent))
@@ -137,16 +137,3 @@ class ShownColumns:
         for part in table.parts:
             part.close()
         table.parts = [TablePart(table, view) for view in self._views]
-
-
-def _links(value: object) -> Iterator[ObjectLink]:
-    """Yield the references in a value, at any depth."""
-    waiting = [value]
-    while waiting:
-        each = waiting.pop()
-        if isinstance(each, ObjectLink):
-            yield each
-        elif isinstance(each, Mapping):
-            waiting += each.values()
-        elif isinstance(each, tuple | list):
-            waiting += each

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
+import msgspec
 import pytest
 
+from gateway.feed.access import Quoted
 from gateway.feed.cleared import ClearedFeed
 from gateway.feed.messages import VERSION
 from gateway.feed.operations import OperationKind, OperationRecord, OperationState
@@ -26,7 +28,7 @@ from gateway.feed.records import (
 )
 from gateway.feed.values import FeedValue, ObjectLink
 from gateway.mapping.rules import Mapping
-from gateway.model.observations import Severity
+from gateway.model.observations import EventState, Severity
 from gateway.model.operations import Outcome, Principal
 from gateway.model.schema import Argument, ClassKey, ClassSchema, Element, EventSchema
 from gateway.model.values import ValueType
@@ -310,6 +312,41 @@ def test_the_text_of_an_alarm_may_quote_what_is_not_read() -> None:
     assert seen.text == seen.condition
     assert Core(ALL, NO_HALLS).reads(alarm()) is None
     assert Core(ALL, denying(subscribe=("shop:crowded",))).reads(alarm()) is None
+
+
+def test_the_text_of_an_alarm_is_read_with_all_that_it_quotes() -> None:
+    for quoted in (Quoted(), Quoted(("keeper",)), Quoted(("keeper",), (hall_link(2),))):
+        quoting = msgspec.structs.replace(alarm(), quoted=quoted)
+        assert Core(ALL).reads(quoting) == quoting
+    for rule in (denying(read=("keeper",)), denying(objects=("hall2",), read=("*",))):
+        seen = Core(ALL, rule).reads(quoting)
+        assert seen is not None
+        assert (seen.text, seen.quoted) == (seen.condition, None)
+
+
+def test_the_text_of_an_alarm_of_an_event_is_read_with_the_whole_event() -> None:
+    quoting = msgspec.structs.replace(alarm(), quoted=Quoted(event="shop:rang"))
+    for rules, text in (
+        ((WHOLE, denying(subscribe=("shop:other",))), quoting.text),
+        ((ALL,), quoting.condition),
+        ((WHOLE, denying(subscribe=("shop:rang",))), quoting.condition),
+    ):
+        seen = Core(*rules).reads(quoting)
+        assert seen is not None
+        assert seen.text == text
+
+
+def test_an_event_of_an_alarm_is_read_with_the_alarm() -> None:
+    ending = msgspec.structs.replace(rang(), state=EventState.CLEARED, condition='crowded shop:hall "hall1"')
+    assert Core(ALL).reads(ending) is not None
+    assert Core(ALL, denying(subscribe=("shop:crowded",))).reads(ending) is None
+
+
+def test_the_text_of_an_event_may_quote_what_is_hidden() -> None:
+    to_second = msgspec.structs.replace(rang(), values={0: "anna", 1: hall_link(2)})
+    read = Core(WHOLE, denying(objects=("hall2",), read=("*",))).reads(to_second)
+    assert read is not None
+    assert (read.values, read.text) == ({0: "anna"}, "It rang")
 
 
 def test_operations_of_others_take_a_rule_with_audit() -> None:

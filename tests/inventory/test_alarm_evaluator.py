@@ -8,8 +8,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from gateway.feed.access import Quoted
 from gateway.feed.records import AlarmRecord, DeleteRecord, EventRecord, ObjectRecord, UpdateRecord
-from gateway.inventory.alarms import HOLD, AlarmTable
+from gateway.inventory.alarms import HOLD, MAX_LINKS, AlarmTable, links_of
 from gateway.model.observations import (
     AgentLost,
     ClassLearned,
@@ -66,7 +67,25 @@ def test_what_an_object_shows_raises_an_alarm_with_an_event_of_the_gateway(playb
         text=reported.text,
         event_id=reported.event_id,
         raised=playbook.now,
+        quoted=Quoted(("load",)),
     )
+    assert reported.quoted == alarm.quoted
+
+
+def test_the_alarm_of_an_event_and_its_end_say_what_their_texts_quote(playbook: Playbook) -> None:
+    (raised,) = alarms(playbook.publish(about("heatRose")))
+    assert raised.quoted == Quoted((), (link(),), "plant:heatRose")
+    (raised,) = alarms(playbook.publish(machine("saw", "m2", hot=True)))
+    (ended,) = events(playbook.publish(machine("saw", "m2")))
+    assert raised.quoted == ended.quoted == Quoted(("load",))
+
+
+def test_too_many_references_are_unknown_ones() -> None:
+    found = [link("press", row) for row in range(1, MAX_LINKS + 1)]
+    known = links_of([found[0], (found[0],) * MAX_LINKS, {"all": tuple(found)}, "a text"])
+    assert known is not None
+    assert set(known) == set(found)
+    assert links_of([tuple(found), link("press", MAX_LINKS + 1)]) is None
 
 
 def test_it_is_reported_once_however_often_it_is_shown(playbook: Playbook) -> None:

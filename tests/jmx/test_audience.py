@@ -6,11 +6,13 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from gateway.feed.access import PolicyRecord
+from gateway.feed.access import PolicyRecord, Quoted
 from gateway.feed.records import ClassRecord, EventClassRecord, Record
 from gateway.feed.values import ObjectLink
+from gateway.inventory.own_events import ALARM_RAISED
 from gateway.jmx.commands import JmxValue
 from gateway.jmx.own_beans import GATEWAY_NAME, source_name
+from gateway.model.observations import EventState, Severity
 from gateway.model.operations import Principal
 from gateway.policy.marks import Marks
 from gateway.policy.publishing import PolicyPublisher
@@ -145,6 +147,18 @@ def test_what_exists_is_counted() -> None:
     assert shop.own(KEEPER)["Objects"] == 2
 
 
+def test_counts_of_what_is_hidden_do_not_exist() -> None:
+    shop = Shop(TILL_ONE, Rule("", sources=("gateway",), read=("*",)))
+    shop.show()
+    for name, hidden, shown in (
+        (GATEWAY_NAME, ("EventsEmitted", "EventsLost", "FeedMessages"), ("FeedConnected", "EventLogState")),
+        (source_name("shop1"), ("ObjectsCreated", "ObjectsDeleted", "Events"), ("Messages", "State")),
+    ):
+        assert {*hidden, *shown} <= shop.own(KEEPER, name).keys()
+        assert {*shown} <= shop.own(VISITOR, name).keys()
+        assert not {*hidden} & shop.own(VISITOR, name).keys()
+
+
 def test_ends_of_objects_that_never_existed_for_a_user_are_not_listed() -> None:
     shop = Shop(TILL_ONE)
     shop.show()
@@ -165,7 +179,7 @@ def test_a_source_of_which_nothing_is_read_does_not_exist() -> None:
 
 
 def test_events_reach_those_who_may_subscribe_and_see_the_object() -> None:
-    events = Rule("", subscribe=("shop:tillBurns",))
+    events = Rule("", subscribe=("shop:tillBurns", "shop:burning"))
     for rules, numbers in (((TILL_ONE,), []), ((TILL_ONE, events), [1]), ((events,), [])):
         shop = Shop(*rules)
         shop.show()
@@ -176,7 +190,7 @@ def test_events_reach_those_who_may_subscribe_and_see_the_object() -> None:
 
 
 def test_an_argument_that_leads_to_a_hidden_object_is_absent_and_so_is_the_text() -> None:
-    shop = Shop(TILL_ONE, Rule("", subscribe=("shop:tillBurns",)))
+    shop = Shop(TILL_ONE, Rule("", subscribe=("shop:tillBurns", "shop:burning")))
     shop.show()
     shop.publish(replace(event(1, link(1)), values={0: link(2), 1: "open"}))
     ((message, data),) = shop.machine.received(VISITOR)
@@ -185,6 +199,45 @@ def test_an_argument_that_leads_to_a_hidden_object_is_absent_and_so_is_the_text(
     assert (data["object"], data["state_"]) == ("hall1|till1#1", "open")
     ((message, data),) = shop.machine.received(KEEPER)
     assert (message, data["tillName"]) == ("a till burns", "hall1|till2#1")
+
+
+def test_an_event_of_an_alarm_reaches_those_who_receive_both() -> None:
+    for names, received in ((("shop:tillBurns",), 0), (("shop:burning",), 0), (("shop:*",), 1)):
+        shop = Shop(TILL_ONE, Rule("", subscribe=names))
+        shop.show()
+        ending = replace(event(1, link(1)), state=EventState.CLEARED, severity=Severity.CLEARED)
+        shop.publish(ending)
+        assert len(shop.machine.received(VISITOR)) == received
+
+
+def test_the_text_of_an_alarm_is_for_those_who_read_what_it_quotes() -> None:
+    every = Rule("", subscribe=("*:*",))
+    for quoted, text in (
+        (Quoted(("state",)), "it burns"),
+        (Quoted(("state", "sales")), "burning till1"),
+        (Quoted(("state",), (link(2),)), "burning till1"),
+        (Quoted(("no such element",)), "burning till1"),
+        (Quoted((), (), "shop:tillBurns"), "it burns"),
+        (Quoted((), (), "shop:tillCools"), "burning till1"),
+        (None, "burning till1"),
+    ):
+        shop = Shop(TILL_ONE, every)
+        shop.show(replace(alarm(1), subject=link(1), quoted=quoted))
+        for user, expected in ((VISITOR, text), (KEEPER, "it burns")):
+            listed = str(shop.own(user, source_name("shop1"))["ActiveAlarms"])
+            assert listed.endswith(f": {expected}'),)")
+
+
+def test_the_text_alone_of_an_event_is_hidden() -> None:
+    raised = EventClassRecord(40, ALARM_RAISED)
+    shop = Shop(TILL_ONE, Rule("", subscribe=("*:*",)))
+    shop.show(raised)
+    reported = replace(event(1, link(1)), class_number=40, values={0: "burning"})
+    forms = ((Quoted(("state",)), "a till burns"), (Quoted(("sales",)), "Alarm raised"))
+    for number, (quoted, text) in enumerate(forms, 1):
+        shop.publish(replace(reported, quoted=quoted, number=number))
+        *_, (message, data) = shop.machine.received(VISITOR)
+        assert (message, data["condition"], data["alarm"]) == (text, "burning till1", "burning")
 
 
 def test_alarms_are_those_of_objects_that_exist_and_may_be_received() -> None:

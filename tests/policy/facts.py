@@ -8,12 +8,17 @@ from typing import TypeAlias
 
 from tests.policy.evaluator import Evaluator
 from tests.policy.world import (
+    ALARM,
     SOURCES,
     Happening,
     Thing,
+    alarm_condition,
+    alarm_text,
+    endings,
     happenings,
     number_of,
     operation_id,
+    quotes_of,
     things,
 )
 
@@ -76,6 +81,14 @@ class Expected:
         """``("event", id, text, names of arguments)``."""
         return {fact for what in self._happenings for fact in self._event(what)}
 
+    def ends_of_alarms(self) -> set[Fact]:
+        """Events that end the alarms of objects that have ended themselves, as `events`."""
+        return {fact for what in endings(self.things, self.stamp) for fact in self._event(what)}
+
+    def text_of_alarm(self, thing: Thing) -> str:
+        """Return the text with which the alarm of an object is shown."""
+        return alarm_text(thing) if self._may_quote(thing, quotes_of(thing)) else alarm_condition(thing)
+
     def alarms(self) -> set[Fact]:
         """``("alarm", path)``."""
         return {
@@ -83,7 +96,7 @@ class Expected:
             for thing in self.things
             if thing.class_name == "rabbitmq:queue"
             and self._shows(thing)
-            and self._evaluator.raises(self._who, thing.place[0], "full", thing.place[1:])
+            and self._evaluator.raises(self._who, thing.place[0], ALARM, thing.place[1:])
         }
 
     def operations(self) -> set[Fact]:
@@ -100,22 +113,18 @@ class Expected:
         """Return the elements of an object that are read."""
         return {element for element in thing.values if self._reads(thing, element)}
 
-    def may_quote(self, path: str) -> bool:
-        """Return whether every element of an object is read, so that a text may quote any."""
-        thing = self._thing(path)
-        return self.elements(thing) == thing.values.keys()
+    def thing(self, path: str) -> Thing:
+        """Return an object, seen or not."""
+        [thing] = [thing for thing in self.things if thing.path == path]
+        return thing
 
     def operation_on(self, path: str) -> str:
         """Return the id of the operation on an object."""
-        return operation_id(self._thing(path))
+        return operation_id(self.thing(path))
 
     def operations_on(self, path: str) -> set[Fact]:
         """Return the facts of the operation on an object."""
         return {fact for fact in self.operations() if fact[1] == self.operation_on(path)}
-
-    def _thing(self, path: str) -> Thing:
-        [thing] = [thing for thing in self.things if thing.path == path]
-        return thing
 
     @cached_property
     def _objects(self) -> set[Fact]:
@@ -147,15 +156,33 @@ class Expected:
         )
         if not exists or not self._evaluator.receives(self._who, source, event, subject):
             return
+        if what.alarm:
+            assert subject is not None
+            if not self._evaluator.raises(self._who, source, what.alarm, subject):
+                return
         private = self._evaluator.private_arguments(event)
-        text = what.text
-        if not private or self._evaluator.reveals(self._who, source, event, subject):
+        if private and self._evaluator.reveals(self._who, source, event, subject):
             private = set()
-        else:
-            text = what.in_class.schema.label
         shown = {
             name
             for name, value in what.values.items()
             if name not in private and (not isinstance(value, Thing) or self._shows(value))
         }
-        yield ("event", what.event_id, text, frozenset(shown))
+        is_whole = not private and shown == what.values.keys()
+        if event.startswith("gateway:") and what.subject is not None:
+            is_whole = is_whole and self._may_quote(what.subject, what.quotes)
+        yield (
+            "event",
+            what.event_id,
+            what.text if is_whole else what.in_class.schema.label,
+            frozenset(shown),
+        )
+
+    def _may_quote(self, thing: Thing, elements: tuple[str, ...] | None) -> bool:
+        """Return whether a text that quotes these elements, ``None`` for any, is shown."""
+        if elements is None:
+            return self._evaluator.sees_everything(self._who)
+        values = [thing.values[element] for element in elements]
+        return all(self._reads(thing, element) for element in elements) and all(
+            self._shows(value) for value in values if isinstance(value, Thing)
+        )

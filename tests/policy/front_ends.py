@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import socket
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -145,16 +145,11 @@ class CommandLine:
         assert values == expected.values()
         parents = {("parent", one["object"], one["parent"]) for one in created if one["parent"]}
         assert parents == expected.parents()
-        events = {
-            ("event", one["event_id"], one["text"], frozenset(one["values"]))
-            for one in happened
-            if one["kind"] == "event"
-        }
-        assert events == expected.events()
+        assert _events_of(happened) == expected.events()
         raised = [one for one in happened if one["kind"] == "alarm"]
         assert {("alarm", one["object"]) for one in raised} == expected.alarms()
         for one in raised:
-            assert one["text"] == one["condition"] or expected.may_quote(one["object"])
+            assert one["text"] == expected.text_of_alarm(expected.thing(one["object"]))
         self._compare_operations(happened, expected)
         assert {one["kind"] for one in happened} <= {"created", "event", "alarm", "operation", "source"}
         return expected.questions
@@ -174,6 +169,7 @@ class CommandLine:
         assert deleted == expected.objects()
         cleared: set[Fact] = {("alarm", one["object"]) for one in happened if one["kind"] == "alarm"}
         assert cleared == expected.alarms()
+        assert _events_of(happened) == expected.ends_of_alarms()
 
     def compare_commands(self, expected: Expected, hidden: str) -> None:
         """Compare ``tree``, ``source ls``, and the error of ``get`` of an object that may be hidden."""
@@ -230,6 +226,14 @@ class CommandLine:
         happened, self._happened = self._happened, []
         assert happened[-1]["operation_id"] == last
         return [one for one in happened if not str(one.get("operation_id", "")).startswith("marker")]
+
+
+def _events_of(happened: Iterable[Mapping[str, Any]]) -> set[Fact]:
+    return {
+        ("event", one["event_id"], one["text"], frozenset(one["values"]))
+        for one in happened
+        if one["kind"] == "event"
+    }
 
 
 @contextmanager

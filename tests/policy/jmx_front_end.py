@@ -18,7 +18,7 @@ from tests.components.jmx_client import attribute_of
 from tests.components.waiting import DEADLINE, wait_until
 from tests.jmx_java.client_machine import client_machine
 from tests.policy.facts import Expected, Fact
-from tests.policy.world import EVENTS, SOURCES, Thing, alarm_condition, number_of, operation_id
+from tests.policy.world import EVENTS, SOURCES, Thing, alarm_condition, alarm_text, number_of, operation_id
 
 USERS: Final = ("monitor", "auditor")
 
@@ -65,7 +65,7 @@ class Jmx:
         """Compare notifications, names, attributes, tables, queries, and answers about what is hidden."""
         received = self._until_marker()
         assert _mbeans("registered", received) <= self._names_of_objects(expected)
-        self._compare_events(received, expected)
+        self._compare_events(received, expected.events())
         self._compare_operations(received, expected)
         self._compare_names(expected)
         for thing in expected.things:
@@ -80,6 +80,7 @@ class Jmx:
         """Compare what is left when all objects have ended."""
         received = self._until_marker()
         assert _mbeans("unregistered", received) <= self._names_of_objects(expected)
+        self._compare_events(received, expected.ends_of_alarms())
         assert not {one for one in self._client.names(f"{DOMAIN}:*") if "name=" in one}
         for source in self._sources(expected):
             ended = {thing for thing in _shown(expected) if SOURCES[thing.source] == source}
@@ -93,19 +94,16 @@ class Jmx:
 
     # ---- notifications ------------------------------------------------------------------------------------
 
-    def _compare_events(self, received: Iterable[str], expected: Expected) -> None:
+    def _compare_events(self, received: Iterable[str], expected: set[Fact]) -> None:
         arguments = {f"{DOMAIN}.{one.schema.key.package}.{one.schema.key.name}": one.schema for one in EVENTS}
         found: set[Fact] = set()
         for match in filter(None, map(_EVENT.fullmatch, received)):
             schema = arguments.get(match["kind"])
             if schema is not None:
                 names = [argument.name for argument in schema.arguments]
-                whole = [name for name in names if _item(match["data"], name) is not None]
-                # Where one is hidden, the message is the label.
-                text = match["text"] if len(whole) == len(names) else schema.label
-                assert text == match["text"]
-                found.add(("event", _text(match["data"], "eventId"), frozenset(whole)))
-        assert found == {("event", fact[1], fact[3]) for fact in expected.events()}
+                shown = [name for name in names if _item(match["data"], name) is not None]
+                found.add(("event", _text(match["data"], "eventId"), match["text"], frozenset(shown)))
+        assert found == expected
 
     def _compare_operations(self, received: Iterable[str], expected: Expected) -> None:
         found: set[Fact] = set()
@@ -197,6 +195,9 @@ class Jmx:
             wait_until(is_there, f"the alarms of {source}")
             listed = self._client.attribute(name, "ActiveAlarms")
             assert [one for one in queues if f"{alarm_condition(one)}=" in listed] == raised
+            for one in queues:
+                is_quoted = one in raised and expected.text_of_alarm(one) == alarm_text(one)
+                assert (alarm_text(one) in listed) is is_quoted
 
     def _ask_what_is_hidden(self, expected: Expected) -> None:
         """What is hidden answers as what never was, in each way to ask for it."""

@@ -19,10 +19,12 @@ from gateway.policy.rules import RoleSet
 from tests.components.background import Background, background
 from tests.components.waiting import wait_until
 from tests.policy.world import (
+    FIRST_ENDING,
     GATEWAY_ID,
     START,
     Thing,
     alarms,
+    endings,
     happenings,
     operations,
     surroundings,
@@ -71,7 +73,7 @@ class Core:
         """Publish objects, events, alarms and operations, and ``more``."""
         self._things = things(stamp)
         records: list[Record] = [thing.record() for thing in self._things]
-        events = [one.record(stamp * 1000 + n) for n, one in enumerate(happenings(self._things, stamp))]
+        events = [one.record(stamp * 1000 + n) for n, one in enumerate(happenings(self._things, stamp), 1)]
         operated = operations(self._things, stamp)
         self._records[:] = [*surroundings(), *records, *operated]
         happened: list[Record] = [*events, *alarms(self._things, stamp), *operated]
@@ -82,7 +84,9 @@ class Core:
         self._records[:] = surroundings()
         ends = [thing.end(self.ends + number) for number, thing in enumerate(self._things, 1)]
         self.ends += len(ends)
-        self.publish(*ends, *alarms(self._things, stamp, cleared=START + 1), *more)
+        first = stamp * 1000 + FIRST_ENDING
+        over = [one.record(first + n) for n, one in enumerate(endings(self._things, stamp))]
+        self.publish(*ends, *over, *alarms(self._things, stamp, cleared=START + 1), *more)
 
     def publish(self, *records: Record) -> None:
         """Publish records in one batch."""

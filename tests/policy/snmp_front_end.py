@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from gateway.snmp.ber import Oid
-from gateway.snmp.fixed_mib import COMMANDS, HEALTH, LOG
+from gateway.snmp.fixed_mib import COMMANDS, HEALTH, LOG, TARGET_ENTRY
 from gateway.snmp.oid_registry import DEFAULT_ROOT, OidRegistry
 from gateway.snmp.registry_files import load_shipped_registries, path_of_registry, read_registry
 from gateway.snmp.tables.applications import APPLICATION_ENTRY
@@ -32,7 +32,7 @@ _OPEN: Final[tuple[Oid, ...]] = (
     (1, 3, 6, 1, 6, 3, 12, 1, 4),  # snmpUnavailableContexts
     (1, 3, 6, 1, 6, 3, 12, 1, 5),  # snmpUnknownContexts
     (1, 3, 6, 1, 6, 3, 15, 1, 1),  # usmStats
-    *((*DEFAULT_ROOT, *oid) for oid in (HEALTH, LOG, COMMANDS)),
+    *((*DEFAULT_ROOT, *oid) for oid in (HEALTH, LOG, TARGET_ENTRY, COMMANDS)),
 )
 """What everybody sees, according to docs/mibs.md; there are no commands in this test."""
 

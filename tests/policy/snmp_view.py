@@ -47,7 +47,6 @@ from tests.policy.world import (
     SOURCES,
     Thing,
     alarm_condition,
-    alarm_text,
     number_of,
     operation_id,
     operation_text,
@@ -70,6 +69,7 @@ _ANY_OF_ROWS: Final = (
     RowColumn.LAST_CHANGE,
     RowColumn.LIFETIME,
 )
+_OF_ALL_OBJECTS: Final = {SourceColumn.OBJECTS_CREATED, SourceColumn.OBJECTS_DELETED, SourceColumn.EVENTS}
 _ANY_OF_ALARMS: Final = (AlarmColumn.SINCE, AlarmColumn.EVENT_ID, AlarmColumn.STALE)
 _ANY_OF_ENDS: Final = (DeletedColumn.LIFETIME, DeletedColumn.DELETED, DeletedColumn.INFERRED)
 _ANY_OF_OPERATIONS: Final = (
@@ -232,7 +232,9 @@ class SnmpView:
                 continue
             whole = [self._whole(number, class_name) for class_name in self._tables if exist]
             raised = [one for one in self._raised() if one.source == number and exist]
-            row: dict[int, Shown] = dict.fromkeys(SourceColumn)
+            row: dict[int, Shown] = dict.fromkeys(
+                column for column in SourceColumn if self.sees_everything or column not in _OF_ALL_OBJECTS
+            )
             row |= {
                 SourceColumn.NAME: name.encode(),
                 SourceColumn.ROWS: sum(map(len, whole)),
@@ -316,7 +318,7 @@ class SnmpView:
                 AlarmColumn.CLASS: thing.class_name.encode(),
                 AlarmColumn.OBJECT_NAME: thing.stable_name.encode(),
                 AlarmColumn.ROW: self._pointer(thing),
-                AlarmColumn.TEXT: alarm_text(thing).encode(),
+                AlarmColumn.TEXT: self._expected.text_of_alarm(thing).encode(),
             }
             index = self._stamp * 100 + number
             found |= {(*self._root, *ALARM_ENTRY, column, index): value for column, value in row.items()}

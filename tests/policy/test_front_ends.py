@@ -7,7 +7,7 @@ the former one may stay. `tests/policy/evaluator.py` reads the same text by its 
 from __future__ import annotations
 
 import getpass
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from gateway.feed.records import Record
-from tests.components.command_line import new_site
+from tests.components.command_line import Site, new_site
 from tests.components.ports import free_tcp_port
 from tests.components.waiting import wait_until
 from tests.hypothesis_profiles import PROVING
@@ -25,7 +25,9 @@ from tests.policy.front_ends import HIDDEN, CommandLine, Metrics, command_line, 
 from tests.policy.generated import policy_text
 from tests.policy.jmx_front_end import Jmx, jmx, jmx_settings
 from tests.policy.published import Core, core_at
+from tests.policy.receivers import Mailbox, Receiver, mailboxes, notification_settings
 from tests.policy.snmp_front_end import WRITER, Snmp, snmp
+from tests.policy.trap_daemon import USER
 
 MAPPINGS = Path(__file__).parents[2] / "mappings"
 SEEDS = range(1, 401) if PROVING else (*range(1, 9), 36, 70, 84, 92, 115, 131)
@@ -43,6 +45,7 @@ class Asked:
     metrics: Metrics
     snmp: tuple[Snmp, ...]
     jmx: tuple[Jmx, ...]
+    receivers: tuple[Receiver, ...]
 
     def compare(self, text: str, stamp: int, *, with_commands: bool = False) -> int:
         """Publish the world under a policy, and compare every front end; return the number of questions."""
@@ -50,7 +53,8 @@ class Asked:
         commands, scraper = (
             Expected(evaluator, front_end.principal, stamp) for front_end in (self.command_line, self.metrics)
         )
-        users = [(each, Expected(evaluator, each.principal, stamp)) for each in self.jmx]
+        notified: list[Jmx | Receiver] = [*self.jmx, *self.receivers]
+        users = [(each, Expected(evaluator, each.principal, stamp)) for each in notified]
         self.core.apply(text)
         first_end = self.core.ends + 1
         self.core.begin(stamp, *self._markers())
@@ -76,11 +80,22 @@ class Asked:
 def front_ends(folder: Path) -> Iterator[Asked]:
     site = new_site(folder)
     port = free_tcp_port()
-    site.configure(
-        jmx=jmx_settings(port),
-        metrics={"enabled": True, "objects": {"classes": {"*:*": ["*"]}}},
-        snmp={"listen": [f"127.0.0.1:{site.snmp_port}"], "writers": {WRITER: {}}},
-    )
+    with mailboxes(site) as opened:
+        site.configure(
+            jmx=jmx_settings(port),
+            metrics={"enabled": True, "objects": {"classes": {"*:*": ["*"]}}},
+            snmp={
+                "listen": [f"127.0.0.1:{site.snmp_port}"],
+                "writers": {WRITER: {}},
+                "users": {USER: {}},
+                "notifications": notification_settings(opened),
+            },
+        )
+        yield from _shown(site, port, opened)
+
+
+def _shown(site: Site, port: int, opened: Mapping[str, Mailbox]) -> Iterator[Asked]:
+    folder = site.folder
     with (
         core_at(folder / "feed.sock") as core,
         metrics(site) as shown,
@@ -90,7 +105,8 @@ def front_ends(folder: Path) -> Iterator[Asked]:
     ):
         wait_until(lambda: core.front_ends == 4, "all front ends")
         commands.started(core.publish)
-        yield Asked(core, commands, shown, agent, users)
+        receivers = tuple(Receiver(name, mailbox, site) for name, mailbox in opened.items())
+        yield Asked(core, commands, shown, agent, users, receivers)
 
 
 @pytest.fixture
@@ -104,6 +120,8 @@ def test_front_ends_show_what_the_text_says(asked: Asked) -> None:
     questions = 0
     principals = [asked.command_line.principal, asked.metrics.principal, "jmx:other"]
     principals += [*(each.principal for each in asked.snmp), *(each.principal for each in asked.jmx)]
+    # Behind the others: what these have does not depend on how many receivers there are.
+    principals += [each.principal for each in asked.receivers]
     for seed in SEEDS:
         text = policy_text(seed, principals)
         try:

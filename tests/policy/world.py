@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
+from gateway.feed.access import Quoted
 from gateway.feed.operations import OperationKind, OperationRecord, OperationState
 from gateway.feed.records import (
     AgentRecord,
@@ -23,7 +24,8 @@ from gateway.feed.records import (
     SourceRecord,
 )
 from gateway.feed.values import FeedValue, ObjectLink
-from gateway.model.observations import Severity, SourceState
+from gateway.inventory.own_events import ALARM_CLEARED, ALARM_RAISED
+from gateway.model.observations import EventState, Severity, SourceState
 from gateway.model.operations import Outcome, Principal
 from gateway.model.schema import Argument, ClassKey, ClassSchema, Element, EventSchema
 from gateway.model.times import SECOND
@@ -117,7 +119,14 @@ EVENTS: Final = (
         14,
         EventSchema(ClassKey("com.example", "moved"), (Argument("target", _REFERENCE),), label="Moved"),
     ),
+    EventClassRecord(15, ALARM_RAISED),
+    EventClassRecord(16, ALARM_CLEARED),
 )
+ALARM: Final = "full"
+"""The alarm of each queue, which two events of the gateway begin and end."""
+
+STUCK: Final = "stuck"
+"""The alarm that the events ``moved`` end, which an agent sends."""
 VHOSTS: Final = ("/", "sales", "Sales")
 QUEUES: Final = ("orders", "orders.eu", "Orders", "*", "[o]rders", "or\nders", "größe")
 CONNECTIONS: Final = ("10.1.2.3:4 -> 10.9.9.9:5672", "client")
@@ -256,80 +265,151 @@ def _things(source: int, stamp: int) -> Iterator[Thing]:
 
 @dataclass(frozen=True, slots=True)
 class Happening:
-    """An event: its class, source, the object concerned, and its arguments."""
+    """An event: its class, source, the object concerned, its arguments, and the alarm that it begins or ends.
+
+    ``quotes`` are the elements of the object that the text quotes; ``None`` for any.
+    """
 
     event_id: str
     in_class: EventClassRecord
     source: int
     subject: Thing | None
     values: dict[str, str | Thing] = field(hash=False)
+    alarm: str = ""
+    quotes: tuple[str, ...] | None = ()
+    state: EventState = EventState.ONE_SHOT
 
     @property
     def text(self) -> str:
         return f"what happened, with all values: {self.event_id}"
 
+    @property
+    def condition(self) -> str:
+        if not self.alarm:
+            return ""
+        assert self.subject is not None
+        return condition_of(self.alarm, self.subject)
+
     def record(self, number: int) -> EventRecord:
         arguments = self.in_class.schema.arguments
         given = [self.values[argument.name] for argument in arguments]
+        is_of_values = self.in_class.schema.key.package == "gateway" and self.subject is not None
         return EventRecord(
             event_id=self.event_id,
             source=self.source,
             class_number=self.in_class.number,
             agent="",
             time=START,
-            severity=Severity.INFO,
+            severity=Severity.CLEARED if self.state is EventState.CLEARED else Severity.INFO,
             values={p: one.link if isinstance(one, Thing) else one for p, one in enumerate(given)},
             number=number,
             received=START,
             subject=None if self.subject is None else self.subject.link,
             text=self.text,
+            state=self.state,
+            condition=self.condition,
+            quoted=_quoted(self.subject, self.quotes) if is_of_values and self.subject is not None else None,
         )
 
 
 def happenings(all_things: list[Thing], stamp: int) -> list[Happening]:
     """Return events of the objects, and some of none."""
-    deleted, closed, created, moved = EVENTS
+    deleted, closed, created, moved, raised, _ = EVENTS
     found: list[tuple[EventClassRecord, int, Thing | None, dict[str, str | Thing]]] = []
+    alarming: list[tuple[EventClassRecord, Thing, dict[str, str | Thing], str, EventState]] = []
     for thing in all_things:
         match thing.class_name:
             case "rabbitmq:queue":
                 found.append(
                     (deleted, thing.source, thing, {"queue": thing, "name": thing.parts[-1], "by": "anna"})
                 )
+                alarming.append((raised, thing, {"alarm": ALARM}, ALARM, EventState.RAISED))
             case "rabbitmq:connection":
                 found.append((closed, thing.source, thing, {"name": thing.stable_name}))
             case "com.example:thing":
                 target = thing.values["target"]
                 assert isinstance(target, Thing)
-                found.append((moved, thing.source, thing, {"target": target}))
+                alarming.append((moved, thing, {"target": target}, STUCK, EventState.CLEARED))
     found += [(created, source, None, {"user": "bert", "by": "anna"}) for source in SOURCES]
-    return [
-        Happening(f"{GATEWAY_ID}.1.{stamp * 1000 + number}", *what) for number, what in enumerate(found, 1)
+    plain = [Happening(_event_id(stamp, number), *what) for number, what in enumerate(found, 1)]
+    return plain + [
+        Happening(
+            _event_id(stamp, number), in_class, thing.source, thing, values, alarm, quotes_of(thing), state
+        )
+        for number, (in_class, thing, values, alarm, state) in enumerate(alarming, len(plain) + 1)
     ]
 
 
+def endings(all_things: list[Thing], stamp: int) -> list[Happening]:
+    """Return the events that end the alarms of the queues."""
+    return [
+        Happening(
+            _event_id(stamp, FIRST_ENDING + number),
+            EVENTS[-1],
+            thing.source,
+            thing,
+            {"alarm": ALARM},
+            ALARM,
+            quotes_of(thing),
+            EventState.CLEARED,
+        )
+        for number, thing in enumerate(_queues(all_things))
+    ]
+
+
+FIRST_ENDING: Final = 500
+"""The number of the first event that ends an alarm, within the events of a stamp."""
+
+
+def _event_id(stamp: int, number: int) -> str:
+    return f"{GATEWAY_ID}.1.{stamp * 1000 + number}"
+
+
+def _queues(all_things: list[Thing]) -> list[Thing]:
+    return [thing for thing in all_things if thing.class_name == "rabbitmq:queue"]
+
+
+def quotes_of(thing: Thing) -> tuple[str, ...] | None:
+    """Return the elements of a queue that texts of its alarm quote; ``None`` where that is not known."""
+    choices: tuple[tuple[str, ...] | None, ...] = (("messages",), ("messages", "exclusiveOwner"), (), None)
+    return choices[thing.row % len(choices)]
+
+
+def _quoted(thing: Thing, elements: tuple[str, ...] | None) -> Quoted | None:
+    if elements is None:
+        return None
+    values = [thing.values[element] for element in elements]
+    return Quoted(elements, tuple(value.link for value in values if isinstance(value, Thing)))
+
+
+def condition_of(alarm: str, thing: Thing) -> str:
+    return f"{alarm} {thing.path}"
+
+
 def alarm_condition(thing: Thing) -> str:
-    return f"full {thing.path}"
+    return condition_of(ALARM, thing)
 
 
 def alarm_text(thing: Thing) -> str:
-    return f"alarm: messages are {thing.values['messages']}"
+    return f"alarm of {thing.row} of {thing.source}, messages are {thing.values['messages']}"
 
 
 def alarms(all_things: list[Thing], stamp: int, *, cleared: int = 0) -> list[AlarmRecord]:
     """Return an alarm of each queue."""
+    raising = {what.subject: what.event_id for what in happenings(all_things, stamp) if what.alarm == ALARM}
     return [
         AlarmRecord(
             stamp * 100 + number,
             thing.source,
-            "full",
+            ALARM,
             alarm_condition(thing),
             Severity.MAJOR,
             thing.link,
             alarm_text(thing),
-            "",
+            raising[thing],
             START,
             cleared,
+            _quoted(thing, quotes_of(thing)),
         )
         for number, thing in enumerate(all_things)
         if thing.class_name == "rabbitmq:queue"

@@ -15,9 +15,9 @@ from gateway.snmp.fixed_mib import (
     NotificationObject,
     TargetKindNumber,
 )
-from gateway.snmp.notifications.delivery import SavedNotifications, from_text, to_text
 from gateway.snmp.notifications.notification import Notification
 from gateway.snmp.notifications.receiver import Address, Target
+from gateway.snmp.notifications.saved import SavedNotifications, from_text, to_text
 from gateway.snmp.notifications.sender import NotificationSender, Outside, SenderSettings, SendResult
 from gateway.snmp.projection import Projection
 from tests.simulation.core import GATEWAY
@@ -178,6 +178,14 @@ class Sending:
         self._sender.events_made(epoch, number)
         _, lost_now = self._counts()
         self._account.counted(_before((epoch, number + 1), lost_now - lost))
+
+    def policy_changing(self) -> None:
+        """Hold what waits."""
+        self._sender.policy_changing()
+
+    def policy_changed(self) -> None:
+        """Decide again on what waits."""
+        self._sender.policy_changed()
 
     def stop(self) -> None:
         """Stop because the process is killed."""

@@ -251,26 +251,30 @@ class ClearedLog:
         source = _text(record, "source") or GATEWAY_NAME
         link = _link_of(record) if "object_name" in record else None
         versions = self._events.get(f"{_text(record, 'package')}:{_text(record, 'event')}", [])
+        condition = _text(record, "condition")
+        # The log does not have what the text of an alarm quotes.
         received = [
-            self._tables.receives_event(self._clearance, version.number, source, link) for version in versions
+            self._tables.receives_event(self._clearance, version.number, source, link, condition)
+            for version in versions
         ]
         if not received or Received.NOTHING in received or ("object_name" in record and link is None):
             return None
         found = _fields(record, _OF_EVENTS)
         values = record.get("values")
         arguments: dict[str, Any] = dict(values) if isinstance(values, Mapping) else {}
+        private: set[str] = set()
         if Received.WITHOUT_PRIVATE in received:
             private = {name for version in versions for name in version.private}
-            arguments = {name: value for name, value in arguments.items() if name not in private}
-            found["text"] = versions[-1].label
         references = {name for version in versions for name in version.references}
-        arguments = {
+        shown = {
             name: value
             for name, value in arguments.items()
-            if self._is_shown(value, is_reference=name in references)
+            if name not in private and self._is_shown(value, is_reference=name in references)
         }
-        if arguments:
-            found["values"] = arguments
+        if shown:
+            found["values"] = shown
+        if len(shown) < len(arguments) or any(each is not Received.WHOLE for each in received):
+            found["text"] = versions[-1].label  # it may quote what is left out
         return found
 
     def _operation(self, record: Record) -> dict[str, object] | None:

@@ -21,17 +21,17 @@ from gateway.durable_files import write_durably
 from gateway.service.processes.snmp_users import SnmpSecurity
 from gateway.snmp.ber import Oid
 from gateway.snmp.fixed_mib import PRODUCT, TargetKindNumber
-from gateway.snmp.notifications.delivery import (
+from gateway.snmp.notifications.encoding import MAX_COMMUNITY_OCTETS, NotificationEncoder
+from gateway.snmp.notifications.log import NotificationLog
+from gateway.snmp.notifications.notification import ActiveAlarms, Notification
+from gateway.snmp.notifications.receiver import Address, Target
+from gateway.snmp.notifications.saved import (
     NewerVersionError,
     SavedNotifications,
     SavedNotificationsError,
     from_text,
     to_text,
 )
-from gateway.snmp.notifications.encoding import MAX_COMMUNITY_OCTETS, NotificationEncoder
-from gateway.snmp.notifications.log import NotificationLog
-from gateway.snmp.notifications.notification import ActiveAlarms, Notification
-from gateway.snmp.notifications.receiver import Address, Target
 from gateway.snmp.notifications.secured import NoKeysError
 from gateway.snmp.notifications.sender import NotificationSender, Outside, SenderSettings
 from gateway.snmp.notifications.sockets import NotificationSockets, keep_sending
@@ -209,7 +209,13 @@ class Notifications:
             alarm=projection.alarm_notification,
             record=record,
         )
-        world = replace(world, is_restricted=projection.forms.is_restricted)
+        forms = projection.forms
+        world = replace(
+            world,
+            is_restricted=forms.is_restricted,
+            policy=forms.policy,
+            receives_end=forms.receives_end,
+        )
         self.sender = NotificationSender(settings, world, load(path))
 
     def open(self) -> None:

@@ -1,25 +1,18 @@
-"""The delivery of notifications to one receiver: a queue by urgency, traps sent once, informs until answered.
-
-`SavedNotifications` is the state that outlives the process: one JSON document without communities. A text
-that is damaged or of a newer version is refused; the caller decides what follows.
-"""
+"""The delivery to one receiver: a queue by urgency, traps sent once, informs until they are answered."""
 
 from __future__ import annotations
 
 import bisect
 import heapq
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Final, Literal, NamedTuple, Protocol
-
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from gateway.model.observations import Severity
 from gateway.model.times import SECOND
 from gateway.snmp.notifications.encoding import Version1Fields
-from gateway.snmp.notifications.notification import MAX_CONDITIONS, Condition, SuppressedSummary
-from gateway.yaml_documents import in_words
+from gateway.snmp.notifications.notification import Condition, Notification
 
 SMALLEST_BURST: Final = 4
 """The minimum capacity of a bucket, in tokens, so that there is one to reserve for each degree of urgency."""
@@ -104,6 +97,7 @@ class Waiting(NamedTuple):
         request_id: the request id of its PDU, the same in each retransmission.
         content: its variable bindings in the form of the receiver's SNMP version.
         ends: whether it ends its condition.
+        form: what it was made of; ``None`` where the last process made it.
     """
 
     number: int
@@ -113,6 +107,11 @@ class Waiting(NamedTuple):
     request_id: int
     content: bytes | Version1Fields
     ends: bool = False
+    form: Notification | None = None
+
+
+Revise: TypeAlias = Callable[[Waiting], Waiting | None]
+"""Returns what is sent in the place of a notification that waits, of its number; ``None`` for nothing."""
 
 
 class WaitingQueue:
@@ -170,6 +169,18 @@ class WaitingQueue:
             if not numbers:
                 del self._numbers[waiting.condition]
 
+    def revise(self, revised: Revise) -> list[Waiting]:
+        """Replace or remove notifications; return those that were removed."""
+        removed = []
+        for waiting in tuple(self._waiting.values()):
+            kept = revised(waiting)
+            if kept is None:
+                self.remove(waiting.number)
+                removed.append(waiting)
+            else:
+                self._waiting[waiting.number] = kept
+        return removed
+
     def _make_urgent(self, waiting: Waiting, urgency: Severity) -> None:
         if waiting.urgency < urgency:
             self._take_out(waiting)
@@ -199,7 +210,7 @@ WINDOW: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """A notification that had to make room for others; ``perhaps_sent`` if the receiver may have got it."""
+    """A notification that is not sent any more; ``perhaps_sent`` if the receiver may have got it."""
 
     waiting: Waiting
     perhaps_sent: bool
@@ -234,6 +245,9 @@ class Delivery(Protocol):
 
     def resend(self, request_id: int, now: int) -> None:
         """Send an inform again at once: the receiver could not read what was sent."""
+
+    def revise(self, revised: Revise) -> list[Dropped]:
+        """Replace or drop notifications that were not delivered yet; return those that were dropped."""
 
     def unfinished(self) -> tuple[Waiting, ...]:
         """Return the notifications to send after a restart of the process, in the order of events."""
@@ -284,6 +298,10 @@ class TrapDelivery:
 
     def resend(self, request_id: int, now: int) -> None:
         """Do nothing: a trap is not answered."""
+
+    def revise(self, revised: Revise) -> list[Dropped]:
+        """See `Delivery.revise`."""
+        return [Dropped(waiting, perhaps_sent=False) for waiting in self._queue.revise(revised)]
 
     def unfinished(self) -> tuple[Waiting, ...]:
         """Return nothing: a trap waits for milliseconds."""
@@ -413,6 +431,29 @@ class InformDelivery:
             self._set_due(unanswered, now)
             unanswered.tries -= 1
 
+    def revise(self, revised: Revise) -> list[Dropped]:
+        """See `Delivery.revise`."""
+        dropped = [*self._revise_held(revised), *self._queue.revise(revised)]
+        perhaps_sent = {*self._restored, *self._back_in_queue, *self._unanswered}
+        for waiting in dropped:
+            self._back_in_queue.pop(waiting.request_id, None)
+        for request_id, unanswered in tuple(self._unanswered.items()):
+            kept = revised(unanswered.waiting)
+            if kept is None:
+                dropped.append(unanswered.waiting)
+                self._finished(request_id)
+            else:
+                unanswered.waiting = kept
+        return [Dropped(waiting, waiting.request_id in perhaps_sent) for waiting in dropped]
+
+    def _revise_held(self, revised: Revise) -> Iterator[Waiting]:
+        for condition, held in tuple(self._held.items()):
+            kept = [(waiting, revised(waiting)) for waiting in held]
+            yield from (waiting for waiting, instead in kept if instead is None)
+            self._held[condition] = deque(instead for _, instead in kept if instead is not None)
+            if not self._held[condition]:
+                del self._held[condition]
+
     def unfinished(self) -> tuple[Waiting, ...]:
         """See `Delivery.unfinished`."""
         waiting = [*self._queue, *(unanswered.waiting for unanswered in self._unanswered.values())]
@@ -494,99 +535,3 @@ def _dropped(queue: WaitingQueue, length: int) -> Waiting | None:
     if least is not None:
         queue.remove(least.number)
     return least
-
-
-VERSION: Final = 3
-
-_STRICT: Final = ConfigDict(extra="forbid", ser_json_bytes="base64", val_json_bytes="base64")
-
-
-class SavedNotificationsError(Exception):
-    """The text is damaged; the error names the place."""
-
-
-class NewerVersionError(Exception):
-    """The text is of a version that a newer gateway wrote; the only argument is the version."""
-
-
-@dataclass(frozen=True, slots=True)
-class SavedInform:
-    """An inform that was not answered; ``varbinds`` is the TLV of its variable bindings."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = _STRICT
-
-    urgency: Severity
-    name: str
-    condition: Condition | None
-    varbinds: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class SavedTarget:
-    """The saved state of one receiver.
-
-    Attributes:
-        name: its configured name.
-        conditions: conditions whose raising notification was sent to it, with their severity.
-        declined: conditions whose beginning was not for it, with the event id of the beginning.
-        uncertain: those of ``conditions`` that were perhaps not sent to it. Since version 2.
-        suppressed: suppressed notifications that no agEventsSuppressed has reported to it.
-        informs: informs that it has not answered, in the order of events.
-    """
-
-    __pydantic_config__: ClassVar[ConfigDict] = _STRICT
-
-    name: str
-    conditions: Annotated[tuple[tuple[Condition, Severity], ...], Field(max_length=MAX_CONDITIONS)] = ()
-    declined: Annotated[tuple[tuple[Condition, str], ...], Field(max_length=MAX_CONDITIONS)] = ()
-    uncertain: Annotated[tuple[Condition, ...], Field(max_length=MAX_CONDITIONS)] = ()
-    suppressed: SuppressedSummary | None = None
-    informs: Annotated[tuple[SavedInform, ...], Field(max_length=MAX_WAITING)] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class SavedNotifications:
-    """The saved state of all receivers.
-
-    Attributes:
-        epoch: the epoch of the core that made the last event that was handled; 0 for none.
-        number: the number of that event.
-        boot: the number of starts of the core when the process began.
-        configuration: the digest of the configuration with which the process began.
-        own: the number in the last event id that the SNMP agent made itself.
-        targets: the state of each receiver.
-    """
-
-    __pydantic_config__: ClassVar[ConfigDict] = _STRICT
-
-    epoch: int = 0
-    number: int = 0
-    boot: int = 0
-    configuration: str = ""
-    own: int = 0
-    targets: tuple[SavedTarget, ...] = ()
-    version: Literal[1, 2, 3] = VERSION
-
-
-_DOCUMENT: Final = TypeAdapter(SavedNotifications)
-_VERSIONED: Final = TypeAdapter(dict[str, object])
-
-
-def to_text(saved: SavedNotifications) -> str:
-    """Return the text of ``saved``, of one line."""
-    return _DOCUMENT.dump_json(saved).decode() + "\n"
-
-
-def from_text(document: str) -> SavedNotifications:
-    """Return the state in the text ``document``. Raises `SavedNotificationsError`, `NewerVersionError`."""
-    try:
-        # First, because a document of a newer version would be refused for its unknown fields, as if damaged.
-        version = _VERSIONED.validate_json(document).get("version")
-        if isinstance(version, int) and version > VERSION:
-            raise NewerVersionError(version)
-        return _DOCUMENT.validate_json(document)
-    except ValidationError as error:
-        first = error.errors(include_input=False, include_url=False)[0]
-        place = ".".join(map(str, first["loc"]))
-        said = in_words(first)
-        raise SavedNotificationsError(f"{place}: {said}" if place else said) from None

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
 
-from gateway.feed.access import AccessTables, Received
+from gateway.feed.access import GATEWAY_NAME, AccessTables, Received
 from gateway.feed.records import AlarmRecord, EventRecord
-from gateway.feed.values import FeedValue, ObjectLink
-from gateway.snmp.fixed_mib import OWN_PACKAGE
-from gateway.snmp.notifications.notification import BoundEvent, Notification
+from gateway.feed.values import ObjectLink, links_in
+from gateway.snmp.notifications.notification import BoundEvent, Condition, Notification
 
 FRONT_END: Final = "notify"
 
-_ALARM_EVENTS: Final = frozenset({f"{OWN_PACKAGE}:alarmRaised", f"{OWN_PACKAGE}:alarmCleared"})
+_CONDITION: Final = re.compile(
+    r'(?P<alarm>[^ ]+)(?: (?P<class>[^ "]+:[^"]*?) "(?P<name>(?s:.*))"| "(?s:.*)")?'
+)
+"""The form of a whole condition; one that was cut ends in a digest."""
 
 
 class NotificationForms:
@@ -38,6 +41,69 @@ class NotificationForms:
         clearance = self._access.clearance(f"{FRONT_END}:{receiver}")
         return clearance is None or not self._access.clearances[clearance].unrestricted
 
+    def policy(self, receiver: str) -> str | None:
+        """Return what stands for the rules of a receiver: equal for equal rules; ``None`` for none."""
+        clearance = self._access.clearance(f"{FRONT_END}:{receiver}")
+        return None if clearance is None else self._access.clearances[clearance].digest.hex()
+
+    def receives_end(self, receiver: str, condition: Condition) -> bool:
+        """Return whether a receiver may get the end of an alarm, of which only the condition is known.
+
+        A restricted receiver does not get the end of a condition that is too long to contain the whole name
+        of the object: without it nothing says whether the receiver sees the object.
+        """
+        access, clearance = self._access, self._access.clearance(f"{FRONT_END}:{receiver}")
+        if clearance is None or access.clearances[clearance].unrestricted:
+            return clearance is not None
+        source, text = condition
+        known = _CONDITION.fullmatch(text)
+        if known is None:
+            return False
+        subject = None if known["class"] is None else ObjectLink(known["class"], 0, known["name"])
+        return access.sees_alarm(clearance, known["alarm"], source or GATEWAY_NAME, subject)
+
+    def again(
+        self,
+        receiver: str,
+        record: EventRecord,
+        bound: BoundEvent,
+        source: str,
+        make: Callable[[EventRecord], Notification],
+        *,
+        in_epoch: bool,
+    ) -> Notification | None:
+        """Return what a receiver may get of an event now; ``None`` for nothing.
+
+        Args:
+            receiver: its name.
+            record: the event.
+            bound: its version.
+            source: the name of its source.
+            make: makes the notification.
+            in_epoch: the present core made the event: the number of its class is valid.
+        """
+        if not self.is_restricted(receiver):
+            return make(record)
+        clearance = self._access.clearance(f"{FRONT_END}:{receiver}")
+        if in_epoch or clearance is None:
+            return self._event_for(clearance, record, bound, source or GATEWAY_NAME, make)
+        number = self._access.event_named(bound.name)
+        if number is None:
+            return None
+        record = msgspec.structs.replace(record, class_number=number)
+        made = self._event_for(clearance, record, bound, source or GATEWAY_NAME, make)
+        # Another version may have what is private at other places.
+        return made if made is not None and made.text == record.text else None
+
+    def alarm_again(
+        self, receiver: str, record: AlarmRecord, source: str, notification: Notification
+    ) -> Notification | None:
+        """Return what a receiver may get of an alarm now; ``None`` for nothing."""
+        if not self.is_restricted(receiver):
+            return notification
+        clearance = self._access.clearance(f"{FRONT_END}:{receiver}")
+        return self._alarm_for(clearance, record, source or GATEWAY_NAME, notification)
+
     def of_event(
         self,
         record: EventRecord,
@@ -47,25 +113,20 @@ class NotificationForms:
     ) -> Mapping[str, Notification | None]:
         """Return the forms of an event by receiver, ``None`` for nothing; other receivers get the whole.
 
-        Without private arguments the text, which may contain them, is the label of the event. An argument
-        that refers to an object whose name is not read is absent.
+        An argument that refers to an object whose name is not read is absent. Without all arguments, or
+        where it quotes elements that are not read, the text is the label of the event.
         """
         return {
-            receiver: self._event_for(clearance, record, bound, source, make)
+            receiver: self._event_for(clearance, record, bound, source or GATEWAY_NAME, make)
             for receiver, clearance in self._restricted()
         }
 
     def of_alarm(
         self, record: AlarmRecord, source: str, notification: Notification
     ) -> Mapping[str, Notification | None]:
-        """Return the forms of an alarm by receiver."""
+        """Return the forms of an alarm by receiver; a text that quotes what is not read is the condition."""
         return {
-            receiver: (
-                notification
-                if clearance is not None
-                and self._access.sees_alarm(clearance, record.name, source, record.subject)
-                else None
-            )
+            receiver: self._alarm_for(clearance, record, source or GATEWAY_NAME, notification)
             for receiver, clearance in self._restricted()
         }
 
@@ -73,6 +134,16 @@ class NotificationForms:
         for receiver in self._receivers:
             if self.is_restricted(receiver):
                 yield receiver, self._access.clearance(f"{FRONT_END}:{receiver}")
+
+    def _alarm_for(
+        self, clearance: int | None, record: AlarmRecord, source: str, notification: Notification
+    ) -> Notification | None:
+        access = self._access
+        if clearance is None or not access.sees_alarm(clearance, record.name, source, record.subject):
+            return None
+        if access.reads_text(clearance, source, record.subject, record.quoted):
+            return notification
+        return msgspec.structs.replace(notification, text=record.condition)
 
     def _event_for(
         self,
@@ -85,34 +156,22 @@ class NotificationForms:
         access = self._access
         if clearance is None:
             return None
-        received = access.receives_event(clearance, record.class_number, source, record.subject)
+        received = access.receives_event(
+            clearance, record.class_number, source, record.subject, record.condition, record.quoted
+        )
         if received is Received.NOTHING:
             return None
-        if bound.name in _ALARM_EVENTS:
-            # A condition's name begins with that of its alarm.
-            alarm = record.condition.split(" ")[0]
-            if not access.sees_alarm(clearance, alarm, source, record.subject):
-                return None
         private = 0
         if received is Received.WITHOUT_PRIVATE:
             private = access.private_arguments(record.class_number)
         values = {
             position: value
             for position, value in record.values.items()
-            if not private >> position & 1 and self._is_read(clearance, source, value)
+            if not private >> position & 1
+            and all(access.reads_named(clearance, source, link) for link in links_in(value))
         }
-        text = bound.label if received is Received.WITHOUT_PRIVATE else record.text
-        return make(msgspec.structs.replace(record, values=values, text=text))
-
-    def _is_read(self, clearance: int, source: str, value: FeedValue) -> bool:
-        waiting: list[object] = [value]
-        while waiting:
-            each = waiting.pop()
-            if isinstance(each, ObjectLink):
-                if not self._access.reads_named(clearance, source, each):
-                    return False
-            elif isinstance(each, Mapping):
-                waiting += each.values()
-            elif isinstance(each, tuple | list):
-                waiting += each
-        return True
+        # A text may quote what is left out.
+        is_whole = received is Received.WHOLE and len(values) == len(record.values)
+        return make(
+            msgspec.structs.replace(record, values=values, text=record.text if is_whole else bound.label)
+        )

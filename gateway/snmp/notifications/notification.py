@@ -71,6 +71,8 @@ class Notification(msgspec.Struct, frozen=True):
         repeated: whether a snapshot contains it, so that it may have been sent before.
         is_late: whether it could not be sent when it happened.
         forms: what single receivers get instead of it, by name; ``None`` for nothing.
+        again: returns what a receiver may get of it now, by its name; ``None`` for nothing. Without the
+            function, every receiver may get it at any time.
     """
 
     oid: Oid
@@ -92,6 +94,7 @@ class Notification(msgspec.Struct, frozen=True):
     repeated: bool = False
     is_late: bool = False
     forms: Mapping[str, Notification | None] = msgspec.field(default_factory=dict)
+    again: Callable[[str], Notification | None] | None = None
 
 
 MAX_CONDITIONS: Final = 10_000
@@ -149,6 +152,12 @@ class Receivers(Protocol):
 
     def events_made(self, epoch: int, number: int) -> None:
         """Record that a former core made events up to ``number``: no further one of it follows."""
+
+    def policy_changing(self) -> None:
+        """Send nothing that waits to receivers whose roles have changed, until `policy_changed`."""
+
+    def policy_changed(self) -> None:
+        """Decide again what of that they may get: the tables of the policy are complete."""
 
 
 SYS_UP_TIME: Final[Oid] = (1, 3, 6, 1, 2, 1, 1, 3, 0)
@@ -438,9 +447,16 @@ class Events:
         return bound
 
     def notification(
-        self, record: EventRecord, bound: BoundEvent, source_name: str, epoch: int, *, repeated: bool = False
+        self,
+        record: EventRecord,
+        bound: BoundEvent,
+        source_name: str,
+        epoch: int,
+        *,
+        repeated: bool = False,
+        again: Callable[[str], Notification | None] | None = None,
     ) -> Notification:
-        """Return the notification of an event."""
+        """Return the notification of an event; ``again`` as in `Notification`."""
         subject = record.subject
         return Notification(
             oid=bound.oid,
@@ -463,6 +479,7 @@ class Events:
             received=record.received,
             repeated=repeated,
             is_late=record.boot > 0,
+            again=again,
         )
 
 

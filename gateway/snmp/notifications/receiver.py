@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import fnmatch
-import re
-from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Final, TypeAlias
+
+import msgspec
 
 from gateway.model.observations import EventState, Severity
 from gateway.model.times import SECOND
@@ -19,8 +18,6 @@ from gateway.snmp.notifications.delivery import (
     Delivery,
     InformDelivery,
     RateLimit,
-    SavedInform,
-    SavedTarget,
     TrapDelivery,
     Waiting,
 )
@@ -38,7 +35,9 @@ from gateway.snmp.notifications.notification import (
     SuppressedSummary,
     condition_of,
 )
+from gateway.snmp.notifications.saved import SavedInform, SavedTarget
 from gateway.snmp.notifications.secured import OVERHEAD, Reply, ReplyKind, Secured
+from gateway.snmp.notifications.selection import MAX_NAMES, Selection
 
 Address: TypeAlias = tuple[str, int]
 """An IPv4 or IPv6 literal and a UDP port."""
@@ -106,120 +105,11 @@ class TargetHealth:
     lost: int = 0
 
 
-class Selection:
-    """The filter of one receiver, and the conditions that were raised at it.
-
-    Args:
-        severity: the lowest severity that is for it. A clearing notification counts as `Severity.INFO`.
-        patterns: see `Target.patterns`.
-        raised: conditions whose raising notification was sent to it, with the notification's severity.
-        declined: conditions whose raising notification was not for it, with the notification's event id.
-        uncertain: those of ``raised`` whose raising notification was perhaps not sent to it.
-    """
-
-    def __init__(
-        self,
-        severity: Severity,
-        patterns: Iterable[str],
-        raised: Iterable[tuple[Condition, Severity]] = (),
-        declined: Iterable[tuple[Condition, str]] = (),
-        uncertain: Iterable[Condition] = (),
-    ) -> None:
-        self._severity = severity
-        # One expression for all patterns: each notification is matched for each receiver.
-        matches = re.compile("|".join(map(fnmatch.translate, patterns))).match
-        # Of names there are few: most are matched once.
-        self._matches = lru_cache(maxsize=MAX_NAMES)(lambda name: matches(name) is not None)
-        self._raised: OrderedDict[Condition, Severity] = OrderedDict(raised)
-        self._declined: OrderedDict[Condition, str] = OrderedDict(declined)
-        self._uncertain: set[Condition] = set(uncertain)
-
-    @property
-    def raised(self) -> tuple[tuple[Condition, Severity], ...]:
-        """Conditions that were raised at the receiver, with their severity, the oldest first."""
-        return tuple(self._raised.items())
-
-    @property
-    def declined(self) -> tuple[tuple[Condition, str], ...]:
-        """Conditions not for the receiver, with the ids of the events that began them; oldest first."""
-        return tuple(self._declined.items())
-
-    @property
-    def uncertain(self) -> tuple[Condition, ...]:
-        """Conditions that were perhaps not raised at the receiver, in a fixed order."""
-        return tuple(sorted(self._uncertain))
-
-    def is_unaware_of(self, condition: Condition, event_id: str) -> bool:
-        """Return whether the receiver was neither sent for certain, nor declined, a condition's beginning."""
-        unsent = condition not in self._raised or condition in self._uncertain
-        # By the event, because a condition that ended and began again may be more severe, and so be for this
-        # receiver.
-        return unsent and self._declined.get(condition) != event_id
-
-    def has_raised(self, condition: Condition) -> bool:
-        """Return whether the receiver was sent, perhaps, the beginning of a condition, but not its end."""
-        return condition in self._raised
-
-    def urgency(self, notification: Notification) -> Severity | None:
-        """Return the urgency of ``notification`` for this receiver; ``None`` if it is not for it.
-
-        The end of a condition is as urgent as its beginning was, and is for every receiver of the beginning.
-        So is a notification that begins the condition again, perhaps less severe than before.
-        """
-        urgency = max(notification.severity, Severity.INFO)
-        condition = condition_of(notification)
-        if condition is not None and condition in self._raised:
-            return self._raised[condition] if notification.state is EventState.CLEARED else urgency
-        return urgency if urgency >= self._severity and self._matches(notification.name) else None
-
-    def ends_a_raised_condition(self, notification: Notification) -> bool:
-        """Return whether ``notification`` ends a condition that was raised at the receiver."""
-        return notification.state is EventState.CLEARED and condition_of(notification) in self._raised
-
-    def note_sent(self, notification: Notification, *, perhaps: bool = False) -> None:
-        """Record that ``notification`` is on its way to the receiver, or ``perhaps`` reached it before."""
-        condition = condition_of(notification)
-        if condition is None:
-            return
-        self._declined.pop(condition, None)
-        self._uncertain.discard(condition)
-        if notification.state is EventState.CLEARED:
-            self._raised.pop(condition, None)
-            return
-        self._raised[condition] = max(notification.severity, Severity.INFO)
-        self._raised.move_to_end(condition)
-        if perhaps:
-            self._uncertain.add(condition)
-        if len(self._raised) > MAX_CONDITIONS:
-            self._uncertain.discard(self._raised.popitem(last=False)[0])
-
-    def decline(self, notification: Notification) -> None:
-        """Record that ``notification`` is not for the receiver."""
-        condition = condition_of(notification)
-        if condition is None or condition in self._raised:
-            return
-        if notification.state is EventState.CLEARED:
-            self._declined.pop(condition, None)
-            return
-        self._declined[condition] = notification.event_id
-        self._declined.move_to_end(condition)
-        if len(self._declined) > MAX_CONDITIONS:
-            self._declined.popitem(last=False)
-
-    def forget(self, ended: Iterable[Condition]) -> None:
-        """Forget that conditions were declined, because they have ended."""
-        for condition in ended:
-            self._declined.pop(condition, None)
-
-
 QUIET: Final = SECOND
 """Nanoseconds without a suppressed notification after which a flood has ended."""
 
 LONGEST_SILENCE: Final = 10 * SECOND
 """Nanoseconds after which the receiver gets agEventsSuppressed while the flood lasts."""
-
-MAX_NAMES: Final = 100
-"""The maximum number of names that are counted separately; all further ones count as `OTHERS`."""
 
 OTHERS: Final = "*:*"
 """The name under which further names are counted, and lost events whose names are not known."""
@@ -278,6 +168,8 @@ class TargetSender:
         monotonic: returns monotonic nanoseconds; all times but those shown are of this clock.
         clock: returns nanoseconds since 1970-01-01 UTC.
         saved: the state of this receiver that the last process saved.
+        policy: what stands for its rules (`Outside.policy`).
+        restricted: they do not let it have everything, or are not known yet.
     """
 
     def __init__(
@@ -287,6 +179,9 @@ class TargetSender:
         monotonic: Callable[[], int],
         clock: Callable[[], int],
         saved: SavedTarget | None = None,
+        policy: str | None = None,
+        *,
+        restricted: bool = False,
     ) -> None:
         self.target = target
         self._request_id = request_id
@@ -308,6 +203,9 @@ class TargetSender:
                 for inform in saved.informs
             ]
             self._delivery = InformDelivery(target.rate, now, restored, target.window)
+        self._policy = saved.policy
+        self._is_held = False
+        self.policy_changing(policy, restricted=restricted)
         self._sent = self._acknowledged = self._suppressed = self._failed = self._last_sent = self._lost = 0
 
     @property
@@ -392,9 +290,56 @@ class TargetSender:
         """Send ``notification`` regardless of the receiver's filter and rate."""
         self._take(notification, max(notification.severity, Severity.INFO), encoded)
 
+    def policy_changing(self, policy: str | None, *, restricted: bool) -> None:
+        """Send nothing that waits until `policy_changed`, unless it was made by the same rules.
+
+        Args:
+            policy: what stands for its rules; ``None`` while they are not known.
+            restricted: they do not let it have everything.
+        """
+        is_same = policy is not None and policy == self._policy
+        self._is_held = restricted and not is_same and len(self._delivery) > 0
+        if not self._is_held:
+            self._policy = policy
+
+    def policy_changed(
+        self, policy: str | None, encode: Callable[[Notification], EncodedNotification]
+    ) -> None:
+        """Send what waits again, as far as its present rules permit; what they do not is counted."""
+        was_held, self._is_held = self._is_held, False
+        self._policy = policy
+        if not was_held:
+            return
+        for dropped in self._delivery.revise(lambda waiting: self._permitted(waiting, encode)):
+            waiting = dropped.waiting
+            self._failed += 1
+            self._suppression.count(
+                waiting.name, self._monotonic(), self._clock(), uncertain=dropped.perhaps_sent
+            )
+            if waiting.condition is not None:
+                self._selection.doubt(waiting.condition, waiting.urgency)
+
+    def _permitted(
+        self, waiting: Waiting, encode: Callable[[Notification], EncodedNotification]
+    ) -> Waiting | None:
+        """Return a notification that waits as the receiver may get it now; ``None`` for not at all."""
+        form = waiting.form
+        if form is None:
+            return None  # of what the last process made, only the octets are known
+        now = form if form.again is None else form.again(self.target.name)
+        if now is None:
+            return None
+        if (now.text, now.arguments) == (form.text, form.arguments):
+            return waiting
+        now = msgspec.structs.replace(now, is_late=form.is_late, again=form.again)
+        try:
+            return waiting._replace(content=self._content(encode(now)), form=now)
+        except ValueError:  # a value that BER cannot say
+            return None
+
     def next(self) -> Waiting | None:
         """Return the notification to send now; call `sent` or `unsent` with it before the next call."""
-        return self._delivery.next(self._monotonic())
+        return None if self._is_held else self._delivery.next(self._monotonic())
 
     def datagram(self, waiting: Waiting, agent_address: Callable[[Address], bytes]) -> bytes:
         """Return the datagram to send; ``agent_address`` is called in version 1 only."""
@@ -444,6 +389,8 @@ class TargetSender:
 
     def due(self) -> int | None:
         """Return when `next` or `suppressed` may have something, if nothing happens before; monotonic."""
+        if self._is_held:
+            return None
         delivery = self._delivery.due(self._monotonic())
         summary = self._suppression.due()
         if summary is None or not self._delivery.is_reachable:
@@ -452,7 +399,7 @@ class TargetSender:
 
     def suppressed(self) -> SuppressedSummary | None:
         """Return the summary that agEventsSuppressed should report now, if any, and start counting again."""
-        due = self._suppression.due()
+        due = None if self._is_held else self._suppression.due()
         if due is None or due > self._monotonic() or not self._delivery.is_reachable:
             return None
         summary = self._suppression.summary()
@@ -473,6 +420,7 @@ class TargetSender:
             self._selection.uncertain,
             self._suppression.summary(),
             informs,
+            self._policy,
         )
 
     def _raised_conditions(self) -> tuple[tuple[Condition, Severity], ...]:
@@ -491,7 +439,9 @@ class TargetSender:
     def _take(self, notification: Notification, urgency: Severity, encoded: EncodedNotification) -> None:
         content = self._content(encoded)
         ends = notification.state is EventState.CLEARED
-        waiting = self._waiting(urgency, notification.name, condition_of(notification), content, ends=ends)
+        waiting = self._waiting(
+            urgency, notification.name, condition_of(notification), content, ends=ends, form=notification
+        )
         dropped = self._delivery.add(waiting)
         if dropped is not None:
             # Never as suppressed, whether or not the receiver answers: the rate only delays an inform.
@@ -543,6 +493,7 @@ class TargetSender:
         content: bytes | Version1Fields,
         *,
         ends: bool = False,
+        form: Notification | None = None,
     ) -> Waiting:
         self._number += 1
-        return Waiting(self._number, urgency, name, condition, self._request_id(), content, ends)
+        return Waiting(self._number, urgency, name, condition, self._request_id(), content, ends, form)

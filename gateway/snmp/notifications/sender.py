@@ -1,19 +1,13 @@
-"""The sending of notifications to all receivers, and the processing of their answers.
-
-Conditions that are raised at receivers are compared with the active ones (`AlarmCheck`), because a
-receiver may never get an event: the rate suppressed it, the snapshot of a feed repeats the last ones only, a
-new core does not report ends during its absence, the receiver is new. A difference that two checks in
-succession find is sent; one that a single check finds may be on its way.
-"""
+"""The sending of notifications to all receivers, and the processing of their answers."""
 
 from __future__ import annotations
 
 import enum
-from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import islice
-from typing import Final, TypeAlias
+from collections import OrderedDict, deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final
 
 import msgspec
 
@@ -21,10 +15,19 @@ from gateway.model.observations import Severity
 from gateway.model.times import SECOND
 from gateway.snmp import message
 from gateway.snmp.ber import BerError, Oid
-from gateway.snmp.notifications.delivery import RateLimit, SavedNotifications, SavedTarget
+from gateway.snmp.notifications.alarm_check import (
+    CHECK_INTERVAL,
+    AlarmCheck,
+    Begun,
+    Difference,
+    has_ended,
+    is_active_and_unsent,
+)
+from gateway.snmp.notifications.delivery import RateLimit
 from gateway.snmp.notifications.encoding import EncodedNotification, NotificationEncoder
 from gateway.snmp.notifications.notification import ActiveAlarms, Condition, Notification, OwnNotifications
-from gateway.snmp.notifications.receiver import Address, Selection, Target, TargetHealth, TargetSender
+from gateway.snmp.notifications.receiver import Address, Target, TargetHealth, TargetSender
+from gateway.snmp.notifications.saved import SavedNotifications, SavedTarget
 from gateway.snmp.notifications.secured import ReplyKind
 from gateway.snmp.standard_groups import NotificationCounts
 from gateway.snmp.v3.messages import is_version_3
@@ -97,6 +100,9 @@ class Outside:
         failed: called with an internal error; limits its own rate.
         record: called once with each notification that is made, also if it is for no receiver.
         is_restricted: returns whether a receiver may not have everything, by its name.
+        policy: returns what stands for the rules of a receiver, by its name: equal for equal rules; ``None``
+            while none are known.
+        receives_end: returns whether a receiver may get the end of an alarm that no event reported.
     """
 
     send: Callable[[Address, bytes], SendResult]
@@ -111,6 +117,8 @@ class Outside:
     failed: Callable[[Exception], None]
     record: Callable[[Notification], None] = lambda _: None
     is_restricted: Callable[[str], bool] = lambda _: False
+    policy: Callable[[str], str | None] = lambda _: None
+    receives_end: Callable[[str, Condition], bool] = lambda _receiver, _condition: True
 
 
 # A receiver may send any number as its error-status.
@@ -148,7 +156,15 @@ class NotificationSender:
             target.name: self._with_late_informs(target) for target in self._last.targets
         }
         self._targets = [
-            TargetSender(target, outside.request_id, outside.monotonic, outside.clock, kept.get(target.name))
+            TargetSender(
+                target,
+                outside.request_id,
+                outside.monotonic,
+                outside.clock,
+                kept.get(target.name),
+                outside.policy(target.name),
+                restricted=outside.is_restricted(target.name),
+            )
             for target in settings.targets
         ]
         self._offenders: OrderedDict[str, int] = OrderedDict()
@@ -232,6 +248,19 @@ class NotificationSender:
             self._lose(epoch, number)
             self._epoch, self._handled = epoch, number
             self._changed()
+
+    def policy_changing(self) -> None:
+        """Send nothing that waits to receivers whose roles have changed, until `policy_changed`."""
+        outside = self._outside
+        for target in self._targets:
+            name = target.target.name
+            target.policy_changing(outside.policy(name), restricted=outside.is_restricted(name))
+
+    def policy_changed(self) -> None:
+        """Send what waits as far as the present roles of each receiver permit."""
+        for target in self._targets:
+            target.policy_changed(self._outside.policy(target.target.name), self._encoded)
+        self._changed()
 
     def _lose(self, epoch: int, number: int) -> None:
         """Count the events up to ``number`` that were not handled: they may have been lost."""
@@ -363,10 +392,17 @@ class NotificationSender:
                 if begun is not None and target.can_take(begun):
                     self._offer(begun, [target])
             return
-        concerned = [target for target in self._targets if target.selection.has_raised(condition)]
+        receives_end = self._outside.receives_end
+        concerned = [
+            target
+            for target in self._targets
+            if target.selection.has_raised(condition) and receives_end(target.target.name, condition)
+        ]
         # Looked at once more, because an event may have begun it again since the check.
         if concerned and has_ended(condition, active):
-            self._offer(self._own.cleared(self._outside.clock(), condition), concerned)
+            ended = self._own.cleared(self._outside.clock(), condition)
+            again = partial(_if_permitted, ended, condition, receives_end)
+            self._offer(msgspec.structs.replace(ended, again=again), concerned)
 
     def _send(self, target: TargetSender, share: int) -> bool:
         """Send up to ``share`` datagrams to one receiver; return whether the system took them."""
@@ -454,140 +490,14 @@ class NotificationSender:
         self._outside.wake()
 
 
+def _if_permitted(
+    ended: Notification,
+    condition: Condition,
+    receives_end: Callable[[str, Condition], bool],
+    receiver: str,
+) -> Notification | None:
+    return ended if receives_end(receiver, condition) else None
+
+
 def _late(notification: Notification) -> Notification:
     return msgspec.structs.replace(notification, is_late=True)
-
-
-CHECK_INTERVAL: Final = 30 * SECOND
-"""Nanoseconds between two checks."""
-
-AT_ONCE: Final = 200
-"""The maximum number of conditions that one check sends to a receiver; the next checks send the rest."""
-
-SLICE_CONDITIONS: Final = 1000
-"""The maximum number of conditions that one call judges, each for one receiver, in about a millisecond."""
-
-_NOTHING: Final = ActiveAlarms({}, complete=True)
-"""The alarms of a source that does not exist any more."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """A condition that is raised at some receivers, and has ended."""
-
-    condition: Condition
-
-
-@dataclass(frozen=True, slots=True)
-class Begun:
-    """A condition that is active, and not raised at a receiver."""
-
-    receiver: str
-    condition: Condition
-
-
-Difference: TypeAlias = Ended | Begun
-
-_AlarmsOfSources: TypeAlias = Mapping[str, ActiveAlarms]
-
-
-@dataclass(slots=True)
-class _Found:
-    """The differences that one check has found."""
-
-    ended: set[Condition] = field(default_factory=set)
-    begun: set[tuple[str, Condition]] = field(default_factory=set)
-
-
-class AlarmCheck:
-    """Successive checks of the conditions at receivers; the findings of the last one are remembered.
-
-    Args:
-        selections: the conditions that are raised at each receiver, by its name.
-    """
-
-    def __init__(self, selections: Mapping[str, Selection]) -> None:
-        self._selections = selections
-        self._last = _Found()
-        self._found = _Found()
-        self._begun_counts: Counter[str] = Counter()
-        self._steps: Iterator[Difference | None] | None = None
-        self._active: _AlarmsOfSources = {}
-
-    @property
-    def under_way(self) -> bool:
-        """Whether a check was begun and has not ended."""
-        return self._steps is not None
-
-    def begin(self) -> None:
-        """Begin the next check, unless one is under way."""
-        if self._steps is None:
-            self._found, self._begun_counts = _Found(), Counter()
-            # A generator, so that the check goes on in slices: ten thousand alarms at once held the loop for
-            # up to 90 ms.
-            self._steps = self._judged()
-
-    def go_on(self, active: Mapping[str, ActiveAlarms] | None) -> list[Difference]:
-        """Continue the check under way by one slice; return the differences found for the second time.
-
-        Args:
-            active: the active conditions; ``None`` while they are unknown: then all checks begin again.
-        """
-        if active is None:
-            # What an earlier core reported proves nothing: two checks in succession must agree again.
-            self._last, self._steps = _Found(), None
-            return []
-        if self._steps is None:
-            return []
-        self._active = active
-        steps = list(islice(self._steps, SLICE_CONDITIONS))
-        if len(steps) < SLICE_CONDITIONS:
-            self._last, self._steps = self._found, None
-        return [step for step in steps if step is not None]
-
-    def _judged(self) -> Iterator[Difference | None]:
-        """Yield all conditions, one at a time: ``None``, or the difference that has to be sent."""
-        for selection in self._selections.values():
-            # Copies, here and below: events change them while a check goes on in slices.
-            for condition, _ in selection.raised:
-                yield self._ended(condition)
-            for condition, _ in selection.declined:
-                if has_ended(condition, self._active):
-                    selection.forget([condition])
-                yield None
-        for source in tuple(self._active):
-            for name in tuple(self._active.get(source, _NOTHING).conditions):
-                for receiver, selection in self._selections.items():
-                    yield self._begun(receiver, selection, (source, name))
-
-    def _ended(self, condition: Condition) -> Ended | None:
-        found = self._found.ended
-        if condition in found or not has_ended(condition, self._active):
-            return None
-        found.add(condition)
-        return Ended(condition) if condition in self._last.ended else None
-
-    def _begun(self, receiver: str, selection: Selection, condition: Condition) -> Begun | None:
-        if not is_active_and_unsent(condition, selection, self._active):
-            return None
-        self._found.begun.add((receiver, condition))
-        if (receiver, condition) not in self._last.begun or self._begun_counts[receiver] >= AT_ONCE:
-            return None
-        self._begun_counts[receiver] += 1
-        return Begun(receiver, condition)
-
-
-def has_ended(condition: Condition, active: Mapping[str, ActiveAlarms]) -> bool:
-    """Return whether a condition has ended for certain; a source that no longer exists has none."""
-    source, name = condition
-    alarms = active.get(source, _NOTHING)
-    return alarms.complete and name not in alarms.conditions
-
-
-def is_active_and_unsent(
-    condition: Condition, selection: Selection, active: Mapping[str, ActiveAlarms]
-) -> bool:
-    """Return whether a condition is active, and its receiver was neither sent nor declined its beginning."""
-    source, name = condition
-    event_id = active.get(source, _NOTHING).conditions.get(name)
-    return event_id is not None and selection.is_unaware_of(condition, event_id)

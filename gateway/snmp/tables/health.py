@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import Final
 
+from gateway.feed.cleared import COUNTERS_OF_ALL
 from gateway.feed.records import EventLogRecord, EventLogState, SourceRecord
 from gateway.feed.replica import FeedStatus
 from gateway.model.observations import Severity, SourceState
@@ -110,6 +112,44 @@ def serve_health(
         store.scalar((*root, *HEALTH, scalar, 0), value)
 
 
+def serve_restricted_counts(
+    store: Store, root: Oid, sources: SourceTable, is_connected: Callable[[], bool]
+) -> None:
+    """Serve those counts of agHealth that a restricted view has: of the sources and rows that it shows.
+
+    Args:
+        store: the store that serves the scalars.
+        root: the configured root.
+        sources: the sources of the view.
+        is_connected: returns whether the core can be reached.
+    """
+    values: dict[Health, ScalarValue] = {
+        Health.SOURCES: lambda: gauge32(len(sources)),
+        Health.SOURCES_SYNCHRONISED: lambda: gauge32(sources.synchronised() if is_connected() else 0),
+        Health.ROWS: lambda: gauge32(sources.rows()[0]),
+        Health.ROWS_STALE: lambda: gauge32(sources.rows()[1]),
+    }
+    for scalar, value in values.items():
+        store.scalar((*root, *HEALTH, scalar, 0), value)
+
+
+COUNTS_OF_ALL: Final = (
+    Health.FEED_MESSAGES,
+    Health.FEED_REFUSED,
+    Health.SOURCES,
+    Health.SOURCES_SYNCHRONISED,
+    Health.ROWS,
+    Health.ROWS_STALE,
+    Health.ROWS_WITHHELD,
+    Health.CLASSES_PROVISIONAL,
+    Health.CLASSES_NOT_SHOWN,
+    Health.ELEMENTS_NOT_SHOWN,
+    Health.EVENTS_PROVISIONAL,
+    Health.EVENTS_NOT_SHOWN,
+)
+"""Scalars that count what restricted views do not show."""
+
+
 def serve_losses(store: Store, root: Oid, dropped: Callable[[], int], lost: Callable[[], int | None]) -> None:
     """Serve the scalars of agHealth about requests without an answer.
 
@@ -194,11 +234,16 @@ class SourceTable:
     Args:
         store: the store in which the table is made.
         root: the configured root.
+        restricted: who reads it may not read everything: counters of objects and events have no instance.
     """
 
-    def __init__(self, store: Store, root: Oid) -> None:
+    def __init__(self, store: Store, root: Oid, *, restricted: bool = False) -> None:
         self._table = store.table((*root, *SOURCE_ENTRY), tuple(SourceColumn), by_source=True)
         self._records: dict[int, SourceRecord] = {}
+        self._rows: dict[int, tuple[int, int]] = {}
+        self._counters = {
+            column: name for column, name in _COUNTERS.items() if not restricted or name in COUNTERS_OF_ALL
+        }
 
     def __len__(self) -> int:
         return len(self._records)
@@ -211,7 +256,7 @@ class SourceTable:
         former = self._records.get(record.number)
         self._records[record.number] = record
         cells: dict[int, bytes | None] = {
-            column: counter64(record.counters.get(name, 0)) for column, name in _COUNTERS.items()
+            column: counter64(record.counters.get(name, 0)) for column, name in self._counters.items()
         }
         cells |= {
             SourceColumn.NAME: text(record.name),
@@ -230,6 +275,7 @@ class SourceTable:
     def count(self, source: int, rows: int, stale: int) -> None:
         """Show the numbers of rows of a source; a source that was not received yet is ignored."""
         if source in self._records:
+            self._rows[source] = rows, stale
             self._table.put(
                 (source,), {SourceColumn.ROWS: gauge32(rows), SourceColumn.STALE_ROWS: gauge32(stale)}
             )
@@ -255,6 +301,11 @@ class SourceTable:
         """Return the last record of each source."""
         return tuple(self._records.values())
 
+    def rows(self) -> tuple[int, int]:
+        """Return the numbers of rows and of stale rows of all sources."""
+        counted = self._rows.values()
+        return sum(rows for rows, _ in counted), sum(stale for _, stale in counted)
+
     def synchronised(self) -> int:
         """Return the number of sources in the state synchronised."""
         return sum(record.state is SourceState.SYNCHRONISED for record in self._records.values())
@@ -275,6 +326,7 @@ class SourceTable:
     def remove(self, source: int) -> None:
         """Remove a source that is no longer configured."""
         del self._records[source]
+        self._rows.pop(source, None)
         self._table.remove((source,))
 
 

@@ -183,6 +183,28 @@ def test_private_arguments_of_an_event_are_left_out_with_its_text() -> None:
     assert (read["values"], read["text"]) == ({"name": "sales"}, "The vhostLimitsCleared")
 
 
+def test_an_event_of_an_alarm_is_read_with_the_alarm_and_without_its_text() -> None:
+    raised = event(
+        **{"class": "queue", "object_id": "shop/rabbitmq:queue/1", "object_name": "/|orders", "row": 1},
+        condition='full rabbitmq:queue "/|orders"',
+    ) | {
+        "package": "gateway",
+        "event": "alarmRaised",
+        "values": {"alarm": "full"},
+        "text": "holds 7 messages",
+    }
+    described = event_schema("alarmRaised", alarm="string") | {"package": "gateway"}
+    for rules, text in (((ALL,), "The alarmRaised"), ((WHOLE,), "holds 7 messages")):
+        log = log_of(*rules)
+        log.read(described)
+        read = log.read(raised)
+        assert read is not None
+        assert (read["text"], read["values"]) == (text, {"alarm": "full"})
+    log = log_of(ALL, Rule("deny rule 1,", denies=True, subscribe=("rabbitmq:full",)))
+    log.read(described)
+    assert log.read(raised) is None
+
+
 @pytest.mark.parametrize(
     "rule",
     [

@@ -22,8 +22,8 @@ from gateway.snmp.fixed_mib import (
     OwnNotification,
     TargetColumn,
 )
-from gateway.snmp.notifications.delivery import VERSION, SavedInform, SavedNotifications, SavedTarget, to_text
 from gateway.snmp.notifications.notification import AUTHENTICATION_FAILURE, COLD_START, WARM_START
+from gateway.snmp.notifications.saved import VERSION, SavedInform, SavedNotifications, SavedTarget, to_text
 from gateway.state_folder import StateError
 from tests.components.command_line import RunningCommand, Site, amqp_gateway, new_site, running
 from tests.components.waiting import wait_until

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import datetime as dt
 import errno
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+
+import msgspec
 
 from gateway.feed.latest import HistoryLimits
 from gateway.feed.records import (
@@ -95,6 +97,7 @@ class Gateway(Feeding):
     saved: list[OidRegistry] = field(default_factory=list)
     disk_full: bool = False
     notified: list[Notification] = field(default_factory=list)
+    again: list[Callable[[str], Notification | None] | None] = field(default_factory=list)
     made: list[tuple[int, int]] = field(default_factory=list)
     with_receivers: bool = True
     root: Oid = ROOT
@@ -116,10 +119,18 @@ class Gateway(Feeding):
             self.projection.notify_of_events(self)
 
     def notify(self, notification: Notification) -> None:
-        self.notified.append(notification)
+        # What is decided again later is no value.
+        self.notified.append(msgspec.structs.replace(notification, again=None))
+        self.again.append(notification.again)
 
     def events_made(self, epoch: int, number: int) -> None:
         self.made.append((epoch, number))
+
+    def policy_changing(self) -> None:
+        pass
+
+    def policy_changed(self) -> None:
+        pass
 
     def save(self, registry: OidRegistry, _schemas: SeenSchemas) -> None:
         if self.disk_full:

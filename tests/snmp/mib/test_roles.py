@@ -13,7 +13,16 @@ from gateway.policy.publishing import PolicyPublisher
 from gateway.policy.rules import EVERYTHING, Role, RoleSet, Rule
 from gateway.snmp import ber
 from gateway.snmp.ber import Oid
-from gateway.snmp.fixed_mib import ALARM_ENTRY, CLASS_ENTRY, DELETED_ENTRY, SOURCE_ENTRY, SUM_ENTRY
+from gateway.snmp.fixed_mib import (
+    ALARM_ENTRY,
+    CLASS_ENTRY,
+    DELETED_ENTRY,
+    HEALTH,
+    SOURCE_ENTRY,
+    SUM_ENTRY,
+    Health,
+    SourceColumn,
+)
 from gateway.snmp.mirror import Mirror
 from gateway.snmp.seen_objects import SeenObjects
 from gateway.snmp.store import Store
@@ -82,8 +91,39 @@ def test_rows_that_a_role_does_not_read_do_not_exist() -> None:
     for instance in names(shop.gateway.store, ROOT):
         seen = shop["clerk"].get(instance)
         assert seen in {shop.gateway.store.get(instance), ber.NO_SUCH_OBJECT, ber.NO_SUCH_INSTANCE} or (
-            instance[: len(ROOT) + 4] == (*ROOT, *SOURCE_ENTRY)
+            instance[: len(ROOT) + 4] == (*ROOT, *SOURCE_ENTRY) or instance[:-2] == (*ROOT, *HEALTH)
         )
+
+
+def test_counts_are_of_what_is_seen_or_have_no_instance() -> None:
+    halls = Rule("halls", sources=("shop1",), classes=("shop:hall",), read=("*",))
+    shop = Shop(clerk=(halls,))
+    shop.show(1, 2, 3)
+    shop.gateway.publish(source(objects_created=9, events=7, messages=3), source(number=2))
+
+    def count(name: str, scalar: Health) -> int | None:
+        return read(shop[name].get((*ROOT, *HEALTH, scalar, 0)))
+
+    def counter(name: str, column: SourceColumn) -> int | None:
+        return read(shop[name].get((*ROOT, *SOURCE_ENTRY, column, 1)))
+
+    for scalar, of_chief, of_clerk in (
+        (Health.SOURCES, 2, 1),
+        (Health.SOURCES_SYNCHRONISED, 2, 1),
+        (Health.ROWS, 4, 1),
+        (Health.ROWS_STALE, 0, 0),
+    ):
+        assert (count("chief", scalar), count("clerk", scalar)) == (of_chief, of_clerk)
+    for scalar in (Health.ROWS_WITHHELD, Health.FEED_MESSAGES, Health.CLASSES_PROVISIONAL):
+        assert (count("chief", scalar) is None, count("clerk", scalar)) == (False, None)
+    for column, number in ((SourceColumn.OBJECTS_CREATED, 9), (SourceColumn.EVENTS, 7)):
+        assert (counter("chief", column), counter("clerk", column)) == (number, None)
+    assert counter("clerk", SourceColumn.MESSAGES) == 3
+
+
+def read(tlv: bytes) -> int | None:
+    """Return a number; ``None`` where there is no instance."""
+    return None if tlv in {ber.NO_SUCH_OBJECT, ber.NO_SUCH_INSTANCE} else int.from_bytes(tlv[2:])
 
 
 def test_a_denial_wins_and_takes_what_adds_it_up() -> None:

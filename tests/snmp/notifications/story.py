@@ -15,9 +15,9 @@ from gateway.model.times import SECOND
 from gateway.snmp import ber, message
 from gateway.snmp.ber import Oid
 from gateway.snmp.fixed_mib import NOTIFICATION_OBJECTS, NotificationObject, TargetKindNumber
-from gateway.snmp.notifications.delivery import SavedNotifications, from_text, to_text
 from gateway.snmp.notifications.notification import SNMP_TRAP_OID, ActiveAlarms, Notification
 from gateway.snmp.notifications.receiver import Address, Target
+from gateway.snmp.notifications.saved import SavedNotifications, from_text, to_text
 from gateway.snmp.notifications.sender import NotificationSender, Outside, SenderSettings, SendResult
 
 ROOT: Oid = (1, 3, 6, 1, 4, 1, 8072, 9999, 9999)
@@ -148,6 +148,8 @@ class Play:
     due: int | None = None
     active: dict[str, ActiveAlarms] | None = None
     alarms: dict[tuple[str, str], Notification] = field(default_factory=dict)
+    policies: dict[str, str] | None = None
+    hidden_ends: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         request_ids = itertools.count(1000)
@@ -172,6 +174,9 @@ class Play:
             wake=lambda: None,
             failed=self.failures.append,
             record=self.record,
+            is_restricted=lambda name: self.policies is not None and self.policies.get(name) != "everything",
+            policy=lambda name: None if self.policies is None else self.policies.get(name),
+            receives_end=lambda name, _: name not in self.hidden_ends,
         )
         self.sender = NotificationSender(settings, outside, self.saved)
 

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from gateway.model.observations import Severity
 from gateway.model.times import SECOND
 from gateway.snmp.fixed_mib import NOTIFICATIONS, NotificationObject, OwnNotification
-from gateway.snmp.notifications.delivery import from_text, to_text
 from gateway.snmp.notifications.notification import ActiveAlarms, Notification
+from gateway.snmp.notifications.saved import from_text, to_text
 from gateway.snmp.notifications.sender import SendResult
 from tests.snmp.notifications.story import INFORM, NMS, ROOT, Play, cleared, event, raised, target
 

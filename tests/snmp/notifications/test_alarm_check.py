@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from gateway.model.observations import Severity
 from gateway.model.times import SECOND
-from gateway.snmp.notifications.notification import ActiveAlarms
-from gateway.snmp.notifications.receiver import Selection
-from gateway.snmp.notifications.sender import (
+from gateway.snmp.notifications.alarm_check import (
     AT_ONCE,
-    DIFFERENCES_A_TURN,
     SLICE_CONDITIONS,
     AlarmCheck,
     Begun,
     Difference,
     Ended,
 )
+from gateway.snmp.notifications.notification import ActiveAlarms
+from gateway.snmp.notifications.selection import Selection
+from gateway.snmp.notifications.sender import DIFFERENCES_A_TURN
 from tests.snmp.notifications.story import Play, raised, target
 from tests.snmp.notifications.test_active_alarms import lasts
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gateway.model.observations import Severity
 from gateway.snmp.notifications.notification import MAX_CONDITIONS
-from gateway.snmp.notifications.receiver import Selection
+from gateway.snmp.notifications.selection import Selection
 from tests.snmp.notifications.story import cleared, event, raised
 
 ALARM = "memoryAlarm node rabbit@a"

@@ -15,7 +15,8 @@ from gateway.model.times import SECOND
 from gateway.snmp import message
 from gateway.snmp.fixed_mib import NOTIFICATIONS, NotificationObject, OwnNotification
 from gateway.snmp.notifications.delivery import MAX_WAITING
-from gateway.snmp.notifications.receiver import MAX_NAMES, OTHERS, Target
+from gateway.snmp.notifications.receiver import OTHERS, Target
+from gateway.snmp.notifications.selection import MAX_NAMES
 from gateway.snmp.notifications.sender import SendResult
 from tests.snmp.notifications.story import NMS, ROOT, TRAP_V1, Play, Received, cleared, event, raised, target
 

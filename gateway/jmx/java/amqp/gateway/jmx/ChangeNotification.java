@@ -37,4 +37,9 @@ final class ChangeNotification extends AttributeChangeNotification implements Ow
         return new AttributeChangeNotification(getSource(), getSequenceNumber(), getTimeStamp(), getMessage(),
             getAttributeName(), getAttributeType(), shownBefore, shownAfter);
     }
+
+    @Override
+    public Object reported() {
+        return this;
+    }
 }

@@ -27,4 +27,9 @@ final class EventNotification extends Notification implements OwnNotification {
         shown.setUserData(variant.data);
         return shown;
     }
+
+    @Override
+    public Object reported() {
+        return event;
+    }
 }

@@ -33,6 +33,8 @@ final class ManagedObjects {
     private final Map<ObjectName, Access> gone = new LinkedHashMap<>();
     private volatile Policy policy = new Policy();
     /** By user; empty before the policy is known. */
+    private volatile boolean[] unrestrictedUsers = {};
+    /** By user; empty before the policy is known. */
     private volatile boolean[] changing = {};
     /** Whoever has it sees batches as a whole. */
     final Object lock = new Object();
@@ -81,6 +83,12 @@ final class ManagedObjects {
         return known.length == 0 ? atLogin : user < known.length && known[user];
     }
 
+    /** Whether there is anything that a user may not read; before the policy is known nobody receives anything. */
+    boolean isRestricted(int user) {
+        boolean[] known = unrestrictedUsers;
+        return known.length > 0 && (user < 0 || user >= known.length || !known[user]);
+    }
+
     /** The policy by which events are received now. */
     Policy policy() {
         return policy;
@@ -89,6 +97,7 @@ final class ManagedObjects {
     /** Another policy: a restricted user sees no object until that is registered again. */
     void changePolicy(boolean[] unrestricted, boolean[] mayChange) {
         changing = mayChange;
+        unrestrictedUsers = unrestricted.clone();
         policy.end(unrestricted);
         policy = new Policy();
         accesses.values().forEach(access -> access.revoke(unrestricted));

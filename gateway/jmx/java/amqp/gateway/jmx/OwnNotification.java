@@ -4,6 +4,9 @@ import javax.management.Notification;
 
 /** A notification of which not every user receives the same. It stays here: clients do not know its class. */
 interface OwnNotification {
-    /** What a user receives; null for nothing. */
+    /** What a user receives; null for nothing. It is made for the user, who may change it. */
     Notification shownTo(Viewer viewer);
+
+    /** What is the same for notifications that report the same. */
+    Object reported();
 }

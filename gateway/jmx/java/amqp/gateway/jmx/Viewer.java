@@ -2,7 +2,9 @@ package amqp.gateway.jmx;
 
 import java.lang.reflect.Proxy;
 import java.util.ArrayList;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.Objects;
 import java.util.Set;
 import java.util.function.Function;
@@ -20,9 +22,22 @@ import javax.management.remote.TargetedNotification;
  * <p>The virtual machine's own MBeans, which are of other domains, are the same for everybody.
  */
 final class Viewer {
+    /** So many notifications keep their numbers, if they are fetched again or by another listener. */
+    private static final int NUMBERED = 256;
+
     /** The number that Python gave the user. */
     final int user;
     private final ManagedObjects objects;
+    /** The sequence numbers of what was received last. */
+    private final Map<Object, Long> numbers = new LinkedHashMap<>() {
+        private static final long serialVersionUID = 1L;
+
+        @Override
+        protected boolean removeEldestEntry(Map.Entry<Object, Long> eldest) {
+            return size() > NUMBERED;
+        }
+    };
+    private long lastNumber;
 
     Viewer(int user, ManagedObjects objects) {
         this.user = user;
@@ -91,13 +106,32 @@ final class Viewer {
 
     private Notification received(Notification notification) {
         if (notification instanceof OwnNotification) {
-            return ((OwnNotification) notification).shownTo(this);
+            OwnNotification own = (OwnNotification) notification;
+            return numbered(own.shownTo(this), own.reported());
         }
         if (notification instanceof MBeanServerNotification) {
             ObjectName name = ((MBeanServerNotification) notification).getMBeanName();
-            return !isOurs(name) || objects.existedFor(user, name) ? notification : null;
+            return !isOurs(name) || objects.existedFor(user, name)
+                ? numbered(copyOf((MBeanServerNotification) notification), notification) : null;
         }
         return notification;
+    }
+
+    /** Gaps of the numbers would say how much a restricted user does not receive: the session has its own. */
+    private Notification numbered(Notification shown, Object reported) {
+        if (shown != null && objects.isRestricted(user)) {
+            synchronized (numbers) {
+                shown.setSequenceNumber(numbers.computeIfAbsent(reported, key -> ++lastNumber));
+            }
+        }
+        return shown;
+    }
+
+    private static Notification copyOf(MBeanServerNotification notification) {
+        Notification copy = new MBeanServerNotification(notification.getType(), notification.getSource(),
+            notification.getSequenceNumber(), notification.getMBeanName());
+        copy.setTimeStamp(notification.getTimeStamp());
+        return copy;
     }
 
     /** What a query may ask the server of MBeans. */
