@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -26,6 +27,7 @@ from gateway.eventlog.last_state import (
     read_last_state,
     unfinished_operations,
 )
+from gateway.eventlog.logged_operations import Reloaded
 from gateway.eventlog.record import LogRecord
 from gateway.feed.messages import VERSION
 from gateway.feed.records import Batch, EventLogRecord, EventRecord, Hello, Record
@@ -39,8 +41,10 @@ from gateway.inventory.source import SourceInventory
 from gateway.links.tls import PresentedCertificates
 from gateway.mapping.files import secret_patterns
 from gateway.mapping.override_files import load_with_overrides
+from gateway.mapping.overrides import Overrides
 from gateway.model.observations import EventState
 from gateway.model.secrets import SecretRules
+from gateway.model.times import SECOND
 from gateway.operations.audit import Audit, Redaction
 from gateway.operations.manager import ManagerSettings, OperationManager
 from gateway.policy.decisions import Policy
@@ -58,11 +62,11 @@ from gateway.service.metrics.core import (
 from gateway.service.metrics.families import Metrics
 from gateway.service.processes.audit_heads import AuditHeads
 from gateway.service.processes.command_errors import command_errors
+from gateway.service.processes.configuration_reload import ConfigurationReload
 from gateway.service.processes.event_log import OFF, AckTracker, CoreEventLog, file_settings
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.service.processes.lifeline import Announcement, GatewayStop, Lifeline, ProcessEnd, Reload
 from gateway.service.processes.operations import CoreOperations
-from gateway.service.processes.policy_reload import PolicyReload
 from gateway.service.processes.process_setup import tune_garbage_collection
 from gateway.service.serving import QmfServer, ServedBroker
 from gateway.service.sources.captures import Captures, CaptureTarget
@@ -77,6 +81,12 @@ from gateway.tasks import until_one_ends
 log = structlog.get_logger(__name__)
 
 TICK_SECONDS = 1.0
+
+_LOOK_SECONDS = 0.05
+"""Seconds between two looks at whether operations are under way, when the core is to end."""
+
+_LAST_WORDS_SECONDS = 2.0
+"""Seconds in which front ends are sent the last answers and events of a core."""
 
 
 async def run_core(
@@ -97,7 +107,8 @@ async def run_core(
         Whether the clock was set, so that the core is to run again.
 
     Raises:
-        CommandError: it cannot work with this configuration or state.
+        CommandError: it cannot work with this configuration or state; ``AGAIN`` where a reload changed the
+            mappings, so that the core is to run again with those that the state folder has.
     """
     needs_upkeep = asyncio.Event()
     try:
@@ -156,7 +167,15 @@ async def _run_locked(
             "core-ready", epoch=epoch, sources=sorted(loaded.settings.sources), feed=str(loaded.feed_socket)
         )
         watch = ClockWatch(clock)
-        await until_one_ends(lifeline.parent_gone(core.publish), watch.until_set(), core.run(needs_upkeep))
+        await until_one_ends(
+            lifeline.parent_gone(core.publish),
+            watch.until_set(),
+            core.run(needs_upkeep),
+            core.until_other_mappings(),
+        )
+    if core.has_other_mappings:
+        log.info("core-starts-again", reason="mappings or override files were changed")
+        raise CommandError(ExitCode.AGAIN, "")
     return watch.was_set
 
 
@@ -215,10 +234,10 @@ class _Core:
         self._heads = self._audit_heads()
         self._stopping: asyncio.Task[None] | None = None
         self._operations = CoreOperations(self._manager, self._inventory, clock, self._event_log)
-        self._reload = PolicyReload(loaded, self._change_policy)
+        self._reload = ConfigurationReload(loaded, self)
         self._feed = FeedServer(
             loaded.feed_socket,
-            Hello(VERSION, epoch, state.identity, clock.now()),
+            Hello(VERSION, epoch, state.identity, clock.now(), _hidden(patterns, known.overrides)),
             self._snapshot,
             loaded.settings.feed.max_waiting_records,
             self._operations.submit,
@@ -347,6 +366,7 @@ class _Core:
             await self._feed.start()
         except (OSError, ValueError) as error:
             raise CommandError(ExitCode.CONFIGURATION, f"the feed cannot be served: {error}") from error
+        running.push_async_callback(self._answer_reloads)
 
     def add_readings(self, metrics: Metrics) -> None:
         """Add the readings of all parts to the metrics of this process."""
@@ -373,13 +393,40 @@ class _Core:
             case Reload(by):
                 self._reload.announced(by)
 
-    def _change_policy(self, roles: RoleSet, by: str, changes: list[str]) -> None:
+    def change_policy(self, roles: RoleSet, by: str, changes: list[str]) -> None:
+        """Apply a policy, as `ReloadTarget` requires."""
         self._policy.change(roles)
         self._manager.change_policy(Policy(roles))
         self._feed.send_snapshots()
         if self._event_log is not None:
-            self._event_log.take_policy(by, changes)
+            self._event_log.take_reload(Reloaded.POLICY, by, changes)
         self._inventory.policy_changed(by, changes, self._clock.now())
+
+    def record_mappings(self, by: str, changes: list[str]) -> None:
+        """Record that the next core has other mappings, as `ReloadTarget` requires."""
+        if self._event_log is not None:
+            self._event_log.take_reload(Reloaded.MAPPINGS, by, changes)
+        self._inventory.mappings_changed(by, changes, self._clock.now())
+
+    @property
+    def has_other_mappings(self) -> bool:
+        """Whether a reload has changed the mappings, which the next core reads."""
+        return self._reload.has_other_mappings
+
+    async def until_other_mappings(self) -> None:
+        """Wait until a reload has changed the mappings, and the operations under way have ended."""
+        await self._reload.until_other_mappings()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._loaded.settings.operations.deadline / SECOND):
+                while self._manager.running or self._manager.waiting:  # noqa: ASYNC110  at the end only
+                    await asyncio.sleep(_LOOK_SECONDS)
+
+    async def _answer_reloads(self) -> None:
+        """Answer the requests to reload that were taken, and send what front ends wait for."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_LAST_WORDS_SECONDS):
+                await self._reload.finish()
+                await self._feed.until_sent()
 
     async def run(self, needs_upkeep: asyncio.Event) -> None:
         """Run all parts until one of them fails.
@@ -459,6 +506,11 @@ class Subscribers:
         """Pass a batch to all receivers."""
         for take in self._takers:
             take(batch)
+
+
+def _hidden(secrets: Sequence[str], overrides: Overrides) -> str:
+    """Return a digest of what mappings and overrides hide of objects: it changes if that does."""
+    return hashlib.blake2b(repr((secrets, overrides.exclusions)).encode(), digest_size=8).hexdigest()
 
 
 def _captures(loaded: LoadedConfiguration, clock: Clock) -> Captures:

@@ -16,7 +16,8 @@ from gateway.feed.server import FeedServer
 from gateway.mapping.rules import ClassRule, Mapping, MethodArgumentRule, MethodRule
 from gateway.model.operations import Outcome, Principal
 from gateway.model.values import ValueType
-from gateway.service.processes.snmp import Commands, secret_arguments
+from gateway.service.processes.snmp import Commands
+from gateway.service.processes.snmp_secrets import secret_arguments
 from gateway.snmp import ber
 from gateway.snmp.ber import Oid
 from gateway.snmp.commands.command import RowStatus, Submission
