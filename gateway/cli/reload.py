@@ -119,7 +119,7 @@ def reload(config: Path | None) -> None:
         raise CommandError(ExitCode.DIFFERENCE, text)
 
 
-_NOT_YET: Final = f"the mappings were applied; the core is still starting after {AGAIN_SECONDS:g} s"
+_NOT_YET: Final = f"the next core applies the mappings; it has not started within {AGAIN_SECONDS:g} s"
 
 
 async def _reloaded(path: Path, *, waits: bool) -> tuple[OperationAnswer, bool]:

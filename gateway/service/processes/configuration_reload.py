@@ -107,10 +107,8 @@ class ConfigurationReload:
 
     def _read(self) -> tuple[LoadedConfiguration, Changes]:
         wanted = load_configuration(self._running.path).with_copies()
-        known = load_with_overrides(wanted.mapping_files, wanted.override_files)
-        # As the next core does: it must not fail by what can be found now.
-        ClassRegistry(known.mappings, known.overrides)
-        SecretRules(pattern for mapping in known.mappings.values() for pattern in secret_patterns(mapping))
+        if wanted.mapping_files or wanted.override_files:
+            _check(wanted)
         return wanted, changes(wanted, self._running)
 
     def _apply(self, wanted: LoadedConfiguration, found: Changes, by: str) -> tuple[Outcome, str]:
@@ -141,3 +139,10 @@ class ConfigurationReload:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+def _check(wanted: LoadedConfiguration) -> None:
+    """Use mappings and overrides as the next core does, which must not fail by what can be found now."""
+    known = load_with_overrides(wanted.mapping_files, wanted.override_files)
+    ClassRegistry(known.mappings, known.overrides)
+    SecretRules(pattern for mapping in known.mappings.values() for pattern in secret_patterns(mapping))

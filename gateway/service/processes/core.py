@@ -65,6 +65,7 @@ from gateway.service.processes.command_errors import command_errors
 from gateway.service.processes.configuration_reload import ConfigurationReload
 from gateway.service.processes.event_log import OFF, AckTracker, CoreEventLog, file_settings
 from gateway.service.processes.exit_codes import CommandError, ExitCode
+from gateway.service.processes.index_upkeep import keep_index
 from gateway.service.processes.lifeline import Announcement, GatewayStop, Lifeline, ProcessEnd, Reload
 from gateway.service.processes.operations import CoreOperations
 from gateway.service.processes.process_setup import tune_garbage_collection
@@ -587,12 +588,6 @@ def _names(last: LastState | None, recorded: LastEvents) -> dict[str, str]:
     return {object_id: objects[object_id].object_name or "" for object_id in referred}
 
 
-UPKEEP_SECONDS = 15.0
-"""Seconds after which, at the latest, a row number is safe from a power failure."""
-
-FORGET_SECONDS, FORGET_SOON_SECONDS, FORGOTTEN_AT_ONCE = 3600.0, 0.1, 500
-
-
 def count_start(state: StateFolder, index: InstanceIndex) -> int:
     """Return the number of this start, which is on the disk in both places before it is published.
 
@@ -602,35 +597,3 @@ def count_start(state: StateFolder, index: InstanceIndex) -> int:
     boot = state.boots + 1
     index.start(state.identity, boot)
     return state.next_boot()
-
-
-async def keep_index(index: InstanceIndex, clock: Clock, needed: asyncio.Event) -> None:
-    """Maintain the index until cancelled.
-
-    Args:
-        index: in use on this loop.
-        clock: the gateway's.
-        needed: set by the index when it cannot wait.
-
-    Raises:
-        InstanceIndexError: the index has failed: nothing may continue without it.
-    """
-    await until_one_ends(_keep_on_disk(index, needed), _forget(index, clock))
-
-
-async def _keep_on_disk(index: InstanceIndex, needed: asyncio.Event) -> None:
-    while True:
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(needed.wait(), UPKEEP_SECONDS)
-        needed.clear()
-        index.check()
-        upkeep = index.upkeep()
-        if upkeep is not None:
-            index.reserved(await asyncio.to_thread(upkeep))
-
-
-async def _forget(index: InstanceIndex, clock: Clock) -> None:
-    """Release row numbers of objects that will not return, a few at a time."""
-    while True:
-        forgotten = index.forget_retired(clock.now(), FORGOTTEN_AT_ONCE)
-        await asyncio.sleep(FORGET_SOON_SECONDS if forgotten == FORGOTTEN_AT_ONCE else FORGET_SECONDS)

@@ -50,6 +50,7 @@ class CommandSecrets:
 
     def __init__(self, loaded: LoadedConfiguration) -> None:
         self._loaded = loaded
+        self._is_known = True
         self.arguments = _of(loaded)
 
     def follow(self) -> bool:
@@ -61,12 +62,13 @@ class CommandSecrets:
             return False
         try:
             running = running_configuration(self._loaded)
-            if running.copies == self._loaded.copies:
+            if running.copies == self._loaded.copies and self._is_known:
                 return False
             self.arguments, self._loaded = _of(running), running
+            self._is_known = True
         except (DocumentError, MappingError) as error:
             log.warning("mappings-not-read", reason=str(error), next="arguments of commands are not shown")
-            self.arguments = SecretArguments(SecretRules([_EVERY_NAME]))
+            self.arguments, self._is_known = SecretArguments(SecretRules([_EVERY_NAME])), False
         return True
 
 

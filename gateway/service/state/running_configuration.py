@@ -33,7 +33,8 @@ def note_running(loaded: LoadedConfiguration) -> Path:
         OSError: they cannot be written.
     """
     wanted = loaded.with_copies()
-    load_with_overrides(wanted.mapping_files, wanted.override_files)
+    if wanted.mapping_files or wanted.override_files:
+        load_with_overrides(wanted.mapping_files, wanted.override_files)
     copy = loaded.state_folder / RUNNING
     # Removed first: the policy of an earlier run must not be read with this copy.
     (loaded.state_folder / RUNNING_FILES).unlink(missing_ok=True)
