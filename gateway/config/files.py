@@ -9,6 +9,7 @@ from pathlib import Path
 
 from gateway.config.model import Configuration
 from gateway.config.policy import OperationRule, PolicySettings
+from gateway.config.policy_files import with_policy_files
 from gateway.config.running import CopiedFile, FileCopies, check_size, read_running_files
 from gateway.config.types import SecretSource
 from gateway.state_folder import RUNNING_FILES
@@ -176,7 +177,7 @@ def load_configuration(given: Path | None, copy: Path | None = None) -> LoadedCo
     settings = read_document(copy or path, Configuration)
     running = None if copy is None else read_running_files(copy.with_name(RUNNING_FILES))
     if running is None:
-        return LoadedConfiguration(settings, path.absolute())
+        return LoadedConfiguration(with_policy_files(settings, path), path.absolute())
     mappings, overrides = (
         tuple(each.file for each in copies) for copies in (running.mappings, running.overrides)
     )

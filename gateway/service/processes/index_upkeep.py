@@ -1,4 +1,4 @@
-"""The upkeep of the instance index while a core runs: row numbers reach the disk, and forgotten ones return."""
+"""The upkeep of the instance index while a core runs: rows reach the disk, forgotten ones are released."""
 
 from __future__ import annotations
 

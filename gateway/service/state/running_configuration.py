@@ -2,8 +2,8 @@
 
 All processes of a gateway read these copies, also those that are restarted later: a file that is being edited
 takes effect by a restart of the gateway, or by a reload, only, and then whole. A reload changes the policy,
-the mappings and the overrides; all else is as at the start. The copies have no secret: a configuration only
-names where secrets are.
+the mappings and the overrides; all else is as at the start. A policy includes that of its policy files. The
+copies have no secret: a configuration only names where secrets are.
 """
 
 from __future__ import annotations
