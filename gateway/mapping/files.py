@@ -36,7 +36,7 @@ from gateway.model.schema import (
 )
 from gateway.model.values import ValueType
 from gateway.shipped_files import shipped_folder
-from gateway.yaml_documents import DocumentFile, StrictModel, read_document
+from gateway.yaml_documents import DocumentFile, StrictModel, complaint_at, read_document
 
 
 class MappingError(Exception):
@@ -83,19 +83,19 @@ def load_mappings(own_files: Iterable[DocumentFile]) -> dict[str, Mapping]:
     """
     shipped = load_shipped_mappings()
     own: dict[str, Mapping] = {}
-    for path in own_files:
-        mapping = load_mapping(path)
+    for file in own_files:
+        mapping = load_mapping(file)
         package = mapping.package
         known = shipped.get(package)
         if package in own or (known is not None and not known.takes_additions):
             whose = "stands before it" if package in own else "is shipped with the gateway"
-            raise MappingError(
-                f"{path}: a mapping of the package {package!r} {whose}: there can be one of each"
-            )
+            text = f"a mapping of the package {package!r} {whose}: there can be one of each"
+            raise MappingError(str(complaint_at(file, [(("package",), text)])))
         try:
             own[package] = mapping if known is None else with_additions(known, mapping)
         except MappingError as error:
-            raise MappingError(f"{path}: {error}") from error
+            place, _, text = str(error).partition(": ")
+            raise MappingError(str(complaint_at(file, [(place.split("."), text)]))) from error
     return {**shipped, **own}
 
 

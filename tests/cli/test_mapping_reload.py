@@ -131,6 +131,7 @@ async def test_clients_stay_while_mappings_change(gateway: Reloaded, tmp_path: P
     former = gateway.shown(gateway.running.path("first"))
     row = next(key for key, value in gateway.walk("rmqQueueName").items() if value == "first")
     assert gateway.walk("rmqExchangeTable")
+    assert gateway.walk("rmqQueueArguments")
     processes = gateway.processes()
     async with await JmxClient.connect(tmp_path / "jar", f"{host}:{port}", "monitor", password) as client:
         (queue,) = [
