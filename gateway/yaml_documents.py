@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, TypeVar
+from typing import Annotated, Any, ClassVar, TypeAlias, TypeVar
 
 import yaml
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
@@ -83,6 +83,26 @@ class Complaint:
     line: int
     place: str
     message: str
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentCopy:
+    """A document that was read before.
+
+    Attributes:
+        path: the file that it was read from, which complaints name.
+        text: what the file had then.
+    """
+
+    path: Path
+    text: str
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+
+DocumentFile: TypeAlias = Path | DocumentCopy
+"""A file with a document, or a copy of it that is read in its place."""
 
 
 class DocumentError(Exception):
@@ -177,11 +197,21 @@ _StrictLoader.add_constructor("tag:yaml.org,2002:value", lambda _loader, node: n
 Model = TypeVar("Model", bound=StrictModel)
 
 
-def read_document(path: Path, model: type[Model]) -> Model:
-    """Read ``path`` as one YAML document of the shape ``model``.
+def read_document(file: DocumentFile, model: type[Model]) -> Model:
+    """Read a file, or a copy of it, as one YAML document of the shape ``model``.
 
     Raises:
         DocumentError: the file cannot be read, is not YAML, or does not have that shape.
+    """
+    copy = file if isinstance(file, DocumentCopy) else copied_document(file)
+    return parse_document(copy.text, model, copy.path)
+
+
+def copied_document(path: Path) -> DocumentCopy:
+    """Read a file, whatever it contains.
+
+    Raises:
+        DocumentError: it cannot be read, is too large, or is not text.
     """
     try:
         with path.open("rb") as file:
@@ -193,7 +223,7 @@ def read_document(path: Path, model: type[Model]) -> Model:
         raise _unusable(path, f"cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise _unusable(path, "is not UTF-8 text", octets.count(b"\n", 0, error.start) + 1) from error
-    return parse_document(text, model, path)
+    return DocumentCopy(path, text)
 
 
 def parse_document(text: str, model: type[Model], path: Path) -> Model:
@@ -223,15 +253,20 @@ def parse_document(text: str, model: type[Model], path: Path) -> Model:
         raise DocumentError(path, complaints) from error
 
 
-def complaint_at(path: Path, places: Sequence[tuple[Sequence[str | int], str]]) -> DocumentError:
+def complaint_at(file: DocumentFile, places: Sequence[tuple[Sequence[str | int], str]]) -> DocumentError:
     """Return an error about a document that has its shape, but does not fit what it is about.
 
     Args:
-        path: the file, which is read again to find the lines; line 1 where it has changed meanwhile.
+        file: the file, which is read again to find the lines; line 1 where it has changed meanwhile.
         places: the keys and list positions that lead to each wrong value, and what is wrong with it.
     """
+    path = file.path if isinstance(file, DocumentCopy) else file
     try:
-        loader = _StrictLoader(path.read_bytes()[:MAX_DOCUMENT_OCTETS].decode("utf-8", "replace"))
+        if isinstance(file, DocumentCopy):
+            text = file.text
+        else:
+            text = file.read_bytes()[:MAX_DOCUMENT_OCTETS].decode("utf-8", "replace")
+        loader = _StrictLoader(text)
         try:
             root = loader.get_single_node()
         finally:

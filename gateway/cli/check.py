@@ -13,7 +13,7 @@ import click
 from gateway.cli.clearance import require_everything
 from gateway.cli.options import config_option, loaded
 from gateway.cli.printing import at_work, json_option, say, say_json
-from gateway.cli.reload import changed_of, differences, running_settings
+from gateway.cli.reload import changes_of, differences, running_settings
 from gateway.clock import SystemClock
 from gateway.mapping.schema_documents import read_schemas
 from gateway.service.diagnostics.checks import check_files, check_jmx, check_sources
@@ -25,6 +25,7 @@ from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.service.processes.process_setup import configure_logs
 
 _READING_SECONDS: Final = 30.0
+_NO_DIFFERENCE: Final = "the gateway runs with this configuration"
 
 
 @click.command()
@@ -53,7 +54,8 @@ def check(config: Path | None, *, connect: bool, against_running: bool, saved: P
     unknown = check_files(configuration)
     if against_running:
         running = running_settings(configuration)
-        say(differences(changed_of(configuration, running), running, configuration.settings))
+        changed = changes_of(configuration, running)
+        say(differences(changed, running, configuration, applied=False) if changed else [_NO_DIFFERENCE])
     if saved is not None:
         with command_errors():
             say(check_against(configuration, read_schemas(saved), is_bare=False))

@@ -6,13 +6,13 @@ import asyncio
 import logging
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 import click
 
 from gateway.cli.options import config_option, loaded
-from gateway.cli.printing import say
+from gateway.cli.printing import at_work, say
 from gateway.config.files import LoadedConfiguration
-from gateway.config.model import Configuration
 from gateway.feed.operations import OperationAnswer
 from gateway.feed.records import Interest
 from gateway.mapping.override_files import load_with_overrides
@@ -23,17 +23,18 @@ from gateway.service.processes.command_errors import command_errors
 from gateway.service.processes.exit_codes import OF_OUTCOME, CommandError, ExitCode
 from gateway.service.processes.process_setup import configure_logs
 from gateway.service.state.report import in_use
-from gateway.service.state.running_configuration import (
-    changes,
-    running_configuration,
-    takes_effect_at_once,
-)
+from gateway.service.state.running_configuration import Changes, changes, running_configuration
 from gateway.state_folder import StateError, StateFolder
 from gateway.yaml_documents import DocumentError
 
+AGAIN_SECONDS: Final = 60.0
+"""Seconds for which the command waits for a core that starts again."""
 
-def running_settings(configuration: LoadedConfiguration) -> Configuration:
-    """Return the settings of the running gateway.
+_RETRY_SECONDS: Final = 0.2
+
+
+def running_settings(configuration: LoadedConfiguration) -> LoadedConfiguration:
+    """Return the configuration of the running gateway.
 
     Raises:
         CommandError: none is running with the state folder of ``configuration``.
@@ -46,62 +47,103 @@ def running_settings(configuration: LoadedConfiguration) -> Configuration:
         text = "the gateway is not running: its next start reads the configuration"
         raise CommandError(ExitCode.UNREACHABLE, text)
     try:
-        return running_configuration(configuration).settings
+        return running_configuration(configuration)
     except DocumentError as error:
         text = f"the configuration of the running gateway cannot be read: {error}"
         raise CommandError(ExitCode.STATE, text) from error
 
 
-def changed_of(configuration: LoadedConfiguration, running: Configuration) -> list[str]:
-    """Return the changed keys.
+def changes_of(configuration: LoadedConfiguration, running: LoadedConfiguration) -> Changes:
+    """Return what differs from the running configuration.
 
     Raises:
-        CommandError: an override file, or what it changes, is wrong.
+        CommandError: a mapping or an override file, or what it changes, is wrong.
     """
     with command_errors():
-        load_with_overrides(configuration.mapping_files, configuration.override_files)
-        return changes(configuration, running)
+        wanted = configuration.with_copies()
+        load_with_overrides(wanted.mapping_files, wanted.override_files)
+        return changes(wanted, running)
 
 
-def differences(changed: list[str], running: Configuration, wanted: Configuration) -> Iterator[str]:
-    """Yield a line for each change: of the policy what it means for principals, else the key."""
-    if any(map(takes_effect_at_once, changed)):
-        lines = list(policy_changes(running.role_set, wanted.role_set))
+def differences(
+    found: Changes, running: LoadedConfiguration, wanted: LoadedConfiguration, *, applied: bool
+) -> Iterator[str]:
+    """Yield a line for each change: of the policy what it means for principals, else what differs.
+
+    Args:
+        found: the changes.
+        running: the running configuration.
+        wanted: the other one.
+        applied: whether policy and mappings were applied just now.
+    """
+    if found.policy:
+        lines = list(policy_changes(running.settings.role_set, wanted.settings.role_set))
         yield from lines or ["the policy is written otherwise, and means the same"]
-    for key in changed:
-        if not takes_effect_at_once(key):
-            yield f"{key} was changed: it takes effect when the gateway is restarted"
+    yield from found.mappings
+    if found.mappings and not applied:
+        yield "a reload applies changes of mappings and overrides: it connects all sources again"
+    for key in found.waiting:
+        yield f"{key} was changed: it takes effect when the gateway is restarted"
 
 
 @click.command("reload")
 @config_option
 def reload(config: Path | None) -> None:
-    """Apply changes of the policy to the running gateway, and show what waits for a restart.
+    """Apply changes of policy, mappings and overrides to the running gateway.
 
-    The roles (policy) and the rules of operations (operations.allow) hold at once; a file that is wrong
-    changes nothing. Everything else is read at a start only: the exit code is 12 if such a change waits.
-    Changes of other files, such as secrets and own mappings, are not shown; those of override files are.
+    The roles (policy) and the rules of operations (operations.allow) hold at once. After changes of own
+    mappings (mappings) and override files (overrides) the core starts again: front ends and their clients
+    stay, and all sources are connected again. A file that is wrong changes nothing. Everything else is read
+    at a start of the gateway only: the exit code is 12 if such a change waits. Changes of other files, such
+    as secrets, are not shown.
     """
     configuration = loaded(config)
     running = running_settings(configuration)
-    changed = changed_of(configuration, running)
-    if not changed:
+    found = changes_of(configuration, running)
+    if not found:
         click.echo("the gateway runs with this configuration")
         return
-    is_policy = any(map(takes_effect_at_once, changed))
-    if is_policy:
+    if found.policy or found.mappings:
         configure_logs("reload", logging.CRITICAL)
-        answer = asyncio.run(_reloaded(configuration.feed_socket))
+        with at_work("reloading"):
+            answer, is_back = asyncio.run(_reloaded(configuration.feed_socket, waits=bool(found.mappings)))
         if answer.outcome is not Outcome.APPLIED:
             raise CommandError(OF_OUTCOME[answer.outcome], answer.text)
-    say(differences(changed, running, configuration.settings))
-    if is_policy:
+    say(differences(found, running, configuration, applied=True))
+    if found.policy:
         click.echo("the policy was applied")
-    if not all(map(takes_effect_at_once, changed)):
+    if found.mappings:
+        click.echo("the mappings were applied" if is_back else _NOT_YET)
+    if found.waiting:
         text = "these changes are not applied yet: restart the gateway to apply them"
         raise CommandError(ExitCode.DIFFERENCE, text)
 
 
-async def _reloaded(path: Path) -> OperationAnswer:
-    async with feed_session(path, Interest()) as session:
-        return await session.reload()
+_NOT_YET: Final = f"the next core applies the mappings; it has not started within {AGAIN_SECONDS:g} s"
+
+
+async def _reloaded(path: Path, *, waits: bool) -> tuple[OperationAnswer, bool]:
+    """Request a reload, also of a core that is starting.
+
+    Args:
+        path: the path of the feed's socket.
+        waits: whether to wait for the next core after the answer.
+
+    Returns:
+        The answer, and whether the next core was seen.
+    """
+    ends_at = asyncio.get_running_loop().time() + AGAIN_SECONDS
+    while True:
+        is_last = asyncio.get_running_loop().time() >= ends_at
+        try:
+            async with feed_session(path, Interest()) as session:
+                answer = await session.reload()
+                if answer.outcome is Outcome.APPLIED:
+                    return answer, waits and await session.core_again(AGAIN_SECONDS)
+                # A core that ends does not answer what it has not read; nor is that carried out then.
+                if is_last or answer.outcome not in {Outcome.SOURCE_DOWN, Outcome.UNKNOWN}:
+                    return answer, False
+        except CommandError as error:
+            if is_last or error.code is not ExitCode.UNREACHABLE:
+                raise
+        await asyncio.sleep(_RETRY_SECONDS)

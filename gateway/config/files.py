@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gateway.config.model import Configuration
-from gateway.config.policy import OperationRule, PolicySettings, RunningPolicy
+from gateway.config.policy import OperationRule, PolicySettings
 from gateway.config.policy_files import with_policy_files
+from gateway.config.running import CopiedFile, FileCopies, check_size, read_running_files
 from gateway.config.types import SecretSource
-from gateway.state_folder import RUNNING_POLICY
-from gateway.yaml_documents import parts_of, read_document
+from gateway.state_folder import RUNNING_FILES
+from gateway.yaml_documents import DocumentFile, copied_document, parts_of, read_document
 
 ENVIRONMENT_VARIABLE = "AMQP_GATEWAY_CONFIG"
 CAPTURES = "captures"
 """The folder in the state folder that holds captures."""
-RUNNING_OVERRIDES = "running-overrides"
-"""The folder, beside the copy of a configuration, that holds copies of the override files."""
 PLACES = (Path("gateway.yaml"), Path("/etc/amqp-gateway/gateway.yaml"))
 
 
@@ -31,13 +30,13 @@ class LoadedConfiguration:
     """A configuration and the file it came from, which relative paths in it are relative to.
 
     Attributes:
-        copies: the folder with copies of the override files, which are read in their place; ``None`` for
+        copies: copies of the files with mappings and overrides, which are read in their place; ``None`` for
             none.
     """
 
     settings: Configuration
     path: Path
-    copies: Path | None = None
+    copies: FileCopies | None = None
 
     @property
     def folder(self) -> Path:
@@ -74,8 +73,10 @@ class LoadedConfiguration:
         return self.state_folder / CAPTURES
 
     @property
-    def mapping_files(self) -> list[Path]:
-        """The paths of the operator's own mappings."""
+    def mapping_files(self) -> list[DocumentFile]:
+        """The files of the operator's own mappings, or their copies, in their order."""
+        if self.copies is not None:
+            return [copy.document(self.folder) for copy in self.copies.mappings]
         return [self.folder / file for file in self.settings.mappings]
 
     def credentials(self, *, agents: bool) -> tuple[str, ...]:
@@ -87,12 +88,32 @@ class LoadedConfiguration:
         return tuple(sorted(names))
 
     @property
-    def override_files(self) -> list[Path]:
-        """The paths of the override files, or of their copies, in their order."""
-        files = self.settings.overrides
+    def override_files(self) -> list[DocumentFile]:
+        """The override files, or their copies, in their order."""
         if self.copies is not None:
-            return [override_copy(self.copies, number) for number in range(len(files))]
-        return [self.folder / file for file in files]
+            return [copy.document(self.folder) for copy in self.copies.overrides]
+        return [self.folder / file for file in self.settings.overrides]
+
+    def with_copies(self) -> LoadedConfiguration:
+        """Read the files with mappings and overrides, and return the configuration with copies of them.
+
+        Raises:
+            DocumentError: one of them cannot be read, or they are too large together.
+        """
+        mappings, overrides = (
+            tuple(CopiedFile(file=file, text=copied_document(self.folder / file).text) for file in files)
+            for files in (self.settings.mappings, self.settings.overrides)
+        )
+        check_size(self.path, (*mappings, *overrides))
+        return replace(self, copies=FileCopies(mappings, overrides))
+
+    def reloaded(self, wanted: LoadedConfiguration) -> LoadedConfiguration:
+        """Return the configuration with what a reload takes of another: policy, mappings and overrides."""
+        settings = wanted.settings
+        changed = _changed(
+            self.settings, settings.policy, settings.operations.allow, settings.mappings, settings.overrides
+        )
+        return replace(self, settings=changed, copies=wanted.copies)
 
     @property
     def feed_socket(self) -> Path:
@@ -114,11 +135,6 @@ class LoadedConfiguration:
     def objects_socket(self) -> Path:
         """The path of the socket for the metrics of objects, beside `feed_socket`."""
         return self.feed_socket.with_suffix(".objects")
-
-
-def override_copy(folder: Path, number: int) -> Path:
-    """Return the copy of an override file, by its number from 0 on, in a folder."""
-    return folder / RUNNING_OVERRIDES / f"{number}.yaml"
 
 
 def find_configuration(given: Path | None) -> Path:
@@ -150,8 +166,8 @@ def load_configuration(given: Path | None, copy: Path | None = None) -> LoadedCo
 
     Args:
         given: the path of the file; ``None`` to search for it.
-        copy: a copy of the file in the state folder, which is read in its place, with the policy that a
-            running gateway has taken since; beside it are copies of the override files.
+        copy: a copy of the file in the state folder, which is read in its place; beside it is the file with
+            the mappings, overrides and policy that the running gateway has now.
 
     Raises:
         NoConfigurationError: there is none.
@@ -159,21 +175,27 @@ def load_configuration(given: Path | None, copy: Path | None = None) -> LoadedCo
     """
     path = find_configuration(given)
     settings = read_document(copy or path, Configuration)
-    if copy is not None and (changed := copy.with_name(RUNNING_POLICY)).exists():
-        running = read_document(changed, RunningPolicy)
-        settings = with_policy(settings, running.policy, running.allow)
-    else:
-        settings = with_policy_files(settings, path)
-    copies = None if copy is None else copy.absolute().parent
-    return LoadedConfiguration(settings, path.absolute(), copies)
+    running = None if copy is None else read_running_files(copy.with_name(RUNNING_FILES))
+    if running is None:
+        return LoadedConfiguration(with_policy_files(settings, path), path.absolute())
+    mappings, overrides = (
+        tuple(each.file for each in copies) for copies in (running.mappings, running.overrides)
+    )
+    settings = _changed(settings, running.policy, running.allow, mappings, overrides)
+    return LoadedConfiguration(settings, path.absolute(), running.copies)
 
 
-def with_policy(
-    settings: Configuration, policy: PolicySettings, allow: tuple[OperationRule, ...]
+def _changed(
+    settings: Configuration,
+    policy: PolicySettings,
+    allow: tuple[OperationRule, ...],
+    mappings: tuple[Path, ...],
+    overrides: tuple[Path, ...],
 ) -> Configuration:
-    """Return settings with other roles, and other rules of ``operations.allow``."""
+    """Return settings with another policy, and other files of mappings and overrides."""
     operations = settings.operations.model_copy(update={"allow": allow})
-    return settings.model_copy(update={"policy": policy, "operations": operations})
+    changes = {"policy": policy, "operations": operations, "mappings": mappings, "overrides": overrides}
+    return settings.model_copy(update=changes)
 
 
 def _xdg_folder(variable: str) -> Path | None:

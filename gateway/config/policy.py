@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Annotated, Final, Literal, LiteralString
+from typing import Annotated, Final, LiteralString
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
@@ -215,19 +215,6 @@ class PolicySettings(StrictModel):
             for name, settings in self.roles.items()
         }
         return RoleSet(roles, self.principals, grants)
-
-
-class RunningPolicy(StrictModel):
-    """The policy of a running gateway that has changed since its start; a file of the state folder.
-
-    Attributes:
-        policy: the roles.
-        allow: the rules of ``operations.allow``.
-    """
-
-    version: Literal[1] = 1
-    policy: PolicySettings
-    allow: tuple[OperationRule, ...]
 
 
 def _rules(name: str, settings: RoleSettings) -> Iterator[Rule]:

@@ -6,6 +6,7 @@ written (`gateway.eventlog.audit_chain`).
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
@@ -15,7 +16,7 @@ from gateway.feed.records import SourceRecord
 from gateway.feed.values import FeedValue
 
 MAX_CHANGES: Final = 100
-"""The number of changed rules that a record of a policy has, at most."""
+"""The number of changes that the record of a reload has, at most."""
 
 
 class LoggedOperations:
@@ -98,19 +99,34 @@ def _values(values: Mapping[str, FeedValue], source: str) -> dict[str, object] |
     return {name: json_value(value, source) for name, value in values.items()} or None
 
 
-def policy_record(ingest_ts: str, principal: str, changes: Sequence[str]) -> LogRecord:
-    """Return the ``audit`` record of a changed policy.
+class Reloaded(enum.StrEnum):
+    """What a reload of the configuration changes."""
+
+    POLICY = "policy"
+    MAPPINGS = "mappings"
+
+
+_RELOADED_TEXTS = {
+    Reloaded.POLICY: "the roles of principals were changed: {} rules gained or lost",
+    Reloaded.MAPPINGS: "mappings and override files were changed: {} changes",
+}
+
+
+def reload_record(ingest_ts: str, reloaded: Reloaded, principal: str, changes: Sequence[str]) -> LogRecord:
+    """Return the ``audit`` record of a reload.
 
     Args:
         ingest_ts: now.
+        reloaded: what was changed.
         principal: who requested it.
-        changes: the rules that principals gained or lost, in words; the first of them are recorded.
+        changes: the rules that principals gained or lost, or what differs in the files, in words; the first
+            of them are recorded.
     """
     return LogRecord(
         kind=RecordKind.AUDIT,
         ingest_ts=ingest_ts,
-        state="policy",
-        text=f"the roles of principals were changed: {len(changes)} rules gained or lost",
+        state=reloaded.value,
+        text=_RELOADED_TEXTS[reloaded].format(len(changes)),
         principal=principal,
         values={"changes": list(changes[:MAX_CHANGES])},
     )

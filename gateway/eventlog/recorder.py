@@ -31,7 +31,7 @@ from gateway.eventlog.logged_events import (
     merged_record,
 )
 from gateway.eventlog.logged_objects import SLOT, LoggedObject, Schedule
-from gateway.eventlog.logged_operations import LoggedOperations, login_record, policy_record
+from gateway.eventlog.logged_operations import LoggedOperations, Reloaded, login_record, reload_record
 from gateway.eventlog.record import AnyRecord, LogRecord, RecordKind, known_time, microseconds_text, object_id
 from gateway.eventlog.waiting import Pressure
 from gateway.feed.operations import LoginReport, OperationRecord
@@ -182,16 +182,19 @@ class LogRecorder:
         self._out.append(login_record(report, self._ingest_ts))
         return self._take()
 
-    def policy(self, principal: str, changes: Sequence[str], now: int) -> list[AnyRecord]:
-        """Return the record to be made of a changed policy.
+    def reloaded(
+        self, reloaded: Reloaded, principal: str, changes: Sequence[str], now: int
+    ) -> list[AnyRecord]:
+        """Return the record to be made of a reload of the configuration.
 
         Args:
+            reloaded: what was changed.
             principal: who requested it.
-            changes: the rules that principals gained or lost, in words.
+            changes: what differs, in words.
             now: nanoseconds since 1970-01-01 UTC, the gateway's clock.
         """
         self._set_clock(now)
-        self._out.append(policy_record(self._ingest_ts, principal, changes))
+        self._out.append(reload_record(self._ingest_ts, reloaded, principal, changes))
         return self._take()
 
     def tick(self, now: int) -> list[AnyRecord]:

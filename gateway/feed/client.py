@@ -316,7 +316,7 @@ class FeedLink:
         return answer or _unanswered(request, "the gateway's core ended")
 
     async def reload(self, principal: Principal, seconds: float) -> OperationAnswer:
-        """Ask the core to reload the policy, and return its answer.
+        """Ask the core to reload the configuration, and return its answer.
 
         The outcome is ``SOURCE_DOWN`` where nothing was sent, ``UNKNOWN`` where there is no answer in time.
 

@@ -40,6 +40,7 @@ class Group:
         freshness: the freshness of all of its objects.
         stale_since: the time since which they are stale; 0 while they are fresh.
         objects: the number of objects.
+        is_outdated: whether values may be shown that are hidden now; they are withheld until they are fresh.
     """
 
     source: int
@@ -47,6 +48,7 @@ class Group:
     freshness: Freshness = Freshness.STALE
     stale_since: int = 0
     objects: int = 0
+    is_outdated: bool = False
 
 
 AnyGroup = TypeVar("AnyGroup", bound=Group)
@@ -170,6 +172,11 @@ class FreshnessTracker(Generic[AnyGroup]):
             self._stale_sources[number] = since or now
         self._judge(self, now)
 
+    def withhold_all(self) -> None:
+        """Withhold the values of all objects until they are fresh again; `mark_all_stale` is called next."""
+        for group in self:
+            group.is_outdated = True
+
     def forget_agents(self) -> None:
         """Forget all agents, because a new core begins without any; `mark_all_stale` is called with it."""
         self._agents.clear()
@@ -224,8 +231,10 @@ class FreshnessTracker(Generic[AnyGroup]):
             group.stale_since = min(group.stale_since or since, since) if since else 0
             freshness = Freshness.FRESH
             if group.stale_since:
-                is_withheld = now - group.stale_since >= self._serve_stale_for
+                is_withheld = group.is_outdated or now - group.stale_since >= self._serve_stale_for
                 freshness = Freshness.WITHHELD if is_withheld else Freshness.STALE
+            else:
+                group.is_outdated = False
             if freshness is not group.freshness:
                 group.freshness = freshness
                 self._changed(group)

@@ -299,12 +299,17 @@ Record: TypeAlias = (
 
 
 class Hello(FeedStruct, frozen=True, tag="hello"):
-    """The first message of a feed. A new ``epoch`` is a new core: all records are stale until sent again."""
+    """The first message of a feed. A new ``epoch`` is a new core: all records are stale until sent again.
+
+    ``hides`` stands for what the core's mappings hide. Where it changes, values of the former core may be
+    secrets now: front ends withhold all until they are fresh.
+    """
 
     version: int
     epoch: int
     gateway: str
     started: int
+    hides: str = ""
 
 
 class SnapshotBegan(FeedStruct, frozen=True, tag="begin"):

@@ -175,6 +175,7 @@ class FeedStatus:
         gateway: the identity of the gateway; empty before the first message.
         epoch: the epoch of the core; 0 before the first message.
         started: the start of the core; 0 before the first message.
+        hides: what the core's mappings hide, as `Hello.hides`.
         messages: messages that were received since the start of this process.
         last_message: the time of the last message; 0 for none.
         snapshots: complete snapshots.
@@ -186,6 +187,7 @@ class FeedStatus:
     gateway: str = ""
     epoch: int = 0
     started: int = 0
+    hides: str = ""
     messages: int = 0
     last_message: int = 0
     snapshots: int = 0
@@ -365,6 +367,10 @@ class FeedReplica(Generic[Version, EventVersion, Object, AnyGroup]):
             self.access.core_restarted()
             self._tracker.forget_agents()
             self._view.core_restarted()
+            if status.epoch and hello.hides != status.hides:
+                # An operator may have marked a secret: its value must not stay, not even as stale.
+                self._tracker.withhold_all()
+        status.hides = hello.hides
         status.gateway, status.epoch, status.started = hello.gateway, hello.epoch, hello.started
         status.connected, status.stale_since = True, 0
         self._is_complete = False

@@ -34,6 +34,7 @@ MAX_UNREAD = 4 * MAX_UNANSWERED
 ALIVE_SECONDS = 1.0
 """Seconds of silence after which the core sends a sign of life."""
 
+_LOOK_SECONDS = 0.01
 _CHUNK_OCTETS = 64 * 1024
 _CREDENTIALS = struct.Struct("3i")
 
@@ -52,7 +53,7 @@ TakeLogin = Callable[[LoginReport], object]
 
 
 Reload = Callable[[ReloadRequest, Reply], None]
-"""Takes each request to reload the policy; neither waits nor raises."""
+"""Takes each request to reload the configuration; neither waits nor raises."""
 
 
 def refuse_operation(request: OperationRequest | ReloadRequest, reply: Reply) -> None:
@@ -97,7 +98,7 @@ class FeedServer:
         limit: records that may wait for one subscriber.
         asked: receives the subscribers' requests.
         logged_in: receives their reports of logins.
-        reload: receives their requests to reload the policy.
+        reload: receives their requests to reload the configuration.
 
     Attributes:
         counters: counters since the start.
@@ -165,6 +166,11 @@ class FeedServer:
         for subscription, wake in self._subscribers.items():
             subscription.require_snapshot()
             wake.set()
+
+    async def until_sent(self) -> None:
+        """Wait until nothing waits for any subscriber."""
+        while not all(subscription.is_empty for subscription in self._subscribers):  # noqa: ASYNC110  at the end only
+            await asyncio.sleep(_LOOK_SECONDS)
 
     async def close(self) -> None:
         """Stop listening, and close all connections."""

@@ -77,6 +77,11 @@ class Subscription:
         """The records that were not taken yet, without those of a snapshot."""
         return self._records
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing waits to be taken, and no snapshot is due."""
+        return not (self.needs_snapshot or self._waiting) and self._snapshot is None
+
     def start_snapshot(self, records: Iterable[Record], sequence: int) -> None:
         """Send ``records`` (immutable, in dependency order) before anything that waits after ``sequence``."""
         self._snapshot = deque(records)

@@ -39,6 +39,7 @@ from gateway.inventory.own_events import (
     GATEWAY_STOPPING,
     LOG_TROUBLE,
     LOG_WRITTEN,
+    MAPPINGS_CHANGED,
     POLICY_CHANGED,
     PROCESS_ENDED,
 )
@@ -209,6 +210,18 @@ class Inventory:
         reason = one_line(f"{len(changes)} rules of principals changed{first}")
         text = one_line(f"{by} reloaded the policy: {reason}")
         self._out([self._own_events.own(POLICY_CHANGED, (by, reason), Severity.WARNING, text, now)])
+
+    def mappings_changed(self, by: str, changes: Sequence[str], now: int) -> None:
+        """Publish that mappings or override files were changed.
+
+        Args:
+            by: who requested it.
+            changes: what differs, in words; at least one.
+            now: nanoseconds of the gateway's clock.
+        """
+        reason = one_line(f"{len(changes)} changes: {'; '.join(changes[:_SHOWN_CHANGES])}")
+        text = one_line(f"{by} reloaded the mappings: {reason}")
+        self._out([self._own_events.own(MAPPINGS_CHANGED, (by, reason), Severity.WARNING, text, now)])
 
     def audit_signed(self, audit: int, digest: str, head: str, now: int) -> None:
         """Publish that the chain of audited records was signed.

@@ -163,6 +163,20 @@ POLICY_CHANGED = EventSchema(
     label="Policy changed",
     description="The roles of principals were changed while the gateway runs.",
 )
+MAPPINGS_CHANGED = EventSchema(
+    ClassKey(PACKAGE, "mappingsChanged"),
+    (
+        Argument("principal", ValueType.STRING, label="Principal", description="Who had them reloaded."),
+        Argument(
+            "reason",
+            ValueType.STRING,
+            label="Reason",
+            description="How many changes the mappings and override files have, and the first of them.",
+        ),
+    ),
+    label="Mappings changed",
+    description="Mappings or override files were changed while the gateway runs; its core starts again.",
+)
 
 OWN_EVENTS = (
     SOURCE_DOWN,
@@ -179,4 +193,5 @@ OWN_EVENTS = (
     ACCESS_REFUSED,
     AUDIT_HEAD,
     POLICY_CHANGED,
+    MAPPINGS_CHANGED,
 )

@@ -12,7 +12,6 @@ import re
 from collections.abc import Iterable, Iterator
 from collections.abc import Mapping as MappingOf
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from gateway.mapping.rules import (
@@ -37,20 +36,20 @@ from gateway.model.schema import (
 )
 from gateway.model.values import ValueType
 from gateway.shipped_files import shipped_folder
-from gateway.yaml_documents import StrictModel, read_document
+from gateway.yaml_documents import DocumentFile, StrictModel, complaint_at, read_document
 
 
 class MappingError(Exception):
     """A mapping cannot be used as requested; the text says which element and why."""
 
 
-def load_mapping(path: Path) -> Mapping:
+def load_mapping(file: DocumentFile) -> Mapping:
     """Read one mapping file.
 
     Raises:
         DocumentError: it cannot be read or is not a mapping.
     """
-    return read_document(path, Mapping)
+    return read_document(file, Mapping)
 
 
 def load_shipped_mappings() -> dict[str, Mapping]:
@@ -70,7 +69,7 @@ def load_shipped_mappings() -> dict[str, Mapping]:
     return mappings
 
 
-def load_mappings(own_files: Iterable[Path]) -> dict[str, Mapping]:
+def load_mappings(own_files: Iterable[DocumentFile]) -> dict[str, Mapping]:
     """Return the shipped mappings and an operator's own, by package.
 
     Args:
@@ -84,19 +83,19 @@ def load_mappings(own_files: Iterable[Path]) -> dict[str, Mapping]:
     """
     shipped = load_shipped_mappings()
     own: dict[str, Mapping] = {}
-    for path in own_files:
-        mapping = load_mapping(path)
+    for file in own_files:
+        mapping = load_mapping(file)
         package = mapping.package
         known = shipped.get(package)
         if package in own or (known is not None and not known.takes_additions):
             whose = "stands before it" if package in own else "is shipped with the gateway"
-            raise MappingError(
-                f"{path}: a mapping of the package {package!r} {whose}: there can be one of each"
-            )
+            text = f"a mapping of the package {package!r} {whose}: there can be one of each"
+            raise MappingError(str(complaint_at(file, [(("package",), text)])))
         try:
             own[package] = mapping if known is None else with_additions(known, mapping)
         except MappingError as error:
-            raise MappingError(f"{path}: {error}") from error
+            place, _, text = str(error).partition(": ")
+            raise MappingError(str(complaint_at(file, [(place.split("."), text)]))) from error
     return {**shipped, **own}
 
 

@@ -12,7 +12,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from collections.abc import Mapping as MappingOf
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from pathlib import Path
 from typing import TypeVar
 
 from pydantic import ValidationError
@@ -30,7 +29,7 @@ from gateway.mapping.overrides import Overrides, needed_elements
 from gateway.mapping.rules import AlarmRule, ClassRule, EventRule, Mapping, names_in
 from gateway.model.schema import ClassKey, ClassSchema, EventSchema
 from gateway.model.values import ValueType
-from gateway.yaml_documents import complaint_at, in_words, read_document
+from gateway.yaml_documents import DocumentFile, complaint_at, in_words, read_document
 
 Place = tuple[str | int, ...]
 """The keys that lead to a value of a document."""
@@ -101,7 +100,7 @@ class KnownSchemas:
     whole: frozenset[str] = frozenset()
 
 
-def load_overrides(paths: Iterable[Path], mappings: MappingOf[str, Mapping]) -> Overrides:
+def load_overrides(paths: Iterable[DocumentFile], mappings: MappingOf[str, Mapping]) -> Overrides:
     """Read override files, and compare them with the mappings.
 
     Args:
@@ -128,7 +127,9 @@ class LoadedMappings:
     overrides: Overrides
 
 
-def load_with_overrides(own_files: Iterable[Path], override_files: Iterable[Path]) -> LoadedMappings:
+def load_with_overrides(
+    own_files: Iterable[DocumentFile], override_files: Iterable[DocumentFile]
+) -> LoadedMappings:
     """Read all mappings, shipped and own ones, and the overrides of them.
 
     Raises:
@@ -146,7 +147,7 @@ def load_with_overrides(own_files: Iterable[Path], override_files: Iterable[Path
     return LoadedMappings(mappings, overrides)
 
 
-def remarks(paths: Iterable[Path], known: KnownSchemas, *, may_lack: bool = False) -> list[str]:
+def remarks(paths: Iterable[DocumentFile], known: KnownSchemas, *, may_lack: bool = False) -> list[str]:
     """Return what overrides name that is not known, each as ``file:line: place: what``.
 
     Args:
@@ -250,8 +251,8 @@ def _event_rule(mappings: MappingOf[str, Mapping], key: ClassKey) -> EventRule |
 
 
 def problems_of(
-    files: Sequence[tuple[Path, OverrideFile]], known: KnownSchemas, *, may_lack: bool = False
-) -> Iterator[tuple[Path, list[Problem]]]:
+    files: Sequence[tuple[DocumentFile, OverrideFile]], known: KnownSchemas, *, may_lack: bool = False
+) -> Iterator[tuple[DocumentFile, list[Problem]]]:
     """Yield what does not fit in each file, judged together with the files before it; as `remarks`."""
     for number, (path, file) in enumerate(files, start=1):
         overrides = Overrides(one for _, one in files[:number])

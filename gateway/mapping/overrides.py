@@ -65,6 +65,15 @@ class Overrides:
                 given.setdefault(pattern, override.log_interval)
         return given
 
+    @property
+    def exclusions(self) -> tuple[object, ...]:
+        """What is said of the exclusion of classes and elements, in order; for comparison only."""
+        return tuple(
+            (pattern, override.exclude, excluded)
+            for pattern, override in self._classes
+            if (excluded := _exclusions(override)) or override.exclude is not None
+        )
+
     def excludes_class(self, class_name: str) -> bool:
         """Return whether the class ``package:name`` is dropped whole."""
         return _is_excluded(self._class(class_name))
@@ -198,6 +207,11 @@ class Overrides:
         if event_name not in self._of_event:
             self._of_event[event_name] = _fitting(event_name, self._events)
         return self._of_event[event_name]
+
+
+def _exclusions(override: ClassOverride) -> tuple[tuple[str, bool], ...]:
+    elements = override.elements.items()
+    return tuple((name, one.exclude) for name, one in elements if one.exclude is not None)
 
 
 NO_OVERRIDES = Overrides()

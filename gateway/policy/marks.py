@@ -11,7 +11,7 @@ from gateway.mapping.rules import Mapping as PackageMapping
 from gateway.model.schema import ClassKey
 from gateway.policy.decisions import CallMethod, ReadElement, SetElement, Subscribe
 
-_PRIVATE_EVENTS: Final = frozenset({"accessRefused", "policyChanged"})
+_PRIVATE_EVENTS: Final = frozenset({"accessRefused", "policyChanged", "mappingsChanged"})
 """Events of the gateway itself that name principals and addresses."""
 
 _GATEWAY: Final = "gateway"

@@ -480,6 +480,7 @@ class OwnNotification(enum.IntEnum):
     ACCESS_REFUSED = 14
     AUDIT_HEAD = 15
     POLICY_CHANGED = 16
+    MAPPINGS_CHANGED = 17
 
 
 class ConditionStateNumber(enum.IntEnum):

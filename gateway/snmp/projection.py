@@ -116,6 +116,7 @@ class Projection(FeedView[BoundClass, BoundEvent, Row, RowGroup]):
         self._receivers: list[Receivers] = []
         self.forms = NotificationForms(settings.receivers)
         self._operations: list[Callable[[OperationRecord], None]] = []
+        self._new_core: list[Callable[[], None]] = []
         self._registries = OidRegistries(settings.registries, provisional, save=save, log=log, clock=clock)
         self._summaries = Summaries(store, root)
         self._source_table = SourceTable(store, root)
@@ -158,6 +159,10 @@ class Projection(FeedView[BoundClass, BoundEvent, Row, RowGroup]):
     def notify_of_operations(self, take: Callable[[OperationRecord], None]) -> None:
         """Pass each record of an operation to ``take``, also those that a snapshot repeats."""
         self._operations.append(take)
+
+    def notify_of_cores(self, take: Callable[[], None]) -> None:
+        """Call ``take`` when another core is connected, before anything of it is shown."""
+        self._new_core.append(take)
 
     @property
     def status(self) -> FeedStatus:
@@ -305,6 +310,8 @@ class Projection(FeedView[BoundClass, BoundEvent, Row, RowGroup]):
         """Forget the names of classes."""
         self._class_names.clear()
         self._summaries.forget_versions()
+        for take in self._new_core:
+            take()
 
     def policy_changed(self) -> None:
         """Show restricted views nothing but what the snapshot shows from now on."""

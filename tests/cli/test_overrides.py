@@ -165,32 +165,46 @@ def test_an_upgrade_of_rabbitmq_is_no_difference(rabbitmq: PrivateBroker, site: 
     assert (compared.code, compared.output) == (ExitCode.OK, "no difference\n")
 
 
-def test_a_file_that_is_edited_waits_for_a_restart(site: Site) -> None:
-    """A wrong one is refused by ``reload``, and keeps no process from starting again."""
-    file = site.folder / "overrides.yaml"
-    file.write_text("version: 1\nclasses: {'rabbitmq:queue': {label: Queue}}\n", encoding="utf-8")
-    site.configure(overrides=["overrides.yaml"], snmp={"enabled": False})
-    with running("run", "--config", site.configuration, log=site.folder / "log") as gateway:
+OWN = "version: 1\npackage: pumps\nmodule: AMQP-PUMPS-MIB\nprefix: pmp\nclasses: {pump: {label: NAMED}}\n"
+
+
+def test_own_mappings_are_as_at_the_start_until_a_reload(site: Site) -> None:
+    """What is being edited is shown by ``check``, and read by no process that starts again."""
+    file = site.folder / "pumps.yaml"
+    file.write_text(OWN.replace("NAMED", "Pump"), encoding="utf-8")
+    site.configure(mappings=["pumps.yaml"], snmp={"enabled": False})
+    configuration = ("--config", site.configuration)
+    line = f"{file}: classes.pump.label was changed"
+    with running("run", *configuration, log=site.folder / "log") as gateway:
         gateway.ready()
-        unchanged = amqp_gateway("reload", "--config", site.configuration)
-        assert unchanged.code is ExitCode.OK, unchanged.errors
-        file.write_text("version: 1\nclasses: {'rabbitmq:queue': {label: Row}}\n", encoding="utf-8")
-        changed = amqp_gateway("reload", "--config", site.configuration)
-        line = "overrides (overrides.yaml) was changed: it takes effect when the gateway is restarted\n"
-        assert (changed.code, changed.output) == (ExitCode.DIFFERENCE, line)
-        file.write_text("version: 1\nclasses:\n  rabbitmq:queu: {label: Row}\n", encoding="utf-8")
-        wrong = amqp_gateway("reload", "--config", site.configuration)
-        assert wrong.code is ExitCode.CONFIGURATION
-        assert f"{file}:3: classes.rabbitmq:queu: matches no class" in wrong.errors
+        assert amqp_gateway("reload", *configuration).output == "the gateway runs with this configuration\n"
+        file.write_text(OWN.replace("NAMED", "Engine"), encoding="utf-8")
+        shown = amqp_gateway("check", "--against-running", *configuration)
+        assert shown.output.splitlines()[:2] == [
+            line,
+            "a reload applies changes of mappings and overrides: it connects all sources again",
+        ]
+        file.write_text("version: 1\npackage: pumps\nclasses: {pump: {labl: Pump}}\n", encoding="utf-8")
         os.kill(process_of(gateway), signal.SIGKILL)
-        wait_until(
-            lambda: sum(record["event"] == "core-ready" for record in gateway.log) == 2,
-            "the core starts again with the former file",
-        )
+        wait_until(lambda: starts_of_core(gateway) == 2, "the core starts again with the former file")
+        wrong = amqp_gateway("reload", *configuration)
+        assert wrong.code is ExitCode.CONFIGURATION
+        assert f"{file}:3: classes.pump.labl: unknown key" in wrong.errors
+        file.write_text(OWN.replace("NAMED", "Engine"), encoding="utf-8")
+        reloaded = amqp_gateway("reload", *configuration)
+        assert reloaded.code is ExitCode.OK, reloaded.errors
+        assert reloaded.output.splitlines() == [line, "the mappings were applied"]
+        assert starts_of_core(gateway) == 3
+        assert amqp_gateway("reload", *configuration).output == "the gateway runs with this configuration\n"
+        assert gateway.terminate().code is ExitCode.OK
+
+
+def starts_of_core(gateway: RunningCommand) -> int:
+    return [record["event"] for record in gateway.log].count("core-ready")
 
 
 def process_of(gateway: RunningCommand) -> int:
-    """Return the process id of the core."""
+    """Return the process id of the first core."""
     (ready,) = (record for record in gateway.log if record["event"] == "gateway-ready")
     return int(ready["processes"]["core"])
 

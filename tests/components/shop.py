@@ -60,9 +60,9 @@ class Feeding(ABC):
     def settle(self) -> None:
         """Let the front end finish its pending work."""
 
-    def hello(self, epoch: int = 1) -> None:
+    def hello(self, epoch: int = 1, hides: str = "") -> None:
         self.epoch = epoch
-        self.received(Hello(VERSION, epoch, GATEWAY_ID, self.now))
+        self.received(Hello(VERSION, epoch, GATEWAY_ID, self.now, hides))
 
     def publish(self, *records: Record) -> None:
         self.received(Batch(self.epoch, 1, records))

@@ -100,6 +100,21 @@ def test_without_the_core_everything_is_stale_until_it_is_reported_again() -> No
     assert [group.freshness for group in groups] == [Freshness.STALE, Freshness.FRESH]
 
 
+def test_what_may_be_hidden_now_is_withheld_until_it_is_fresh() -> None:
+    watched = Watched()
+    watched.source(SourceState.SYNCHRONISED, 10)
+    group = watched.tracker.group(1, "1.0", 10)
+    watched.tracker.withhold_all()
+    watched.tracker.mark_all_stale(30)
+    assert freshness(group) is Freshness.WITHHELD
+    watched.source(SourceState.SYNCHRONISING, 31)
+    assert freshness(group) is Freshness.WITHHELD
+    watched.source(SourceState.SYNCHRONISED, 32)
+    assert freshness(group) is Freshness.FRESH
+    watched.tracker.mark_all_stale(40)
+    assert freshness(group) is Freshness.STALE
+
+
 def test_what_is_not_configured_any_more_is_forgotten() -> None:
     watched = Watched()
     watched.source(SourceState.SYNCHRONISED, 10)

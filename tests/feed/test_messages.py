@@ -177,7 +177,7 @@ MESSAGES: list[FeedMessage] = [
 
 def test_the_form_on_the_wire_is_length_and_msgpack_array() -> None:
     octets = encode(Hello(1, 7, "gw", 5))
-    assert octets == b"\x00\x00\x00\x0d\x95\xa5hello\x01\x07\xa2gw\x05"
+    assert octets == b"\x00\x00\x00\x0e\x96\xa5hello\x01\x07\xa2gw\x05\xa0"
 
 
 @pytest.mark.parametrize("message", MESSAGES, ids=lambda message: type(message).__name__)

@@ -177,6 +177,21 @@ def test_a_lost_core_makes_everything_stale_and_later_withheld(gateway: Gateway)
     assert gateway.tills() == {1: Freshness.WITHHELD, 2: Freshness.WITHHELD}
 
 
+def test_values_of_a_core_that_hid_less_are_withheld_until_they_are_fresh(gateway: Gateway) -> None:
+    gateway.disconnect()
+    gateway.hello(epoch=2, hides="more")
+    assert set(gateway.tills().values()) == {Freshness.WITHHELD}
+    gateway.snapshot(source(SourceState.SYNCHRONISING), *CLASSES, agent(fresh=True), hall(), till(2))
+    gateway.settle()
+    assert set(gateway.tills().values()) == {Freshness.WITHHELD}, "what was not read yet may be a secret"
+    gateway.publish(source())
+    gateway.settle()
+    assert gateway.tills() == {2: Freshness.FRESH}
+    gateway.disconnect()
+    gateway.hello(epoch=3, hides="more")
+    assert gateway.tills() == {2: Freshness.STALE}
+
+
 def test_numbers_of_classes_of_a_former_core_mean_nothing(gateway: Gateway) -> None:
     gateway.disconnect()
     gateway.hello(epoch=2)

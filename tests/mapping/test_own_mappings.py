@@ -39,7 +39,9 @@ def test_they_stand_beside_the_shipped_ones(tmp_path: Path) -> None:
 
 
 def test_one_of_a_package(tmp_path: Path) -> None:
-    with pytest.raises(MappingError, match=r"1\.yaml: a mapping of the package 'plant' stands before it"):
+    with pytest.raises(
+        MappingError, match=r"1\.yaml:2: package: a mapping of the package 'plant' stands before it"
+    ):
         load_mappings(load_configuration(configured(tmp_path, PUMPS, PUMPS)).mapping_files)
     shipped = PUMPS.replace("package: plant", "package: rabbitmq")
     with pytest.raises(MappingError, match=r"'rabbitmq' is shipped with the gateway"):
@@ -65,10 +67,14 @@ def test_a_shipped_one_that_takes_additions_is_added_to(tmp_path: Path) -> None:
     ].classes["application"]
     assert application.alarms.keys() == {"gone"}
     assert application.statistics["instructions"].unit == "instructions"
-    with pytest.raises(MappingError, match=r"1\.yaml: a mapping of the package 'ami-relay' stands before it"):
+    with pytest.raises(
+        MappingError, match=r"1\.yaml:2: package: a mapping of the package 'ami-relay' stands "
+    ):
         load_mappings(load_configuration(configured(tmp_path, RELAY, RELAY)).mapping_files)
     other = RELAY.replace("connected: {}", "connected: {index: true}")
-    with pytest.raises(MappingError, match=r"0\.yaml: classes\.application\.properties\.connected\.index: "):
+    with pytest.raises(
+        MappingError, match=r"0\.yaml:9: classes\.application\.properties\.connected\.index: "
+    ):
         load_mappings(load_configuration(configured(tmp_path, other)).mapping_files)
 
 

@@ -10,7 +10,8 @@ from gateway.config.snmp import SnmpSettings, SnmpWriter
 from gateway.feed.records import FeedMessage
 from gateway.mapping.rules import Mapping
 from gateway.model.times import MILLISECOND, SECOND
-from gateway.service.processes.snmp import Commands, secret_arguments
+from gateway.service.processes.snmp import Commands
+from gateway.service.processes.snmp_secrets import secret_arguments
 from gateway.snmp.commands.command import Submission
 from gateway.snmp.oid_registry import OidRegistry
 from gateway.snmp.projection import Projection, ProjectionSettings

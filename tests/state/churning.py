@@ -19,7 +19,8 @@ from gateway.inventory.classes import ClassRegistry
 from gateway.inventory.instances import InstanceIndex
 from gateway.inventory.inventory import Inventory
 from gateway.model.observations import ClassLearned, ObjectSeen, Observation, ResyncBegan, ResyncEnded
-from gateway.service.processes.core import count_start, keep_index
+from gateway.service.processes.core import count_start
+from gateway.service.processes.index_upkeep import keep_index
 from gateway.state_folder import StateFolder
 from gateway.tasks import until_one_ends
 from tests.inventory.playbook import AGENT, CONNECTION, MAPPING, QUEUE, VHOST, queue, vhost

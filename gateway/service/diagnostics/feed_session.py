@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -24,7 +25,9 @@ SNAPSHOT_SECONDS: Final = 120.0
 """Seconds that the core may take to send everything; 100,000 objects take some seconds."""
 
 RELOAD_SECONDS: Final = 30.0
-"""Seconds that the core may take to reload the policy."""
+"""Seconds that the core may take to reload the configuration."""
+
+_LOOK_SECONDS: Final = 0.05
 
 _MAX_WAITING: Final = 10_000
 """The number of changes that a slow terminal has not taken, above which nothing is read."""
@@ -100,8 +103,17 @@ class FeedSession:
         return await self._link.ask(request)
 
     async def reload(self) -> OperationAnswer:
-        """Ask the core to reload the policy, and return its answer."""
+        """Ask the core to reload the configuration, and return its answer."""
         return await self._link.reload(principal(), RELOAD_SECONDS)
+
+    async def core_again(self, seconds: float) -> bool:
+        """Wait until the core has ended and the next one has sent its snapshot; return whether it has."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while not (self.core_ended and self.view.is_whole):  # noqa: ASYNC110  two states of others
+                    await asyncio.sleep(_LOOK_SECONDS)
+                return True
+        return False
 
     async def changes(self) -> AsyncGenerator[FeedChange, None]:
         """Yield all changes from now on, without end."""

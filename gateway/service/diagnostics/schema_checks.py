@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
-from pathlib import Path
 
 from gateway.clock import Clock
 from gateway.config.files import LoadedConfiguration
@@ -18,7 +17,7 @@ from gateway.mapping.schema_documents import SavedClass, SavedSchemas
 from gateway.model.schema import Access, ClassSchema, EventSchema
 from gateway.service.sources.standalone import first_reading
 from gateway.terminal.view import TerminalView
-from gateway.yaml_documents import complaint_at
+from gateway.yaml_documents import DocumentFile, complaint_at
 
 _OWN_PACKAGE = "gateway"
 
@@ -79,9 +78,9 @@ def check_against(loaded: LoadedConfiguration, schemas: SavedSchemas, *, is_bare
     return found
 
 
-def _lines(path: Path, places: Iterable[tuple[Place, str]]) -> list[str]:
+def _lines(file: DocumentFile, places: Iterable[tuple[Place, str]]) -> list[str]:
     found = list(places)
-    return str(complaint_at(path, found)).splitlines() if found else []
+    return str(complaint_at(file, found)).splitlines() if found else []
 
 
 def _of_mapping(mapping: Mapping, schemas: SavedSchemas) -> Iterator[tuple[Place, str]]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -26,6 +27,7 @@ from gateway.eventlog.last_state import (
     read_last_state,
     unfinished_operations,
 )
+from gateway.eventlog.logged_operations import Reloaded
 from gateway.eventlog.record import LogRecord
 from gateway.feed.messages import VERSION
 from gateway.feed.records import Batch, EventLogRecord, EventRecord, Hello, Record
@@ -39,8 +41,10 @@ from gateway.inventory.source import SourceInventory
 from gateway.links.tls import PresentedCertificates
 from gateway.mapping.files import secret_patterns
 from gateway.mapping.override_files import load_with_overrides
+from gateway.mapping.overrides import Overrides
 from gateway.model.observations import EventState
 from gateway.model.secrets import SecretRules
+from gateway.model.times import SECOND
 from gateway.operations.audit import Audit, Redaction
 from gateway.operations.manager import ManagerSettings, OperationManager
 from gateway.policy.decisions import Policy
@@ -58,11 +62,12 @@ from gateway.service.metrics.core import (
 from gateway.service.metrics.families import Metrics
 from gateway.service.processes.audit_heads import AuditHeads
 from gateway.service.processes.command_errors import command_errors
+from gateway.service.processes.configuration_reload import ConfigurationReload
 from gateway.service.processes.event_log import OFF, AckTracker, CoreEventLog, file_settings
 from gateway.service.processes.exit_codes import CommandError, ExitCode
+from gateway.service.processes.index_upkeep import keep_index
 from gateway.service.processes.lifeline import Announcement, GatewayStop, Lifeline, ProcessEnd, Reload
 from gateway.service.processes.operations import CoreOperations
-from gateway.service.processes.policy_reload import PolicyReload
 from gateway.service.processes.process_setup import tune_garbage_collection
 from gateway.service.serving import QmfServer, ServedBroker
 from gateway.service.sources.captures import Captures, CaptureTarget
@@ -77,6 +82,12 @@ from gateway.tasks import until_one_ends
 log = structlog.get_logger(__name__)
 
 TICK_SECONDS = 1.0
+
+_LOOK_SECONDS = 0.05
+"""Seconds between two looks at whether operations are under way, when the core is to end."""
+
+_LAST_WORDS_SECONDS = 2.0
+"""Seconds in which front ends are sent the last answers and events of a core."""
 
 
 async def run_core(
@@ -97,7 +108,8 @@ async def run_core(
         Whether the clock was set, so that the core is to run again.
 
     Raises:
-        CommandError: it cannot work with this configuration or state.
+        CommandError: it cannot work with this configuration or state; ``AGAIN`` where a reload changed the
+            mappings, so that the core is to run again with those that the state folder has.
     """
     needs_upkeep = asyncio.Event()
     try:
@@ -156,7 +168,15 @@ async def _run_locked(
             "core-ready", epoch=epoch, sources=sorted(loaded.settings.sources), feed=str(loaded.feed_socket)
         )
         watch = ClockWatch(clock)
-        await until_one_ends(lifeline.parent_gone(core.publish), watch.until_set(), core.run(needs_upkeep))
+        await until_one_ends(
+            lifeline.parent_gone(core.publish),
+            watch.until_set(),
+            core.run(needs_upkeep),
+            core.until_other_mappings(),
+        )
+    if core.has_other_mappings:
+        log.info("core-starts-again", reason="mappings or override files were changed")
+        raise CommandError(ExitCode.AGAIN, "")
     return watch.was_set
 
 
@@ -215,10 +235,10 @@ class _Core:
         self._heads = self._audit_heads()
         self._stopping: asyncio.Task[None] | None = None
         self._operations = CoreOperations(self._manager, self._inventory, clock, self._event_log)
-        self._reload = PolicyReload(loaded, self._change_policy)
+        self._reload = ConfigurationReload(loaded, self)
         self._feed = FeedServer(
             loaded.feed_socket,
-            Hello(VERSION, epoch, state.identity, clock.now()),
+            Hello(VERSION, epoch, state.identity, clock.now(), _hidden(patterns, known.overrides)),
             self._snapshot,
             loaded.settings.feed.max_waiting_records,
             self._operations.submit,
@@ -349,6 +369,7 @@ class _Core:
             await self._feed.start()
         except (OSError, ValueError) as error:
             raise CommandError(ExitCode.CONFIGURATION, f"the feed cannot be served: {error}") from error
+        running.push_async_callback(self._answer_reloads)
 
     def add_readings(self, metrics: Metrics) -> None:
         """Add the readings of all parts to the metrics of this process."""
@@ -375,14 +396,41 @@ class _Core:
             case Reload(by):
                 self._reload.announced(by)
 
-    def _change_policy(self, roles: RoleSet, by: str, changes: list[str]) -> None:
+    def change_policy(self, roles: RoleSet, by: str, changes: list[str]) -> None:
+        """Apply a policy, as `ReloadTarget` requires."""
         self._policy.change(roles)
         self._manager.change_policy(Policy(roles))
         self._roles.change(roles)
         self._feed.send_snapshots()
         if self._event_log is not None:
-            self._event_log.take_policy(by, changes)
+            self._event_log.take_reload(Reloaded.POLICY, by, changes)
         self._inventory.policy_changed(by, changes, self._clock.now())
+
+    def record_mappings(self, by: str, changes: list[str]) -> None:
+        """Record that the next core has other mappings, as `ReloadTarget` requires."""
+        if self._event_log is not None:
+            self._event_log.take_reload(Reloaded.MAPPINGS, by, changes)
+        self._inventory.mappings_changed(by, changes, self._clock.now())
+
+    @property
+    def has_other_mappings(self) -> bool:
+        """Whether a reload has changed the mappings, which the next core reads."""
+        return self._reload.has_other_mappings
+
+    async def until_other_mappings(self) -> None:
+        """Wait until a reload has changed the mappings, and the operations under way have ended."""
+        await self._reload.until_other_mappings()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._loaded.settings.operations.deadline / SECOND):
+                while self._manager.running or self._manager.waiting:  # noqa: ASYNC110  at the end only
+                    await asyncio.sleep(_LOOK_SECONDS)
+
+    async def _answer_reloads(self) -> None:
+        """Answer the requests to reload that were taken, and send what front ends wait for."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_LAST_WORDS_SECONDS):
+                await self._reload.finish()
+                await self._feed.until_sent()
 
     async def run(self, needs_upkeep: asyncio.Event) -> None:
         """Run all parts until one of them fails.
@@ -464,6 +512,11 @@ class Subscribers:
             take(batch)
 
 
+def _hidden(secrets: Sequence[str], overrides: Overrides) -> str:
+    """Return a digest of what mappings and overrides hide of objects: it changes if that does."""
+    return hashlib.blake2b(repr((secrets, overrides.exclusions)).encode(), digest_size=8).hexdigest()
+
+
 def _captures(loaded: LoadedConfiguration, clock: Clock) -> Captures:
     folder, wished = loaded.capture_folder, loaded.settings.captures
     targets = {
@@ -538,12 +591,6 @@ def _names(last: LastState | None, recorded: LastEvents) -> dict[str, str]:
     return {object_id: objects[object_id].object_name or "" for object_id in referred}
 
 
-UPKEEP_SECONDS = 15.0
-"""Seconds after which, at the latest, a row number is safe from a power failure."""
-
-FORGET_SECONDS, FORGET_SOON_SECONDS, FORGOTTEN_AT_ONCE = 3600.0, 0.1, 500
-
-
 def count_start(state: StateFolder, index: InstanceIndex) -> int:
     """Return the number of this start, which is on the disk in both places before it is published.
 
@@ -553,35 +600,3 @@ def count_start(state: StateFolder, index: InstanceIndex) -> int:
     boot = state.boots + 1
     index.start(state.identity, boot)
     return state.next_boot()
-
-
-async def keep_index(index: InstanceIndex, clock: Clock, needed: asyncio.Event) -> None:
-    """Maintain the index until cancelled.
-
-    Args:
-        index: in use on this loop.
-        clock: the gateway's.
-        needed: set by the index when it cannot wait.
-
-    Raises:
-        InstanceIndexError: the index has failed: nothing may continue without it.
-    """
-    await until_one_ends(_keep_on_disk(index, needed), _forget(index, clock))
-
-
-async def _keep_on_disk(index: InstanceIndex, needed: asyncio.Event) -> None:
-    while True:
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(needed.wait(), UPKEEP_SECONDS)
-        needed.clear()
-        index.check()
-        upkeep = index.upkeep()
-        if upkeep is not None:
-            index.reserved(await asyncio.to_thread(upkeep))
-
-
-async def _forget(index: InstanceIndex, clock: Clock) -> None:
-    """Release row numbers of objects that will not return, a few at a time."""
-    while True:
-        forgotten = index.forget_retired(clock.now(), FORGOTTEN_AT_ONCE)
-        await asyncio.sleep(FORGET_SOON_SECONDS if forgotten == FORGOTTEN_AT_ONCE else FORGET_SECONDS)

@@ -23,6 +23,7 @@ from gateway.config.model import LogSettings
 from gateway.eventlog.audit_chain import ChainEnd
 from gateway.eventlog.disk import Disk, EventLogClosedError, EventLogError
 from gateway.eventlog.last_state import LastState, RecordedDeliveries
+from gateway.eventlog.logged_operations import Reloaded
 from gateway.eventlog.record import AnyRecord, LogRecord, RecordKind, microseconds_text
 from gateway.eventlog.recorder import LogRecorder, RecorderSettings
 from gateway.eventlog.retention import LogFileSettings
@@ -165,9 +166,9 @@ class CoreEventLog:
         """Record logins; neither waits nor raises."""
         self._record(lambda: self.mirror.login(report, self._clock.now()), 1)
 
-    def take_policy(self, principal: str, changes: Sequence[str]) -> None:
-        """Record that a principal had the policy changed; neither waits nor raises."""
-        self._record(lambda: self.mirror.policy(principal, changes, self._clock.now()), 1)
+    def take_reload(self, reloaded: Reloaded, principal: str, changes: Sequence[str]) -> None:
+        """Record that a principal had the configuration reloaded; neither waits nor raises."""
+        self._record(lambda: self.mirror.reloaded(reloaded, principal, changes, self._clock.now()), 1)
 
     async def reached(self, seq: int) -> None:
         """Return when the record of this seq is on the disk, or the gap that counts it.

@@ -51,6 +51,8 @@ class ExitCode(enum.IntEnum):
     """An operation was reported as done, but another value was found than was requested."""
     UNKNOWN_OUTCOME = 20
     """No answer came in time: an operation may have been carried out, or may still be."""
+    AGAIN = 21
+    """A process of the gateway ends to be started again at once, with other mappings; no command ends so."""
     INTERRUPTED = 130
     """Ctrl-C, as shells report any command that it ended."""
     NOT_READ = 141

@@ -8,7 +8,7 @@ import platform
 import secrets
 import socket
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 import structlog
@@ -21,9 +21,6 @@ from gateway.config.types import ListenAddress
 from gateway.feed.client import FeedLink, RefusalReports
 from gateway.feed.operations import OperationAnswer, OperationRequest
 from gateway.feed.replica import FeedStatus
-from gateway.mapping.files import secret_patterns
-from gateway.mapping.override_files import load_with_overrides
-from gateway.mapping.rules import Mapping as MappingFile
 from gateway.model.operations import Outcome
 from gateway.model.secrets import SecretRules
 from gateway.model.times import SECOND
@@ -37,6 +34,7 @@ from gateway.service.processes.notifications import FILE as NOTIFICATIONS_FILE
 from gateway.service.processes.notifications import Notifications, sender_settings, serve_log, targets_of
 from gateway.service.processes.process_setup import tune_garbage_collection
 from gateway.service.processes.snmp_rights import UserAccess, access_of
+from gateway.service.processes.snmp_secrets import CommandSecrets
 from gateway.service.processes.snmp_users import start_security
 from gateway.shipped_files import version
 from gateway.snmp.ber import Oid, parse_oid
@@ -125,7 +123,7 @@ class _Agent:
         self._root = parse_oid(self._settings.root)
         self._store, self._counters, self._failures = Store(), SnmpCounters(), _Failures()
         self._counters.serve(self._store, authentication_traps=self._settings.authentication_traps)
-        registries, mappings = _definitions(loaded, with_mappings=bool(self._settings.all_writers))
+        registries = _registries()
         self._system = SystemGroup(self._store, _description(loaded, self._root), time.monotonic_ns)
         site = _site_registry(loaded, state)
         self._projection = Projection(
@@ -171,7 +169,7 @@ class _Agent:
         self._refused_sets = RefusedSets(self._projection, self._reports.report)
         self._guesses = Guesses(self._reports.report, time.monotonic_ns)
         deadline = settings.operations.deadline
-        self._commands = self._command_table(secret_arguments(mappings.values()), deadline, clock)
+        self._commands = self._command_table(loaded, deadline, clock)
         self._sets = self._set_requests(deadline)
         before = partial(_judge, self._link, self._projection)
         self._server = UdpServer(
@@ -186,8 +184,11 @@ class _Agent:
         serve_version_3(self._store, self._counters, self._security.engine, LARGEST_DATAGRAM)
         list_modules(self._system, self._store, self._root, registries)
 
-    def _command_table(self, secret: SecretArguments, deadline: int, clock: Clock) -> Commands:
-        submission = Submission(self._projection, secret, deadline, self._reports.report)
+    def _command_table(self, loaded: LoadedConfiguration, deadline: int, clock: Clock) -> Commands:
+        # Without writers nothing needs mappings, which take some megabytes.
+        secrets = CommandSecrets(loaded) if self._settings.all_writers else None
+        hidden = SecretArguments(SecretRules()) if secrets is None else secrets.arguments
+        submission = Submission(self._projection, hidden, deadline, self._reports.report)
         commands = Commands(
             self._settings,
             self._root,
@@ -198,6 +199,8 @@ class _Agent:
             clock.now,
         )
         self._projection.notify_of_operations(commands.table.operation_changed)
+        if secrets is not None:
+            self._projection.notify_of_cores(partial(_follow_secrets, secrets, commands.table))
         return commands
 
     def _set_requests(self, deadline: int) -> SetRequests:
@@ -304,19 +307,20 @@ class _Agent:
             await asyncio.sleep(BUSY_TICK_SECONDS if busy else TICK_SECONDS)
 
 
-def _definitions(
-    loaded: LoadedConfiguration, *, with_mappings: bool
-) -> tuple[tuple[OidRegistry, ...], Mapping[str, MappingFile]]:
-    """Return the shipped OID registries, and all mappings if they are needed.
+def _follow_secrets(secrets: CommandSecrets, table: CommandTable) -> None:
+    """Show no value that the mappings of a new core call a secret."""
+    if secrets.follow():
+        table.hide(secrets.arguments)
+
+
+def _registries() -> tuple[OidRegistry, ...]:
+    """Return the shipped OID registries.
 
     Raises:
         CommandError: the installation is damaged.
     """
     try:
-        registries = load_shipped_registries()
-        if not with_mappings:
-            return registries, {}
-        return registries, load_with_overrides(loaded.mapping_files, loaded.override_files).mappings
+        return load_shipped_registries()
     except FileNotFoundError as error:
         raise CommandError(ExitCode.CONFIGURATION, str(error)) from error
 
@@ -490,22 +494,6 @@ class Commands:
 
     async def _carry_out(self, number: int, request: OperationRequest) -> None:
         self.table.answered(number, await self._ask(request))
-
-
-def secret_arguments(mappings: Iterable[MappingFile]) -> SecretArguments:
-    """Return the arguments whose values no owner is shown."""
-    mappings = tuple(mappings)
-    return SecretArguments(
-        SecretRules(pattern for mapping in mappings for pattern in secret_patterns(mapping)),
-        (
-            (f"{mapping.package}:{class_name}", method_name, name)
-            for mapping in mappings
-            for class_name, rule in mapping.classes.items()
-            for method_name, method in rule.methods.items()
-            for name, argument in method.arguments.items()
-            if argument.secret
-        ),
-    )
 
 
 PROCESS = "snmp"

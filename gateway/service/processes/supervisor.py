@@ -130,6 +130,7 @@ class Supervisor:
         self._lifeline = lifeline
         self._manager = manager or ServiceManager()
         self._asked, self._stopping = asyncio.Event(), asyncio.Event()
+        self._reload_wanted, self._publisher_ready = asyncio.Event(), asyncio.Event()
         self._why = ""
         self._failure: CommandError | None = None
         self._lines: dict[str, ProcessLine] = {}
@@ -154,7 +155,7 @@ class Supervisor:
         if sys.stderr.isatty():
             loop.add_signal_handler(signal.SIGHUP, self.stop, "its terminal was closed")
         else:
-            loop.add_signal_handler(signal.SIGHUP, self._reload)
+            loop.add_signal_handler(signal.SIGHUP, self._reload_wanted.set)
         with stop_signals(self.stop):
             await self._run()
         log.info("gateway-ended", reason=self._why)
@@ -173,7 +174,7 @@ class Supervisor:
             self._lifeline.ready()
             self._manager.ready()
             log.info("gateway-ready", processes=self.processes, next="amqp-gateway tree, amqp-gateway doctor")
-        await until_one_ends(self._asked.wait(), self._lifeline.parent_gone())
+        await until_one_ends(self._asked.wait(), self._lifeline.parent_gone(), self._pass_on_reloads())
         self.stop("the process that started it has ended")
         self._manager.stopping()
         log.info("gateway-stopping", reason=self._why, processes=self.processes)
@@ -193,11 +194,23 @@ class Supervisor:
             for _ in range(2):
                 await line.ask(ANNOUNCE_SECONDS)
 
-    def _reload(self) -> None:
-        """Have the core read the configuration again."""
-        core = self._lines.get(PUBLISHER)
-        if core is None or not core.announce(Reload("SIGHUP")):
-            log.warning("not-reloaded", reason="the core is not running: send SIGHUP again when it is")
+    async def _pass_on_reloads(self) -> None:
+        """Have the core read the configuration again after each SIGHUP; it may be starting just then."""
+        while True:
+            await self._reload_wanted.wait()
+            self._reload_wanted.clear()
+            core = self._lines.get(PUBLISHER)
+            if core is not None and core.announce(Reload("SIGHUP")):
+                # It has taken the announcement when it answers. If it ended before, the next one gets it.
+                if await core.ask(ANSWER_SECONDS) is not None or core.is_ready:
+                    continue
+            else:
+                log.info("reload-waits", reason="the core is not running; the next one reloads")
+            core = self._lines.get(PUBLISHER)
+            if core is None or not core.is_ready:
+                self._publisher_ready.clear()
+                await self._publisher_ready.wait()
+            self._reload_wanted.set()
 
     async def readings(self) -> list[Reading]:
         """Return the present readings of all processes, and of the supervisor itself."""
@@ -246,7 +259,7 @@ class Supervisor:
                 self._failure = _never_ready(plan.name, code)
                 self.stop(f"the process {plan.name} could not start")
                 return
-            if plan.has_work is not None and code == ExitCode.OK:
+            if (plan.has_work is not None and code == ExitCode.OK) or code == ExitCode.AGAIN:
                 continue
             if time.monotonic() - started > STEADY_SECONDS:
                 pause = FIRST_RESTART_SECONDS
@@ -276,6 +289,8 @@ class Supervisor:
 
             def is_ready() -> None:
                 ready.set()
+                if plan.name == PUBLISHER:
+                    self._publisher_ready.set()
                 self._publish()
 
             receiving = asyncio.create_task(line.receive(is_ready, self._reported))

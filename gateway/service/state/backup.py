@@ -22,7 +22,7 @@ from typing import IO, Annotated, BinaryIO, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
-from gateway.config.files import CAPTURES, RUNNING_OVERRIDES
+from gateway.config.files import CAPTURES
 from gateway.durable_files import replaced_durably
 from gateway.inventory.instance_file import copy_index
 from gateway.shipped_files import version
@@ -31,7 +31,7 @@ from gateway.state_folder import (
     MAX_BOOTS,
     REPLAY,
     RUNNING,
-    RUNNING_POLICY,
+    RUNNING_FILES,
     SESSION_LOGS,
     StateError,
     StateFolder,
@@ -53,8 +53,7 @@ _LEFT_OUT = frozenset(
         "lost+found",
         REPLAY,
         RUNNING,
-        RUNNING_OVERRIDES,
-        RUNNING_POLICY,
+        RUNNING_FILES,
     }
     | {INDEX, f"{INDEX}-wal", f"{INDEX}-shm"}
 )

@@ -1,57 +1,69 @@
-"""The configuration that a running gateway was started with: a copy in its state folder.
+"""The configuration that a running gateway uses: copies in its state folder.
 
-It includes the override files and the policy files. All processes of a gateway read this copy, also those
-that are restarted later: a file that is being edited takes effect by a restart of the gateway only, and then
-whole. The exception is the policy: a reload applies it, and a further file has it from then on. The copy has
-no secret: a configuration only names where secrets are.
+All processes of a gateway read these copies, also those that are restarted later: a file that is being edited
+takes effect by a restart of the gateway, or by a reload, only, and then whole. A reload changes the policy,
+the mappings and the overrides; all else is as at the start. A policy includes that of its policy files. The
+copies have no secret: a configuration only names where secrets are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from gateway.config.files import LoadedConfiguration, load_configuration, override_copy
+from gateway.config.files import LoadedConfiguration, load_configuration
 from gateway.config.model import Configuration
-from gateway.config.policy import RunningPolicy
+from gateway.config.running import FileCopies, RunningFiles
 from gateway.durable_files import write_durably
 from gateway.mapping.override_files import load_with_overrides
 from gateway.mapping.override_rules import OverrideFile
-from gateway.state_folder import RUNNING, RUNNING_POLICY
-from gateway.yaml_documents import DocumentError, read_document
+from gateway.mapping.rules import Mapping as MappingFile
+from gateway.state_folder import RUNNING, RUNNING_FILES
+from gateway.yaml_documents import DocumentFile, StrictModel, copied_document, read_document
+
+_TAKEN_BY_RELOAD = frozenset({"policy", "mappings", "overrides"})
 
 
 def note_running(loaded: LoadedConfiguration) -> Path:
-    """Write the copies of the configuration and override files with which a gateway starts.
+    """Write the copies of the configuration, mappings and override files with which a gateway starts.
 
     Raises:
-        DocumentError: an override file is wrong, or a mapping; so is `MappingError`.
-        OSError: it cannot be written; ``UnicodeDecodeError`` where the file was changed to something else.
+        DocumentError: a file is wrong; so is `MappingError`.
+        OSError: they cannot be written.
     """
-    if loaded.override_files:
-        # Checked here, because an error that is found in a copy later would name the copy.
-        load_with_overrides(loaded.mapping_files, loaded.override_files)
-    for number, file in enumerate(loaded.override_files):
-        held = override_copy(loaded.state_folder, number)
-        held.parent.mkdir(mode=0o700, exist_ok=True)
-        write_durably(held, file.read_text(encoding="utf-8"))
+    wanted = loaded.with_copies()
+    if wanted.mapping_files or wanted.override_files:
+        load_with_overrides(wanted.mapping_files, wanted.override_files)
     copy = loaded.state_folder / RUNNING
     # Removed first: the policy of an earlier run must not be read with this copy.
-    (loaded.state_folder / RUNNING_POLICY).unlink(missing_ok=True)
-    write_durably(copy, loaded.path.read_text(encoding="utf-8"))
-    if loaded.settings.policy.files:
-        note_policy(loaded.state_folder, loaded.settings)
+    (loaded.state_folder / RUNNING_FILES).unlink(missing_ok=True)
+    write_durably(copy, copied_document(loaded.path).text)
+    note_reload(loaded.state_folder, wanted)
     return copy
 
 
-def note_policy(state_folder: Path, settings: Configuration) -> None:
-    """Write the policy that the running gateway takes from ``settings`` now, for processes that start later.
+def note_reload(state_folder: Path, wanted: LoadedConfiguration) -> None:
+    """Write what the running gateway takes of a configuration now, for processes that start later.
+
+    One write replaces everything: a process that starts meanwhile reads all former files, or all new ones.
+
+    Args:
+        state_folder: the gateway's state folder.
+        wanted: the configuration, with copies (`LoadedConfiguration.with_copies`).
 
     Raises:
-        OSError: it cannot be written.
+        OSError: it cannot be written; the former is there then.
     """
-    policy = RunningPolicy.model_construct(version=1, policy=settings.policy, allow=settings.operations.allow)
-    write_durably(state_folder / RUNNING_POLICY, policy.model_dump_json())
+    copies, settings = wanted.copies or FileCopies(), wanted.settings
+    files = RunningFiles.model_construct(
+        version=1,
+        mappings=copies.mappings,
+        overrides=copies.overrides,
+        policy=settings.policy,
+        allow=settings.operations.allow,
+    )
+    write_durably(state_folder / RUNNING_FILES, files.model_dump_json())
 
 
 def running_configuration(loaded: LoadedConfiguration) -> LoadedConfiguration:
@@ -63,31 +75,39 @@ def running_configuration(loaded: LoadedConfiguration) -> LoadedConfiguration:
     return load_configuration(loaded.path, loaded.state_folder / RUNNING)
 
 
-def changes(loaded: LoadedConfiguration, running: Configuration) -> list[str]:
-    """Return the keys, dotted, under which a configuration differs from the running one.
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """The differences of a configuration from the running one.
 
-    An override file that has changed is ``overrides (FILE)``.
+    Attributes:
+        policy: whether the policy differs, in words or in what it means.
+        mappings: what differs in mappings and override files, each in words.
+        waiting: other keys that differ, dotted, which take effect by a restart only.
+    """
+
+    policy: bool
+    mappings: tuple[str, ...]
+    waiting: tuple[str, ...]
+
+    def __bool__(self) -> bool:
+        return self.policy or bool(self.mappings or self.waiting)
+
+
+def changes(wanted: LoadedConfiguration, running: LoadedConfiguration) -> Changes:
+    """Return in what a configuration differs from the running one.
 
     Raises:
-        DocumentError: an override file is wrong.
+        DocumentError: a mapping or an override file is wrong.
     """
-    keys = list(changed_keys(running, loaded.settings))
-    return keys if "overrides" in keys else [*keys, *_changed_overrides(loaded)]
-
-
-def _changed_overrides(loaded: LoadedConfiguration) -> list[str]:
-    return [
-        f"overrides ({loaded.settings.overrides[number]})"
-        for number, file in enumerate(loaded.override_files)
-        if read_document(file, OverrideFile) != _copied(loaded, number)
-    ]
-
-
-def _copied(loaded: LoadedConfiguration, number: int) -> OverrideFile | None:
-    try:
-        return read_document(override_copy(loaded.state_folder, number), OverrideFile)
-    except DocumentError:
-        return None
+    keys = list(changed_keys(running.settings, wanted.settings))
+    return Changes(
+        any(_is_policy(key) for key in keys),
+        (
+            *_changed_files("mappings", running.mapping_files, wanted.mapping_files, MappingFile),
+            *_changed_files("overrides", running.override_files, wanted.override_files, OverrideFile),
+        ),
+        tuple(key for key in keys if not _is_policy(key) and key not in _TAKEN_BY_RELOAD),
+    )
 
 
 def changed_keys(running: Configuration, wanted: Configuration) -> Iterator[str]:
@@ -95,8 +115,7 @@ def changed_keys(running: Configuration, wanted: Configuration) -> Iterator[str]
     return _differences("", running.model_dump(mode="json"), wanted.model_dump(mode="json"))
 
 
-def takes_effect_at_once(key: str) -> bool:
-    """Return whether a changed key is applied by a reload; all others wait for a restart."""
+def _is_policy(key: str) -> bool:
     return key.partition(".")[0] == "policy" or key.startswith("operations.allow")
 
 
@@ -106,3 +125,41 @@ def _differences(where: str, one: object, other: object) -> Iterator[str]:
             yield from _differences(f"{where}.{key}" if where else key, one.get(key), other.get(key))
     elif one != other:
         yield where
+
+
+def _changed_files(
+    key: str, running: Sequence[DocumentFile], wanted: Sequence[DocumentFile], model: type[StrictModel]
+) -> Iterator[str]:
+    before, after = ({str(file): file for file in files} for files in (running, wanted))
+    yield from (f"{key}: {name} was removed" for name in before if name not in after)
+    yield from (f"{key}: {name} was added" for name in after if name not in before)
+    if before.keys() == after.keys() and list(map(str, running)) != list(map(str, wanted)):
+        yield f"{key}: the files are in another order"
+    for name, file in after.items():
+        if name in before:
+            for change in _changed_parts(_contents(before[name], model), _contents(file, model)):
+                yield f"{name}: {change}"
+
+
+def _contents(file: DocumentFile, model: type[StrictModel]) -> Mapping[str, object]:
+    return read_document(file, model).model_dump(mode="json", exclude_unset=True)
+
+
+def _changed_parts(
+    one: Mapping[str, object], other: Mapping[str, object], where: tuple[str, ...] = ()
+) -> Iterator[str]:
+    """Yield what differs, by the keys that lead to it. The order counts: later patterns do."""
+    found = False
+    for key in [*one, *(key for key in other if key not in one)]:
+        place = (*where, key)
+        former, present = one.get(key), other.get(key)
+        if isinstance(former, dict) and isinstance(present, dict):
+            for change in _changed_parts(former, present, place):
+                found = True
+                yield change
+        elif former != present or (key in one) is not (key in other):
+            found = True
+            how = "was added" if key not in one else "was removed" if key not in other else "was changed"
+            yield f"{'.'.join(place)} {how}"
+    if not found and list(one) != list(other):
+        yield f"{'.'.join(where)} is in another order" if where else "it is in another order"

@@ -307,6 +307,10 @@ class Submission:
         self._deadline = deadline
         self._report = report
 
+    def hide(self, secrets: SecretArguments) -> None:
+        """Take other arguments for secrets from now on."""
+        self._secrets = secrets
+
     def is_object(self, instance: Oid) -> bool:
         """Return whether an instance is in a table of objects."""
         return self._directory.target(instance) is not None

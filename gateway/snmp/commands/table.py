@@ -31,6 +31,7 @@ from gateway.snmp.commands.command import (
     DescribedCommand,
     NotSubmittedError,
     Progress,
+    SecretArguments,
     Submission,
 )
 from gateway.snmp.fixed_mib import (
@@ -205,6 +206,12 @@ class CommandTable:
             results=record.found,
         )
         self._put(key, replace(command, progress=progress))
+
+    def hide(self, secrets: SecretArguments) -> None:
+        """Take other arguments for secrets from now on, and show all commands again."""
+        self._submission.hide(secrets)
+        for key, command in tuple(self._commands.items()):
+            self._put(key, self._submission.without_secrets(command) if command.is_submitted else command)
 
     def tick(self) -> None:
         """Remove expired rows. Call this about once a second."""

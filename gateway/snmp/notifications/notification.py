@@ -417,6 +417,10 @@ _OWN_EVENTS: Mapping[str, tuple[OwnNotification, Iterable[_Object]]] = {
         OwnNotification.POLICY_CHANGED,
         (("principal", NotificationObject.PRINCIPAL, _text, _EMPTY), _REASON_OBJECT),
     ),
+    "mappingsChanged": (
+        OwnNotification.MAPPINGS_CHANGED,
+        (("principal", NotificationObject.PRINCIPAL, _text, _EMPTY), _REASON_OBJECT),
+    ),
 }
 
 

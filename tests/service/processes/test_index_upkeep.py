@@ -14,8 +14,9 @@ from gateway.clock import SystemClock
 from gateway.inventory import instances
 from gateway.inventory.instance_file import InstanceIndexError
 from gateway.inventory.instances import BLOCK, InstanceIndex
-from gateway.service.processes import core
-from gateway.service.processes.core import count_start, keep_index
+from gateway.service.processes import index_upkeep
+from gateway.service.processes.core import count_start
+from gateway.service.processes.index_upkeep import keep_index
 from gateway.state_folder import StateError, StateFolder
 from tests.components.full_disk import full_disk
 from tests.components.waiting import DEADLINE, eventually
@@ -80,8 +81,8 @@ async def test_retired_names_are_forgotten_while_it_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(instances, "MAX_RETIRED", 10)
-    monkeypatch.setattr(core, "FORGOTTEN_AT_ONCE", 20)
-    monkeypatch.setattr(core, "FORGET_SOON_SECONDS", 0.001)
+    monkeypatch.setattr(index_upkeep, "FORGOTTEN_AT_ONCE", 20)
+    monkeypatch.setattr(index_upkeep, "FORGET_SOON_SECONDS", 0.001)
     with closing(InstanceIndex(tmp_path / "i")) as index:
         for number in range(100):
             index.durable_row(1, "c", str(number))

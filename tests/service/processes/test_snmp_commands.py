@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+from gateway.config.files import load_configuration
 from gateway.config.snmp import CommandSettings, SnmpSettings, SnmpWriter
 from gateway.feed.client import FeedLink
 from gateway.feed.messages import VERSION
@@ -16,7 +17,9 @@ from gateway.feed.server import FeedServer
 from gateway.mapping.rules import ClassRule, Mapping, MethodArgumentRule, MethodRule
 from gateway.model.operations import Outcome, Principal
 from gateway.model.values import ValueType
-from gateway.service.processes.snmp import Commands, secret_arguments
+from gateway.service.processes.snmp import Commands
+from gateway.service.processes.snmp_secrets import CommandSecrets, secret_arguments
+from gateway.service.state.running_configuration import note_reload, note_running, running_configuration
 from gateway.snmp import ber
 from gateway.snmp.ber import Oid
 from gateway.snmp.commands.command import RowStatus, Submission
@@ -24,6 +27,8 @@ from gateway.snmp.fixed_mib import COMMAND_ENTRY, COMMANDS, CommandColumn, Comma
 from gateway.snmp.row_columns import RowColumn
 from gateway.snmp.store import MibView
 from gateway.snmp.written_values import Assignment
+from gateway.state_folder import RUNNING_FILES
+from tests.components.command_line import new_site
 from tests.components.policy import UNRESTRICTED
 from tests.components.scripted_operations import ScriptedOperations, nothing
 from tests.components.shop import agent, hall, source
@@ -192,3 +197,27 @@ def test_secret_arguments_are_those_of_the_mappings() -> None:
     assert not secrets.hides("shop:till", "close", "value")
     assert secrets.hides("shop:till", "", "value")
     assert secrets.hides("", "close", "value")
+
+
+def test_secret_arguments_are_those_of_the_last_reload(tmp_path: Path) -> None:
+    site = new_site(tmp_path)
+    file = tmp_path / "overrides.yaml"
+    file.write_text("version: 1\n", encoding="utf-8")
+    site.configure(overrides=["overrides.yaml"])
+    loaded = load_configuration(site.configuration)
+    note_running(loaded)
+    secrets = CommandSecrets(running_configuration(loaded))
+    assert not secrets.arguments.hides("shop:till", "open", "place")
+    file.write_text("version: 1\nsecrets: ['^place$']\n", encoding="utf-8")
+    assert not secrets.follow(), "a file that is edited is not read"
+    note_reload(site.state.path, load_configuration(site.configuration).with_copies())
+    assert secrets.follow()
+    assert secrets.arguments.hides("shop:till", "open", "place")
+    assert not secrets.arguments.hides("shop:till", "open", "till")
+    assert not secrets.follow()
+    (site.state.path / RUNNING_FILES).write_bytes(b"{")
+    assert secrets.follow()
+    assert secrets.arguments.hides("shop:till", "open", "till"), "what is not known may be a secret"
+    note_reload(site.state.path, load_configuration(site.configuration).with_copies())
+    assert secrets.follow()
+    assert not secrets.arguments.hides("shop:till", "open", "till")

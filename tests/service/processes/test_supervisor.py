@@ -35,6 +35,8 @@ def ended(*_):
     sys.exit(0)
 signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
 signal.signal(signal.SIGTERM, signal.SIG_IGN if behaviour == "deaf" else ended)
+if behaviour == "again":
+    signal.signal(signal.SIGUSR1, lambda *_: os._exit(21))
 note("started")
 if behaviour.startswith("exits"):
     sys.exit(int(behaviour.removeprefix("exits")))
@@ -244,6 +246,40 @@ async def test_the_end_of_the_core_is_published_by_the_next(tmp_path: Path) -> N
         await core.has("announced")
     assert core.words()[:5] == ["started", "ready", "started", "ready", "announced"]
     assert "it was ended by SIGKILL" in core.lines()[4]
+
+
+async def test_one_that_asks_for_it_is_started_again_at_once_and_has_not_died(tmp_path: Path) -> None:
+    core = Diary(tmp_path / "core")
+    async with supervised(plan(tmp_path, "core", "again")) as (supervising, _, _line):
+        with structlog.testing.capture_logs() as logged:
+            os.kill(await core.has("ready"), signal.SIGUSR1)
+            await core.has("ready", 2)
+        assert supervising.restarts == {}
+    assert "process-died" not in {record["event"] for record in logged}
+    assert core.words() == ["started", "ready", "started", "ready", "announced", "ended"]
+    assert "gateway-stop" in core.lines()[4], "no end of a process was announced"
+
+
+async def test_a_reload_reaches_the_next_core_where_this_one_ends(tmp_path: Path) -> None:
+    core = Diary(tmp_path / "core")
+    async with supervised(plan(tmp_path, "core", "again")):
+        first = await core.has("ready")
+        os.kill(first, signal.SIGSTOP)  # what is announced now is not read
+        os.kill(os.getpid(), signal.SIGHUP)
+        os.kill(first, signal.SIGKILL)
+        await core.has("announced", 2)
+    announced = [line for line in core.lines() if "SIGHUP" in line]
+    assert len(announced) == 1
+    assert str(first) not in announced[0]
+
+
+async def test_a_reload_waits_for_a_core_that_starts(tmp_path: Path) -> None:
+    core = Diary(tmp_path / "core")
+    async with supervised(plan(tmp_path, "core", "starts slowly")):
+        await core.has("started")
+        os.kill(os.getpid(), signal.SIGHUP)
+        await core.has("announced")
+    assert "SIGHUP" in core.lines()[2]
 
 
 async def test_one_that_does_not_end_when_asked_is_killed_with_all_its_own(tmp_path: Path) -> None:

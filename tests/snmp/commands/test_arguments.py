@@ -7,10 +7,11 @@ import pytest
 from gateway.feed.operations import InvokeMethod, OperationKind, OperationRecord, OperationState
 from gateway.feed.values import FeedValue, ObjectLink
 from gateway.model.operations import Outcome, Principal
+from gateway.model.secrets import SecretRules
 from gateway.snmp import ber, message
 from gateway.snmp.cells import gauge32, text
 from gateway.snmp.commands.assignments import MAX_ARGUMENTS
-from gateway.snmp.commands.command import RowStatus
+from gateway.snmp.commands.command import RowStatus, SecretArguments
 from gateway.snmp.fixed_mib import (
     CommandArgumentColumn,
     CommandColumn,
@@ -208,6 +209,22 @@ def test_what_the_mapping_calls_a_secret_is_not_shown_either(table: Table, move:
     assert move.argument_cells("from") == cells("", RowStatus.NOT_IN_SERVICE)
     assert move.set(move.target(), move.method("purge")) is None
     assert move.argument_cells("from") == cells("a safe place", RowStatus.NOT_IN_SERVICE)
+
+
+def test_what_becomes_a_secret_is_not_shown_any_more(table: Table, move: Command) -> None:
+    """Neither of a command that waits, nor of one that has ended; the former still passes it on."""
+    ended = Command(table, "ended")
+    ended.submit(ended.argument("1", "5"), method="move")
+    table.answer()
+    create(move)
+    assert move.set(move.argument("1", "5")) is None
+    assert move.argument_cells("1") == cells("5", RowStatus.NOT_IN_SERVICE)
+    assert ended.argument_cells("1") == cells("5", RowStatus.ACTIVE)
+    table.table.hide(SecretArguments(SecretRules(["^count$"])))
+    assert move.argument_cells("1") == cells("", RowStatus.NOT_IN_SERVICE)
+    assert ended.argument_cells("1") == cells("", RowStatus.ACTIVE)
+    assert move.set(move.status(RowStatus.ACTIVE)) is None
+    assert table.answer().action == InvokeMethod("move", {"count": 5})
 
 
 def test_an_error_does_not_report_a_secret(table: Table, move: Command) -> None:

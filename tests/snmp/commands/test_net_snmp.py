@@ -17,7 +17,8 @@ from gateway.feed.records import Hello
 from gateway.feed.server import FeedServer
 from gateway.model.operations import Outcome
 from gateway.model.times import SECOND
-from gateway.service.processes.snmp import Commands, secret_arguments
+from gateway.service.processes.snmp import Commands
+from gateway.service.processes.snmp_secrets import secret_arguments
 from gateway.snmp.commands.command import Submission
 from gateway.snmp.oid_registry import DEFAULT_ROOT
 from gateway.snmp.requests import Access, Responder

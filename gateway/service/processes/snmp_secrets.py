@@ -1,0 +1,78 @@
+"""The secret arguments of the command table, by the mappings that the running gateway has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+import structlog
+
+from gateway.config.files import LoadedConfiguration
+from gateway.mapping.files import MappingError, secret_patterns
+from gateway.mapping.override_files import load_with_overrides
+from gateway.mapping.rules import Mapping as MappingFile
+from gateway.model.secrets import SecretRules
+from gateway.service.state.running_configuration import running_configuration
+from gateway.snmp.commands.command import SecretArguments
+from gateway.yaml_documents import DocumentError
+
+log = structlog.get_logger(__name__)
+
+_EVERY_NAME: Final = ""
+"""A regular expression that is found in every name."""
+
+
+def secret_arguments(mappings: Iterable[MappingFile]) -> SecretArguments:
+    """Return the arguments whose values no owner is shown."""
+    mappings = tuple(mappings)
+    return SecretArguments(
+        SecretRules(pattern for mapping in mappings for pattern in secret_patterns(mapping)),
+        (
+            (f"{mapping.package}:{class_name}", method_name, name)
+            for mapping in mappings
+            for class_name, rule in mapping.classes.items()
+            for method_name, method in rule.methods.items()
+            for name, argument in method.arguments.items()
+            if argument.secret
+        ),
+    )
+
+
+class CommandSecrets:
+    """The secret arguments, which change with a reload of mappings and overrides.
+
+    Args:
+        loaded: the configuration with which the process was started.
+
+    Raises:
+        DocumentError: a mapping or an override file is wrong; so is `MappingError`.
+    """
+
+    def __init__(self, loaded: LoadedConfiguration) -> None:
+        self._loaded = loaded
+        self._is_known = True
+        self.arguments = _of(loaded)
+
+    def follow(self) -> bool:
+        """Read the mappings again, if the running gateway has others now; return whether it has.
+
+        If they cannot be read, every argument is a secret.
+        """
+        if self._loaded.copies is None:  # started by hand, beside a gateway of which nothing is known
+            return False
+        try:
+            running = running_configuration(self._loaded)
+            if running.copies == self._loaded.copies and self._is_known:
+                return False
+            self.arguments, self._loaded = _of(running), running
+            self._is_known = True
+        except (DocumentError, MappingError) as error:
+            log.warning("mappings-not-read", reason=str(error), next="arguments of commands are not shown")
+            self.arguments, self._is_known = SecretArguments(SecretRules([_EVERY_NAME])), False
+        return True
+
+
+def _of(loaded: LoadedConfiguration) -> SecretArguments:
+    return secret_arguments(
+        load_with_overrides(loaded.mapping_files, loaded.override_files).mappings.values()
+    )
