@@ -525,8 +525,25 @@ class AgentPublishing(StrictModel):
     protected: ProtectedSettings | None = None
 
 
+class AgentMetrics(StrictModel):
+    """The metrics of an agent's process, for Prometheus.
+
+    Attributes:
+        listen: address and port.
+        tls: plain HTTP without it; with ``client_ca`` only clients with a certificate can read.
+    """
+
+    listen: ListenAddress
+    tls: ListenerTls | None = None
+
+
 class RabbitMqAgent(RabbitMqSettings):
-    """A RabbitMQ's agent as a process of its own (``amqp-gateway agent NAME``)."""
+    """A RabbitMQ's agent as a process of its own (``amqp-gateway agent NAME``).
+
+    Attributes:
+        metrics: where the metrics of its process are served; default: nowhere, because they have no password.
+    """
 
     kind: Literal["rabbitmq"]
     publish: AgentPublishing
+    metrics: AgentMetrics | None = None

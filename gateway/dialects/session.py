@@ -368,6 +368,19 @@ class Logged:
     outgoing: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class LoginRefused:
+    """A peer was not let in, which is to be recorded; ``reason`` is for people.
+
+    Attributes:
+        address: the IP address of the peer.
+        reason: why, with the names that it gave.
+    """
+
+    address: str
+    reason: str
+
+
 Effect: TypeAlias = (
     Send
     | Observed
@@ -381,6 +394,7 @@ Effect: TypeAlias = (
     | Write
     | Close
     | Logged
+    | LoginRefused
 )
 """All outputs of sessions."""
 

@@ -24,6 +24,7 @@ from gateway.dialects.session import (
     Event,
     ListenerStops,
     Logged,
+    LoginRefused,
     Note,
     NotSent,
     Observed,
@@ -323,7 +324,7 @@ class StreamDriver(SessionDriver):
     """Runs a session over byte streams.
 
     ``connections``, ``octets``, ``protocol_errors`` and ``refused`` are counted. ``logged`` is called with
-    lines of sessions whose applications requested a log.
+    lines of sessions whose applications requested a log, ``refused`` with logins that were refused.
     """
 
     def __init__(
@@ -335,9 +336,11 @@ class StreamDriver(SessionDriver):
         counters: Counter[str],
         answered: Callable[[Answer], None] = lambda _: None,
         logged: Callable[[Logged], None] = lambda _: None,
+        refused: Callable[[LoginRefused], None] = lambda _: None,
     ) -> None:
         super().__init__(name, session, observe, clock, counters, answered)
         self._logged = logged
+        self._refused = refused
         self._streams: Streams | None = None
 
     def carried_by(self, streams: Streams) -> None:
@@ -363,6 +366,8 @@ class StreamDriver(SessionDriver):
         match effect:
             case Logged():
                 self._logged(effect)
+            case LoginRefused():
+                self._refused(effect)
             case Write(connection, octets) if self._streams is not None:
                 self._streams.write(connection, octets)
             case Close(connection) if self._streams is not None:

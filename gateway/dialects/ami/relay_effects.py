@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
-from gateway.dialects.session import Answered, Close, Effect, Logged, Note, Observed, WakeAt, Write
+from gateway.dialects.session import (
+    Answered,
+    Close,
+    Effect,
+    Logged,
+    LoginRefused,
+    Note,
+    Observed,
+    WakeAt,
+    Write,
+)
 from gateway.model.observations import Observation
 from gateway.model.operations import Answer
 
 
 class RefusedError(Exception):
     """An instruction is refused and has no effect; the text is the reply to its application."""
+
+
+class LoginRefusedError(RefusedError):
+    """An application may not log in, because of its name or its certificate."""
 
 
 class Collected:
@@ -21,6 +35,7 @@ class Collected:
         self._closed: list[int] = []
         self._logged: list[Logged] = []
         self._notes: list[Note] = []
+        self._refused: list[LoginRefused] = []
         self._wake_at = 0
 
     def observe(self, *observations: Observation) -> None:
@@ -47,6 +62,10 @@ class Collected:
         """Add a note to the gateway's own log."""
         self._notes.append(Note(event, detail))
 
+    def refuse_login(self, address: str, reason: str) -> None:
+        """Have a refused login recorded."""
+        self._refused.append(LoginRefused(address, reason))
+
     def take(self, wake_at: int) -> list[Effect]:
         """Return all effects, with a timer for ``wake_at`` (0: none) unless it is set already."""
         effects: list[Effect] = []
@@ -57,11 +76,14 @@ class Collected:
         effects += [Write(connection, bytes(lines)) for connection, lines in self._lines.items()]
         effects += [Close(connection) for connection in self._closed]
         effects += self._notes
+        effects += self._refused
         if wake_at and wake_at != self._wake_at:
             effects.append(WakeAt(wake_at))
         self._wake_at = wake_at
-        for part in (self._observations, self._answers, self._logged, self._closed, self._notes):
+        for part in (self._observations, self._answers, self._logged, self._closed):
             part.clear()
+        self._notes.clear()
+        self._refused.clear()
         self._lines.clear()
         return effects
 

@@ -27,6 +27,7 @@ from gateway.eventlog.last_state import (
     unfinished_operations,
 )
 from gateway.eventlog.record import LogRecord
+from gateway.feed.guesses import Guess
 from gateway.feed.messages import VERSION
 from gateway.feed.records import Batch, EventLogRecord, EventRecord, Hello, Record
 from gateway.feed.server import FeedServer
@@ -60,7 +61,14 @@ from gateway.service.processes.audit_heads import AuditHeads
 from gateway.service.processes.command_errors import command_errors
 from gateway.service.processes.event_log import OFF, AckTracker, CoreEventLog, file_settings
 from gateway.service.processes.exit_codes import CommandError, ExitCode
-from gateway.service.processes.lifeline import Announcement, GatewayStop, Lifeline, ProcessEnd, Reload
+from gateway.service.processes.lifeline import (
+    AccessRefused,
+    Announcement,
+    GatewayStop,
+    Lifeline,
+    ProcessEnd,
+    Reload,
+)
 from gateway.service.processes.operations import CoreOperations
 from gateway.service.processes.policy_reload import PolicyReload
 from gateway.service.processes.process_setup import tune_garbage_collection
@@ -227,7 +235,6 @@ class _Core:
         )
         self._sources: list[RunSource] = []
         self._servers: dict[str, QmfServer] = {}
-        self._served: Mapping[str, AgentPublishing] = {}
         self._presented = PresentedCertificates()
 
     def _audit_heads(self) -> AuditHeads | None:
@@ -240,7 +247,15 @@ class _Core:
             self._clock,
             self._inventory.audit_signed,
             self._loaded.heads_file,
+            self._heads_file_stands,
         )
+
+    def _heads_file_stands(self, reason: str) -> None:
+        if reason:
+            file = str(self._loaded.heads_file)
+            self._inventory.audit_heads_not_written(file, reason, self._clock.now())
+        else:
+            self._inventory.audit_heads_written(self._clock.now())
 
     def add_sources(
         self, last: LastState | None, metrics: Metrics, served: Mapping[str, AgentPublishing]
@@ -255,7 +270,7 @@ class _Core:
         Raises:
             CommandError: a source cannot be constructed from its settings.
         """
-        self._served = served
+        self._certificates = CertificateWatch(self._loaded, self._presented, self._judge_certificates, served)
         durable_context = None
         if self._event_log is not None and last is not None:
             acks = AckTracker(self._event_log, last.deliveries)
@@ -342,6 +357,8 @@ class _Core:
             recorded.events, self._state.identity, self._classes, numbers, recorded.names
         )
         self._inventory.recall(events, recorded.events.made)
+        if self._heads is None or self._loaded.heads_file is None:
+            self._heads_file_stands("")
         running.push_async_callback(self._feed.close)
         try:
             await self._feed.start()
@@ -355,6 +372,7 @@ class _Core:
         if self._event_log is not None:
             files = file_settings(self._loaded.settings.log)
             metrics.add("event log", partial(log_readings, self._event_log, files))
+        metrics.add("certificates", self._certificates.readings)
         metrics.add("sources", partial(source_readings, self._inventory))
         index = partial(index_readings, self._index, self._inventory, self._state.instances)
         metrics.add("index", index)
@@ -372,6 +390,8 @@ class _Core:
                     self._stopping = asyncio.create_task(self._heads.sign())
             case Reload(by):
                 self._reload.announced(by)
+            case AccessRefused(front_end, address, reason, attempts):
+                self._operations.refused(Guess(address, reason, attempts).request(front_end))
 
     def _change_policy(self, roles: RoleSet, by: str, changes: list[str]) -> None:
         self._policy.change(roles)
@@ -393,7 +413,7 @@ class _Core:
             keep_index(self._index, self._clock, needs_upkeep),
             self._keep_event_log(),
             self._sign_heads(),
-            CertificateWatch(self._loaded, self._presented, self._judge_certificates, self._served).run(),
+            self._certificates.run(),
             *(run() for run in self._sources),
             *(server.run() for server in self._servers.values()),
         )

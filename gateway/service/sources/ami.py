@@ -13,6 +13,7 @@ import datetime as dt
 import hashlib
 import os
 import re
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
@@ -26,15 +27,17 @@ from gateway.config.sources import AmiSource, zone
 from gateway.dialects.ami.dates import DateRules
 from gateway.dialects.ami.deviations import Reading
 from gateway.dialects.ami.relay import LoginRules, RelayConfig, RelayLimits, RelaySession
-from gateway.dialects.session import Listening, Logged, ObjectsRestored
+from gateway.dialects.session import Listening, Logged, LoginRefused, ObjectsRestored
+from gateway.feed.guesses import Guesses
 from gateway.inventory.source import SourceInventory
 from gateway.links.amqp_connection import LinkError
+from gateway.links.handshakes import Handshakes
 from gateway.links.session_driver import StreamDriver
 from gateway.links.tcp import StreamLimits, TcpListener
 from gateway.model.observations import ClassLearned, Observation, SourceState, SourceStateSeen
 from gateway.model.schema import ClassSchema
 from gateway.model.times import SECOND
-from gateway.service.metrics.core import listener_readings
+from gateway.service.metrics.core import handshake_readings, listener_readings
 from gateway.service.sources.source_context import ConsolePort, SourceContext
 from gateway.service.state.cached_schemas import CachedClasses
 from gateway.service.state.restored_objects import classes_to_restore, restored_reports
@@ -54,11 +57,20 @@ _MEBIBYTE: Final = 1 << 20
 
 async def run_ami(name: str, settings: AmiSource, source: SourceInventory, around: SourceContext) -> None:
     """Run the source until it is cancelled; an address that is taken is tried again, a fault begins again."""
+    refused = Guesses(lambda guess: around.operations.refused(guess.request("ami")), time.monotonic_ns)
+    await until_one_ends(refused.run(), _keep_listening(name, settings, source, around, refused))
+
+
+async def _keep_listening(
+    name: str, settings: AmiSource, source: SourceInventory, around: SourceContext, refused: Guesses
+) -> None:
     known = _Known(name, settings, around)
+    handshakes = Handshakes(f"TLS on the listener of {name}", refused)
+    around.metrics.add(f"handshakes of {name}", partial(handshake_readings, name, handshakes))
     reported = ""
     while True:
         try:
-            await _listen(name, settings, source, around, known)
+            await _listen(name, settings, source, around, known, handshakes, refused)
         except LinkError as error:
             detail = str(error)
             if detail != reported:
@@ -73,7 +85,13 @@ async def run_ami(name: str, settings: AmiSource, source: SourceInventory, aroun
 
 
 async def _listen(
-    name: str, settings: AmiSource, source: SourceInventory, around: SourceContext, known: _Known
+    name: str,
+    settings: AmiSource,
+    source: SourceInventory,
+    around: SourceContext,
+    known: _Known,
+    handshakes: Handshakes,
+    refused: Guesses,
 ) -> None:
     """Listen until an error occurs."""
     config = relay_config(settings, around, known.classes)
@@ -89,14 +107,20 @@ async def _listen(
         if logs is not None:
             logs.take(line.application, line.line, around.clock.now(), outgoing=line.outgoing)
 
+    def login_refused(login: LoginRefused) -> None:
+        refused.guessed(login.address, f"login at {name}: {login.reason}")
+
     answered = around.after_observations(source)
-    driver = StreamDriver(name, session, observed, around.clock, source.counters, answered, logged)
+    driver = StreamDriver(
+        name, session, observed, around.clock, source.counters, answered, logged, login_refused
+    )
     around.operations.connect(source.identity.number, ConsolePort(session, driver, around.clock))
     listener = TcpListener(
         driver,
         settings.listen,
         limits=stream_limits(settings),
         tls=None if settings.tls is None else settings.tls.files(around.folder),
+        handshakes=handshakes,
     )
 
     limit = settings.limits.connections

@@ -17,6 +17,7 @@ from gateway.dialects.session import (
     Effect,
     Listening,
     Logged,
+    LoginRefused,
     Note,
     ObjectsRestored,
     Observed,
@@ -49,6 +50,7 @@ class RelayPlay:
         self.now = START
         self.wake_at = 0
         self.logged: list[Logged] = []
+        self.refused: list[LoginRefused] = []
         self.schemas: dict[ClassKey, ClassSchema] = {}
         self._steps: list[Step] = []
         self.take(self.session.handle(ObjectsRestored(tuple(known)), self.now))
@@ -67,6 +69,8 @@ class RelayPlay:
                     self._steps.append(answer)
                 case Logged():
                     self.logged.append(effect)
+                case LoginRefused():
+                    self.refused.append(effect)
                 case WakeAt(time):
                     self.wake_at = time
                 case Write() | Close() | Note():
