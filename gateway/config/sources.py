@@ -200,8 +200,10 @@ class QmfSource(StrictModel):
     def _is_protected_or_durable(self) -> QmfSource:
         if self.protected is not None and self.durable is not None:
             raise ValueError(
-                "'durable' delivers old messages, and some of them twice, which 'protected' refuses: leave"
-                " one of them out"
+                "'durable' and 'protected' exclude each other: a protected body is accepted once, and within"
+                " 'late' of its signing, and a durable queue delivers older ones, some of them twice. Leave"
+                " 'durable' out: what is sent while the gateway is down is a gap then; or 'protected', and"
+                " write amqps:// (docs/protection.md has the reasons)"
             )
         return self
 
