@@ -86,6 +86,7 @@ SECTIONS: dict[str, type[StrictModel]] = {
     "### Logged sessions": sources.SessionLogSettings,
     "### Limits of applications": sources.AmiLimits,
     "### Where it publishes": sources.AgentPublishing,
+    "### Metrics of an agent": sources.AgentMetrics,
     "## A source of kind cml": sources.CmlSource,
     "### What polling may cost": sources.CmlBudget,
     "## Protected bodies": protection.ProtectedSettings,
@@ -122,7 +123,7 @@ def test_every_key_of_the_configuration_is_described(heading: str, section: type
 
 def test_an_agent_has_the_keys_of_a_source_but_for_a_few() -> None:
     agent, source = set(sources.RabbitMqAgent.model_fields), set(sources.RabbitMqSource.model_fields)
-    assert agent ^ source == {"publish", "max_objects", "durable", "same_as"}
+    assert agent ^ source == {"publish", "metrics", "max_objects", "durable", "same_as"}
 
 
 def test_every_exit_code_is_described() -> None:

@@ -1,4 +1,4 @@
-"""``amqp-gateway keys``: the keys of protected bodies, made, shown, handed out, replaced and revoked."""
+"""``amqp-gateway keys``: the keys of protected bodies, made, shown, handed out, taken, replaced, revoked."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 import click
 
@@ -17,7 +17,19 @@ from gateway.config.protection import KEY_FOLDER
 from gateway.durable_files import PRIVATE, PUBLIC, write_durably
 from gateway.model.times import SECOND
 from gateway.protection.key_files import NAME, KeyFolder
-from gateway.protection.keys import Key, KeyRing, KeyRingError, Use, generated, revoked, rotated, write_ring
+from gateway.protection.keys import (
+    MAX_RING_OCTETS,
+    Key,
+    KeyRing,
+    KeyRingError,
+    Use,
+    generated,
+    imported,
+    read_ring,
+    revoked,
+    rotated,
+    write_ring,
+)
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 
 _USES: Final = {"sign": (Use.SIGN,), "read": (Use.READ,), "both": (Use.SIGN, Use.READ)}
@@ -42,7 +54,7 @@ folder_option = click.option(
 
 @click.group()
 def keys() -> None:
-    """Make, show, hand out, replace and revoke the keys of protected sources and agents."""
+    """Make, show, hand out, take, replace and revoke the keys of protected sources and agents."""
 
 
 @keys.command()
@@ -112,6 +124,33 @@ def export(
             return
         write_durably(output, text, PRIVATE if private else PUBLIC)
     click.echo(f"{output}: {'private' if private else 'public'} keys of {name}")
+
+
+@keys.command("import")
+@name_argument
+@click.argument("file", type=click.File("rb"))
+@config_option
+@folder_option
+def import_command(name: str, file: BinaryIO, config: Path | None, folder: Path | None) -> None:
+    """Take the public keys of the peer NAME from FILE, as `keys export` prints them; '-': standard input.
+
+    Keys that are known stay, and one that was revoked here stays revoked.
+    """
+    with _errors_reported():
+        place, now = _folder(config, folder), time.time_ns()
+        if place.private_path(name).exists():
+            text = f"{place.private_path(name)}: {name!r} are own keys; import a peer's under its own name"
+            raise CommandError(ExitCode.REFUSED, text)
+        known = place.public(name) if place.public_path(name).exists() else KeyRing()
+        try:
+            ring = imported(known, read_ring(file.read(MAX_RING_OCTETS + 1)), now)
+        except KeyRingError as error:
+            raise KeyRingError(f"{file.name}: {error}") from error
+        place.write(name, ring)
+    _show(name, ring)
+    kids = {key.kid for key in known.keys}
+    new = sum(key.kid not in kids for key in ring.keys)
+    click.echo(f"{place.public_path(name)}: {new} new keys; they count where {name!r} is named")
 
 
 @keys.command()

@@ -200,8 +200,10 @@ class QmfSource(StrictModel):
     def _is_protected_or_durable(self) -> QmfSource:
         if self.protected is not None and self.durable is not None:
             raise ValueError(
-                "'durable' delivers old messages, and some of them twice, which 'protected' refuses: leave"
-                " one of them out"
+                "'durable' and 'protected' exclude each other: a protected body is accepted once, and within"
+                " 'late' of its signing, and a durable queue delivers older ones, some of them twice. Leave"
+                " 'durable' out: what is sent while the gateway is down is a gap then; or 'protected', and"
+                " write amqps:// (docs/protection.md has the reasons)"
             )
         return self
 
@@ -525,8 +527,25 @@ class AgentPublishing(StrictModel):
     protected: ProtectedSettings | None = None
 
 
+class AgentMetrics(StrictModel):
+    """The metrics of an agent's process, for Prometheus.
+
+    Attributes:
+        listen: address and port.
+        tls: plain HTTP without it; with ``client_ca`` only clients with a certificate can read.
+    """
+
+    listen: ListenAddress
+    tls: ListenerTls | None = None
+
+
 class RabbitMqAgent(RabbitMqSettings):
-    """A RabbitMQ's agent as a process of its own (``amqp-gateway agent NAME``)."""
+    """A RabbitMQ's agent as a process of its own (``amqp-gateway agent NAME``).
+
+    Attributes:
+        metrics: where the metrics of its process are served; default: nowhere, because they have no password.
+    """
 
     kind: Literal["rabbitmq"]
     publish: AgentPublishing
+    metrics: AgentMetrics | None = None

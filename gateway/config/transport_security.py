@@ -70,8 +70,7 @@ def sent_in_plain_text(settings: Configuration) -> Iterator[PlainText]:
         text = f"JMX on {jmx.listen[0]}: the network shows passwords and values"
         yield PlainText("jmx.listen", text, "write jmx.tls in the place of allow_plain_text")
     if metrics.enabled and metrics.tls is None and not _is_loopback(metrics.listen[0]):
-        text = f"metrics on {metrics.listen[0]}: every client that reaches it can read them"
-        yield PlainText("metrics.listen", text, "write metrics.tls with client_ca")
+        yield _of_metrics(metrics.listen[0], "metrics")
     yield from _of_snmp(settings.snmp)
 
 
@@ -90,6 +89,14 @@ def _of_agent(settings: RabbitMqAgent, key: str) -> Iterator[PlainText]:
     yield from _of_rabbitmq(settings, key)
     published: AmqpSettings = settings.publish.amqp
     yield from _of_urls(published.url, f"{key}.publish.amqp.url")
+    metrics = settings.metrics
+    if metrics is not None and metrics.tls is None and not _is_loopback(metrics.listen[0]):
+        yield _of_metrics(metrics.listen[0], f"{key}.metrics")
+
+
+def _of_metrics(host: str, key: str) -> PlainText:
+    text = f"metrics on {host}: every client that reaches it can read them"
+    return PlainText(f"{key}.listen", text, f"write {key}.tls with client_ca")
 
 
 def _of_urls(urls: tuple[str, ...], key: str) -> Iterator[PlainText]:

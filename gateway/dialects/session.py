@@ -383,6 +383,19 @@ class PublishRefused:
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class LoginRefused:
+    """A peer was not let in, which is to be recorded; ``reason`` is for people.
+
+    Attributes:
+        address: the IP address of the peer.
+        reason: why, with the names that it gave.
+    """
+
+    address: str
+    reason: str
+
+
 Effect: TypeAlias = (
     Send
     | Observed
@@ -396,6 +409,7 @@ Effect: TypeAlias = (
     | Write
     | Close
     | Logged
+    | LoginRefused
     | PublishRefused
 )
 """All outputs of sessions."""

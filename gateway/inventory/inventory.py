@@ -29,6 +29,7 @@ from gateway.feed.records import (
     Record,
 )
 from gateway.inventory.agents import EVERY_AGENT
+from gateway.inventory.audit_heads import AuditHeadsCondition
 from gateway.inventory.certificates import CertificateConditions, CertificateExpiry
 from gateway.inventory.classes import ClassRegistry
 from gateway.inventory.events import EventRecorder, duration_text, one_line
@@ -113,6 +114,7 @@ class Inventory:
         self._own_events = EventRecorder(scope, None)
         self._event_log = EventLogCondition(self._own_events, self._ids)
         self._certificates = CertificateConditions(self._own_events, self._ids, index, GATEWAY)
+        self._audit_heads = AuditHeadsCondition(self._own_events, self._ids, GATEWAY)
         self._history = History(limits)
         self._sequence = 0
 
@@ -187,6 +189,14 @@ class Inventory:
         records = self._certificates.judged(found, warn_before, now, not_known)
         self._out(records)
         return records
+
+    def audit_heads_not_written(self, file: str, reason: str, now: int) -> None:
+        """Publish that the file of signed heads cannot be written, as `AuditHeadsCondition.not_written`."""
+        self._out(self._audit_heads.not_written(file, reason, now))
+
+    def audit_heads_written(self, now: int) -> None:
+        """Publish that the file of signed heads was written, or is not used any more."""
+        self._out(self._audit_heads.written(now))
 
     def process_ended(self, process: str, reason: str, now: int) -> None:
         """Publish that a process of the gateway ended without having been asked to."""
@@ -273,6 +283,7 @@ class Inventory:
             number = source.identity.number
             source.expect_clearings(event for event in raised.values() if event.source == number)
         self._certificates.expect_clearings(event for event in raised.values() if event.source == GATEWAY)
+        self._audit_heads.expect_clearings(event for event in raised.values() if event.source == GATEWAY)
 
     def tick(self, now: int) -> None:
         """Do the work that is due; called once a second."""
@@ -289,6 +300,7 @@ class Inventory:
         sources = tuple(self._sources.values())
         records: list[Record] = [*self._classes.records(), *self._event_log.records()]
         records.extend(self._certificates.records())
+        records.extend(self._audit_heads.records())
         for source in sources:
             records.extend(source.surroundings())
         records.extend(self._history.ends())

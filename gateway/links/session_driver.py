@@ -24,6 +24,7 @@ from gateway.dialects.session import (
     Event,
     ListenerStops,
     Logged,
+    LoginRefused,
     Note,
     NotSent,
     Observed,
@@ -324,7 +325,8 @@ class StreamDriver(SessionDriver):
     """Runs a session over byte streams.
 
     ``connections``, ``octets``, ``protocol_errors`` and ``refused`` are counted. ``logged`` is called with
-    lines of sessions whose applications requested a log, ``refused`` with what peers may not publish.
+    lines of sessions whose applications requested a log, ``refused`` with refused logins, and with what peers
+    may not publish.
     """
 
     def __init__(
@@ -336,7 +338,7 @@ class StreamDriver(SessionDriver):
         counters: Counter[str],
         answered: Callable[[Answer], None] = lambda _: None,
         logged: Callable[[Logged], None] = lambda _: None,
-        refused: Callable[[PublishRefused], None] = lambda _: None,
+        refused: Callable[[LoginRefused | PublishRefused], None] = lambda _: None,
     ) -> None:
         super().__init__(name, session, observe, clock, counters, answered)
         self._logged = logged
@@ -366,7 +368,7 @@ class StreamDriver(SessionDriver):
         match effect:
             case Logged():
                 self._logged(effect)
-            case PublishRefused():
+            case LoginRefused() | PublishRefused():
                 self._refused(effect)
             case Write(connection, octets) if self._streams is not None:
                 self._streams.write(connection, octets)

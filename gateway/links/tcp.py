@@ -20,6 +20,7 @@ import structlog
 
 from gateway.dialects.session import BytesReceived, ListenerStops, Note, Peer, PeerConnected, PeerDisconnected
 from gateway.links.amqp_connection import LinkError, Trouble
+from gateway.links.handshakes import Handshakes
 from gateway.links.session_driver import StreamDriver
 from gateway.links.tls import LOOK_SECONDS, ServerTls, TlsFileError, TlsRenewal
 from gateway.tasks import until_one_ends
@@ -282,6 +283,8 @@ class TcpListener:
         limits: the limits of connections.
         tls: the files of TLS, which may be replaced; ``None`` for plain TCP.
         look_seconds: the interval at which the files are compared.
+        handshakes: slows, counts and reports handshakes of TLS that fail; ``None`` reports them to the log
+            only.
     """
 
     def __init__(
@@ -292,8 +295,10 @@ class TcpListener:
         limits: StreamLimits | None = None,
         tls: ServerTls | None = None,
         look_seconds: float = LOOK_SECONDS,
+        handshakes: Handshakes | None = None,
     ) -> None:
         self._look_seconds = look_seconds
+        self._handshakes = handshakes or Handshakes()
         self._address = address
         self._driver = driver
         self._limits = limits or StreamLimits()
@@ -419,6 +424,8 @@ class TcpListener:
     ) -> None:
         patience = self._limits.first_seconds if context is not None else None
         try:
+            if context is not None:
+                await self._handshakes.turn_of(connection.address)
             await asyncio.get_running_loop().connect_accepted_socket(
                 lambda: connection, accepted, ssl=context, ssl_handshake_timeout=patience
             )
@@ -428,7 +435,8 @@ class TcpListener:
                 self.gone(connection)
             if isinstance(error, asyncio.CancelledError):
                 raise
-            self.note("handshake-failed", f"with {connection.address}: {error}")
+            reason = str(error) if context is None else self._handshakes.failed(connection.address, error)
+            self.note("handshake-failed", f"with {connection.address}: {reason}")
 
     async def _end(self) -> None:
         """Send remaining data, and end all connections."""

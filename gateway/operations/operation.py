@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol, TypeAlias
 
-from gateway.feed.operations import OperationAnswer, OperationKind, OperationRecord
+from gateway.feed.operations import OperationAnswer, OperationKind, OperationRecord, OperationRequest
 from gateway.feed.values import FeedValue
 from gateway.inventory.objects import Entry
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify, Outcome
@@ -94,6 +94,10 @@ class Operations(Protocol):
         """Take the answer to a call, modification or fetch."""
         ...
 
+    def refused(self, report: OperationRequest) -> None:
+        """Record what a listener refused by itself (`gateway.feed.client.refused_request`)."""
+        ...
+
 
 class NoOperations:
     """A stand-in for `Operations` in tests of sources; it carries out nothing."""
@@ -103,6 +107,9 @@ class NoOperations:
 
     def answered(self, answer: Answer) -> None:
         """Do nothing: no operation was requested."""
+
+    def refused(self, report: OperationRequest) -> None:
+        """Do nothing: nothing is recorded."""
 
 
 @dataclass(frozen=True, slots=True)

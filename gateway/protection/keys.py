@@ -155,6 +155,34 @@ def revoked(ring: KeyRing, kid: str, now: int) -> KeyRing:
     return KeyRing(tuple(keys))
 
 
+def imported(known: KeyRing, ring: KeyRing, now: int) -> KeyRing:
+    """Return the public ring of a peer with the keys of another file of it.
+
+    No key is removed but those that have expired, and one that was revoked here stays so, also where the
+    file, which may be older, says nothing of it. A key that is known has the times of the file.
+
+    Args:
+        known: the public ring so far; an empty one where there is none.
+        ring: the ring in the file.
+        now: nanoseconds since 1970.
+
+    Raises:
+        KeyRingError: the file has private keys, no keys, or too many.
+    """
+    if ring.is_private:
+        raise KeyRingError(
+            "has private keys, which are their owner's only: get what `amqp-gateway keys export NAME` prints,"
+            " and have its owner make new keys with `amqp-gateway keys rotate` if this file was sent"
+        )
+    if not ring.keys:
+        raise KeyRingError("has no keys")
+    revoked_at = {key.kid: key.revoked_at for key in known.keys if key.revoked_at}
+    taken = {key.kid for key in ring.keys}
+    kept = [key for key in known.keys if key.kid not in taken and (key.revoked_at or key.is_accepted(now))]
+    new = [replace(key, revoked_at=revoked_at.get(key.kid, key.revoked_at)) for key in ring.keys]
+    return _checked(KeyRing((*kept, *new)))
+
+
 class _Revocation(msgspec.Struct):
     revoked_at: int
 

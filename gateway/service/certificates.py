@@ -18,6 +18,8 @@ from gateway.config.transport_security import certificate_files
 from gateway.inventory.certificates import CertificateExpiry
 from gateway.links.tls import PresentedCertificates, presented_name
 from gateway.model.times import SECOND, since_epoch
+from gateway.service.metrics import families
+from gateway.service.metrics.families import Reading
 
 log = structlog.get_logger(__name__)
 
@@ -88,10 +90,11 @@ class CertificateWatch:
         served: Mapping[str, AgentPublishing] | None = None,
     ) -> None:
         self._files = _files_with_keys(loaded, served or {})
-        self._servers = frozenset(_servers(loaded))
+        self._servers = dict(_servers(loaded))
         self._presented = presented
         self._judge = judge
         self._reported: dict[str, str] = {}
+        self._ends: dict[str, int] = {}
 
     async def run(self) -> NoReturn:
         """Look at once, and at each interval, in a thread; ends by cancellation only."""
@@ -108,8 +111,22 @@ class CertificateWatch:
         self._reported = failures
         presented = self._presented.ends()
         found += (CertificateExpiry(name, seconds * SECOND) for name, seconds in presented.items())
+        self._ends = self._first_ends(found)
         # A server that was not reached yet may present the certificate of which there is an alarm.
         self._judge(found, [*failures, *(self._servers - presented.keys())])
+
+    def readings(self) -> Iterator[Reading]:
+        """Yield the end of the first certificate of each key of the configuration, as of the last look."""
+        for key, ends in self._ends.items():
+            yield families.CERTIFICATE_ENDS.at(ends // SECOND, key)
+
+    def _first_ends(self, found: list[CertificateExpiry]) -> dict[str, int]:
+        ends: dict[str, int] = {}
+        for expiry in found:
+            for key in expiry.keys or (self._servers.get(expiry.name, ""),):
+                if key:
+                    ends[key] = min(expiry.ends, ends.get(key, expiry.ends))
+        return ends
 
     def _read(self) -> tuple[list[CertificateExpiry], dict[str, str]]:
         found: list[CertificateExpiry] = []
@@ -122,8 +139,11 @@ class CertificateWatch:
         return found, failures
 
 
-def _servers(loaded: LoadedConfiguration) -> Iterator[str]:
-    """Yield the names of the certificates of configured servers, as `PresentedCertificates` has them."""
+def _servers(loaded: LoadedConfiguration) -> Iterator[tuple[str, str]]:
+    """Yield the names of the certificates of configured servers, as `PresentedCertificates` has them.
+
+    Beside each name is the key of the configuration that names the server.
+    """
     for name, source in loaded.settings.sources.items():
         urls: list[tuple[str, tuple[str, ...]]] = []
         if isinstance(source, RabbitMqSource):
@@ -132,9 +152,8 @@ def _servers(loaded: LoadedConfiguration) -> Iterator[str]:
         elif not isinstance(source, AmiSource):
             urls.append(("amqp.url", source.amqp.url))
         for key, of_key in urls:
-            yield from (
-                presented_name(urlsplit(url).hostname or "", f"sources.{name}.{key}") for url in of_key
-            )
+            place = f"{SOURCES}{name}.{key}"
+            yield from ((presented_name(urlsplit(url).hostname or "", place), place) for url in of_key)
 
 
 def _files_with_keys(
@@ -148,6 +167,7 @@ def _files_with_keys(
     ]
     for name, publishing in served.items():
         found += certificate_files(publishing, f"{AGENTS}{name}.publish")
+        found += certificate_files(loaded.settings.metrics, f"{AGENTS}{name}.metrics")
     files: dict[Path, tuple[str, ...]] = {}
     for key, path in sorted(found):
         place = loaded.folder / path

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from gateway.feed.client import refused_request
+from gateway.feed.guesses import UNKNOWN
 from gateway.feed.operations import FrontEndRefusal, OperationRequest, SetElements
 from gateway.feed.values import FeedValue, ObjectLink
 from gateway.model.operations import Outcome, Principal
@@ -108,10 +109,6 @@ def snmp_value(tlv: bytes) -> FeedValue:
         return text if text.isprintable() else content
     return content
 
-
-UNKNOWN: Final = "(unknown)"
-"""The principal of a SET with an unknown community; no writer can have this name. The community is not
-reported: it may be a valid one with a wrong letter."""
 
 READER: Final = "(reader)"
 """The principal of a SET with the read-only community."""

@@ -10,9 +10,9 @@ import hmac
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from typing import Any, Final, Protocol
 
+from gateway.feed.guesses import Guesses
 from gateway.snmp import ber, message
 from gateway.snmp.ber import BerError
-from gateway.snmp.guesses import Guesses
 from gateway.snmp.message import Message
 from gateway.snmp.processing import (
     DEFAULT_LIMITS,

@@ -1,4 +1,4 @@
-"""``amqp-gateway keys``: made, shown, handed out, replaced, revoked."""
+"""``amqp-gateway keys``: made, shown, handed out, taken, replaced, revoked."""
 
 from __future__ import annotations
 
@@ -66,6 +66,82 @@ def test_private_keys_are_not_printed(site: Site) -> None:
     assert "--output" in ended.errors
     for words in (("list",), ("list", "--json"), ("export", "office")):
         assert '"d"' not in command(site, *words).output
+
+
+def exported(site: Site, *words: str | Path) -> Path:
+    """Make keys of `agent` in a folder of their own, unless there are some, and export them."""
+    owner = site.folder / "owner"
+    if not owner.exists():
+        said(command(site, "gen", "agent", "--folder", owner))
+    said(command(site, "export", "agent", "--folder", owner, "--output", site.folder / "agent.jwks", *words))
+    return site.folder / "agent.jwks"
+
+
+def kids(site: Site) -> set[str]:
+    return {key.kid for key in folder(site).public("agent").keys}
+
+
+def test_the_keys_of_a_peer_are_imported(site: Site) -> None:
+    file = exported(site)
+    *keys, last = said(command(site, "import", "agent", file))
+    assert [line.split()[2:] for line in keys] == [
+        ["sign", "public", "in", "use"],
+        ["read", "public", "in", "use"],
+    ]
+    assert "agent.public.jwks: 2 new keys" in last
+    assert folder(site).public_path("agent").read_bytes() == file.read_bytes()
+    assert "0 new keys" in said(command(site, "import", "agent", file))[-1], "it is the same again"
+
+
+def test_keys_are_imported_from_standard_input(site: Site) -> None:
+    words = ["keys", "import", "agent", "-", "--config", str(site.configuration)]
+    result = CliRunner().invoke(main, words, input=exported(site).read_bytes())
+    assert result.exit_code == ExitCode.OK
+    assert len(kids(site)) == 2
+
+
+def test_keys_of_a_rotation_are_added_and_none_is_lost(site: Site) -> None:
+    said(command(site, "import", "agent", exported(site)))
+    former = kids(site)
+    said(command(site, "rotate", "agent", "--after", "0", "--folder", site.folder / "owner"))
+    assert "2 new keys" in said(command(site, "import", "agent", exported(site)))[-1]
+    assert len(kids(site)) == 4
+    assert former < kids(site)
+
+
+def test_an_import_revives_no_key_that_was_revoked_here(site: Site) -> None:
+    older = exported(site)
+    said(command(site, "import", "agent", older))
+    revoked = folder(site).public("agent").keys[0].kid
+    said(command(site, "revoke", "agent", revoked))
+    before = folder(site).public("agent").keys
+    said(command(site, "import", "agent", older))
+    assert set(folder(site).public("agent").keys) == set(before)
+    assert [key.kid for key in before if key.revoked_at] == [revoked]
+
+
+def test_private_keys_and_own_names_are_not_imported(site: Site) -> None:
+    private = exported(site, "--private")
+    ended = command(site, "import", "agent", private)
+    assert ended.code is ExitCode.CONFIGURATION
+    assert "has private keys, which are their owner's only" in ended.errors
+    said(command(site, "gen", "office"))
+    before = folder(site).private("office")
+    ended = command(site, "import", "office", exported(site))
+    assert (ended.code, "are own keys" in ended.errors) == (ExitCode.REFUSED, True)
+    assert folder(site).private("office") == before
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{}", b'{"keys": []}', b"\xff", b'{"keys": [{"kty": "RSA"}]}', b"x" * 70_000]
+)
+def test_what_is_no_set_of_public_keys_is_not_imported(site: Site, content: bytes) -> None:
+    file = site.folder / "file"
+    file.write_bytes(content)
+    ended = command(site, "import", "agent", file)
+    assert (ended.code, ended.output) == (ExitCode.CONFIGURATION, "")
+    assert str(file) in ended.errors
+    assert not folder(site).public_path("agent").exists()
 
 
 def test_what_is_exported_is_what_a_peer_trusts(site: Site, tmp_path: Path) -> None:

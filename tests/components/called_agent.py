@@ -25,7 +25,7 @@ from gateway.model.schema import Argument, ClassKey, ClassSchema, Direction, Ele
 from gateway.model.secrets import SecretRules
 from gateway.model.times import SECOND
 from gateway.model.values import Values, ValueType
-from gateway.operations.operation import SourcePort
+from gateway.operations.operation import NoOperations, SourcePort
 from gateway.service.sources.source_context import SourceContext
 from gateway.service.sources.sources import source_of
 from tests.components.agent_on_link import AgentOnLink
@@ -89,7 +89,7 @@ class CalledAgent(AgentOnLink):
 
 
 @dataclass
-class Reported:
+class Reported(NoOperations):
     """The output of the source, in order: answers, and levels of the vessel as front ends show them."""
 
     steps: list[Answer | int] = field(default_factory=list)

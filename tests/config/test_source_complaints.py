@@ -66,7 +66,7 @@ sources:
         ),
         (
             "{sign_as: me, encrypt_for: agent, trusted: [agent]}\n    durable: {}",
-            "sources.orders: 'durable' delivers old messages, and some of them twice, which 'protected'",
+            "sources.orders: 'durable' and 'protected' exclude each other: a protected body is accepted once",
         ),
     ],
 )

@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from gateway.clock import SystemClock
 from gateway.dialects.session import Close, Effect, Note, Peer, WakeAt, Write
 from gateway.links.amqp_connection import LinkError, Trouble
+from gateway.links.handshakes import Handshakes
 from gateway.links.session_driver import StreamDriver
 from gateway.links.tcp import StreamLimits, TcpListener
 from gateway.links.tls import LOOK_SECONDS, ServerTls
@@ -120,12 +121,17 @@ class Listening:
 
 @asynccontextmanager
 async def listening(
-    limits: StreamLimits = LIMITS, tls: ServerTls | None = None, look_seconds: float = LOOK_SECONDS
+    limits: StreamLimits = LIMITS,
+    tls: ServerTls | None = None,
+    look_seconds: float = LOOK_SECONDS,
+    handshakes: Handshakes | None = None,
 ) -> AsyncIterator[Listening]:
     """Provide a running listener for the time of the context."""
     session = EchoSession()
     conversation = StreamDriver("ami", session, lambda _: None, SystemClock(), Counter())
-    listener = TcpListener(conversation, limits=limits, tls=tls, look_seconds=look_seconds)
+    listener = TcpListener(
+        conversation, limits=limits, tls=tls, look_seconds=look_seconds, handshakes=handshakes
+    )
     running = asyncio.create_task(listener.run())
     waiting = asyncio.create_task(listener.listening.wait())
     await asyncio.wait({running, waiting}, return_when=asyncio.FIRST_COMPLETED)

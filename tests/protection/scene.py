@@ -43,7 +43,7 @@ class ProtectedShop(OperatedGateway):
     Attributes:
         site: the gateway's folder; so is `agent_site` the agent's.
         shop: the virtual host of the management exchange, and of the witness's queue.
-        metrics_port: of the gateway.
+        metrics_port: of the gateway; so is `agent_metrics_port` the agent's.
         agent: the agent's process; so is `gateway` the gateway's supervisor.
     """
 
@@ -51,6 +51,7 @@ class ProtectedShop(OperatedGateway):
     agent_site: Site
     shop: VirtualHost
     metrics_port: int
+    agent_metrics_port: int
     agent: RunningCommand
     gateway: RunningCommand
 
@@ -92,9 +93,10 @@ class ProtectedShop(OperatedGateway):
         with self.shop.http() as http:
             http.post(f"exchanges/{self.shop.path}/{EXCHANGE}/publish", json=body).raise_for_status()
 
-    def refused(self) -> Mapping[str, int]:
-        """Return the numbers of bodies that the gateway refused, by reason."""
-        page = httpx.get(f"http://127.0.0.1:{self.metrics_port}/metrics", trust_env=False, timeout=30).text
+    def refused(self, *, by_agent: bool = False) -> Mapping[str, int]:
+        """Return the numbers of bodies that the gateway refused, or the agent, by reason."""
+        port = self.agent_metrics_port if by_agent else self.metrics_port
+        page = httpx.get(f"http://127.0.0.1:{port}/metrics", trust_env=False, timeout=30).text
         lines = re.findall(r"amqp_gateway_source_protected_refused_total\{(.*)\} (\S+)", page)
         return {
             reason[1]: int(float(count))
@@ -132,8 +134,8 @@ def protected_shop(shop: VirtualHost, folder: Path) -> Iterator[ProtectedShop]:
     (folder / "agent").mkdir()
     (folder / "gateway").mkdir()
     agent_site, site = new_site(folder / "agent", state=False), new_site(folder / "gateway")
-    metrics_port = free_tcp_port()
-    _configure(site, agent_site, shop, metrics_port)
+    metrics_port, agent_metrics_port = free_tcp_port(), free_tcp_port()
+    _configure(site, agent_site, shop, (metrics_port, agent_metrics_port))
     _exchange_keys(site, agent_site)
     _declare(shop)
     with ExitStack() as stack:
@@ -144,7 +146,7 @@ def protected_shop(shop: VirtualHost, folder: Path) -> Iterator[ProtectedShop]:
             running("run", "--config", site.configuration, log=folder / "gateway.log")
         )
         gateway.ready()
-        there = ProtectedShop(site, agent_site, shop, metrics_port, agent, gateway)
+        there = ProtectedShop(site, agent_site, shop, metrics_port, agent_metrics_port, agent, gateway)
         there.are_all("synchronised")
         wait_until(lambda: there.shown(f"{SOURCE}/queue/{shop.name}|{QUEUE}"), "the queue is shown")
         yield there
@@ -170,7 +172,7 @@ def _exchange_keys(site: Site, agent_site: Site) -> None:
     hand_out(AGENT, agent_site, site)
 
 
-def _configure(site: Site, agent_site: Site, shop: VirtualHost, metrics_port: int) -> None:
+def _configure(site: Site, agent_site: Site, shop: VirtualHost, metrics_ports: tuple[int, int]) -> None:
     broker, user = shop.broker, shop.broker.administrator
     url = f"amqp://127.0.0.1:{broker.ports.amqp}"
 
@@ -188,7 +190,7 @@ def _configure(site: Site, agent_site: Site, shop: VirtualHost, metrics_port: in
                 "protected": {"sign_as": GATEWAY, "encrypt_for": AGENT, "trusted": [AGENT]},
             }
         },
-        metrics={"enabled": True, "listen": f"127.0.0.1:{metrics_port}"},
+        metrics={"enabled": True, "listen": f"127.0.0.1:{metrics_ports[0]}"},
         operations={"allow": [{"who": [f"cli:{getpass.getuser()}"], "read": True}]},
         log={"compact": False},
     )
@@ -202,6 +204,7 @@ def _configure(site: Site, agent_site: Site, shop: VirtualHost, metrics_port: in
                 "events": {"url": url},
                 "interval": "1s",
                 "budget": 0.5,
+                "metrics": {"listen": f"127.0.0.1:{metrics_ports[1]}"},
                 "publish": {
                     "amqp": amqp(agent_site),
                     "allowed_users": [user.name],

@@ -7,8 +7,10 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import psutil
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from gateway.demo.broker import PrivateBroker
 from gateway.dialects.session import Send
@@ -123,6 +125,20 @@ def test_a_request_of_the_gateway_that_is_repeated_is_refused_by_the_agent(there
         lambda: any(line["event"] == "refused-body-replayed" for line in there.agent.log),
         "the agent refuses the request",
     )
+    assert there.refused(by_agent=True)["replayed"] == 1
+
+
+def test_an_agent_has_metrics_of_its_own(there: ProtectedShop) -> None:
+    page = httpx.get(f"http://127.0.0.1:{there.agent_metrics_port}/metrics", trust_env=False, timeout=30).text
+    found = {family.name: family.samples for family in text_string_to_metric_families(page)}
+    (state,) = (one for one in found["amqp_gateway_source_state"] if one.labels["state"] == "synchronised")
+    assert (state.labels["source"], state.value) == (SOURCE, 1)
+    (sealed,) = found["amqp_gateway_source_protected_sent"]
+    assert sealed.value > 0
+    (memory,) = found["amqp_gateway_process_resident_memory_bytes"]
+    assert memory.labels == {"process": "agent"}
+    assert memory.value > 1 << 20
+    assert {one.labels["process"] for one in found["amqp_gateway_event_loop_lag_seconds"]} == {"agent"}
 
 
 def test_a_capture_is_replayed_without_keys(there: ProtectedShop, tmp_path: Path) -> None:

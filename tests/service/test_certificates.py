@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from gateway.config.files import load_configuration
 from gateway.inventory.certificates import CertificateExpiry
 from gateway.links.tls import PresentedCertificates
-from gateway.model.times import DAY, since_epoch
+from gateway.model.times import DAY, SECOND, since_epoch
 from gateway.service.certificates import CertificateFileError, CertificateWatch, validity_of
 from gateway.service.processes.agent import configuration_of
 from gateway.service.processes.exit_codes import ExitCode
@@ -69,6 +69,17 @@ async def test_each_file_is_found_once_with_all_its_keys(tmp_path: Path) -> None
     missing = str(tmp_path / "none.pem")
     assert judge.not_known == [missing, "presented by b.example (sources.orders.management)"]
     assert [(line["event"], line["path"]) for line in logged] == [("certificate-not-read", missing)]
+    presented.noting("sources.orders.management")("b.example", 1_700_000_000)
+    await watch.look()
+    ends = {reading.labels: reading.value for reading in watch.readings()}
+    assert ends.keys() == {
+        ("jmx.tls.certificate",),
+        ("metrics.tls.certificate",),
+        ("sources.orders.ca_file",),
+        ("sources.orders.management",),
+    }
+    assert ends["sources.orders.management",] == 1_700_000_000, "of several the first that ends"
+    assert ends["jmx.tls.certificate",] == judge.found[str(own.certificate)].ends / SECOND
 
 
 async def test_an_agent_looks_at_the_files_that_it_uses(tmp_path: Path) -> None:

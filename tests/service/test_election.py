@@ -38,7 +38,7 @@ from gateway.model.observations import SourceState
 from gateway.model.operations import Answer, MethodCall, Outcome
 from gateway.model.secrets import SecretRules
 from gateway.model.times import SECOND
-from gateway.operations.operation import SourcePort
+from gateway.operations.operation import NoOperations, SourcePort
 from gateway.service.sources.source_context import SourceContext
 from gateway.service.sources.sources import source_of
 from gateway.sources.rabbitmq.provisioning import ProvisionedUser, provision
@@ -52,7 +52,7 @@ TAKEOVER_SECONDS = 30.0
 
 
 @dataclass
-class Gateway:
+class Gateway(NoOperations):
     """A source of the gateway, and the events and answers that it reported."""
 
     inventory: Inventory = field(init=False)

@@ -1,4 +1,4 @@
-"""Requests that prove no identity are counted by address and reported; few of them are answered."""
+"""Requests of SNMP that prove no identity are reported with their address; few of them are answered."""
 
 from __future__ import annotations
 
@@ -9,95 +9,24 @@ from typing import Any
 
 import pytest
 
-from gateway.feed.operations import OperationRequest, ReadFresh
-from gateway.model.operations import Outcome
+from gateway.feed.guesses import MAX_ANSWERED
 from gateway.snmp import ber, message
-from gateway.snmp.guesses import MAX_ADDRESSES, MAX_ANSWERED, OTHERS, PERIOD, Guesses
 from gateway.snmp.requests import WRONG_COMMUNITY, Access, Responder
 from gateway.snmp.standard_groups import SnmpCounters
 from gateway.snmp.store import Store
 from tests.components.command_line import new_site, running
 from tests.components.waiting import wait_until
 from tests.eventlog.reading import of_kind, read_log
+from tests.feed.guessed import Reported
 from tests.snmp.datagrams import COMMUNITY, request
 from tests.snmp.v3.secured_agent import GET, SENDER, SecuredAgent
 
 NAME = (1, 3, 6, 1, 2, 1, 1, 1, 0)
 
 
-class Reported:
-    """Guesses, what they reported, and a clock."""
-
-    def __init__(self) -> None:
-        self.now = 0
-        self.reports: list[OperationRequest] = []
-        self.guesses = Guesses(self.reports.append, lambda: self.now)
-
-    def taken(self) -> list[tuple[str, str, int]]:
-        """Return principal, origin and number of each report, and forget them."""
-        found = [
-            (str(each.principal), each.principal.origin, each.refusal.attempts)
-            for each in self.reports
-            if each.refusal is not None
-        ]
-        self.reports.clear()
-        return found
-
-
 @pytest.fixture
 def reported() -> Reported:
     return Reported()
-
-
-def test_the_first_guess_is_reported_at_once_and_further_ones_as_a_number(reported: Reported) -> None:
-    for _ in range(5):
-        reported.guesses.guessed("192.0.2.7", "wrong")
-    (report,) = reported.reports
-    assert report.action == ReadFresh()
-    assert report.refusal is not None
-    assert (report.refusal.outcome, report.refusal.text) == (Outcome.REFUSED, "wrong")
-    assert reported.taken() == [("snmp:(unknown)", "192.0.2.7", 1)]
-    reported.now = PERIOD - 1
-    reported.guesses.tick()
-    assert reported.taken() == []
-    reported.now = PERIOD
-    reported.guesses.tick()
-    assert reported.taken() == [("snmp:(unknown)", "192.0.2.7", 4)]
-    reported.now = 2 * PERIOD
-    reported.guesses.tick()
-    reported.guesses.guessed("192.0.2.7", "wrong")
-    assert reported.taken() == [("snmp:(unknown)", "192.0.2.7", 1)], "after a quiet period it is a new one"
-
-
-def test_users_and_addresses_are_counted_by_themselves(reported: Reported) -> None:
-    for address, user in (("a", ""), ("a", "monitor"), ("b", "monitor"), ("a", "monitor")):
-        reported.guesses.guessed(address, "wrong", user)
-    assert reported.taken() == [
-        ("snmp:(unknown)", "a", 1),
-        ("snmp:monitor", "a", 1),
-        ("snmp:monitor", "b", 1),
-    ]
-    reported.guesses.close()
-    assert reported.taken() == [("snmp:monitor", "a", 1)]
-
-
-def test_only_some_guesses_are_answered_in_a_period(reported: Reported) -> None:
-    answered = [reported.guesses.guessed("a", "wrong") for _ in range(MAX_ANSWERED + 5)]
-    assert answered == [True] * MAX_ANSWERED + [False] * 5
-    assert reported.guesses.guessed("b", "wrong"), "another address is not slowed"
-    reported.now = PERIOD
-    reported.guesses.tick()
-    assert reported.guesses.guessed("a", "wrong")
-
-
-def test_forged_addresses_take_a_bounded_memory_and_few_reports(reported: Reported) -> None:
-    for number in range(MAX_ADDRESSES + 500):
-        reported.guesses.guessed(f"address {number}", "wrong")
-    found = reported.taken()
-    assert len(found) == MAX_ADDRESSES + 1
-    assert found[-1] == ("snmp:(unknown)", OTHERS, 1)
-    reported.guesses.close()
-    assert reported.taken() == [("snmp:(unknown)", OTHERS, 499)]
 
 
 def test_a_read_with_an_unknown_community_is_a_guess_and_a_right_one_is_none(reported: Reported) -> None:
@@ -110,8 +39,7 @@ def test_a_read_with_an_unknown_community_is_a_guess_and_a_right_one_is_none(rep
     assert reported.reports == []
     assert responder.answer(request(message.GET, [NAME], community=b"guess"), sender) is None
     (report,) = reported.reports
-    assert report.refusal is not None
-    assert report.refusal.text == WRONG_COMMUNITY
+    assert report.reason == WRONG_COMMUNITY
     assert "guess" not in str(report), "a guess may be a right one with a wrong letter"
 
 

@@ -10,7 +10,7 @@ from gateway.dialects.ami.codec import LineEnd
 from gateway.dialects.ami.instructions import Login, Option
 from gateway.dialects.ami.relay_config import RelayConfig
 from gateway.dialects.ami.relay_connections import Application, Connection
-from gateway.dialects.ami.relay_effects import Collected, RefusedError
+from gateway.dialects.ami.relay_effects import Collected, LoginRefusedError, RefusedError
 from gateway.dialects.ami.relay_objects import Objects, Report
 from gateway.dialects.ami.relay_publishing import Publishing
 from gateway.dialects.ami.relay_schemas import (
@@ -138,11 +138,11 @@ class Applications:
         if not 0 < len(name) <= self._config.limits.name or not name.isprintable():
             raise RefusedError(f"a name (I) must be of 1 to {self._config.limits.name} printable characters")
         if rules.names is not None and name not in rules.names:
-            raise RefusedError("this application may not log in here")
+            raise LoginRefusedError("this application may not log in here")
         if rules.certificates is not None and peer.name not in rules.certificates:
-            raise RefusedError("this certificate may not log in here")
+            raise LoginRefusedError("this certificate may not log in here")
         if rules.own_name and name != peer.name:
-            raise RefusedError("an application must be called (I) as its certificate is")
+            raise LoginRefusedError("an application must be called (I) as its certificate is")
         if Option.TTY in login.options and not (rules.terminal and is_local(peer)):
             raise RefusedError("TTY is for terminals of this machine only")
         self.check_peer(connection, name)

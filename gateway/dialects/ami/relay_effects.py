@@ -7,6 +7,7 @@ from gateway.dialects.session import (
     Close,
     Effect,
     Logged,
+    LoginRefused,
     Note,
     Observed,
     PublishRefused,
@@ -21,6 +22,10 @@ class RefusedError(Exception):
     """An instruction is refused and has no effect; the text is the reply to its application."""
 
 
+class LoginRefusedError(RefusedError):
+    """An application may not log in, because of its name or its certificate."""
+
+
 class Collected:
     """The effects of one event: observations first, then answers, then written lines."""
 
@@ -31,7 +36,7 @@ class Collected:
         self._closed: list[int] = []
         self._logged: list[Logged] = []
         self._notes: list[Note] = []
-        self._refused: list[PublishRefused] = []
+        self._refused: list[LoginRefused | PublishRefused] = []
         self._wake_at = 0
 
     def observe(self, *observations: Observation) -> None:
@@ -58,8 +63,8 @@ class Collected:
         """Add a note to the gateway's own log."""
         self._notes.append(Note(event, detail))
 
-    def refuse(self, refused: PublishRefused) -> None:
-        """Add what a peer may not publish."""
+    def refuse(self, refused: LoginRefused | PublishRefused) -> None:
+        """Have what a peer may not do recorded."""
         self._refused.append(refused)
 
     def take(self, wake_at: int) -> list[Effect]:
@@ -76,15 +81,10 @@ class Collected:
         if wake_at and wake_at != self._wake_at:
             effects.append(WakeAt(wake_at))
         self._wake_at = wake_at
-        for part in (
-            self._observations,
-            self._answers,
-            self._logged,
-            self._closed,
-            self._notes,
-            self._refused,
-        ):
+        for part in (self._observations, self._answers, self._logged, self._closed):
             part.clear()
+        self._notes.clear()
+        self._refused.clear()
         self._lines.clear()
         return effects
 

@@ -32,7 +32,7 @@ from gateway.dialects.ami.relay_applications import Applications
 from gateway.dialects.ami.relay_commands import Calls, Offer, answer, offer
 from gateway.dialects.ami.relay_config import RelayConfig
 from gateway.dialects.ami.relay_connections import Application, Connection
-from gateway.dialects.ami.relay_effects import Collected, RefusedError
+from gateway.dialects.ami.relay_effects import Collected, LoginRefusedError, RefusedError
 from gateway.dialects.ami.relay_objects import Objects, Report
 from gateway.dialects.ami.relay_publishing import Publishing
 from gateway.dialects.ami.relay_schemas import (
@@ -47,7 +47,7 @@ from gateway.dialects.ami.relay_schemas import (
 from gateway.dialects.ami.relay_tables import Row, Table, in_a_map, without_secrets
 from gateway.dialects.ami.values import AmiValue
 from gateway.dialects.errors import LocalProtocolError, ProtocolError
-from gateway.dialects.session import Logged
+from gateway.dialects.session import Logged, LoginRefused
 from gateway.model.observations import Severity
 from gateway.model.secrets import MASK, SecretRules
 from gateway.model.texts import one_line
@@ -471,6 +471,8 @@ class LineByLine:
         try:
             text = self._instructions.carry_out(known, one, len(piece), now)
         except RefusedError as error:
+            if isinstance(error, LoginRefusedError) and isinstance(one, Login):
+                self._out.refuse(LoginRefused(known.peer.address, _login_text(known, one, error)))
             self._out.note("refused-instruction", f"{who(known)}: {error}")
             self._refuse(known, str(error), _sequence(one))
             return
@@ -521,6 +523,12 @@ def who(known: Connection) -> str:
     """Return a description of the peer, for people."""
     name = known.application.name if known.application is not None else "no application"
     return f"{name!r} from {known.peer.address}"
+
+
+def _login_text(known: Connection, login: Login, error: LoginRefusedError) -> str:
+    """Return why a login was refused, for the record of it."""
+    certificate = f" with the certificate of {known.peer.name!r}" if known.peer.name else ""
+    return f"{login.process_id!r}{certificate}: {error}"
 
 
 def _octets(piece: Piece) -> int:

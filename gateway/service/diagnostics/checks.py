@@ -118,6 +118,8 @@ def _check_part(part: Source | RabbitMqAgent, folder: Path) -> None:
     if of_bodies.protected is not None:
         watched_keys(of_bodies.protected, folder)
     tls_context(amqp_endpoint(of_bodies.amqp, folder))
+    if isinstance(part, RabbitMqAgent) and part.metrics is not None:
+        check_listener_files(part.metrics.tls, folder)
 
 
 def _check_snmp_users(loaded: LoadedConfiguration) -> None:

@@ -15,6 +15,7 @@ from gateway.inventory.instances import MAX_RETIRED, MAX_ROW, InstanceIndex
 from gateway.inventory.inventory import Inventory
 from gateway.inventory.source import SourceInventory
 from gateway.links.durable_queue import KEPT_PREFETCH, DurableQueueCounts, Loss, Refusal
+from gateway.links.handshakes import Failure, Handshakes
 from gateway.model.observations import SourceState
 from gateway.model.operations import Outcome
 from gateway.model.times import SECOND
@@ -109,6 +110,12 @@ def listener_readings(source: str, limit: int, connections: Callable[[], int]) -
     """Yield the readings of a source that listens, which may have ``limit`` connections."""
     yield families.SOURCE_CONNECTIONS.at(connections(), source)
     yield families.SOURCE_CONNECTIONS_MAX.at(limit, source)
+
+
+def handshake_readings(source: str, handshakes: Handshakes) -> Iterator[Reading]:
+    """Yield the readings of the handshakes of a source that listens."""
+    for failure in Failure:
+        yield families.SOURCE_HANDSHAKES.at(handshakes.failures[failure], source, failure.value)
 
 
 def kept_queue_readings(source: str, max_length: int, counts: DurableQueueCounts) -> Iterator[Reading]:

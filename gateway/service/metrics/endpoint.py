@@ -11,7 +11,8 @@ import asyncio
 import contextlib
 import ipaddress
 import socket
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+import time
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
@@ -22,11 +23,15 @@ import h11
 import structlog
 from prometheus_client import Metric
 
+from gateway.feed.guesses import Guess, Guesses
+from gateway.links.handshakes import Failure, Handshakes
 from gateway.links.tls import LOOK_SECONDS, ServerTls, TlsFileError, TlsRenewal
 from gateway.prometheus.objects import encode
+from gateway.rate_limiter import RateLimiter
 from gateway.service.metrics import families
 from gateway.service.metrics.families import Family, Kind, Reading
 from gateway.service.processes.exit_codes import CommandError, ExitCode
+from gateway.service.processes.lifeline import AccessRefused
 
 log = structlog.get_logger(__name__)
 Answer = Callable[[str], Awaitable[tuple[bytes, str]]]
@@ -44,6 +49,13 @@ IDLE_SECONDS: Final = 75.0
 
 HANDSHAKE_SECONDS: Final = 5.0
 """Seconds for a handshake of TLS."""
+
+FRONT_END: Final = "metrics"
+"""The front end of principals that were refused here."""
+
+FAILURE_LINES: Final = 10
+FAILURE_SECONDS: Final = 60.0
+"""So many handshakes that fail are logged in so many seconds; the others are counted."""
 
 ACCEPT_AGAIN_SECONDS: Final = 1.0
 WRITE_SECONDS: Final = 10.0
@@ -96,6 +108,7 @@ class MetricsEndpoint:
         pages: makes a page, by path.
         tls: the settings of TLS, whose files may be replaced; ``None`` for plain HTTP.
         look_seconds: the interval at which the files are compared.
+        guesses: counts and reports clients that TLS refuses; ``None`` reports them to no one.
 
     Attributes:
         refused: number of connections that were refused because there were too many.
@@ -108,16 +121,26 @@ class MetricsEndpoint:
         pages: Mapping[bytes, Answer],
         tls: TlsRenewal | None = None,
         look_seconds: float = LOOK_SECONDS,
+        guesses: Guesses | None = None,
     ) -> None:
         self._listen = listen
         self._pages = pages
         self._tls = tls
         self._look_seconds = look_seconds
+        self._guesses = guesses
+        self._handshakes = Handshakes("TLS on the endpoint of metrics", guesses)
+        self._failure_lines = RateLimiter(FAILURE_LINES, FAILURE_SECONDS)
         self._loopback = ipaddress.ip_address(listen[0]).is_loopback
         self._running: list[asyncio.Task[None]] = []
         self._connections: set[asyncio.Task[None]] = set()
         self.refused = 0
         self.port = listen[1]
+
+    def readings(self) -> Iterator[Reading]:
+        """Yield the readings of the endpoint itself."""
+        yield families.METRICS_REFUSED.at(self.refused)
+        for failure in Failure:
+            yield families.METRICS_HANDSHAKES.at(self._handshakes.failures[failure], failure.value)
 
     async def __aenter__(self) -> Self:
         """Listen.
@@ -140,6 +163,8 @@ class MetricsEndpoint:
         self._running.append(asyncio.create_task(self._accept(listening)))
         if self._tls is not None:
             self._running.append(asyncio.create_task(self._tls.follow(self._look_seconds)))
+            if self._guesses is not None:
+                self._running.append(asyncio.create_task(self._guesses.run()))
         scheme = "http" if self._tls is None else "https"
         log.info(
             "metrics-ready", url=f"{scheme}://{f'[{host}]' if ':' in host else host}:{self.port}/metrics"
@@ -161,7 +186,7 @@ class MetricsEndpoint:
         with listening:
             while True:
                 try:
-                    accepted, _ = await loop.sock_accept(listening)
+                    accepted, address = await loop.sock_accept(listening)
                 except OSError as error:  # too many open files, for example
                     log.warning("metrics-not-accepted", reason=error.strerror or str(error))
                     await asyncio.sleep(ACCEPT_AGAIN_SECONDS)
@@ -170,23 +195,30 @@ class MetricsEndpoint:
                     self.refused += 1
                     accepted.close()
                     continue
-                task = asyncio.create_task(self._connected(accepted))
+                task = asyncio.create_task(self._connected(accepted, address[0]))
                 self._connections.add(task)
                 task.add_done_callback(self._connections.discard)
 
-    async def _connected(self, accepted: socket.socket) -> None:
+    async def _connected(self, accepted: socket.socket, address: str) -> None:
         loop = asyncio.get_running_loop()
         reader = asyncio.StreamReader(limit=MAX_HEAD_OCTETS)
         protocol = asyncio.StreamReaderProtocol(reader)
         context = None if self._tls is None else self._tls.context
         patience = None if context is None else HANDSHAKE_SECONDS
         try:
+            if context is not None:
+                await self._handshakes.turn_of(address)
             transport, _ = await loop.connect_accepted_socket(
                 lambda: protocol, accepted, ssl=context, ssl_handshake_timeout=patience
             )
-        except (OSError, TimeoutError):  # it went away, speaks no TLS, or its certificate is refused
+        except OSError as error:  # it went away, speaks no TLS, or its certificate is refused
             accepted.close()
+            if context is not None:
+                self._failed(address, self._handshakes.failed(address, error))
             return
+        except asyncio.CancelledError:
+            accepted.close()
+            raise
         writer = asyncio.StreamWriter(transport, protocol, reader, loop)
         try:
             await self._converse(reader, writer)
@@ -196,6 +228,11 @@ class MetricsEndpoint:
             writer.close()
             with contextlib.suppress(OSError, asyncio.CancelledError):
                 await writer.wait_closed()
+
+    def _failed(self, address: str, reason: str) -> None:
+        left_out = self._failure_lines.admit()
+        if left_out is not None:
+            log.warning("metrics-handshake-failed", address=address, reason=reason, left_out=left_out)
 
     async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer one request after the other."""
@@ -240,26 +277,32 @@ class MetricsEndpoint:
 
 
 def metrics_endpoint(
-    settings: EndpointSettings, readings: Callable[[], Awaitable[Sequence[Reading]]]
+    settings: EndpointSettings,
+    readings: Callable[[], Awaitable[Sequence[Reading]]],
+    refused: Callable[[AccessRefused], None],
 ) -> MetricsEndpoint:
     """Return the endpoint of a gateway.
 
     Args:
         settings: address, TLS, and the process that has the metrics of objects.
         readings: returns the readings of all processes, for each request.
+        refused: takes reports of clients that were refused by TLS.
 
     Raises:
         CommandError: a file of TLS cannot be used.
     """
 
     async def answer(accept: str) -> tuple[bytes, str]:
-        refused = families.METRICS_REFUSED.at(endpoint.refused)
-        return exposed([*await readings(), refused], accept)
+        return exposed([*await readings(), *endpoint.readings()], accept)
+
+    def report(guess: Guess) -> None:
+        refused(AccessRefused(FRONT_END, guess.address, guess.reason, guess.attempts))
 
     pages: dict[bytes, Answer] = {METRICS: answer}
     if settings.objects is not None:
         pages[OBJECTS] = partial(ask_process, settings.objects)
-    endpoint = MetricsEndpoint(settings.listen, pages, _renewal(settings))
+    guesses = Guesses(report, time.monotonic_ns)
+    endpoint = MetricsEndpoint(settings.listen, pages, _renewal(settings), guesses=guesses)
     return endpoint
 
 

@@ -1,8 +1,8 @@
 """Metric families and their readings: the collectors of a process, and every family of the gateway.
 
 A test compares the table in ``docs/operations.md`` with this module. Names never change meaning. Labels have
-few values: those of ``source`` and ``target`` are names from the configuration, all others are named in the
-code.
+few values: those of ``source`` and ``target`` are names from the configuration, those of ``place`` are keys
+of it, all others are named in the code.
 """
 
 from __future__ import annotations
@@ -198,6 +198,10 @@ BUILD = _gauge("build_info", "Always 1; the labels say what runs.", "version", "
 
 METRICS_REFUSED = _counter("metrics_connections_refused", "Connections to this endpoint beyond its bound.")
 
+METRICS_HANDSHAKES = _counter(
+    "metrics_failed_handshakes", "Handshakes of TLS with this endpoint that failed.", "reason"
+)
+
 PROCESS_UP = _gauge("process_up", "1 where the process answered when it was asked just now.", "process")
 
 RESTARTS = _counter("process_restarts", "Times that a process died and was started again.", "process")
@@ -218,6 +222,12 @@ LOOP_LAG = _histogram(
 
 GC_PAUSE = _histogram(
     "gc_pause_seconds", "How long Python's garbage collection held the process.", "process", "generation"
+)
+
+CERTIFICATE_ENDS = _gauge(
+    "certificate_not_after_timestamp_seconds",
+    "When the first certificate ends that this key of the configuration leads to, in Unix time.",
+    "place",
 )
 
 # Operations: what users have set, called or read again.
@@ -340,6 +350,13 @@ SOURCE_EVENTS = _counter("source_events", "Events received.", "source")
 SOURCE_CONNECTIONS = _gauge("source_connections", "Connections to a source that listens.", "source")
 
 SOURCE_CONNECTIONS_MAX = _gauge("source_connections_max", "Connections that it may have.", "source")
+
+SOURCE_HANDSHAKES = _counter(
+    "source_failed_handshakes",
+    "Handshakes of TLS with a source that listens, which failed.",
+    "source",
+    "reason",
+)
 
 # Durable subscriptions: of sources that have one.
 KEPT_WAITING = _gauge(

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
+import os
+import platform
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -10,18 +16,27 @@ import structlog
 from gateway.clock import Clock
 from gateway.config import sources
 from gateway.config.files import LoadedConfiguration
-from gateway.config.model import FeedSettings, LogSettings, StateSettings
+from gateway.config.model import FeedSettings, LogSettings, MetricsSettings, StateSettings
 from gateway.config.policy import OperationRule
+from gateway.config.sources import AgentMetrics, AgentPublishing
 from gateway.mapping.files import load_shipped_mappings
 from gateway.service.diagnostics.checks import check_amqp, check_rabbitmq, check_writer, is_passing
+from gateway.service.metrics import families
+from gateway.service.metrics.families import Metrics, Reading
+from gateway.service.metrics.process import measured, usage
 from gateway.service.processes.command_errors import command_errors
 from gateway.service.processes.core import log_plain_text, run_core
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.service.processes.lifeline import Lifeline
+from gateway.service.processes.supervisor import MetricsPages
 from gateway.service.sources.endpoints import amqp_endpoint
+from gateway.shipped_files import version
 from gateway.state_folder import AGENTS, StateError, StateFolder
 
 log = structlog.get_logger(__name__)
+
+PROCESS: Final = "agent"
+"""The value of the label ``process`` in the metrics of an agent."""
 
 _LOG_MEBIBYTES: Final = 64
 """Size of an agent's event log, from which a restart knows the earlier objects."""
@@ -51,8 +66,39 @@ async def run_agent(loaded: LoadedConfiguration, name: str, clock: Clock, lifeli
         except StateError as error:
             text = f"{error}; name a folder that this user may write under 'state.folder'"
             raise CommandError(ExitCode.STATE, text) from error
-    while await run_core(own, clock, lifeline, served={name: settings.publish}):
+    async with AsyncExitStack() as beside:
+        work = _run(own, clock, lifeline, {name: settings.publish})
+        if settings.metrics is None:
+            await work
+            return
+        # h11 and prometheus-client take 4 MB.
+        late = importlib.import_module("gateway.service.metrics.endpoint")
+        pages = pages_of(settings.metrics, loaded.folder)
+        await beside.enter_async_context(
+            late.metrics_endpoint(pages, partial(_readings, lifeline.metrics), lifeline.announce)
+        )
+        await measured(work, PROCESS, lifeline.metrics)
+
+
+async def _run(
+    own: LoadedConfiguration, clock: Clock, lifeline: Lifeline, served: Mapping[str, AgentPublishing]
+) -> None:
+    while await run_core(own, clock, lifeline, served=served):
         log.info("agent-starts-again", reason="the clock was set")
+
+
+def pages_of(settings: AgentMetrics, folder: Path) -> MetricsPages:
+    """Return the endpoint of an agent's metrics; ``folder`` is the one to which paths are relative."""
+    if settings.tls is None:
+        return MetricsPages(settings.listen, None)
+    files = settings.tls.files(folder)
+    return MetricsPages(settings.listen, None, (files.certificate, files.key), files.client_ca)
+
+
+async def _readings(metrics: Metrics) -> Sequence[Reading]:
+    """Return the present readings of this process."""
+    build = families.BUILD.at(1, version(), platform.python_version())
+    return [build, *usage(PROCESS, os.getpid()), *await metrics.collect()]
 
 
 def configuration_of(loaded: LoadedConfiguration, name: str) -> LoadedConfiguration:
@@ -79,10 +125,18 @@ def configuration_of(loaded: LoadedConfiguration, name: str) -> LoadedConfigurat
             "operations": loaded.settings.operations.model_copy(update={"allow": (everything,)}),
             "state": StateSettings.model_construct(folder=loaded.state_folder / AGENTS / name),
             "feed": FeedSettings(),
+            "metrics": metrics_of(settings.metrics),
             "log": LogSettings(max_size=_LOG_MEBIBYTES, segment_size=_LOG_MEBIBYTES // 4, compact=False),
         }
     )
     return LoadedConfiguration(own, loaded.path)
+
+
+def metrics_of(settings: AgentMetrics | None) -> MetricsSettings:
+    """Return the settings of metrics of the gateway that an agent is: its own, not those of the gateway."""
+    if settings is None:
+        return MetricsSettings()
+    return MetricsSettings.model_construct(enabled=True, listen=settings.listen, tls=settings.tls)
 
 
 async def _refused_from_the_start(settings: sources.RabbitMqAgent, folder: Path) -> None:

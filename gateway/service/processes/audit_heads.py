@@ -37,6 +37,9 @@ COMMIT_SECONDS: Final = 2.0
 FILE_SECONDS: Final = 2.0
 """The longest wait for the operator's file."""
 
+AGAIN_SECONDS: Final = 60.0
+"""The longest wait before a file that could not be written is tried again."""
+
 MAX_KEPT: Final = 1_000
 """The maximum number of heads that wait for the operator's file; the newest ones."""
 
@@ -51,6 +54,8 @@ class AuditHeads:
         clock: the gateway's clock.
         publish: sends a head as an event: its number, its hash, its line, and the time.
         file: the operator's file; ``None`` for none.
+        stands: called with the reason for which the file cannot be written, and with an empty text whenever
+            it was written.
     """
 
     def __init__(
@@ -61,13 +66,14 @@ class AuditHeads:
         clock: Clock,
         publish: Callable[[int, str, str, int], None],
         file: Path | None,
+        stands: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._key = key
         self._gateway = gateway
         self._event_log = event_log
         self._clock = clock
         self._publish = publish
-        self._file = None if file is None else HeadsFile(file)
+        self._file = None if file is None else HeadsFile(file, stands)
         self._signed = 0
         self._turn = asyncio.Lock()
         event_log.state_deletions(self._deletion)
@@ -82,7 +88,18 @@ class AuditHeads:
         await asyncio.sleep(min(seconds, FIRST_SECONDS))
         while True:
             await self.sign()
-            await asyncio.sleep(seconds)
+            await self._pause(seconds)
+
+    async def _pause(self, seconds: float) -> None:
+        """Wait until the next head is due; heads that wait for the file are tried again meanwhile."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + seconds
+        while (left := end - loop.time()) > 0:
+            is_waiting = self._file is not None and self._file.is_waiting
+            await asyncio.sleep(min(left, AGAIN_SECONDS) if is_waiting else left)
+            if is_waiting and self._file is not None:
+                async with self._turn:
+                    await self._file.write()
 
     async def sign(self) -> None:
         """Sign the present end of the chain and send it, unless it was signed already; does not raise."""
@@ -123,15 +140,22 @@ class HeadsFile:
 
     Args:
         path: its path; made where it is missing, its folder is not.
+        stands: as of `AuditHeads`.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, stands: Callable[[str], None] = lambda _: None) -> None:
         self._path = path
+        self._stands = stands
         self._waiting: deque[str] = deque(maxlen=MAX_KEPT)
         self._writing: asyncio.Future[None] | None = None
         # A thread of its own: a file system that hangs must not take those of the loop's pool.
         self._thread = ThreadPoolExecutor(1, "audit-heads")
         self._failed = False
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether heads wait to be written."""
+        return bool(self._waiting)
 
     def add(self, line: str) -> None:
         """Add a head to those that are to be written."""
@@ -165,6 +189,7 @@ class HeadsFile:
         if self._failed:
             self._failed = False
             log.info("audit-heads-written", file=str(self._path), heads=len(lines))
+        self._stands("")
 
     def _report(self, reason: str) -> None:
         # Once for each trouble: the next line says that it is over.
@@ -173,6 +198,7 @@ class HeadsFile:
             log.warning(
                 "audit-heads-not-written", file=str(self._path), reason=reason, waiting=len(self._waiting)
             )
+        self._stands(reason)
 
 
 def append_lines(path: Path, lines: tuple[str, ...]) -> None:

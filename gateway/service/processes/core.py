@@ -29,6 +29,7 @@ from gateway.eventlog.last_state import (
 )
 from gateway.eventlog.logged_operations import Reloaded
 from gateway.eventlog.record import LogRecord
+from gateway.feed.guesses import Guess
 from gateway.feed.messages import VERSION
 from gateway.feed.records import Batch, EventLogRecord, EventRecord, Hello, Record
 from gateway.feed.server import FeedServer
@@ -66,7 +67,14 @@ from gateway.service.processes.configuration_reload import ConfigurationReload
 from gateway.service.processes.event_log import OFF, AckTracker, CoreEventLog, file_settings
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.service.processes.index_upkeep import keep_index
-from gateway.service.processes.lifeline import Announcement, GatewayStop, Lifeline, ProcessEnd, Reload
+from gateway.service.processes.lifeline import (
+    AccessRefused,
+    Announcement,
+    GatewayStop,
+    Lifeline,
+    ProcessEnd,
+    Reload,
+)
 from gateway.service.processes.operations import CoreOperations
 from gateway.service.processes.process_setup import tune_garbage_collection
 from gateway.service.serving import QmfServer, ServedBroker
@@ -247,7 +255,6 @@ class _Core:
         )
         self._sources: list[RunSource] = []
         self._servers: dict[str, QmfServer] = {}
-        self._served: Mapping[str, AgentPublishing] = {}
         self._presented = PresentedCertificates()
 
     def _audit_heads(self) -> AuditHeads | None:
@@ -260,7 +267,15 @@ class _Core:
             self._clock,
             self._inventory.audit_signed,
             self._loaded.heads_file,
+            self._heads_file_stands,
         )
+
+    def _heads_file_stands(self, reason: str) -> None:
+        if reason:
+            file = str(self._loaded.heads_file)
+            self._inventory.audit_heads_not_written(file, reason, self._clock.now())
+        else:
+            self._inventory.audit_heads_written(self._clock.now())
 
     def add_sources(
         self, last: LastState | None, metrics: Metrics, served: Mapping[str, AgentPublishing]
@@ -275,7 +290,7 @@ class _Core:
         Raises:
             CommandError: a source cannot be constructed from its settings.
         """
-        self._served = served
+        self._certificates = CertificateWatch(self._loaded, self._presented, self._judge_certificates, served)
         durable_context = None
         if self._event_log is not None and last is not None:
             acks = AckTracker(self._event_log, last.deliveries)
@@ -298,7 +313,6 @@ class _Core:
             watchers=self._servers,
             presented=self._presented,
             roles=self._roles,
-            refused=self._operations.refused,
         )
         settings = self._loaded.settings.sources
         self._sources = [source_of(name, of_source, context) for name, of_source in settings.items()]
@@ -364,6 +378,8 @@ class _Core:
             recorded.events, self._state.identity, self._classes, numbers, recorded.names
         )
         self._inventory.recall(events, recorded.events.made)
+        if self._heads is None or self._loaded.heads_file is None:
+            self._heads_file_stands("")
         running.push_async_callback(self._feed.close)
         try:
             await self._feed.start()
@@ -378,6 +394,7 @@ class _Core:
         if self._event_log is not None:
             files = file_settings(self._loaded.settings.log)
             metrics.add("event log", partial(log_readings, self._event_log, files))
+        metrics.add("certificates", self._certificates.readings)
         metrics.add("sources", partial(source_readings, self._inventory))
         index = partial(index_readings, self._index, self._inventory, self._state.instances)
         metrics.add("index", index)
@@ -395,6 +412,8 @@ class _Core:
                     self._stopping = asyncio.create_task(self._heads.sign())
             case Reload(by):
                 self._reload.announced(by)
+            case AccessRefused(front_end, address, reason, attempts):
+                self._operations.refused(Guess(address, reason, attempts).request(front_end))
 
     def change_policy(self, roles: RoleSet, by: str, changes: list[str]) -> None:
         """Apply a policy, as `ReloadTarget` requires."""
@@ -444,7 +463,7 @@ class _Core:
             keep_index(self._index, self._clock, needs_upkeep),
             self._keep_event_log(),
             self._sign_heads(),
-            CertificateWatch(self._loaded, self._presented, self._judge_certificates, self._served).run(),
+            self._certificates.run(),
             *(run() for run in self._sources),
             *(server.run() for server in self._servers.values()),
         )

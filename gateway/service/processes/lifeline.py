@@ -73,11 +73,27 @@ class Reload(msgspec.Struct, frozen=True, tag="reload"):
     by: str
 
 
-Announcement: TypeAlias = ProcessEnd | GatewayStop | Reload
+class AccessRefused(msgspec.Struct, frozen=True, tag="access-refused"):
+    """Clients that proved no identity were refused by the supervisor's own listener.
+
+    Attributes:
+        front_end: the front end of the principal.
+        address: the address of the clients.
+        reason: why the last one was refused: one line.
+        attempts: the number of attempts that it stands for.
+    """
+
+    front_end: str
+    address: str
+    reason: str
+    attempts: int
+
+
+Announcement: TypeAlias = ProcessEnd | GatewayStop | Reload | AccessRefused
 """What the supervisor announces to the core, which publishes it."""
 
 _MAPS = {bytes([0x80 | entries]) for entries in range(16)}
-_DECODER = msgspec.msgpack.Decoder(ProcessEnd | GatewayStop | Reload)
+_DECODER = msgspec.msgpack.Decoder(ProcessEnd | GatewayStop | Reload | AccessRefused)
 
 
 class Lifeline:
@@ -99,6 +115,8 @@ class Lifeline:
         self.state_lock = state_lock
         self.metrics = Metrics()
         self._guard = guard
+        self._announced: deque[Announcement] = deque(maxlen=MAX_REPORTS)
+        self._take: Callable[[Announcement], None] | None = None
         # Sent by `parent_gone` alone: an answer of which a part is sent must not be interrupted.
         self._reports: deque[bytes] = deque(maxlen=MAX_REPORTS)
         self._socket = None if descriptor is None else socket.socket(fileno=descriptor)
@@ -115,12 +133,31 @@ class Lifeline:
         """Report the end of a process that this one had started, with the next answer."""
         self._reports.append(_framed(msgspec.msgpack.encode(end)))
 
+    def announce(self, announcement: Announcement) -> None:
+        """Announce something within this process, as its supervisor would.
+
+        It waits for `parent_gone`; of many that wait, the last ones are kept.
+        """
+        if self._take is None:
+            self._announced.append(announcement)
+        else:
+            self._take(announcement)
+
     async def parent_gone(self, take: Callable[[Announcement], None] | None = None) -> None:
         """Answer questions until the supervisor has gone; without a supervisor, never return.
 
         Args:
             take: receives what the supervisor announces.
         """
+        self._take = take
+        try:
+            while take is not None and self._announced:
+                take(self._announced.popleft())
+            await self._serve(take)
+        finally:
+            self._take = None
+
+    async def _serve(self, take: Callable[[Announcement], None] | None) -> None:
         if self._socket is None:
             await asyncio.get_running_loop().create_future()
             return

@@ -100,13 +100,13 @@ class CoreOperations:
         """Take a request of a front end."""
         self._perform(self._manager.submit(_with_time_left(request), reply, self._clock.now()))
 
+    def refused(self, report: OperationRequest) -> None:
+        """Record what a listener of this process, or the supervisor, refused by itself."""
+        self.submit(report, lambda _answer: None)
+
     def answered(self, answer: Answer) -> None:
         """Take an answer of a source to a call, modification or fetch."""
         self._perform(self._manager.answered(answer, self._clock.now()))
-
-    def refused(self, request: OperationRequest) -> None:
-        """Record a request that a source has refused (`OperationRequest.refusal`)."""
-        self.submit(request, lambda _answer: None)
 
     def noticed(self, batch: Batch) -> None:
         """Take a published batch."""

@@ -19,6 +19,7 @@ from gateway.config.snmp import COMMUNITY, SnmpSettings
 from gateway.config.sources import RabbitMqSource, Source
 from gateway.config.types import ListenAddress
 from gateway.feed.client import FeedLink, RefusalReports
+from gateway.feed.guesses import Guesses
 from gateway.feed.operations import OperationAnswer, OperationRequest
 from gateway.feed.replica import FeedStatus
 from gateway.model.operations import Outcome
@@ -41,7 +42,6 @@ from gateway.snmp.ber import Oid, parse_oid
 from gateway.snmp.commands.command import SecretArguments, Submission
 from gateway.snmp.commands.table import CommandHealth, CommandLimits, CommandRows, CommandTable
 from gateway.snmp.fixed_mib import PRODUCT
-from gateway.snmp.guesses import Guesses
 from gateway.snmp.message import VERSION_1, VERSION_2C
 from gateway.snmp.mirror import Mirror
 from gateway.snmp.notifications.delivery import MAX_WAITING
@@ -167,7 +167,7 @@ class _Agent:
         self._link = FeedLink(loaded.feed_socket, self._projection, slice_records=_SLICE_RECORDS)
         self._reports = RefusalReports(self._link.ask, time.monotonic_ns)
         self._refused_sets = RefusedSets(self._projection, self._reports.report)
-        self._guesses = Guesses(self._reports.report, time.monotonic_ns)
+        self._guesses = Guesses(lambda guess: self._reports.report(guess.request("snmp")), time.monotonic_ns)
         deadline = settings.operations.deadline
         self._commands = self._command_table(loaded, deadline, clock)
         self._sets = self._set_requests(deadline)

@@ -27,6 +27,7 @@ from gateway.service.metrics.families import Reading, continued
 from gateway.service.metrics.process import context_switches, usage
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.service.processes.lifeline import (
+    AccessRefused,
     Announcement,
     GatewayStop,
     Lifeline,
@@ -71,6 +72,11 @@ PUBLISHER = "core"
 
 MAX_UNPUBLISHED = 100
 """The number of ends that wait for the core; the last ones are kept."""
+
+MAX_REFUSALS = 100
+"""The number of reports of refused clients that wait for the core; further ones are counted in the last."""
+
+_OTHERS = "(others)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +141,7 @@ class Supervisor:
         self._failure: CommandError | None = None
         self._lines: dict[str, ProcessLine] = {}
         self._unpublished: deque[ProcessEnd] = deque(maxlen=MAX_UNPUBLISHED)
+        self._refusals: deque[AccessRefused] = deque()
         self._former = {plan.name: list(plan.at_rest) for plan in plans if plan.has_work is not None}
         self.processes: dict[str, int] = {}
         self.restarts: Counter[str] = Counter()
@@ -182,6 +189,8 @@ class Supervisor:
             await asyncio.wait_for(self._announce_stop(), ANNOUNCE_SECONDS)
         self._stopping.set()
         await asyncio.gather(*keepers)
+        while self._refusals:
+            _log_unrecorded(self._refusals.popleft())
 
     async def _announce_stop(self) -> None:
         """Let front ends send that the gateway stops, before they end."""
@@ -211,6 +220,17 @@ class Supervisor:
                 self._publisher_ready.clear()
                 await self._publisher_ready.wait()
             self._reload_wanted.set()
+
+    def refused(self, refusal: AccessRefused) -> None:
+        """Have the core record that clients of a listener of this process were refused."""
+        if self._stopping.is_set():
+            _log_unrecorded(refusal)
+            return
+        if len(self._refusals) >= MAX_REFUSALS:
+            attempts = refusal.attempts + self._refusals.pop().attempts
+            refusal = AccessRefused(refusal.front_end, _OTHERS, refusal.reason, attempts)
+        self._refusals.append(refusal)
+        self._publish()
 
     async def readings(self) -> list[Reading]:
         """Return the present readings of all processes, and of the supervisor itself."""
@@ -324,11 +344,29 @@ class Supervisor:
             self._publish(announcement)
 
     def _publish(self, *ends: ProcessEnd) -> None:
-        """Announce ends of processes to the core, when it is there: it may be the one that ended."""
+        """Announce ends of processes, and refused clients, to the core, when it is there.
+
+        It may be the one that ended.
+        """
         self._unpublished += ends
         core = self._lines.get(PUBLISHER)
-        while core is not None and self._unpublished and core.announce(self._unpublished[0]):
+        if core is None:
+            return
+        while self._unpublished and core.announce(self._unpublished[0]):
             self._unpublished.popleft()
+        while self._refusals and core.announce(self._refusals[0]):
+            self._refusals.popleft()
+
+
+def _log_unrecorded(refusal: AccessRefused) -> None:
+    """Log a report of refused clients that no core takes any more."""
+    log.warning(
+        "refused-attempts-not-recorded",
+        principal=refusal.front_end,
+        origin=refusal.address,
+        attempts=refusal.attempts,
+        last=refusal.reason,
+    )
 
 
 def _reason(code: int) -> str:
@@ -438,6 +476,6 @@ async def run_gateway(
     async with AsyncExitStack() as beside:
         if pages is not None:
             late = importlib.import_module("gateway.service.metrics.endpoint")
-            endpoint = late.metrics_endpoint(pages, supervisor.readings)
+            endpoint = late.metrics_endpoint(pages, supervisor.readings, supervisor.refused)
             await beside.enter_async_context(endpoint)
         await until_one_ends(supervisor.run(), manager.watch(supervisor.silent))

@@ -13,6 +13,7 @@ import datetime as dt
 import hashlib
 import os
 import re
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -26,15 +27,17 @@ from gateway.config.sources import AmiSource, zone
 from gateway.dialects.ami.dates import DateRules
 from gateway.dialects.ami.deviations import Reading
 from gateway.dialects.ami.relay import LoginRules, RelayConfig, RelayLimits, RelaySession
-from gateway.dialects.session import Listening, Logged, ObjectsRestored, PublishRefused
+from gateway.dialects.session import Listening, Logged, LoginRefused, ObjectsRestored, PublishRefused
+from gateway.feed.guesses import Guesses
 from gateway.inventory.source import SourceInventory
 from gateway.links.amqp_connection import LinkError
+from gateway.links.handshakes import Handshakes
 from gateway.links.session_driver import StreamDriver
 from gateway.links.tcp import StreamLimits, TcpListener
 from gateway.model.observations import ClassLearned, Observation, SourceState, SourceStateSeen
 from gateway.model.schema import ClassSchema
 from gateway.model.times import SECOND
-from gateway.service.metrics.core import listener_readings
+from gateway.service.metrics.core import handshake_readings, listener_readings
 from gateway.service.sources.ami_publishing import publish_rules, refused_request
 from gateway.service.sources.source_context import ConsolePort, SourceContext
 from gateway.service.state.cached_schemas import CachedClasses
@@ -55,11 +58,20 @@ _MEBIBYTE: Final = 1 << 20
 
 async def run_ami(name: str, settings: AmiSource, source: SourceInventory, around: SourceContext) -> None:
     """Run the source until it is cancelled; an address that is taken is tried again, a fault begins again."""
+    guesses = Guesses(lambda guess: around.operations.refused(guess.request("ami")), time.monotonic_ns)
+    await until_one_ends(guesses.run(), _keep_listening(name, settings, source, around, guesses))
+
+
+async def _keep_listening(
+    name: str, settings: AmiSource, source: SourceInventory, around: SourceContext, guesses: Guesses
+) -> None:
     known = _Known(name, settings, around)
+    handshakes = Handshakes(f"TLS on the listener of {name}", guesses)
+    around.metrics.add(f"handshakes of {name}", partial(handshake_readings, name, handshakes))
     reported = ""
     while True:
         try:
-            await _listen(name, settings, source, around, known)
+            await _listen(name, settings, source, around, known, handshakes, guesses)
         except LinkError as error:
             detail = str(error)
             if detail != reported:
@@ -74,7 +86,13 @@ async def run_ami(name: str, settings: AmiSource, source: SourceInventory, aroun
 
 
 async def _listen(
-    name: str, settings: AmiSource, source: SourceInventory, around: SourceContext, known: _Known
+    name: str,
+    settings: AmiSource,
+    source: SourceInventory,
+    around: SourceContext,
+    known: _Known,
+    handshakes: Handshakes,
+    guesses: Guesses,
 ) -> None:
     """Listen until an error occurs."""
     publishing = publish_rules(around.roles.now, name)
@@ -91,9 +109,12 @@ async def _listen(
         if logs is not None:
             logs.take(line.application, line.line, around.clock.now(), outgoing=line.outgoing)
 
-    def refused(refusal: PublishRefused) -> None:
-        request = refused_request(source.identity.number, refusal)
-        around.inventory.afterwards(source, partial(around.refused, request))
+    def refused(refusal: LoginRefused | PublishRefused) -> None:
+        if isinstance(refusal, LoginRefused):
+            guesses.guessed(refusal.address, f"login at {name}: {refusal.reason}")
+        else:
+            request = refused_request(source.identity.number, refusal)
+            around.inventory.afterwards(source, partial(around.operations.refused, request))
 
     answered = around.after_observations(source)
     driver = StreamDriver(name, session, observed, around.clock, source.counters, answered, logged, refused)
@@ -103,6 +124,7 @@ async def _listen(
         settings.listen,
         limits=stream_limits(settings),
         tls=None if settings.tls is None else settings.tls.files(around.folder),
+        handshakes=handshakes,
     )
 
     limit = settings.limits.connections

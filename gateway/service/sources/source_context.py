@@ -15,7 +15,6 @@ from gateway.config.protection import ProtectedSettings
 from gateway.config.sources import AgentPublishing, DurableSettings
 from gateway.dialects.session import ConsoleSession, Event
 from gateway.eventlog.last_state import LastStates
-from gateway.feed.operations import OperationRequest
 from gateway.inventory.inventory import Inventory
 from gateway.inventory.source import SourceInventory
 from gateway.links.durable_queue import DurableQueueCounts, DurableSubscription, default_name
@@ -119,7 +118,6 @@ class SourceContext:
         watchers: watchers of the brokers that sources read, by the name of the source.
         presented: the certificates that servers presented.
         roles: the roles of principals.
-        refused: records a request that a source has refused (`OperationRequest.refusal`).
     """
 
     inventory: Inventory
@@ -137,7 +135,6 @@ class SourceContext:
     watchers: Mapping[str, BrokerWatcher] = field(default_factory=dict)
     presented: PresentedCertificates = field(default_factory=PresentedCertificates)
     roles: PresentRoles = field(default_factory=PresentRoles)
-    refused: Callable[[OperationRequest], None] = lambda _request: None
 
     def protection(self, name: str, settings: ProtectedSettings | None) -> Protection | None:
         """Return the protection of the bodies of a source or agent; ``None`` where they are plain.

@@ -10,9 +10,9 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
+from gateway.feed.guesses import Guesses
 from gateway.snmp import ber, message
 from gateway.snmp.ber import BerError
-from gateway.snmp.guesses import Guesses
 from gateway.snmp.processing import (
     LARGEST_DATAGRAM,
     Access,

@@ -17,6 +17,7 @@ from gateway.dialects.session import (
     Effect,
     Listening,
     Logged,
+    LoginRefused,
     Note,
     ObjectsRestored,
     Observed,
@@ -50,7 +51,7 @@ class RelayPlay:
         self.now = START
         self.wake_at = 0
         self.logged: list[Logged] = []
-        self.refused: list[PublishRefused] = []
+        self.refused: list[LoginRefused | PublishRefused] = []
         self.schemas: dict[ClassKey, ClassSchema] = {}
         self._steps: list[Step] = []
         self.take(self.session.handle(ObjectsRestored(tuple(known)), self.now))
@@ -69,7 +70,7 @@ class RelayPlay:
                     self._steps.append(answer)
                 case Logged():
                     self.logged.append(effect)
-                case PublishRefused():
+                case LoginRefused() | PublishRefused():
                     self.refused.append(effect)
                 case WakeAt(time):
                     self.wake_at = time

@@ -32,7 +32,11 @@ def logged_in(play: RelayPlay, peer: Peer = PUMP) -> RelayPlay:
 def refusals(play: RelayPlay) -> list[tuple[str, str]]:
     """Return what was refused since the last time: whom, and what."""
     refused, play.refused = play.refused, []
-    return [(one.peer.name, one.text.partition(" publish ")[2]) for one in refused]
+    return [
+        (one.peer.name, one.text.partition(" publish ")[2])
+        for one in refused
+        if isinstance(one, PublishRefused)
+    ]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from gateway.dialects.ami.deviations import Reading
 from gateway.dialects.ami.relay import LoginRules, RelayConfig, RelayLimits
-from gateway.dialects.session import BytesReceived, ListenerStops, Peer, TimerExpired
+from gateway.dialects.session import BytesReceived, ListenerStops, LoginRefused, Peer, TimerExpired
 from gateway.model.observations import (
     AgentLost,
     ClassLearned,
@@ -21,6 +21,7 @@ from gateway.model.times import SECOND
 from tests.dialects.ami.relay_play import HERE, START, WELCOMED, RelayPlay
 
 FAR = Peer("192.0.2.7")
+OWN_NAME = "an application must be called (I) as its certificate is"
 
 
 def test_an_application_logs_in_and_is_welcome() -> None:
@@ -100,6 +101,25 @@ def test_who_may_log_in(rules: LoginRules, peer: Peer, name: str, welcome: bool)
     assert ("refused-instruction" in steps) is not welcome
     if not welcome:
         assert len(steps) == 2  # nothing is told of who was not let in
+
+
+def test_a_name_or_certificate_that_may_not_log_in_is_recorded_with_its_address() -> None:
+    for rules, peer, reason in (
+        (LoginRules(names=frozenset({"pump-7"})), FAR, "'pump-8': this application may not log in here"),
+        (
+            LoginRules(own_name=True),
+            Peer("192.0.2.7", "pump"),
+            f"'pump-8' with the certificate of 'pump': {OWN_NAME}",
+        ),
+    ):
+        play = RelayPlay(RelayConfig(logins=rules))
+        play.connects(peer=peer)
+        play.says('L|I="pump-8"')
+        assert play.refused == [LoginRefused("192.0.2.7", reason)]
+    play = RelayPlay()
+    play.logs_in()
+    play.says('L|I="other"')
+    assert play.refused == [], "a mistake is no attempt to get in"
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,15 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
+from gateway.jmx.backend import UNKNOWN
+from gateway.jmx.pem_files import read_tls
+from gateway.jmx.virtual_machine import JavaMachine
 from gateway.links.tls import ServerTls
 from tests.components.certificates import Authority, Certificate
 from tests.components.waiting import DEADLINE, until
 from tests.jmx_java.attacks import jrmp
-from tests.jmx_java.conftest import PASSWORD, USER, AsyncClient, JavaStrings
+from tests.jmx_java.conftest import PASSWORD, USER, AsyncClient, JavaStrings, authenticate, settings
+from tests.jmx_java.scripted_operator import ScriptedOperator
 from tests.jmx_java.tls.conftest import TlsClient, secured
 
 READ = "read false"
@@ -58,8 +62,32 @@ async def test_a_client_certificate_is_required_where_its_authority_is_configure
             assert READ not in await tls_client(machine.port, trusts=authority)
             stolen = another.confirm("reader")
             assert READ not in await tls_client(machine.port, trusts=authority, own=stolen)
-            await until(lambda: len(logs) >= 2, "both are logged", DEADLINE)
-        assert all(entry["line"].startswith("TLS with 127.0.0.1 failed: ") for entry in logs)
+            late = authority.confirm("late", days=-1)
+            assert READ not in await tls_client(machine.port, trusts=authority, own=late)
+            await until(lambda: len(logs) >= 3, "all are logged", DEADLINE)
+        assert {(entry["event"], entry["client"]) for entry in logs} == {("jmx-login-refused", "127.0.0.1")}
+        assert all(entry["reason"].startswith("TLS failed: ") for entry in logs)
+
+
+async def test_who_does_not_get_through_tls_is_a_refused_login(
+    files: ServerTls, tls_client: TlsClient, tmp_path: Path
+) -> None:
+    operator = ScriptedOperator()
+    async with JavaMachine(settings(tls=read_tls(files)), authenticate, is_user=USER.__eq__) as machine:
+        await machine.open(operator)
+        stream = jrmp.connection(machine.port)
+        with jrmp.all_closed([stream]):
+            stream.sendall(b"GET / HTTP/1.1\r\n\r\n")
+            await until(lambda: jrmp.is_closed(stream), "the connection is closed", DEADLINE)
+        await until(lambda: operator.attempts, "it is recorded", DEADLINE)
+        (attempt,) = operator.attempts
+        assert (str(attempt.principal), attempt.principal.origin) == (f"jmx:{UNKNOWN}", "127.0.0.1")
+        assert attempt.text.startswith("login: TLS failed: ")
+        with jrmp.all_closed([]) as streams:
+            streams.append(await asyncio.to_thread(jrmp.connection, machine.port))
+        another = Authority.make(tmp_path / "another", "Another authority")
+        assert READ not in await tls_client(machine.port, trusts=another)
+        assert len(operator.attempts) == 1, "who goes away, or distrusts the gateway, wants nothing"
 
 
 async def test_a_client_in_plain_text_gets_an_error_soon(

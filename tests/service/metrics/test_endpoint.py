@@ -9,19 +9,22 @@ from pathlib import Path
 
 import httpx
 import pytest
+import structlog
 from prometheus_client.openmetrics.parser import (
     text_string_to_metric_families as openmetrics_string_to_metric_families,
 )
 from prometheus_client.parser import text_string_to_metric_families
 
+from gateway.links import handshakes
 from gateway.links.tls import ClientTls, ServerTls, TlsRenewal
 from gateway.service.metrics import endpoint, families
 from gateway.service.metrics.endpoint import METRICS, MetricsEndpoint, exposed, metrics_endpoint
 from gateway.service.metrics.families import Histogram, Reading
 from gateway.service.processes.exit_codes import CommandError, ExitCode
+from gateway.service.processes.lifeline import AccessRefused
 from gateway.service.processes.supervisor import MetricsPages
 from tests.components.certificates import Authority
-from tests.components.waiting import eventually
+from tests.components.waiting import eventually, until
 
 
 def reported() -> list[Reading]:
@@ -212,6 +215,37 @@ async def test_with_tls_and_authorities_of_clients_only_who_has_a_certificate_re
         assert await raw(listening.port, b"GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n") == b""
 
 
+async def test_who_is_refused_by_tls_is_reported_counted_and_logged_within_bounds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(handshakes, "WAIT_SECONDS", 0.001)
+    monkeypatch.setattr(endpoint, "FAILURE_LINES", 3)
+    authority = Authority.make(tmp_path)
+    server = authority.confirm("server")
+    files = (server.certificate, server.key)
+    pages = MetricsPages(("127.0.0.1", 0), None, files, authority.own.certificate)
+    refused: list[AccessRefused] = []
+
+    async def readings() -> list[Reading]:
+        return []
+
+    with structlog.testing.capture_logs() as logged:
+        async with metrics_endpoint(pages, readings, refused.append) as listening:
+            for _ in range(5):
+                assert await raw(listening.port, b"GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n") == b""
+            await until(
+                lambda: families.METRICS_HANDSHAKES.at(5, "no_tls") in set(listening.readings()),
+                "the failures are counted",
+            )
+    assert [(each.front_end, each.address, each.attempts) for each in refused] == [
+        ("metrics", "127.0.0.1", 1),
+        ("metrics", "127.0.0.1", 4),
+    ]
+    assert refused[0].reason.startswith("TLS on the endpoint of metrics: the client does not speak TLS: ")
+    lines = [line for line in logged if line["event"] == "metrics-handshake-failed"]
+    assert len(lines) == 3
+
+
 async def test_a_renewed_certificate_is_presented_to_new_connections(tmp_path: Path) -> None:
     authority, other = Authority.make(tmp_path), Authority.make(tmp_path / "other")
     server, renewed = authority.confirm("server"), other.confirm("renewed")
@@ -271,5 +305,5 @@ def test_a_file_of_tls_that_cannot_be_used_says_so(tmp_path: Path) -> None:
         return []
 
     with pytest.raises(CommandError, match=r"cert.pem.*No such file") as raised:
-        metrics_endpoint(missing, readings)
+        metrics_endpoint(missing, readings, lambda _: None)
     assert raised.value.code is ExitCode.CONFIGURATION

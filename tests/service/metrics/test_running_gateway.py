@@ -6,6 +6,7 @@ import os
 import re
 import secrets
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -30,6 +31,7 @@ SOURCE = "orders"
 LISTENING = "applications"
 PROTECTED = "protected"
 KEPT_QUEUE = f"amqp-gateway.events.metrics-{secrets.token_hex(4)}"
+DAY_SECONDS = 86_400
 MAX_SERIES = 1000
 """The maximum number of series of a gateway with one source; it does not depend on what is watched."""
 
@@ -65,6 +67,7 @@ def exposed_name(family: Family) -> str:
 def gateway(tmp_path_factory: pytest.TempPathFactory, rabbitmq: PrivateBroker) -> Iterator[Gateway]:
     site, port = new_site(tmp_path_factory.mktemp("gateway")), free_tcp_port()
     reader = rabbitmq.administrator
+    own = Authority.make(site.folder / "ca").confirm("gateway", days=90)
     KeyFolder(site.folder / "keys").write("own", generated((Use.SIGN, Use.READ)))
     site.configure(
         sources={
@@ -78,7 +81,11 @@ def gateway(tmp_path_factory: pytest.TempPathFactory, rabbitmq: PrivateBroker) -
                 # Of a name of its own: other tests' gateways use the same broker.
                 "durable": {"queue": KEPT_QUEUE, "expires": "10s", "max_length": 1234},
             },
-            LISTENING: {"kind": "ami", "listen": f"127.0.0.1:{free_tcp_port()}"},
+            LISTENING: {
+                "kind": "ami",
+                "listen": f"127.0.0.1:{free_tcp_port()}",
+                "tls": {"certificate": str(own.certificate), "key": str(own.key)},
+            },
             PROTECTED: {
                 "kind": "qmf",
                 "amqp": {
@@ -174,6 +181,14 @@ def test_a_durable_subscription_is_counted(gateway: Gateway, rabbitmq: PrivateBr
     assert of(families.KEPT_UNACKNOWLEDGED) == 0
     assert of(families.KEPT_REDELIVERED) == of(families.KEPT_REPEATED) == 0
     assert of(families.KEPT_REFUSED, reason="in_use") == 0
+
+
+def test_the_end_of_each_certificate_is_reported(gateway: Gateway) -> None:
+    place = f"sources.{LISTENING}.tls.certificate"
+    wait_until(lambda: gateway.value(families.CERTIFICATE_ENDS, place=place), "the files were looked at")
+    ends = gateway.value(families.CERTIFICATE_ENDS, place=place)
+    assert ends is not None
+    assert 89 * DAY_SECONDS < ends - time.time() <= 90 * DAY_SECONDS
 
 
 def test_labels_are_few_and_no_secret_is_reported(gateway: Gateway) -> None:

@@ -17,10 +17,12 @@ import yaml
 
 from gateway.durable_files import PRIVATE
 from gateway.eventlog.segment import list_segments
+from gateway.inventory.audit_heads import ALARM
 from gateway.service.processes import audit_heads
 from gateway.service.processes.audit_heads import HeadsFile, append_lines
 from gateway.service.processes.exit_codes import ExitCode
-from tests.components.command_line import RunningCommand, Site, amqp_gateway, running
+from tests.components.command_line import RunningCommand, Site, amqp_gateway, new_site, running
+from tests.components.net_snmp import printed
 from tests.components.waiting import until, wait_until
 from tests.eventlog.audited import rewritten
 from tests.eventlog.reading import of_kind, read_log
@@ -28,6 +30,7 @@ from tests.service.processes.test_notifications import kill
 from tests.service.state.test_late_events import site_with
 from tests.snmp.notifications.snmptrapd import snmptrapd
 
+DEFAULT = "1.3.6.1.4.1.8072.9999.9999"
 SYS_NAME = ".1.3.6.1.2.1.1.5.0"
 
 
@@ -172,6 +175,65 @@ async def test_heads_wait_for_a_file_that_cannot_be_written(tmp_path: Path) -> N
     file.add("three")
     await file.write()
     assert path.read_text() == "one\ntwo\nthree\n"
+
+
+async def test_each_attempt_to_write_the_file_is_reported(tmp_path: Path) -> None:
+    stands: list[str] = []
+    path = tmp_path / "absent" / "heads"
+    file = HeadsFile(path, stands.append)
+    file.add("one")
+    await file.write()
+    await file.write()
+    assert file.is_waiting
+    path.parent.mkdir()
+    await file.write()
+    assert not file.is_waiting
+    assert stands == ["No such file or directory", "No such file or directory", ""]
+    full = HeadsFile(Path("/dev/full"), stands.append)
+    full.add("one")
+    await full.write()
+    assert stands[-1] == "No space left on device"
+
+
+def test_a_running_gateway_has_an_alarm_until_the_heads_are_written(tmp_path: Path) -> None:
+    site, heads = new_site(tmp_path), tmp_path / "elsewhere" / "heads"
+    site.configure(
+        sources={},
+        snmp={"listen": [f"127.0.0.1:{site.snmp_port}"]},
+        audit={"heads": {"interval": "10s", "file": "elsewhere/heads"}},
+        log={"min_free": 0, "commit_interval": "1ms", "compact": False},
+    )
+    community = (tmp_path / "state" / "secrets" / "community").read_text("utf-8").strip()
+
+    def walked() -> str:
+        words = ("-v2c", "-c", community, "-Oa", f"127.0.0.1:{site.snmp_port}", DEFAULT)
+        return printed(tmp_path / "net-snmp", "snmpwalk", *words).stdout
+
+    def events() -> list[tuple[str, str]]:
+        try:
+            found = of_kind(records(site), "event")
+        except (OSError, ValueError, IndexError):
+            return []  # the log is just being written
+        return [(each["event"], each["text"]) for each in found if each.get("condition") == ALARM]
+
+    with running("run", "--config", site.configuration, log=tmp_path / "log") as gateway:
+        gateway.ready()
+        wait_until(lambda: ALARM in walked(), "the alarm is shown by SNMP")
+        ((name, text),) = events()
+        assert name == "alarmRaised"
+        assert text.startswith("signed heads of the audit are not written: No such file or directory: ")
+        findings = amqp_gateway("doctor", "--json", "--config", site.configuration)
+        assert findings.code is ExitCode.DIFFERENCE
+        problems = [
+            each for each in map(json.loads, findings.output.splitlines()) if each["check"] == "audit-heads"
+        ]
+        assert [each["level"] for each in problems] == ["problem", "problem"], "the file, and the alarm"
+        heads.parent.mkdir()
+        wait_until(lambda: len(events()) == 2, "the condition ends")
+        assert events()[1][0] == "alarmCleared"
+        assert heads.read_text()
+        wait_until(lambda: ALARM not in walked(), "SNMP shows no alarm")
+        assert gateway.terminate().code == ExitCode.OK
 
 
 async def test_a_file_that_does_not_answer_delays_nothing_for_long(

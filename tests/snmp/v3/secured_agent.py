@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from gateway.feed.guesses import Guesses
 from gateway.snmp import ber, message
 from gateway.snmp.ber import Oid
-from gateway.snmp.guesses import Guesses
 from gateway.snmp.processing import Access, Limits, Sender
 from gateway.snmp.requests import Responder
 from gateway.snmp.set_requests import SetRequests

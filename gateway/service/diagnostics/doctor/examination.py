@@ -10,11 +10,13 @@ from collections.abc import AsyncIterator, Iterator
 from gateway.config.files import LoadedConfiguration
 from gateway.config.sources import RabbitMqSource
 from gateway.feed.records import EventLogState
+from gateway.inventory.audit_heads import ALARM as NOT_WRITTEN
 from gateway.model.observations import SourceState
 from gateway.policy.differences import described
 from gateway.policy.rules import RoleSet, Rule
 from gateway.service.diagnostics.checks import check_files
 from gateway.service.diagnostics.doctor import Finding, Level
+from gateway.service.diagnostics.doctor.audit_heads import audit_heads_findings
 from gateway.service.diagnostics.doctor.brokers import agent_findings, source_findings
 from gateway.service.diagnostics.doctor.certificates import certificate_findings, plain_text_findings
 from gateway.service.diagnostics.doctor.machine import (
@@ -50,6 +52,7 @@ async def examine(loaded: LoadedConfiguration) -> AsyncIterator[Finding]:
         *await asyncio.to_thread(lambda: list(java_findings(loaded))),
         *await asyncio.to_thread(lambda: list(certificate_findings(loaded, dt.datetime.now(tz=dt.UTC)))),
         *plain_text_findings(loaded),
+        *await asyncio.to_thread(lambda: list(audit_heads_findings(loaded))),
         *await asyncio.to_thread(lambda: list(key_findings(loaded, time.time_ns()))),
         *port_findings(loaded, is_running=is_running),
         *feed_findings(loaded),
@@ -126,6 +129,9 @@ def picture_findings(view: TerminalView, loaded: LoadedConfiguration) -> Iterato
         state, detail = view.event_log.state, view.event_log.detail
         level = _LOG_LEVELS.get(state, Level.PROBLEM)
         yield Finding("event-log", level, f"{state.value}{f': {detail}' if detail else ''}")
+    for alarm in view.alarms.values():
+        if alarm.name == NOT_WRITTEN:
+            yield Finding("audit-heads", Level.PROBLEM, alarm.text, "correct it: the gateway tries again")
     if view.alarms:
         yield Finding(
             "alarms", Level.NOTE, f"{len(view.alarms)} conditions last", "amqp-gateway watch shows each"

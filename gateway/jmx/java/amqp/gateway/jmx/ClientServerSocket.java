@@ -7,12 +7,14 @@ import java.net.Socket;
 /** Accepts the connections of clients, as far as there is a place for them ({@link Connections}). */
 final class ClientServerSocket extends ServerSocket {
     private final Connections connections;
+    private final Denials denials;
     private volatile Tls tls;
 
     /** @param tls of connections; null for plain text */
-    ClientServerSocket(Connections connections, Tls tls) throws IOException {
+    ClientServerSocket(Connections connections, Tls tls, Denials denials) throws IOException {
         super();
         this.connections = connections;
+        this.denials = denials;
         this.tls = tls;
     }
 
@@ -26,7 +28,7 @@ final class ClientServerSocket extends ServerSocket {
 
     @Override
     public Socket accept() throws IOException {
-        ClientSocket socket = new ClientSocket(connections);
+        ClientSocket socket = new ClientSocket(connections, denials);
         implAccept(socket);
         Tls current = tls;
         if (current != null) {

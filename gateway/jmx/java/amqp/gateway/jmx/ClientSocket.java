@@ -2,6 +2,7 @@ package amqp.gateway.jmx;
 
 import java.io.ByteArrayOutputStream;
 import java.io.DataOutputStream;
+import java.io.EOFException;
 import java.io.FilterInputStream;
 import java.io.FilterOutputStream;
 import java.io.IOException;
@@ -41,8 +42,12 @@ final class ClientSocket extends Socket {
 
     private static final ThreadLocal<ClientSocket> CURRENT = new ThreadLocal<>();
     private static final int PROTOCOL_ACK = 0x4e;
+    /** What Java says of a client that ended a handshake. */
+    private static final String ALERT = "Received fatal alert";
+    private static final int MAX_TEXT = 200;
 
     private final Connections connections;
+    private final Denials denials;
     private final Deque<Semaphore> places = new ArrayDeque<>();
     private final long accepted = System.nanoTime();
     /** TLS on this connection; null for plain text. */
@@ -61,8 +66,9 @@ final class ClientSocket extends Socket {
     private boolean isLarge;
     private boolean hasGreeted;
 
-    ClientSocket(Connections connections) {
+    ClientSocket(Connections connections, Denials denials) {
         this.connections = connections;
+        this.denials = denials;
     }
 
     /** Begins TLS; nothing is sent yet. */
@@ -297,11 +303,23 @@ final class ClientSocket extends Socket {
         };
     }
 
-    /** Before anything has arrived, a client that does not get through TLS; later, one that only went away. */
+    /**
+     * Before anything has arrived, a client that does not get through TLS; later, one that only went away.
+     *
+     * <p>A client that distrusts the gateway, or goes away, made no attempt to get in.
+     */
     private void reportTlsFailure(SSLException error) {
-        if (octets == 0 && !isAnswered) {
-            System.err.println("TLS with " + host() + " failed: " + error.getMessage());
+        if (octets != 0 || isAnswered) {
+            return;
         }
+        String reason = String.valueOf(error.getMessage());
+        if (error.getCause() instanceof EOFException || reason.startsWith(ALERT)) {
+            System.err.println("TLS with " + host() + " failed: " + reason);
+            return;
+        }
+        denials.report(Denials.Kind.LOGIN, "", host(),
+            "TLS failed: " + (reason.length() <= MAX_TEXT ? reason : reason.substring(0, MAX_TEXT)));
+        delay(Authenticator.FAILURE_MILLISECONDS);
     }
 
     private void beginReading() {

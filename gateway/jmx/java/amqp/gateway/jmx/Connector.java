@@ -48,13 +48,13 @@ final class Connector {
             throws IOException, GeneralSecurityException {
         configureRmi(settings);
         Tls tls = settings.tls == null ? null : new Tls(settings.tls);
-        socket = listen(settings, connections, tls);
+        Denials denials = new Denials(backend);
+        socket = listen(settings, connections, tls, denials);
         connections.watch();
         // RMI shares a port among objects whose factory is the same one.
         RMIServerSocketFactory factory = port -> socket;
         RMIClientSocketFactory clientFactory = tls == null ? null : new SslRMIClientSocketFactory();
         int port = socket.getLocalPort();
-        Denials denials = new Denials(backend);
         RefusedCalls.watch(denials);
         registry = LocateRegistry.createRegistry(port, clientFactory, factory);
         Map<String, Object> environment = new HashMap<>();
@@ -106,12 +106,13 @@ final class Connector {
         System.setProperty("sun.rmi.transport.tcp.maxConnectionThreads", "512");
     }
 
-    private static ClientServerSocket listen(Settings settings, Connections connections, Tls tls) throws IOException {
+    private static ClientServerSocket listen(Settings settings, Connections connections, Tls tls, Denials denials)
+            throws IOException {
         InetSocketAddress address =
             new InetSocketAddress(InetAddress.getByName(settings.address), settings.port);
         long end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(settings.listenMilliseconds);
         while (true) {
-            ClientServerSocket candidate = new ClientServerSocket(connections, tls);
+            ClientServerSocket candidate = new ClientServerSocket(connections, tls, denials);
             try {
                 candidate.setReuseAddress(true);
                 candidate.bind(address, BACKLOG);

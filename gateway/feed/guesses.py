@@ -1,33 +1,63 @@
-"""Requests that prove no identity: counted by address, and reported to the core, which records them.
+"""Requests and connections that prove no identity: counted by address, and reported to be recorded.
 
-These are messages with a community that is not known, of a user of version 3 who is not known, or with a
-wrong digest. The first one from an address is reported at once, further ones as a number each minute, so that
-a manager with a wrong community fills no log. The addresses of datagrams can be forged: no address is locked
-out, because that would lock out managers; but reports of version 3 to guesses become few.
+By SNMP these are messages with a community that is not known, of a user of version 3 who is not known, or
+with a wrong digest; on a listener with TLS, handshakes of clients without an accepted certificate. The first
+one from an address is reported at once, further ones as a number each minute, so that a manager with a wrong
+community fills no log. The addresses of datagrams can be forged, and one address may be that of many clients:
+no address is locked out, because that would lock out managers; but guesses from it are answered slowly.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NoReturn
 
 from gateway.feed.client import refused_request
-from gateway.feed.operations import FrontEndRefusal, ReadFresh
+from gateway.feed.operations import FrontEndRefusal, OperationRequest, ReadFresh
 from gateway.model.operations import Outcome, Principal
 from gateway.model.times import SECOND
-from gateway.snmp.refused_sets import UNKNOWN, Report
 
 PERIOD: Final = 60 * SECOND
 """Nanoseconds between two reports about one address and user."""
 
 MAX_ANSWERED: Final = 10
-"""The maximum number of guesses of one address and user in a period that are answered with a report."""
+"""The maximum number of guesses of one address and user in a period that are answered."""
 
 MAX_ADDRESSES: Final = 1_000
 """The maximum number of addresses that are counted separately; all further ones are counted as `OTHERS`."""
 
 OTHERS: Final = "(others)"
+
+TICK_SECONDS: Final = 1.0
+
+UNKNOWN: Final = "(unknown)"
+"""The name of a principal that proved none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Guess:
+    """One or several guesses from an address, as they are reported.
+
+    Attributes:
+        address: the address of the sender, or `OTHERS`.
+        reason: what was wrong with the last one, without what was sent: a community may be a right one with a
+            wrong letter.
+        attempts: the number of guesses that it stands for.
+        user: the name of a known user; else empty.
+    """
+
+    address: str
+    reason: str
+    attempts: int = 1
+    user: str = ""
+
+    def request(self, front_end: str) -> OperationRequest:
+        """Return the report to the core, which records it as an attempt that was refused."""
+        refusal = FrontEndRefusal(Outcome.REFUSED, self.reason, attempts=self.attempts)
+        principal = Principal(front_end, self.user or UNKNOWN, self.address)
+        return refused_request(principal, ReadFresh(), refusal)
 
 
 @dataclass(slots=True)
@@ -48,7 +78,7 @@ class Guesses:
         clock: returns nanoseconds that never decrease.
     """
 
-    def __init__(self, report: Report, clock: Callable[[], int]) -> None:
+    def __init__(self, report: Callable[[Guess], None], clock: Callable[[], int]) -> None:
         self._report = report
         self._clock = clock
         self._guessers: dict[tuple[str, str], _Guesser] = {}
@@ -58,8 +88,8 @@ class Guesses:
 
         Args:
             address: the address of the sender.
-            what: what was wrong, without what was sent: a community may be a right one with a wrong letter.
-            user: the name of a known user of version 3; else empty.
+            what: what was wrong, as of `Guess`.
+            user: the name of a known user; else empty.
 
         Returns:
             Whether it may be answered, where the protocol has an answer to it.
@@ -78,12 +108,25 @@ class Guesses:
         guesser.in_period += 1
         return guesser.in_period <= MAX_ANSWERED
 
+    def has_guessed(self, address: str) -> bool:
+        """Return whether there was a guess from an address a short time ago, by no known user."""
+        return (address, "") in self._guessers
+
     def tick(self) -> None:
         """Report the numbers whose period has ended; to be called about once a second."""
         now = self._clock()
         for key, guesser in list(self._guessers.items()):
             if guesser.due_at <= now:
                 self._end_period(key, guesser, now)
+
+    async def run(self) -> NoReturn:
+        """Tick until cancelled; then report the numbers so far."""
+        try:
+            while True:
+                await asyncio.sleep(TICK_SECONDS)
+                self.tick()
+        finally:
+            self.close()
 
     def close(self) -> None:
         """Report the numbers so far."""
@@ -101,5 +144,4 @@ class Guesses:
 
     def _send_report(self, key: tuple[str, str], what: str, attempts: int) -> None:
         address, user = key
-        refusal = FrontEndRefusal(Outcome.REFUSED, what, attempts=attempts)
-        self._report(refused_request(Principal("snmp", user or UNKNOWN, address), ReadFresh(), refusal))
+        self._report(Guess(address, what, attempts, user))
