@@ -368,7 +368,9 @@ def trusted_applications(name: str, source: AmiSource, *, restricted: bool = Fal
         yield Finding("believed", Level.GOOD, text, subject=name)
         if not source.own_name and not restricted:
             text = "any of them can speak as any application"
-            advice = "'own_name: true' holds each to its certificate's name, and roles of ami:NAME to what they permit"
+            advice = (
+                "'own_name: true' holds each to its certificate's name, roles of ami:NAME to what they permit"
+            )
             yield Finding("believed", Level.NOTE, text, advice, name)
     elif ipaddress.ip_address(host).is_loopback:
         text = "every user of this machine can speak as any application: AMI has no passwords"
