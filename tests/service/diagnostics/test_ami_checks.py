@@ -128,3 +128,5 @@ def test_a_certificate_may_speak_for_others() -> None:
     tls = {"certificate": "a", "key": "b", "client_ca": "c"}
     _, found = trusted_applications("plant", source(3289, tls=tls))
     assert (found.level.value, found.text) == ("note", "any of them can speak as any application")
+    (only,) = trusted_applications("plant", source(3289, tls=tls), restricted=True)
+    assert only.level.value == "good"

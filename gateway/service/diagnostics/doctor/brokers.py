@@ -52,8 +52,13 @@ _MAX_ASKED: Final = 100
 """The largest number of virtual hosts that are tried."""
 
 
-async def source_findings(name: str, source: Source, folder: Path) -> list[Finding]:
-    """Return findings about a source: whether it is reached, and the rights of its users."""
+async def source_findings(
+    name: str, source: Source, folder: Path, *, restricted: bool = False
+) -> list[Finding]:
+    """Return findings about a source: whether it is reached, and the rights of its users.
+
+    ``restricted`` is whether roles restrict what applications publish.
+    """
     remarks: list[str] = []
     try:
         await check_source(source, folder, remarks.append)
@@ -66,7 +71,7 @@ async def source_findings(name: str, source: Source, folder: Path) -> list[Findi
     if isinstance(source, CmlSource):
         return [*findings, *_cml(name, source)]
     if isinstance(source, AmiSource):
-        return [*findings, *trusted_applications(name, source)]
+        return [*findings, *trusted_applications(name, source, restricted=restricted)]
     return [*findings, *await _rights(name, source, folder)]
 
 
@@ -348,18 +353,25 @@ def _listed(names: list[str]) -> str:
     return shown if len(names) <= _MAX_SHOWN else f"{shown} and {len(names) - _MAX_SHOWN} more"
 
 
-def trusted_applications(name: str, source: AmiSource) -> Iterator[Finding]:
-    """Yield findings about the clients that can act as an application of a source."""
+def trusted_applications(name: str, source: AmiSource, *, restricted: bool = False) -> Iterator[Finding]:
+    """Yield findings about the clients that can act as an application of a source.
+
+    Args:
+        name: the name of the source.
+        source: its settings.
+        restricted: whether roles say as which applications the holder of a certificate may act.
+    """
     host = source.listen[0]
     certified = source.tls is not None and source.tls.client_ca is not None
     if certified:
         text = "only clients with a certificate of 'client_ca' are accepted"
         yield Finding("believed", Level.GOOD, text, subject=name)
-        if not source.own_name:
+        if not source.own_name and not restricted:
             text = "any of them can speak as any application"
-            yield Finding(
-                "believed", Level.NOTE, text, "'own_name: true' holds each to its certificate's name", name
+            advice = (
+                "'own_name: true' holds each to its certificate's name, roles of ami:NAME to what they permit"
             )
+            yield Finding("believed", Level.NOTE, text, advice, name)
     elif ipaddress.ip_address(host).is_loopback:
         text = "every user of this machine can speak as any application: AMI has no passwords"
         yield Finding(

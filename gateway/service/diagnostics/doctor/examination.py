@@ -60,8 +60,9 @@ async def examine(loaded: LoadedConfiguration) -> AsyncIterator[Finding]:
         *await asyncio.to_thread(lambda: list(capture_findings(loaded))),
     ):
         yield finding
+    restricted = loaded.settings.role_set.restricts_publishing
     for name, source in loaded.settings.sources.items():
-        for finding in await source_findings(name, source, loaded.folder):
+        for finding in await source_findings(name, source, loaded.folder, restricted=restricted):
             yield finding
     for name, agent in loaded.settings.agents.items():
         for finding in await agent_findings(name, agent, loaded.folder):
