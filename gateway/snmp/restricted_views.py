@@ -158,6 +158,10 @@ class RestrictedViews:
             (*_OPEN, *((*root, *oid) for oid in _OPEN_BELOW_ROOT)),
             ((*root, *oid) for oid in _CLOSED_BELOW_ROOT),
         )
+        self._nothing = Store()
+        serve_restricted_counts(
+            self._nothing, root, SourceTable(Store(), root, restricted=True), settings.is_connected
+        )
         self.all: tuple[RestrictedView, ...] = ()
         self.applications: Callable[[Store], ApplicationTable] | None = None
 
@@ -298,6 +302,7 @@ class RestrictedViews:
             principal.operations = None
         mirror, clearance = principal.mirror, principal.clearance
         if clearance is None:
+            mirror.follow(self._nothing, everything)
             mirror.follow(self._store, self._is_open)
             return
         if self._access.clearances[clearance].unrestricted:

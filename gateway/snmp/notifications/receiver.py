@@ -304,12 +304,15 @@ class TargetSender:
 
     def policy_changed(
         self, policy: str | None, encode: Callable[[Notification], EncodedNotification]
-    ) -> None:
-        """Send what waits again, as far as its present rules permit; what they do not is counted."""
+    ) -> bool:
+        """Send what waits again, as far as its present rules permit; what they do not is counted.
+
+        Returns whether anything was held.
+        """
         was_held, self._is_held = self._is_held, False
         self._policy = policy
         if not was_held:
-            return
+            return False
         for dropped in self._delivery.revise(lambda waiting: self._permitted(waiting, encode)):
             waiting = dropped.waiting
             self._failed += 1
@@ -318,6 +321,7 @@ class TargetSender:
             )
             if waiting.condition is not None:
                 self._selection.doubt(waiting.condition, waiting.urgency)
+        return True
 
     def _permitted(
         self, waiting: Waiting, encode: Callable[[Notification], EncodedNotification]

@@ -258,9 +258,12 @@ class NotificationSender:
 
     def policy_changed(self) -> None:
         """Send what waits as far as the present roles of each receiver permit."""
-        for target in self._targets:
+        were_held = [
             target.policy_changed(self._outside.policy(target.target.name), self._encoded)
-        self._changed()
+            for target in self._targets
+        ]
+        if any(were_held):
+            self._changed()
 
     def _lose(self, epoch: int, number: int) -> None:
         """Count the events up to ``number`` that were not handled: they may have been lost."""

@@ -190,7 +190,7 @@ def test_a_damaged_file_is_put_aside(tmp_path: Path, damaged: bytes) -> None:
 
 def test_a_file_of_a_newer_gateway_is_refused_and_stays(tmp_path: Path) -> None:
     path = tmp_path / FILE
-    path.write_text('{"version": 4, "queues": []}')
+    path.write_text('{"version": 5, "queues": []}')
     with pytest.raises(StateError, match="newer gateway"):
         load(path)
     assert path.exists()
@@ -202,6 +202,7 @@ def test_a_file_of_a_newer_gateway_is_refused_and_stays(tmp_path: Path) -> None:
         (1, ()),
         (2, (("orders", 'memoryAlarm node "rabbit@a"'),)),
         (3, (("orders", 'memoryAlarm node "rabbit@a"'),)),
+        (4, (("orders", 'memoryAlarm node "rabbit@a"'),)),
     ],
 )
 def test_a_file_of_each_version_is_read(
@@ -217,12 +218,13 @@ def test_a_file_of_each_version_is_read(
     assert target.conditions == ((("orders", 'memoryAlarm node "rabbit@a"'), 5),)
     assert isinstance(target.informs[0], SavedInform)
     assert target.uncertain == uncertain
+    assert (target.policy is None) is (version < 4)
     assert version < VERSION or to_text(found).encode() == recorded.read_bytes()
 
 
 def test_a_start_with_a_file_of_a_newer_gateway_says_so(tmp_path: Path, receiver: UdpReceiver) -> None:
     site = site_with(tmp_path, receiver)
-    (tmp_path / "state" / FILE).write_text('{"version": 4}')
+    (tmp_path / "state" / FILE).write_text('{"version": 5}')
     ended = amqp_gateway("process", "snmp", "--config", site.configuration)
     assert ended.code is ExitCode.STATE
     assert len(ended.reported) == 1

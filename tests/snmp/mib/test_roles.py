@@ -80,6 +80,7 @@ def test_without_a_policy_nothing_of_objects_is_seen() -> None:
     for view in shop.views.values():
         assert b"till" not in values(view)
         assert names(view, (*ROOT, 1, 1, 1))
+        assert [read(view.get((*ROOT, *HEALTH, each, 0))) for each in (Health.SOURCES, Health.ROWS)] == [0, 0]
 
 
 def test_rows_that_a_role_does_not_read_do_not_exist() -> None:
