@@ -196,6 +196,39 @@ async def test_clients_stay_while_mappings_change(gateway: Reloaded, tmp_path: P
     assert "arguments" not in str(shown)
 
 
+async def test_a_secret_is_hidden_also_while_its_source_is_not_reached(
+    gateway: Reloaded, tmp_path: Path
+) -> None:
+    """The next core is refused by the broker: nothing that is read again takes the place of the value."""
+    gateway.back_to(FORMER, "Before")
+    name = gateway.running.virtual_host.name
+    secret = gateway.site.folder / "secret-0"
+    password = secret.read_text(encoding="utf-8")
+    host, port = load_configuration(gateway.site.configuration).settings.jmx.listen
+    words = (f"{host}:{port}", "monitor", gateway.site.state.secret("jmx-monitor"))
+    async with await JmxClient.connect(tmp_path / "jar", *words) as client:
+        names = await client.names("amqp.gateway:source=orders,package=rabbitmq,type=queue,*")
+        (queue,) = [each for each in names if "name=first" in each and name in each]
+        assert (await client.read(queue))["arguments"].value is not None
+        assert gateway.walk("rmqQueueArguments")
+        secret.write_text("wrong", encoding="utf-8")
+        try:
+            gateway.write(PRESENT)
+            assert gateway.reload().code is ExitCode.OK
+
+            async def is_hidden() -> bool:
+                return (await client.read(queue))["arguments"].value is None
+
+            await eventually(is_hidden, "a client that stayed does not see it")
+            assert (await client.read(queue))["Stale"].value is True
+            wait_until(lambda: not gateway.walk("rmqQueueArguments"), "neither does a manager")
+            assert gateway.states()["orders"] != "synchronised"
+        finally:
+            secret.write_text(password, encoding="utf-8")
+            gateway.back_to(FORMER, "Before")
+        assert await client.names(queue) == [queue]
+
+
 def test_an_excluded_class_that_comes_back_has_its_former_rows(gateway: Reloaded) -> None:
     gateway.back_to(FORMER, "Before")
     exchanges = gateway.walk("rmqExchangeName")

@@ -119,6 +119,21 @@ async def test_a_front_end_finds_a_new_core_and_sees_that_it_is_another(tmp_path
         await second.close()
 
 
+async def test_a_core_that_ends_when_all_was_sent_loses_nothing(tmp_path: Path) -> None:
+    feed = server(tmp_path / "f.sock", 1, [OBJECT] * 1000, limit=100_000)
+    await feed.start()
+    async with following(tmp_path / "f.sock") as northbound:
+        await northbound.until(Hello(VERSION, 1, "gw", 0))
+        last = Batch(1, 200, (OBJECT,))
+        for number in range(6, 201):
+            feed.publish(Batch(1, number, (OBJECT,)))
+        await asyncio.wait_for(feed.until_sent(), DEADLINE)
+        await feed.close()
+        await northbound.until("the core closed the feed")
+        assert SnapshotEnded(1, 5) in northbound.messages
+        assert last in northbound.messages
+
+
 async def test_a_core_with_nothing_to_report_says_that_it_lives(tmp_path: Path) -> None:
     path = tmp_path / "f.sock"
     feed = server(path, 1, [])

@@ -445,11 +445,12 @@ class _Core:
                     await asyncio.sleep(_LOOK_SECONDS)
 
     async def _answer_reloads(self) -> None:
-        """Answer the requests to reload that were taken, and send what front ends wait for."""
+        """Answer the requests to reload that were taken; before another core, send all that waits."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_LAST_WORDS_SECONDS):
                 await self._reload.finish()
-                await self._feed.until_sent()
+                if self._reload.has_other_mappings:
+                    await self._feed.until_sent()
 
     async def run(self, needs_upkeep: asyncio.Event) -> None:
         """Run all parts until one of them fails.
