@@ -102,8 +102,15 @@ class SourceContext:
     watchers: Mapping[str, BrokerWatcher] = field(default_factory=dict)
     presented: PresentedCertificates = field(default_factory=PresentedCertificates)
 
-    def protection(self, name: str, settings: ProtectedSettings | None) -> Protection | None:
+    def protection(
+        self, name: str, settings: ProtectedSettings | None, durable: DurableSettings | None = None
+    ) -> Protection | None:
         """Return the protection of the bodies of a source or agent; ``None`` where they are plain.
+
+        Args:
+            name: the name of the source or agent.
+            settings: its settings of protection.
+            durable: those of its durable subscription, in whose queue bodies may wait.
 
         Raises:
             CommandError: a key file is missing or wrong, or the file of accepted bodies cannot be written.
@@ -112,7 +119,8 @@ class SourceContext:
             return None
         # joserfc takes 10 MB and a twentieth of a second of a core's start.
         late = importlib.import_module("gateway.service.sources.protection")
-        made: Protection = late.protection_of(name, settings, self)
+        waits = 0 if durable is None or self.durable_context is None else durable.expires
+        made: Protection = late.protection_of(name, settings, self, waits)
         return made
 
     def captured(self, source: str, kind: str, session: ConsoleSession, config: object) -> ConsoleSession:
