@@ -9,6 +9,7 @@ from pathlib import Path
 
 from gateway.config.model import Configuration
 from gateway.config.policy import OperationRule, PolicySettings, RunningPolicy
+from gateway.config.policy_files import with_policy_files
 from gateway.config.types import SecretSource
 from gateway.state_folder import RUNNING_POLICY
 from gateway.yaml_documents import parts_of, read_document
@@ -161,6 +162,8 @@ def load_configuration(given: Path | None, copy: Path | None = None) -> LoadedCo
     if copy is not None and (changed := copy.with_name(RUNNING_POLICY)).exists():
         running = read_document(changed, RunningPolicy)
         settings = with_policy(settings, running.policy, running.allow)
+    else:
+        settings = with_policy_files(settings, path)
     copies = None if copy is None else copy.absolute().parent
     return LoadedConfiguration(settings, path.absolute(), copies)
 

@@ -337,6 +337,29 @@ class Configuration(StrictModel):
 
     @model_validator(mode="after")
     def _principals_exist(self) -> Configuration:
+        if self.policy.files:
+            return self  # the policy is checked when all of it was read
+        try:
+            self.check_policy()
+        except PolicyError as error:
+            raise ValidationError.from_exception_data(
+                "Configuration",
+                [
+                    InitErrorDetails(
+                        type=PydanticCustomError("policy", _AS_IT_IS, {"text": str(error)}),
+                        loc=("policy", *error.place),
+                        input=None,
+                    )
+                ],
+            ) from None
+        return self
+
+    def check_policy(self) -> None:
+        """Check that the principals of the policy and their roles exist, and the bounds of the policy.
+
+        Raises:
+            PolicyError: they do not; its place is below ``policy``.
+        """
         known = {
             "snmp": {READER, *(f"snmp:{name}" for name in (*self.snmp.users, *self.snmp.writers))},
             "notify": {f"notify:{name}" for name in self.snmp.notifications},
@@ -346,16 +369,17 @@ class Configuration(StrictModel):
         for principal in self.policy.principals:
             front_end, _, name = principal.partition(":")
             if name != "*" and principal not in known.get(front_end, {principal}):
-                raise ValueError(
-                    f"policy.principals: {principal!r} is not known: name {READER}, a writer under "
-                    "snmp.writers, a user under snmp.users, a receiver under snmp.notifications as "
-                    f"notify:NAME, a user under jmx.users, or {SCRAPER}"
+                raise PolicyError(
+                    f"{principal!r} is not known: name {READER}, a writer under snmp.writers, a user under "
+                    "snmp.users, a receiver under snmp.notifications as notify:NAME, a user under "
+                    f"jmx.users, or {SCRAPER}",
+                    "principals",
+                    principal,
                 )
         try:
             self.role_set.check()
         except PolicyError as error:
-            raise ValueError(f"operations.allow: {error}") from None
-        return self
+            raise PolicyError(f"operations.allow: {error}", *error.place) from None
 
     @property
     def role_set(self) -> RoleSet:

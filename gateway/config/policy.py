@@ -8,7 +8,7 @@ from typing import Annotated, Final, Literal, LiteralString
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from gateway.config.types import Name
+from gateway.config.types import FilePath, Name
 from gateway.policy.rules import PolicyError, Role, RoleSet, Rule
 from gateway.yaml_documents import ClassPattern, Pattern, StrictModel
 
@@ -151,21 +151,32 @@ class RoleSettings(StrictModel):
         return self
 
 
+Roles = Annotated[dict[Name, RoleSettings], Field(max_length=1000)]
+"""Roles by name."""
+
+Principals = Annotated[
+    dict[PrincipalPattern, Annotated[tuple[Name, ...], Field(max_length=100)]], Field(max_length=1000)
+]
+"""The names of the roles of principals."""
+
+
 class PolicySettings(StrictModel):
     """Roles, and who has them.
 
     Attributes:
+        files: files with further roles and principals (`gateway.config.policy_files`).
         roles: the roles by name; ``monitoring`` and ``everything`` exist without being written.
         principals: the roles of principals. The most specific key counts alone.
     """
 
-    roles: Annotated[dict[Name, RoleSettings], Field(max_length=1000)] = Field(default_factory=dict)
-    principals: Annotated[
-        dict[PrincipalPattern, Annotated[tuple[Name, ...], Field(max_length=100)]], Field(max_length=1000)
-    ] = Field(default_factory=dict)
+    files: Annotated[tuple[FilePath, ...], Field(max_length=100)] = ()
+    roles: Roles = Field(default_factory=dict)
+    principals: Principals = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _roles_exist(self) -> PolicySettings:
+        if self.files:
+            return self  # what is missing here may be in one of them
         try:
             self.role_set(()).check()
         except PolicyError as error:

@@ -28,9 +28,10 @@ TRAP_V2: Final = 0xA7
 _KNOWN_PDUS: Final = range(0xA0, 0xA9)
 # Compared as three octets: nearly every message has one of them in its shortest form.
 _USUAL_VERSIONS: Final = {ber.encode_integer(version): version for version in (VERSION_1, VERSION_2C)}
-_LONGEST_USUAL: Final = 0x7F + 2  # octets of a message whose length takes one octet
+_LONGEST_SHORT: Final = 0x7F + 2  # octets of a message whose length takes one octet
 _BESIDE_NAME: Final = 6  # octets of a variable binding with a NULL
 _LONGEST_USUAL_NAME: Final = 0x7F - 4
+_SEVERAL: Final = 100  # octets of names that are rather compared all at once
 _REQUEST_ID_OCTETS: Final = 4
 _LARGEST_OCTET: Final = 0x7F  # a number of one octet that is not negative
 _BESIDE_VARBINDS: Final = 8  # octets of a response's PDU that are neither request id nor varbinds
@@ -117,33 +118,42 @@ known community. A plain tuple is the cheapest to make.
 def read_usual(datagram: bytes) -> UsualRead | None:
     """Return a read (GET, GETNEXT, GETBULK) in the form in which managers send nearly all of them.
 
-    Every length takes one octet, all is canonical, each value is NULL. Returns ``None`` for anything else,
-    which may be a valid request, too: `read_message` and `read_request` decide.
+    All is canonical but the lengths of the message, its PDU and the list, and each value is NULL. Returns
+    ``None`` for anything else, which may be a valid request, too: `read_message` and `read_request` decide.
     """
     size = len(datagram)
     try:
-        pdu = 7 + datagram[6]  # behind 30 length, 02 01 version, 04 length and community
-        id_end = pdu + 4 + datagram[pdu + 3]  # 02 length and request id, behind the PDU's tag and length
-        offset = id_end + 8  # 02 01 and a number, twice, and the list's 30 length
-        pdu_type = datagram[pdu]
+        if size > _LONGEST_SHORT:
+            places = _places_of_long(datagram)
+            if places is None:
+                return None
+            start, pdu, id_at, offset = places
+            id_end = id_at + 2 + datagram[id_at + 1]
+        else:
+            start, pdu = 2, 7 + datagram[6]  # behind 30 length, 02 01 version, 04 length and community
+            id_at = pdu + 2
+            id_end = id_at + 2 + datagram[id_at + 1]
+            offset = id_end + 8  # 02 01 and a number, twice, and the list's 30 length
+            if (
+                datagram[0] != ber.SEQUENCE
+                or datagram[1] != size - 2
+                or datagram[pdu + 1] != size - id_at
+                or datagram[id_end + 6] != ber.SEQUENCE
+                or datagram[id_end + 7] != size - offset
+            ):
+                return None
+        pdu_type, first, second = datagram[pdu], datagram[id_end + 2], datagram[id_end + 5]
         if (
-            size > _LONGEST_USUAL
-            or datagram[0] != ber.SEQUENCE
-            or datagram[1] != size - 2
-            or pdu_type not in _READS
-            or datagram[pdu + 1] != size - pdu - 2
-            or datagram[id_end + 7] != size - offset
-            or datagram[pdu + 2] != ber.INTEGER
-            or not 0 < id_end - pdu - 4 <= _REQUEST_ID_OCTETS
-            or datagram[pdu + 4] in FILLING  # perhaps an octet too many: rare, and not decided here
+            pdu_type not in _READS
+            or datagram[id_at] != ber.INTEGER
+            or not 0 < id_end - id_at - 2 <= _REQUEST_ID_OCTETS
+            or datagram[id_at + 2] in FILLING  # perhaps an octet too many: rare, and not decided here
             or not (datagram[id_end] == datagram[id_end + 3] == ber.INTEGER)
             or not (datagram[id_end + 1] == datagram[id_end + 4] == 1)
-            or datagram[id_end + 6] != ber.SEQUENCE
+            # Negative numbers, which GETBULK takes as 0 (RFC 3416 section 4.2.3), are not decided here.
+            or first > _LARGEST_OCTET
+            or second > _LARGEST_OCTET
         ):
-            return None
-        first, second = datagram[id_end + 2], datagram[id_end + 5]
-        # Negative numbers, which GETBULK takes as 0 (RFC 3416 section 4.2.3), are left to the general reader.
-        if first > _LARGEST_OCTET or second > _LARGEST_OCTET:
             return None
         names = _read_usual_names(datagram, offset, size)
     except IndexError:
@@ -152,7 +162,25 @@ def read_usual(datagram: bytes) -> UsualRead | None:
         return None
     if not names:
         return None
-    return datagram[2:pdu], pdu_type, datagram[pdu + 2 : id_end], first, second, names
+    return datagram[start:pdu], pdu_type, datagram[id_at:id_end], first, second, names
+
+
+def _places_of_long(datagram: bytes) -> tuple[int, int, int, int] | None:
+    """Return where the parts of a read begin whose lengths take several octets, as that of many objects.
+
+    They are the content, the PDU, the request id, and the first variable binding. Returns ``None`` if the
+    lengths do not agree.
+    """
+    size = len(datagram)
+    try:
+        start, end = ber.read_tagged(datagram, 0, size, ber.SEQUENCE)
+        pdu = start + 5 + datagram[start + 4]  # behind 02 01 version, 04 length and community
+        _, id_at, pdu_end = ber.read_header(datagram, pdu, end)
+        numbers_end = id_at + 8 + datagram[id_at + 1]
+        offset, list_end = ber.read_tagged(datagram, numbers_end, pdu_end, ber.SEQUENCE)
+    except BerError:
+        return None
+    return (start, pdu, id_at, offset) if end == pdu_end == list_end == size else None
 
 
 def read_message(datagram: bytes) -> Message:
@@ -280,6 +308,10 @@ def _read_usual_names(datagram: bytes, offset: int, end: int) -> list[bytes] | N
 
     A usual list has short lengths, NULL for each value, and names in canonical form.
     """
+    if end - offset >= _SEVERAL:
+        equal = _read_equal_names(datagram, offset, end)
+        if equal is not None:
+            return equal
     names = []
     while end - offset > _BESIDE_NAME:
         length = datagram[offset + 3]
@@ -301,6 +333,30 @@ def _read_usual_names(datagram: bytes, offset: int, end: int) -> list[bytes] | N
             return None
         names.append(name)
     return names if offset == end else None
+
+
+def _read_equal_names(datagram: bytes, offset: int, end: int) -> list[bytes] | None:
+    """Return the names as `_read_usual_names` does, if all are of the same length; ``None`` otherwise.
+
+    So are most columns of one row. An octet beside the names is then at equal distances.
+    """
+    step = datagram[offset + 1] + 2
+    length = step - _BESIDE_NAME
+    count, rest = divmod(end - offset, step)
+    if rest or not 0 < length <= _LONGEST_USUAL_NAME:
+        return None
+    beside = zip(
+        (offset, offset + 1, offset + 2, offset + 3, offset + step - 2, offset + step - 1),
+        (ber.SEQUENCE, step - 2, ber.OBJECT_IDENTIFIER, length, ber.NULL_TAG, 0),
+        strict=True,
+    )
+    for place, octet in beside:
+        if datagram[place:end:step].count(octet) != count:
+            return None
+    names = [datagram[start : start + length] for start in range(offset + 4, end, step)]
+    # No name ends within a number, so that all of them are checked at once.
+    ends = datagram[offset + 3 + length : end : step]
+    return names if ends.isascii() and ber.is_short_name(b"".join(names)) else None
 
 
 def _read_varbind(datagram: bytes, offset: int, end: int) -> tuple[bytes, bytes, int]:

@@ -72,6 +72,12 @@ class Mirror(Store):
             followed.store.is_by_source(region) for followed in self._followed
         )
 
+    def owners(self, region: Region) -> Region | None:
+        """See `Store.owners`."""
+        return super().owners(region) or next(
+            (found for each in self._followed if (found := each.store.owners(region)) is not None), None
+        )
+
 
 class _Followed:
     """A store that a mirror shows; see `gateway.snmp.regions.Follower`."""

@@ -391,6 +391,9 @@ def _repetitions(view: MibView, names: list[bytes], repetitions: int) -> list[by
     if len(names) == 1:
         varbinds, last = view.walk(names[0], repetitions)
         return varbinds if len(varbinds) == repetitions else [*varbinds, _end_of_view(last)]
+    rows = view.walk_rows(names, repetitions)
+    if rows is not None:
+        return rows
     walks = [view.walk(name, repetitions) for name in names]
     longest = max([len(varbinds) for varbinds, _ in walks])
     if longest < repetitions:

@@ -99,7 +99,7 @@ class RepeatedReads:
         The caller answers known communities only: no stranger can have the forms of others forgotten.
         """
         preamble, pdu_type, request_id, _, _, names = usual
-        if len(names) != 1:
+        if len(names) != 1 or len(datagram) > _LONGEST_SHORT:
             return
         id_at = len(preamble) + 6
         id_end = id_at - 2 + len(request_id)

@@ -15,13 +15,13 @@ from typing import Final, Protocol, TypeAlias
 from gateway.snmp import ber
 from gateway.snmp.ber import Oid
 from gateway.snmp.regions import Follower, Region
-from gateway.snmp.table import Derivation, Table
+from gateway.snmp.table import Derivation, ReadableColumn, Table
 
 ScalarValue: TypeAlias = "bytes | Callable[[], bytes | None]"
 """A value TLV, or a function that returns the current one; ``None`` while there is no instance."""
 
-# No value of SNMP has the tag 0.
-_NO_TYPE: Final = 0
+NO_TYPE: Final = 0
+"""The tag of no value of SNMP."""
 
 
 class MibView(Protocol):
@@ -40,6 +40,13 @@ class MibView(Protocol):
         Without ``counter64`` objects of that type are passed over (RFC 3584 section 4.2.2.1).
         """
 
+    def walk_rows(self, names: Sequence[bytes], limit: int) -> list[bytes] | None:
+        """Return the encoded varbinds of ``limit`` rows after ``names``, row by row: what a table is read by.
+
+        Returns ``None`` unless the names have the same index in columns of one table, and no cell is missing.
+        What follows each name is then a matter of `walk`, to which a view may leave all.
+        """
+
 
 class Store:
     """Tables and scalars by OID.
@@ -56,6 +63,7 @@ class Store:
         self._active_keys: list[bytes] = []  # regions that have instances, in order
         self._active: list[Region] = []
         self._by_source: set[bytes] = set()  # prefixes of columns
+        self._owners: dict[bytes, Region] = {}
         self.followers: list[Follower] = []
 
     def table(
@@ -65,6 +73,7 @@ class Store:
         derived: Mapping[int, Derivation] | None = None,
         *,
         by_source: bool = False,
+        source_column: int = 0,
     ) -> Table:
         """Add a new, empty table.
 
@@ -72,7 +81,8 @@ class Store:
             entry: the OID of the conceptual row; a column's OID is that and the column's number.
             columns: the numbers of the columns that can be read, ascending.
             derived: further columns, by number, each made of one of ``columns`` when it is read.
-            by_source: the first index is the number of a source, so that a `SourceView` has its rows only.
+            by_source: the first index is the number of the source that a row belongs to.
+            source_column: the column with that number, where it is no index; 0 for none.
 
         Raises:
             ValueError: the entry overlaps with a table or scalar, or columns are none, unsorted or not
@@ -87,6 +97,9 @@ class Store:
             self._add_region(column)
         if by_source:
             self._by_source.update(column.prefix for column in table.columns())
+        if source_column:
+            owners = table.kept[source_column]
+            self._owners.update((column.prefix, owners) for column in table.columns())
         self._count_prefix_lengths()
         return table
 
@@ -113,6 +126,7 @@ class Store:
         for column in table.columns():
             self._remove_region(column)
             self._by_source.discard(column.prefix)
+            self._owners.pop(column.prefix, None)
         self._claims.remove(entry)
         self._count_prefix_lengths()
 
@@ -182,6 +196,10 @@ class Store:
         """Return whether the first index of a region's instances is the number of a source."""
         return region.prefix in self._by_source
 
+    def owners(self, region: Region) -> Region | None:
+        """Return the column that has the numbers of the sources of a column's rows; ``None`` without one."""
+        return self._owners.get(region.prefix)
+
     def region_after(self, name: bytes, region: Region | None) -> int:
         """Return the place in `active_regions` of the first one after ``region``, or after a name in none."""
         key = ber.sort_key(ber.decode_name(name)) if region is None else region.key
@@ -195,7 +213,7 @@ class Store:
     def walk(self, name: bytes, limit: int, *, counter64: bool = True) -> tuple[list[bytes], bytes]:
         """See `MibView.walk`. Each region crossed costs a bisection; those without instances cost nothing."""
         varbinds: list[bytes] = []
-        passed_over = _NO_TYPE if counter64 else ber.COUNTER64
+        passed_over = NO_TYPE if counter64 else ber.COUNTER64
         region = self.region_of(name)
         if region is None:
             position = bisect_right(self._active_keys, ber.sort_key(ber.decode_name(name)))
@@ -210,6 +228,21 @@ class Store:
             name = active[position].walk(b"", wanted, varbinds, passed_over) or name
             position += 1
         return varbinds, name
+
+    def walk_rows(self, names: Sequence[bytes], limit: int) -> list[bytes] | None:
+        """See `MibView.walk_rows`."""
+        columns: list[ReadableColumn] = []
+        suffix = b""
+        for name in names:
+            column = self.region_of(name)
+            if not isinstance(column, ReadableColumn):
+                return None
+            index = name[len(column.prefix) :]
+            if columns and index != suffix:
+                return None
+            suffix = index
+            columns.append(column)
+        return columns[0].walk_beside(columns[1:], suffix, limit) if columns else None
 
     def activate(self, region: Region) -> None:
         """Add a region with instances to the order that `walk` follows."""
@@ -267,68 +300,6 @@ class Store:
         for prefix in self._regions:
             counts[len(prefix)] = counts.get(len(prefix), 0) + 1
         self._prefix_lengths = tuple(sorted(counts, key=lambda length: (-counts[length], length)))
-
-
-class SourceView:
-    """The view of one source: of tables whose first index is a source, its rows only; all else as it is.
-
-    Args:
-        store: the store.
-        number: the number of the source.
-    """
-
-    def __init__(self, store: Store, number: int) -> None:
-        self._store = store
-        self._within = ber.encode_sub_identifiers((number,))
-        # What sorts directly before the rows of the source, and after all rows of sources before it.
-        self._before = ber.encode_sub_identifiers((number - 1, ber.MAX_SUB_IDENTIFIER))
-
-    def read(self, name: bytes) -> bytes:
-        """See `MibView.read`."""
-        region = self._store.region_of(name)
-        if region is None:
-            return ber.NO_SUCH_OBJECT
-        suffix = name[len(region.prefix) :]
-        if self._store.is_by_source(region) and not suffix.startswith(self._within):
-            return ber.NO_SUCH_INSTANCE
-        return region.read(suffix) or ber.NO_SUCH_INSTANCE
-
-    def walk(self, name: bytes, limit: int, *, counter64: bool = True) -> tuple[list[bytes], bytes]:
-        """See `MibView.walk`."""
-        varbinds: list[bytes] = []
-        passed_over = _NO_TYPE if counter64 else ber.COUNTER64
-        region = self._store.region_of(name)
-        if region is not None:
-            name = self._walk_region(region, name[len(region.prefix) :], limit, varbinds, passed_over) or name
-        position = self._store.region_after(name, region)
-        active = self._store.active_regions
-        while len(varbinds) < limit and position < len(active):
-            wanted = limit - len(varbinds)
-            name = self._walk_region(active[position], b"", wanted, varbinds, passed_over) or name
-            position += 1
-        return varbinds, name
-
-    def _walk_region(
-        self, region: Region, suffix: bytes, limit: int, varbinds: list[bytes], passed_over: int
-    ) -> bytes | None:
-        """Append varbinds as `Region.walk` does, but none of another source."""
-        if not self._store.is_by_source(region):
-            return region.walk(suffix, limit, varbinds, passed_over)
-        if not suffix.startswith(self._within):
-            if suffix and ber.decode_sub_identifiers(suffix) > ber.decode_sub_identifiers(self._within):
-                return None
-            suffix = self._before
-        begin = len(varbinds)
-        last = region.walk(suffix, limit, varbinds, passed_over)
-        inside = region.prefix + self._within
-        if last is None or last.startswith(inside):
-            return last
-        # The rows are in order, so those of other sources are at the end.
-        end = bisect_left(
-            varbinds, True, begin, key=lambda varbind: not ber.name_of_varbind(varbind).startswith(inside)
-        )
-        del varbinds[end:]
-        return ber.name_of_varbind(varbinds[-1]) if end > begin else None
 
 
 class _Scalar:

@@ -8,7 +8,7 @@ remembered, and a walk within a view costs two look-ups more than one of everyth
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Final
 
@@ -117,6 +117,19 @@ class SubtreeView:
                 if len(found) == limit:
                     return found, last
             name, place = start, place | 1
+
+    def walk_rows(self, names: Sequence[bytes], limit: int) -> list[bytes] | None:
+        """See `MibView.walk_rows`."""
+        # Where a column's first and last name are in one interval, so are all between them.
+        place_of = self._subtrees.place
+        places = [place_of(name) for name in names]
+        if not all(place % 2 for place in places):
+            return None
+        varbinds = self._view.walk_rows(names, limit)
+        if varbinds is None:
+            return None
+        last = (place_of(ber.name_of_varbind(varbind)) for varbind in varbinds[-len(names) :])
+        return varbinds if list(last) == places else None
 
 
 class _Places:

@@ -2,21 +2,17 @@
 
 A column may be derived from another one: it has cells in the same rows, and each is made of the other's when
 it is read.
-
-The order of rows, and the set of rows that have a cell in a column, are kept in blocks of rows. Blocks keep
-every change small: an insert moves hundreds of entries instead of all. A set of rows is one short integer for
-each block, in which a few shifts find the next row, or insert one.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Final, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from gateway.snmp import ber
 from gateway.snmp.ber import Oid
 from gateway.snmp.regions import Directory
+from gateway.snmp.row_order import LAST, RowOrder, RowSet
 
 # Heads are remembered by two lengths: this bounds how many a column keeps. Longer values vary in length, and
 # are few.
@@ -24,13 +20,6 @@ _REMEMBERED_VALUE_LENGTH = 64
 
 _HOLES_STEPPED_OVER = 8
 """The number of holes that are cheaper to step over, one by one, than to leap over."""
-
-HALF_BLOCK: Final = 256
-
-_FULL_BLOCK: Final = 2 * HALF_BLOCK
-
-LAST: Final = -1
-"""The slot number for no slot: no row follows."""
 
 
 class Part(Protocol):
@@ -99,10 +88,10 @@ class _DerivedCells:
 class ReadableColumn:
     """One column as requests read it: a value TLV or ``None`` (a hole) by slot, and the rows with a value.
 
-    ``tag`` is the type of its values, 0 until the first one.
+    ``tag`` is the type of its values, 0 until the first one; ``heads`` are results of `head` that are kept.
     """
 
-    __slots__ = ("_heads", "_rows", "cells", "filled", "key", "prefix", "tag")
+    __slots__ = ("cells", "filled", "heads", "key", "prefix", "rows", "tag")
 
     def __init__(self, oid: Oid, rows: Rows, cells: _Cells, filled: RowSet, tag: int) -> None:
         self.prefix = ber.encode_name(oid)
@@ -110,8 +99,8 @@ class ReadableColumn:
         self.cells = cells
         self.filled = filled
         self.tag = tag
-        self._rows = rows
-        self._heads: dict[tuple[int, int], bytes] = {}
+        self.rows = rows
+        self.heads: dict[tuple[int, int], bytes] = {}
 
     @classmethod
     def of_rows(cls, other: ReadableColumn, rows: Rows, filled: RowSet) -> ReadableColumn:
@@ -120,7 +109,7 @@ class ReadableColumn:
 
     def read(self, suffix: bytes) -> bytes | None:
         """Return the value TLV of the row that ``suffix`` names, ``None`` for a hole or no such row."""
-        slot = self._rows.slots.get(suffix)
+        slot = self.rows.slots.get(suffix)
         return None if slot is None else self.cells[slot]
 
     def walk(self, suffix: bytes, limit: int, varbinds: list[bytes], passed_over: int) -> bytes | None:
@@ -131,7 +120,7 @@ class ReadableColumn:
         """
         if self.tag == passed_over:
             return None
-        rows, cells, heads = self._rows, self.cells, self._heads
+        rows, cells, heads = self.rows, self.cells, self.heads
         suffixes, following = rows.suffixes, rows.order.following
         row = rows.slots.get(suffix)
         slot = self._first_after(suffix) if row is None else following[row]
@@ -148,7 +137,7 @@ class ReadableColumn:
             if len(last) != suffix_length or len(value) != value_length:
                 suffix_length, value_length = len(last), len(value)
                 # Varbinds of the same lengths begin with the same octets.
-                head = heads.get((suffix_length, value_length)) or self._head(suffix_length, value_length)
+                head = heads.get((suffix_length, value_length)) or self.head(suffix_length, value_length)
             varbinds.append(head + last + value)
             limit -= 1
             if not limit:
@@ -156,25 +145,55 @@ class ReadableColumn:
             slot = following[slot]
         return self.prefix + last if last else None
 
+    def walk_beside(self, others: Sequence[ReadableColumn], suffix: bytes, limit: int) -> list[bytes] | None:
+        """Return the encoded varbinds of this column and others in the ``limit`` rows after ``suffix``.
+
+        They are in the order of rows. Returns ``None`` unless all are columns of the same rows, and each of
+        these rows has a cell in each of them.
+        """
+        rows = self.rows
+        for other in others:
+            if other.rows is not rows:
+                return None
+        columns = [(column.cells, column.heads, column) for column in (self, *others)]
+        suffixes, following = rows.suffixes, rows.order.following
+        row = rows.slots.get(suffix)
+        slot = self._first_after(suffix) if row is None else following[row]
+        varbinds = []
+        while limit:
+            if slot == LAST:
+                return None
+            name = suffixes[slot]
+            length = len(name)
+            for cells, heads, column in columns:
+                value = cells[slot]
+                if value is None:
+                    return None
+                head = heads.get((length, len(value))) or column.head(length, len(value))
+                varbinds.append(head + name + value)
+            limit -= 1
+            slot = following[slot]
+        return varbinds
+
     def _first_after(self, suffix: bytes) -> int:
         """Return the slot of the first row after ``suffix``, which is no row's; ``suffix`` may be empty."""
         key = ber.sort_key(ber.decode_sub_identifiers(suffix))
-        return self._rows.order.slot_at(*self._rows.order.place_after(key))
+        return self.rows.order.slot_at(*self.rows.order.place_after(key))
 
     def _leap(self, slot: int) -> int:
         """Return the slot of the first row with a value after this one, which is a hole, at any distance."""
-        order = self._rows.order
-        place = self.filled.first_from(*order.place_of(self._rows.keys[slot]))
+        order = self.rows.order
+        place = self.filled.first_from(*order.place_of(self.rows.keys[slot]))
         return LAST if place is None else order.slot_at(*place)
 
-    def _head(self, suffix_length: int, value_length: int) -> bytes:
+    def head(self, suffix_length: int, value_length: int) -> bytes:
         """Return the octets before the suffix in a varbind of these lengths; remembered for short values."""
         name_length = len(self.prefix) + suffix_length
         name_head = bytes((ber.OBJECT_IDENTIFIER,)) + ber.encode_length(name_length)
         varbind_length = ber.encode_length(len(name_head) + name_length + value_length)
         head = bytes((ber.SEQUENCE,)) + varbind_length + name_head + self.prefix
         if value_length < _REMEMBERED_VALUE_LENGTH:
-            self._heads[suffix_length, value_length] = head
+            self.heads[suffix_length, value_length] = head
         return head
 
 
@@ -202,7 +221,7 @@ class Column(ReadableColumn):
     def derive(self, oid: Oid, derivation: Derivation) -> None:
         """Add a column that is made of this one."""
         cells = _DerivedCells(self.cells, derivation.derive)
-        self.derived.append(ReadableColumn(oid, self._rows, cells, self.filled, derivation.tag))
+        self.derived.append(ReadableColumn(oid, self.rows, cells, self.filled, derivation.tag))
 
 
 class Table:
@@ -414,175 +433,3 @@ class Table:
                 column.cells.append(None)
         rows.slots[suffix] = slot
         return slot
-
-
-class RowOrder:
-    """Row keys (`ber.sort_key` of the index), sorted, each with the slot where the row's cells are.
-
-    A place is a block's number and a position in it; any insert or removal may move the places after it.
-
-    Attributes:
-        slots: the slots in order, by block.
-        following: by slot, the slot of the next row; `LAST` where there is none.
-    """
-
-    __slots__ = ("_keys", "_last", "following", "slots")
-
-    def __init__(self) -> None:
-        self.slots: list[list[int]] = []
-        # A chain beside the blocks: GETNEXT is the most frequent request, and from a known row the next one
-        # is a single look-up.
-        self.following: list[int] = []
-        self._keys: list[list[bytes]] = []
-        self._last: list[bytes] = []  # the last key of each block
-
-    def place_of(self, key: bytes) -> tuple[int, int]:
-        """Return the place of a key, or where it would be inserted (the last block if it is beyond all)."""
-        block = bisect_left(self._last, key)
-        if block == len(self._last) and block:
-            block -= 1
-        return block, bisect_left(self._keys[block], key) if self._keys else 0
-
-    def place_after(self, key: bytes) -> tuple[int, int]:
-        """Return the place of the first row with a greater key; the block after the last if there is none."""
-        block = bisect_right(self._last, key)
-        return block, bisect_right(self._keys[block], key) if block < len(self._keys) else 0
-
-    def slot_at(self, block: int, position: int) -> int:
-        """Return the slot of the row at a place; `LAST` after the last block."""
-        return self.slots[block][position] if block < len(self.slots) else LAST
-
-    def insert(self, block: int, position: int, key: bytes, slot: int) -> None:
-        """Insert a row at the place that `place_of` returned; the first row of all opens the first block."""
-        if not self._keys:
-            self._keys.append([])
-            self.slots.append([])
-            self._last.append(key)
-        self._link(self._before(block, position), slot)
-        keys = self._keys[block]
-        keys.insert(position, key)
-        self.slots[block].insert(position, slot)
-        self._last[block] = keys[-1]
-
-    def remove(self, block: int, position: int) -> bool:
-        """Remove a row, and its block with the last row in it; return whether the block was removed."""
-        before = self._before(block, position)
-        if before is not None:
-            self.following[before] = self.following[self.slots[block][position]]
-        keys = self._keys[block]
-        del keys[position], self.slots[block][position]
-        if keys:
-            self._last[block] = keys[-1]
-            return False
-        del self._keys[block], self.slots[block], self._last[block]
-        return True
-
-    def is_overfull(self, block: int) -> bool:
-        """Return whether the block must be split now."""
-        return len(self.slots[block]) > _FULL_BLOCK
-
-    def split(self, block: int) -> None:
-        """Move the rows after the first `HALF_BLOCK` of a block to a new block after it."""
-        keys, slots = self._keys[block], self.slots[block]
-        self._keys.insert(block + 1, keys[HALF_BLOCK:])
-        self.slots.insert(block + 1, slots[HALF_BLOCK:])
-        del keys[HALF_BLOCK:], slots[HALF_BLOCK:]
-        self._last.insert(block, keys[-1])
-
-    def _before(self, block: int, position: int) -> int | None:
-        """Return the slot of the row before a place, if any."""
-        if position:
-            return self.slots[block][position - 1]
-        return self.slots[block - 1][-1] if block else None
-
-    def _link(self, before: int | None, slot: int) -> None:
-        """Make ``slot`` the row after ``before``, the first of all where there is none."""
-        following = self.following
-        following += [LAST] * (slot + 1 - len(following))
-        if before is not None:
-            following[slot], following[before] = following[before], slot
-        else:
-            following[slot] = self.slots[0][0] if self.slots[0] else LAST
-
-
-class RowSet:
-    """A set of places of a `RowOrder`: one bit a row, in one integer a block, and one bit a block."""
-
-    __slots__ = ("_blocks", "_rows")
-
-    def __init__(self) -> None:
-        self._rows: list[int] = []
-        self._blocks = 0  # the blocks that have members
-
-    def __bool__(self) -> bool:
-        return self._blocks != 0
-
-    def add(self, block: int, position: int) -> None:
-        """Make the row at this place a member."""
-        self._rows[block] |= 1 << position
-        self._blocks |= 1 << block
-
-    def discard(self, block: int, position: int) -> None:
-        """Remove the row at this place from the members."""
-        self._rows[block] &= ~(1 << position)
-        if not self._rows[block]:
-            self._blocks &= ~(1 << block)
-
-    def first_from(self, block: int, position: int) -> tuple[int, int] | None:
-        """Return the first member at or after a place, if any."""
-        rest = self._rows[block] >> position if block < len(self._rows) else 0
-        if rest:
-            # rest & -rest is the lowest bit that is set.
-            return block, position + (rest & -rest).bit_length() - 1
-        rest = self._blocks >> (block + 1)
-        if not rest:
-            return None
-        block += (rest & -rest).bit_length()
-        rest = self._rows[block]
-        return block, (rest & -rest).bit_length() - 1
-
-    def row_inserted(self, block: int, position: int, *, is_member: bool) -> None:
-        """Follow the insertion of a row at this place."""
-        if not self._rows:
-            self._rows.append(0)
-        rows = self._rows[block]
-        if rows >> position:
-            rows = _with_gap(rows, position)
-        if is_member:
-            rows |= 1 << position
-            self._blocks |= 1 << block
-        self._rows[block] = rows
-
-    def row_removed(self, block: int, position: int) -> None:
-        """Follow the removal of the row at this place; `block_removed` comes next if its block is gone."""
-        rows = _without(self._rows[block], position)
-        self._rows[block] = rows
-        if not rows:
-            self._blocks &= ~(1 << block)
-
-    def block_removed(self, block: int) -> None:
-        """Follow the removal of a block with the last row in it."""
-        del self._rows[block]
-        self._blocks = _without(self._blocks, block)
-
-    def block_split(self, block: int) -> None:
-        """Follow a `RowOrder.split`."""
-        rows = self._rows[block]
-        head, tail = rows & _HALF, rows >> HALF_BLOCK
-        self._rows[block : block + 1] = [head, tail]
-        # The bit of the former block goes, and two come in its place.
-        blocks = _with_gap(_without(self._blocks, block), block)
-        blocks = blocks | (head != 0) << block
-        self._blocks = _with_gap(blocks, block + 1) | (tail != 0) << (block + 1)
-
-
-_HALF: Final = (1 << HALF_BLOCK) - 1
-
-
-def _with_gap(bits: int, position: int) -> int:
-    low = bits & ((1 << position) - 1)
-    return low | (bits ^ low) << 1
-
-
-def _without(bits: int, position: int) -> int:
-    return bits & ((1 << position) - 1) | (bits >> (position + 1)) << position

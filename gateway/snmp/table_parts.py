@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from gateway.snmp.regions import Region
-from gateway.snmp.table import Column, ReadableColumn, Rows, RowSet, Table
+from gateway.snmp.row_order import RowSet
+from gateway.snmp.table import Column, ReadableColumn, Rows, Table
 
 
 class Shown(Protocol):

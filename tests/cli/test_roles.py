@@ -258,3 +258,29 @@ def test_a_wrong_file_changes_nothing_and_sighup_applies_a_right_one(gateway: Sh
     written(gateway, operations={"allow": []}, policy={})
     gateway.command.process.send_signal(signal.SIGHUP)
     wait_until(lambda: purges(gateway) is ExitCode.REFUSED, "nothing is permitted any more")
+
+
+def test_a_policy_file_is_read_again_and_a_wrong_one_is_refused(gateway: ShownGateway) -> None:
+    file = gateway.site.configuration.parent / "operators.yaml"
+    rule = {"classes": ["rabbitmq:queue"], "read": ["*"], "invoke": ["purge"]}
+
+    def roles_are(principals: dict[str, list[str]]) -> None:
+        roles = {"purging": {"allow": [rule]}}
+        file.write_text(yaml.safe_dump({"version": 1, "roles": roles, "principals": principals}))
+
+    roles_are({USER: ["purging"]})
+    written(gateway, operations={"allow": []}, policy={"files": [file.name]})
+    gateway.call("reload")
+    assert purges(gateway) is ExitCode.OK
+
+    roles_are({USER: ["selling"]})
+    refused = gateway.call("reload")
+    assert refused.code is ExitCode.CONFIGURATION
+    assert f"{file}:" in refused.errors
+    assert "there is no role 'selling'" in refused.errors
+    assert purges(gateway) is ExitCode.OK
+
+    roles_are({})
+    assert f"{USER}: no longer" in gateway.output("check", "--against-running")
+    gateway.command.process.send_signal(signal.SIGHUP)
+    wait_until(lambda: purges(gateway) is ExitCode.REFUSED, "nothing is permitted any more")

@@ -25,7 +25,7 @@ from tests.hypothesis_profiles import PROVING
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.xdist_group("demonstration")]
 
-SEEDS = 20 if PROVING else 2
+SEEDS = 20 if PROVING else 1
 KILLS = 2
 """The number of kills of each seed, one after the other, while the same records wait."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
@@ -120,9 +121,19 @@ def test_a_view_that_fails_in_every_way_is_answered() -> None:
         def walk(self, name: bytes, limit: int, *, counter64: bool = True) -> tuple[list[bytes], bytes]:
             raise RecursionError(name, limit, counter64)
 
+        def walk_rows(self, names: Sequence[bytes], limit: int) -> list[bytes] | None:
+            raise ValueError(names, limit)
+
     agent = SmallAgent()
     responder = Responder({COMMUNITY: Access(Broken())}, agent.counters, agent.failures.append)
     for pdu_type in (GET, GET_NEXT, GET_BULK):
         asked = request(pdu_type, [DESCRIPTION], second=3)
         assert read_answer(responder.answer(asked)).status == message.GEN_ERR
-    assert [type(failure) for failure in agent.failures] == [KeyError, RecursionError, RecursionError]
+    asked = request(GET_BULK, [DESCRIPTION] * 2, second=3)
+    assert read_answer(responder.answer(asked)).status == message.GEN_ERR
+    assert [type(failure) for failure in agent.failures] == [
+        KeyError,
+        RecursionError,
+        RecursionError,
+        ValueError,
+    ]

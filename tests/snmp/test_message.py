@@ -24,6 +24,33 @@ def test_a_usual_read_is_read_in_one_go() -> None:
     assert message.read_usual(asked) == (PREAMBLE, GET_BULK, ber.encode_integer(70_000), 1, 25, names)
 
 
+@pytest.mark.parametrize("count", [5, 6, 12, 200, 3_000])  # lengths of one, two and three octets
+def test_a_usual_read_of_many_objects_is_read_in_one_go(count: int) -> None:
+    oids: list[Oid] = [(*NAME[:-3], number % 100, 1, 54_321) for number in range(count)]
+    names = [ber.encode_name(oid) for oid in oids]
+    assert message.read_usual(request(GET, oids)) == (PREAMBLE, GET, ber.encode_integer(1), 0, 0, names)
+    longer = [*oids[:-1], (*oids[-1], 300)]
+    asked = message.read_usual(request(GET, longer))
+    assert asked is not None
+    assert asked[-1] == [*names[:-1], ber.encode_name(longer[-1])]
+
+
+@pytest.mark.parametrize(
+    "ends",
+    [
+        (b"\x2b\x06\x81", b"\x01\x06\x01"),  # a number that would end in the next name
+        (b"\x2b\x06\x01", b"\x80\x06\x01"),
+        (b"\x2b\x06\x01", b"\x2b\x80\x01"),
+    ],
+)
+def test_a_name_that_is_not_canonical_among_many_is_left_to_the_other_reader(ends: tuple[bytes, ...]) -> None:
+    names = [b"\x2b\x06\x01"] * 20 + [*ends] + [b"\x2b\x06\x01"] * 20
+    varbinds = b"".join(ber.encode_varbind(name, ber.NULL) for name in names)
+    numbers = b"".join(map(ber.encode_integer, (1, 0, 0)))
+    pdu = ber.encode_tlv(GET, numbers + ber.encode_tlv(ber.SEQUENCE, varbinds))
+    assert message.read_usual(ber.encode_tlv(ber.SEQUENCE, PREAMBLE + pdu)) is None
+
+
 @pytest.mark.parametrize(
     "unusual",
     [
@@ -31,13 +58,16 @@ def test_a_usual_read_is_read_in_one_go() -> None:
         b"\x30",
         request(SET, [NAME]),
         request(GET, []),
-        request(GET, [NAME] * 6),  # lengths of two octets
         request(GET, [NAME], value=ber.encode_integer(1)),
         request(GET, [(1, 3, 2**32 - 1)]),
         request(GET_BULK, [NAME], first=-1, second=200),
         request(GET, [NAME])[:-1],
         request(GET, [NAME]) + b"\0",
         request(GET, [NAME]).replace(b"\x06\x14\x2b", b"\x06\x14\x80"),
+        request(GET, [NAME] * 12)[:-1],
+        request(GET, [NAME] * 12) + b"\0",
+        request(GET, [NAME] * 12, value=ber.encode_integer(1)),
+        request(SET, [NAME] * 12),
     ],
 )
 def test_what_is_unusual_is_left_to_the_other_reader(unusual: bytes) -> None:
@@ -59,7 +89,8 @@ def _agree(datagram: bytes) -> None:
 
 @given(
     st.sampled_from((GET, GET_NEXT, GET_BULK)),
-    st.lists(st.binary(max_size=20), max_size=4),
+    st.lists(st.binary(max_size=20), max_size=4)
+    | st.integers(1, 20).flatmap(lambda size: st.lists(st.binary(min_size=size, max_size=size), max_size=20)),
     st.integers(-(2**31), 2**31 - 1),
     st.integers(-300, 300),
 )
@@ -79,7 +110,8 @@ def test_both_readers_agree_on_any_names_and_numbers(
 def test_both_readers_agree_on_requests_with_octets_changed(seed: int) -> None:
     chance = random.Random(seed)  # noqa: S311  repeatable
     for _ in range(5_000):
-        datagram = bytearray(request(chance.choice((GET, GET_BULK)), [NAME, (1, 3)], request_id=9, second=4))
+        names = [NAME, (1, 3)] if chance.random() < 0.5 else [NAME] * chance.choice((6, 12))
+        datagram = bytearray(request(chance.choice((GET, GET_BULK)), names, request_id=9, second=4))
         for _ in range(chance.randrange(3)):
             datagram[chance.randrange(len(datagram))] = chance.choice((0, 1, 2, 5, 6, 0x30, 0x80, 0xFF, 100))
         try:

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from gateway.snmp.table import HALF_BLOCK, LAST, RowOrder, RowSet
+from gateway.snmp.row_order import HALF_BLOCK, LAST, RowOrder, RowSet
 from tests.hypothesis_profiles import PROVING
 
 

@@ -8,24 +8,28 @@ from hypothesis import strategies as st
 
 from gateway.snmp import ber
 from gateway.snmp.ber import Oid
-from gateway.snmp.store import MibView, SourceView, Store
+from gateway.snmp.source_view import SourceView
+from gateway.snmp.store import MibView, Store
 
 SYSTEM: Oid = (1, 3, 6, 1, 2, 1, 1, 5, 0)
 QUEUES: Oid = (1, 3, 6, 1, 4, 1, 9, 2, 1)
 ALARMS: Oid = (1, 3, 6, 1, 4, 1, 9, 3, 1)
+KINDS: Oid = (1, 3, 6, 1, 4, 1, 9, 4, 1)
 NAME, DEPTH, BIG = 2, 100, 101
 ONE, MANY, TEXT = ber.encode_gauge32(1), ber.encode_counter64(2**40), ber.encode_octets(b"gateway")
 
 
 def store_of(rows: list[tuple[int, int]]) -> Store:
-    """Return a store with a scalar, a table by source with a hole, and one whose index is no source."""
+    """Return a store with a scalar, and tables whose index or column is the source; the first has a hole."""
     store = Store()
     store.scalar(SYSTEM, TEXT)
     queues = store.table(QUEUES, [NAME, DEPTH, BIG], by_source=True)
-    alarms = store.table(ALARMS, [NAME])
+    alarms = store.table(ALARMS, [NAME, DEPTH], source_column=DEPTH)
+    kinds = store.table(KINDS, [NAME])
     for source, row in rows:
         queues.put((source, row), {NAME: TEXT, DEPTH: ONE if row % 3 else None, BIG: MANY})
-        alarms.put((row,), {NAME: TEXT})
+        alarms.put((row * 8 + source,), {NAME: TEXT, DEPTH: ber.encode_integer(source)})
+        kinds.put((row,), {NAME: TEXT})
     return store
 
 
@@ -45,6 +49,8 @@ def names(view: MibView, limit: int, *, counter64: bool = True) -> list[Oid]:
 
 
 def is_shown(oid: Oid, source: int) -> bool:
+    if oid[: len(ALARMS)] == ALARMS:
+        return oid[-1] % 8 == source
     return oid[: len(QUEUES)] != QUEUES or oid[len(QUEUES) + 1] == source
 
 
@@ -79,6 +85,16 @@ def test_a_walk_may_begin_anywhere(
     expected = [oid for oid in names(store, 50) if oid > begin and is_shown(oid, source)]
     varbinds, last = SourceView(store, source).walk(ber.encode_name(begin), 1)
     assert [ber.decode_name(last)][: len(varbinds)] == expected[:1]
+
+
+def test_the_rows_of_a_source_are_found_far_behind_those_of_others() -> None:
+    store = store_of([(2, row) for row in range(1, 500)] + [(1, 500), (1, 501)])
+    view = SourceView(store, 1)
+    varbinds, last = view.walk(ber.encode_name((*ALARMS, NAME)), 1)
+    assert ber.decode_name(last) == (*ALARMS, NAME, 4_001)
+    assert len(varbinds) == 1
+    varbinds, last = view.walk(last, 2)
+    assert ber.decode_name(last) == (*ALARMS, DEPTH, 4_001), "one of this column, and one of the next"
 
 
 @pytest.mark.parametrize(

@@ -271,6 +271,49 @@ def test_under_random_changes_every_walk_is_what_a_sorted_dictionary_says(seed: 
     compare_walks(oracle, chance)
 
 
+@pytest.mark.parametrize("seed", range(100 if PROVING else 3))
+def test_rows_of_several_columns_are_what_a_walk_of_each_column_says(seed: int) -> None:
+    chance = random.Random(seed)  # noqa: S311  repeatable
+    oracle = SortedOracle()
+    entries: tuple[Oid, Oid] = (1, 3, 6, 1, 1, 1), (1, 3, 6, 1, 1, 2, 1)
+    for entry in entries:
+        oracle.table(entry, (2, 3, 200), {4: QUOTED._replace(base=3)})
+    compared = 0
+    for _ in range(600):
+        change_at_random(oracle, chance, 20)
+        index = chance.choice(((), (1,), (1, chance.randrange(20)), (2, 70_000)))
+        # Rarely of two tables; a column may be named twice.
+        names = [
+            ber.encode_name((*chance.choice(entries[: chance.choice((1, 1, 1, 2))]), column, *index))
+            for column in chance.choices((2, 3, 4, 200), k=chance.randrange(1, 5))
+        ]
+        rows = oracle.store.walk_rows(names, limit := chance.choice((1, 2, 5)))
+        if rows is not None:
+            compared += 1
+            columns = [oracle.store.walk(name, limit)[0] for name in names]
+            assert rows == [varbind for row in zip(*columns, strict=True) for varbind in row]
+            assert len(rows) == limit * len(names)
+    assert compared > 10
+
+
+def test_rows_of_columns_are_left_to_their_walks_where_one_has_a_hole_or_an_end() -> None:
+    store = Store()
+    table = store.table(ENTRY, [2, 3])
+    for row in range(4):
+        table.put((row,), {2: ONE, 3: None if row == 2 else TWO})
+    names = [ber.encode_name((*ENTRY, column, 0)) for column in (2, 3)]
+    first = [
+        ber.encode_varbind(ber.encode_name((*ENTRY, column, 1)), value)
+        for column, value in ((2, ONE), (3, TWO))
+    ]
+    assert store.walk_rows(names, 1) == first
+    assert store.walk_rows(names, 2) is None
+    assert len(store.walk_rows(names[:1], 3) or ()) == 3
+    assert store.walk_rows(names[:1], 4) is None
+    assert store.walk_rows([*names, ber.encode_name((*ENTRY, 2, 1))], 1) is None
+    assert store.walk_rows([*names, ber.encode_name((1, 3))], 1) is None
+
+
 def compare_walks(oracle: SortedOracle, chance: random.Random) -> None:
     for _ in range(6):
         oid = oracle.somewhere(chance)

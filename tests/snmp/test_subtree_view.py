@@ -69,6 +69,28 @@ def test_an_instance_is_a_subtree_too(limit: int) -> None:
     assert walked(view, limit, counter64=False) == [(*ENTRY, 200, 1, 2)]
 
 
+def test_rows_of_several_columns_are_those_of_their_walks_or_left_to_them() -> None:
+    store = small_store()
+    chance = random.Random(5)  # noqa: S311  repeatable
+    places = [
+        (*ENTRY, column, *index) for column in (2, 100, 200) for index in ((), (1, 1), (1, 2), (1, 300))
+    ]
+    compared = 0
+    for _ in range(1_000):
+        parts = chance.sample([*places, ENTRY, (1, 3), SYSTEM], k=chance.randrange(1, 5))
+        split = chance.randrange(len(parts) + 1)
+        view = SubtreeView(store, Subtrees(parts[:split] or [(1,)], parts[split:]))
+        index = chance.choice(((), (1, 1), (1, 2)))
+        columns = chance.choices((2, 100, 200), k=chance.randrange(1, 4))
+        names = [ber.encode_name((*ENTRY, column, *index)) for column in columns]
+        rows = view.walk_rows(names, limit := chance.choice((1, 2)))
+        if rows is not None:
+            compared += 1
+            walks = [view.walk(name, limit)[0] for name in names]
+            assert rows == [varbind for row in zip(*walks, strict=True) for varbind in row]
+    assert compared > 100
+
+
 def test_what_is_outside_is_no_object() -> None:
     view = SubtreeView(small_store(), Subtrees(exclude=[(*ENTRY, 100)]))
     assert view.read(ber.encode_name((*ENTRY, 100, 1, 1))) == ber.NO_SUCH_OBJECT

@@ -14,7 +14,7 @@ from gateway.state_folder import StateFolder
 from tests.hypothesis_profiles import PROVING
 from tests.state.churning import QUEUES
 
-SEEDS = range(20) if PROVING else range(3)
+SEEDS = range(20) if PROVING else range(1)
 LIVES = 8 if PROVING else 4
 
 

@@ -12,7 +12,8 @@ from gateway.snmp.allowed_networks import AllowedNetworks
 from gateway.snmp.ber import Oid, parse_oid
 from gateway.snmp.processing import Access
 from gateway.snmp.restricted_views import RestrictedViews
-from gateway.snmp.store import MibView, SourceView
+from gateway.snmp.source_view import SourceView
+from gateway.snmp.store import MibView
 from gateway.snmp.subtree_view import EVERYTHING, Subtrees, SubtreeView
 from gateway.snmp.v3.rights import NoAccess
 from gateway.snmp.v3.users import SecurityLevel

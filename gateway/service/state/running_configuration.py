@@ -1,9 +1,9 @@
 """The configuration that a running gateway was started with: a copy in its state folder.
 
-It includes the override files. All processes of a gateway read this copy, also those that are restarted
-later: a file that is being edited takes effect by a restart of the gateway only, and then whole. The
-exception is the policy: a reload applies it, and a further file has it from then on. The copy has no secret:
-a configuration only names where secrets are.
+It includes the override files and the policy files. All processes of a gateway read this copy, also those
+that are restarted later: a file that is being edited takes effect by a restart of the gateway only, and then
+whole. The exception is the policy: a reload applies it, and a further file has it from then on. The copy has
+no secret: a configuration only names where secrets are.
 """
 
 from __future__ import annotations
@@ -39,6 +39,8 @@ def note_running(loaded: LoadedConfiguration) -> Path:
     # Removed first: the policy of an earlier run must not be read with this copy.
     (loaded.state_folder / RUNNING_POLICY).unlink(missing_ok=True)
     write_durably(copy, loaded.path.read_text(encoding="utf-8"))
+    if loaded.settings.policy.files:
+        note_policy(loaded.state_folder, loaded.settings)
     return copy
 
 

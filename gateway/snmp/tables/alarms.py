@@ -53,7 +53,7 @@ class AlarmTable:
         is_stale: IsStale,
         limit: int = MAX_ALARMS,
     ) -> None:
-        self._table = store.table((*root, *ALARM_ENTRY), tuple(AlarmColumn))
+        self._table = store.table((*root, *ALARM_ENTRY), tuple(AlarmColumn), source_column=AlarmColumn.SOURCE)
         self._is_stale = is_stale
         self._limit = limit
         self._alarms: dict[int, _Alarm] = {}

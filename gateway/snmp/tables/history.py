@@ -154,6 +154,7 @@ class EndedObjects:
             (*root, *DELETED_ENTRY),
             [column for column in DeletedColumn if column is not DeletedColumn.DURATION_MILLISECONDS],
             {DeletedColumn.DURATION_MILLISECONDS: gauge32_derivation(DeletedColumn.DURATION, "milliseconds")},
+            source_column=DeletedColumn.SOURCE,
         )
         self.rows = LatestRows(table, limits.ends, limits.octets)
         base = (*root, *DELETED)
@@ -207,6 +208,7 @@ class Operations:
                     OperationColumn.DURATION, "milliseconds"
                 )
             },
+            source_column=OperationColumn.SOURCE,
         )
         self.rows = LatestRows(table, limits.operations, limits.octets)
         base = (*root, *OPERATIONS)

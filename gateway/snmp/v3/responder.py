@@ -321,6 +321,9 @@ class _NothingView:
         del limit, counter64
         return [], name
 
+    def walk_rows(self, names: Sequence[bytes], limit: int) -> None:
+        """See `gateway.snmp.store.MibView`."""
+
 
 _NOTHING: Final = Access(_NothingView())
 

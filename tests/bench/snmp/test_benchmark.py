@@ -7,9 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from gateway.snmp.ber import NO_SUCH_INSTANCE, encode_octets
+from gateway.snmp.message import GET
 from tests.bench.__main__ import main
 from tests.bench.results import read_sections
 from tests.bench.snmp import table
+from tests.bench.snmp.agents import our_agent
+from tests.bench.snmp.table import COLUMNS, index
+from tests.snmp.datagrams import read_answer, request
+from tests.snmp.net_snmp import exchange
 
 ROWS = ["get", "next", "bulk25", "bulk12x4", "walk100k"]
 PEERS = ["net-snmp", "pysnmp", "udp-echo"]
@@ -35,6 +41,15 @@ def test_every_row_is_measured_beside_every_peer(tmp_path: Path) -> None:
     assert "whole gateway, 500 objects, restart" in figures
     assert "whole gateway, 25 objects, restart, MB, shared pages once (PSS)" in figures
     assert "## SNMP: " in (docs / "benchmarks.md").read_text()
+
+
+def test_a_process_that_is_fed_the_rows_answers_and_hides_some_from_the_restricted(tmp_path: Path) -> None:
+    with our_agent(tmp_path / "ours", 30) as (agent, entry):
+        reads = [
+            request(GET, [(*entry, COLUMNS[0], *index(row))], community=b"restricted") for row in (16, 17)
+        ]
+        shown, hidden = (read_answer(exchange(agent.port, each)).varbinds[0][1] for each in reads)
+        assert (shown, hidden) == (encode_octets(b"queue-000016"), NO_SUCH_INSTANCE)
 
 
 def test_rows_are_unpacked_as_they_are_reported(tmp_path: Path) -> None:
