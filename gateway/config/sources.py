@@ -196,17 +196,6 @@ class QmfSource(StrictModel):
             raise ValueError("name under 'trusted_users' the users whose messages are an agent's")
         return self
 
-    @model_validator(mode="after")
-    def _is_protected_or_durable(self) -> QmfSource:
-        if self.protected is not None and self.durable is not None:
-            raise ValueError(
-                "'durable' and 'protected' exclude each other: a protected body is accepted once, and within"
-                " 'late' of its signing, and a durable queue delivers older ones, some of them twice. Leave"
-                " 'durable' out: what is sent while the gateway is down is a gap then; or 'protected', and"
-                " write amqps:// (docs/protection.md has the reasons)"
-            )
-        return self
-
 
 class Am01Source(StrictModel):
     """One QMF agent of AM01 or AM1.

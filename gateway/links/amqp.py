@@ -13,6 +13,7 @@ import contextlib
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import aio_pika
@@ -42,7 +43,14 @@ from gateway.links.amqp_connection import (
     open_connection,
 )
 from gateway.links.binding_probe import BindingProbe
-from gateway.links.durable_queue import DurableSubscription, Loss, UnacknowledgedDeliveries, durable_queue
+from gateway.links.durable_queue import (
+    DurableSubscription,
+    Loss,
+    Reading,
+    UnacknowledgedDeliveries,
+    durable_queue,
+    identity_of,
+)
 from gateway.links.election import Election
 from gateway.links.own_queue import OwnQueue, WatchedQueue
 from gateway.links.protection import Protection
@@ -129,6 +137,8 @@ class AmqpLink:
         self._fallback = fallback
         self._on_unsent = on_unsent
         self._received: OrderedDict[tuple[str, str], None] = OrderedDict()
+        self._is_catching_up = False
+        self._is_held = False  # messages wait for the next connection
         self._missing_reported = False  # that the durable queue is missing; it could not be declared since
 
     @property
@@ -214,6 +224,9 @@ class AmqpLink:
             waited = 0  # these messages are from before: the loss lasts until now
         if waiting is not None and not await self._is_bound(publisher, queue.name):
             loss, waited = Loss.UNBOUND, 0  # these messages are from before: the loss lasts until now
+        protection = self._role.protection
+        if protection is not None and not protection.backlog_follows() and waited:
+            loss, waited = Loss.FORGOTTEN, 0
         missed = queue.missed(loss, waiting)
         first = waiting is None and not self._missing_reported
         if first:
@@ -224,7 +237,13 @@ class AmqpLink:
         declared = await queue.declare(consuming, incoming, self._bindings, is_new=waiting is None)
         caught_up = asyncio.Event()
         deliveries = UnacknowledgedDeliveries(
-            ledger, self._deliver_kept, caught_up.is_set, counts, queue.received
+            ledger,
+            self._deliver_kept,
+            caught_up.is_set,
+            counts,
+            queue.received,
+            read=None if protection is None else partial(self._read_protected, protection),
+            commit=None if protection is None else partial(self._committing, protection),
         )
         await queue.consume(self._endpoint, declared, deliveries.arrived)
         if loss is not None:
@@ -248,6 +267,7 @@ class AmqpLink:
 
     def _catch_up(self, subscription: DurableSubscription, missed: str, waiting: int) -> None:
         queue = subscription.queue
+        self._is_catching_up, self._is_held = True, False
         log.info("catching-up", role=self._role.name, queue=queue, waiting=waiting, missed=missed)
         self._driver.handle(BacklogFollows(missed, waiting))
 
@@ -264,6 +284,7 @@ class AmqpLink:
 
     def _up(self, queue: str) -> None:
         self._probed_queue = queue if self._role.probed else ""
+        self._is_catching_up = False
         log.info("link-up", role=self._role.name, broker=str(self._endpoint), queue=queue)
         self._driver.handle(LinkUp(queue))
 
@@ -314,25 +335,69 @@ class AmqpLink:
 
     def _deliver_kept(self, message: AbstractIncomingMessage) -> None:
         """Deliver as `_arrived`; a durable queue may also contain probes of earlier connections."""
-        queue = self._role.durable.queue if self._role.durable is not None else ""
-        is_probe = message.exchange == self._role.probed and message.routing_key == queue
-        if not (is_probe or self._is_repeated(message)):
+        if not (self._is_probe(message) or self._is_repeated(message)):
             self._deliver(message)
 
+    def _read_protected(self, protection: Protection, message: AbstractIncomingMessage) -> Reading | None:
+        """Return what a message of a durable queue is, whose body has to be protected.
+
+        One that is late waits for the next connection, which reads what waits as such: shown as current, an
+        old state could be a broker's that holds messages back.
+        """
+        if self._is_probe(message):
+            return Reading(identity_of(message), lambda: None)
+        try:
+            verified = protection.verify(_delivery(message), self._clock.now())
+        except Exception as error:  # noqa: BLE001  aio-pika would hide it, and the queue would not be read any more
+            self._driver.fail(error)
+            return None
+        if verified is None or isinstance(verified, Note):
+            return Reading(identity_of(message), partial(self._pass_on, verified))
+        if not self._is_catching_up and verified.has_waited(self._clock.now()):
+            if not self._is_held:
+                self._is_held = True
+                text = f"{self._endpoint}: messages have waited for too long: they are read as a backlog"
+                self._driver.fail(LinkError(Trouble.BROKEN, text))
+            return None
+
+        def deliver() -> None:
+            if not self._is_repeated(message):
+                self._pass_on(verified.accept(self._clock.now(), waited=self._is_catching_up))
+
+        def repeated() -> None:
+            self._pass_on(verified.remember(is_replay=not message.redelivered))
+
+        return Reading(verified.identity, deliver, repeated, is_signed=True)
+
+    def _committing(self, protection: Protection) -> Callable[[], None]:
+        write = protection.commit(self._clock.now())
+
+        def commit() -> None:
+            try:
+                write()
+            except OSError as error:
+                text = f"the file of accepted bodies cannot be written: {error.strerror or error}"
+                raise LinkError(Trouble.BROKEN, f"{self._endpoint}: {text}") from error
+
+        return commit
+
+    def _pass_on(self, opened: Delivery | Note | None) -> None:
+        try:
+            match opened:
+                case Delivery():
+                    self._driver.deliver(opened)
+                case Note():
+                    self._driver.perform([opened])
+        except Exception as error:  # noqa: BLE001  aio-pika would hide it, and the queue would not be read any more
+            self._driver.fail(error)
+
+    def _is_probe(self, message: AbstractIncomingMessage) -> bool:
+        """Return whether a message of a durable queue is a probe, perhaps of an earlier connection."""
+        queue = self._role.durable.queue if self._role.durable is not None else ""
+        return message.exchange == self._role.probed and message.routing_key == queue
+
     def _deliver(self, message: AbstractIncomingMessage) -> None:
-        timestamp, expiration = message.timestamp, message.expiration
-        delivery = Delivery(
-            exchange=message.exchange or "",
-            routing_key=message.routing_key or "",
-            body=message.body,
-            reply_to=message.reply_to or "",
-            user_id=message.user_id or "",
-            content_type=message.content_type or "",
-            correlation_id=message.correlation_id or "",
-            timestamp=int(timestamp.timestamp() * SECOND) if timestamp else 0,
-            expiration=int(expiration * 1000) if isinstance(expiration, int | float) else 0,
-            message_id=message.message_id or "",
-        )
+        delivery = _delivery(message)
         try:
             self._deliver_opened(delivery)
         except Exception as error:  # noqa: BLE001  aio-pika would hide it, and the queue would not be read any more
@@ -376,3 +441,19 @@ class AmqpLink:
         if self._nodes.failed(self._endpoint):
             self._probe = self._new_probe()
         self._driver.handle(LinkDown(str(error)))
+
+
+def _delivery(message: AbstractIncomingMessage) -> Delivery:
+    timestamp, expiration = message.timestamp, message.expiration
+    return Delivery(
+        exchange=message.exchange or "",
+        routing_key=message.routing_key or "",
+        body=message.body,
+        reply_to=message.reply_to or "",
+        user_id=message.user_id or "",
+        content_type=message.content_type or "",
+        correlation_id=message.correlation_id or "",
+        timestamp=int(timestamp.timestamp() * SECOND) if timestamp else 0,
+        expiration=int(expiration * 1000) if isinstance(expiration, int | float) else 0,
+        message_id=message.message_id or "",
+    )

@@ -13,6 +13,7 @@ from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import blake2b
 from typing import Final, Protocol
 
@@ -35,6 +36,8 @@ class Loss(enum.StrEnum):
     """It was full when it was consumed again: the broker had dropped the oldest."""
     UNBOUND = "unbound"
     """Its exchange was declared again while the queue was not consumed."""
+    FORGOTTEN = "forgotten"
+    """What was accepted before is not known any more, so that protected bodies in it were refused."""
     DOWN = "down"
     """Its node was down, while other nodes of the cluster were running."""
     SUSPECTED = "doubtful"
@@ -129,6 +132,24 @@ class Ledger(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a message of a durable queue is.
+
+    Attributes:
+        identity: of the message, as the ledger knows it.
+        deliver: passes it on.
+        repeated: called instead if the ledger has it.
+        is_signed: whether the identity is certain, so that any message with one that the ledger has is a
+            repetition; otherwise only one that the broker delivers again is.
+    """
+
+    identity: str
+    deliver: Callable[[], None]
+    repeated: Callable[[], None] = lambda: None
+    is_signed: bool = False
+
+
 class UnacknowledgedDeliveries:
     """The deliveries of one consumer, without those of earlier connections.
 
@@ -139,6 +160,11 @@ class UnacknowledgedDeliveries:
         counts: the counters of the subscription.
         received: is set with each delivery that arrives or is passed on. The broker's answers come after
             deliveries, which may take longer than the time limit of an answer.
+
+        read: returns what a message is, in the place of ``deliver``; ``None`` for one that waits for the next
+            connection, with all behind it.
+        commit: returns what is to be done, in a thread, when the records of all deliveries so far are
+            durable, before these are acknowledged; ``None`` where that is nothing.
 
     Attributes:
         repeated: deliveries that had been passed on before.
@@ -151,11 +177,15 @@ class UnacknowledgedDeliveries:
         ready: Callable[[], bool] = lambda: True,
         counts: DurableQueueCounts | None = None,
         received: asyncio.Event | None = None,
+        *,
+        read: Callable[[AbstractIncomingMessage], Reading | None] | None = None,
+        commit: Callable[[], Callable[[], None]] | None = None,
     ) -> None:
         self.repeated = 0
+        self._commit = commit
         self._received = received or asyncio.Event()
         self._ledger = ledger
-        self._deliver = deliver
+        self._read = read or (lambda message: Reading(identity_of(message), partial(deliver, message)))
         self._ready = ready
         self._waiting: deque[AbstractIncomingMessage] = deque()  # no longer than the consumer's prefetch
         self._counts = counts or DurableQueueCounts()
@@ -181,15 +211,20 @@ class UnacknowledgedDeliveries:
         """Pass waiting deliveries on, in order, as long as the session accepts them."""
         while self._waiting and self._ready():
             self._received.set()
-            message = self._waiting.popleft()
-            identity = identity_of(message)
-            if message.redelivered and self._ledger.is_recorded(identity):
+            message = self._waiting[0]
+            reading = self._read(message)
+            if reading is None:
+                return
+            self._waiting.popleft()
+            identity = reading.identity
+            if (message.redelivered or reading.is_signed) and self._ledger.is_recorded(identity):
                 self._ledger.came_again(identity)
                 self.repeated += 1
                 self._counts.repeated += 1
+                reading.repeated()
             else:
                 with self._ledger.recording(identity):
-                    self._deliver(message)
+                    reading.deliver()
             self._last, self._position = message, self._ledger.position
             self._passed_on += 1
             self._news.set()
@@ -216,13 +251,17 @@ class UnacknowledgedDeliveries:
 
         Raises:
             AMQPError, ChannelInvalidStateError: the channel has ended.
+            LinkError: what was accepted cannot be written.
         """
         while True:
             await self._news.wait()
             self._news.clear()
             last, position, deliveries = self._last, self._position, self._passed_on
             if last is not None:
+                commit = None if self._commit is None else self._commit()
                 await self._ledger.committed(position)
+                if commit is not None:
+                    await asyncio.to_thread(commit)
                 await last.ack(multiple=True)
                 self._counts.acknowledged += deliveries - self._acknowledged
                 self._counts.unacknowledged -= deliveries - self._acknowledged
@@ -358,6 +397,11 @@ class DurableQueue(WatchedQueue):
                 return f"the queue {self.name} was full with {waiting} messages: it dropped the oldest"
             case Loss.DOWN:
                 return f"the queue {self.name} was on a node that was down: it lacks what was sent meanwhile"
+            case Loss.FORGOTTEN:
+                return (
+                    f"the queue {self.name} had protected bodies, and it is not known which were accepted"
+                    " before: the file of accepted bodies is missing or damaged"
+                )
             case Loss.UNBOUND:
                 return f"the queue {self.name} was not bound any more: its exchange was declared again"
             case _:

@@ -4,6 +4,10 @@ A sender is a key and a start of the program that signs with it. Its messages ar
 `WINDOW` numbers one bit each is kept, as in RFC 4303 section 3.4.3. A sender is forgotten when all its
 bodies are too late anyway, and the floor rises to its last one: nothing that was signed before the floor is
 accepted, even if the clock is set back.
+
+A body that waited in a durable queue may be older, if it follows everything that was accepted of its sender:
+it has a higher number or, of a start that is not known, was signed after all that was accepted of the key, as
+far as clocks agree. So a broker that holds bodies back cannot put an old one behind a newer one.
 """
 
 from __future__ import annotations
@@ -72,21 +76,43 @@ class ReplayWindow:
     Args:
         late: milliseconds after its signing in which a body is accepted.
         floor: nothing that was signed at or before this time (milliseconds since 1970) is accepted.
+        waits: milliseconds for which a body may have waited in a durable queue; 0 where there is none.
     """
 
-    def __init__(self, late: int, floor: int = 0) -> None:
+    def __init__(self, late: int, floor: int = 0, waits: int = 0) -> None:
         self.floor = floor
         self._late = late
+        self._waits = waits
         self._rows: dict[tuple[str, int], SenderRow] = {}
 
-    def check(self, body: Acceptance, now: int) -> None:
+    def has_waited(self, body: Acceptance, now: int) -> bool:
+        """Return whether a body is late, and may be accepted as one that waited in a durable queue."""
+        age = now - body.issued
+        return self._late < age <= self._late + self._waits and self._waits > 0 and self._follows(body)
+
+    def _follows(self, body: Acceptance) -> bool:
+        row = self._rows.get((body.sender, body.boot))
+        if row is not None:
+            return body.number > row.highest
+        newest = max((row.newest for row in self._rows.values() if row.sender == body.sender), default=0)
+        return body.issued > newest - EARLY
+
+    def check(self, body: Acceptance, now: int, *, waited: bool = False) -> None:
         """Return if a body may be accepted at ``now`` (milliseconds since 1970); it is not remembered yet.
+
+        Args:
+            body: the body.
+            now: milliseconds since 1970.
+            waited: whether what waited in a durable queue is being read.
 
         Raises:
             BodyRefusedError: it is late, early or replayed, or there are too many senders.
         """
         age = now - body.issued
-        if age > self._late:
+        row = self._rows.get((body.sender, body.boot))
+        is_known = row is not None and row.has(body.number)
+        # Of what waited it is said that it was accepted before, where that is so.
+        if age > self._late and not (waited and (is_known or self.has_waited(body, now))):
             text = f"was signed {age / 1000:.0f} s ago by {body.sender}: compare the clocks of both machines"
             raise BodyRefusedError(Refusal.LATE, text)
         if body.issued <= self.floor:
@@ -97,8 +123,7 @@ class ReplayWindow:
                 f"was signed {-age / 1000:.0f} s in the future by {body.sender}: compare the clocks of both"
             )
             raise BodyRefusedError(Refusal.EARLY, text)
-        row = self._rows.get((body.sender, body.boot))
-        if row is not None and row.has(body.number):
+        if is_known:
             text = f"number {body.number} of {body.sender} was accepted before"
             raise BodyRefusedError(Refusal.REPLAYED, text)
         if row is None and len(self._rows) >= MAX_SENDERS and not self._forget(now):
@@ -125,8 +150,14 @@ class ReplayWindow:
         yield from self._rows.values()
 
     def _forget(self, now: int) -> int:
-        """Forget senders whose accepted bodies are all too late; return how many."""
-        gone = [row for row in self._rows.values() if now - row.newest > self._late]
+        """Forget senders whose accepted bodies are all too late; return how many.
+
+        Where bodies may wait for long, and there is no other place, the sender that was silent longest goes.
+        """
+        gone = [row for row in self._rows.values() if now - row.newest > self._late + self._waits]
+        if not gone and len(self._rows) >= MAX_SENDERS:
+            oldest = min(self._rows.values(), key=lambda row: row.newest)
+            gone = [oldest] if now - oldest.newest > self._late else []
         for row in gone:
             del self._rows[row.sender, row.boot]
             self.floor = max(self.floor, row.newest)

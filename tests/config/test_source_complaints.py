@@ -64,10 +64,6 @@ sources:
             "{sign_as: me, encrypt_for: agent, trusted: [agent], late: 2h}",
             "sources.orders.protected.late: is 10s to 1h here",
         ),
-        (
-            "{sign_as: me, encrypt_for: agent, trusted: [agent]}\n    durable: {}",
-            "sources.orders: 'durable' and 'protected' exclude each other: a protected body is accepted once",
-        ),
     ],
 )
 def test_protected_bodies(protected: str, complaint: str) -> None:

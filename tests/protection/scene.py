@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import httpx
+import yaml
 
 from gateway.clock import SystemClock
 from gateway.dialects.session import Send
@@ -129,13 +130,27 @@ class ProtectedShop(OperatedGateway):
 
 
 @contextmanager
-def protected_shop(shop: VirtualHost, folder: Path) -> Iterator[ProtectedShop]:
-    """Provide the agent and the gateway, as soon as the gateway knows all objects of the agent."""
+def protected_shop(
+    shop: VirtualHost, folder: Path, durable: dict[str, str] | None = None, late: str = "5min"
+) -> Iterator[ProtectedShop]:
+    """Provide the agent and the gateway, as soon as the gateway knows all objects of the agent.
+
+    Args:
+        shop: the virtual host.
+        folder: for the files of both.
+        durable: the gateway's durable subscription; ``None`` for none.
+        late: the age at which the gateway refuses a body.
+    """
     (folder / "agent").mkdir()
     (folder / "gateway").mkdir()
     agent_site, site = new_site(folder / "agent", state=False), new_site(folder / "gateway")
     metrics_port, agent_metrics_port = free_tcp_port(), free_tcp_port()
     _configure(site, agent_site, shop, (metrics_port, agent_metrics_port))
+    source = yaml.safe_load(site.configuration.read_text())
+    source["sources"][SOURCE]["protected"]["late"] = late
+    if durable is not None:
+        source["sources"][SOURCE]["durable"] = durable
+    site.configuration.write_text(yaml.safe_dump(source))
     _exchange_keys(site, agent_site)
     _declare(shop)
     with ExitStack() as stack:

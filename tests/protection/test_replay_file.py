@@ -98,6 +98,89 @@ def test_without_a_file_only_new_bodies_are_accepted(path: Path) -> None:
         assert refusal(file, BODY) is None
 
 
+WAITS = 3_600_000
+
+
+def waiting(path: Path, boot: bytes | None = None, now: int = NOW) -> ReplayFile:
+    """Return the file of bodies that wait in a durable queue."""
+    return ReplayFile(path, LATE, now, machine_boot_id if boot is None else lambda: boot, WAITS)
+
+
+def test_what_waited_is_accepted_again_until_it_is_committed(path: Path) -> None:
+    with closing(waiting(path)) as file:
+        file.accept_before_commit(BODY, NOW, waited=True)
+        write = file.commit(NOW)
+        file.accept_before_commit(replace(BODY, number=2), NOW, waited=True)
+        write()
+        write()  # two connections may commit the same
+        with pytest.raises(BodyRefusedError):
+            file.accept_before_commit(replace(BODY, number=2), NOW, waited=True)
+    with closing(waiting(path)) as file:
+        assert not file.has_forgotten
+        with pytest.raises(BodyRefusedError) as refused:
+            file.accept_before_commit(BODY, NOW, waited=True)
+        assert refused.value.refusal is Refusal.REPLAYED
+        file.accept_before_commit(replace(BODY, number=2), NOW, waited=True)
+
+
+def test_what_was_committed_is_known_after_a_power_failure(path: Path) -> None:
+    with closing(waiting(path)) as file:
+        file.accept_before_commit(BODY, NOW, waited=True)
+        file.commit(NOW)()
+    with closing(waiting(path, ANOTHER_BOOT, NOW + 10)) as file:
+        assert not file.has_forgotten
+        file.accept_before_commit(replace(BODY, number=2), NOW + 10, waited=True)
+        assert refusal(file, BODY, NOW + 10) is Refusal.REPLAYED
+
+
+def test_a_file_of_before_is_known_in_the_same_boot_of_the_machine_only(path: Path) -> None:
+    with opened(path) as file:
+        assert refusal(file, BODY) is None
+    with closing(waiting(path)) as file:
+        assert not file.has_forgotten
+        assert refusal(file, BODY) is Refusal.REPLAYED
+        assert refusal(file, replace(BODY, number=2)) is None, "a link without the queue writes at once"
+    with opened(path) as file:
+        assert refusal(file, replace(BODY, number=2)) is Refusal.REPLAYED
+    assert waiting(path, ANOTHER_BOOT).has_forgotten
+
+
+def test_many_commits_make_a_file_of_limited_size(path: Path) -> None:
+    with closing(waiting(path)) as file:
+        for part in range(4):
+            for number in range(MAX_APPENDED // 2):
+                file.accept_before_commit(
+                    replace(BODY, number=part * MAX_APPENDED + number + 1), NOW, waited=True
+                )
+            file.commit(NOW)()
+    assert path.stat().st_size < 100 * MAX_APPENDED
+    with closing(waiting(path)) as file:
+        assert refusal(file, replace(BODY, number=3 * MAX_APPENDED + 10)) is Refusal.REPLAYED
+
+
+@contextmanager
+def full_disk(path: Path) -> Iterator[None]:
+    """Let the file grow by a few bytes only."""
+    former = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 10, limits[1]))
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, former)
+
+
+def test_a_commit_that_fails_is_made_up_for_by_the_next(path: Path) -> None:
+    with closing(waiting(path)) as file:
+        file.accept_before_commit(BODY, NOW, waited=True)
+        with full_disk(path), pytest.raises(OSError, match=r"No space|too large"):
+            file.commit(NOW)()
+        file.commit(NOW)()
+    with closing(waiting(path)) as file:
+        assert refusal(file, BODY) is Refusal.REPLAYED
+
+
 def test_a_record_that_was_cut_off_was_not_accepted(path: Path) -> None:
     with opened(path) as file:
         for number in (1, 2):

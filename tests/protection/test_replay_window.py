@@ -71,6 +71,64 @@ def test_nothing_from_before_the_floor_is_accepted() -> None:
     assert accepted(window, replace(FIRST, issued=NOW + 1)) is None
 
 
+WAITS: Final = 3_600_000
+"""Milliseconds for which bodies may wait in a durable queue."""
+
+
+def waited(window: ReplayWindow, body: Acceptance, now: int) -> Refusal | None:
+    """Accept a body as one that waited in a durable queue."""
+    try:
+        window.check(body, now, waited=True)
+    except BodyRefusedError as error:
+        return error.refusal
+    window.add(body)
+    return None
+
+
+def test_a_body_that_waited_may_be_as_old_as_the_queue_keeps_it() -> None:
+    later = NOW + LATE + WAITS
+    assert waited(ReplayWindow(LATE, waits=WAITS), FIRST, later) is None
+    assert waited(ReplayWindow(LATE, waits=WAITS), FIRST, later + 1) is Refusal.LATE
+    assert accepted(ReplayWindow(LATE, waits=WAITS), FIRST, later) is Refusal.LATE, "it did not wait"
+    assert waited(ReplayWindow(LATE), FIRST, NOW + LATE + 1) is Refusal.LATE, "there is no such queue"
+    assert waited(ReplayWindow(LATE, NOW, WAITS), FIRST, later) is Refusal.LATE, "from before the floor"
+
+
+def test_a_body_that_waited_follows_what_was_accepted_of_its_sender() -> None:
+    window, now = ReplayWindow(LATE, waits=WAITS), NOW + LATE + 60_000
+    assert waited(window, replace(FIRST, number=5), now) is None
+    assert waited(window, replace(FIRST, number=4), now) is Refusal.LATE, "it could be an old state"
+    assert waited(window, replace(FIRST, number=5), now) is Refusal.REPLAYED
+    assert waited(window, replace(FIRST, number=6), now) is None
+    before = replace(FIRST, boot=6, issued=NOW - EARLY)
+    assert waited(window, before, now) is Refusal.LATE, "of a start that was before"
+    assert waited(window, replace(before, issued=NOW - EARLY + 1), now) is None
+    assert waited(window, replace(before, sender="another012345678"), now) is None
+
+
+def test_where_bodies_wait_for_long_the_sender_that_was_silent_longest_makes_room() -> None:
+    window = ReplayWindow(LATE, waits=WAITS)
+    for boot in range(MAX_SENDERS):
+        assert accepted(window, replace(FIRST, boot=boot, issued=NOW + boot), NOW + boot) is None
+    new = replace(FIRST, boot=MAX_SENDERS, issued=NOW + LATE + 1)
+    assert accepted(window, new, NOW + LATE) is Refusal.TOO_MANY_SENDERS
+    assert accepted(window, new, NOW + LATE + 1) is None
+    assert window.floor == NOW, "nothing of that one is accepted again"
+    assert len(list(window.rows(NOW + LATE + 1))) == MAX_SENDERS
+
+
+@given(st.lists(st.tuples(st.integers(1, 40), st.integers(0, LATE + WAITS + 10)), max_size=60))
+def test_nothing_that_waited_is_accepted_twice_or_behind_a_later_number(
+    bodies: Iterable[tuple[int, int]],
+) -> None:
+    window, now, taken = ReplayWindow(LATE, waits=WAITS), NOW + LATE + WAITS, list[int]()
+    for number, age in bodies:
+        if waited(window, replace(FIRST, number=number, issued=now - age), now) is None:
+            assert number not in taken
+            assert age <= LATE or not taken or number > max(taken)
+            taken.append(number)
+
+
 def test_a_forgotten_sender_stays_refused_also_when_the_clock_is_set_back() -> None:
     window = ReplayWindow(LATE)
     assert accepted(window, FIRST) is None

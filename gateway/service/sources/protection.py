@@ -38,13 +38,16 @@ def watched_keys(settings: ProtectedSettings, folder: Path) -> WatchedKeys:
         raise CommandError(ExitCode.CONFIGURATION, str(error)) from error
 
 
-def protection_of(name: str, settings: ProtectedSettings, around: SourceContext) -> BodyProtection:
+def protection_of(
+    name: str, settings: ProtectedSettings, around: SourceContext, waits: int = 0
+) -> BodyProtection:
     """Return the protection of a source or agent, and add its counters to the metrics.
 
     Args:
         name: the name of the source or agent.
         settings: its settings of protection.
         around: the shared context of sources.
+        waits: nanoseconds for which a body may wait in a durable queue; 0 where there is none.
 
     Raises:
         CommandError: a key file is missing or wrong, or the file of accepted bodies cannot be written.
@@ -55,7 +58,7 @@ def protection_of(name: str, settings: ProtectedSettings, around: SourceContext)
         return BodyProtection(keys, AcceptedInMemory(late, now), secrets.randbits(_BOOT_BITS))
     path = around.state / REPLAY / f"{name}.window"
     try:
-        accepted = ReplayFile(path, late, now)
+        accepted = ReplayFile(path, late, now, waits=waits // MILLISECOND)
     except OSError as error:
         text = f"{path}: cannot be written, but has to remember accepted bodies: {error.strerror}"
         raise CommandError(ExitCode.STATE, text) from error

@@ -136,8 +136,15 @@ class SourceContext:
     presented: PresentedCertificates = field(default_factory=PresentedCertificates)
     roles: PresentRoles = field(default_factory=PresentRoles)
 
-    def protection(self, name: str, settings: ProtectedSettings | None) -> Protection | None:
+    def protection(
+        self, name: str, settings: ProtectedSettings | None, durable: DurableSettings | None = None
+    ) -> Protection | None:
         """Return the protection of the bodies of a source or agent; ``None`` where they are plain.
+
+        Args:
+            name: the name of the source or agent.
+            settings: its settings of protection.
+            durable: those of its durable subscription, in whose queue bodies may wait.
 
         Raises:
             CommandError: a key file is missing or wrong, or the file of accepted bodies cannot be written.
@@ -146,7 +153,8 @@ class SourceContext:
             return None
         # joserfc takes 10 MB and a twentieth of a second of a core's start.
         late = importlib.import_module("gateway.service.sources.protection")
-        made: Protection = late.protection_of(name, settings, self)
+        waits = 0 if durable is None or self.durable_context is None else durable.expires
+        made: Protection = late.protection_of(name, settings, self, waits)
         return made
 
     def captured(self, source: str, kind: str, session: ConsoleSession, config: object) -> ConsoleSession:

@@ -76,7 +76,7 @@ def source_of(name: str, settings: Source, around: SourceContext) -> RunSource:
         return partial(run_am01, name, settings, endpoint, protection, source, around)
     if isinstance(settings, QmfSource):
         endpoint = amqp_endpoint(settings.amqp, around.folder, name, around.presented)
-        protection = around.protection(name, settings.protected)
+        protection = around.protection(name, settings.protected, settings.durable)
         return partial(run_qmf, name, settings, endpoint, protection, source, around)
     broker = BrokerAccess(
         http_reader(settings, around.folder, name, around.presented),
