@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import getpass
 import json
 import os
 import signal
@@ -20,9 +22,11 @@ from gateway.config.files import load_configuration
 from gateway.demo.broker import PrivateBroker
 from gateway.service.processes.exit_codes import ExitCode
 from tests.cli.conftest import ShownGateway, running_gateway
-from tests.components.command_line import COMMAND, Ended, Site, environment
+from tests.components.called_agent import CalledAgent
+from tests.components.command_line import COMMAND, Ended, Site, amqp_gateway, environment, running
 from tests.components.jmx_client import JmxClient
 from tests.components.operated_gateway import OperatedGateway
+from tests.components.rabbitmq import VirtualHost
 from tests.components.waiting import eventually, wait_until
 
 FORMER = """\
@@ -377,3 +381,56 @@ def test_policy_and_mappings_change_together(gateway: Reloaded) -> None:
     finally:
         gateway.site.configuration.write_text(text, encoding="utf-8")
         assert gateway.reload().code is ExitCode.OK
+
+
+async def test_an_operation_under_way_ends_before_the_core(virtual_host: VirtualHost, site: Site) -> None:
+    broker = virtual_host.broker
+    user, vhost = broker.administrator, virtual_host.name
+    password = site.secret(user.password)
+    url = f"amqp://127.0.0.1:{broker.ports.amqp}"
+    amqp = {"url": url, "vhost": vhost, "user": user.name, "password": password}
+    rule = {"who": [f"cli:{getpass.getuser()}"], "classes": ["shop:*"], "invoke": ["fill"]}
+    file = site.folder / "overrides.yaml"
+    file.write_text("version: 1\n", encoding="utf-8")
+    site.configure(
+        sources={"shop": {"kind": "qmf", "amqp": amqp, "trusted_users": [user.name]}},
+        overrides=["overrides.yaml"],
+        operations={"allow": [rule], "deadline": "1min"},
+        snmp={"enabled": False},
+    )
+    agent = CalledAgent(user.name)
+    speaking = asyncio.create_task(agent.speak(broker, vhost))
+
+    async def call(*words: str) -> Ended:
+        return await asyncio.to_thread(amqp_gateway, *words, "--config", site.configuration)
+
+    async def is_shown() -> bool:
+        return (await call("get", "shop/shop:vessel/v")).code is ExitCode.OK
+
+    try:
+        with running("run", "--config", site.configuration, log=site.folder / "log") as gateway:
+
+            def events() -> list[str]:
+                return [record["event"] for record in gateway.log]
+
+            async def is_reloaded() -> bool:
+                return "mappings-reloaded" in events()
+
+            await asyncio.to_thread(gateway.ready)
+            await eventually(is_shown, "the object is shown")
+            invoking = asyncio.create_task(call("invoke", "shop/shop:vessel/v", "fill", "amount=3"))
+            called = await agent.called()
+            file.write_text("version: 1\nclasses: {'shop:vessel': {label: Vessel}}\n", encoding="utf-8")
+            reloading = asyncio.create_task(call("reload"))
+            await eventually(is_reloaded, "the reload is accepted")
+            assert await is_shown(), "by the core that waits for the operation"
+            assert "core-starts-again" not in events()
+            agent.put(8)
+            agent.answer(called, outputs=(8,))
+            assert (await invoking).code is ExitCode.OK
+            assert (await reloading).code is ExitCode.OK
+            assert events().count("core-ready") == 2
+            await eventually(is_shown, "the object is shown again")
+    finally:
+        speaking.cancel()
+        await asyncio.gather(speaking, return_exceptions=True)
