@@ -43,9 +43,10 @@ class Guarded:
         """Connect as a client, send a line, and read to the end."""
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 60) as plain:
             secured = plain if context is None else context.wrap_socket(plain, server_hostname="127.0.0.1")
-            secured.sendall(b'L|I="pump-7"\n\n')
-            while secured.recv(4096):
-                pass
+            with secured:
+                secured.sendall(b'L|I="pump-7"\n\n')
+                while secured.recv(4096):
+                    pass
 
     def refused(self, principal: str) -> list[dict[str, Any]]:
         """Return the records of refused logins of a principal."""
@@ -133,10 +134,11 @@ def test_an_application_that_may_not_log_in_is_recorded(there: Guarded) -> None:
 
 
 def test_a_client_of_the_metrics_that_is_refused_while_no_core_runs_is_recorded_later(there: Guarded) -> None:
-    (started,) = [record for record in there.gateway.log if record["event"] == "gateway-ready"]
-    os.kill(started["processes"]["core"], signal.SIGKILL)
-    wait_until(
-        lambda: any(record["event"] == "process-died" for record in there.gateway.log), "the core is missed"
-    )
+    def logged(event: str) -> list[dict[str, Any]]:
+        return [record for record in there.gateway.log if record["event"] == event]
+
+    wait_until(lambda: logged("gateway-ready"), "all processes are ready")
+    os.kill(logged("gateway-ready")[0]["processes"]["core"], signal.SIGKILL)
+    wait_until(lambda: logged("process-died"), "the core is missed")
     there.connect(there.metrics, None)
     wait_until(lambda: there.refused("metrics:(unknown)"), "it is recorded by the next core")
