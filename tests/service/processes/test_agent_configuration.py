@@ -17,7 +17,9 @@ agents:
     management: http://127.0.0.1:15672
     user: agent
     password: {file: secret}
-    publish: {amqp: {url: "amqp://127.0.0.1", user: agent, password: {file: secret}}, allowed_users: [gateway]}
+    publish:
+      amqp: {url: "amqp://127.0.0.1", user: agent, password: {file: secret}}
+      allowed_users: [gateway]
 """
 OVERRIDES = """\
 version: 1
