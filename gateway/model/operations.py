@@ -52,7 +52,8 @@ class Principal:
 
     Attributes:
         front_end: ``snmp``, ``jmx`` or ``cli``; ``qmf`` for a user of a broker whose console calls methods
-            of objects that this gateway serves as an agent.
+            of objects that this gateway serves as an agent; ``ami`` and ``metrics`` for clients that these
+            listeners refused.
         name: the name of the requester at that front end: a configured writer, a user of JMX, of the
             system or of the broker.
         origin: the origin of the request, for the record: an address and port, or a process.

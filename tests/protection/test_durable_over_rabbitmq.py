@@ -76,6 +76,7 @@ class Receiver:
     ledger: MemoryLedger
     counts: DurableQueueCounts
     bodies: BodyProtection | None = None
+    accepted: ReplayFile | None = None
 
     @asynccontextmanager
     async def running(
@@ -90,6 +91,7 @@ class Receiver:
         now, waits = (time.time_ns() - since) // MILLISECOND, EXPIRES // MILLISECOND
         machine_boot = machine_boot_id if boot is None else lambda: boot
         with closing(ReplayFile(self.path, LATE, now, machine_boot, waits)) as accepted:
+            self.accepted = accepted
             self.bodies = BodyProtection(self.side, accepted, 8)
             of = keeping(self.ledger, expires=EXPIRES, counts=self.counts)
             session = ResumingSession()
@@ -238,6 +240,20 @@ async def test_old_messages_are_never_shown_as_current(parties: tuple[Sender, Re
         await link.received(2)
         assert session.bodies == ["late", "current"]
         assert session.received_before[1] >= 1, "before the session was connected again"
+        assert receiver.refused() == {}
+
+
+async def test_what_cannot_be_written_down_is_not_acknowledged(parties: tuple[Sender, Receiver]) -> None:
+    sender, receiver = parties
+    async with receiver.running() as (_, link):
+        assert receiver.accepted is not None
+        receiver.accepted.close()
+        await sender.say(sender.sealed("applied"))
+        assert "the file of accepted bodies cannot be written" in await link.down()
+    assert await left(receiver.vhost) == 1
+    async with receiver.running() as (session, _):
+        await receiver.all_acknowledged()
+        assert session.bodies == [], "the log had it"
         assert receiver.refused() == {}
 
 
