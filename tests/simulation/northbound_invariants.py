@@ -7,7 +7,9 @@ ceased. Above each check stands its meaning for a user of the gateway. The invar
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
 
 from gateway.feed.freshness import Freshness
 from gateway.model.times import SECOND
@@ -47,6 +49,10 @@ CORE_SILENT = 15 * SECOND
 
 It is 5 s of silence, after the data that a slow feed still had.
 """
+
+
+_ADDED: Final = re.compile(rb"\\*#[^|]*")
+"""What is added to a name (`gateway.model.stable_names`), escaped where it is the name of a parent."""
 
 
 class NorthboundInvariants:
@@ -151,7 +157,8 @@ class NorthboundInvariants:
             if value is None and (is_pointer or is_apart or (blind and is_statistic)):
                 continue  # what is pointed to is not known yet, or not any more; a statistic is not known
             if is_pointer and isinstance(value, bytes):
-                value = value.partition(b"#")[0]  # a name that its former holder still has is told with more
+                # A name that its former holder still has is shown with more, also within that of a part of it.
+                value = _ADDED.sub(b"", value)
             demand(
                 timeline.held(value, since if is_statistic else known_since, now),
                 f"{_where(row)}.{element} is shown as fresh with {value!r}: {thing} has {timeline.now!r}",
