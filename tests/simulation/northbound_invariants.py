@@ -157,7 +157,7 @@ class NorthboundInvariants:
             if value is None and (is_pointer or is_apart or (blind and is_statistic)):
                 continue  # what is pointed to is not known yet, or not any more; a statistic is not known
             if is_pointer and isinstance(value, bytes):
-                # A name that its former holder still has is shown with more, also within that of a part of it.
+                # A name that its former holder still has is shown with more, also within a longer one.
                 value = _ADDED.sub(b"", value)
             demand(
                 timeline.held(value, since if is_statistic else known_since, now),
