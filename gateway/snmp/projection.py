@@ -32,10 +32,10 @@ from gateway.feed.records import (
 from gateway.feed.replica import GATEWAY, FeedReplica, FeedStatus, FeedView
 from gateway.feed.values import ObjectLink
 from gateway.snmp.ber import Oid
+from gateway.snmp.notifications.bound_events import BoundEvent
 from gateway.snmp.notifications.forms import NotificationForms
 from gateway.snmp.notifications.notification import (
     ActiveAlarms,
-    BoundEvent,
     Events,
     Notification,
     Receivers,

@@ -11,7 +11,8 @@ import msgspec
 from gateway.feed.access import GATEWAY_NAME, AccessTables, Received
 from gateway.feed.records import AlarmRecord, EventRecord
 from gateway.feed.values import ObjectLink, links_in
-from gateway.snmp.notifications.notification import BoundEvent, Condition, Notification
+from gateway.snmp.notifications.bound_events import BoundEvent
+from gateway.snmp.notifications.notification import Condition, Notification
 
 FRONT_END: Final = "notify"
 

@@ -33,7 +33,8 @@ from gateway.snmp.fixed_mib import (
     OwnNotification,
     SourceStateNumber,
 )
-from gateway.snmp.notifications.notification import NO_POINTER, Notification, bind_event, bind_own_event
+from gateway.snmp.notifications.bound_events import NO_POINTER, bind_event, bind_own_event
+from gateway.snmp.notifications.notification import Notification
 from gateway.snmp.registry_files import parse_registry, read_registry, registry_text
 from gateway.snmp.row_columns import RowColumn
 from tests.components.shop import START, agent, hall, source

@@ -7,7 +7,7 @@ import pytest
 from gateway.mapping.files import event_schemas, load_shipped_mappings
 from gateway.model.times import SECOND
 from gateway.snmp import ber
-from gateway.snmp.notifications.notification import bind_event
+from gateway.snmp.notifications.bound_events import bind_event
 from gateway.snmp.registry_files import load_shipped_registries
 from tests.snmp.mib.shop import ROOT
 
