@@ -68,6 +68,7 @@ class Clearance(FeedStruct, frozen=True):
     Attributes:
         roles: the names of their roles, for people.
         unrestricted: they read everything.
+        counts: they read everything but what is private, and so are shown counts of all objects and events.
         sources: the sources that they see.
         alarms: the alarms, by ``package:alarm`` of the object's package; ``gateway`` without an object.
         operations: the operations of other principals.
@@ -83,6 +84,7 @@ class Clearance(FeedStruct, frozen=True):
     operations: tuple[NameGrant, ...]
     changes: bool = False
     digest: bytes = b""
+    counts: bool = False
 
 
 class PolicyRecord(FeedStruct, frozen=True, tag="policy"):

@@ -171,8 +171,11 @@ class ClearedFeed:
             case OperationRecord():
                 return self._operation(record, clearance)
             case SourceRecord():
+                counts = self._tables.clearances[clearance].counts
                 counters = {
-                    name: record.counters[name] for name in record.counters if name in COUNTERS_OF_ALL
+                    name: number
+                    for name, number in record.counters.items()
+                    if counts or name in COUNTERS_OF_ALL
                 }
                 seen = self._sees(clearance, record.number)
                 return msgspec.structs.replace(record, counters=counters) if seen else None

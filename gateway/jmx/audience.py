@@ -76,6 +76,7 @@ class Audience:
     Attributes:
         users: the names of the users, in the order of their numbers.
         unrestricted: whether a user reads everything, by user.
+        counts: whether a user is shown counts of all objects and events, by user.
     """
 
     def __init__(self, users: Iterable[str], tables: AccessTables, send: Callable[[Command], None]) -> None:
@@ -86,6 +87,7 @@ class Audience:
         self._new_number = itertools.count(1).__next__
         self._clearances: tuple[int | None, ...] = (None,) * len(self.users)
         self.unrestricted = (False,) * len(self.users)
+        self.counts = (False,) * len(self.users)
         self._of_classes: dict[int, tuple[ShownClass, dict[tuple[Vector, ...], ObjectAccess]]] = {}
         self._of_own: dict[tuple[int, tuple[bytes | None, ...]], int] = {}
 
@@ -100,6 +102,9 @@ class Audience:
         self._clearances = tuple(tables.clearance(principal) for principal in self._principals)
         self.unrestricted = tuple(
             number is not None and tables.clearances[number].unrestricted for number in self._clearances
+        )
+        self.counts = tuple(
+            number is not None and tables.clearances[number].counts for number in self._clearances
         )
         self._of_classes.clear()
         self._of_own.clear()

@@ -277,26 +277,26 @@ _RESTRICTED_GATEWAY: Final = _rights(GATEWAY, _COUNTS_OF_ALL.__contains__)
 _OF_EVERYBODY: Final = _rights(GATEWAY, lambda name: name in _COUNTS_OF_ALL or name.startswith("EventLog"))
 
 
-def gateway_rights(sees: Iterable[bool], unrestricted: Iterable[bool]) -> list[Rights | None]:
+def gateway_rights(sees: Iterable[bool], counts: Iterable[bool]) -> list[Rights | None]:
     """Return the rights to the Gateway MBean.
 
     It exists for everybody who has logged in, so that every client can see whether it is shown the present.
 
     Args:
         sees: whether a user sees the gateway as a source.
-        unrestricted: whether a user reads everything.
+        counts: whether a user is shown counts of all objects and events.
     """
     return [
         Rights(None) if every else _RESTRICTED_GATEWAY if each else _OF_EVERYBODY
-        for each, every in zip(sees, unrestricted, strict=True)
+        for each, every in zip(sees, counts, strict=True)
     ]
 
 
-def source_rights(sees: Iterable[bool], unrestricted: Iterable[bool]) -> list[Rights | None]:
-    """Return the rights to the MBean of a source, by whether a user sees the source, and reads everything."""
+def source_rights(sees: Iterable[bool], counts: Iterable[bool]) -> list[Rights | None]:
+    """Return the rights to the MBean of a source, by whether a user sees it, and counts of all objects."""
     return [
         Rights(None) if every else _RESTRICTED_SOURCE if each else None
-        for each, every in zip(sees, unrestricted, strict=True)
+        for each, every in zip(sees, counts, strict=True)
     ]
 
 

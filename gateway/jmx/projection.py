@@ -424,13 +424,13 @@ class Projection(FeedView[ShownClass, ShownEvent, ShownObject, Group]):
 
     def _source_access(self, seen: Iterable[bool]) -> int:
         return self._audience.of_own(
-            own_beans.SOURCE.class_number, own_beans.source_rights(seen, self._audience.unrestricted)
+            own_beans.SOURCE.class_number, own_beans.source_rights(seen, self._audience.counts)
         )
 
     def _gateway_access(self) -> int:
         seen = self._audience.sees_source(GATEWAY_NAME)
         return self._audience.of_own(
-            own_beans.GATEWAY.class_number, own_beans.gateway_rights(seen, self._audience.unrestricted)
+            own_beans.GATEWAY.class_number, own_beans.gateway_rights(seen, self._audience.counts)
         )
 
     def _show(self) -> None:

@@ -95,14 +95,23 @@ def _clearance(roles: tuple[str, ...], rules: tuple[Rule, ...]) -> Clearance:
         _named(rule for rule in rules if rule.audit),
         any(rule.write or rule.invoke or rule.refresh for rule in rules if not rule.denies),
         hashlib.blake2b(repr(rules).encode(), digest_size=_DIGEST_OCTETS).digest(),
+        _reads_all(rules),
     )
 
 
-def _is_unrestricted(rules: Iterable[Rule]) -> bool:
+def _is_unrestricted(rules: Sequence[Rule]) -> bool:
     """Return whether rules grant all reading, as far as that shows without looking at any object."""
+    private = [rule for rule in rules if rule.private or rule.denies]
+    return _reads_all(private) and any(
+        rule.audit and "*" in rule.read for rule in private if _is_of_all(rule)
+    )
+
+
+def _reads_all(rules: Sequence[Rule]) -> bool:
+    """Return whether rules grant all reading but of what is private, as far as that shows likewise."""
     granting = [rule for rule in rules if _is_of_all(rule)]
-    reading = any(rule.private and "*" in rule.read and rule.audit for rule in granting)
-    receiving = any(rule.private and {"*", "*:*"} & set(rule.subscribe) for rule in granting)
+    reading = any("*" in rule.read for rule in granting)
+    receiving = any({"*", "*:*"} & set(rule.subscribe) for rule in granting)
     return reading and receiving and not any(_denies_reading(rule) for rule in rules)
 
 

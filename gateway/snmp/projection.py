@@ -473,9 +473,11 @@ class Projection(FeedView[BoundClass, BoundEvent, Row, RowGroup]):
         if self._summaries.changed:
             # Once for each message, however many of its records touch a sum.
             for source in self._summaries.flush():
-                self._source_table.count(source, *self._summaries.counts(source))
+                counts = self._summaries.counts(source)
+                self._source_table.count(source, *counts)
                 for place, view in enumerate(views):
-                    view.sources.count(source, *self._summaries.rows_shown(source, place))
+                    shown = counts if view.counts else self._summaries.rows_shown(source, place)
+                    view.sources.count(source, *shown)
         of_views = ((view.alarms, view.sources) for view in views)
         for alarms, sources in ((self._alarms, self._source_table), *of_views):
             if alarms.changed_sources:

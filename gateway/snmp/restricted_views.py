@@ -59,10 +59,8 @@ _OPEN_BELOW_ROOT: Final[tuple[Oid, ...]] = (
     (*COMMANDS, CommandScalar.QUOTA),
     (*COMMANDS, CommandScalar.KEEP),
 )
-_CLOSED_BELOW_ROOT: Final[tuple[Oid, ...]] = (
-    (*TARGET_ENTRY, TargetColumn.ADDRESS),
-    *((*HEALTH, scalar) for scalar in COUNTS_OF_ALL),
-)
+_CLOSED_BELOW_ROOT: Final[tuple[Oid, ...]] = ((*TARGET_ENTRY, TargetColumn.ADDRESS),)
+_COUNTS_BELOW_ROOT: Final[tuple[Oid, ...]] = tuple((*HEALTH, scalar) for scalar in COUNTS_OF_ALL)
 
 _READ: Final = (OperationColumn.FORMER, OperationColumn.FOUND)
 """Values that a broker has reported."""
@@ -77,6 +75,7 @@ class RestrictedView:
 
     Attributes:
         clearance: its number.
+        counts: it shows counts of all objects and events (`Clearance.counts`).
         mirror: all that it shows.
         sources: the sources.
         alarms: the alarms.
@@ -85,6 +84,7 @@ class RestrictedView:
     """
 
     clearance: int
+    counts: bool
     mirror: Mirror
     sources: SourceTable
     alarms: AlarmTable
@@ -154,10 +154,11 @@ class RestrictedViews:
         self._access = AccessTables()
         self._principals: dict[str, _Principal] = {}
         root = settings.root
-        self._open = Subtrees(
-            (*_OPEN, *((*root, *oid) for oid in _OPEN_BELOW_ROOT)),
-            ((*root, *oid) for oid in _CLOSED_BELOW_ROOT),
-        )
+        opened = (*_OPEN, *((*root, *oid) for oid in _OPEN_BELOW_ROOT))
+        closed = tuple((*root, *oid) for oid in _CLOSED_BELOW_ROOT)
+        counts = ((*root, *oid) for oid in _COUNTS_BELOW_ROOT)
+        self._open = Subtrees(opened, (*closed, *counts))
+        self._with_counts = Subtrees(opened, closed)
         self._nothing = Store()
         serve_restricted_counts(
             self._nothing, root, SourceTable(Store(), root, restricted=True), settings.is_connected
@@ -281,17 +282,20 @@ class RestrictedViews:
 
     def _made(self, clearance: int) -> RestrictedView:
         settings, mirror = self._settings, Mirror()
-        sources = SourceTable(mirror, settings.root, restricted=True)
-        serve_restricted_counts(mirror, settings.root, sources, settings.is_connected)
+        counts = self._access.clearances[clearance].counts
+        sources = SourceTable(mirror, settings.root, restricted=not counts)
+        if not counts:
+            serve_restricted_counts(mirror, settings.root, sources, settings.is_connected)
         view = RestrictedView(
             clearance,
+            counts,
             mirror,
             sources,
             AlarmTable(mirror, settings.root, settings.is_stale),
             EndedObjects(mirror, settings.root, settings.row_oid, settings.limits),
             None if self.applications is None else self.applications(mirror),
         )
-        mirror.follow(self._store, self._is_open)
+        mirror.follow(self._store, self._is_open_with_counts if counts else self._is_open)
         self._history.tables[view.ended.rows] = None
         return view
 
@@ -319,3 +323,6 @@ class RestrictedViews:
 
     def _is_open(self, region: Region) -> bool:
         return region.prefix in self._open
+
+    def _is_open_with_counts(self, region: Region) -> bool:
+        return region.prefix in self._with_counts

@@ -363,9 +363,14 @@ def test_operations_of_others_are_without_values_that_are_not_read() -> None:
     assert (seen.values, seen.previous, seen.found, seen.text) == ({"name": "hall1"}, {}, {}, "")
 
 
-def test_a_source_is_without_counters_of_its_objects() -> None:
-    [seen] = [record for record in Core(ALL).snapshot() if isinstance(record, SourceRecord)]
-    assert seen.counters == {"messages": 3}
+def test_a_source_is_without_counters_of_its_objects_for_who_may_not_read_all_of_them() -> None:
+    counters = [
+        record.counters
+        for rules in ((ALL, NO_HALLS), (ALL,))
+        for record in Core(*rules).snapshot()
+        if isinstance(record, SourceRecord)
+    ]
+    assert counters == [{"messages": 3}, {"messages": 3, "objects_created": 9}]
 
 
 def test_a_source_of_which_nothing_is_read_does_not_exist() -> None:

@@ -159,6 +159,13 @@ def test_counts_of_what_is_hidden_do_not_exist() -> None:
         assert not {*hidden} & shop.own(VISITOR, name).keys()
 
 
+def test_who_reads_all_but_what_is_private_has_the_counts_of_all() -> None:
+    shop = Shop(Rule("monitoring", read=("*",), subscribe=("*:*",)))
+    shop.show()
+    for name in (GATEWAY_NAME, source_name("shop1")):
+        assert shop.own(VISITOR, name).keys() == shop.own(KEEPER, name).keys()
+
+
 def test_ends_of_objects_that_never_existed_for_a_user_are_not_listed() -> None:
     shop = Shop(TILL_ONE)
     shop.show()

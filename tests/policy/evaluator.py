@@ -96,21 +96,31 @@ class Evaluator:
 
     def sees_everything(self, who: str) -> bool:
         """Whether rules of all objects grant all that can be seen, and none denies anything that is."""
+        whole = [rule for rule in self._of_all(who) if rule.get("private")]
+        return any(rule.get("audit") and "*" in rule.get("read", []) for rule in whole) and any(
+            {"*", "*:*"} & {*rule.get("subscribe", [])} for rule in whole
+        )
+
+    def counts(self, who: str) -> bool:
+        """Whether rules of all objects grant all that is not private, and none denies anything that is."""
+        whole = self._of_all(who)
+        return any("*" in rule.get("read", []) for rule in whole) and any(
+            {"*", "*:*"} & {*rule.get("subscribe", [])} for rule in whole
+        )
+
+    def _of_all(self, who: str) -> list[dict[str, Any]]:
+        """The rules that grant something of all objects; none where something is denied."""
         rules = list(self._rules(who))
         if any(rule["denies"] and (rule.keys() & {"read", "subscribe", "audit"}) for rule in rules):
-            return False
-        whole = [
+            return []
+        return [
             rule
             for rule in rules
             if not rule["denies"]
-            and rule.get("private")
             and "*" in rule["sources"]
             and "*" in rule["objects"]
             and {"*", "*:*"} & {*rule["classes"]}
         ]
-        return any(rule.get("audit") and "*" in rule.get("read", []) for rule in whole) and any(
-            {"*", "*:*"} & {*rule.get("subscribe", [])} for rule in whole
-        )
 
     def shows_name(self, who: str, source: str, class_name: str, name: str, named: list[str]) -> bool:
         """Whether an object is shown with its name, which is made of the elements ``named``."""

@@ -117,6 +117,7 @@ class SnmpView:
         self._root = root
         self._tables = dict(_tables(registries, root))
         self.sees_everything = evaluator.sees_everything(who)
+        self._counts = evaluator.counts(who)
 
     @property
     def questions(self) -> int:
@@ -231,13 +232,14 @@ class SnmpView:
             if not self._evaluator.sees(self._who, name):
                 continue
             whole = [self._whole(number, class_name) for class_name in self._tables if exist]
+            ours = sum(one.source == number for one in self._things)
             raised = [one for one in self._raised() if one.source == number and exist]
             row: dict[int, Shown] = dict.fromkeys(
-                column for column in SourceColumn if self.sees_everything or column not in _OF_ALL_OBJECTS
+                column for column in SourceColumn if self._counts or column not in _OF_ALL_OBJECTS
             )
             row |= {
                 SourceColumn.NAME: name.encode(),
-                SourceColumn.ROWS: sum(map(len, whole)),
+                SourceColumn.ROWS: ours if self._counts and exist else sum(map(len, whole)),
                 SourceColumn.STALE_ROWS: 0,
                 SourceColumn.ACTIVE_ALARMS: len(raised),
                 SourceColumn.WORST_ALARM: SeverityNumber.MAJOR if raised else SeverityNumber.CLEARED,

@@ -122,6 +122,18 @@ def test_counts_are_of_what_is_seen_or_have_no_instance() -> None:
     assert counter("clerk", SourceColumn.MESSAGES) == 3
 
 
+def test_who_reads_all_but_what_is_private_has_the_counts_of_all() -> None:
+    shop = Shop(monitor=(Rule("monitoring", read=("*",), subscribe=("*:*",)),))
+    shop.show(1, 2, 3)
+    shop.gateway.publish(source(objects_created=9, events=7))
+    for scalar in Health:
+        name = (*ROOT, *HEALTH, scalar, 0)
+        assert shop["monitor"].get(name) == shop["chief"].get(name), scalar.name
+    for column in (SourceColumn.OBJECTS_CREATED, SourceColumn.EVENTS, SourceColumn.ROWS):
+        name = (*ROOT, *SOURCE_ENTRY, column, 1)
+        assert shop["monitor"].get(name) == shop["chief"].get(name), column.name
+
+
 def read(tlv: bytes) -> int | None:
     """Return a number; ``None`` where there is no instance."""
     return None if tlv in {ber.NO_SUCH_OBJECT, ber.NO_SUCH_INSTANCE} else int.from_bytes(tlv[2:])
