@@ -254,7 +254,17 @@ def own_exchanges(gateway: Reloaded) -> dict[str, str]:
 @contextmanager
 def tailing(gateway: Reloaded) -> Iterator[IO[str]]:
     """Follow the log of the gateway by a command that stays."""
-    words = [*COMMAND, "log", "tail", "--config", str(gateway.site.configuration), "--follow", "--json"]
+    which = ("--class", "queue", "--kind", "create", "--lines", "1000")
+    words = [
+        *COMMAND,
+        "log",
+        "tail",
+        "--config",
+        str(gateway.site.configuration),
+        "--follow",
+        "--json",
+        *which,
+    ]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environment()) as process:  # noqa: S603  our own command
         try:
             assert process.stdout is not None
