@@ -213,6 +213,17 @@ class GapTracker:
         """Report a time whose events were not kept by the queue, or were dropped from it."""
         return self._gap(since, until, reason)
 
+    def overtaken(self, since: int, until: int) -> list[Gap]:
+        """Report a time in which an object came and went, of which events come too late to publish it.
+
+        A gap that is open will cover it; otherwise it begins with what a later one would begin with.
+        """
+        since = min(since, self.complete_until or since)
+        if self.since:
+            self.since = min(self.since, since)
+            return []
+        return self._gap(since, until, "an object was read before the events of an earlier one of its name")
+
     def caught_up(self, now: int) -> None:
         """Note that all events that waited were received; listings from now on are complete."""
         self._caught_up_at = now

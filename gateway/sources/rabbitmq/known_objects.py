@@ -29,6 +29,7 @@ from gateway.sources.rabbitmq.object_lives import (
     EndedObjects,
     Gone,
     KnownObject,
+    Overtaken,
     Put,
     RememberedObjects,
     UnreportedCreations,
@@ -68,6 +69,7 @@ class KnownObjects:
         self._remembered = RememberedObjects()
         self._restored_at = self._restored_until = 0
         self._unpublished: set[ObjectName] = set()
+        self._overtaken: list[Overtaken] = []
         self.refused = 0
         self.events_since = 0
         self.events_arrive = False
@@ -253,11 +255,22 @@ class KnownObjects:
         if same:
             self._unconfirmed.discard(reading.name)
             properties = self._merged(known, reading.properties, keep_all=True)
-            return self._kept(replace(known, created=created, properties=properties, missed=0), known)
+            updated = replace(known, created=created, properties=properties, missed=0, reported=True)
+            return self._kept(updated, known)
         if 0 < created < known.created:
-            return []  # of an object that ended before: a broker that was killed delivers events again
+            # Of an object that ended before: a broker that was killed delivers events again. If those of the
+            # successor did not arrive yet, nobody knows of it. The broker's clock may be wrong; when the
+            # successor was seen is by the gateway's.
+            if not known.reported and not self._is_of_ended(reading, created):
+                self._overtaken.append(Overtaken(created, max(known.created, known.first_seen)))
+            return []
         # The event that reported its end was lost.
         return [*self._removed(known, created or now, now), *self._added(reading, created, now, now)]
+
+    def take_overtaken(self) -> list[Overtaken]:
+        """Return the objects that came and went unseen, of which events said so since the last call."""
+        taken, self._overtaken = self._overtaken, []
+        return taken
 
     def _is_of_ended(self, reading: Reading, created: int) -> bool:
         """Return whether a late event reports the creation of an object that was found to have ended."""
@@ -573,6 +586,7 @@ class KnownObjects:
             listed=listed,
             missed=now if belated else 0,
             presumed=restored is not None,
+            reported=not listed,
         )
         objects[known.name] = known
         if belated:
@@ -587,7 +601,10 @@ class KnownObjects:
         if updated.name in self._unpublished:
             self._unpublished.discard(updated.name)
             return [Put(updated, new=True)]
-        same = replace(updated, missed=previous.missed, listed=previous.listed) == previous
+        same = (
+            replace(updated, missed=previous.missed, listed=previous.listed, reported=previous.reported)
+            == previous
+        )
         return [] if same else [Put(updated, previous=previous)]
 
     def _removed(

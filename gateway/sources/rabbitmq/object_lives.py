@@ -37,6 +37,7 @@ class KnownObject:
         sampled: when its statistics were read (ns).
         missed: when the listing began that first lacked it (ns); 0 if none has.
         listed: a listing has shown it, so its properties have the form that listings give them.
+        reported: an event has reported its creation: events that report an earlier one come again.
         announced: when an earlier run of the gateway first knew of it (ns, by the gateway's clock); 0 if that
             was long ago.
         presumed: it has the name of an object that was known before a restart, and nothing says that it is
@@ -54,6 +55,7 @@ class KnownObject:
     listed: bool = False
     presumed: bool = False
     announced: int = 0
+    reported: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,19 @@ class Gone:
 
 
 Change = Put | Gone
+
+
+@dataclass(frozen=True, slots=True)
+class Overtaken:
+    """An object came and went, which an event reports only when its successor of the same name is known.
+
+    Attributes:
+        since: when it was created (ns).
+        until: when its successor was created, or seen.
+    """
+
+    since: int
+    until: int
 
 
 @dataclass(frozen=True, slots=True)

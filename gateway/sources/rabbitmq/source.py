@@ -525,6 +525,9 @@ class RabbitMqSource:
         for change in outcome.changes:
             if isinstance(change, Put) and change.new and change.object.name.class_name == "vhost":
                 self._answers.ask_permission(change.object.name.leaf)
+        for one in self._view.known.take_overtaken():
+            gaps = self._gaps.overtaken(one.since, one.until)
+            effects += [Observed(tuple(gaps))] if gaps else []
         if isinstance(outcome.event, Changed):
             self._plan.poll_soon(now, outcome.event.class_name)
         if key == TAGS_EVENT:

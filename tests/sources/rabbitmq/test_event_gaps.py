@@ -11,6 +11,7 @@ from gateway.mapping.files import class_schemas, load_shipped_mappings
 from gateway.model.observations import EVENT_DELAY_BOUNDS, Gap, ObjectSeen, SourceState, SourceStateSeen
 from gateway.model.times import SECOND
 from gateway.model.values import Reference, Value
+from gateway.sources.rabbitmq.event_gaps import GapTracker
 from gateway.sources.rabbitmq.management_api import Unavailable
 from gateway.sources.rabbitmq.object_lives import KnownObject
 from gateway.sources.rabbitmq.object_names import ObjectName, native_id
@@ -503,3 +504,19 @@ def test_after_a_standstill_the_values_of_a_queue_that_was_made_again_are_read_a
     shop.queue_created("orders", timestamp_in_ms=happened + 1)
     shop.run(5)
     assert shop.value("queue", "orders", "messages") == 3
+
+
+def test_the_time_of_who_was_overtaken_is_a_gap_unless_an_open_one_covers_it() -> None:
+    tracker = GapTracker()
+    (gap,) = tracker.overtaken(100, 200)
+    assert (gap.start, gap.end) == (100, 200)
+    assert tracker.overtaken(120, 190) == [], "it was reported"
+    tracker.interrupted_before(250)
+    (gap,) = tracker.overtaken(300, 400)
+    assert (gap.start, gap.end) == (250, 400), "it begins where events were missing"
+    tracker.missed(1_000 * SECOND, 1_000 * SECOND, "the link was lost")
+    assert tracker.overtaken(900 * SECOND, 990 * SECOND) == []
+    assert tracker.since <= 900 * SECOND
+    (gap,) = tracker.close(1_100 * SECOND)
+    assert gap.start <= 900 * SECOND
+    assert gap.end == 1_100 * SECOND

@@ -12,7 +12,7 @@ from gateway.mapping.paths import Json
 from gateway.model.times import SECOND
 from gateway.sources.rabbitmq.known_objects import MERGE_WINDOW, KnownObjects
 from gateway.sources.rabbitmq.listing import completed_binding
-from gateway.sources.rabbitmq.object_lives import ENDS_KEPT_FOR, LISTING_LAG, Change, Gone, Put
+from gateway.sources.rabbitmq.object_lives import ENDS_KEPT_FOR, LISTING_LAG, Change, Gone, Overtaken, Put
 from gateway.sources.rabbitmq.object_names import ObjectName, object_number
 from gateway.sources.rabbitmq.reading import Reading, class_readers
 
@@ -398,9 +398,25 @@ def test_events_of_a_predecessor_that_a_killed_broker_delivers_again_change_noth
     known.created(queue(), T0 + 3 * SECOND, T0 + 3 * SECOND)
     later = T0 + 60 * SECOND
     assert reported(known.created(queue(), T0, later)) == []
+    assert known.take_overtaken() == []
     assert reported(known.deleted(ORDERS, T0 + 2 * SECOND, later)) == []
     end = T0 + 4 * SECOND
     assert reported(known.deleted(ORDERS, end, later)) == [("gone", "orders", end)]
+
+
+def test_who_came_and_went_before_its_successor_was_listed_is_overtaken() -> None:
+    """Events that waited tell of it when its name has another connection, whose own events are to come."""
+    known = KnownObjects(READERS)
+    first, second = T0 // 1_000_000, T0 // 1_000_000 + 200
+    seen = T0 + 90 * SECOND
+    known.listed(connection(second), seen, seen, seen)
+    later = seen + SECOND
+    assert reported(known.created(connection(first), T0, later)) == []
+    assert known.take_overtaken() == [Overtaken(T0, seen)]
+    assert reported(known.deleted(PEER, T0 + 1, later)) == []
+    known.created(connection(second), T0 + 200_000_000, later)
+    assert reported(known.created(connection(first), T0, later)) == [], "now it comes again"
+    assert known.take_overtaken() == []
 
 
 def test_a_class_is_to_be_listed_again_that_was_listed_before_what_its_objects_depend_on() -> None:
