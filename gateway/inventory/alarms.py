@@ -19,7 +19,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 
@@ -176,6 +176,31 @@ class AlarmTable:
         if key.subject is not None:
             self._of_subject.setdefault(key.subject, {})[key.name] = key
             self._with_subject += 1
+
+
+def own_alarm(
+    name: str, event: EventRecord, former: AlarmRecord | None, number: Callable[[], int]
+) -> AlarmRecord:
+    """Return an alarm of the gateway itself, about no object.
+
+    Args:
+        name: the name of the alarm.
+        event: the event that raises or changes it, which has its condition and text.
+        former: the alarm as it was before; ``None`` for a new one.
+        number: returns the number of a new one.
+    """
+    return AlarmRecord(
+        number=number() if former is None else former.number,
+        source=event.source,
+        name=name,
+        condition=event.condition,
+        severity=event.severity,
+        subject=None,
+        text=event.text,
+        event_id=event.event_id,
+        raised=event.time if former is None else former.raised,
+        quoted=Quoted(),
+    )
 
 
 def store_alarm(index: InstanceIndex, alarm: AlarmRecord) -> None:

@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 
 from gateway.feed.records import AlarmRecord, EventRecord, Record
+from gateway.inventory.alarms import own_alarm
 from gateway.inventory.events import EventRecorder, duration_text, one_line
 from gateway.inventory.instances import IdAllocator
 from gateway.inventory.own_events import ALARM_CLEARED, ALARM_RAISED
@@ -29,13 +30,11 @@ class AuditHeadsCondition:
     Args:
         recorder: makes the events of the gateway itself.
         ids: allocates the numbers of alarms.
-        source: the number of the source that stands for the gateway.
     """
 
-    def __init__(self, recorder: EventRecorder, ids: IdAllocator, source: int) -> None:
+    def __init__(self, recorder: EventRecorder, ids: IdAllocator) -> None:
         self._recorder = recorder
         self._ids = ids
-        self._source = source
         self._alarm: AlarmRecord | None = None
         self._reason = ""
         self._is_unended = False
@@ -65,18 +64,7 @@ class AuditHeadsCondition:
             f" (audit.heads.file): {file}"
         )
         event = self._event(ALARM_RAISED, Severity.MAJOR, EventState.RAISED, text, now)
-        former = self._alarm
-        self._alarm = AlarmRecord(
-            number=self._ids.alarm() if former is None else former.number,
-            source=self._source,
-            name=ALARM,
-            condition=ALARM,
-            severity=event.severity,
-            subject=None,
-            text=event.text,
-            event_id=event.event_id,
-            raised=now if former is None else former.raised,
-        )
+        self._alarm = own_alarm(ALARM, event, self._alarm, self._ids.alarm)
         return [event, self._alarm]
 
     def written(self, now: int) -> list[Record]:

@@ -14,9 +14,8 @@ from typing import Final
 
 import msgspec
 
-from gateway.feed.access import Quoted
 from gateway.feed.records import AlarmRecord, EventRecord, Record
-from gateway.inventory.alarms import restored_alarms, shortened_condition, store_alarm
+from gateway.inventory.alarms import own_alarm, restored_alarms, shortened_condition, store_alarm
 from gateway.inventory.events import EventRecorder, duration_text, one_line
 from gateway.inventory.instances import IdAllocator, InstanceIndex
 from gateway.inventory.own_events import ALARM_CLEARED, ALARM_RAISED
@@ -64,7 +63,6 @@ class CertificateConditions:
         self._recorder = recorder
         self._ids = ids
         self._index = index
-        self._source = source
         self._alarms: dict[str, AlarmRecord] = {}
         self._ends: dict[str, int] = {}
         self._unended: dict[str, EventRecord] = {}
@@ -138,18 +136,7 @@ class CertificateConditions:
             state=EventState.RAISED,
             condition=condition,
         )
-        alarm = AlarmRecord(
-            number=self._ids.alarm() if alarm is None else alarm.number,
-            source=self._source,
-            name=ALARM,
-            condition=condition,
-            severity=severity,
-            subject=None,
-            text=event.text,
-            event_id=event.event_id,
-            raised=now if alarm is None else alarm.raised,
-            quoted=Quoted(),
-        )
+        alarm = own_alarm(ALARM, event, alarm, self._ids.alarm)
         self._alarms[condition], self._ends[condition] = alarm, expiry.ends
         store_alarm(self._index, alarm)
         return [event, alarm]

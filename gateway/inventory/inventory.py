@@ -15,7 +15,6 @@ from typing import Final, Generic, TypeVar
 
 import msgspec
 
-from gateway.feed.access import Quoted
 from gateway.feed.latest import HistoryLimits, Latest, memory_of
 from gateway.feed.operations import OperationRecord, OperationState
 from gateway.feed.records import (
@@ -29,6 +28,7 @@ from gateway.feed.records import (
     Record,
 )
 from gateway.inventory.agents import EVERY_AGENT
+from gateway.inventory.alarms import own_alarm
 from gateway.inventory.audit_heads import AuditHeadsCondition
 from gateway.inventory.certificates import CertificateConditions, CertificateExpiry
 from gateway.inventory.classes import ClassRegistry
@@ -114,7 +114,7 @@ class Inventory:
         self._own_events = EventRecorder(scope, None)
         self._event_log = EventLogCondition(self._own_events, self._ids)
         self._certificates = CertificateConditions(self._own_events, self._ids, index, GATEWAY)
-        self._audit_heads = AuditHeadsCondition(self._own_events, self._ids, GATEWAY)
+        self._audit_heads = AuditHeadsCondition(self._own_events, self._ids)
         self._history = History(limits)
         self._sequence = 0
 
@@ -601,19 +601,7 @@ class EventLogCondition:
             state=EventState.RAISED,
             condition=CONDITION,
         )
-        number = self._next_alarm if self._alarm is None else self._alarm.number
-        self._alarm = AlarmRecord(
-            number=number,
-            source=GATEWAY,
-            name=CONDITION,
-            condition=CONDITION,
-            severity=event.severity,
-            subject=None,
-            text=event.text,
-            event_id=event.event_id,
-            raised=now if self._alarm is None else self._alarm.raised,
-            quoted=Quoted(),
-        )
+        self._alarm = own_alarm(CONDITION, event, self._alarm, lambda: self._next_alarm)
         return [event, self._alarm]
 
     def _written_event(self, text: str, record: EventLogRecord, now: int) -> EventRecord:

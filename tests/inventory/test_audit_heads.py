@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from gateway.feed.access import Quoted
 from gateway.feed.records import AlarmRecord, Batch, EventRecord, Record
 from gateway.inventory.classes import ClassRegistry
 from gateway.inventory.instances import InstanceIndex
@@ -58,6 +59,7 @@ def test_a_file_that_cannot_be_written_is_an_alarm_until_it_can(index: InstanceI
         " file (audit.heads.file): /mnt/evidence/gateway-1.heads"
     )
     assert event.condition == alarm.condition == alarm.name == "auditHeadsNotWritten"
+    assert alarm.quoted == Quoted(), "who sees the alarm reads its text"
     assert core.alarms() == [alarm]
     core.inventory.audit_heads_not_written(FILE, "No space left on device", NOW + MINUTE)
     assert core.published() == [], "it is reported once"
