@@ -1,10 +1,17 @@
-"""Running several coroutines as one."""
+"""Running several coroutines as one, and functions again and again."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
-from typing import Any
+from collections.abc import Callable, Coroutine
+from typing import Any, NoReturn
+
+
+async def every(seconds: float, act: Callable[[], object]) -> NoReturn:
+    """Call ``act`` once in so many seconds, for the first time after the first of them, until cancelled."""
+    while True:
+        await asyncio.sleep(seconds)
+        act()
 
 
 async def until_one_ends(*parts: Coroutine[Any, Any, object]) -> None:

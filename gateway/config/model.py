@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Final, Literal, LiteralString
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from gateway.config.policy import READER, SCRAPER, OperationRule, PolicySettings
+from gateway.config.policy import READER, SCRAPER, OperationRule, PolicySettings, at_place
 from gateway.config.snmp import SnmpSettings
 from gateway.config.sources import AmiSource, ListenerTls, RabbitMqAgent, Source
 from gateway.config.types import (
@@ -389,16 +389,7 @@ class Configuration(StrictModel):
         try:
             self.check_policy()
         except PolicyError as error:
-            raise ValidationError.from_exception_data(
-                "Configuration",
-                [
-                    InitErrorDetails(
-                        type=PydanticCustomError("policy", _AS_IT_IS, {"text": str(error)}),
-                        loc=("policy", *error.place),
-                        input=None,
-                    )
-                ],
-            ) from None
+            raise at_place(error, "policy") from None
         return self
 
     def check_policy(self) -> None:

@@ -142,6 +142,13 @@ class RoleRule(StrictModel):
         )
 
 
+def at_place(error: PolicyError, *above: str) -> ValidationError:
+    """Return the error of a validator for roles that make no policy; ``above`` leads to the policy."""
+    kind = PydanticCustomError("policy", _AS_IT_IS, {"text": str(error)})
+    details = InitErrorDetails(type=kind, loc=(*above, *error.place), input=None)
+    return ValidationError.from_exception_data("PolicySettings", [details])
+
+
 class RoleSettings(StrictModel):
     """A role.
 
@@ -191,16 +198,7 @@ class PolicySettings(StrictModel):
         try:
             self.role_set(()).check()
         except PolicyError as error:
-            raise ValidationError.from_exception_data(
-                "PolicySettings",
-                [
-                    InitErrorDetails(
-                        type=PydanticCustomError("policy", _AS_IT_IS, {"text": str(error)}),
-                        loc=error.place,
-                        input=None,
-                    )
-                ],
-            ) from None
+            raise at_place(error) from None
         return self
 
     def role_set(self, allow: Iterable[OperationRule]) -> RoleSet:

@@ -31,6 +31,7 @@ from gateway.feed.operations import (
 from gateway.feed.records import Alive, Batch, FeedMessage, Hello, Interest, slices
 from gateway.model.operations import Outcome, Principal
 from gateway.model.times import SECOND
+from gateway.tasks import every
 
 log = structlog.get_logger(__name__)
 
@@ -96,9 +97,7 @@ class RefusalReports:
     async def run(self) -> NoReturn:
         """Tick until cancelled; then report the counts, if the core still takes them."""
         try:
-            while True:
-                await asyncio.sleep(TICK_SECONDS)
-                self.tick()
+            await every(TICK_SECONDS, self.tick)
         finally:
             await self.close()
 

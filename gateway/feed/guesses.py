@@ -9,7 +9,6 @@ no address is locked out, because that would lock out managers; but guesses from
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, NoReturn
@@ -18,6 +17,7 @@ from gateway.feed.client import refused_request
 from gateway.feed.operations import FrontEndRefusal, OperationRequest, ReadFresh
 from gateway.model.operations import Outcome, Principal
 from gateway.model.times import SECOND
+from gateway.tasks import every
 
 PERIOD: Final = 60 * SECOND
 """Nanoseconds between two reports about one address and user."""
@@ -122,9 +122,7 @@ class Guesses:
     async def run(self) -> NoReturn:
         """Tick until cancelled; then report the numbers so far."""
         try:
-            while True:
-                await asyncio.sleep(TICK_SECONDS)
-                self.tick()
+            await every(TICK_SECONDS, self.tick)
         finally:
             self.close()
 

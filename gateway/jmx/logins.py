@@ -6,7 +6,6 @@ it cannot be reached, is counted until it does.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, NoReturn, TypeAlias
@@ -16,6 +15,7 @@ import structlog
 from gateway.feed.operations import LoginReport
 from gateway.model.operations import Principal
 from gateway.model.times import SECOND
+from gateway.tasks import every
 
 log = structlog.get_logger(__name__)
 
@@ -73,9 +73,7 @@ class Logins:
     async def run(self) -> NoReturn:
         """Tick until cancelled; then report the counts, if the core still takes them."""
         try:
-            while True:
-                await asyncio.sleep(TICK_SECONDS)
-                self.tick()
+            await every(TICK_SECONDS, self.tick)
         finally:
             self.close()
 
