@@ -38,7 +38,7 @@ def preface() -> tuple[Record, ...]:
     """Return the records before the first queue: policy, source, agent, class."""
     return (
         # Every user reads everything, and may change something.
-        PolicyRecord({}, {"jmx": 0}, (Clearance(("everything",), True, (), (), (), True),)),
+        PolicyRecord({}, {"jmx": 0}, (Clearance(("everything",), True, (), (), (), True, counts=True),)),
         SourceRecord(1, SOURCE, "qmf", SourceState.SYNCHRONISED, "", _TIME, _TIME),
         AgentRecord(1, "1.0", fresh=True, since=_TIME, confirmed=_TIME),
         ClassRecord(_CLASS_NUMBER, _SCHEMA, "Name", ""),
