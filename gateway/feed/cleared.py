@@ -59,6 +59,24 @@ _MAX_DEPTH: Final = 100
 """The maximum depth of maps and lists in which references are looked for; what is deeper is not shown."""
 
 
+def shown_alarm(tables: AccessTables, clearance: int, record: AlarmRecord, source: str) -> AlarmRecord | None:
+    """Return an alarm as a clearance is shown it; ``None`` for nothing.
+
+    A text that quotes what is not read is the condition.
+
+    Args:
+        tables: the tables of the policy.
+        clearance: the number of the clearance.
+        record: the alarm.
+        source: the name of its source; ``gateway`` for the gateway itself.
+    """
+    if not tables.sees_alarm(clearance, record.name, source, record.subject):
+        return None
+    if tables.reads_text(clearance, source, record.subject, record.quoted):
+        return record
+    return msgspec.structs.replace(record, text=record.condition, quoted=None)
+
+
 @dataclass(frozen=True, slots=True)
 class _Shown:
     """What is read of an object, and the name of its source."""
@@ -286,13 +304,7 @@ class ClearedFeed:
 
     def _alarm(self, record: AlarmRecord, clearance: int) -> AlarmRecord | None:
         source = self._sources.get(record.source)
-        if source is None:
-            return None
-        if not self._tables.sees_alarm(clearance, record.name, source, record.subject):
-            return None
-        if self._tables.reads_text(clearance, source, record.subject, record.quoted):
-            return record
-        return msgspec.structs.replace(record, text=record.condition, quoted=None)
+        return None if source is None else shown_alarm(self._tables, clearance, record, source)
 
     def _operation(self, record: OperationRecord, clearance: int) -> OperationRecord | None:
         source = self._sources.get(record.source)

@@ -13,8 +13,6 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-import msgspec
-
 from gateway.feed.access import (
     EVERYTHING,
     GATEWAY_NAME,
@@ -24,6 +22,7 @@ from gateway.feed.access import (
     Vector,
     bitmap_of,
 )
+from gateway.feed.cleared import shown_alarm
 from gateway.feed.operations import OperationKind, OperationRecord
 from gateway.feed.records import AlarmRecord, EventRecord
 from gateway.feed.values import FeedValue, ObjectLink, links_in
@@ -183,19 +182,8 @@ class Audience:
         )
 
     def of_alarm(self, record: AlarmRecord, source: str) -> tuple[AlarmRecord | None, ...]:
-        """Return an alarm as it is shown, by user; ``None`` for nothing.
-
-        A text that quotes what is not read is the condition.
-        """
-        tables = self._tables
-
-        def shown(clearance: int) -> AlarmRecord | None:
-            if not tables.sees_alarm(clearance, record.name, source, record.subject):
-                return None
-            is_read = tables.reads_text(clearance, source, record.subject, record.quoted)
-            return record if is_read else msgspec.structs.replace(record, text=record.condition)
-
-        return self._of_users(shown, None)
+        """Return an alarm as it is shown, by user; ``None`` for nothing (`shown_alarm`)."""
+        return self._of_users(lambda clearance: shown_alarm(self._tables, clearance, record, source), None)
 
     def receives(self, record: EventRecord, source: str, references: Collection[int]) -> tuple[Hidden, ...]:
         """Return which arguments of an event are hidden, by user; ``None`` where it is not received.

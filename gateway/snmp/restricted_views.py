@@ -11,9 +11,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
-import msgspec
-
 from gateway.feed.access import GATEWAY_NAME, AccessTables
+from gateway.feed.cleared import shown_alarm
 from gateway.feed.latest import HistoryLimits
 from gateway.feed.operations import OperationKind, OperationRecord
 from gateway.feed.records import AlarmRecord, DeleteRecord, SourceRecord
@@ -229,9 +228,8 @@ class RestrictedViews:
         """Show an alarm, or its end; a text that quotes what is not read is the condition."""
         name, access = self._source_name(record.source) or GATEWAY_NAME, self._access
         for view in self.all:
-            if access.sees_alarm(view.clearance, record.name, name, record.subject):
-                is_read = access.reads_text(view.clearance, name, record.subject, record.quoted)
-                shown = record if is_read else msgspec.structs.replace(record, text=record.condition)
+            shown = shown_alarm(access, view.clearance, record, name)
+            if shown is not None:
                 view.alarms.show(shown, row, generation)
             elif record.cleared and view.alarms.knows(record.number):
                 view.alarms.show(record, row, generation)

@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from gateway.feed.access import GATEWAY_NAME, AccessTables, Received
+from gateway.feed.cleared import shown_alarm
 from gateway.feed.records import AlarmRecord, EventRecord
 from gateway.feed.values import ObjectLink, links_in
 from gateway.snmp.notifications.bound_events import BoundEvent
@@ -139,12 +140,10 @@ class NotificationForms:
     def _alarm_for(
         self, clearance: int | None, record: AlarmRecord, source: str, notification: Notification
     ) -> Notification | None:
-        access = self._access
-        if clearance is None or not access.sees_alarm(clearance, record.name, source, record.subject):
+        shown = None if clearance is None else shown_alarm(self._access, clearance, record, source)
+        if shown is None:
             return None
-        if access.reads_text(clearance, source, record.subject, record.quoted):
-            return notification
-        return msgspec.structs.replace(notification, text=record.condition)
+        return notification if shown is record else msgspec.structs.replace(notification, text=shown.text)
 
     def _event_for(
         self,

@@ -259,7 +259,7 @@ class KnownObjects:
             return self._kept(updated, known)
         if 0 < created < known.created:
             # Of an object that ended before: a broker that was killed delivers events again. If those of the
-            # successor did not arrive yet, nobody knows of it. The broker's clock may be wrong; when the
+            # successor did not arrive yet, it was never published. The broker's clock may be wrong; when the
             # successor was seen is by the gateway's.
             if not known.reported and not self._is_of_ended(reading, created):
                 self._overtaken.append(Overtaken(created, max(known.created, known.first_seen)))

@@ -11,7 +11,7 @@ import javax.security.auth.Subject;
 import py4j.Py4JException;
 
 /**
- * Asks Python who logs in, by password or by the certificate of the connection; where that fails, nobody does.
+ * Asks Python who logs in, by password or by the certificate of the connection; where that fails, the login is refused.
  *
  * <p>The answer to a wrong password is kept back, which slows guessing down: each guess holds a connection of a
  * stranger, of which there are few. It holds no place among those who are asked about, so that a right login
@@ -81,7 +81,7 @@ final class Authenticator implements JMXAuthenticator {
         }
     }
 
-    /** The user whom Python names; {@code claimed} is who the client says it is, which may be nobody. */
+    /** The user whom Python names; {@code claimed} is who the client says it is, which may be empty. */
     private Subject user(String claimed, MessageWriter request) {
         // Before Python is asked: strangers cost it nothing while the places are taken.
         requirePlace(claimed);

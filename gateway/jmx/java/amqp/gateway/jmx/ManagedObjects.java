@@ -83,7 +83,7 @@ final class ManagedObjects {
         return known.length == 0 ? atLogin : user < known.length && known[user];
     }
 
-    /** Whether there is anything that a user may not read; before the policy is known nobody receives anything. */
+    /** Whether there is anything that a user may not read; before the policy is known no user receives anything. */
     boolean isRestricted(int user) {
         boolean[] known = unrestrictedUsers;
         return known.length > 0 && (user < 0 || user >= known.length || !known[user]);
