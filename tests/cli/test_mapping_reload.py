@@ -292,7 +292,7 @@ def test_the_log_goes_on(gateway: Reloaded) -> None:
     assert sequence == list(range(1, len(sequence) + 1)), "no record is missing"
     names = "SELECT DISTINCT object_id FROM log WHERE class = 'queue' AND object_name LIKE '%|written'"
     assert len(gateway.ask_log(names)) == 1, "the object is the same one"
-    ends = "SELECT object_name FROM log WHERE class = 'queue' AND kind = 'delete'"
+    ends = "SELECT kind FROM log WHERE class = 'queue' AND kind = 'delete' AND object_name LIKE '%|written'"
     assert not gateway.ask_log(ends), "and has not ended"
     gaps = gateway.ask_log("SELECT text FROM log WHERE kind = 'gap'")
     assert gaps
