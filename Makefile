@@ -13,8 +13,8 @@ endif
 VENV ?= .venv
 PYTHON ?= python3
 UV ?= uv
-# One more than CI has processors: half of their time, tests wait for brokers.
-WORKERS ?= 3
+# Two more than CI has processors: half of their time, tests wait for brokers.
+WORKERS ?= 4
 SEED ?= 20080206
 NEWER_PYTHONS ?= python3.12 python3.13 python3.14
 PREFIX ?= /opt/amqp-gateway
@@ -22,6 +22,8 @@ BUILD ?= build
 REQUIREMENTS ?= requirements.txt
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Tests start many hundred processes, each of which would otherwise compile all that it imports.
+export PYTHONDONTWRITEBYTECODE :=
 BIN := $(VENV)/bin
 # What is imported is compiled then; all of it would take a third of the installation's time.
 # Says every 10 s that it goes on; without a child of its own that would outlive it.

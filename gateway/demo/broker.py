@@ -43,6 +43,9 @@ Progress: TypeAlias = Callable[[str], None]
 """A function that is called with each line of progress."""
 
 _HANDLED_SECONDS: Final = 20.0
+_END_SECONDS: Final = 60.0
+"""How long a keeper may take to end, beside the grace of its node; then the kernel ends its processes."""
+
 _POLL_SECONDS: Final = 0.05
 _START_ATTEMPTS: Final = 3
 _PORT_TAKEN: Final = ("eaddrinuse", "address already in use")
@@ -226,7 +229,13 @@ class PrivateBroker:
             self._progress(f"stopping RabbitMQ node {self.node_name}")
             if self._keeper.stdin is not None:
                 self._keeper.stdin.close()
+            deadline = time.monotonic() + self.settings.grace + _END_SECONDS
             while self._keeper.poll() is None and not self._state()["detached"]:
+                if time.monotonic() > deadline:
+                    self._progress(f"the keeper of {self.node_name} does not end: killing it, and its node")
+                    self._keeper.kill()
+                    self._keeper.wait()
+                    break
                 time.sleep(_POLL_SECONDS)
             if self._keeper.returncode is None:
                 # It goes on for other users; when it ends, this process, if it still lives, buries it.

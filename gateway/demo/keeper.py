@@ -52,6 +52,8 @@ CONSOLE_FILE: Final = "console.log"
 
 _POLL_SECONDS: Final = 0.1
 _REAP_SECONDS: Final = 5.0
+_REAP_POLL_SECONDS: Final = 0.01
+_NONE_ENDED: Final = (0, 0)
 _MAX_COMMAND_OCTETS: Final = 4096
 _PR_SET_PDEATHSIG: Final = 1
 _PR_SET_CHILD_SUBREAPER: Final = 36
@@ -112,7 +114,7 @@ class Keeper:
     def end(self) -> None:
         """End every process below this one, and remove the folder if the plan says so."""
         self._stop_node()
-        self._port_mapper.terminate()
+        self._port_mapper.kill()
         self._port_mapper.wait()
         self._reap_what_is_left()
         if self._remove:
@@ -192,11 +194,14 @@ class Keeper:
         deadline = time.monotonic() + _REAP_SECONDS
         while time.monotonic() < deadline:
             for process in _children(os.getpid()):
-                os.kill(process, signal.SIGKILL)
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(process, signal.SIGKILL)
             try:
-                os.waitpid(-1, 0)
+                while os.waitpid(-1, os.WNOHANG) != _NONE_ENDED:
+                    pass
             except ChildProcessError:
                 return
+            time.sleep(_REAP_POLL_SECONDS)
 
 
 def _children(parent: int) -> list[int]:

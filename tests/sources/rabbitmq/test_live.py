@@ -98,6 +98,7 @@ async def test_a_virtual_host_without_permission_is_not_shown_as_empty(virtual_h
             assert watched.received("queue", "hidden") == []
 
 
+@pytest.mark.each_rabbitmq(takes_long=True)
 async def test_without_the_event_plugin_the_agent_says_what_it_cannot_see(
     start_rabbitmq: Callable[[BrokerSettings], PrivateBroker],
 ) -> None:
@@ -118,6 +119,7 @@ async def test_without_the_event_plugin_the_agent_says_what_it_cannot_see(
             await until(lambda: watched.gone("queue", "slow"), "its end is found out")
 
 
+@pytest.mark.each_rabbitmq(takes_long=True)
 async def test_a_broker_that_was_killed_and_is_back(own_rabbitmq: PrivateBroker) -> None:
     broker = own_rabbitmq
     with broker.http() as client:

@@ -23,7 +23,7 @@ from tests.hypothesis_profiles import PROVING
 from tests.sources.rabbitmq.test_live_classes import acknowledge
 from tests.sources.rabbitmq.watching import Watch, watch
 
-pytestmark = pytest.mark.each_rabbitmq
+pytestmark = pytest.mark.each_rabbitmq(takes_long=True)
 
 LIMIT = 0.05
 """The permitted share of one core."""
