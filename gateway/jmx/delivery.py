@@ -1,7 +1,8 @@
 """The delivery of a projection's commands to the virtual machine, in batches.
 
-While a batch is on its way, further commands wait. Beyond a bound no more of the feed is read, and the core
-merges the changes that wait for this process.
+While two batches are on their way, further commands wait: with one, the virtual machine would have nothing to
+do until this process has read its answer. Beyond a bound no more of the feed is read, and the core merges the
+changes that wait for this process.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from gateway.rate_limiter import RateLimiter
 
 log = structlog.get_logger(__name__)
 
-BATCH_COMMANDS = 1000
+BATCH_COMMANDS = 2000
 """The maximum number of commands of a batch, which takes a few milliseconds to encode."""
 
 MAX_WAITING = 20_000
@@ -39,7 +40,8 @@ class Delivery:
 
     Args:
         projection: makes the commands.
-        push: sends a batch to the virtual machine; raises when that has ended.
+        push: sends a batch to the virtual machine; raises when that has ended. It is called again before it
+            has returned; batches must arrive in the order of the calls.
 
     Attributes:
         complete: set once the virtual machine has everything, or the core cannot be reached.
@@ -54,8 +56,8 @@ class Delivery:
         self._wake = asyncio.Event()
         self._room = asyncio.Event()
         self._has_everything = False
-        self._on_its_way = False
         self._taken = self._pushed = 0
+        self._newest: asyncio.Task[None] | None = None
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
         self._has_ended = False
         self._errors = RateLimiter(lines=20, seconds=60)
@@ -92,20 +94,36 @@ class Delivery:
         try:
             while True:
                 await self._something_waits(judge)
-                self._on_its_way = True
                 judge()
                 commands = self._projection.take(BATCH_COMMANDS)
-                # Counted when they are taken and when they have arrived, so that `caught_up` knows a place in
-                # between.
                 self._taken += len(commands)
-                for batch in batches(commands):
-                    self._report(await self._push(batch))
-                self._pushed = self._taken
-                self._on_its_way = False
                 self._look()
+                # One that is empty stands for commands that are all left out.
+                *first, last = batches(commands) or [encode_batch(())]
+                for batch in first:
+                    await self._send(batch, self._pushed)
+                await self._send(last, self._taken)
         finally:
-            self._has_ended = True
-            self._look()
+            await self._end()
+
+    async def _send(self, batch: bytes, pushed: int) -> None:
+        """Send a batch, and wait for the one before it; ``pushed`` is the count when this one has arrived."""
+        result = asyncio.ensure_future(self._push(batch))
+        former, self._newest = self._newest, asyncio.create_task(self._arrive(result, pushed))
+        if former is not None:
+            await former
+
+    async def _arrive(self, result: Awaitable[PushResult], pushed: int) -> None:
+        self._report(await result)
+        self._pushed = max(self._pushed, pushed)
+        self._look()
+
+    async def _end(self) -> None:
+        self._has_ended = True
+        self._look()
+        if self._newest is not None:
+            self._newest.cancel()
+            await asyncio.gather(self._newest, return_exceptions=True)
 
     async def _something_waits(self, judge: Callable[[], object]) -> None:
         """Wait until there is something to push; meanwhile send signs of life."""
@@ -140,7 +158,7 @@ class Delivery:
         """Wake the tasks that wait for commands, for room or for a push."""
         _set(self._wake, self._projection.waiting > 0)
         _set(self._room, self._projection.waiting < MAX_WAITING)
-        if self._has_everything and not self._projection.waiting and not self._on_its_way:
+        if self._has_everything and not self._projection.waiting and self._pushed == self._taken:
             self.complete.set()
         while self._waiting and (self._has_ended or self._waiting[0][0] <= self._pushed):
             _, reached = self._waiting.popleft()

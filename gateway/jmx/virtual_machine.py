@@ -13,6 +13,7 @@ import signal
 import socket
 import struct
 from collections import deque
+from collections.abc import Awaitable
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -209,11 +210,11 @@ class JavaMachine:
         """End the virtual machine."""
         await self._end()
 
-    async def push(self, batch: bytes) -> PushResult:
-        """Carry out a batch (`commands.encode_batch`); when this returns, clients see it.
+    def push(self, batch: bytes) -> Awaitable[PushResult]:
+        """Send a batch (`commands.encode_batch`), and return its result; with that, clients see the batch.
 
-        Batches are carried out in the order of the calls. A virtual machine that does not answer in time is
-        killed.
+        Batches are carried out in the order of the calls, each as soon as it has arrived: a call need not
+        wait for the result of the one before it. A virtual machine that does not answer in time is killed.
 
         Raises:
             MachineEndedError: it has ended; how much of the batch was carried out does not matter any more.
@@ -225,7 +226,10 @@ class JavaMachine:
         assert stdin is not None
         stdin.write(_framed(batch))
         # A batch and its call belong together, also if the caller is cancelled in between.
-        errors, texts = msgspec.msgpack.decode(await asyncio.shield(self._call("push")))
+        return asyncio.shield(asyncio.ensure_future(self._result()))
+
+    async def _result(self) -> PushResult:
+        errors, texts = msgspec.msgpack.decode(await self._call("push"))
         return PushResult(errors, tuple(texts))
 
     async def usage(self) -> MachineUsage:

@@ -130,6 +130,7 @@ def totals(report: Report) -> list[tuple[Value, ...]]:
 
 
 @pytest.mark.xdist_group("spark")
+@pytest.mark.prove
 def test_one_broker_that_two_sources_read_is_counted_once(
     spark: SparkSession, log: WrittenLog, tmp_path: Path
 ) -> None:

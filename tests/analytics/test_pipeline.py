@@ -127,6 +127,7 @@ def test_files_that_come_again_or_late_add_each_record_once(
     assert sums(output) == [(name(number), 2**63 + number) for number in range(3)]
 
 
+@pytest.mark.prove
 def test_a_batch_that_was_cut_off_is_published_once(
     spark: SparkSession, log: WrittenLog, tmp_path: Path
 ) -> None:

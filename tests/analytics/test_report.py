@@ -232,6 +232,7 @@ def test_an_empty_log_is_reported_too(spark: SparkSession, log: WrittenLog, tmp_
     assert "The log holds nothing of this period." in said
 
 
+@pytest.mark.prove
 def test_strange_names_and_the_largest_numbers_are_shown(
     spark: SparkSession, log: WrittenLog, tmp_path: Path
 ) -> None:

@@ -104,6 +104,7 @@ def test_what_no_schema_describes_is_judged_by_its_numbers(spark: SparkSession, 
     assert shown == {"limit", "uptime", "age", "turns", "highest", "level", "delay"}
 
 
+@pytest.mark.prove
 def test_a_period_that_begins_behind_a_segment_s_head_knows_its_schemas(
     spark: SparkSession, log: WrittenLog
 ) -> None:

@@ -16,6 +16,8 @@ from tests.components.ami_application import Application, connected
 from tests.components.jmx_client import JmxClient, JmxClientError
 from tests.components.waiting import eventually, wait_until
 
+pytestmark = pytest.mark.xdist_group("plant of applications")
+
 APPLICATION = f"{SOURCE}/ami-relay:application"
 DRAIN = (
     'C|I="drain"|N="Tank.Drain"|M="0"|A="{\\"form\\":{\\"inputs\\":[{\\"label\\":\\"Why\\",\\"var\\":\\"why\\",'

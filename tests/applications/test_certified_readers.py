@@ -16,6 +16,8 @@ from tests.components.command_line import amqp_gateway
 from tests.components.waiting import wait_until
 from tests.jmx_java.tls.conftest import CertificateClients, compile_clients
 
+pytestmark = pytest.mark.xdist_group("plant of certified readers")
+
 TANK, VALVE = (
     f'amqp.gateway:name="pump-7|{name}",package=ami,source={SOURCE},type={kind}'
     for name, kind in (("t1", "Tank"), ("v1", "Valve"))

@@ -18,6 +18,8 @@ from gateway.service.sources import ami as ami_source
 from tests.applications.plant import Plant, new_plant, wait_for_the_disk
 from tests.components.waiting import wait_until
 
+pytestmark = pytest.mark.xdist_group("plant of faults")
+
 
 class FaultySession(RelaySession):
     """A session that fails on messages with the word "fault"."""

@@ -29,6 +29,8 @@ from tests.components.operated_gateway import OperatedGateway
 from tests.components.rabbitmq import VirtualHost
 from tests.components.waiting import eventually, wait_until
 
+pytestmark = pytest.mark.xdist_group("reloaded gateway")
+
 FORMER = """\
 version: 1
 classes:
@@ -365,6 +367,7 @@ def test_signals_are_followed_also_while_the_core_starts(gateway: Reloaded) -> N
     )
 
 
+@pytest.mark.prove
 def test_two_commands_in_a_row(gateway: Reloaded) -> None:
     gateway.back_to(FORMER, "Before")
     gateway.write(PRESENT)

@@ -22,6 +22,8 @@ from tests.components.jmx_client import JmxClient
 from tests.components.operated_gateway import OperatedGateway
 from tests.components.waiting import wait_until
 
+pytestmark = pytest.mark.xdist_group("overridden gateway")
+
 SAVED = Path(__file__).parent.parent / "data/schemas/rabbitmq-3.10.json"
 """The export of a RabbitMQ 3.10, without overrides."""
 

@@ -18,6 +18,8 @@ from tests.cli.conftest import ShownGateway, running_gateway
 from tests.components.command_line import Site, amqp_gateway
 from tests.components.waiting import wait_until
 
+pytestmark = pytest.mark.xdist_group("gateway with roles")
+
 USER = f"cli:{getpass.getuser()}"
 POLICY: dict[str, Any] = {
     "roles": {

@@ -21,6 +21,8 @@ from tests.components.net_snmp import printed, with_modules
 from tests.components.ports import free_udp_port
 from tests.components.waiting import wait_until
 
+pytestmark = pytest.mark.xdist_group("gateway with SNMP users")
+
 MODULES = ("SNMPv2-MIB", "AMQP-GATEWAY-MIB", "AMQP-GATEWAY-RABBITMQ-MIB")
 PHRASES = {"nms": ("phrase of nms", "secret of nms"), "operator": ("phrase of op", "secret of op")}
 NO_ANSWER = ("-t", "1", "-r", "0")

@@ -114,6 +114,7 @@ async def test_the_node_with_the_queue_of_a_durable_subscription_is_killed(clust
 
 
 @pytest.mark.each_rabbitmq(takes_long=True)
+@pytest.mark.prove
 async def test_two_of_three_are_killed(cluster: PrivateCluster, tmp_path: Path) -> None:
     """The last node still answers, because its partition handling does not pause it."""
     async with unharmed(cluster, tmp_path) as watch:
@@ -184,6 +185,7 @@ async def test_the_network_is_cut_between_the_node_that_is_asked_and_the_others(
 
 
 @pytest.mark.each_rabbitmq(**LATER_RELEASES)
+@pytest.mark.prove
 async def test_the_node_that_is_asked_is_drained(cluster: PrivateCluster, tmp_path: Path) -> None:
     async with unharmed(cluster, tmp_path) as watch:
         asked, other, _ = cluster.nodes

@@ -19,6 +19,8 @@ from gateway.jmx.java_build import JAR_NAME, digest_of_jar, source_digest
 from tests.distribution.building import ROOT, built, copy_of_checkout, tracked, unpacked, without_compiler
 from tests.distribution.environments import information
 
+pytestmark = pytest.mark.xdist_group("contents of a distribution")
+
 JAR = f"gateway/shipped/java/{JAR_NAME}"
 JAVA_SOURCES = "gateway/jmx/java/"
 SDIST_ROOTS = {"gateway", "mappings", "mibs", "tests", "docs", "docker"}

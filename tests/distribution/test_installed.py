@@ -20,6 +20,8 @@ from tests.distribution.environments import Environment, clean_environment
 from tests.eventlog.logs import some_segments
 from tests.hypothesis_profiles import PROVING
 
+pytestmark = pytest.mark.xdist_group("distribution")
+
 HOW = ["wheel", "wheel with pip", "sdist with pip"] if PROVING else ["wheel"]
 """The ways of installing.
 

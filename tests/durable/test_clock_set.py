@@ -85,7 +85,7 @@ def has_recorded(site: Site, queue: str, messages: int) -> bool:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("ahead", [-24 * HOUR, 24 * HOUR])
+@pytest.mark.parametrize("ahead", [pytest.param(-24 * HOUR, marks=pytest.mark.prove), 24 * HOUR])
 def test_a_source_is_read_on_when_the_clock_was_set(
     ahead: int, rabbitmq: PrivateBroker, tmp_path: Path
 ) -> None:

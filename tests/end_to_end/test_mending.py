@@ -17,6 +17,7 @@ from tests.end_to_end.witness import Witness
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.xdist_group("demonstration")]
 
 
+@pytest.mark.prove
 async def test_what_a_failed_test_left_broken_is_mended_before_the_next_one(
     observer: Observer, witness: Witness, killer: Killer, ways: Ways, rightness: Rightness
 ) -> None:

@@ -16,7 +16,7 @@ from tests.eventlog.plant import Plant
 from tests.eventlog.reading import numbers, read_log
 from tests.hypothesis_profiles import PROVING
 
-SEEDS = range(300 if PROVING else 4)
+SEEDS = range(300 if PROVING else 2)
 SETTINGS = LogFileSettings(commit_interval=0, min_free=0, segment_size=6_000, retry_interval=1_000_000)
 
 

@@ -30,10 +30,12 @@ class SlowMachine:
     """A machine that accepts a batch when the test permits it."""
 
     batches: list[list[list[object]]] = field(default_factory=list)
+    sent: int = 0
     let: asyncio.Event = field(default_factory=asyncio.Event)
     result: PushResult = field(default_factory=lambda: PushResult(0, ()))
 
     async def push(self, batch: bytes) -> PushResult:
+        self.sent += 1
         await self.let.wait()
         self.batches.append(msgpack.unpackb(batch, strict_map_key=False))
         return self.result
@@ -85,6 +87,47 @@ async def test_what_collects_while_a_batch_is_on_its_way_is_one_batch() -> None:
     assert machine.registered() == [str(row) for row in range(1, 10)]
 
 
+async def test_a_batch_is_sent_before_the_former_one_has_arrived_and_a_third_is_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "BATCH_COMMANDS", 10)
+    machine = SlowMachine()
+    async with delivering(machine) as delivery:
+        begin(delivery)
+        publish(delivery, 1, 55)
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert machine.sent == 2
+        machine.let.set()
+        await asyncio.wait_for(_reported(machine, 55), 60)
+    assert machine.registered() == [str(row) for row in range(1, 56)]
+
+
+async def test_a_fault_behind_a_batch_that_is_on_its_way_is_the_end() -> None:
+    ended = asyncio.Event()
+
+    async def push(batch: bytes) -> PushResult:
+        if msgpack.unpackb(batch):
+            await ended.wait()
+        raise ConnectionError("gone")
+
+    projection = Projection(
+        ProjectionSettings(SERVE_STALE_FOR, "1.2.3"),
+        cursor=EventCursor(),
+        operations=OperationCursor(),
+        clock=lambda: START,
+        log=lambda _event, _detail: None,
+    )
+    delivery = Delivery(projection, push)
+    running = asyncio.create_task(delivery.run(lambda: None))
+    await asyncio.sleep(0)
+    waiting = asyncio.create_task(delivery.caught_up())
+    ended.set()
+    with pytest.raises(ConnectionError):
+        await asyncio.wait_for(running, 60)
+    await asyncio.wait_for(waiting, 60)
+
+
 async def test_a_batch_has_only_so_many_commands(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "BATCH_COMMANDS", 10)
     machine = SlowMachine()
@@ -99,6 +142,7 @@ async def test_a_batch_has_only_so_many_commands(monkeypatch: pytest.MonkeyPatch
 
 async def test_no_more_is_read_while_too_much_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_WAITING", 20)
+    monkeypatch.setattr(module, "BATCH_COMMANDS", 10)
     machine = SlowMachine()
     async with delivering(machine) as delivery:
         begin(delivery)

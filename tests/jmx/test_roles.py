@@ -17,6 +17,8 @@ from tests.components.ports import free_tcp_port
 from tests.components.rabbitmq import VirtualHost, new_virtual_host
 from tests.components.waiting import DEADLINE, wait_until
 
+pytestmark = pytest.mark.xdist_group("roles by JMX")
+
 DELEGATE = "JMImplementation:type=MBeanServerDelegate"
 GATEWAY = "amqp.gateway:type=Gateway"
 PRIVATE_CLASSES = ("user", "permission", "topicPermission", "connection", "channel", "consumer")

@@ -91,7 +91,7 @@ async def test_a_killed_machine_is_seen_at_once_and_the_next_has_the_port(connec
 async def test_a_machine_that_dies_during_a_call_is_reported() -> None:
     async with JavaMachine(settings(), authenticate) as machine:
         stop(machine.pid)
-        push = asyncio.create_task(machine.push(encode_batch([TWELVE])))
+        push = asyncio.ensure_future(machine.push(encode_batch([TWELVE])))
         await asyncio.sleep(0)
         os.kill(machine.pid, signal.SIGKILL)
         with pytest.raises(MachineEndedError):

@@ -27,6 +27,8 @@ from tests.components.command_line import RunningCommand, Site, amqp_gateway, ne
 from tests.components.ports import free_tcp_port, free_udp_port
 from tests.components.waiting import wait_until
 
+pytestmark = pytest.mark.xdist_group("measured gateway")
+
 SOURCE = "orders"
 LISTENING = "applications"
 PROTECTED = "protected"

@@ -25,6 +25,8 @@ from tests.components.prometheus import Prometheus, prometheus, promtool
 from tests.components.waiting import wait_until
 from tests.distribution.building import ROOT
 
+pytestmark = pytest.mark.xdist_group("page of objects")
+
 SOURCE = "orders"
 QUEUE = f"metrics-{secrets.token_hex(4)}"
 DOCKER = ROOT / "docker"

@@ -80,7 +80,7 @@ def pid_of(gateway: RunningCommand, name: str) -> int:
     return processes_of(psutil.Process(gateway.process.pid))[name]
 
 
-@pytest.mark.parametrize("kind", ["trap", "inform"])
+@pytest.mark.parametrize("kind", ["trap", pytest.param("inform", marks=pytest.mark.prove)])
 def test_events_of_a_core_that_were_not_sent_are_sent_late_and_once(
     tmp_path: Path, daemon: Snmptrapd, kind: str
 ) -> None:

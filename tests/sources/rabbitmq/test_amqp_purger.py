@@ -29,7 +29,7 @@ from gateway.sources.rabbitmq.provisioning import ProvisionedUser, provision
 from gateway.sources.rabbitmq.rights import UserRights, watching, writer_rights
 from tests.components.rabbitmq import VirtualHost
 
-pytestmark = pytest.mark.each_rabbitmq
+pytestmark = pytest.mark.each_rabbitmq(takes_long=True)
 
 
 def endpoint_of(broker: PrivateBroker, user: Credentials | None = None, *urls: str) -> AmqpEndpoint:

@@ -17,7 +17,7 @@ from gateway.sources.rabbitmq.provisioning import ProvisionedUser, provision
 from gateway.sources.rabbitmq.rights import UserRights, asking_by_cml, serving_cml
 from tests.components.rabbitmq import VirtualHost
 
-pytestmark = pytest.mark.each_rabbitmq
+pytestmark = pytest.mark.each_rabbitmq(takes_long=True)
 
 SYSTEM, REPLY, NOTIFY = "shop.system", "amq.direct", "shop.notify"
 QUEUE = "amqp-gateway.console.1"

@@ -39,7 +39,7 @@ from tests.hypothesis_profiles import examples
 from tests.sources.rabbitmq.documents import any_json
 from tests.sources.rabbitmq.imitation import World
 
-pytestmark = pytest.mark.each_rabbitmq
+pytestmark = pytest.mark.each_rabbitmq(takes_long=True)
 
 QUERY = write(GetQuery(9, {"_class": "node"}))
 

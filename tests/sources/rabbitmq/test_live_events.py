@@ -22,7 +22,7 @@ from tests.components.waiting import until
 from tests.hypothesis_profiles import PROVING
 from tests.sources.rabbitmq.watching import node_name, reading_user, ready, watch
 
-pytestmark = pytest.mark.each_rabbitmq
+pytestmark = pytest.mark.each_rabbitmq(takes_long=True)
 
 ALARM_SECONDS = 60.0 if PROVING else 3.0
 

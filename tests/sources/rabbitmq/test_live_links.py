@@ -18,7 +18,7 @@ from tests.components.rabbitmq import TEST_SETTINGS, VirtualHost
 from tests.components.waiting import until
 from tests.sources.rabbitmq.watching import Watch, reading_user, ready, watch
 
-pytestmark = pytest.mark.each_rabbitmq
+pytestmark = pytest.mark.each_rabbitmq(takes_long=True)
 
 
 async def reported(watched: Watch, event: str, **arguments: object) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from tests.components.rabbitmq import VirtualHost
 from tests.components.waiting import until
 from tests.sources.rabbitmq.watching import Watch, reading_user, ready, watch
 
-pytestmark = pytest.mark.each_rabbitmq
+pytestmark = pytest.mark.each_rabbitmq(takes_long=True)
 
 DONE = (Outcome.APPLIED, "OK", Status.OK)
 

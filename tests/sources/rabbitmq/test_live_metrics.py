@@ -179,6 +179,7 @@ async def test_a_broker_that_does_not_count_by_queue_is_read_by_listings(
 
 
 @pytest.mark.each_rabbitmq(**({} if PROVING else {"since": "4.0"}))
+@pytest.mark.prove
 async def test_raft_figures_are_what_rabbitmq_queues_says(rabbitmq_settings: BrokerSettings) -> None:
     with broker_with_metrics(rabbitmq_settings) as broker:
         async with watched_with_traffic(broker) as (watched, channel):

@@ -21,7 +21,7 @@ from tests.sources.rabbitmq.test_live_classes import acknowledge
 from tests.sources.rabbitmq.test_live_methods import DONE, listed, watching, writer
 from tests.sources.rabbitmq.watching import Watch
 
-pytestmark = pytest.mark.each_rabbitmq
+pytestmark = pytest.mark.each_rabbitmq(takes_long=True)
 
 __all__ = ["writer"]
 

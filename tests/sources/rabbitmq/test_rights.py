@@ -40,7 +40,7 @@ from gateway.sources.rabbitmq.rights import (
 from tests.components.rabbitmq import VirtualHost, new_virtual_host
 from tests.components.waiting import eventually
 
-pytestmark = pytest.mark.each_rabbitmq
+pytestmark = pytest.mark.each_rabbitmq(takes_long=True)
 
 WATCHED = "watched"
 """A placeholder in the declared rights for the watched virtual host of a test."""

@@ -4,14 +4,18 @@ import java.io.DataInputStream;
 import java.io.IOException;
 import java.io.InputStream;
 import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.Future;
+import java.util.concurrent.FutureTask;
 import java.util.concurrent.LinkedBlockingQueue;
+import java.util.function.UnaryOperator;
 
 /**
  * The batches that Python writes to our standard input, each behind its length; a call of {@link Bridge#push} follows
- * each.
+ * each, and gets its answer.
  *
  * <p>Py4J, which carries the calls, would make a line of text of the octets, and take longer for that than the batch
- * does.
+ * does. A batch does not wait for its call, whose thread has to wait for its turn in a Python that is busy.
  */
 final class Batches {
     /** As in {@code virtual_machine.py}. */
@@ -19,6 +23,7 @@ final class Batches {
 
     // Without a bound: the reader must always come to the end of the input, also if Python ended before its call.
     private final BlockingQueue<byte[]> waiting = new LinkedBlockingQueue<>();
+    private final BlockingQueue<Future<byte[]>> answers = new LinkedBlockingQueue<>();
 
     /** Reads batches until the input ends, which is the end of the parent. */
     void readAll(InputStream input) {
@@ -38,8 +43,22 @@ final class Batches {
         }
     }
 
-    /** The next batch, which is on its way if it is not here yet. */
-    byte[] next() throws InterruptedException {
-        return waiting.take();
+    /** Carries out each batch when it is here, for ever; {@code once} returns the answer to one. */
+    void carryOut(UnaryOperator<byte[]> once) {
+        try {
+            while (true) {
+                byte[] batch = waiting.take();
+                FutureTask<byte[]> task = new FutureTask<>(() -> once.apply(batch));
+                task.run();
+                answers.add(task);
+            }
+        } catch (InterruptedException error) {
+            // Nobody interrupts it but the end of the virtual machine.
+        }
+    }
+
+    /** The answer to the next batch, which is on its way if it is not here yet. */
+    byte[] answer() throws InterruptedException, ExecutionException {
+        return answers.take().get();
     }
 }

@@ -7,6 +7,7 @@ import java.lang.management.MemoryUsage;
 import java.net.ServerSocket;
 import java.nio.charset.StandardCharsets;
 import java.security.GeneralSecurityException;
+import java.util.concurrent.ExecutionException;
 
 /** What Python calls, over one connection. */
 public final class Bridge {
@@ -18,7 +19,7 @@ public final class Bridge {
     private final ServerSocket door;
     private final SignsOfLife life;
 
-    /** Python comes in by {@code door}, which is shut behind it; each of its calls is a sign of life. */
+    /** Python comes in by {@code door}, which is shut behind it; each of its batches is a sign of life. */
     Bridge(
             ManagedObjects objects,
             Batches batches,
@@ -41,11 +42,15 @@ public final class Bridge {
     }
 
     /**
-     * Carries out the next of the {@link Batches}; the MessagePack array of how many errors there were, and the texts of
-     * the first.
+     * The answer to the next of the {@link Batches}: the MessagePack array of how many errors there were, and the texts
+     * of the first.
      */
-    public synchronized byte[] push() throws InterruptedException {
-        byte[] batch = batches.next();
+    public byte[] push() throws InterruptedException, ExecutionException {
+        return batches.answer();
+    }
+
+    /** Carries out a batch, and returns the answer to it. */
+    byte[] carryOut(byte[] batch) {
         MessageWriter answer = new MessageWriter();
         synchronized (objects.lock) {
             new Batch(batch, objects, eventTypes).carryOut().write(answer);

@@ -34,7 +34,7 @@ public final class Main {
         Settings settings = Settings.read(System.in);
         // Before anything that may hang or fail: from here on the process ends with its parent.
         Batches batches = new Batches();
-        new Thread(() -> endWithParent(batches), "batches").start();
+        new Thread(() -> endWithParent(batches), "reader of batches").start();
         CallbackClient python = callbackClient(settings);
         MBeanServer mbeans = ManagementFactory.getPlatformMBeanServer();
         SignsOfLife life = new SignsOfLife(settings.silenceMilliseconds);
@@ -44,6 +44,7 @@ public final class Main {
         Connector connector = connector(settings, mbeans, backend, objects, operations, answers);
         ServerSocket door = new ServerSocket();
         Bridge bridge = new Bridge(objects, batches, connector, operations, door, life);
+        new Thread(() -> batches.carryOut(bridge::carryOut), "batches").start();
         GatewayServer server = bridgeServer(bridge, door, python, settings);
         server.start();
         answers.println("listening " + server.getListeningPort() + " " + connector.port());

@@ -1,7 +1,7 @@
 package amqp.gateway.jmx;
 
 /**
- * Whether the Python process responds, which calls every second at least.
+ * Whether the Python process responds, which sends a batch every second at least.
  *
  * <p>A process that hangs closes no connection: without this, its last values would be shown as fresh for ever.
  */
@@ -16,12 +16,12 @@ final class SignsOfLife {
         silence = milliseconds * NANOSECONDS;
     }
 
-    /** Python has called. */
+    /** Python has sent a batch. */
     void received() {
         last = System.nanoTime();
     }
 
-    /** Whether Python has not called for so long that it hangs. */
+    /** Whether Python has sent nothing for so long that it hangs. */
     boolean areMissing() {
         return System.nanoTime() - last > silence;
     }
