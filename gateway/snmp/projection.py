@@ -378,21 +378,24 @@ class Projection(FeedView[BoundClass, BoundEvent, Row, RowGroup]):
         elif self._receivers:
             source = self._source_table.name(record.source)
             repeated, epoch = self._replica.in_snapshot, self.status.epoch
-            make = partial(
-                self._events.notification,
-                bound=version,
-                source_name=source,
-                epoch=epoch,
-                repeated=repeated,
+            again = partial(self._again, epoch, record, version, source, repeated=repeated)
+            notification = self._events.notification(
+                record, version, source, epoch, repeated=repeated, again=again
             )
-            again = partial(self._again, epoch, record, version, source, make)
-            make = partial(make, again=again)
-            notification = make(record)
-            forms = self.forms.of_event(record, version, source, make)
-            if forms:
+            if self.forms.restrict:
+                make = partial(self._maker(version, source, epoch, repeated=repeated), again=again)
+                forms = self.forms.of_event(record, version, source, make)
                 notification = msgspec.structs.replace(notification, forms=forms)
             for receivers in self._receivers:
                 receivers.notify(notification)
+
+    def _maker(
+        self, version: BoundEvent, source: str, epoch: int, *, repeated: bool
+    ) -> Callable[..., Notification]:
+        """Return what makes the notification of a form of an event."""
+        return partial(
+            self._events.notification, bound=version, source_name=source, epoch=epoch, repeated=repeated
+        )
 
     def _again(
         self,
@@ -400,10 +403,12 @@ class Projection(FeedView[BoundClass, BoundEvent, Row, RowGroup]):
         record: EventRecord,
         version: BoundEvent,
         source: str,
-        make: Callable[[EventRecord], Notification],
         receiver: str,
+        *,
+        repeated: bool,
     ) -> Notification | None:
         """Return what a receiver may get of an event now."""
+        make = self._maker(version, source, epoch, repeated=repeated)
         in_epoch = epoch == self.status.epoch
         return self.forms.again(receiver, record, version, source, make, in_epoch=in_epoch)
 

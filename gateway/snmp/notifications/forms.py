@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -32,11 +32,22 @@ class NotificationForms:
 
     def __init__(self, receivers: Sequence[str]) -> None:
         self._receivers = tuple(receivers)
-        self._access = AccessTables()
+        self.change(AccessTables())
 
     def change(self, access: AccessTables) -> None:
-        """Use these tables."""
+        """Use these tables; call it again whenever their policy has changed."""
         self._access = access
+        # Of every event it is asked who is restricted: mostly nobody.
+        self._restricted = tuple(
+            (receiver, access.clearance(f"{FRONT_END}:{receiver}"))
+            for receiver in self._receivers
+            if self.is_restricted(receiver)
+        )
+
+    @property
+    def restrict(self) -> bool:
+        """Whether there is a receiver that may not have everything."""
+        return bool(self._restricted)
 
     def is_restricted(self, receiver: str) -> bool:
         """Return whether a receiver may not have everything; while no policy is known, none may."""
@@ -120,7 +131,7 @@ class NotificationForms:
         """
         return {
             receiver: self._event_for(clearance, record, bound, source or GATEWAY_NAME, make)
-            for receiver, clearance in self._restricted()
+            for receiver, clearance in self._restricted
         }
 
     def of_alarm(
@@ -129,13 +140,8 @@ class NotificationForms:
         """Return the forms of an alarm by receiver; a text that quotes what is not read is the condition."""
         return {
             receiver: self._alarm_for(clearance, record, source or GATEWAY_NAME, notification)
-            for receiver, clearance in self._restricted()
+            for receiver, clearance in self._restricted
         }
-
-    def _restricted(self) -> Iterator[tuple[str, int | None]]:
-        for receiver in self._receivers:
-            if self.is_restricted(receiver):
-                yield receiver, self._access.clearance(f"{FRONT_END}:{receiver}")
 
     def _alarm_for(
         self, clearance: int | None, record: AlarmRecord, source: str, notification: Notification
