@@ -37,6 +37,9 @@ _HEADER: Final = (
 )
 _HEAD_END, _GLOBAL, _MESSAGE_ID, _MAX_SIZE, _FLAGS, _GLOBAL_END, _PARAMETERS, _SEQUENCE, _TIME = range(1, 10)
 _LEVELS: Final = {0x05: SecurityLevel.AUTH_NO_PRIV, 0x07: SecurityLevel.AUTH_PRIV}
+_NO_PREAMBLE: Final = message.preamble(message.VERSION_2C, b"")
+"""What `message.read_usual` expects before a PDU, which is read as one of version 2c."""
+
 _EMPTY_SALT: Final = b"\x04\x00"
 _SALT_HEAD: Final = bytes((ber.OCTET_STRING, SALT_SIZE))
 _SALTS: Final = {SecurityLevel.AUTH_NO_PRIV: _EMPTY_SALT, SecurityLevel.AUTH_PRIV: _SALT_HEAD}
@@ -56,6 +59,14 @@ class _Form(NamedTuple):
     mac_at: int
     mac_stop: int
     data: int
+
+
+class _Read(NamedTuple):
+    """A read; its number is ``request_id``, a TLV, and not that of ``request``."""
+
+    pdu_type: int
+    request_id: bytes
+    request: message.Request
 
 
 class UsualReads:
@@ -181,24 +192,24 @@ class UsualReads:
         offset, end = ber.read_tagged(plain, at, len(plain), ber.SEQUENCE)
         scope_end = offset + len(self._scope)
         context_at, context_end = ber.read_tagged(plain, scope_end, end, ber.OCTET_STRING)
-        pdu_type, start, stop = ber.read_header(plain, context_end, end)
         if (
             plain[offset:scope_end] != self._scope
             or context_at != scope_end + 2  # a long name, or a length that is longer than it need be
-            or pdu_type not in _READS
         ):
             return None
         access = self._access(form.user.user.name, form.level, plain[context_at:context_end])
-        request = message.read_request(plain, start, stop)
+        read = _read_of(plain, context_end, end)
         limits = self._limits
-        if not isinstance(access, Access) or len(request.names) > limits.varbinds:
+        if read is None or not isinstance(access, Access) or len(read.request.names) > limits.varbinds:
             return None
         if access.networks is not None and sender[0] not in access.networks:
             return None
+        pdu_type = read.pdu_type
         octets = min(limits.octets(pdu_type), form.max_size) - message.PDU_OVERHEAD
-        varbinds, retrieved = read_varbinds(access.view, pdu_type, request, octets, limits.varbinds)
-        pdu = message.encode_response_pdu(request.request_id, message.NO_ERROR, 0, varbinds)
-        return pdu_type, retrieved, ber.encode_tlv(ber.SEQUENCE, plain[offset:context_end] + pdu)
+        varbinds, retrieved = read_varbinds(access.view, pdu_type, read.request, octets, limits.varbinds)
+        # Engine and context stand before a PDU as version and community do, in a sequence, too.
+        scoped = message.encode_success(plain[offset:context_end], read.request_id, varbinds)
+        return pdu_type, retrieved, scoped
 
     def _sealed(self, form: _Form, clock: tuple[int, int], scoped: bytes) -> bytes:
         """Return the message around a ScopedPDU, as `SecurityModel.seal` does."""
@@ -229,6 +240,20 @@ class UsualReads:
         before = ber.encode_head(ber.SEQUENCE, len(before) + authenticator.size + len(behind)) + before
         mac = authenticator.mac(b"".join((before, authenticator.blank, behind)))
         return b"".join((before, mac, behind))
+
+
+def _read_of(octets: bytes, start: int, end: int) -> _Read | None:
+    """Return the read whose PDU is ``octets[start:end]``; ``None`` for another PDU. Raises `BerError`."""
+    size = end - start + len(_NO_PREAMBLE)
+    usual = message.read_usual(ber.encode_head(ber.SEQUENCE, size) + _NO_PREAMBLE + octets[start:end])
+    if usual is not None:
+        _, pdu_type, request_id, first, second, names = usual
+        return _Read(pdu_type, request_id, message.Request(0, first, second, names, []))
+    pdu_type, start, stop = ber.read_header(octets, start, end)
+    if pdu_type not in _READS:
+        return None
+    request = message.read_request(octets, start, stop)
+    return _Read(pdu_type, ber.encode_integer(request.request_id), request)
 
 
 _GLOBAL_HEADS: Final = tuple(b"\x02\x01\x03" + bytes((ber.SEQUENCE, length)) for length in range(_SHORT))
