@@ -226,7 +226,7 @@ class JavaMachine:
         assert stdin is not None
         stdin.write(_framed(batch))
         # A batch and its call belong together, also if the caller is cancelled in between.
-        return asyncio.shield(asyncio.ensure_future(self._result()))
+        return asyncio.shield(self._result())
 
     async def _result(self) -> PushResult:
         errors, texts = msgspec.msgpack.decode(await self._call("push"))

@@ -382,7 +382,7 @@ class Projection(FeedView[BoundClass, BoundEvent, Row, RowGroup]):
             notification = self._events.notification(
                 record, version, source, epoch, repeated=repeated, again=again
             )
-            if self.forms.restrict:
+            if self.forms.has_restricted:
                 make = partial(self._maker(version, source, epoch, repeated=repeated), again=again)
                 forms = self.forms.of_event(record, version, source, make)
                 notification = msgspec.structs.replace(notification, forms=forms)

@@ -46,16 +46,19 @@ class SlowMachine:
         return [str(name).rpartition("id=")[2] for name in reported if "type=till" in str(name)]
 
 
-@contextlib.asynccontextmanager
-async def delivering(machine: SlowMachine) -> AsyncIterator[Delivery]:
-    projection = Projection(
+def new_projection() -> Projection:
+    return Projection(
         ProjectionSettings(SERVE_STALE_FOR, "1.2.3"),
         cursor=EventCursor(),
         operations=OperationCursor(),
         clock=lambda: START,
         log=lambda _event, _detail: None,
     )
-    delivery = Delivery(projection, machine.push)
+
+
+@contextlib.asynccontextmanager
+async def delivering(machine: SlowMachine) -> AsyncIterator[Delivery]:
+    delivery = Delivery(new_projection(), machine.push)
     running = asyncio.create_task(delivery.run(lambda: None))
     try:
         yield delivery
@@ -111,14 +114,7 @@ async def test_a_fault_behind_a_batch_that_is_on_its_way_is_the_end() -> None:
             await ended.wait()
         raise ConnectionError("gone")
 
-    projection = Projection(
-        ProjectionSettings(SERVE_STALE_FOR, "1.2.3"),
-        cursor=EventCursor(),
-        operations=OperationCursor(),
-        clock=lambda: START,
-        log=lambda _event, _detail: None,
-    )
-    delivery = Delivery(projection, push)
+    delivery = Delivery(new_projection(), push)
     running = asyncio.create_task(delivery.run(lambda: None))
     await asyncio.sleep(0)
     waiting = asyncio.create_task(delivery.caught_up())
@@ -183,15 +179,8 @@ async def test_the_end_of_the_machine_is_the_end() -> None:
     async def push(_batch: bytes) -> PushResult:
         raise ConnectionError("gone")
 
-    projection = Projection(
-        ProjectionSettings(SERVE_STALE_FOR, "1.2.3"),
-        cursor=EventCursor(),
-        operations=OperationCursor(),
-        clock=lambda: START,
-        log=lambda _event, _detail: None,
-    )
     with pytest.raises(ConnectionError):
-        await Delivery(projection, push).run(lambda: None)
+        await Delivery(new_projection(), push).run(lambda: None)
 
 
 async def test_what_the_machine_could_not_do_is_logged_and_bounded() -> None:

@@ -37,7 +37,7 @@ class NotificationForms:
     def change(self, access: AccessTables) -> None:
         """Use these tables; call it again whenever their policy has changed."""
         self._access = access
-        # Of every event it is asked who is restricted: mostly nobody.
+        # Every event needs the list, which is usually empty.
         self._restricted = tuple(
             (receiver, access.clearance(f"{FRONT_END}:{receiver}"))
             for receiver in self._receivers
@@ -45,7 +45,7 @@ class NotificationForms:
         )
 
     @property
-    def restrict(self) -> bool:
+    def has_restricted(self) -> bool:
         """Whether there is a receiver that may not have everything."""
         return bool(self._restricted)
 

@@ -53,7 +53,7 @@ final class Batches {
                 answers.add(task);
             }
         } catch (InterruptedException error) {
-            // Nobody interrupts it but the end of the virtual machine.
+            // Only the end of the virtual machine interrupts this thread.
         }
     }
 
