@@ -168,6 +168,17 @@ class PrivateBroker:
             trust_env=False,
         )
 
+    @property
+    def lease(self) -> int:
+        """The descriptor of the lease: a process that inherits it uses the broker until its own end.
+
+        Raises:
+            BrokerError: the broker was not started, or was closed.
+        """
+        if self._lease is None:
+            raise BrokerError(f"no process can use node {self.node_name}: it was not started, or was closed")
+        return self._lease.fileno()
+
     def node_process(self) -> int | None:
         """Return the process id of the node; ``None`` while it is down."""
         node: int | None = self._state()["node"]

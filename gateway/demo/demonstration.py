@@ -9,7 +9,7 @@ import shutil
 import socket
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Self
@@ -79,14 +79,20 @@ class RunningCommand:
         self._line = line
 
     @classmethod
-    async def start(cls, log: Path, *words: str) -> Self:
-        """Start ``amqp-gateway WORDS``; its output and its log are appended to the file ``log``."""
+    async def start(cls, log: Path, *words: str, inherited: Sequence[int] = ()) -> Self:
+        """Start ``amqp-gateway WORDS``; its output and its log are appended to the file ``log``.
+
+        Args:
+            log: the file.
+            words: the command and its options.
+            inherited: descriptors that the process has open until its end.
+        """
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         with theirs, log.open("ab") as output:
             process = await asyncio.create_subprocess_exec(
                 *(*_PROGRAM, *words, "--lifeline", str(theirs.fileno())),
-                pass_fds=[theirs.fileno()],
+                pass_fds=[theirs.fileno(), *inherited],
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
@@ -334,9 +340,10 @@ class Demonstration:
         return (self.folder / f"{name}.log").read_text(errors="replace")
 
     async def _start_process(self, name: str, *command: str) -> None:
-        child = await RunningCommand.start(
-            self.folder / f"{name}.log", *command, "--config", str(self.configuration)
-        )
+        # If this process is killed, the folder has to stay until the gateway has ended: it writes to the end.
+        inherited = () if self.broker is None else (self.broker.lease,)
+        words = (*command, "--config", str(self.configuration))
+        child = await RunningCommand.start(self.folder / f"{name}.log", *words, inherited=inherited)
         self._processes[name] = child
         try:
             await asyncio.wait_for(child.ready(), timeout=READY_SECONDS)

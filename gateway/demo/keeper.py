@@ -2,10 +2,10 @@
 
 An owner killed by SIGKILL cannot clean up. So the broker's processes are never the owner's children, but
 those of this keeper, and each user of the broker holds a shared lock on a lease file: the kernel drops it
-with the user, however that ends. As soon as the keeper gets the lock for itself, no user is left: it ends the
-node, then the port mapper, then whatever they left running (it is their sub-reaper, ``prctl(2)``), and
-removes the folder. Should the keeper itself be killed, the kernel kills node and port mapper
-(``PR_SET_PDEATHSIG``); only the folder's files remain then.
+with the user, however that ends. A process that inherits a user's descriptor is a user, too. As soon as the
+keeper gets the lock for itself, no user is left: it ends the node, then the port mapper, then whatever they
+left running (it is their sub-reaper, ``prctl(2)``), and removes the folder. Should the keeper itself be
+killed, the kernel kills node and port mapper (``PR_SET_PDEATHSIG``); only the folder's files remain then.
 
 It runs as a script, with the standard library alone: ``python -I keeper.py FOLDER``. Commands arrive as
 lines on standard input (``start``, ``stop``, ``kill``); after each it writes `STATE_FILE`.
@@ -53,6 +53,7 @@ CONSOLE_FILE: Final = "console.log"
 _POLL_SECONDS: Final = 0.1
 _REAP_SECONDS: Final = 5.0
 _REAP_POLL_SECONDS: Final = 0.01
+_REMOVE_SECONDS: Final = 30.0
 _NONE_ENDED: Final = (0, 0)
 _MAX_COMMAND_OCTETS: Final = 4096
 _PR_SET_PDEATHSIG: Final = 1
@@ -118,7 +119,14 @@ class Keeper:
         self._port_mapper.wait()
         self._reap_what_is_left()
         if self._remove:
+            self._remove_folder()
+
+    def _remove_folder(self) -> None:
+        """Remove the folder; again, if a process that is ending wrote a file to it meanwhile."""
+        deadline = time.monotonic() + _REMOVE_SECONDS
+        while self._folder.exists() and time.monotonic() < deadline:
             shutil.rmtree(self._folder, ignore_errors=True)
+            time.sleep(_POLL_SECONDS)
 
     def _abandoned(self) -> bool:
         try:

@@ -211,6 +211,22 @@ def test_it_lives_until_its_last_user_has_closed_it(rabbitmq_settings: BrokerSet
         assert PrivateBroker.attach(first.folder) is None
 
 
+def test_it_lives_until_a_process_of_its_user_has_ended_too(rabbitmq_settings: BrokerSettings) -> None:
+    with (
+        PrivateBroker(settings=rabbitmq_settings) as broker,
+        subprocess.Popen(["/bin/cat"], stdin=subprocess.PIPE, pass_fds=[broker.lease]) as process,
+    ):
+        broker.close()
+        with broker.http() as client:
+            assert client.get("whoami").json()["name"] == broker.administrator.name
+        with pytest.raises(BrokerError, match="was not started, or was closed"):
+            _ = broker.lease
+
+        process.kill()
+
+        wait_until(lambda: not broker.folder.exists(), "the keeper removed the folder")
+
+
 def test_who_only_attached_cannot_stop_it(rabbitmq: PrivateBroker) -> None:
     attached = PrivateBroker.attach(rabbitmq.folder)
     assert attached is not None
