@@ -12,9 +12,10 @@ import click
 from gateway.cli.options import config_option, loaded
 from gateway.cli.printing import json_option, say, say_json
 from gateway.config.model import Configuration
-from gateway.config.policy import READER, SCRAPER
+from gateway.config.policy import SCRAPER
 from gateway.mapping.files import load_mappings
 from gateway.model.schema import ClassKey
+from gateway.model.texts import harmless
 from gateway.policy.decisions import (
     Decision,
     Policy,
@@ -26,8 +27,9 @@ from gateway.policy.decisions import (
 )
 from gateway.policy.differences import described
 from gateway.policy.marks import Marks
-from gateway.policy.rules import BUILT_IN, Rule
+from gateway.policy.rules import BUILT_IN, PUBLISHER, Rule
 from gateway.service.processes.exit_codes import CommandError, ExitCode
+from gateway.terminal.view import GATEWAY_NAME
 
 
 @click.group()
@@ -90,14 +92,15 @@ def explain(principal: str, operation: str, path: str, config: Path | None, *, a
     PRINCIPAL is snmp:NAME, snmp:(reader), notify:RECEIVER, jmx:USER, cli:USER, metrics:(scraper) or
     ami:CERTIFICATE. OPERATION is read:ELEMENT, write:ELEMENT, invoke:METHOD, subscribe:PACKAGE:EVENT,
     refresh, audit or publish. OBJECT is SOURCE/PACKAGE:CLASS/NAME with the name in full, as tree shows it; of
-    an event without object it is SOURCE alone. The object need not exist, and the gateway need not run. A
-    denial ends with 14.
+    an event without object it is SOURCE alone. The object need not exist, and the gateway need not run. Names
+    that neither the configuration nor a mapping has are told beside the answer. A denial ends with 14.
     """
     configuration = loaded(config)
     marks = Marks(load_mappings(configuration.mapping_files))
     policy = Policy(configuration.settings.role_set)
     subject, wish = _question(operation, path, marks)
     decision = policy.decide(principal, subject, wish)
+    doubts = list(_doubts(principal, operation, subject, marks, configuration.settings))
     if as_json:
         rule = decision.rule
         document = {
@@ -107,10 +110,13 @@ def explain(principal: str, operation: str, path: str, config: Path | None, *, a
             "roles": list(policy.roles.roles_of(principal)),
             "allowed": decision.allowed,
             "rule": None if rule is None else {"place": rule.place, "text": described(rule)},
+            "doubts": doubts,
         }
         say_json(document)
     elif decision.allowed:
         say([_granted(decision)])
+    for doubt in doubts:
+        click.echo(f"amqp-gateway: {harmless(doubt)}", err=True)
     if not decision.allowed:
         text = "" if as_json else policy.denial(principal, subject, wish)
         raise CommandError(ExitCode.REFUSED, text)
@@ -121,6 +127,9 @@ def _granted(decision: Decision) -> str:
         return "allowed: no key ami:NAME or ami:* of policy.principals restricts what peers publish"
     return f"allowed by {decision.rule.place}: {described(decision.rule)}"
 
+
+_NAMED_BY_PROOF: Final = ("cli", PUBLISHER)
+"""Front ends whose principals are not in the configuration: each proves its own name."""
 
 _PATH = re.compile(r"(?P<source>[^/]+)/(?P<package>[^/:]+):(?P<class>[^/:]+)/(?P<name>.*)", re.DOTALL)
 
@@ -164,9 +173,41 @@ def _question(operation: str, path: str, marks: Marks) -> tuple[Subject, Wish]:
 
 def _principals(settings: Configuration) -> list[str]:
     """Return the principals that the configuration knows, in the order of front ends."""
-    snmp = settings.snmp
-    known = [READER, *(f"snmp:{name}" for name in (*snmp.writers, *snmp.users))]
-    known += [f"notify:{name}" for name in snmp.notifications]
-    known += [f"jmx:{name}" for name in settings.jmx.users]
-    known += [SCRAPER] if settings.metrics.objects is not None else []
+    known = [principal for principals in settings.known_principals.values() for principal in principals]
+    if settings.metrics.objects is None:
+        known.remove(SCRAPER)
     return list(dict.fromkeys((*known, *settings.policy.principals, *settings.role_set.grants)))
+
+
+def _doubts(
+    principal: str, operation: str, subject: Subject, marks: Marks, settings: Configuration
+) -> Iterator[str]:
+    """Yield what may be misspelt in a question, which patterns of rules would not show."""
+    known = settings.known_principals
+    front_end = principal.partition(":")[0]
+    if front_end not in (*known, *_NAMED_BY_PROOF):
+        yield f"there is no front end {front_end}; there are {', '.join((*known, *_NAMED_BY_PROOF))}"
+    elif principal not in known.get(front_end, (principal,)):
+        yield f"the configuration has no {principal}; this is what it would be permitted"
+    if subject.source not in (*settings.sources, GATEWAY_NAME):
+        yield f"the configuration has no source {subject.source}"
+    if doubt := _undescribed(operation, subject, marks):
+        yield doubt
+
+
+def _undescribed(operation: str, subject: Subject, marks: Marks) -> str:
+    """Return what no mapping describes although there is a mapping of the package; empty if nothing is."""
+    verb, _, name = operation.partition(":")
+    package, _, of_package = (name if verb == "subscribe" else subject.class_name).partition(":")
+    key = ClassKey(package, of_package)
+    if not marks.describes_package(package):
+        return ""
+    if verb == "subscribe":
+        return "" if marks.describes_event(key) else f"no mapping describes the event {key}"
+    if not marks.describes_class(key):
+        return f"no mapping describes the class {key}"
+    if verb == "invoke" and not marks.describes_method(key, name):
+        return f"no mapping describes the method {name} of {key}"
+    if verb in {"read", "write", "set"} and not marks.describes_element(key, name):
+        return f"no mapping describes the element {name} of {key}"
+    return ""

@@ -392,21 +392,30 @@ class Configuration(StrictModel):
             raise at_place(error, "policy") from None
         return self
 
+    @property
+    def known_principals(self) -> dict[str, tuple[str, ...]]:
+        """The principals that each front end knows, by front end.
+
+        Those of a front end that is not among them, such as ``cli``, are known when they prove themselves.
+        """
+        snmp = self.snmp
+        return {
+            "snmp": (READER, *(f"snmp:{name}" for name in (*snmp.writers, *snmp.users))),
+            "notify": tuple(f"notify:{name}" for name in snmp.notifications),
+            "jmx": tuple(f"jmx:{name}" for name in self.jmx.users),
+            "metrics": (SCRAPER,),
+        }
+
     def check_policy(self) -> None:
         """Check that the principals of the policy and their roles exist, and the bounds of the policy.
 
         Raises:
             PolicyError: they do not; its place is below ``policy``.
         """
-        known = {
-            "snmp": {READER, *(f"snmp:{name}" for name in (*self.snmp.users, *self.snmp.writers))},
-            "notify": {f"notify:{name}" for name in self.snmp.notifications},
-            "jmx": {f"jmx:{name}" for name in self.jmx.users},
-            "metrics": {SCRAPER},
-        }
+        known = self.known_principals
         for principal in self.policy.principals:
             front_end, _, name = principal.partition(":")
-            if name != "*" and principal not in known.get(front_end, {principal}):
+            if name != "*" and principal not in known.get(front_end, (principal,)):
                 raise PolicyError(
                     f"{principal!r} is not known: name {READER}, a writer under snmp.writers, a user under "
                     "snmp.users, a receiver under snmp.notifications as notify:NAME, a user under "

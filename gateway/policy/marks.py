@@ -70,6 +70,26 @@ class Marks:
         rule = self._class(key)
         return rule is not None and method in rule.methods
 
+    def describes_package(self, package: str) -> bool:
+        """Return whether there is a mapping of a package."""
+        return package in self._mappings
+
+    def describes_event(self, key: ClassKey) -> bool:
+        """Return whether a mapping describes an event, or an alarm of this name."""
+        mapping = self._mappings.get(key.package)
+        if mapping is None:
+            return False
+        return key.name in mapping.events or any(key.name in rule.alarms for rule in mapping.classes.values())
+
+    def describes_class(self, key: ClassKey) -> bool:
+        """Return whether a mapping describes a class."""
+        return self._class(key) is not None
+
+    def describes_element(self, key: ClassKey, element: str) -> bool:
+        """Return whether a mapping describes an element."""
+        rule = self._class(key)
+        return rule is not None and (element in rule.properties or element in rule.statistics)
+
     def reading(self, key: ClassKey, element: str) -> ReadElement:
         """Return the wish to see the value of an element."""
         return ReadElement(element, self.is_private_element(key, element))

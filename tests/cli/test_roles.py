@@ -35,8 +35,10 @@ POLICY: dict[str, Any] = {
 
 @pytest.fixture
 def configured(site: Site) -> Site:
-    """A configuration with a role."""
-    site.configure(jmx={"users": {"operator": {}, "monitor": {}}}, policy=POLICY)
+    """A configuration with a role, and the source ``b``."""
+    account = {"user": "gateway", "password": site.secret("secret")}
+    source = {"kind": "rabbitmq", "management": "http://127.0.0.1:15672", **account}
+    site.configure(sources={"b": source}, jmx={"users": {"operator": {}, "monitor": {}}}, policy=POLICY)
     return site
 
 
@@ -127,6 +129,39 @@ def test_the_rule_that_decides_is_named(
     ended, output = call(configured, "explain", principal, operation, path)
     assert ended is code
     assert text in output
+
+
+@pytest.mark.parametrize(
+    ("principal", "operation", "path", "doubt"),
+    [
+        ("jmx:oprator", "read:messages", "b/rabbitmq:queue/a", "the configuration has no jmx:oprator; "),
+        ("jxm:operator", "read:messages", "b/rabbitmq:queue/a", "there is no front end jxm; "),
+        ("jmx:operator", "read:messages", "a/rabbitmq:queue/a", "the configuration has no source a"),
+        ("jmx:operator", "read:mesages", "b/rabbitmq:queue/a", "element mesages of rabbitmq:queue"),
+        ("jmx:operator", "invoke:prge", "b/rabbitmq:queue/a", "method prge of rabbitmq:queue"),
+        ("jmx:operator", "read:messages", "b/rabbitmq:quue/a", "class rabbitmq:quue"),
+        ("jmx:operator", "subscribe:rabbitmq:queueGone", "b", "event rabbitmq:queueGone"),
+    ],
+)
+def test_a_name_that_may_be_misspelt_is_told(
+    configured: Site, principal: str, operation: str, path: str, doubt: str
+) -> None:
+    ended = amqp_gateway("role", "explain", principal, operation, path, "--config", configured.configuration)
+    assert ended.reported[0].startswith(f"amqp-gateway: {doubt}") or doubt in ended.reported[0]
+
+
+@pytest.mark.parametrize(
+    ("operation", "path"),
+    [
+        ("read:messages", "b/rabbitmq:queue/a"),
+        ("subscribe:rabbitmq:memoryAlarm", "b"),
+        ("subscribe:gateway:sourceDown", "gateway"),
+        ("read:what", "b/some.package:thing/a"),
+    ],
+)
+def test_where_nothing_looks_misspelt_the_answer_is_all(configured: Site, operation: str, path: str) -> None:
+    command = ("role", "explain", "jmx:monitor", operation, path, "--config", configured.configuration)
+    assert amqp_gateway(*command).reported == []
 
 
 def test_an_explanation_as_json(configured: Site) -> None:
