@@ -13,7 +13,7 @@ from gateway.cli.options import config_option, loaded
 from gateway.cli.printing import json_option, say, say_json
 from gateway.config.model import Configuration
 from gateway.config.policy import SCRAPER
-from gateway.mapping.files import load_mappings
+from gateway.mapping.override_files import load_with_overrides
 from gateway.model.schema import ClassKey
 from gateway.model.texts import harmless
 from gateway.policy.decisions import (
@@ -28,6 +28,7 @@ from gateway.policy.decisions import (
 from gateway.policy.differences import described
 from gateway.policy.marks import Marks
 from gateway.policy.rules import BUILT_IN, PUBLISHER, Rule
+from gateway.service.processes.command_errors import command_errors
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.terminal.view import GATEWAY_NAME
 
@@ -96,7 +97,9 @@ def explain(principal: str, operation: str, path: str, config: Path | None, *, a
     that neither the configuration nor a mapping has are told beside the answer. A denial ends with 14.
     """
     configuration = loaded(config)
-    marks = Marks(load_mappings(configuration.mapping_files))
+    with command_errors():
+        known = load_with_overrides(configuration.mapping_files, configuration.override_files)
+    marks = Marks(known.mappings, known.overrides)
     policy = Policy(configuration.settings.role_set)
     subject, wish = _question(operation, path, marks)
     decision = policy.decide(principal, subject, wish)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from gateway.feed.records import ClassRecord
+from gateway.mapping.overrides import NO_OVERRIDES, Overrides
 from gateway.mapping.rules import ClassRule
 from gateway.mapping.rules import Mapping as PackageMapping
 from gateway.model.schema import ClassKey
@@ -22,10 +23,12 @@ class Marks:
 
     Args:
         mappings: the mappings by package.
+        overrides: the overrides of them, which may call further methods dangerous.
     """
 
-    def __init__(self, mappings: Mapping[str, PackageMapping]) -> None:
+    def __init__(self, mappings: Mapping[str, PackageMapping], overrides: Overrides = NO_OVERRIDES) -> None:
         self._mappings = mappings
+        self._overrides = overrides
 
     def is_private_element(self, key: ClassKey, element: str) -> bool:
         """Return whether an element is private, alone or with its class."""
@@ -62,7 +65,7 @@ class Marks:
         A method that no mapping describes is taken for dangerous.
         """
         rule = self._class(key)
-        known = rule.methods.get(method) if rule else None
+        known = self._overrides.method_rule(key, method, rule.methods.get(method) if rule else None)
         return known is None or known.dangerous
 
     def describes_method(self, key: ClassKey, method: str) -> bool:

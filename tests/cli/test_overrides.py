@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import json
 import os
 import signal
@@ -40,6 +41,8 @@ classes:
     elements:
       messages: {label: Nachrichten}
       messagesReady: {kind: counter}
+    methods:
+      "cancel*": {dangerous: true}
     alarms:
       long: {element: durable, equals: true, severity: minor, text: "{name} is durable"}
   rabbitmq:exchange: {exclude: true}
@@ -64,7 +67,12 @@ def overridden(broker: PrivateBroker, folder: Path) -> Iterator[Overridden]:
         (site.folder / "overrides.yaml").write_text(OVERRIDES, encoding="utf-8")
 
     with running_gateway(
-        broker, folder, prepare, overrides=["overrides.yaml"], log={"statistics_interval": "1d"}
+        broker,
+        folder,
+        prepare,
+        overrides=["overrides.yaml"],
+        log={"statistics_interval": "1d"},
+        operations={"allow": [{"who": [f"cli:{getpass.getuser()}"], "invoke": ["*"]}]},
     ) as shown:
         yield Overridden(shown.site, shown)
 
@@ -103,6 +111,18 @@ async def test_jmx_shows_what_is_left(gateway: Overridden, tmp_path: Path) -> No
         attributes = await client.read(queue)
     assert "messages" in attributes
     assert not {"arguments", "messageOctetsReady"} & attributes.keys()
+
+
+def test_a_method_that_is_dangerous_by_an_override_needs_its_name(gateway: Overridden) -> None:
+    queue = f"orders/rabbitmq:queue/{gateway.running.virtual_host.name}|first"
+    wait_until(lambda: gateway.command("get", queue).code is ExitCode.OK, "the queue is shown")
+    for command in (
+        ("invoke", queue, "cancelSync"),
+        ("role", "explain", f"cli:{getpass.getuser()}", "invoke:cancelSync", queue),
+    ):
+        ended = gateway.command(*command)
+        assert ended.code is ExitCode.REFUSED
+        assert "call methods by pattern, and cancelSync cannot be undone" in ended.errors
 
 
 def test_the_log_has_what_is_left(gateway: Overridden) -> None:

@@ -230,7 +230,8 @@ class _Core:
         )
         facts = partial(_facts, state.identity, epoch, self._inventory, recorded.events.made)
         self._event_log = _event_log(loaded, clock, last, facts, known.overrides.log_intervals)
-        settings, roles, marks = loaded.settings.operations, loaded.settings.role_set, Marks(self._mappings)
+        settings, roles = loaded.settings.operations, loaded.settings.role_set
+        marks = Marks(self._mappings, known.overrides)
         self._policy, self._roles = PolicyPublisher(roles, marks), PresentRoles(roles)
         self._manager = OperationManager(
             self._inventory,
