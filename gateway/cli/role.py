@@ -12,7 +12,7 @@ import click
 from gateway.cli.options import config_option, loaded
 from gateway.cli.printing import json_option, say, say_json
 from gateway.config.model import Configuration
-from gateway.config.policy import SCRAPER
+from gateway.feed.access import GATEWAY_NAME
 from gateway.mapping.override_files import load_with_overrides
 from gateway.model.schema import ClassKey
 from gateway.model.texts import harmless
@@ -30,7 +30,6 @@ from gateway.policy.marks import Marks
 from gateway.policy.rules import BUILT_IN, PUBLISHER, Rule
 from gateway.service.processes.command_errors import command_errors
 from gateway.service.processes.exit_codes import CommandError, ExitCode
-from gateway.terminal.view import GATEWAY_NAME
 
 
 @click.group()
@@ -45,7 +44,7 @@ def list_command(config: Path | None, *, as_json: bool) -> None:
     """List the principals of the configuration with their roles."""
     settings = loaded(config).settings
     roles = settings.role_set
-    shown = {name: list(roles.roles_of(name)) for name in _principals(settings)}
+    shown = {name: list(roles.roles_of(name)) for name in settings.principals}
     if as_json:
         say_json({"principals": shown, "roles": [*BUILT_IN, *settings.policy.roles]})
         return
@@ -172,14 +171,6 @@ def _question(operation: str, path: str, marks: Marks) -> tuple[Subject, Wish]:
         f"{operation!r} is none of read:ELEMENT, write:ELEMENT, invoke:METHOD, subscribe:PACKAGE:EVENT, "
         "refresh, audit, publish"
     )
-
-
-def _principals(settings: Configuration) -> list[str]:
-    """Return the principals that the configuration knows, in the order of front ends."""
-    known = [principal for principals in settings.known_principals.values() for principal in principals]
-    if settings.metrics.objects is None:
-        known.remove(SCRAPER)
-    return list(dict.fromkeys((*known, *settings.policy.principals, *settings.role_set.grants)))
 
 
 def _doubts(

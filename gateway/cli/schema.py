@@ -15,15 +15,13 @@ from gateway.cli.printing import at_work, json_option, say, say_json
 from gateway.cli.running_gateway import Asked, with_gateway
 from gateway.clock import SystemClock
 from gateway.config.files import LoadedConfiguration, NoConfigurationError, find_configuration
-from gateway.config.policy import OperationRule
 from gateway.durable_files import write_durably
 from gateway.feed.records import Interest
 from gateway.mapping.files import load_shipped_mappings
-from gateway.mapping.override_files import LoadedMappings, load_with_overrides
-from gateway.mapping.overrides import NO_OVERRIDES
+from gateway.mapping.override_files import load_with_overrides
 from gateway.mapping.schema_documents import SavedSchemas, read_schemas, schemas_text
 from gateway.model.observations import SourceState
-from gateway.model.schema import ClassKey
+from gateway.policy.marks import Marks
 from gateway.service.diagnostics.feed_session import FeedSession
 from gateway.service.diagnostics.schema_changes import Surroundings, compared
 from gateway.service.diagnostics.schema_checks import schemas_of
@@ -119,23 +117,15 @@ def surroundings(configuration: LoadedConfiguration | None) -> Surroundings:
         MappingError: mappings contradict each other.
     """
     today = dt.datetime.now(tz=dt.UTC).date()
+    shipped = load_shipped_registries()
     if configuration is None:
-        known = LoadedMappings(load_shipped_mappings(), NO_OVERRIDES)
         registry = new_registry("", 0, "AMQP-GATEWAY-SITE-MIB", "site", today)
-        rules: tuple[OperationRule, ...] = ()
-    else:
-        known = load_with_overrides(configuration.mapping_files, configuration.override_files)
-        registry = SiteRegistry(configuration.state_folder, configuration.settings.site).load(today)
-        rules = configuration.settings.operations.allow
-
-    def is_dangerous(key: ClassKey, method: str) -> bool:
-        mapping = known.mappings.get(key.package)
-        rule = mapping.classes.get(key.name) if mapping is not None else None
-        known_method = rule.methods.get(method) if rule is not None else None
-        found = known.overrides.method_rule(key, method, known_method)
-        return found is None or found.dangerous
-
-    return Surroundings(load_shipped_registries(), registry, rules, is_dangerous, today)
+        return Surroundings(shipped, registry, marks=Marks(load_shipped_mappings()), today=today)
+    settings = configuration.settings
+    known = load_with_overrides(configuration.mapping_files, configuration.override_files)
+    registry = SiteRegistry(configuration.state_folder, settings.site).load(today)
+    marks = Marks(known.mappings, known.overrides)
+    return Surroundings(shipped, registry, settings.role_set, settings.principals, marks, today)
 
 
 def _live(config: Path | None) -> SavedSchemas:

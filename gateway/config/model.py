@@ -406,6 +406,14 @@ class Configuration(StrictModel):
             "metrics": (SCRAPER,),
         }
 
+    @property
+    def principals(self) -> tuple[str, ...]:
+        """All principals that can be, in the order of front ends, and the keys of the policy."""
+        known = [principal for principals in self.known_principals.values() for principal in principals]
+        if self.metrics.objects is None:
+            known.remove(SCRAPER)
+        return tuple(dict.fromkeys((*known, *self.policy.principals, *self.role_set.grants)))
+
     def check_policy(self) -> None:
         """Check that the principals of the policy and their roles exist, and the bounds of the policy.
 

@@ -58,19 +58,24 @@ def described(rule: Rule) -> str:
     what += ["have objects read again"] if rule.refresh else []
     what += ["see the operations of others"] if rule.audit else []
     what += ["publish objects"] if rule.publish else []
-    of = [
+    verb = "may not" if rule.denies else "may"
+    private = ", also what is private" if rule.private else ""
+    of = limits_of(rule)
+    where = f", of {of}" if of else ""
+    return f"{verb} {', '.join(what) or 'nothing'}{where}{private}"
+
+
+def limits_of(rule: Rule, *, with_classes: bool = True) -> str:
+    """Return which sources, classes and objects a rule is about, in words; empty for all of them."""
+    return ", ".join(
         f"{name} {_listed(patterns)}"
         for name, patterns, every in (
             ("sources", rule.sources, EVERY),
-            ("classes", rule.classes, EVERY_CLASS),
+            ("classes", rule.classes if with_classes else EVERY_CLASS, EVERY_CLASS),
             ("objects", rule.objects, EVERY),
         )
         if patterns != every
-    ]
-    verb = "may not" if rule.denies else "may"
-    private = ", also what is private" if rule.private else ""
-    where = f", of {', '.join(of)}" if of else ""
-    return f"{verb} {', '.join(what) or 'nothing'}{where}{private}"
+    )
 
 
 def _listed(patterns: Patterns) -> str:

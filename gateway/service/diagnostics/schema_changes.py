@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from fnmatch import fnmatchcase
 from itertools import chain
 from typing import TypeVar
 
-from gateway.config.policy import OperationRule
 from gateway.feed.records import ClassRecord
 from gateway.jmx.classes import ShownClass, event_type, shown_class
 from gateway.jmx.names import DOMAIN
 from gateway.mapping.schema_documents import SavedClass, SavedSchemas
-from gateway.model.schema import Access, Argument, ClassKey, ClassSchema, Element, EventSchema, Kind, Method
+from gateway.model.schema import Argument, ClassKey, ClassSchema, Element, EventSchema, Kind, Method
+from gateway.policy.marks import Marks
+from gateway.policy.rules import RoleSet
+from gateway.service.diagnostics.schema_policy import PolicyEffects
 from gateway.snmp.oid_registry import ClassEntry, ElementEntry, OidRegistry
 from gateway.snmp.registry_growth import RegistryFullError, extend, extend_events
 from gateway.snmp.tables.rows import column_of
@@ -70,15 +71,17 @@ class Surroundings:
     Attributes:
         shipped: the shipped OID registries.
         site: the site's own OID registry.
-        rules: the rules under ``operations.allow``.
-        is_dangerous: whether a method must be named in full, by class and name.
+        roles: the roles of the configuration.
+        principals: the principals that the configuration knows.
+        marks: what is private or dangerous.
         today: the date of new revisions.
     """
 
     shipped: Sequence[OidRegistry]
     site: OidRegistry
-    rules: Sequence[OperationRule] = ()
-    is_dangerous: Callable[[ClassKey, str], bool] = lambda _key, _method: True
+    roles: RoleSet = field(default_factory=RoleSet)
+    principals: Sequence[str] = ()
+    marks: Marks = field(default_factory=lambda: Marks({}))
     today: dt.date = dt.date(2020, 1, 1)
 
 
@@ -97,6 +100,13 @@ class _Comparison:
         self._old_events = {str(one.key): one for one in old.events}
         self._new_events = {str(one.key): one for one in new.events}
         self._around = around
+        self._policy = PolicyEffects(
+            around.roles,
+            around.principals,
+            around.marks,
+            [saved.schema for saved in self._new.values()],
+            new.events,
+        )
         self._before = _grown(around.site, self._old.values(), self._old_events.values(), around)
         self._after = _grown(self._before, self._new.values(), self._new_events.values(), around)
 
@@ -133,11 +143,7 @@ class _Comparison:
             MIB: (mib,),
             JMX: (f"no MBeans {beans} any more" if end else f"MBeans {beans}",),
             LOG: ("its objects end" if end else f"records of {name}, with their values by element",),
-            POLICY: tuple(
-                text
-                for kind, part in _parts(schema)
-                for text in self._policy(schema.key, kind, part, old=end, new=not end)
-            ),
+            POLICY: self._policy.of_class(schema, is_new=not end),
         }
         return Change("class", name, "", REMOVED if end else ADDED, (), means)
 
@@ -157,7 +163,7 @@ class _Comparison:
                 MIB: (f"{text}, with another row",),
                 JMX: (f"{text}, with another ObjectName",),
                 LOG: (f"{text}: the former ones end",),
-                POLICY: ("patterns of 'objects' meet other names",) if self._around.rules else (),
+                POLICY: ("patterns of 'objects' meet other names",) if self._policy.name_objects else (),
             }
             yield Change("class", name, "", CHANGED, tuple(named), means)
         texts = [(each.schema.label, each.schema.description) for each in (old, new)]
@@ -183,7 +189,7 @@ class _Comparison:
                 MIB: (self._mib(old.schema, new.schema, was, now),),
                 JMX: (_jmx(attributes[0].get(part), attributes[1].get(part)),),
                 LOG: (_log(was, now),),
-                POLICY: self._policy(key, "set", part, old=_settable(was), new=_settable(now)),
+                POLICY: self._policy.of_element(key, was, now),
             }
             yield Change("element", name, part, _how(was, now), details, means)
 
@@ -220,7 +226,7 @@ class _Comparison:
             means = {
                 MIB: ("commands of agCommandTable call it by its name and arguments",),
                 JMX: (jmx,),
-                POLICY: self._policy(new.key, "invoke", part, old=was is not None, new=now is not None),
+                POLICY: self._policy.of_method(new.key, part, was, now),
             }
             yield Change("method", name, part, _how(was, now), details, means)
 
@@ -230,36 +236,6 @@ class _Comparison:
             if entry is not None and entry.elements:
                 return registry, entry
         return site, site.find(schema.key)
-
-    def _policy(self, key: ClassKey, kind: str, part: str, *, old: object, new: object) -> tuple[str, ...]:
-        if bool(old) == bool(new):
-            return ()
-        danger = kind == "invoke" and self._around.is_dangerous(key, part)
-        texts = []
-        for number, rule in enumerate(self._around.rules, start=1):
-            patterns = rule.set if kind == "set" else rule.invoke
-            fits = [p for p in patterns if (p == part if danger else fnmatchcase(part, p))]
-            if not fits or not any(fnmatchcase(str(key), pattern) for pattern in rule.classes):
-                continue
-            who = ", ".join(rule.who)
-            can = f"lets {who} {kind} {part} of {key}"
-            texts.append(
-                f"rule {number} of operations.allow {can}"
-                if new
-                else f"rule {number} of operations.allow no longer {can}: {fits[0]!r} "
-                + self._left(rule, kind, fits[0])
-            )
-        return tuple(texts)
-
-    def _left(self, rule: OperationRule, kind: str, pattern: str) -> str:
-        """Return what a pattern of a rule still matches, in words."""
-        left = sum(
-            of == kind and fnmatchcase(part, pattern)
-            for saved in self._new.values()
-            if any(fnmatchcase(str(saved.schema.key), each) for each in rule.classes)
-            for of, part in _parts(saved.schema)
-        )
-        return f"matches {left} others" if left else "matches nothing any more"
 
     # Events.
 
@@ -286,6 +262,7 @@ class _Comparison:
             MIB: (mib,),
             JMX: (f"no notifications {kind} any more" if new is None else f"notifications {kind}",),
             LOG: ("no records any more" if new is None else "values by the names of the arguments",),
+            POLICY: self._policy.of_event(there.key, old, new),
         }
         return Change("event", name, "", _how(old, new), details, means)
 
@@ -433,16 +410,6 @@ def _index(schema: ClassSchema) -> list[str]:
 
 def _statistics(schema: ClassSchema) -> set[str]:
     return {element.name for element in schema.statistics}
-
-
-def _settable(element: Element | None) -> bool:
-    return element is not None and element.access is Access.READ_WRITE
-
-
-def _parts(schema: ClassSchema) -> Iterator[tuple[str, str]]:
-    """Yield what rules may permit of a class: ``set`` or ``invoke``, and the name."""
-    yield from (("set", element.name) for element in schema.elements if _settable(element))
-    yield from (("invoke", method.name) for method in schema.methods)
 
 
 def _how(was: object, now: object) -> str:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
-from gateway.config.policy import OperationRule
+from gateway.config.policy import OperationRule, PolicySettings
 from gateway.mapping.files import applied, class_schemas, load_shipped_mappings
+from gateway.mapping.rules import Mapping
 from gateway.mapping.schema_documents import SavedClass, SavedSchemas
 from gateway.model.schema import (
     Access,
@@ -20,9 +22,12 @@ from gateway.model.schema import (
     Method,
 )
 from gateway.model.values import ValueType
+from gateway.policy.marks import Marks
+from gateway.policy.rules import Role, RoleSet, Rule
 from gateway.service.diagnostics.schema_changes import Change, Surroundings, compared
 from gateway.snmp.registry_files import load_shipped_registries
 from gateway.snmp.registry_growth import new_registry
+from gateway.yaml_documents import parse_document
 from tests.mapping.recorded_schemas import JAVA, QPID, QPIDD, recorded_class
 
 TODAY = dt.date(2026, 11, 20)
@@ -31,7 +36,29 @@ RULES = (
     OperationRule(who=("cli:ops",), set=("l*",), invoke=("re*",)),
     OperationRule(who=("jmx:admin",), classes=("plant:Pump",), invoke=("reset",)),
 )
-AROUND = Surroundings(load_shipped_registries(), SITE, RULES, lambda _key, method: method == "reset", TODAY)
+MAPPING = """
+version: 1
+package: plant
+module: PLANT-MIB
+prefix: plant
+classes:
+  Pump:
+    methods:
+      reset: {dangerous: true}
+      rest: {}
+    statistics:
+      operatorName: {type: string, private: true}
+"""
+MARKS = Marks({"plant": parse_document(MAPPING, Mapping, Path("plant.yaml"))})
+JMX_ADMIN = "jmx:admin"
+GONE = "matches nothing any more"
+
+
+def around(roles: RoleSet) -> Surroundings:
+    return Surroundings(load_shipped_registries(), SITE, roles, (JMX_ADMIN, "snmp:(reader)"), MARKS, TODAY)
+
+
+AROUND = around(PolicySettings(principals={"*": ()}).role_set(RULES))
 PUMP = ClassSchema(
     ClassKey("plant", "Pump"),
     (Element("id", ValueType.STRING, index=True), Element("limit", ValueType.U32, Access.READ_WRITE)),
@@ -125,6 +152,89 @@ def test_rules_that_match_more() -> None:
     (change,) = changes([PUMP], [replace(PUMP, properties=(*PUMP.properties, level))])
     assert (change.part, change.how) == ("level", "added")
     assert change.means["policy"] == ("rule 1 of operations.allow lets cli:ops set level of plant:Pump",)
+
+
+ROLES = RoleSet(
+    {
+        "operating": Role(
+            "operating",
+            (
+                Rule("deny rule 1", denies=True, classes=("plant:*",), objects=("cold*",), read=("level*",)),
+                Rule("allow rule 1", classes=("plant:Pump",), read=("flow", "le*"), write=("level",)),
+                Rule("allow rule 2", classes=("plant:P*",), invoke=("re*",), subscribe=("plant:sto*",)),
+            ),
+        ),
+        "unused": Role("unused", (Rule("allow rule of the unused role", read=("*",)),)),
+    },
+    {JMX_ADMIN: ("operating",)},
+)
+
+
+def effects(
+    old: Sequence[ClassSchema | EventSchema], new: Sequence[ClassSchema | EventSchema]
+) -> list[tuple[str, ...]]:
+    """Return what each change means for the rules of ``ROLES``."""
+    return [change.means["policy"] for change in compared(saved(*old), saved(*new), around(ROLES))]
+
+
+def test_who_reads_and_sets_a_new_element() -> None:
+    level = Element("level", ValueType.U8, Access.READ_WRITE)
+    taller = replace(PUMP, properties=(*PUMP.properties, level))
+    assert effects([PUMP], [taller]) == [
+        (
+            "deny rule 1 denies jmx:admin to read level of plant:Pump, objects cold*",
+            "allow rule 1 lets jmx:admin read level of plant:Pump",
+            "the built-in role monitoring lets snmp:(reader) read level of plant:Pump",
+            "allow rule 1 lets jmx:admin set level of plant:Pump",
+        )
+    ]
+    lost = effects([taller], [PUMP])
+    assert lost == [
+        (
+            (
+                "deny rule 1 no longer denies jmx:admin to read level of plant:Pump, objects cold*: "
+                f"'level*' {GONE}"
+            ),
+            f"allow rule 1 no longer lets jmx:admin read level of plant:Pump: 'le*' {GONE}",
+            f"allow rule 1 no longer lets jmx:admin set level of plant:Pump: 'level' {GONE}",
+        )
+    ], "the role monitoring still reads everything that is there"
+
+
+def test_what_is_private_is_not_read_by_a_pattern() -> None:
+    named = replace(PUMP, statistics=(*PUMP.statistics, Element("operatorName", ValueType.STRING)))
+    assert effects([PUMP], [named]) == [()]
+
+
+def test_what_is_dangerous_is_not_called_by_a_pattern() -> None:
+    without = replace(PUMP, methods=())
+    assert effects([without], [PUMP]) == [(), ("allow rule 2 lets jmx:admin invoke rest of plant:Pump",)]
+
+
+def test_events_come_and_go() -> None:
+    assert effects([], [STOPPED]) == [
+        (
+            "allow rule 2 lets jmx:admin receive plant:stopped",
+            "the built-in role monitoring lets snmp:(reader) receive plant:stopped",
+        )
+    ]
+    assert effects([STOPPED], []) == [
+        (f"allow rule 2 no longer lets jmx:admin receive plant:stopped: 'plant:sto*' {GONE}",)
+    ]
+
+
+def test_of_a_class_elements_are_counted_and_rules_without_any_are_named() -> None:
+    assert effects([], [PUMP]) == [
+        (
+            "allow rule 1 lets jmx:admin read 1 of 4 elements of plant:Pump",
+            "the built-in role monitoring lets snmp:(reader) read all elements of plant:Pump",
+            "allow rule 2 lets jmx:admin invoke rest of plant:Pump",
+        )
+    ]
+    valve = replace(PUMP, key=ClassKey("plant", "Valve"), methods=())
+    (gone, _new) = effects([PUMP], [valve])
+    assert "allow rule 1: its classes, plant:Pump, match nothing any more" in gone
+    assert not any(text.startswith("deny rule 1") for text in gone), "it still has plant:Valve"
 
 
 def test_another_index_makes_other_objects() -> None:
