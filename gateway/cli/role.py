@@ -93,7 +93,7 @@ def explain(principal: str, operation: str, path: str, config: Path | None, *, a
     ami:CERTIFICATE. OPERATION is read:ELEMENT, write:ELEMENT, invoke:METHOD, subscribe:PACKAGE:EVENT,
     refresh, audit or publish. OBJECT is SOURCE/PACKAGE:CLASS/NAME with the name in full, as tree shows it; of
     an event without object it is SOURCE alone. The object need not exist, and the gateway need not run. Names
-    that neither the configuration nor a mapping has are told beside the answer. A denial ends with 14.
+    that neither the configuration nor a mapping has are reported beside the answer. A denial ends with 14.
     """
     configuration = loaded(config)
     with command_errors():

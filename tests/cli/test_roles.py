@@ -143,7 +143,7 @@ def test_the_rule_that_decides_is_named(
         ("jmx:operator", "subscribe:rabbitmq:queueGone", "b", "event rabbitmq:queueGone"),
     ],
 )
-def test_a_name_that_may_be_misspelt_is_told(
+def test_a_name_that_may_be_misspelt_is_reported(
     configured: Site, principal: str, operation: str, path: str, doubt: str
 ) -> None:
     ended = amqp_gateway("role", "explain", principal, operation, path, "--config", configured.configuration)
