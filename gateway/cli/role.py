@@ -27,7 +27,7 @@ from gateway.policy.decisions import (
 )
 from gateway.policy.differences import described
 from gateway.policy.marks import Marks
-from gateway.policy.rules import BUILT_IN, PUBLISHER, Rule
+from gateway.policy.rules import BUILT_IN, CONSOLE, PUBLISHER, Rule
 from gateway.service.processes.command_errors import command_errors
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 
@@ -89,7 +89,7 @@ def _lines(rules: Iterable[Rule]) -> Iterator[str]:
 def explain(principal: str, operation: str, path: str, config: Path | None, *, as_json: bool) -> None:
     """Say whether PRINCIPAL may do OPERATION on OBJECT, and which rule decides.
 
-    PRINCIPAL is snmp:NAME, snmp:(reader), notify:RECEIVER, jmx:USER, cli:USER, metrics:(scraper) or
+    PRINCIPAL is snmp:NAME, snmp:(reader), notify:RECEIVER, jmx:USER, cli:USER, metrics:(scraper), qmf:USER or
     ami:CERTIFICATE. OPERATION is read:ELEMENT, write:ELEMENT, invoke:METHOD, subscribe:PACKAGE:EVENT,
     refresh, audit or publish. OBJECT is SOURCE/PACKAGE:CLASS/NAME with the name in full, as tree shows it; of
     an event without object it is SOURCE alone. The object need not exist, and the gateway need not run. Names
@@ -116,7 +116,7 @@ def explain(principal: str, operation: str, path: str, config: Path | None, *, a
         }
         say_json(document)
     elif decision.allowed:
-        say([_granted(decision)])
+        say([_granted(decision, wish)])
     for doubt in doubts:
         click.echo(f"amqp-gateway: {harmless(doubt)}", err=True)
     if not decision.allowed:
@@ -124,10 +124,16 @@ def explain(principal: str, operation: str, path: str, config: Path | None, *, a
         raise CommandError(ExitCode.REFUSED, text)
 
 
-def _granted(decision: Decision) -> str:
-    if decision.rule is None:
-        return "allowed: no key ami:NAME or ami:* of policy.principals restricts what peers publish"
-    return f"allowed by {decision.rule.place}: {described(decision.rule)}"
+def _granted(decision: Decision, wish: Wish) -> str:
+    if decision.rule is not None:
+        return f"allowed by {decision.rule.place}: {described(decision.rule)}"
+    match wish:
+        case PublishObject():
+            return "allowed: no key ami:NAME or ami:* of policy.principals restricts what peers publish"
+        case ReadObject():
+            return "allowed: an agent reads again for every user under allowed_users"
+        case _:
+            return "allowed: no key of policy.principals restricts what this user under allowed_users calls"
 
 
 _NAMED_BY_PROOF: Final = ("cli", PUBLISHER)
@@ -183,7 +189,9 @@ def _doubts(
         yield f"there is no front end {front_end}; there are {', '.join((*known, *_NAMED_BY_PROOF))}"
     elif principal not in known.get(front_end, (principal,)):
         yield f"the configuration has no {principal}; this is what it would be permitted"
-    if subject.source not in (*settings.sources, GATEWAY_NAME):
+    # Consoles call objects of the agents that are served to them.
+    sources = settings.agents if front_end == CONSOLE else (*settings.sources, GATEWAY_NAME)
+    if subject.source not in sources:
         yield f"the configuration has no source {subject.source}"
     if doubt := _undescribed(operation, subject, marks):
         yield doubt

@@ -20,7 +20,7 @@ from gateway.config.types import (
 )
 from gateway.feed.latest import HistoryLimits
 from gateway.model.times import DAY, SECOND
-from gateway.policy.rules import ANYONE, OTHERS, PUBLISHER, PolicyError, RoleSet
+from gateway.policy.rules import ANYONE, CONSOLE, OTHERS, PUBLISHER, PolicyError, RoleSet
 from gateway.prometheus.families import DEFAULT_CLASSES
 from gateway.yaml_documents import ClassPattern, Duration, Pattern, StrictModel, between
 
@@ -404,6 +404,9 @@ class Configuration(StrictModel):
             "notify": tuple(f"notify:{name}" for name in snmp.notifications),
             "jmx": tuple(f"jmx:{name}" for name in self.jmx.users),
             "metrics": (SCRAPER,),
+            CONSOLE: tuple(
+                f"{CONSOLE}:{user}" for agent in self.agents.values() for user in agent.publish.allowed_users
+            ),
         }
 
     @property
@@ -427,7 +430,7 @@ class Configuration(StrictModel):
                 raise PolicyError(
                     f"{principal!r} is not known: name {READER}, a writer under snmp.writers, a user under "
                     "snmp.users, a receiver under snmp.notifications as notify:NAME, a user under "
-                    f"jmx.users, or {SCRAPER}",
+                    f"jmx.users, {SCRAPER}, or a user under allowed_users of an agent as {CONSOLE}:NAME",
                     "principals",
                     principal,
                 )

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field, ValidationError, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from gateway.config.types import FilePath, Name
-from gateway.policy.rules import PUBLISHER, PolicyError, Role, RoleSet, Rule
+from gateway.policy.rules import CONSOLE, PUBLISHER, PolicyError, Role, RoleSet, Rule
 from gateway.yaml_documents import ClassPattern, Pattern, StrictModel
 
 READER: Final = "snmp:(reader)"
@@ -18,7 +18,7 @@ READER: Final = "snmp:(reader)"
 SCRAPER: Final = "metrics:(scraper)"
 """The principal of whatever reads the metrics of objects."""
 
-_FRONT_ENDS: Final = frozenset({"snmp", "jmx", "cli", "metrics", "notify", PUBLISHER})
+_FRONT_ENDS: Final = frozenset({"snmp", "jmx", "cli", "metrics", "notify", CONSOLE, PUBLISHER})
 _AS_IT_IS: Final[LiteralString] = "{text}"
 
 
@@ -26,7 +26,8 @@ def _principal(text: str) -> str:
     front_end, colon, name = text.partition(":")
     if front_end not in _FRONT_ENDS or not colon or not name or not text.isprintable():
         raise ValueError(
-            "write snmp:NAME, notify:RECEIVER, jmx:USER, cli:USER, metrics:(scraper) or ami:CERTIFICATE"
+            "write snmp:NAME, notify:RECEIVER, jmx:USER, cli:USER, metrics:(scraper), qmf:USER or "
+            "ami:CERTIFICATE"
         )
     return text
 
@@ -38,7 +39,8 @@ def _principals(text: str) -> str:
 PrincipalName = Annotated[str, Field(max_length=255), AfterValidator(_principal)]
 """Who reads or requests: a community or user of SNMP, a user of JMX, or a system user at the command line.
 
-Or who publishes: a peer of AMI, by the name in its certificate.
+Or a user of a broker who calls methods of an agent there. Or who publishes: a peer of AMI, by the name in its
+certificate.
 """
 
 PrincipalPattern = Annotated[str, Field(max_length=255), AfterValidator(_principals)]

@@ -5,10 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gateway.feed.access import Patterns
-from gateway.policy.rules import EVERY, EVERY_CLASS, FRONT_ENDS, OTHERS, PUBLISHER, RoleSet, Rule
+from gateway.policy.rules import (
+    CONSOLE,
+    EVERY,
+    EVERY_CLASS,
+    FRONT_ENDS,
+    OTHERS,
+    PUBLISHER,
+    RoleSet,
+    Rule,
+)
 
-# What clients of the gateway's QMF agent may do is configured with the agent, not by roles.
-_COMPARED = (*(front_end for front_end in FRONT_ENDS if front_end != "qmf"), PUBLISHER)
+_COMPARED = (*(front_end for front_end in FRONT_ENDS if front_end != CONSOLE), PUBLISHER)
+"""The front ends whose other principals are compared: consoles that no key names are not restricted."""
 
 
 def policy_changes(former: RoleSet, present: RoleSet) -> Iterator[str]:
@@ -34,6 +43,9 @@ def policy_changes(former: RoleSet, present: RoleSet) -> Iterator[str]:
             for roles in (former, present)
         )
         who = f"other principals of {front_end}" if name == OTHERS else principal
+        restricted = present.restricts_calls(principal)
+        if former.restricts_calls(principal) is not restricted:
+            yield f"{who}: now calls {'only what its roles grant' if restricted else 'every method'}"
         # Without its place, which moves when a rule is inserted before it.
         words_before = {described(rule) for rule in before}
         words_after = {described(rule) for rule in after}

@@ -31,12 +31,22 @@ EVERYTHING: Final = "everything"
 """The role that reads and subscribes to everything, also what is private, and changes nothing."""
 
 FRONT_ENDS: Final = ("snmp", "notify", "jmx", "cli", "metrics", "qmf")
-"""The front ends that have principals; ``notify`` stands for the receivers of SNMP notifications."""
+"""The front ends that have principals.
+
+``notify`` stands for the receivers of SNMP notifications, ``qmf`` for consoles of a served agent (`CONSOLE`).
+"""
 
 PUBLISHER: Final = "ami"
 """What stands before the names of peers that publish: the names that TLS has proved of them.
 
 They read and change nothing. Roles restrict what they publish where a key names one of them, or all.
+"""
+
+CONSOLE: Final = "qmf"
+"""What stands before the names of consoles of a served agent: users, as the broker has checked them.
+
+An agent answers the requests of its allowed users. Roles restrict what a console calls where a key names it,
+or all of them; what an agent publishes is read by all whom the broker lets read it.
 """
 
 ANYONE: Final = "(anyone)"
@@ -207,6 +217,11 @@ class RoleSet:
         """Whether peers publish only what their roles grant: a key names one of them, or all of them."""
         return any(map(_publishes, self.principals))
 
+    def restricts_calls(self, principal: str) -> bool:
+        """Return whether a principal calls only what its roles grant; others are consoles without a key."""
+        is_console = principal.startswith(f"{CONSOLE}:")
+        return not is_console or principal in self.principals or f"{CONSOLE}:*" in self.principals
+
     def rules_of(self, principal: str) -> tuple[Rule, ...]:
         """Return the rules of a principal, each once."""
         rules = dict.fromkeys(self.grants.get(principal, ()))
@@ -245,7 +260,7 @@ class RoleSet:
         checked.add(name)
 
 
-DEFAULT_ROLES: Final[Mapping[str, str]] = {"cli": EVERYTHING, "qmf": EVERYTHING}
+DEFAULT_ROLES: Final[Mapping[str, str]] = {"cli": EVERYTHING, CONSOLE: EVERYTHING}
 """The role of a front end's principals that have none, where it is not `MONITORING`.
 
 A user of the command line can read the state folder and the log; consoles of a served agent receive what it

@@ -115,6 +115,13 @@ def test_a_role_is_shown_in_words(configured: Site) -> None:
             "no rule lets snmp:(reader) read messages",
         ),
         (
+            "qmf:gateway",
+            "invoke:delete",
+            "shop/rabbitmq:queue/shop|orders",
+            ExitCode.OK,
+            "allowed: no key of policy.principals restricts what this user under allowed_users calls",
+        ),
+        (
             "jmx:operator",
             "write:vhost",
             "b/openamq.org.server:config/x",

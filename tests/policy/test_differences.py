@@ -22,3 +22,12 @@ def test_the_first_key_of_a_peer_of_ami_restricts_all_peers_and_the_change_says_
     ]
     everybody = RoleSet(ROLES, {"ami:pump": ("pumps",), "ami:*": ("pumps",)})
     assert f"other principals of ami: now may {gained}" in list(policy_changes(restricted, everybody))
+
+
+def test_a_key_of_a_console_restricts_its_calls_and_the_change_says_so() -> None:
+    roles = {"purging": Role("purging", (Rule("1", invoke=("purge",)),))}
+    free, restricted = RoleSet(roles), RoleSet(roles, {"qmf:console": ("purging",)})
+    restricting = list(policy_changes(free, restricted))
+    assert restricting[0] == "qmf:console: now calls only what its roles grant"
+    assert "qmf:console: now may invoke purge" in restricting
+    assert "qmf:console: now calls every method" in list(policy_changes(restricted, free))

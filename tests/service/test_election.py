@@ -8,7 +8,7 @@ import os
 import signal
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import ExitStack, asynccontextmanager, closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -140,7 +140,9 @@ def receives_all(agent: RunningCommand) -> bool:
     )
 
 
-def configuration(broker: PrivateBroker, folder: Path, agent: Credentials, accepted: str) -> Path:
+def configuration(
+    broker: PrivateBroker, folder: Path, agent: Credentials, accepted: str, policy: Mapping[str, object]
+) -> Path:
     """Write the configuration of two agents of the same settings, each also allowed to change the broker."""
     for user in (agent, broker.administrator):
         (folder / user.name).write_text(user.password)
@@ -163,7 +165,8 @@ def configuration(broker: PrivateBroker, folder: Path, agent: Credentials, accep
     path = folder / "gateway.yaml"
     state = {"folder": str(folder / "state")}
     agents = {"first": settings, "second": settings}
-    path.write_text(yaml.safe_dump({"version": 1, "state": state, "agents": agents}))
+    document = {"version": 1, "state": state, "agents": agents, "policy": dict(policy)}
+    path.write_text(yaml.safe_dump(document))
     return path
 
 
@@ -204,7 +207,9 @@ class Site:
 
 
 @asynccontextmanager
-async def site(broker: PrivateBroker, folder: Path) -> AsyncIterator[Site]:
+async def site(
+    broker: PrivateBroker, folder: Path, policy: Mapping[str, object] | None = None
+) -> AsyncIterator[Site]:
     agent, user = Credentials.generate("agent"), Credentials.generate("gateway")
     with broker.http() as client:
         provision(
@@ -216,7 +221,7 @@ async def site(broker: PrivateBroker, folder: Path) -> AsyncIterator[Site]:
         )
         everything = {"configure": ".*", "write": ".*", "read": ".*"}
         client.put(f"permissions/{MANAGEMENT_VHOST}/{broker.administrator.name}", json=everything)
-    path = configuration(broker, folder, agent, user.name)
+    path = configuration(broker, folder, agent, user.name, policy or {})
     (folder / "password").write_text(user.password)
     (folder / "password").chmod(0o600)
     amqp = {

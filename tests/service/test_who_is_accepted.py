@@ -90,3 +90,24 @@ async def test_a_purge_that_an_application_asks_for_achieves_nothing(
         assert purged.outcome is Outcome.APPLIED
         assert purged.text.startswith("3 messages purged")
         assert await messages(own_rabbitmq) == 0
+
+
+async def test_a_console_with_a_role_calls_what_it_grants_and_no_more(
+    own_rabbitmq: PrivateBroker, tmp_path: Path
+) -> None:
+    queue = {"classes": ["rabbitmq:queue"], "objects": ["/|ord*"], "invoke": ["purge"]}
+    policy = {
+        "roles": {"purging": {"includes": ["everything"], "allow": [queue]}},
+        "principals": {"qmf:gateway": ["purging"]},
+    }
+    async with site(own_rabbitmq, tmp_path, policy) as shop:
+        await filled_queue(shop)
+        refused = await shop.gateway.call(1, "vhost", "/", "setMaxQueues", 500)
+        assert refused.outcome is not Outcome.APPLIED
+        assert "no rule lets qmf:gateway call setMaxQueues" in refused.text
+        limits = await asyncio.to_thread(own_rabbitmq.rabbitmqctl, "list_vhost_limits", "--silent")
+        assert "500" not in limits
+
+        purged = await shop.gateway.call(2, "queue", "orders", "purge")
+        assert purged.outcome is Outcome.APPLIED
+        assert await messages(own_rabbitmq) == 0

@@ -17,9 +17,7 @@ from gateway.clock import Clock
 from gateway.config import sources
 from gateway.config.files import LoadedConfiguration
 from gateway.config.model import FeedSettings, LogSettings, MetricsSettings, StateSettings
-from gateway.config.policy import OperationRule
 from gateway.config.sources import AgentMetrics, AgentPublishing
-from gateway.mapping.files import load_shipped_mappings
 from gateway.service.diagnostics.checks import check_amqp, check_rabbitmq, check_writer, is_passing
 from gateway.service.metrics import families
 from gateway.service.metrics.families import Metrics, Reading
@@ -102,27 +100,18 @@ async def _readings(metrics: Metrics) -> Sequence[Reading]:
 
 
 def configuration_of(loaded: LoadedConfiguration, name: str) -> LoadedConfiguration:
-    """Return the configuration of the gateway that an agent is: its source, and the callers of its methods.
+    """Return the configuration of the gateway that an agent is: its source, and the roles of its consoles.
 
     Its state folder is the folder ``agents/NAME`` in that of the gateway.
     """
     settings = loaded.settings.agents[name]
     shared = {field: getattr(settings, field) for field in sources.RabbitMqSettings.model_fields}
-    methods = {
-        method for one in load_shipped_mappings()["rabbitmq"].classes.values() for method in one.methods
-    }
-    # The allowed users of the agent may call every method, also a dangerous one, which has to be named.
-    everything = OperationRule.model_construct(
-        who=tuple(f"qmf:{user}" for user in settings.publish.allowed_users),
-        invoke=tuple(sorted(methods)),
-        read=True,
-    )
     own = loaded.settings.model_copy(
         update={
             "sources": {name: sources.RabbitMqSource.model_construct(**shared, kind="rabbitmq")},
             "agents": {},
             "captures": {},
-            "operations": loaded.settings.operations.model_copy(update={"allow": (everything,)}),
+            "operations": loaded.settings.operations.model_copy(update={"allow": ()}),
             "state": StateSettings.model_construct(folder=loaded.state_folder / AGENTS / name),
             "feed": FeedSettings(),
             "metrics": metrics_of(settings.metrics),
