@@ -56,7 +56,7 @@ class Operator:
     ) -> tuple[str | Path, ...]:
         """Return the arguments of the command, as `provision` runs it."""
         administrator = by or self.broker.administrator
-        password = self.folder / "administrator"
+        password = self.folder / "secret-of-the-administrator"
         password.write_text(f"{administrator.password}\n", encoding="utf-8")
         return (
             "provision",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import gzip
+import os
 import re
 import urllib.parse
 from collections.abc import Iterable, Iterator, Mapping
@@ -65,3 +66,56 @@ def process_facts(root: int) -> Iterator[tuple[str, bytes]]:
             with contextlib.suppress(FileNotFoundError, ProcessLookupError):
                 text = Path(f"/proc/{process.pid}/{fact}").read_bytes()
                 yield f"{fact} of {process.name()} ({process.pid})", text
+
+
+SECRET_FOLDER = "secrets"
+"""The folder of a gateway's state in which its secrets are."""
+
+SECRET_FILES = ("secret-*", "snmp.conf", "snmptrapd.conf", "*.tar")
+"""Other files that have secrets by intention: of `Site.secret`, of net-snmp's commands, and backups."""
+
+_RANDOM = re.compile(r"[A-Za-z0-9_+/=-]{16,}")
+"""A line of a secret file that is random, so that it turns up nowhere else by chance: a password, a key."""
+
+_MAX_OCTETS = 256
+"""The maximum size of a password in a file."""
+
+_BROKER = "keeper.plan.json"
+"""A file that the folder of every private broker has; a RabbitMQ decides itself what it keeps."""
+
+
+def leaked_below(folder: Path) -> list[str]:
+    """Return ``PLACE has SECRET`` for each random secret of a gateway that is in a file outside of its place.
+
+    The secrets are those in the folders of states of gateways, and what `Site.secret` wrote.
+    """
+    kept, others = _kept_and_others(folder)
+    secrets = {
+        f"a line of {path}": line
+        for path in kept
+        for line in path.read_text("utf-8", "replace").splitlines()
+        if _RANDOM.fullmatch(line)
+    }
+    return leaks(secrets, ((str(path), path.read_bytes()) for path in others)) if secrets else []
+
+
+def _kept_and_others(folder: Path) -> tuple[list[Path], list[Path]]:
+    """Return the files with passwords and keys of gateways, and those that must have none of them."""
+    kept, others = list[Path](), list[Path]()
+    for parent, folders, names in os.walk(folder):
+        if _BROKER in names:
+            folders.clear()
+            continue
+        here = Path(parent)
+        files = [path for path in map(here.joinpath, names) if path.is_file() and not path.is_symlink()]
+        in_place = here.name == SECRET_FOLDER
+        kept += [path for path in files if in_place or path.match(SECRET_FILES[0])]
+        if not in_place:
+            others += [path for path in files if not (any(map(path.match, SECRET_FILES)) or _is_secret(path))]
+    return kept, others
+
+
+def _is_secret(path: Path) -> bool:
+    """Return whether a file has a secret and nothing else, as a test makes one for a command."""
+    with path.open("rb") as file:
+        return _RANDOM.fullmatch(file.read(_MAX_OCTETS).decode("utf-8", "replace").strip()) is not None

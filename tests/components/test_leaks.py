@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.components.leaks import files_below, leaks
+from tests.components.leaks import files_below, leaked_below, leaks
 
 SECRET = "s3cret/of+us=4&all"
 
@@ -44,3 +44,21 @@ def test_files_that_are_left_out_are_not_searched(tmp_path: Path) -> None:
     (tmp_path / "log").write_text("nothing")
     assert leaks({"ours": SECRET}, files_below(tmp_path, [tmp_path / "secrets"])) == []
     assert leaks({"ours": SECRET}, files_below(tmp_path, [])) == [f"{tmp_path}/secrets/one has ours"]
+
+
+def test_a_secret_of_a_gateway_is_found_outside_of_its_place(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    folder = tmp_path_factory.mktemp("leaking")
+    place = folder / "state" / "secrets"
+    place.mkdir(parents=True)
+    (place / "community").write_text("Zm9vYmFyYmF6cXV4\n")
+    (folder / "secret-0").write_text("Zm9vYmFyYmF6cXV5")
+    (folder / "snmp.conf").write_text("defCommunity Zm9vYmFyYmF6cXV4")
+    assert leaked_below(folder) == []
+    log = folder / "log"
+    log.write_text("a login with Zm9vYmFyYmF6cXV5")
+    try:
+        assert leaked_below(folder) == [f"{log} has a line of {folder / 'secret-0'}"]
+    finally:
+        log.unlink()

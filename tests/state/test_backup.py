@@ -17,9 +17,9 @@ from tests.state.started_state import DAY, NOW, started
 
 
 def test_a_backup_is_for_its_owner_alone_and_says_what_is_in_it(state: StateFolder, tmp_path: Path) -> None:
-    done = back_up(state, tmp_path / "b", NOW)
+    done = back_up(state, tmp_path / "b.tar", NOW)
 
-    assert stat.S_IMODE((tmp_path / "b").stat().st_mode) == 0o600
+    assert stat.S_IMODE((tmp_path / "b.tar").stat().st_mode) == 0o600
     assert (done.manifest.identity, done.manifest.boots, done.manifest.made) == (state.identity, 3, NOW)
     assert sorted(done.manifest.files) == [
         "VERSION",
@@ -29,9 +29,9 @@ def test_a_backup_is_for_its_owner_alone_and_says_what_is_in_it(state: StateFold
         "mibs/AMQP-GATEWAY-SITE-MIB.mib",
         "secrets/community",
     ]
-    assert done.octets == (tmp_path / "b").stat().st_size
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["b", "state"]
-    with open_backup(tmp_path / "b") as opened:
+    assert done.octets == (tmp_path / "b.tar").stat().st_size
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["b.tar", "state"]
+    with open_backup(tmp_path / "b.tar") as opened:
         assert opened.manifest == done.manifest
 
 
@@ -42,23 +42,23 @@ def test_what_belongs_to_one_run_is_not_in_it(state: StateFolder, tmp_path: Path
     (state.path / "log" / "segment").touch()
     (state.path / "notes of an operator").touch()
     with closing(started(state)):
-        done = back_up(state, tmp_path / "b", NOW)
+        done = back_up(state, tmp_path / "b.tar", NOW)
     assert len(done.manifest.files) == 6
     assert done.left_out == ("notes of an operator",)
 
 
 def test_a_backup_without_secrets(state: StateFolder, tmp_path: Path) -> None:
     secret = state.secret("community")
-    back_up(state, tmp_path / "b", NOW, with_secrets=False)
-    assert secret.encode() not in (tmp_path / "b").read_bytes()
-    restore(tmp_path / "b", tmp_path / "new", NOW)
+    back_up(state, tmp_path / "b.tar", NOW, with_secrets=False)
+    assert secret.encode() not in (tmp_path / "b.tar").read_bytes()
+    restore(tmp_path / "b.tar", tmp_path / "new", NOW)
     assert StateFolder(tmp_path / "new").secret("community") != secret
 
 
 def test_a_gateway_that_was_never_started(tmp_path: Path) -> None:
     state = StateFolder.create(tmp_path / "state")
-    assert "instances.sqlite3" not in back_up(state, tmp_path / "b", NOW).manifest.files
-    restore(tmp_path / "b", tmp_path / "new", NOW)
+    assert "instances.sqlite3" not in back_up(state, tmp_path / "b.tar", NOW).manifest.files
+    restore(tmp_path / "b.tar", tmp_path / "new", NOW)
     with closing(started(StateFolder(tmp_path / "new"))) as index:
         assert index.transient_row(1, "c") > LEAST_ROWS, "the original may have been started since"
 
@@ -87,12 +87,12 @@ def test_a_disk_too_full_for_a_backup_keeps_the_last_one(
 
 def test_a_folder_that_is_missing(state: StateFolder, tmp_path: Path) -> None:
     with pytest.raises(StateError) as raised:
-        back_up(state, tmp_path / "absent" / "b", NOW)
-    assert str(raised.value) == f"{tmp_path}/absent/b: cannot be written: No such file or directory"
+        back_up(state, tmp_path / "absent" / "b.tar", NOW)
+    assert str(raised.value) == f"{tmp_path}/absent/b.tar: cannot be written: No such file or directory"
 
 
 def test_a_damaged_index_is_no_backup(state: StateFolder, tmp_path: Path) -> None:
     state.instances.write_bytes(b"no database" * 1000)
     with pytest.raises(InstanceIndexError, match="is damaged"):
-        back_up(state, tmp_path / "b", NOW)
+        back_up(state, tmp_path / "b.tar", NOW)
     assert [path.name for path in tmp_path.iterdir()] == ["state"]

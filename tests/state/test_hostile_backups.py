@@ -188,12 +188,12 @@ def test_an_index_that_is_none(backup: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("octets", [b"", b"no tar", b"\0" * 10_240, b"\x1f\x8b" + b"\0" * 600])
 def test_what_is_no_tar(tmp_path: Path, octets: bytes) -> None:
-    (tmp_path / "b").write_bytes(octets)
-    assert refused(tmp_path / "b", tmp_path / "new").startswith("is not a gateway's backup")
+    (tmp_path / "b.tar").write_bytes(octets)
+    assert refused(tmp_path / "b.tar", tmp_path / "new").startswith("is not a gateway's backup")
 
 
 def test_a_backup_that_is_missing(tmp_path: Path) -> None:
-    assert refused(tmp_path / "b", tmp_path / "new") == "cannot be read: No such file or directory"
+    assert refused(tmp_path / "b.tar", tmp_path / "new") == "cannot be read: No such file or directory"
 
 
 def test_a_backup_cut_off_anywhere_is_refused(backup: Path, tmp_path: Path) -> None:
@@ -201,8 +201,8 @@ def test_a_backup_cut_off_anywhere_is_refused(backup: Path, tmp_path: Path) -> N
     with tarfile.open(backup) as tar:
         last = max(entry.offset_data + entry.size for entry in tar.getmembers())
     for length in range(0, last, 997):
-        (tmp_path / "cut").write_bytes(octets[:length])
-        refused(tmp_path / "cut", tmp_path / "new")
+        (tmp_path / "cut.tar").write_bytes(octets[:length])
+        refused(tmp_path / "cut.tar", tmp_path / "new")
 
 
 def test_whatever_octets_are_changed_it_is_refused_or_the_same(
@@ -215,10 +215,10 @@ def test_whatever_octets_are_changed_it_is_refused_or_the_same(
         changed = bytearray(octets)
         for _ in range(chance.choice((1, 1, 3, 40))):
             changed[chance.randrange(min(8_000, len(octets)))] = chance.randrange(256)
-        (tmp_path / "changed").write_bytes(changed)
+        (tmp_path / "changed.tar").write_bytes(changed)
         folder = tmp_path / f"new {attempt}"
         try:
-            restore(tmp_path / "changed", folder, NOW)
+            restore(tmp_path / "changed.tar", folder, NOW)
         except (StateError, InstanceIndexError):
             refusals += 1
             assert not folder.exists()

@@ -142,8 +142,8 @@ def test_a_folder_in_use_is_not_touched(backup: Path, state: StateFolder, *, rep
 
 def test_state_of_version_1_is_restored_and_brought_up_to_date(tmp_path: Path) -> None:
     shutil.copytree(VERSION_1, tmp_path / "old")
-    back_up(StateFolder(tmp_path / "old"), tmp_path / "b", NOW)
-    restore(tmp_path / "b", tmp_path / "new", NOW)
+    back_up(StateFolder(tmp_path / "old"), tmp_path / "b.tar", NOW)
+    restore(tmp_path / "b.tar", tmp_path / "new", NOW)
     state = StateFolder(tmp_path / "new")
     assert state.secret("community") == "a-community-of-version-1"
     assert state.boots == 3 + LEAST_BOOTS
