@@ -93,7 +93,8 @@ class PolicyEffects:
     def _without_class(self, key: ClassKey) -> Iterator[str]:
         """Yield the rules whose patterns of classes match nothing without a class."""
         for rule in self._rules_of(key):
-            if not any(fits(str(schema.key), rule.classes) for schema in self._classes):
+            is_left = any(fits(str(schema.key), rule.classes) for schema in self._classes)
+            if not is_left and rule.classes != EVERY_CLASS:
                 yield f"{rule.place}: its classes, {' '.join(rule.classes)}, match nothing any more"
 
     def _changed(self, key: ClassKey, wish: _Wish, was: object, now: object) -> Iterator[str]:
