@@ -334,7 +334,8 @@ class _Check:
         if element.exclude and is_exact(name):
             for known in having:
                 if name in known.needed:
-                    text = f"{name!r} of {known.name} cannot be excluded: its objects are named by it"
+                    why = "names or lifetimes of its objects are made of it"
+                    text = f"{name!r} of {known.name} cannot be excluded: {why}"
                     yield Problem((*place, "exclude"), text, is_error=True)
         yield from self._of_number(place, name, element, having)
 

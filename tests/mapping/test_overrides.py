@@ -209,7 +209,7 @@ def test_secrets_are_those_of_every_mapping(tmp_path: Path) -> None:
             "classes:\n  rabbitmq:queue:\n    elements:\n      name: {exclude: true}\n",
             (
                 "0.yaml:5: classes.rabbitmq:queue.elements.name.exclude: 'name' of rabbitmq:queue cannot be "
-                "excluded: its objects are named by it"
+                "excluded: names or lifetimes of its objects are made of it"
             ),
         ),
         (
