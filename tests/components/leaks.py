@@ -80,8 +80,8 @@ _RANDOM = re.compile(r"[A-Za-z0-9_+/=-]{16,}")
 _MAX_OCTETS = 256
 """The maximum size of a password in a file."""
 
-_BROKER = "keeper.plan.json"
-"""A file that the folder of every private broker has; a RabbitMQ decides itself what it keeps."""
+_OF_OTHERS = frozenset({"keeper.plan.json", "pyproject.toml"})
+"""Files of folders that are not searched: a RabbitMQ decides itself what it keeps; sources are no output."""
 
 
 def leaked_below(folder: Path) -> list[str]:
@@ -103,7 +103,7 @@ def _kept_and_others(folder: Path) -> tuple[list[Path], list[Path]]:
     """Return the files with passwords and keys of gateways, and those that must have none of them."""
     kept, others = list[Path](), list[Path]()
     for parent, folders, names in os.walk(folder):
-        if _BROKER in names:
+        if _OF_OTHERS.intersection(names):
             folders.clear()
             continue
         here = Path(parent)
