@@ -71,7 +71,7 @@ def process_facts(root: int) -> Iterator[tuple[str, bytes]]:
 SECRET_FOLDER = "secrets"
 """The folder of a gateway's state in which its secrets are."""
 
-SECRET_FILES = ("secret-*", "snmp.conf", "snmptrapd.conf", "*.tar")
+SECRET_FILES = ("secret-*", "snmp.conf", "*trapd.conf", "*.tar")
 """Other files that have secrets by intention: of `Site.secret`, of net-snmp's commands, and backups."""
 
 _RANDOM = re.compile(r"[A-Za-z0-9_+/=-]{16,}")
