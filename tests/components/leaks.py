@@ -71,8 +71,12 @@ def process_facts(root: int) -> Iterator[tuple[str, bytes]]:
 SECRET_FOLDER = "secrets"
 """The folder of a gateway's state in which its secrets are."""
 
-SECRET_FILES = ("secret-*", "snmp.conf", "*trapd.conf", "*.tar")
-"""Other files that have secrets by intention: of `Site.secret`, of net-snmp's commands, and backups."""
+SECRET_FILES = ("secret-*", "snmp.conf", "*trapd.conf", "snmp.yml", "zabbix.log", "*.tar")
+"""Other files that have secrets by intention.
+
+They are those of `Site.secret`, the configurations of net-snmp and snmp_exporter, the log of Zabbix's Java
+gateway, which has what it is sent, and backups.
+"""
 
 _RANDOM = re.compile(r"[A-Za-z0-9_+/=-]{16,}")
 """A line of a secret file that is random, so that it turns up nowhere else by chance: a password, a key."""
