@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from gateway.feed.access import fits
-from gateway.policy.rules import CONSOLE, RoleSet, Rule, is_named
+from gateway.policy.rules import RoleSet, Rule, is_named
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,14 +126,9 @@ class Policy:
     def decide(self, principal: str, subject: Subject, wish: Wish) -> Decision:
         """Return whether ``principal`` (``front end:name``) may do this, and why.
 
-        No rule decides where roles do not restrict publishing, or the calls of a console; nor whether an
-        object is read again for a console, which an agent does for all whom it answers.
+        Where roles do not restrict publishing, no rule decides it.
         """
         if isinstance(wish, PublishObject) and not self.roles.restricts_publishing:
-            return Decision(allowed=True)
-        if isinstance(wish, CallMethod) and not self.roles.restricts_calls(principal):
-            return Decision(allowed=True)
-        if isinstance(wish, ReadObject) and principal.startswith(f"{CONSOLE}:"):
             return Decision(allowed=True)
         return decided(self.roles.rules_of(principal), subject, wish)
 

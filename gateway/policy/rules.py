@@ -218,7 +218,10 @@ class RoleSet:
         return any(map(_publishes, self.principals))
 
     def restricts_calls(self, principal: str) -> bool:
-        """Return whether a principal calls only what its roles grant; others are consoles without a key."""
+        """Return whether a principal calls only what its roles grant: all do, but consoles without a key.
+
+        It is the agent that permits those everything (`gateway.service.processes.agent`).
+        """
         is_console = principal.startswith(f"{CONSOLE}:")
         return not is_console or principal in self.principals or f"{CONSOLE}:*" in self.principals
 

@@ -35,10 +35,14 @@ POLICY: dict[str, Any] = {
 
 @pytest.fixture
 def configured(site: Site) -> Site:
-    """A configuration with a role, and the source ``b``."""
+    """A configuration with a role, the source ``b``, and the agent ``shop``."""
     account = {"user": "gateway", "password": site.secret("secret")}
     source = {"kind": "rabbitmq", "management": "http://127.0.0.1:15672", **account}
-    site.configure(sources={"b": source}, jmx={"users": {"operator": {}, "monitor": {}}}, policy=POLICY)
+    publish = {"amqp": {"url": "amqp://127.0.0.1", **account}, "allowed_users": ["gateway"]}
+    agents = {"shop": {**source, "publish": publish}}
+    site.configure(
+        sources={"b": source}, agents=agents, jmx={"users": {"operator": {}, "monitor": {}}}, policy=POLICY
+    )
     return site
 
 
@@ -113,6 +117,13 @@ def test_a_role_is_shown_in_words(configured: Site) -> None:
             "b/rabbitmq:queue/shop|orders",
             ExitCode.REFUSED,
             "no rule lets snmp:(reader) read messages",
+        ),
+        (
+            "qmf:stranger",
+            "invoke:delete",
+            "shop/rabbitmq:queue/shop|orders",
+            ExitCode.REFUSED,
+            "no rule lets qmf:stranger call delete",
         ),
         (
             "qmf:gateway",

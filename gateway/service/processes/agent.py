@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
@@ -17,7 +17,10 @@ from gateway.clock import Clock
 from gateway.config import sources
 from gateway.config.files import LoadedConfiguration
 from gateway.config.model import FeedSettings, LogSettings, MetricsSettings, StateSettings
+from gateway.config.policy import OperationRule
 from gateway.config.sources import AgentMetrics, AgentPublishing
+from gateway.mapping.files import load_shipped_mappings
+from gateway.policy.rules import CONSOLE, RoleSet
 from gateway.service.diagnostics.checks import check_amqp, check_rabbitmq, check_writer, is_passing
 from gateway.service.metrics import families
 from gateway.service.metrics.families import Metrics, Reading
@@ -106,12 +109,15 @@ def configuration_of(loaded: LoadedConfiguration, name: str) -> LoadedConfigurat
     """
     settings = loaded.settings.agents[name]
     shared = {field: getattr(settings, field) for field in sources.RabbitMqSettings.model_fields}
+    consoles = tuple(f"{CONSOLE}:{user}" for user in settings.publish.allowed_users)
     own = loaded.settings.model_copy(
         update={
             "sources": {name: sources.RabbitMqSource.model_construct(**shared, kind="rabbitmq")},
             "agents": {},
             "captures": {},
-            "operations": loaded.settings.operations.model_copy(update={"allow": ()}),
+            "operations": loaded.settings.operations.model_copy(
+                update={"allow": tuple(_permissions(consoles, loaded.settings.role_set))}
+            ),
             "state": StateSettings.model_construct(folder=loaded.state_folder / AGENTS / name),
             "feed": FeedSettings(),
             "metrics": metrics_of(settings.metrics),
@@ -119,6 +125,18 @@ def configuration_of(loaded: LoadedConfiguration, name: str) -> LoadedConfigurat
         }
     )
     return LoadedConfiguration(own, loaded.path)
+
+
+def _permissions(consoles: Sequence[str], roles: RoleSet) -> Iterator[OperationRule]:
+    """Yield what consoles may do beside what their roles grant."""
+    yield OperationRule.model_construct(who=tuple(consoles), read=True)
+    free = tuple(console for console in consoles if not roles.restricts_calls(console))
+    if free:
+        methods = {
+            method for one in load_shipped_mappings()["rabbitmq"].classes.values() for method in one.methods
+        }
+        # Every method, also a dangerous one, which has to be named.
+        yield OperationRule.model_construct(who=free, invoke=tuple(sorted(methods)))
 
 
 def metrics_of(settings: AgentMetrics | None) -> MetricsSettings:
