@@ -16,7 +16,7 @@ from gateway.demo.broker import BrokerSettings, PrivateBroker
 from gateway.demo.installation import RELEASES, debian_release
 from gateway.service.processes.process_setup import tune_garbage_collection
 from tests import hypothesis_profiles
-from tests.components.leaks import leaked_below
+from tests.components.leaks import LEAKED, leaked_below
 from tests.components.rabbitmq import (
     INSTALLED,
     TEST_SETTINGS,
@@ -87,14 +87,14 @@ def pytest_unconfigure() -> None:
 def tmp_path(tmp_path: Path) -> Iterator[Path]:
     """A folder for a test; at its end no secret of a gateway in it is outside of its place."""
     yield tmp_path
-    assert leaked_below(tmp_path) == []
+    assert leaked_below(tmp_path) == [], LEAKED
 
 
 @pytest.fixture(scope="session", autouse=True)
 def no_secret_is_left(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Check the folders of several tests at the end of the session, as `tmp_path` does with that of one."""
     yield
-    assert leaked_below(tmp_path_factory.getbasetemp()) == []
+    assert leaked_below(tmp_path_factory.getbasetemp()) == [], LEAKED
 
 
 @pytest.fixture(scope="session")

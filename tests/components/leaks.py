@@ -78,6 +78,12 @@ They are those of `Site.secret`, the configurations of net-snmp and snmp_exporte
 gateway, which has what it is sent, and backups.
 """
 
+LEAKED = (
+    "a secret of a gateway is outside of its place; if a test writes one there by intention, add the name of "
+    "its file to SECRET_FILES in tests/components/leaks.py"
+)
+"""The message of a test that finds some."""
+
 _RANDOM = re.compile(r"[A-Za-z0-9_+/=-]{16,}")
 """A line of a secret file that is random, so that it turns up nowhere else by chance: a password, a key."""
 
