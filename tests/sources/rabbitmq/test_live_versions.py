@@ -135,7 +135,8 @@ async def test_counters_of_a_queue_without_traffic_are_zero_and_of_a_stream_abse
             channel = await client.channel()
             for _ in range(3):
                 await channel.default_exchange.publish(aio_pika.Message(b"x"), "classic")
-        await has(watched, "classic", "messagesPublished", 3)
+            # The broker may forget the counts of a channel that is closed before they were collected.
+            await has(watched, "classic", "messagesPublished", 3)
         assert watched.value("queue", "classic", "messagesDelivered") == 0
 
 
