@@ -349,6 +349,10 @@ def bulk_varbinds(
     view: MibView, names: list[bytes], non_repeaters: int, repetitions: int, octets: int, limit: int
 ) -> list[bytes]:
     """Return the varbinds of a GETBULK, at most ``limit``, and not many more than fit into ``octets``."""
+    if len(names) == 1 and non_repeaters <= 0:  # nearly all; the same as below, without its lists
+        room = min(limit, octets // (len(names[0]) + _BESIDE_NAME) + 1)
+        if 0 < repetitions <= room:
+            return _repetitions(view, names, repetitions)
     varbinds: list[bytes] = []
     if non_repeaters > 0:
         varbinds, _ = next_varbinds(view, names[:non_repeaters])

@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 
 from gateway.snmp import ber, message
 from gateway.snmp.message import UsualRead
-from gateway.snmp.processing import Access, Limits, Sender
+from gateway.snmp.processing import Access, Sender
 from gateway.snmp.standard_groups import SnmpCounters
 from gateway.snmp.store import MibView
 
@@ -60,14 +60,11 @@ class RepeatedReads:
     Args:
         counters: incremented as for every request.
         answer_bulk: answers and counts a GETBULK.
-        limits: the bounds of an answer.
     """
 
-    def __init__(self, counters: SnmpCounters, answer_bulk: UsualAnswer, limits: Limits) -> None:
+    def __init__(self, counters: SnmpCounters, answer_bulk: UsualAnswer) -> None:
         self._counters = counters
         self._answer_bulk = answer_bulk
-        self._max_repetitions = limits.varbinds
-        self._bulk_octets = limits.octets(message.GET_BULK)
         self._forms: dict[bytes, _Form] = {}
 
     def answer(self, datagram: bytes, sender: Sender) -> bytes | None:
@@ -154,17 +151,7 @@ class RepeatedReads:
     def _get_bulk(self, form: _Form, datagram: bytes, name: bytes) -> bytes | None:
         preamble, pdu_type, _, first, second, _ = form.usual
         request_id = datagram[form.id_at - 2 : form.id_end]
-        view = form.access.view
-        # So many varbinds with names of this length, and nothing else, would fit: no more are retrieved here
-        # than where an answer is cut to its size.
-        if not first and 0 < second <= self._max_repetitions and second * len(name) <= self._bulk_octets:
-            varbinds, _ = view.walk(name, second)
-            if len(varbinds) == second:
-                answer = message.encode_success(preamble, request_id, varbinds)
-                if len(answer) <= self._bulk_octets:
-                    self._counters.get_bulks += 1
-                    return answer
-        return self._answer_bulk(view, preamble, pdu_type, request_id, first, second, [name])
+        return self._answer_bulk(form.access.view, preamble, pdu_type, request_id, first, second, [name])
 
 
 def _beside(form: _Form, varbind: bytes, length: int) -> tuple[bytes, bytes] | None:

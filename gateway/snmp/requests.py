@@ -115,7 +115,7 @@ class Responder:
             for name, access in communities.items()
             if message.VERSION_2C in self._versions
         }
-        self._repeated_reads = RepeatedReads(counters, self._answer_usual, limits)
+        self._repeated_reads = RepeatedReads(counters, self._answer_usual)
         self._counters = counters
         self._limits = limits
         self._bulk_octets = limits.octets(message.GET_BULK)
