@@ -28,7 +28,7 @@ from gateway.policy.decisions import (
 )
 from gateway.policy.differences import described
 from gateway.policy.marks import Marks
-from gateway.policy.rules import BUILT_IN, CONSOLE, PUBLISHER, Rule
+from gateway.policy.rules import BUILT_IN, CONSOLE, FRONT_ENDS, PUBLISHER, Rule
 from gateway.service.processes.command_errors import command_errors
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 
@@ -148,9 +148,6 @@ def _granted(decision: Decision, wish: Wish) -> str:
             return "allowed: no key of policy.principals restricts what this user under allowed_users calls"
 
 
-_NAMED_BY_PROOF: Final = ("cli", PUBLISHER)
-"""Front ends whose principals are not in the configuration: each proves its own name."""
-
 _PATH = re.compile(r"(?P<source>[^/]+)/(?P<package>[^/:]+):(?P<class>[^/:]+)/(?P<name>.*)", re.DOTALL)
 
 
@@ -197,8 +194,8 @@ def _doubts(
     """Yield what may be misspelt in a question, which patterns of rules would not show."""
     known = settings.known_principals
     front_end = principal.partition(":")[0]
-    if front_end not in (*known, *_NAMED_BY_PROOF):
-        yield f"there is no front end {front_end}; there are {', '.join((*known, *_NAMED_BY_PROOF))}"
+    if front_end not in (*FRONT_ENDS, PUBLISHER):
+        yield f"there is no front end {front_end}; there are {', '.join((*FRONT_ENDS, PUBLISHER))}"
     elif principal not in known.get(front_end, (principal,)):
         yield f"the configuration has no {principal}; this is what it would be permitted"
     # Consoles call objects of the agents that are served to them.

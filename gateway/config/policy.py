@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field, ValidationError, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from gateway.config.types import FilePath, Name
-from gateway.policy.rules import CONSOLE, PUBLISHER, PolicyError, Role, RoleSet, Rule
+from gateway.policy.rules import FRONT_ENDS, PUBLISHER, PolicyError, Role, RoleSet, Rule
 from gateway.yaml_documents import ClassPattern, Pattern, StrictModel
 
 READER: Final = "snmp:(reader)"
@@ -18,7 +18,7 @@ READER: Final = "snmp:(reader)"
 SCRAPER: Final = "metrics:(scraper)"
 """The principal of whatever reads the metrics of objects."""
 
-_FRONT_ENDS: Final = frozenset({"snmp", "jmx", "cli", "metrics", "notify", CONSOLE, PUBLISHER})
+_FRONT_ENDS: Final = frozenset({*FRONT_ENDS, PUBLISHER})
 _AS_IT_IS: Final[LiteralString] = "{text}"
 
 

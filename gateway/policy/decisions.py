@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from gateway.feed.access import fits
+from gateway.feed.access import Patterns, fits
 from gateway.policy.rules import RoleSet, Rule, is_named
 
 
@@ -93,9 +93,10 @@ class PublishObject:
     """The wish to report an object, as a peer of its source."""
 
 
-Wish: TypeAlias = (
-    ReadElement | SetElement | CallMethod | ReadObject | Subscribe | ReadOperations | PublishObject
-)
+NamedWish: TypeAlias = ReadElement | SetElement | CallMethod | Subscribe
+"""A wish with a name that rules have patterns of."""
+
+Wish: TypeAlias = NamedWish | ReadObject | ReadOperations | PublishObject
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,18 +178,25 @@ def counts(rule: Rule, wish: Wish) -> bool:
     return _matches(rule, wish) and (rule.denies or _is_explicit(rule, wish))
 
 
-def _matches(rule: Rule, wish: Wish) -> bool:
+def name_and_patterns(rule: Rule, wish: NamedWish) -> tuple[str, Patterns]:
+    """Return the name in a wish, and the patterns of a rule that it is compared with."""
     match wish:
         case ReadElement(element):
-            return fits(element, rule.read)
+            return element, rule.read
         case SetElement(element):
-            return fits(element, rule.write)
+            return element, rule.write
         case CallMethod(method):
-            return fits(method, rule.invoke)
+            return method, rule.invoke
         case Subscribe(event):
-            return fits(event, rule.subscribe)
+            return event, rule.subscribe
+
+
+def _matches(rule: Rule, wish: Wish) -> bool:
+    match wish:
         case ReadObject() | ReadOperations() | PublishObject():
             return _is_switched_on(rule, wish)
+        case _:
+            return fits(*name_and_patterns(rule, wish))
 
 
 def _is_switched_on(rule: Rule, wish: ReadObject | ReadOperations | PublishObject) -> bool:

@@ -30,23 +30,23 @@ MONITORING: Final = "monitoring"
 EVERYTHING: Final = "everything"
 """The role that reads and subscribes to everything, also what is private, and changes nothing."""
 
-FRONT_ENDS: Final = ("snmp", "notify", "jmx", "cli", "metrics", "qmf")
+CONSOLE: Final = "qmf"
+"""What stands before the names of consoles of a served agent: users, as the broker has checked them.
+
+An agent answers the requests of its allowed users. Roles restrict what a console calls where a key names it,
+or all of them; what an agent publishes is read by all whom the broker lets read it.
+"""
+
+FRONT_ENDS: Final = ("snmp", "notify", "jmx", "cli", "metrics", CONSOLE)
 """The front ends that have principals.
 
-``notify`` stands for the receivers of SNMP notifications, ``qmf`` for consoles of a served agent (`CONSOLE`).
+``notify`` stands for the receivers of SNMP notifications, `CONSOLE` for consoles of a served agent.
 """
 
 PUBLISHER: Final = "ami"
 """What stands before the names of peers that publish: the names that TLS has proved of them.
 
 They read and change nothing. Roles restrict what they publish where a key names one of them, or all.
-"""
-
-CONSOLE: Final = "qmf"
-"""What stands before the names of consoles of a served agent: users, as the broker has checked them.
-
-An agent answers the requests of its allowed users. Roles restrict what a console calls where a key names it,
-or all of them; what an agent publishes is read by all whom the broker lets read it.
 """
 
 ANYONE: Final = "(anyone)"

@@ -165,7 +165,7 @@ def test_a_name_that_may_be_misspelt_is_reported(
     configured: Site, principal: str, operation: str, path: str, doubt: str
 ) -> None:
     ended = amqp_gateway("role", "explain", principal, operation, path, "--config", configured.configuration)
-    assert ended.reported[0].startswith(f"amqp-gateway: {doubt}") or doubt in ended.reported[0]
+    assert doubt in ended.reported[0]
 
 
 @pytest.mark.parametrize(

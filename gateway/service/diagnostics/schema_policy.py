@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, TypeAlias
+from typing import Final
 
-from gateway.feed.access import Patterns, fits
+from gateway.feed.access import fits
 from gateway.model.schema import Access, ClassKey, ClassSchema, Element, EventSchema, Method
-from gateway.policy.decisions import CallMethod, ReadElement, SetElement, Subscribe, counts
+from gateway.policy.decisions import (
+    CallMethod,
+    NamedWish,
+    ReadElement,
+    SetElement,
+    Subscribe,
+    counts,
+    name_and_patterns,
+)
 from gateway.policy.differences import limits_of
 from gateway.policy.marks import Marks
 from gateway.policy.rules import EVERY, EVERY_CLASS, RoleSet, Rule
@@ -15,7 +23,8 @@ from gateway.policy.rules import EVERY, EVERY_CLASS, RoleSet, Rule
 MAX_NAMED: Final = 5
 """The number of principals of a rule that are named; of more, the rest is counted."""
 
-_Wish: TypeAlias = ReadElement | SetElement | CallMethod | Subscribe
+_VERBS: Final = {ReadElement: "read", SetElement: "set", CallMethod: "invoke", Subscribe: "receive"}
+"""Wishes in words."""
 
 
 class PolicyEffects:
@@ -97,23 +106,24 @@ class PolicyEffects:
             if not is_left and rule.classes != EVERY_CLASS:
                 yield f"{rule.place}: its classes, {' '.join(rule.classes)}, match nothing any more"
 
-    def _changed(self, key: ClassKey, wish: _Wish, was: object, now: object) -> Iterator[str]:
+    def _changed(self, key: ClassKey, wish: NamedWish, was: object, now: object) -> Iterator[str]:
         if bool(was) == bool(now):
             return
-        name, what = _in_words(wish)
         of = "" if isinstance(wish, Subscribe) else f" of {key}"
         for rule in self._rules_of(None if isinstance(wish, Subscribe) else key):
             if not counts(rule, wish):
                 continue
+            name, patterns = name_and_patterns(rule, wish)
+            what = f"{_VERBS[type(wish)]} {name}{of}"
             if now:
-                yield self._line(rule, f"{what}{of}")
+                yield self._line(rule, what)
                 continue
-            (pattern, *_) = (one for one in _patterns(rule, wish) if fits(name, (one,)))
+            pattern = next(one for one in patterns if fits(name, (one,)))
             left = self._left(rule, wish, pattern)
             is_lost = left == 0 and pattern not in (*EVERY, *EVERY_CLASS)
             if is_lost or isinstance(wish, SetElement | CallMethod):
                 others = f"matches {left} others" if left else "matches nothing any more"
-                yield f"{self._line(rule, f'{what}{of}', no_longer=True)}: {pattern!r} {others}"
+                yield f"{self._line(rule, what, no_longer=True)}: {pattern!r} {others}"
 
     def _rules_of(self, key: ClassKey | None) -> Iterator[Rule]:
         """Yield the rules about objects of a class; without one, all."""
@@ -132,7 +142,7 @@ class PolicyEffects:
         where = f", {limits}" if limits else ""
         return f"{rule.place} {'no longer ' if no_longer else ''}{verb} {named} {to}{what}{where}"
 
-    def _left(self, rule: Rule, wish: _Wish, pattern: str) -> int:
+    def _left(self, rule: Rule, wish: NamedWish, pattern: str) -> int:
         """Return what a pattern of a rule still matches."""
         if isinstance(wish, Subscribe):
             return sum(fits(str(event.key), (pattern,)) for event in self._events)
@@ -149,7 +159,7 @@ def is_settable(element: Element | None) -> bool:
     return element is not None and element.access is Access.READ_WRITE
 
 
-def _parts(schema: ClassSchema, wish: _Wish) -> Iterable[Element | Method]:
+def _parts(schema: ClassSchema, wish: NamedWish) -> Iterable[Element | Method]:
     """Return what wishes of this kind are about."""
     match wish:
         case CallMethod():
@@ -158,28 +168,3 @@ def _parts(schema: ClassSchema, wish: _Wish) -> Iterable[Element | Method]:
             return filter(is_settable, schema.elements)
         case _:
             return schema.elements
-
-
-def _patterns(rule: Rule, wish: _Wish) -> Patterns:
-    match wish:
-        case ReadElement():
-            return rule.read
-        case SetElement():
-            return rule.write
-        case CallMethod():
-            return rule.invoke
-        case Subscribe():
-            return rule.subscribe
-
-
-def _in_words(wish: _Wish) -> tuple[str, str]:
-    """Return the name that patterns are compared with, and the wish in words."""
-    match wish:
-        case ReadElement(element):
-            return element, f"read {element}"
-        case SetElement(element):
-            return element, f"set {element}"
-        case CallMethod(method):
-            return method, f"invoke {method}"
-        case Subscribe(event):
-            return event, f"receive {event}"

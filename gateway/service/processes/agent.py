@@ -127,9 +127,9 @@ def configuration_of(loaded: LoadedConfiguration, name: str) -> LoadedConfigurat
     return LoadedConfiguration(own, loaded.path)
 
 
-def _permissions(consoles: Sequence[str], roles: RoleSet) -> Iterator[OperationRule]:
+def _permissions(consoles: tuple[str, ...], roles: RoleSet) -> Iterator[OperationRule]:
     """Yield what consoles may do beside what their roles grant."""
-    yield OperationRule.model_construct(who=tuple(consoles), read=True)
+    yield OperationRule.model_construct(who=consoles, read=True)
     free = tuple(console for console in consoles if not roles.restricts_calls(console))
     if free:
         methods = {
