@@ -187,17 +187,24 @@ class Jmx:
             ]
             raised = [one for one in queues if ("alarm", one.path) in expected.alarms()]
 
-            def is_there(name: str = name, raised: list[Thing] = raised) -> bool:
-                return bool(
-                    self._client.attribute(name, "ActiveAlarmCount") == f"java.lang.Long {len(raised)}"
+            quoted = [one for one in raised if expected.text_of_alarm(one) == alarm_text(one)]
+
+            def is_there(
+                name: str = name,
+                queues: list[Thing] = queues,
+                raised: list[Thing] = raised,
+                quoted: list[Thing] = quoted,
+            ) -> bool:
+                # The attributes of a source are pushed together, a moment after its objects and events.
+                count = self._client.attribute(name, "ActiveAlarmCount")
+                listed = self._client.attribute(name, "ActiveAlarms")
+                return (
+                    count == f"java.lang.Long {len(raised)}"
+                    and [one for one in queues if f"{alarm_condition(one)}=" in listed] == raised
+                    and [one for one in queues if alarm_text(one) in listed] == quoted
                 )
 
             wait_until(is_there, f"the alarms of {source}")
-            listed = self._client.attribute(name, "ActiveAlarms")
-            assert [one for one in queues if f"{alarm_condition(one)}=" in listed] == raised
-            for one in queues:
-                is_quoted = one in raised and expected.text_of_alarm(one) == alarm_text(one)
-                assert (alarm_text(one) in listed) is is_quoted
 
     def _ask_what_is_hidden(self, expected: Expected) -> None:
         """What is hidden answers as what never was, in each way to ask for it."""
