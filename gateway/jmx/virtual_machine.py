@@ -59,6 +59,7 @@ _CALL_SECONDS = 60.0
 _ANSWER_SECONDS = 10.0
 _GRACE_SECONDS = 5.0
 _LISTEN_SECONDS = 5.0
+_NOTIFICATIONS_A_MEBIBYTE = 200  # some 650 octets each, which is that of an object with a long name
 
 # The status with which -XX:+ExitOnOutOfMemoryError ends it.
 _OUT_OF_MEMORY_STATUS = 3
@@ -80,7 +81,8 @@ class MachineSettings:
             the address is unspecified.
         java: the runtime's folder; default: ``$JAVA_HOME``, else ``java`` on the path.
         heap: the largest heap, in MiB.
-        notification_buffer: the number of notifications that are kept for clients that fetch them late.
+        notification_buffer: the number of notifications that are kept for clients that fetch them late; at
+            most as many as `kept_notifications` says.
         listen_for: seconds for which a taken port is tried again: a predecessor may be ending.
         operation_deadline: seconds in which the operator answers.
         silence: seconds without a batch after which everything is stale, because this process hangs.
@@ -97,6 +99,19 @@ class MachineSettings:
     operation_deadline: float = 10.0
     silence: float = 5.0
     tls: TlsMaterial | None = None
+
+
+def kept_notifications(buffer: int, heap: int) -> int:
+    """Return how many notifications are kept for clients that fetch them late.
+
+    Without what they report, which the virtual machine bounds by its length, these take an eighth of the heap
+    at most, with the names of objects that are gone.
+
+    Args:
+        buffer: the number that is configured.
+        heap: the largest heap, in MiB.
+    """
+    return min(buffer, heap * _NOTIFICATIONS_A_MEBIBYTE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -357,7 +372,7 @@ class JavaMachine:
             int(settings.listen_for * 1000),
             int(patience * 1000),
             int(settings.silence * 1000),
-            settings.notification_buffer,
+            kept_notifications(settings.notification_buffer, settings.heap),
             DOMAIN,
             None if tls is None else _tls_fields(tls),
         )

@@ -237,6 +237,7 @@ class Jmx:
             received = self._client.received(_LONG_ENOUGH)
             assert received, "no marker"
             collected.append(received)
+        assert self._client.lostCount() == 0
         return collected
 
 

@@ -38,7 +38,7 @@ from gateway.jmx.operations import Operations
 from gateway.jmx.projection import Projection, ProjectionSettings
 from gateway.jmx.tls import TlsError, TlsMaterial
 from gateway.jmx.users import Holder, PasswordError, ReadPassword, SubjectError, Users, check_stored
-from gateway.jmx.virtual_machine import JavaMachine, MachineSettings
+from gateway.jmx.virtual_machine import JavaMachine, MachineSettings, kept_notifications
 from gateway.model.schema import ClassKey
 from gateway.model.times import SECOND
 from gateway.service.metrics import families
@@ -265,7 +265,8 @@ class _JmxAgent:
         self._logins: Counter[LoginOutcome] = Counter()
         self._was_ready = False
         self._was_killed = False
-        buffer = loaded.settings.jmx.notification_buffer
+        jmx = loaded.settings.jmx
+        buffer = kept_notifications(jmx.notification_buffer, jmx.heap)
         lifeline.metrics.add("agent", lambda: agent_readings(self._starts, self._logins, buffer))
 
     async def run(self) -> NoReturn:

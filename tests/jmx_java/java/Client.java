@@ -20,6 +20,7 @@ import java.util.Map;
 import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
@@ -65,6 +66,7 @@ public final class Client {
     private final MBeanServerConnection connection;
     private final BlockingQueue<String> notifications = new LinkedBlockingQueue<>();
     private final AtomicLong lost = new AtomicLong();
+    private volatile CountDownLatch standing = new CountDownLatch(0);
 
     private Client(JMXConnector connector) throws Exception {
         this.connector = connector;
@@ -200,7 +202,21 @@ public final class Client {
         connection.addNotificationListener(new ObjectName(name), this::received, filter, null);
     }
 
+    /** Takes the next notification, and no further one until {@link #goOn}. */
+    public void standStill() {
+        standing = new CountDownLatch(1);
+    }
+
+    public void goOn() {
+        standing.countDown();
+    }
+
     private void received(Notification notification, Object handback) {
+        try {
+            standing.await();
+        } catch (InterruptedException error) {
+            Thread.currentThread().interrupt();
+        }
         String text = notification.getType() + " of " + notification.getSource();
         if (notification instanceof AttributeChangeNotification) {
             AttributeChangeNotification change = (AttributeChangeNotification) notification;

@@ -64,11 +64,11 @@ final class Batch {
                 break;
             case 3:
                 expect(fields, 8);
-                register();
+                register(start);
                 break;
             case 4:
                 expect(fields, 4);
-                change();
+                change(start);
                 break;
             case 5:
                 expect(fields, 2);
@@ -76,7 +76,7 @@ final class Batch {
                 break;
             case 6:
                 expect(fields, 9);
-                emit();
+                emit(start);
                 break;
             case 8:
                 expect(fields, 5);
@@ -100,7 +100,7 @@ final class Batch {
         }
     }
 
-    private void register() throws MalformedException, CommandException {
+    private void register(int start) throws MalformedException, CommandException {
         long number = reader.readLong();
         ClassDefinition definition = objects.definition(reader.readLong());
         Group group = objects.group(reader.readLong());
@@ -113,10 +113,10 @@ final class Batch {
         }
         long table = reader.readLong();
         Access access = objects.access(reader.readLong(), definition);
-        objects.register(number, name, access, group, table, values);
+        objects.register(number, name, access, group, table, values, reader.position() - start);
     }
 
-    private void change() throws MalformedException, CommandException {
+    private void change(int start) throws MalformedException, CommandException {
         long number = reader.readLong();
         ManagedObject object = objects.find(number);
         if (object == null) {
@@ -133,7 +133,7 @@ final class Batch {
             AttributeDefinition attribute = object.definition.attribute(position);
             values[position] = value(object.name, attribute);
         }
-        object.replace(object.group(), values);
+        object.replace(object.group(), values, reader.position() - start);
     }
 
     private void defineAccess() throws MalformedException, CommandException {
@@ -200,7 +200,7 @@ final class Batch {
         }
     }
 
-    private void emit() throws MalformedException, CommandException {
+    private void emit(int start) throws MalformedException, CommandException {
         long[] emitters = new long[reader.readArray()];
         for (int emitter = 0; emitter < emitters.length; emitter++) {
             emitters[emitter] = reader.readLong();
@@ -217,6 +217,7 @@ final class Batch {
         }
         Event event = new Event(type, time, sequence, variants.toArray(new Event.Variant[0]),
             readChoices(variants.size()), objects.policy());
+        objects.kept.add(event, reader.position() - start);
         for (long emitter : emitters) {
             ManagedObject object = objects.find(emitter);
             if (object instanceof EmittingObject) {

@@ -1,36 +1,45 @@
 package amqp.gateway.jmx;
 
 import java.util.Objects;
+import java.util.concurrent.atomic.AtomicReference;
 import javax.management.AttributeChangeNotification;
 import javax.management.Notification;
 
 /** A change of an attribute. */
-final class ChangeNotification extends AttributeChangeNotification implements OwnNotification {
+final class ChangeNotification extends AttributeChangeNotification implements OwnNotification, KeptNotifications.Content {
     private static final long serialVersionUID = 1L;
 
-    private final transient EmittingObject object;
+    private final transient AtomicReference<Access> access;
     private final transient int position;
-    private final transient Object before;
-    private final transient Object after;
+    /** Before and after; null where they are forgotten. */
+    private transient volatile Object[] values;
 
     ChangeNotification(EmittingObject object, int position, long sequence, Object before, Object after) {
         super(object.name, sequence, System.currentTimeMillis(), object.definition.attribute(position).name
             + " has changed", object.definition.attribute(position).name,
             object.definition.attribute(position).type.openType.getClassName(), null, null);
-        this.object = object;
+        this.access = object.presentAccess();
         this.position = position;
-        this.before = before;
-        this.after = after;
+        this.values = new Object[] {before, after};
     }
 
     @Override
-    public Notification shownTo(Viewer viewer) {
-        Rights rights = object.rights(viewer.user);
+    public void forget() {
+        values = null;
+    }
+
+    @Override
+    public Notification shownTo(Viewer viewer) throws ForgottenException {
+        Rights rights = access.get().of(viewer.user);
         if (rights == null || !rights.reads(position)) {
             return null;
         }
-        Object shownBefore = viewer.shown(before);
-        Object shownAfter = viewer.shown(after);
+        Object[] kept = values;
+        if (kept == null) {
+            throw new ForgottenException();
+        }
+        Object shownBefore = viewer.shown(kept[0]);
+        Object shownAfter = viewer.shown(kept[1]);
         if (Objects.deepEquals(shownBefore, shownAfter)) {
             return null;
         }

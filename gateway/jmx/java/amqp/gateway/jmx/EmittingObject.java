@@ -18,8 +18,12 @@ final class EmittingObject extends ManagedObject implements NotificationEmitter 
     /** Listeners are called on the thread that carries a batch out; those of RMI only put into a buffer. */
     private final NotificationBroadcasterSupport broadcaster = new NotificationBroadcasterSupport();
 
-    EmittingObject(long number, ObjectName name, Access access, Group group, Object[] values) {
+    private final KeptNotifications kept;
+
+    EmittingObject(
+            long number, ObjectName name, Access access, Group group, Object[] values, KeptNotifications kept) {
         super(number, name, access, group, values);
+        this.kept = kept;
     }
 
     /** Sends an event to the listeners. */
@@ -28,14 +32,17 @@ final class EmittingObject extends ManagedObject implements NotificationEmitter 
     }
 
     @Override
-    void replace(Group newGroup, Object[] newValues) {
+    void replace(Group newGroup, Object[] newValues, int encoded) {
         Object[] before = copyOfValues();
-        super.replace(newGroup, newValues);
+        super.replace(newGroup, newValues, encoded);
         for (int position : definition.notifying()) {
             // A notification must not reveal a value that a read does not show.
             if (shows(position) && !Objects.deepEquals(before[position], newValues[position])) {
-                broadcaster.sendNotification(new ChangeNotification(
-                    this, position, CHANGES.incrementAndGet(), before[position], newValues[position]));
+                ChangeNotification change = new ChangeNotification(
+                    this, position, CHANGES.incrementAndGet(), before[position], newValues[position]);
+                // With the value before, which came with another command.
+                kept.add(change, 2 * encoded);
+                broadcaster.sendNotification(change);
             }
         }
     }

@@ -3,14 +3,15 @@ package amqp.gateway.jmx;
 import javax.management.openmbean.CompositeData;
 
 /** An event or an operation, as notifications report it, and what each user receives of it. */
-final class Event {
+final class Event implements KeptNotifications.Content {
     /** In place of the number of a variant. */
     static final int NOTHING = -1;
 
     final String type;
     final long time;
     final long sequence;
-    private final Variant[] variants;
+    /** Null where they are forgotten. */
+    private volatile Variant[] variants;
     private final int[] choices;
     private final Policy policy;
 
@@ -41,12 +42,29 @@ final class Event {
         this.policy = policy;
     }
 
-    /** What a user receives; null for nothing. */
-    Variant variant(int user) {
-        if (choices.length == 0) {
-            return variants[0];
+    @Override
+    public void forget() {
+        variants = null;
+    }
+
+    /**
+     * What a user receives; null for nothing.
+     *
+     * @throws ForgottenException there is something, but it is forgotten
+     */
+    Variant variant(int user) throws ForgottenException {
+        int choice = 0;
+        if (choices.length > 0) {
+            boolean isKnown = user >= 0 && user < choices.length && policy.isValidFor(user);
+            choice = isKnown ? choices[user] : NOTHING;
         }
-        boolean isKnown = user >= 0 && user < choices.length && choices[user] >= 0;
-        return isKnown && policy.isValidFor(user) ? variants[choices[user]] : null;
+        if (choice == NOTHING) {
+            return null;
+        }
+        Variant[] kept = variants;
+        if (kept == null) {
+            throw new ForgottenException();
+        }
+        return kept[choice];
     }
 }

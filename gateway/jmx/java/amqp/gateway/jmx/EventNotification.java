@@ -1,5 +1,6 @@
 package amqp.gateway.jmx;
 
+import java.util.concurrent.atomic.AtomicReference;
 import javax.management.Notification;
 import javax.management.ObjectName;
 
@@ -7,18 +8,19 @@ import javax.management.ObjectName;
 final class EventNotification extends Notification implements OwnNotification {
     private static final long serialVersionUID = 1L;
 
-    private final transient EmittingObject emitter;
+    /** In place of the emitter, whose values would be kept as long as this after its end. */
+    private final transient AtomicReference<Access> access;
     private final transient Event event;
 
     EventNotification(EmittingObject emitter, Event event) {
         super(event.type, emitter.name, event.sequence, event.time, "");
-        this.emitter = emitter;
+        this.access = emitter.presentAccess();
         this.event = event;
     }
 
     @Override
-    public Notification shownTo(Viewer viewer) {
-        Event.Variant variant = emitter.existsFor(viewer.user) ? event.variant(viewer.user) : null;
+    public Notification shownTo(Viewer viewer) throws ForgottenException {
+        Event.Variant variant = access.get().exists(viewer.user) ? event.variant(viewer.user) : null;
         if (variant == null) {
             return null;
         }

@@ -1,5 +1,6 @@
 package amqp.gateway.jmx;
 
+import java.util.concurrent.atomic.AtomicReference;
 import javax.management.Attribute;
 import javax.management.AttributeList;
 import javax.management.AttributeNotFoundException;
@@ -19,7 +20,8 @@ class ManagedObject extends OwnMBean {
     final long number;
     final ObjectName name;
     final ClassDefinition definition;
-    private volatile Access access;
+    /** Apart from the object, because notifications keep it longer than the values. */
+    private final AtomicReference<Access> access;
     private volatile Group group;
     private volatile Object[] values;
     /** In which clients read it with others; null where it is in none. Under the lock of batches. */
@@ -29,29 +31,35 @@ class ManagedObject extends OwnMBean {
         this.number = number;
         this.name = name;
         this.definition = access.definition;
-        this.access = access;
+        this.access = new AtomicReference<>(access);
         this.group = group;
         this.values = values;
     }
 
-    static ManagedObject of(long number, ObjectName name, Access access, Group group, Object[] values) {
+    static ManagedObject of(
+            long number, ObjectName name, Access access, Group group, Object[] values, KeptNotifications kept) {
         return access.definition.emits()
-            ? new EmittingObject(number, name, access, group, values)
+            ? new EmittingObject(number, name, access, group, values, kept)
             : new ManagedObject(number, name, access, group, values);
     }
 
     Access access() {
+        return access.get();
+    }
+
+    /** The access now, and any later one. */
+    AtomicReference<Access> presentAccess() {
         return access;
     }
 
     /** The rights of a user; null where it does not exist for that user. */
     Rights rights(int user) {
-        return access.of(user);
+        return access().of(user);
     }
 
     @Override
     boolean existsFor(int user) {
-        return access.exists(user);
+        return access().exists(user);
     }
 
     /** A copy of the values, to be changed and handed to {@link #replace}. */
@@ -59,8 +67,12 @@ class ManagedObject extends OwnMBean {
         return values.clone();
     }
 
-    /** Takes the values, an array that is not changed any more, and the group. */
-    void replace(Group newGroup, Object[] newValues) {
+    /**
+     * Takes the values, an array that is not changed any more, and the group.
+     *
+     * @param encoded octets of the command that they come from
+     */
+    void replace(Group newGroup, Object[] newValues, int encoded) {
         group = newGroup;
         values = newValues;
     }
@@ -71,11 +83,11 @@ class ManagedObject extends OwnMBean {
 
     /** Puts it into a table, and takes it out of the one in which it was; null for none. */
     void moveTo(Table newTable, Access newAccess) {
-        if (table != newTable || access != newAccess) {
+        if (table != newTable || access() != newAccess) {
             if (table != null) {
                 table.remove(this);
             }
-            access = newAccess;
+            access.set(newAccess);
             table = newTable;
             if (table != null) {
                 table.add(this);

@@ -21,6 +21,7 @@ final class ManagedObjects {
     final String domain;
     private final int remembered;
     private final SignsOfLife python;
+    final KeptNotifications kept = new KeptNotifications();
     private final Map<Long, ClassDefinition> classes = new HashMap<>();
     private final Map<Long, Access> accesses = new HashMap<>();
     private final Map<Long, Group> groups = new HashMap<>();
@@ -202,15 +203,21 @@ final class ManagedObjects {
         namedTables.put(name, table);
     }
 
-    /** Registers an object; {@code table} is the number of its table, or 0. */
-    void register(long number, ObjectName name, Access access, Group group, long table, Object[] values)
+    /**
+     * Registers an object.
+     *
+     * @param table the number of its table, or 0
+     * @param encoded octets of the command that the values come from
+     */
+    void register(
+            long number, ObjectName name, Access access, Group group, long table, Object[] values, int encoded)
             throws CommandException {
         requireOurs(name);
         ManagedObject present = objects.get(number);
         // Registering again would take the listeners of clients away.
         if (present != null && present.name.equals(name) && present.definition == access.definition) {
             present.moveTo(tables.get(table), access);
-            present.replace(group, values);
+            present.replace(group, values, encoded);
             return;
         }
         unregister(number);
@@ -220,7 +227,7 @@ final class ManagedObjects {
         if (other != null) {
             unregister(other.number);
         }
-        ManagedObject object = ManagedObject.of(number, name, access, group, values);
+        ManagedObject object = ManagedObject.of(number, name, access, group, values, kept);
         // Before the server has it: a client that receives its registration finds it.
         objects.put(number, object);
         named.put(name, object);

@@ -316,11 +316,15 @@ abstract class Session extends RMIConnectionImpl {
         while (true) {
             long left = Math.max(0, TimeUnit.NANOSECONDS.toMillis(end - System.nanoTime()));
             NotificationResult all = super.fetchNotifications(begin, Math.min(most, MAX_NOTIFICATIONS), left);
-            TargetedNotification[] received = viewer.received(all.getTargetedNotifications());
+            TargetedNotification[] fetched = all.getTargetedNotifications();
+            Viewer.Received received = viewer.received(fetched);
             // An answer at the moment of a notification that the user may not receive would reveal it.
-            if (received.length > 0 || all.getTargetedNotifications().length == 0 || left == 0) {
-                return new NotificationResult(
-                    all.getEarliestSequenceNumber(), all.getNextSequenceNumber(), received);
+            if (received.notifications.length > 0 || received.lost > 0 || fetched.length == 0 || left == 0) {
+                // From the first number that is still kept, a client knows how many it has missed.
+                long earliest = received.lost == 0 ? all.getEarliestSequenceNumber()
+                    : Math.min(Math.max(all.getEarliestSequenceNumber(), first + received.lost),
+                        all.getNextSequenceNumber());
+                return new NotificationResult(earliest, all.getNextSequenceNumber(), received.notifications);
             }
             begin = all.getNextSequenceNumber();
         }

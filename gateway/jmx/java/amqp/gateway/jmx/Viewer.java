@@ -92,19 +92,36 @@ final class Viewer {
         return own instanceof ObjectName && !objects.isShownTo(user, (ObjectName) own) ? null : own;
     }
 
-    /** What this user receives of these notifications. */
-    TargetedNotification[] received(TargetedNotification[] all) {
-        List<TargetedNotification> received = new ArrayList<>(all.length);
-        for (TargetedNotification one : all) {
-            Notification shown = received(one.getNotification());
-            if (shown != null) {
-                received.add(new TargetedNotification(shown, one.getListenerID()));
-            }
+    /** What a user receives of some notifications. */
+    static final class Received {
+        final TargetedNotification[] notifications;
+        /** How many more would have been received, if they were still kept. */
+        final int lost;
+
+        Received(List<TargetedNotification> notifications, int lost) {
+            this.notifications = notifications.toArray(new TargetedNotification[0]);
+            this.lost = lost;
         }
-        return received.toArray(new TargetedNotification[0]);
     }
 
-    private Notification received(Notification notification) {
+    /** What this user receives of these notifications. */
+    Received received(TargetedNotification[] all) {
+        List<TargetedNotification> received = new ArrayList<>(all.length);
+        int lost = 0;
+        for (TargetedNotification one : all) {
+            try {
+                Notification shown = received(one.getNotification());
+                if (shown != null) {
+                    received.add(new TargetedNotification(shown, one.getListenerID()));
+                }
+            } catch (ForgottenException error) {
+                lost++;
+            }
+        }
+        return new Received(received, lost);
+    }
+
+    private Notification received(Notification notification) throws ForgottenException {
         if (notification instanceof OwnNotification) {
             OwnNotification own = (OwnNotification) notification;
             return numbered(own.shownTo(this), own.reported());
