@@ -28,13 +28,15 @@ TRAP_V2: Final = 0xA7
 _KNOWN_PDUS: Final = range(0xA0, 0xA9)
 # Compared as three octets: nearly every message has one of them in its shortest form.
 _USUAL_VERSIONS: Final = {ber.encode_integer(version): version for version in (VERSION_1, VERSION_2C)}
-_LONGEST_SHORT: Final = 0x7F + 2  # octets of a message whose length takes one octet
 _BESIDE_NAME: Final = 6  # octets of a variable binding with a NULL
 _LONGEST_USUAL_NAME: Final = 0x7F - 4
 _SEVERAL: Final = 100  # octets of names that are rather compared all at once
 _REQUEST_ID_OCTETS: Final = 4
 _LARGEST_OCTET: Final = 0x7F  # a number of one octet that is not negative
 _BESIDE_VARBINDS: Final = 8  # octets of a response's PDU that are neither request id nor varbinds
+LONGEST_SHORT: Final = 0x7F + 2
+"""Octets of the longest message, or ScopedPDU, whose lengths all take one octet."""
+
 PDU_OVERHEAD: Final = 2 * 4 + 6 + 3 + 4
 """The maximum number of octets of a response's PDU, without its varbinds: two lengths, three integers."""
 RESPONSE_OVERHEAD: Final = 4 * 4 + 3 + 6 + 3 + 4
@@ -123,7 +125,7 @@ def read_usual(datagram: bytes) -> UsualRead | None:
     """
     size = len(datagram)
     try:
-        if size > _LONGEST_SHORT:
+        if size > LONGEST_SHORT:
             places = _places_of_long(datagram)
             if places is None:
                 return None

@@ -21,12 +21,11 @@ MAX_FORMS: Final = 256
 """The number of forms that are remembered; all are forgotten when there are more."""
 
 _COMMUNITY_LENGTH_AT: Final = 6  # behind 30 length, 02 01 version, 04
-_BESIDE_COMMUNITY: Final = 7 + 4  # those seven, the PDU's tag and length, and those of the request id
+_BESIDE_PREAMBLE: Final = 1 + 4  # that octet, the PDU's tag and length, and those of the request id
 _BETWEEN: Final = 6 + 2 + 4  # two numbers of one octet, and the heads of list, variable binding and name
 _BEHIND_NAME: Final = len(ber.NULL)
 _FIRST_EXCEPTION: Final = ber.NO_SUCH_OBJECT[0]  # the tags of values are smaller
 _PADDING: Final = 0x80  # an octet that is too many where a sub-identifier begins with it
-_LONGEST_SHORT: Final = 0x7F + 2  # octets of a message whose lengths all take one
 
 UsualAnswer: TypeAlias = Callable[[MibView, bytes, int, bytes, int, int, list[bytes]], "bytes | None"]
 """Returns the answer to a read, whose parts are those of a `UsualRead`; ``None`` where it is not usual."""
@@ -60,35 +59,52 @@ class RepeatedReads:
     Args:
         counters: incremented as for every request.
         answer_bulk: answers and counts a GETBULK.
+        length_at: where the octet is that says how long the octets are before the PDU: a community, or in
+            a ScopedPDU the name of a context.
     """
 
-    def __init__(self, counters: SnmpCounters, answer_bulk: UsualAnswer) -> None:
+    def __init__(
+        self, counters: SnmpCounters, answer_bulk: UsualAnswer, length_at: int = _COMMUNITY_LENGTH_AT
+    ) -> None:
         self._counters = counters
+        self._length_at = length_at
+        self._beside_length = length_at + _BESIDE_PREAMBLE
         self._answer_bulk = answer_bulk
         self._forms: dict[bytes, _Form] = {}
 
-    def answer(self, datagram: bytes, sender: Sender) -> bytes | None:
-        """Return the answer to a read; ``None`` where it is not of a known form, or has no usual answer."""
+    def answer(self, datagram: bytes, sender: Sender, view: MibView | None = None) -> bytes | None:
+        """Return the answer to a read; ``None`` where it is not of a known form, or has no usual answer.
+
+        Args:
+            datagram: a message, or a ScopedPDU.
+            sender: its sender.
+            view: what is read for a sender whose rights were asked for; default: that of the form's
+                community, if the sender may use it.
+        """
         form = None
-        if len(datagram) > _COMMUNITY_LENGTH_AT:
+        if len(datagram) > self._length_at:
             # That a look-up takes longer for a match reveals nothing: what it compares are keyed hashes.
-            form = self._forms.get(datagram[: datagram[_COMMUNITY_LENGTH_AT] + _BESIDE_COMMUNITY])
+            form = self._forms.get(datagram[: datagram[self._length_at] + self._beside_length])
         if (
             form is None
             or len(datagram) != form.size
             or datagram[form.id_end : form.name_at] != form.between
             or not datagram.endswith(ber.NULL)
             or datagram[form.id_at] in message.FILLING  # perhaps an octet too many, as in `read_usual`
-            or not ((networks := form.access.networks) is None or sender[0] in networks)
         ):
             return None
+        if view is None:
+            access = form.access
+            if access.networks is not None and sender[0] not in access.networks:
+                return None
+            view = access.view
         name = datagram[form.name_at : -_BEHIND_NAME]
         try:
             if form.pdu_type == message.GET:
-                return self._get(form, datagram, name)
+                return self._get(form, view, datagram, name)
             if ber.is_short_name(name):
                 retrieve = self._get_next if form.pdu_type == message.GET_NEXT else self._get_bulk
-                return retrieve(form, datagram, name)
+                return retrieve(form, view, datagram, name)
         except Exception:  # noqa: BLE001  the other way meets it too, and reports it
             return None
         return None
@@ -96,10 +112,10 @@ class RepeatedReads:
     def learn(self, datagram: bytes, usual: UsualRead, access: Access) -> None:
         """Remember the form of a read that was answered, if it is of one object.
 
-        The caller answers known communities only: no stranger can have the forms of others forgotten.
+        The caller answers known communities and users: no stranger can have the forms of others forgotten.
         """
         preamble, pdu_type, request_id, _, _, names = usual
-        if len(names) != 1 or len(datagram) > _LONGEST_SHORT:
+        if len(names) != 1 or len(datagram) > message.LONGEST_SHORT:
             return
         id_at = len(preamble) + 6
         id_end = id_at - 2 + len(request_id)
@@ -114,11 +130,11 @@ class RepeatedReads:
             len(datagram), id_at, id_end, name_at, between, pdu_type, usual, access
         )
 
-    def _get(self, form: _Form, datagram: bytes, name: bytes) -> bytes | None:
+    def _get(self, form: _Form, view: MibView, datagram: bytes, name: bytes) -> bytes | None:
         # A name without such octets is canonical if it has a value, and to find one is quicker than to check.
         if _PADDING in name:
             return None
-        value = form.access.view.read(name)
+        value = view.read(name)
         if value[0] >= _FIRST_EXCEPTION:
             return None
         beside = form.beside.get(len(value))
@@ -132,8 +148,8 @@ class RepeatedReads:
         counters.request_variables += 1
         return b"".join((beside[0], datagram[form.id_at : form.id_end], beside[1], name, value))
 
-    def _get_next(self, form: _Form, datagram: bytes, name: bytes) -> bytes | None:
-        found, _ = form.access.view.walk(name, 1)
+    def _get_next(self, form: _Form, view: MibView, datagram: bytes, name: bytes) -> bytes | None:
+        found, _ = view.walk(name, 1)
         if not found:
             return None
         varbind = found[0]
@@ -148,16 +164,16 @@ class RepeatedReads:
         counters.request_variables += 1
         return b"".join((beside[0], datagram[form.id_at : form.id_end], beside[1], varbind))
 
-    def _get_bulk(self, form: _Form, datagram: bytes, name: bytes) -> bytes | None:
+    def _get_bulk(self, form: _Form, view: MibView, datagram: bytes, name: bytes) -> bytes | None:
         preamble, pdu_type, _, first, second, _ = form.usual
         request_id = datagram[form.id_at - 2 : form.id_end]
-        return self._answer_bulk(form.access.view, preamble, pdu_type, request_id, first, second, [name])
+        return self._answer_bulk(view, preamble, pdu_type, request_id, first, second, [name])
 
 
 def _beside(form: _Form, varbind: bytes, length: int) -> tuple[bytes, bytes] | None:
     """Return the parts of an answer beside its last ``length`` octets and the request id, if it is short."""
     preamble, _, request_id, _, _, _ = form.usual
     answer = message.encode_success(preamble, request_id, [varbind])
-    if len(answer) > _LONGEST_SHORT:
+    if len(answer) > message.LONGEST_SHORT:
         return None
     return answer[: form.id_at], answer[form.id_end : len(answer) - length]

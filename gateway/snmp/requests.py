@@ -126,6 +126,8 @@ class Responder:
         repeated = self._repeated_reads.answer(datagram, sender)
         if repeated is not None:
             return repeated
+        if self._v3 is not None and is_version_3(datagram):
+            return self._v3.answer(datagram, sender)
         usual = message.read_usual(datagram)
         if usual is not None:
             # That a look-up takes longer for a match reveals nothing: what it compares are keyed hashes.
@@ -137,8 +139,6 @@ class Responder:
             ):
                 self._repeated_reads.learn(datagram, usual, access)
                 return answer
-        if self._v3 is not None and is_version_3(datagram):
-            return self._v3.answer(datagram, sender)
         return self._answer_any(datagram, sender)
 
     def _answer_usual(
@@ -152,7 +152,7 @@ class Responder:
         names: list[bytes],
     ) -> bytes | None:
         """Return the answer to a read in v2c; ``None`` if it has an error or exceeds the limits."""
-        counters, limits = self._counters, self._limits
+        limits = self._limits
         if len(names) > limits.varbinds:
             return None
         try:
@@ -175,13 +175,7 @@ class Responder:
         # Nothing has been counted yet: the general path answers tooBig, and counts the request.
         if not answer or len(answer) > limits.message_size:
             return None
-        if pdu_type == message.GET:
-            counters.get_requests += 1
-        elif pdu_type == message.GET_NEXT:
-            counters.get_nexts += 1
-        else:
-            counters.get_bulks += 1
-        counters.request_variables += retrieved
+        self._counters.count_read(pdu_type, retrieved)
         return answer
 
     def _answer_any(self, datagram: bytes, sender: Sender) -> Response:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from gateway.snmp import ber
+from gateway.snmp import ber, message
 from gateway.snmp.ber import Oid
 from gateway.snmp.store import ScalarValue, Store
 
@@ -189,6 +189,21 @@ class SnmpCounters:
     refused_reads: int = 0
     reports: int = 0
     error_statuses: Counter[int] = field(default_factory=Counter)
+
+    def count_read(self, pdu_type: int, retrieved: int) -> None:
+        """Count a read (GET, GETNEXT or GETBULK) that was answered without an error.
+
+        Args:
+            pdu_type: the tag of its PDU.
+            retrieved: the number of variables with a value; 0 for a GETBULK (RFC 1213 has none).
+        """
+        if pdu_type == message.GET:
+            self.get_requests += 1
+        elif pdu_type == message.GET_NEXT:
+            self.get_nexts += 1
+        else:
+            self.get_bulks += 1
+        self.request_variables += retrieved
 
     def serve(self, store: Store, *, authentication_traps: bool = False) -> None:
         """Add the groups snmp and snmpMPDStats to the store.

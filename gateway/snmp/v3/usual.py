@@ -1,8 +1,12 @@
-"""Reads in the form in which managers send nearly all of them, answered in a third of the time.
+"""Reads in the form in which managers send nearly all of them, answered in a fraction of the time.
 
 Whatever is not in this form, is not authentic, is not to be answered in full, or fails, is left to
-`gateway.snmp.v3.responder` as if it had not been looked at: nothing is counted before the answer is made. The
-order of the checks is the same: nothing is decrypted before the code was compared.
+`gateway.snmp.v3.responder` as if it had not been looked at: nothing is counted before it is known that there
+is an answer. The order of the checks is the same: nothing is decrypted before the code was compared.
+
+A manager's messages of one second differ in their numbers and in what is authenticated or encrypted. So of
+each sender the form of the last authentic message is remembered, and the next one's is compared with it. The
+same is done with the PDUs in them (`gateway.snmp.repeated_reads`).
 """
 
 from __future__ import annotations
@@ -10,10 +14,12 @@ from __future__ import annotations
 import hmac
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from gateway.snmp import ber, message
 from gateway.snmp.processing import LARGEST_DATAGRAM, Access, Limits, Sender, read_varbinds
+from gateway.snmp.repeated_reads import RepeatedReads
 from gateway.snmp.standard_groups import SnmpCounters
 from gateway.snmp.v3 import messages
 from gateway.snmp.v3.ciphers import SALT_SIZE
@@ -43,30 +49,61 @@ _NO_PREAMBLE: Final = message.preamble(message.VERSION_2C, b"")
 _EMPTY_SALT: Final = b"\x04\x00"
 _SALT_HEAD: Final = bytes((ber.OCTET_STRING, SALT_SIZE))
 _SALTS: Final = {SecurityLevel.AUTH_NO_PRIV: _EMPTY_SALT, SecurityLevel.AUTH_PRIV: _SALT_HEAD}
+_ID_OCTETS: Final = 4  # those of nearly every message id
+# Of a message, beside its ScopedPDU: heads 20, version and numbers 29, engine and user 68, code 50, salt 10,
+# padding 8.
+_BESIDE_SCOPED: Final = 185
+_SCOPE_AT: Final = 2  # behind the tag and the length of a short ScopedPDU
+
+_MAX_LENGTHS: Final = 64  # of the answers to a sender in a second
+MAX_SENDERS: Final = 256
+"""The number of senders whose last form is remembered; all are forgotten when there are more."""
 
 
-class _Form(NamedTuple):
-    """A message in the usual form, of which nothing was checked but the form, the user and the level.
+@dataclass(slots=True, eq=False)
+class _Form:
+    """What the messages of a sender share that have this form; places are those of the datagram.
 
-    The code is ``datagram[mac_at:mac_stop]``; msgData begins at ``data``.
+    The message id is ``datagram[id_at:id_end]``, the code ``datagram[mac_at:mac_end]``; msgData begins at
+    ``data``. ``head`` is what stands before the message id, ``between`` what stands between it and the code.
+    ``around`` are the same two parts of the answers of one second, by the octets behind their code.
     """
 
     user: KeyedUser
     level: SecurityLevel
-    message_id: bytes
+    size: int
+    id_at: int
+    id_end: int
     max_size: int
     time: int
     mac_at: int
-    mac_stop: int
+    mac_end: int
     data: int
+    head: bytes
+    between: bytes
+    salt_head: bytes
+    answered_at: int = -1
+    around: dict[int, tuple[bytes, bytes]] = field(default_factory=dict)
 
 
 class _Read(NamedTuple):
-    """A read; its number is ``request_id``, a TLV, and not that of ``request``."""
+    """A read; its number is ``request_id``, a TLV, and not that of ``request``.
+
+    ``usual`` is ``None`` where `message.read_usual` does not read it.
+    """
 
     pdu_type: int
     request_id: bytes
     request: message.Request
+    usual: message.UsualRead | None
+
+
+class _Places(NamedTuple):
+    """Where the parts of a ScopedPDU begin: engine and context, and the PDU, which ends at ``end``."""
+
+    scope: int
+    pdu: int
+    end: int
 
 
 class UsualReads:
@@ -99,6 +136,9 @@ class UsualReads:
         )
         self._match = re.compile(_HEADER + re.escape(self._identity) + _NUMBER, re.DOTALL).match
         self._scope = bytes((ber.OCTET_STRING, len(engine.engine_id))) + engine.engine_id
+        self._context_at = _SCOPE_AT + len(self._scope) + 2
+        self._forms: dict[Sender, _Form] = {}
+        self._repeated_reads = RepeatedReads(counters, _no_bulk, self._context_at - 1)
         size = ber.encode_integer(LARGEST_DATAGRAM)
         # Behind the message id: size, flags and security model.
         self._ends = {
@@ -114,33 +154,26 @@ class UsualReads:
             return None
 
     def _answer(self, datagram: bytes, sender: Sender) -> bytes | None:
-        form = self._form(datagram)
+        known = self._forms.get(sender)
+        form = known if known is not None and _is_of(known, datagram) else self._form(datagram)
         if form is None or not self._is_authentic(datagram, form):
             return None
+        if form is not known:
+            self._remember(sender, form)
         clock = self._engine.now()
         boots, time = clock
         # Where the boots have changed, as they do after 68 years, the form is another one, too.
         if boots != self._boots or boots == MAX_COUNT or not -TIME_WINDOW <= form.time - time <= TIME_WINDOW:
             return None
-        found = self._pdu(form, *self._plain(datagram, form), sender)
-        if found is None:
-            return None
-        pdu_type, retrieved, scoped = found
-        answer = self._sealed(form, clock, scoped)
-        # Nothing has been counted yet: the general path cuts the answer, and counts the request.
-        if len(answer) > min(self._limits.octets(pdu_type), form.max_size):
-            return None
-        if pdu_type == message.GET:
-            self._counters.get_requests += 1
-        elif pdu_type == message.GET_NEXT:
-            self._counters.get_nexts += 1
-        else:
-            self._counters.get_bulks += 1
-        self._counters.request_variables += retrieved
-        return answer
+        plain = self._plain(datagram, form)
+        scoped = self._scoped(form, plain, sender)
+        return None if scoped is None else self._sealed(form, datagram, clock, scoped)
 
     def _form(self, datagram: bytes) -> _Form | None:
-        """Return what a datagram in the usual form says. Raises ``IndexError`` where it ends early."""
+        """Return the form of a datagram, if it is usual. Raises ``IndexError`` where it ends early.
+
+        Nothing of it was checked but the form, the user and the level.
+        """
         match = self._match(datagram)
         size = len(datagram)
         if match is None or size > LARGEST_DATAGRAM:
@@ -151,9 +184,9 @@ class UsualReads:
         level = _LEVELS[datagram[match.start(_FLAGS)]]
         if user is None or user.authenticator is None or not user.minimum <= level <= user.highest:
             return None
-        mac_stop = mac_at + user.authenticator.size
+        mac_end = mac_at + user.authenticator.size
         salt = _SALTS[level]
-        data = mac_stop + (len(salt) if level is SecurityLevel.AUTH_NO_PRIV else len(salt) + SALT_SIZE)
+        data = mac_end + (len(salt) if level is SecurityLevel.AUTH_NO_PRIV else len(salt) + SALT_SIZE)
         head_end, parameters, sequence = match.end(_HEAD_END), match.end(_PARAMETERS), match.end(_SEQUENCE)
         max_size = int.from_bytes(match[_MAX_SIZE][2:], "big")
         length = datagram[1] if head_end == 2 else int.from_bytes(datagram[2:head_end], "big")  # noqa: PLR2004
@@ -164,32 +197,58 @@ class UsualReads:
             or datagram[sequence - 1] != data - sequence
             or datagram[name_at - 2] != ber.OCTET_STRING
             or datagram[mac_at - 2 : mac_at] != user.authenticator.head
-            or datagram[mac_stop : mac_stop + 2] != salt
+            or datagram[mac_end : mac_end + 2] != salt
             or max_size < messages.MIN_MAX_SIZE
         ):
             return None
-        time = int.from_bytes(match[_TIME][2:], "big")
-        return _Form(user, level, match[_MESSAGE_ID], max_size, time, mac_at, mac_stop, data)
+        id_at, id_end = match.start(_MESSAGE_ID) + 2, match.end(_MESSAGE_ID)
+        return _Form(
+            user=user,
+            level=level,
+            size=size,
+            id_at=id_at,
+            id_end=id_end,
+            max_size=max_size,
+            time=int.from_bytes(match[_TIME][2:], "big"),
+            mac_at=mac_at,
+            mac_end=mac_end,
+            data=data,
+            head=datagram[:id_at],
+            between=datagram[id_end:mac_at],
+            salt_head=salt,
+        )
+
+    def _remember(self, sender: Sender, form: _Form) -> None:
+        """Remember the form of an authentic message: no stranger can have the forms of others forgotten."""
+        if len(self._forms) >= MAX_SENDERS:
+            self._forms.clear()
+        self._forms[sender] = form
 
     def _is_authentic(self, datagram: bytes, form: _Form) -> bool:
         authenticator = form.user.authenticator
         assert authenticator is not None
-        blanked = datagram[: form.mac_at] + authenticator.blank + datagram[form.mac_stop :]
-        return hmac.compare_digest(authenticator.mac(blanked), datagram[form.mac_at : form.mac_stop])
+        blanked = datagram[: form.mac_at] + authenticator.blank + datagram[form.mac_end :]
+        return hmac.compare_digest(authenticator.mac(blanked), datagram[form.mac_at : form.mac_end])
 
-    def _plain(self, datagram: bytes, form: _Form) -> tuple[bytes, int]:
-        """Return the octets with the ScopedPDU, and its offset. Raises `BerError`, `DecryptionError`."""
+    def _plain(self, datagram: bytes, form: _Form) -> bytes:
+        """Return the octets from the ScopedPDU on. Raises `BerError`, `DecryptionError`."""
+        data = form.data
         if form.level is SecurityLevel.AUTH_NO_PRIV:
-            return datagram, form.data
+            return datagram[data:]
         cipher = form.user.cipher
         assert cipher is not None
-        start, stop = ber.read_tagged(datagram, form.data, len(datagram), ber.OCTET_STRING)
-        salt = datagram[form.data - SALT_SIZE : form.data]
-        return cipher.decrypt(datagram[start:stop], self._boots, form.time, salt), 0
+        start, stop = ber.read_tagged(datagram, data, len(datagram), ber.OCTET_STRING)
+        return cipher.decrypt(datagram[start:stop], self._boots, form.time, datagram[data - SALT_SIZE : data])
 
-    def _pdu(self, form: _Form, plain: bytes, at: int, sender: Sender) -> tuple[int, int, bytes] | None:
-        """Return the type of the read in a ScopedPDU, the number retrieved, and its answer's ScopedPDU."""
-        offset, end = ber.read_tagged(plain, at, len(plain), ber.SEQUENCE)
+    def _access_in(self, form: _Form, context: bytes, sender: Sender) -> Access | None:
+        access = self._access(form.user.user.name, form.level, context)
+        if not isinstance(access, Access):
+            return None
+        return access if access.networks is None or sender[0] in access.networks else None
+
+    def _scoped(self, form: _Form, plain: bytes, sender: Sender) -> bytes | None:
+        """Return the ScopedPDU that answers one, and count it."""
+        offset, end = ber.read_tagged(plain, 0, len(plain), ber.SEQUENCE)
         scope_end = offset + len(self._scope)
         context_at, context_end = ber.read_tagged(plain, scope_end, end, ber.OCTET_STRING)
         if (
@@ -197,63 +256,120 @@ class UsualReads:
             or context_at != scope_end + 2  # a long name, or a length that is longer than it need be
         ):
             return None
-        access = self._access(form.user.user.name, form.level, plain[context_at:context_end])
-        read = _read_of(plain, context_end, end)
-        limits = self._limits
-        if read is None or not isinstance(access, Access) or len(read.request.names) > limits.varbinds:
+        access = self._access_in(form, plain[context_at:context_end], sender)
+        if access is None:
             return None
-        if access.networks is not None and sender[0] not in access.networks:
+        # Such an answer is short enough for every manager, and so counted at once.
+        repeated = self._repeated_reads.answer(plain, sender, access.view)
+        if repeated is not None:
+            return repeated
+        return self._answered_once(form, plain, access, _Places(offset, context_end, end))
+
+    def _answered_once(self, form: _Form, plain: bytes, access: Access, places: _Places) -> bytes | None:
+        """Return the answer to a read whose form is not known; so is every one of several objects."""
+        read = _read_of(plain, places)
+        limits = self._limits
+        if read is None or len(read.request.names) > limits.varbinds:
             return None
         pdu_type = read.pdu_type
-        octets = min(limits.octets(pdu_type), form.max_size) - message.PDU_OVERHEAD
-        varbinds, retrieved = read_varbinds(access.view, pdu_type, read.request, octets, limits.varbinds)
+        largest = min(limits.octets(pdu_type), form.max_size)
+        varbinds, retrieved = read_varbinds(
+            access.view, pdu_type, read.request, largest - message.PDU_OVERHEAD, limits.varbinds
+        )
         # Engine and context stand before a PDU as version and community do, in a sequence, too.
-        scoped = message.encode_success(plain[offset:context_end], read.request_id, varbinds)
-        return pdu_type, retrieved, scoped
+        scoped = message.encode_success(plain[places.scope : places.pdu], read.request_id, varbinds)
+        # Nothing has been counted yet: the general path cuts the answer, and counts the request.
+        if len(scoped) + _BESIDE_SCOPED > largest:
+            return None
+        self._counters.count_read(pdu_type, retrieved)
+        if read.usual is not None and pdu_type != message.GET_BULK and len(plain) == places.end:
+            self._repeated_reads.learn(plain, read.usual, access)
+        return scoped
 
-    def _sealed(self, form: _Form, clock: tuple[int, int], scoped: bytes) -> bytes:
+    def _sealed(self, form: _Form, datagram: bytes, clock: tuple[int, int], scoped: bytes) -> bytes:
         """Return the message around a ScopedPDU, as `SecurityModel.seal` does."""
-        user, message_id = form.user, form.message_id
+        user = form.user
         authenticator = user.authenticator
         assert authenticator is not None
         if form.level is SecurityLevel.AUTH_PRIV:
             assert user.cipher is not None
             encrypted, salt = user.cipher.encrypt(scoped, *clock)
-            behind = _SALT_HEAD + salt + ber.encode_head(ber.OCTET_STRING, len(encrypted)) + encrypted
-            salt_size = 2 + SALT_SIZE
+            behind = b"".join(
+                (_SALT_HEAD, salt, ber.encode_head(ber.OCTET_STRING, len(encrypted)), encrypted)
+            )
         else:
-            behind, salt_size = _EMPTY_SALT + scoped, 2
-        ends = self._ends[form.level]
-        identity = b"".join((self._identity, ber.encode_integer(clock[1]), user.name_tlv, authenticator.head))
+            behind = _EMPTY_SALT + scoped
+        if form.answered_at != clock[1]:
+            form.answered_at = clock[1]
+            form.around.clear()
+        around = form.around.get(len(behind))
+        if around is None:
+            if len(form.around) >= _MAX_LENGTHS:
+                form.around.clear()
+            around = form.around[len(behind)] = self._around(form, clock[1], len(behind))
+        head, between = around
+        message_id = datagram[form.id_at : form.id_end]
+        mac = authenticator.mac(b"".join((head, message_id, between, authenticator.blank, behind)))
+        return b"".join((head, message_id, between, mac, behind))
+
+    def _around(self, form: _Form, time: int, behind: int) -> tuple[bytes, bytes]:
+        """Return an answer's octets before the message id, and between it and its code.
+
+        Args:
+            form: the form of the request.
+            time: the engine's time.
+            behind: the number of octets behind the code.
+        """
+        authenticator = form.user.authenticator
+        assert authenticator is not None
+        identity = b"".join(
+            (self._identity, ber.encode_integer(time), form.user.name_tlv, authenticator.head)
+        )
+        salt_size = 2 if form.level is SecurityLevel.AUTH_NO_PRIV else 2 + SALT_SIZE
         length = len(identity) + authenticator.size + salt_size
         sequence = ber.encode_head(ber.SEQUENCE, length)
-        before = b"".join(
+        id_size, ends = form.id_end - form.id_at, self._ends[form.level]
+        between = b"".join(
+            (ends, ber.encode_head(ber.OCTET_STRING, len(sequence) + length), sequence, identity)
+        )
+        head = b"".join(
             (
-                _GLOBAL_HEADS[len(message_id) + len(ends)],
-                message_id,
-                ends,
-                ber.encode_head(ber.OCTET_STRING, len(sequence) + length),
-                sequence,
-                identity,
+                b"\x02\x01\x03",
+                bytes((ber.SEQUENCE, 2 + id_size + len(ends))),
+                bytes((ber.INTEGER, id_size)),
             )
         )
-        before = ber.encode_head(ber.SEQUENCE, len(before) + authenticator.size + len(behind)) + before
-        mac = authenticator.mac(b"".join((before, authenticator.blank, behind)))
-        return b"".join((before, mac, behind))
+        size = len(head) + id_size + len(between) + authenticator.size + behind
+        return ber.encode_head(ber.SEQUENCE, size) + head, between
 
 
-def _read_of(octets: bytes, start: int, end: int) -> _Read | None:
-    """Return the read whose PDU is ``octets[start:end]``; ``None`` for another PDU. Raises `BerError`."""
+def _is_of(form: _Form, datagram: bytes) -> bool:
+    """Return whether a datagram has a form that was checked; then it has the same user and level."""
+    id_at, mac_end = form.id_at, form.mac_end
+    return (
+        len(datagram) == form.size
+        and datagram[form.id_end : form.mac_at] == form.between
+        and datagram[:id_at] == form.head
+        and 0 < datagram[id_at] < _SHORT  # not negative, and without an octet that need not be
+        and datagram[mac_end : mac_end + 2] == form.salt_head
+    )
+
+
+def _no_bulk(*_: object) -> None:
+    """Answer no GETBULK: how much of it fits depends on the manager."""
+
+
+def _read_of(octets: bytes, places: _Places) -> _Read | None:
+    """Return the read in a ScopedPDU; ``None`` for another PDU. Raises `BerError`."""
+    start, end = places.pdu, places.end
     size = end - start + len(_NO_PREAMBLE)
     usual = message.read_usual(ber.encode_head(ber.SEQUENCE, size) + _NO_PREAMBLE + octets[start:end])
     if usual is not None:
         _, pdu_type, request_id, first, second, names = usual
-        return _Read(pdu_type, request_id, message.Request(0, first, second, names, []))
-    pdu_type, start, stop = ber.read_header(octets, start, end)
+        request = message.Request(0, first, second, names, [])
+        return _Read(pdu_type, request_id, request, (octets[places.scope : start], *usual[1:]))
+    pdu_type, at, stop = ber.read_header(octets, start, end)
     if pdu_type not in _READS:
         return None
-    request = message.read_request(octets, start, stop)
-    return _Read(pdu_type, ber.encode_integer(request.request_id), request)
-
-
-_GLOBAL_HEADS: Final = tuple(b"\x02\x01\x03" + bytes((ber.SEQUENCE, length)) for length in range(_SHORT))
+    request = message.read_request(octets, at, stop)
+    return _Read(pdu_type, ber.encode_integer(request.request_id), request, None)

@@ -200,6 +200,7 @@ class SecuredAgent:
     asked: list[tuple[str, SecurityLevel, bytes]] = field(default_factory=list)
     suspects: list[str] = field(default_factory=list)
     guesses: Guesses | None = None
+    unknown: set[bytes] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.counters, self.failures = self.small.counters, self.small.failures
@@ -219,7 +220,7 @@ class SecuredAgent:
         self.asked.append((user, level, context))
         if context == b"closed":
             return NoAccess.UNAVAILABLE_CONTEXT
-        if context not in (b"", b"shop", LONG_CONTEXT):
+        if context in self.unknown or context not in (b"", b"shop", LONG_CONTEXT):
             return NoAccess.UNKNOWN_CONTEXT
         return Access(self.small.store, self.writer)
 

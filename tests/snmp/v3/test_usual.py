@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import random
+from dataclasses import fields, replace
 
 import pytest
 from hypothesis import given
@@ -10,9 +11,12 @@ from hypothesis import strategies as st
 
 from gateway.snmp import ber, message
 from gateway.snmp.ber import Oid
-from gateway.snmp.processing import Limits
+from gateway.snmp.processing import Limits, Sender
+from gateway.snmp.standard_groups import SnmpCounters
 from gateway.snmp.v3.responder import V3Responder
 from gateway.snmp.v3.users import SecurityLevel, User
+from gateway.snmp.v3.usual import MAX_SENDERS
+from tests.hypothesis_profiles import PROVING
 from tests.snmp.small_agent import DESCRIPTION, ENTRY, GONE, LAST
 from tests.snmp.v3.secured_agent import (
     AUTH,
@@ -162,3 +166,96 @@ def test_an_error_of_the_view_is_left_to_the_general_way() -> None:
     assert isinstance(answer, bytes)
     assert (read_reply(answer).status, read_reply(answer).index) == (message.GEN_ERR, 2)
     assert agent.counters.internal_errors == len(agent.failures) == 1
+
+
+class TwoAgents:
+    """An agent that remembers forms, and for each message a new one, which knows none."""
+
+    def __init__(self) -> None:
+        self.agent = SecuredAgent()
+        self.expected = SnmpCounters()
+
+    def assert_same(self, datagram: bytes, sender: Sender) -> bool:
+        """Compare the answers to a message; return whether it has a quick one."""
+        new = SecuredAgent()
+        new.now = self.agent.now
+        got = responder(self.agent)._usual.answer(datagram, sender)  # noqa: SLF001
+        if got is None:
+            assert self.agent.counters == self.expected  # nothing has been counted
+            return False
+        general_answer = general(new, datagram)
+        assert general_answer is not None
+        assert len(got) == len(general_answer)
+        assert read_reply(got) == read_reply(general_answer)
+        for counted in fields(SnmpCounters):
+            one, more = getattr(self.expected, counted.name), getattr(new.counters, counted.name)
+            setattr(self.expected, counted.name, one + more)
+        assert self.agent.counters == self.expected
+        return True
+
+
+_MANAGERS = (
+    Sent(OPERATOR, PRIV, b""),
+    Sent(WATCHER, AUTH, b""),
+    Sent(OLD, PRIV, b"", context=b"shop"),
+    Sent(OPERATOR, AUTH, b""),
+    Sent(OPERATOR, PRIV, b"", context=b"shop"),
+    Sent(OPERATOR, PRIV, b"", context=b"closed"),
+)
+
+
+def _read(chance: random.Random, manager: Sent, time: int) -> Sent:
+    """Return a read as managers send it, or one whose ScopedPDU is damaged but authentic."""
+    kind = chance.choice((message.GET, message.GET, message.GET_NEXT, message.GET_BULK))
+    names = [chance.choice((DESCRIPTION, (*ENTRY, 2, 1, 1), (*ENTRY, 2, 1, 2), LAST, GONE, ENTRY))]
+    number = chance.choice((1, 200, 70_000, 2**31 - 1, -1, chance.randrange(2**31)))
+    octets = bytearray(pdu(kind, names, request_id=number, second=3 if kind == message.GET_BULK else 0))
+    if chance.random() < 0.3:
+        at = chance.randrange(len(octets))
+        octets[at] = chance.choice((0x80, 0xFF, chance.randrange(256), octets[at] ^ 0x80))
+    sent = replace(
+        manager,
+        pdu=bytes(octets),
+        time=time,
+        message_id=chance.choice((0, 127, 128, 2**31 - 1, chance.randrange(2**24, 2**31))),
+    )
+    if chance.random() < 0.1:
+        sent = replace(sent, **chance.choice(({"context": b"shop"}, {"time": 2**20}, {"max_size": 484})))
+    return sent
+
+
+@pytest.mark.parametrize("seed", range(50 if PROVING else 3))
+def test_what_was_remembered_of_a_sender_changes_no_answer(seed: int) -> None:
+    chance = random.Random(seed)  # noqa: S311  repeatable
+    agents = TwoAgents()
+    quick_ones = 0
+    for turn in range(600):
+        agents.agent.now = turn // 100 * SECOND
+        number = chance.randrange(len(_MANAGERS))
+        # Most messages come from the sender whose form is known, a few from that of another manager.
+        sender = ("192.0.2.1", chance.choice((number, number, number, 0)))
+        datagram = _read(chance, _MANAGERS[number], turn // 100).encoded()
+        quick_ones += agents.assert_same(datagram, sender)
+        at = chance.randrange(len(datagram))
+        assert not agents.assert_same(
+            changed(datagram, at, bytes((datagram[at] ^ chance.randrange(1, 256),))), sender
+        )
+        assert not agents.assert_same(datagram[:at], sender)
+    assert quick_ones > 200
+
+
+def test_more_senders_than_are_remembered() -> None:
+    agents = TwoAgents()
+    for _ in range(2):
+        for port in range(MAX_SENDERS + 10):
+            assert agents.assert_same(GET.encoded(), ("192.0.2.1", port))
+
+
+def test_a_user_whose_rights_change_is_answered_by_the_new_ones() -> None:
+    agent = SecuredAgent()
+    shop = replace(GET, context=b"shop").encoded()
+    assert quick(agent, shop) is not None
+    agent.unknown.add(b"shop")
+    assert quick(agent, shop) is None
+    agent.unknown.clear()
+    assert quick(agent, shop) is not None
