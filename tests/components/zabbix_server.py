@@ -25,6 +25,9 @@ GROUP: Final = "Applications"
 """The group of the hosts, which every new Zabbix has."""
 
 _ROOT: Final = root_of(ZABBIX.folder)
+_SECONDS: Final = 400.0
+"""The seconds that filling the database may take; on an idle machine it takes some ten."""
+
 _SOCKET: Final = f"{NODE_PLACE}/database.sock"
 _FRONTEND: Final = """<?php
 $DB['TYPE'] = 'MYSQL'; $DB['SERVER'] = 'localhost'; $DB['PORT'] = '0'; $DB['DATABASE'] = 'zabbix';
@@ -190,7 +193,7 @@ def _start_database(stack: ExitStack, folder: Path) -> None:
     options = ("--no-defaults", "--user=root", f"--datadir={NODE_PLACE}/database")
     create = ("mariadb-install-db", *options, "--skip-test-db", "--skip-name-resolve")
     with _running(folder, "installation", *create) as installation:
-        assert installation.wait(120) == 0, (folder / "installation.log").read_text(encoding="utf-8")
+        assert installation.wait(_SECONDS) == 0, (folder / "installation.log").read_text(encoding="utf-8")
     only_here = ("--skip-networking", "--skip-grant-tables", f"--socket={_SOCKET}")
     command = ("mariadbd", *options, *only_here, *_UNSAFE_AND_QUICK)
     stack.enter_context(_running(folder, "database", *command))
@@ -203,7 +206,7 @@ def _start_database(stack: ExitStack, folder: Path) -> None:
 
 def _query(folder: Path, text: bytes) -> None:
     command = [*entering(_ROOT, folder), "mariadb", "--no-defaults", f"--socket={_SOCKET}"]
-    done = subprocess.run(command, input=text, capture_output=True, check=False, timeout=120)  # noqa: S603
+    done = subprocess.run(command, input=text, capture_output=True, check=False, timeout=_SECONDS)  # noqa: S603
     assert done.returncode == 0, done.stderr.decode()
 
 
