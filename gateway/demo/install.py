@@ -34,9 +34,11 @@ from gateway.demo.installation import (
     NEWEST,
     PACKAGE,
     RELEASES,
+    ZABBIX,
     BrokerNotInstalledError,
     DebianRootError,
     ensure_made,
+    ensure_server_made,
     find_installation,
     machine_release,
 )
@@ -561,12 +563,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"{error}\n")
         return EXIT_NOT_INSTALLED
     if options.tests:
-        _ensure_test_brokers()
+        _ensure_test_servers()
     return 0
 
 
-def _ensure_test_brokers() -> None:
-    """Install each RabbitMQ that tests run on; report those that cannot be, whose own tests then fail."""
+def _ensure_test_servers() -> None:
+    """Install each RabbitMQ that tests run on, and Zabbix; report those that cannot be: their tests fail."""
     proving = os.environ.get("PROVE") == "1"
     for series, release in RELEASES.items():
         if proving or series != NEWEST:
@@ -574,6 +576,10 @@ def _ensure_test_brokers() -> None:
                 ensure_broker(release, _say)
             except InstallError as error:
                 sys.stderr.write(f"{error}\n")
+    try:
+        ensure_server_made(ZABBIX, _say)
+    except DebianRootError as error:
+        sys.stderr.write(f"{error}\n")
 
 
 def _say(line: str) -> None:

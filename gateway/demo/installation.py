@@ -3,7 +3,8 @@
 Another release is a folder that ``debootstrap(8)`` makes once, in a minute, as root. It lies below
 ``$XDG_CACHE_HOME`` (else ``~/.cache``) and is used by all checkouts. It is never changed: remove it to get a
 newer one. It is made under another name and renamed when it is complete, under a lock. Debian's mirror is the
-one that this machine's own packages come from.
+one that this machine's own packages come from. A server that only tests need (`ZABBIX`) is in a copy of such
+a folder, with further packages.
 
 A folder is entered through ``chroot(8)``. Each process that is started there has mounts of its own: the
 release, read-only; the node's folder, at a fixed place; ``/proc`` and ``/dev`` of this machine. Other
@@ -35,8 +36,40 @@ _TAIL_LINES: Final = 8
 _MIRROR_FILE: Final = "mirror+file:"
 
 
+_ADD_PACKAGES: Final = """set -e
+root=$1; shift
+mount --rbind /proc "$root/proc"
+mount --rbind /dev "$root/dev"
+export DEBIAN_FRONTEND=noninteractive
+chroot "$root" apt-get -o Acquire::Languages=none -o Acquire::Retries=3 update
+chroot "$root" apt-get -o Acquire::Retries=3 -o Dpkg::Options::=--force-unsafe-io \\
+  install --yes --no-install-recommends "$@"
+chroot "$root" apt-get clean
+rm -rf "$root"/var/lib/apt/lists/*
+"""
+
+
 class DebianRootError(Exception):
     """A release cannot be made here; the text says in one line why, and how it can be made."""
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A server of a Debian release that only tests need, in a folder beside that of the release.
+
+    Attributes:
+        folder: the name of the folder; the folder itself is `root_of` this name.
+        title: what it is, for people.
+        release: the code name of the Debian release.
+        packages: what the copy of the release's folder has besides.
+        links: symbolic links in the folder, by their paths: configuration that is elsewhere.
+    """
+
+    folder: str
+    title: str
+    release: str
+    packages: tuple[str, ...]
+    links: Mapping[str, str]
 
 
 def machine_release() -> str:
@@ -79,12 +112,42 @@ def ensure_made(release: str, progress: Progress) -> None:
             f"missing: RabbitMQ of Debian {release}, because {obstacle}; as root, on Debian:  "
             f"apt-get install debootstrap && python3 -m gateway.demo.install --broker {release}"
         )
-    root.parent.mkdir(parents=True, exist_ok=True)
-    with root.with_name(f"{release}.lock").open("ab") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not root.is_dir():
-            progress(f"making {root} with debootstrap: RabbitMQ of Debian {release}")
-            _make(release, root)
+
+    def make(new: Path) -> None:
+        options = ["--variant=minbase", f"--include={PACKAGE}"]
+        _run([*own_mounts(), "debootstrap", *options, release, str(new), debian_mirror()])
+        (new / "etc" / "hosts").write_text(_HOSTS)
+        for archive in (new / "var" / "cache" / "apt" / "archives").glob("*.deb"):
+            archive.unlink()
+
+    _make_once(root, make, lambda: progress(f"making {root} with debootstrap: RabbitMQ of Debian {release}"))
+
+
+def ensure_server_made(server: Server, progress: Progress) -> None:
+    """Make the folder of a server, and that of its release, unless they exist.
+
+    Raises:
+        DebianRootError: it cannot be made on this machine.
+    """
+    root = root_of(server.folder)
+    if root.is_dir():
+        return
+    obstacle = _obstacle()
+    if obstacle:
+        raise DebianRootError(
+            f"missing: {server.title} of Debian {server.release}, because {obstacle}; as root, on Debian:  "
+            "apt-get install debootstrap && python3 -m gateway.demo.install --tests"
+        )
+    ensure_made(server.release, progress)
+
+    def make(new: Path) -> None:
+        _run(["cp", "--archive", "--reflink=auto", f"{root_of(server.release)}/.", str(new)])
+        _pass_on_settings_of_apt(new)
+        _run([*own_mounts(), "sh", "-c", _ADD_PACKAGES, "sh", str(new), *server.packages])
+        for link, target in server.links.items():
+            (new / link).symlink_to(target)
+
+    _make_once(root, make, lambda: progress(f"making {root}: {server.title} of Debian {server.release}"))
 
 
 def _obstacle() -> str:
@@ -95,20 +158,34 @@ def _obstacle() -> str:
     return ""
 
 
-def _make(release: str, root: Path) -> None:
-    for interrupted in root.parent.glob(f"{release}.new-*"):
-        shutil.rmtree(interrupted, ignore_errors=True)
-    new = Path(tempfile.mkdtemp(prefix=f"{release}.new-", dir=root.parent))
-    try:
-        new.chmod(0o755)
-        options = ["--variant=minbase", f"--include={PACKAGE}"]
-        _run([*own_mounts(), "debootstrap", *options, release, str(new), debian_mirror()])
-        (new / "etc" / "hosts").write_text(_HOSTS)
-        for archive in (new / "var" / "cache" / "apt" / "archives").glob("*.deb"):
-            archive.unlink()
-        new.rename(root)
-    finally:
-        shutil.rmtree(new, ignore_errors=True)
+def _make_once(root: Path, make: Callable[[Path], None], announce: Callable[[], None]) -> None:
+    root.parent.mkdir(parents=True, exist_ok=True)
+    with root.with_name(f"{root.name}.lock").open("ab") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if root.is_dir():
+            return
+        announce()
+        for interrupted in root.parent.glob(f"{root.name}.new-*"):
+            shutil.rmtree(interrupted, ignore_errors=True)
+        new = Path(tempfile.mkdtemp(prefix=f"{root.name}.new-", dir=root.parent))
+        try:
+            make(new)
+            new.chmod(0o755)
+            new.rename(root)
+        finally:
+            shutil.rmtree(new, ignore_errors=True)
+
+
+def _pass_on_settings_of_apt(root: Path) -> None:
+    """Let apt inside ``root`` reach the mirror as this machine's does, and no package start a service."""
+    shutil.copytree("/etc/apt/apt.conf.d", root / "etc/apt/apt.conf.d", dirs_exist_ok=True)
+    for name in ("etc/resolv.conf", "etc/ssl/certs/ca-certificates.crt"):
+        if Path("/", name).exists():
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(Path("/", name), root / name)
+    policy = root / "usr/sbin/policy-rc.d"
+    policy.write_text("#!/bin/sh\nexit 101\n")
+    policy.chmod(0o755)
 
 
 def debian_mirror() -> str:
@@ -156,6 +233,27 @@ def _search_path() -> str:
     return os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"))
 
 
+NODE_PLACE: Final = Path("/mnt")
+"""The place of the node's folder inside another release: every Debian has it, and leaves it empty."""
+
+ZABBIX: Final = Server(
+    folder="trixie-zabbix",
+    title="the Zabbix server",
+    release="trixie",
+    # A server of web pages would be installed, too, if not this form of PHP.
+    packages=(
+        "zabbix-server-mysql",
+        "zabbix-frontend-php",
+        "php-mysql",
+        "php8.4-cgi",
+        "php-cli",
+        "mariadb-server-core",
+        "mariadb-client-core",
+    ),
+    links={"etc/zabbix/zabbix.conf.php": f"{NODE_PLACE}/zabbix.conf.php"},
+)
+"""The Zabbix of Debian 13. That of Debian 12, 6.0, cannot walk a table for several items."""
+
 NEWEST: Final = "newest"
 RELEASES: Final[Mapping[str, str]] = {"3.10": "bookworm", "4.0": "trixie", NEWEST: "sid"}
 """The Debian release that has each series of RabbitMQ, oldest first."""
@@ -165,9 +263,6 @@ _PLACES: Final = (
     "usr/lib/rabbitmq/lib/rabbitmq_server-*/sbin",
     "opt/rabbitmq/sbin",
 )
-_NODE_PLACE: Final = Path("/mnt")
-"""The place of the node's folder inside another release: every Debian has it, and leaves it empty."""
-
 _ENTER: Final = f"""set -e
 root=$1 folder=$2; shift 2
 mount --bind "$root" "$root"
@@ -175,9 +270,14 @@ mount -o remount,bind,ro "$root"
 mount --rbind /proc "$root/proc"
 mount --rbind /dev "$root/dev"
 mount -t tmpfs -o mode=1777 tmpfs "$root/tmp"
-mount --bind "$folder" "$root{_NODE_PLACE}"
-exec chroot "$root" env --chdir={_NODE_PLACE} "$@"
+mount --bind "$folder" "$root{NODE_PLACE}"
+exec chroot "$root" env --chdir={NODE_PLACE} "$@"
 """
+
+
+def entering(root: Path, folder: Path) -> list[str]:
+    """Return the beginning of a command that runs inside ``root``, with ``folder`` at `NODE_PLACE`."""
+    return [*own_mounts(), "sh", "-c", _ENTER, "sh", str(root), str(folder)]
 
 
 class BrokerError(Exception):
@@ -215,11 +315,11 @@ class Installation:
         name = program if program == "epmd" else str(self.programs / program)
         if self.root is None:
             return [name]
-        return [*own_mounts(), "sh", "-c", _ENTER, "sh", str(self.root), str(folder), name]
+        return [*entering(self.root, folder), name]
 
     def seen(self, folder: Path) -> Path:
         """Return the path by which the node and its tools know the node's ``folder``."""
-        return folder if self.root is None else _NODE_PLACE
+        return folder if self.root is None else NODE_PLACE
 
 
 def debian_release(series: str) -> str:

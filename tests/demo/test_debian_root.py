@@ -12,7 +12,9 @@ from gateway.demo.broker import BrokerNotInstalledError, BrokerSettings, Private
 from gateway.demo.install import EXIT_NOT_INSTALLED, main
 from gateway.demo.installation import (
     DebianRootError,
+    Server,
     ensure_made,
+    ensure_server_made,
     find_installation,
     machine_release,
     root_of,
@@ -25,7 +27,8 @@ LIKE_DEBOOTSTRAP = """#!/bin/sh
 for target; do case $target in */%(release)s.new-*) break ;; esac; done
 [ "$(id -u)" = 0 ] || exit 1
 echo made >>"$(dirname "$target")/log"
-mkdir -p "$target/etc" "$target/var/cache/apt/archives"
+mkdir -p "$target/var/cache/apt/archives"
+for folder in etc usr/sbin proc dev; do mkdir -p "$target/$folder"; done
 touch "$target/var/cache/apt/archives/any.deb"
 exit %(status)d
 """
@@ -79,6 +82,25 @@ def test_of_one_that_fails_nothing_is_left(
     assert sorted(path.name for path in cache.iterdir()) == [f"{ABSENT}.lock", "log"]
 
 
+def test_a_server_is_in_a_copy_of_its_release_and_of_one_that_fails_nothing_is_left(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: list[str]
+) -> None:
+    stand_in(tmp_path, monkeypatch)
+    server = Server("jessie-mail", "a mail server", ABSENT, ("mail-server",), {})
+
+    # The release of the stand-in has no apt that could install anything.
+    with pytest.raises(DebianRootError, match="mail-server failed with status"):
+        ensure_server_made(server, said.append)
+
+    assert said == [
+        f"making {root_of(ABSENT)} with debootstrap: RabbitMQ of Debian {ABSENT}",
+        f"making {root_of('jessie-mail')}: a mail server of Debian {ABSENT}",
+    ]
+    left = sorted(path.name for path in cache.iterdir())
+    assert left == [ABSENT, "jessie-mail.lock", f"{ABSENT}.lock", "log"]
+    assert not (root_of(ABSENT) / "etc/resolv.conf").exists()
+
+
 @pytest.mark.usefixtures("cache")
 @pytest.mark.parametrize(
     ("user", "obstacle"),
@@ -111,8 +133,10 @@ def test_tests_that_need_no_other_release_are_run_without_it(
 
     assert main(["--tests"]) == 0
 
-    (said,) = capsys.readouterr().err.splitlines()
-    assert said.startswith("missing: RabbitMQ of Debian ")
+    broker, zabbix = capsys.readouterr().err.splitlines()
+    assert broker.startswith("missing: RabbitMQ of Debian ")
+    assert zabbix.startswith("missing: the Zabbix server of Debian trixie, because ")
+    assert zabbix.endswith("python3 -m gateway.demo.install --tests")
 
 
 @pytest.mark.usefixtures("cache")

@@ -7,7 +7,7 @@ a queue costs no request of its own. The form is that of Zabbix' export in YAML.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import yaml
 
@@ -21,7 +21,15 @@ _GROUP_UUID = "a571c0d144b14fd4a87a9d9b2aa9fcd6"
 _NAMESPACE = uuid.UUID("6a3cdd9c-2ac6-5f0c-9d0c-a1b8d1a9a0f4")
 _UNITS = {"octets": "B", "bytes": "B", "seconds": "s", "milliseconds": "ms"}
 _NANOSECONDS_IN_SECONDS = "0.000000001"
-_MAX_NAME = 255
+_NAME = '{{#NAME}.regsub("(?s)^(.{0,150})", "\\1")}'
+"""The beginning of an object's name: Zabbix makes no item whose name has more than 255 characters."""
+
+_MAX_WALK = 512 - len("walk[]")
+"""The number of characters of the OIDs of one walk: Zabbix takes no longer field."""
+
+_UNCHANGED, _UTF_8 = "0", "1"
+"""How a walked value is read. A walk may show a name that is not ASCII in hexadecimal digits."""
+
 _TRIGGERS = {
     "agFeedConnected": ("<>1", "AMQP gateway: the SNMP agent has lost the core", "HIGH"),
     "agAlarmsCritical": (">0", "AMQP gateway: critical alarms", "HIGH"),
@@ -29,6 +37,16 @@ _TRIGGERS = {
     "agSourceState": ("<>4", "AMQP gateway: source {#NAME} is not synchronised", "AVERAGE"),
 }
 """Condition, name and priority of a trigger, by object."""
+
+_AVAILABILITY_MAP = "availability"
+_AVAILABLE = ((0, "not available"), (1, "available"), (2, "unknown"))
+
+_MACROS = {
+    "{$AMQP.INTERVAL}": ("1m", "How often tables are walked"),
+    "{$AMQP.KEEP}": ("1d", "How long items and history of an object remain that is there no more"),
+    "{$AMQP.SILENCE}": ("5m", "How long the gateway may be silent until a trigger says so"),
+}
+"""Value and description of a macro, by name."""
 
 
 def zabbix(tables: Iterable[MonitoredTable]) -> str:
@@ -44,25 +62,24 @@ def zabbix(tables: Iterable[MonitoredTable]) -> str:
         "template": _TEMPLATE,
         "name": _TEMPLATE,
         "description": "Written by `amqp-gateway template zabbix`. Give the host an SNMP interface with the "
-        "gateway's address and port, version 2 and the community.",
+        "gateway's address and port, and version 2 with the community, or version 3 with a user.",
         "groups": [{"name": _GROUP}],
         "items": [
+            _availability(),
             *(_scalar(value) for table in scalars for value in table.values),
-            *(_walk(table) for table in walked),
+            *(item for table in walked for item in _walks(table)),
         ],
         "discovery_rules": [_discovery(table) for table in walked],
         "macros": [
-            {"macro": "{$AMQP.INTERVAL}", "value": "1m", "description": "How often tables are walked"}
+            {"macro": macro, "value": value, "description": description}
+            for macro, (value, description) in _MACROS.items()
         ],
         "valuemaps": [
-            {
-                "uuid": _uuid(f"map {value.name}"),
-                "name": value.name,
-                "mappings": [{"value": str(number), "newvalue": label} for number, label in value.labels],
-            }
-            for table in tables
-            for value in table.values
-            if value.labels
+            _valuemap(name, labels)
+            for name, labels in (
+                (_AVAILABILITY_MAP, _AVAILABLE),
+                *((value.name, value.labels) for table in tables for value in table.values if value.labels),
+            )
         ],
     }
     export = {
@@ -71,6 +88,36 @@ def zabbix(tables: Iterable[MonitoredTable]) -> str:
         "templates": [template],
     }
     return yaml.safe_dump({"zabbix_export": export}, sort_keys=False, allow_unicode=False, width=110)
+
+
+def _valuemap(name: str, labels: Iterable[tuple[int, str]]) -> dict[str, object]:
+    return {
+        "uuid": _uuid(f"map {name}"),
+        "name": name,
+        "mappings": [{"value": str(number), "newvalue": label} for number, label in labels],
+    }
+
+
+def _availability() -> dict[str, object]:
+    """Return an item of what Zabbix itself knows: a gateway that is silent leaves all others as they were."""
+    key = "zabbix[host,snmp,available]"
+    return {
+        "uuid": _uuid(key),
+        "name": "SNMP agent availability",
+        "type": "INTERNAL",
+        "key": key,
+        "delay": "{$AMQP.INTERVAL}",
+        "description": "Whether the SNMP agent of the gateway answers Zabbix.",
+        "valuemap": {"name": _AVAILABILITY_MAP},
+        "triggers": [
+            {
+                "uuid": _uuid(f"trigger {key}"),
+                "expression": f"max(/{_TEMPLATE}/{key},{{$AMQP.SILENCE}})=0",
+                "name": "AMQP gateway: no answer by SNMP",
+                "priority": "HIGH",
+            }
+        ],
+    }
 
 
 def _scalar(value: Monitored) -> dict[str, object]:
@@ -86,56 +133,74 @@ def _scalar(value: Monitored) -> dict[str, object]:
     }
 
 
-def _walk(table: MonitoredTable) -> dict[str, object]:
-    # What names rows of other tables would be walked with other indexes: the name of the row is enough.
-    oids = [table.labels[-1].oid, *(value.oid for value in table.values)]
-    return {
-        "uuid": _uuid(f"walk {table.name}"),
-        "name": f"{table.name}: walk",
-        "type": "SNMP_AGENT",
-        "snmp_oid": f"walk[{','.join(map(_dotted, oids))}]",
-        "key": _walk_key(table),
-        "delay": "{$AMQP.INTERVAL}",
-        "history": "0",
-        "trends": "0",
-        "value_type": "TEXT",
-        "description": f"What items of {table.name} are made of.",
-    }
+def _walks(table: MonitoredTable) -> Iterator[dict[str, object]]:
+    for number, columns in enumerate(_walked(table)):
+        yield {
+            "uuid": _uuid(_numbered(f"walk {table.name}", number)),
+            "name": _numbered(f"{table.name}: walk", number),
+            "type": "SNMP_AGENT",
+            "snmp_oid": f"walk[{','.join(columns)}]",
+            "key": _walk_key(table, number),
+            "delay": "{$AMQP.INTERVAL}",
+            "history": "0",
+            "trends": "0",
+            "value_type": "TEXT",
+            "description": f"What items of {table.name} are made of.",
+        }
+
+
+def _walked(table: MonitoredTable) -> list[list[str]]:
+    """Return the columns of each walk of a table; the first column is the name of the row.
+
+    What names rows of other tables would be walked with other indexes: the name of the row is enough.
+    """
+    walks: list[list[str]] = [[]]
+    for oid in (table.labels[-1].oid, *(value.oid for value in table.values)):
+        if len(",".join([*walks[-1], _dotted(oid)])) > _MAX_WALK:
+            walks.append([])
+        walks[-1].append(_dotted(oid))
+    return walks
 
 
 def _discovery(table: MonitoredTable) -> dict[str, object]:
+    masters = {
+        column: _walk_key(table, number)
+        for number, columns in enumerate(_walked(table))
+        for column in columns
+    }
     return {
         "uuid": _uuid(f"discovery {table.name}"),
         "name": f"{table.name}: discovery",
         "type": "DEPENDENT",
         "key": f"amqp.{table.name}.discovery",
         "delay": "0",
-        "item_prototypes": [_prototype(table, value) for value in table.values],
+        "lifetime": "{$AMQP.KEEP}",
+        "item_prototypes": [_prototype(table, value, masters[_dotted(value.oid)]) for value in table.values],
         "master_item": {"key": _walk_key(table)},
         "preprocessing": [
             {
                 "type": "SNMP_WALK_TO_JSON",
-                "parameters": ["{#NAME}", _dotted(table.labels[-1].oid), "0"],
+                "parameters": ["{#NAME}", _dotted(table.labels[-1].oid), _UTF_8],
             }
         ],
     }
 
 
-def _prototype(table: MonitoredTable, value: Monitored) -> dict[str, object]:
+def _prototype(table: MonitoredTable, value: Monitored, master: str) -> dict[str, object]:
     read: dict[str, object] = {
         "type": "SNMP_WALK_VALUE",
-        "parameters": [f"{_dotted(value.oid)}.{{#SNMPINDEX}}", "0"],
+        "parameters": [f"{_dotted(value.oid)}.{{#SNMPINDEX}}", _UNCHANGED],
         # A value that is absent now has no instance, which is no fault.
         "error_handler": "DISCARD_VALUE",
     }
     return {
         "uuid": _uuid(f"prototype {value.name}"),
-        "name": f"{table.title} {{#NAME}} [{{#SNMPINDEX}}]: {value.element or value.name}"[:_MAX_NAME],
+        "name": f"{table.title} {_NAME} [{{#SNMPINDEX}}]: {value.element or value.name}",
         "type": "DEPENDENT",
         "key": f"amqp.{value.name}[{{#SNMPINDEX}}]",
         "delay": "0",
         **_form(value, [read]),
-        "master_item": {"key": _walk_key(table)},
+        "master_item": {"key": master},
         **_triggers("trigger_prototypes", f"amqp.{value.name}[{{#SNMPINDEX}}]", value),
     }
 
@@ -151,7 +216,7 @@ def _form(value: Monitored, steps: list[dict[str, object]]) -> dict[str, object]
     if not value.labels:
         form["value_type"] = "FLOAT"
     if units:
-        form["units"] = f"{units}/s" if value.reading is Reading.COUNTER and units[0] != "!" else units
+        form["units"] = f"{units}/s" if value.reading is Reading.COUNTER else units
     if value.labels:
         form["valuemap"] = {"name": value.name}
     if steps:
@@ -176,8 +241,13 @@ def _triggers(kind: str, key: str, value: Monitored) -> dict[str, object]:
     }
 
 
-def _walk_key(table: MonitoredTable) -> str:
-    return f"amqp.{table.name}.walk"
+def _walk_key(table: MonitoredTable, number: int = 0) -> str:
+    return _numbered(f"amqp.{table.name}.walk", number)
+
+
+def _numbered(name: str, number: int) -> str:
+    """Return the name of one of several, from 0: ``NAME``, ``NAME2``, ``NAME3``."""
+    return name if not number else f"{name}{number + 1}"
 
 
 def _uuid(what: str) -> str:
