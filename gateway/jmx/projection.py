@@ -209,9 +209,7 @@ class Projection(FeedView[ShownClass, ShownEvent, ShownObject, Group]):
         """
         self._replica.age(self._clock())
         self._remove_some()
-        for source in self._sources.values():
-            source.show_history()
-        self._show()
+        self._show_histories()
         return self._replica.is_sweeping
 
     def _remove_some(self) -> None:
@@ -237,11 +235,14 @@ class Projection(FeedView[ShownClass, ShownEvent, ShownObject, Group]):
         """Hide everything from those who are restricted; the gateway and its sources are shown at once."""
         self._audience.policy_changed()
         self._objects.policy_changed()
-        self._bean.grant(self._gateway_access())
         for source in self._sources.values():
             source.seen = self._audience.sees_source(source.name)
-            source.bean.grant(self._source_access(source.seen))
+        # Before anybody is shown them again: alarms and histories were those of the former policy.
         self._judge_again()
+        self._show_histories()
+        self._bean.grant(self._gateway_access())
+        for source in self._sources.values():
+            source.bean.grant(self._source_access(source.seen))
 
     def _judge_again(self) -> None:
         """Decide again who sees what has happened: the tables of classes are other ones, or complete now."""
@@ -432,6 +433,12 @@ class Projection(FeedView[ShownClass, ShownEvent, ShownObject, Group]):
         return self._audience.of_own(
             own_beans.GATEWAY.class_number, own_beans.gateway_rights(seen, self._audience.counts)
         )
+
+    def _show_histories(self) -> None:
+        """Update alarms, deletions and operations, counts and health."""
+        for source in self._sources.values():
+            source.show_history()
+        self._show()
 
     def _show(self) -> None:
         """Update counts and health."""

@@ -330,3 +330,24 @@ def lines(shop: Shop, user: int) -> tuple[str, ...]:
 
 def replace_read(rule: Rule, *read: str) -> Rule:
     return Rule(rule.place, classes=rule.classes, read=read)
+
+
+def test_another_policy_hides_alarms_and_histories_before_it_shows_anything() -> None:
+    shop = Shop(TILL_ONE, Rule("", subscribe=("shop:*",)), Rule("", audit=True), THE_SAFE)
+    shop.show(replace(alarm(1), subject=link(1)), *safe())
+    shop.publish(delete(1, 1), operation(2))
+    name = source_name("shop1")
+    before = shop.own(VISITOR, name)
+    assert "till1" in str(before["RecentlyDeleted"])
+    assert "burning" in str(before["ActiveAlarms"])
+    assert "o2]" in str(shop.own(VISITOR)["LastOperations"])
+    shop.change(Rule("", classes=("shop:hall",), read=("*",)))
+    shop.begin_snapshot()
+    after = shop.machine.read(name, VISITOR)
+    assert (after["RecentlyDeleted"], after["ActiveAlarms"], after["ActiveAlarmCount"]) == ((), (), 0)
+    gateway = shop.machine.read(GATEWAY_NAME, VISITOR)
+    assert (gateway["LastOperations"], gateway["ActiveAlarmCount"], gateway["WorstSeverity"]) == (
+        (),
+        0,
+        "cleared",
+    )
