@@ -151,11 +151,22 @@ def librenms_command(config: Path | None, patterns: tuple[str, ...], folder: Pat
 @config_option
 @_USER
 def nagios_command(config: Path | None, user: str | None) -> None:
-    """Print commands for Nagios and Icinga that check the gateway with check_snmp."""
-    from gateway.snmp.templates.nagios import nagios  # noqa: PLC0415  one template of several
+    """Print commands for Nagios that check the gateway with check_snmp."""
+    from gateway.snmp.templates.check_snmp import nagios  # noqa: PLC0415  one template of several
 
     reader = None if user is None else _user(config, user)
     click.echo(nagios(_numbers(config).own(), reader), nl=False)
+
+
+@template.command("icinga")
+@config_option
+@_USER
+def icinga_command(config: Path | None, user: str | None) -> None:
+    """Print services for Icinga 2 that check the gateway with check_snmp."""
+    from gateway.snmp.templates.check_snmp import icinga  # noqa: PLC0415  one template of several
+
+    reader = None if user is None else _user(config, user)
+    click.echo(icinga(_numbers(config).own(), reader), nl=False)
 
 
 def _user(config: Path | None, name: str) -> User:

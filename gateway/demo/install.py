@@ -83,11 +83,13 @@ UNITS: Final = (
     "snmpd.service",
     "snmptrapd.service",
     "zabbix-java-gateway.service",
+    "nagios4.service",
+    "icinga2.service",
 )
 """The units that packages would start: RabbitMQ, Erlang's port mapper with its socket, net-snmp's daemons,
-Zabbix' reader of JMX."""
+Zabbix' reader of JMX, Nagios, Icinga."""
 
-_DAEMONS: Final = frozenset({"beam.smp", "epmd", "snmpd", "snmptrapd"})
+_DAEMONS: Final = frozenset({"beam.smp", "epmd", "snmpd", "snmptrapd", "nagios4", "icinga2"})
 
 MARK: Final = "AMQP_GATEWAY_INSTALLATION"
 """The environment variable that every process of an installation inherits."""
@@ -373,6 +375,10 @@ TEST_PACKAGES: Final = (
         _command("prometheus-snmp-exporter"),
     ),
     Package("monitoring-plugins-standard", "check_snmp, which Nagios and Icinga run", _check_snmp_is_there),
+    # nagios4 depends on a mail transport agent, by default exim4, a daemon; this one is no daemon.
+    Package("dma", "the mail transport agent that the package of Nagios requires", _command("sendmail")),
+    Package("nagios4-core", "Nagios, which runs the commands of its template", _command("nagios4")),
+    Package("icinga2-bin", "Icinga 2, which applies the services of its template", _command("icinga2")),
     Package("jq", "the documentation's examples of reading the event log's lines", _command("jq")),
     *_C_COMPILER,
     Package(

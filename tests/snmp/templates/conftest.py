@@ -5,11 +5,12 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterator
 
+import httpx
 import pytest
 from click.testing import CliRunner
 
 from gateway.cli.main import main
-from gateway.demo.broker import PrivateBroker
+from gateway.demo.broker import Credentials, PrivateBroker
 from gateway.service.processes.exit_codes import ExitCode
 from tests.components.command_line import Site, new_site, running
 from tests.components.operated_gateway import OperatedGateway
@@ -18,18 +19,22 @@ from tests.components.waiting import wait_until
 SOURCE = "orders"
 MESSAGES = 7
 USER = "monitor"
-PASSPHRASES = {"AUTHENTICATION-PASSPHRASE": "phrase of monitor", "PRIVACY-PASSPHRASE": "secret of monitor"}
+PASSPHRASES = {
+    "AUTHENTICATION-PASSPHRASE": "phrase of monitor",
+    "PRIVACY-PASSPHRASE": "secret & key of monitor",
+}
 """The passphrases of the user, by the words that templates have in their places."""
 
 
 class PolledGateway(OperatedGateway):
-    """A running gateway and the queue that tests look at."""
+    """A running gateway, its user at the broker, and the queue that tests look at."""
 
     modules = ("AMQP-GATEWAY-RABBITMQ-MIB",)
 
     def __init__(self, site: Site) -> None:
         self.site = site
         self.queue = f"polled-{secrets.token_hex(4)}"
+        self.reader = Credentials(self.queue, secrets.token_hex(16))
 
     @property
     def address(self) -> str:
@@ -53,7 +58,7 @@ class PolledGateway(OperatedGateway):
 @pytest.fixture(scope="package")
 def polled(tmp_path_factory: pytest.TempPathFactory, rabbitmq: PrivateBroker) -> Iterator[PolledGateway]:
     gateway = PolledGateway(new_site(tmp_path_factory.mktemp("polled")))
-    site, reader = gateway.site, rabbitmq.administrator
+    site, reader = gateway.site, gateway.reader
     typed = "".join(f"{phrase}\n" for phrase in PASSPHRASES.values())
     site.configure(
         snmp={"listen": [f"127.0.0.1:{site.snmp_port}"], "users": {USER: {}}},
@@ -73,6 +78,9 @@ def polled(tmp_path_factory: pytest.TempPathFactory, rabbitmq: PrivateBroker) ->
     )
     assert added.exit_code is ExitCode.OK, added.output
     with rabbitmq.http() as client:
+        set_password(client, reader)
+        everything = {"configure": ".*", "write": ".*", "read": ".*"}
+        client.put(f"permissions/%2F/{reader.name}", json=everything).raise_for_status()
         client.put(f"queues/%2F/{gateway.queue}", json={"durable": True}).raise_for_status()
         for _ in range(MESSAGES):
             body = {
@@ -88,3 +96,10 @@ def polled(tmp_path_factory: pytest.TempPathFactory, rabbitmq: PrivateBroker) ->
             yield gateway
             assert command.terminate().code is ExitCode.OK
         client.delete(f"queues/%2F/{gateway.queue}")
+        client.delete(f"users/{reader.name}")
+
+
+def set_password(client: httpx.Client, user: Credentials) -> None:
+    """Create a user of the broker who reads everything, or change the password."""
+    account = {"password": user.password, "tags": "administrator"}
+    client.put(f"users/{user.name}", json=account).raise_for_status()

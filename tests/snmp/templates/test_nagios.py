@@ -61,6 +61,13 @@ def is_ok(polled: PolledGateway, line: str) -> bool:
     return run(polled, line, "1")[0] == OK
 
 
+def test_a_check_gives_up_long_before_nagios_ends_it(polled: PolledGateway) -> None:
+    for line in commands(polled).values():
+        seconds, retries = map(int, re.findall(r" -t (\d+) -e (\d+) ", line)[0])
+        # This is the formula that the plugin documents; Nagios and Icinga end a check after 60 s.
+        assert seconds * retries + 5 <= 20
+
+
 def test_thresholds_make_warnings_and_critical_states(polled: PolledGateway) -> None:
     line = commands(polled)["check_amqp_agSourceState"]
     assert run(polled, line.replace("-w 4:4 -c 4:5", "-w 5:5 -c 4:5"), "1")[0] == WARNING
