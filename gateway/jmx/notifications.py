@@ -366,8 +366,9 @@ class OperationCursor:
     """The operations that were sent to clients, with their states.
 
     The cursor outlives virtual machines and projections. A snapshot repeats the last operations. Those that
-    were sent are ignored. Those in the first snapshot of this process ended before a client could listen, and
-    are only remembered.
+    were sent are ignored, also those that are not remembered any more. Those in the first snapshot of this
+    process ended before a client could listen, and are only remembered. Outside of snapshots the core reports
+    each state once: there an operation of any age is new, as one that was unknown and is settled late.
 
     Args:
         most: the maximum number that is remembered: more than a snapshot contains.
@@ -394,10 +395,9 @@ class OperationCursor:
         if epoch != self._epoch:
             self._epoch, self._forgotten = epoch, 0
             self._sent_states.clear()
-        if record.number <= self._forgotten or self._sent_states.get(record.number) in (
-            record.state,
-            OperationState.SETTLED,
-        ):
+        if repeated and record.number <= self._forgotten:
+            return False
+        if self._sent_states.get(record.number) in (record.state, OperationState.SETTLED):
             return False
         self._sent_states[record.number] = record.state
         if len(self._sent_states) > self._most:

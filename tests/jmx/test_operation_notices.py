@@ -159,7 +159,7 @@ def test_what_is_remembered_is_bounded() -> None:
     cursor = OperationCursor()
     cursor.snapshot_ended()
     assert all(cursor.is_new(1, operation(number), repeated=False) for number in range(1, MAX_SENT + 3))
-    assert not any(cursor.is_new(1, operation(number), repeated=False) for number in (1, 2, 3, MAX_SENT))
+    assert not any(cursor.is_new(1, operation(number), repeated=True) for number in (1, 2, 3, MAX_SENT))
     last = LastOperations(HistoryLimits(operations=2))
     changed = [last.add(operation(row, row=row)) for row in (1, 2, 1, 3)]
     rows = [[target.row for target in targets] for targets in changed]
@@ -169,6 +169,17 @@ def test_what_is_remembered_is_bounded() -> None:
         last.add(operation(number))
     assert len(recent(last)) == SHOWN_OPERATIONS
     assert f"o{2 * SHOWN_OPERATIONS - 1}]" in recent(last)[0]
+
+
+def test_an_operation_that_is_settled_after_many_others_is_new() -> None:
+    cursor = OperationCursor()
+    cursor.snapshot_ended()
+    unknown = operation(1, outcome=Outcome.UNKNOWN)
+    assert cursor.is_new(1, unknown, repeated=False)
+    assert all(cursor.is_new(1, operation(number), repeated=False) for number in range(2, MAX_SENT + 10))
+    settled = operation(1, state=OperationState.SETTLED, outcome=Outcome.APPLIED)
+    assert cursor.is_new(1, settled, repeated=False)
+    assert not cursor.is_new(1, settled, repeated=False)
 
 
 def test_a_source_with_many_operations_leaves_the_lines_of_others() -> None:
