@@ -184,11 +184,6 @@ final class ClientSocket extends Socket {
         return type == long.class || type == double.class ? 8 : 4;
     }
 
-    /** Octets of the arrays of this request so far. */
-    long arrayOctets() {
-        return arrayOctets;
-    }
-
     /**
      * Takes a place, until the answer has been sent.
      *

@@ -20,9 +20,9 @@ final class KeptNotifications {
     private final Queue<Entry> entries = new ArrayDeque<>();
     private long octets;
 
-    /** Takes an eighth of the heap. */
+    /** Takes a sixteenth of the heap. */
     KeptNotifications() {
-        this(Runtime.getRuntime().maxMemory() / 8);
+        this(Runtime.getRuntime().maxMemory() / 16);
     }
 
     /** @param most octets of the heap */

@@ -12,11 +12,9 @@ import javax.management.ObjectName;
 final class Listeners {
     /** Without its filter. */
     private static final int OCTETS_OF_ONE = 512;
-    /** Of a filter, for each octet that was sent. */
-    private static final int EXPANSION = 4;
     private static final long HEAP = Runtime.getRuntime().maxMemory();
     private static final long MAX = HEAP / 16;
-    private static final long MAX_OF_ALL = HEAP / 4;
+    private static final long MAX_OF_ALL = HEAP / 8;
 
     private final AtomicLong ofAll;
     private final Map<ObjectName, Weight> weights = new HashMap<>();
@@ -33,26 +31,57 @@ final class Listeners {
     }
 
     /**
-     * Counts listeners that are to be added.
+     * Counts listeners that are to be added, without their filters.
      *
-     * @param filters octets of all filters, as they were sent
      * @throws IOException they would take too much
      */
-    synchronized void add(ObjectName[] names, long filters) throws IOException {
-        long each = OCTETS_OF_ONE + filters * EXPANSION / Math.max(1, names.length);
-        if (!fits(each * names.length)) {
-            forgetThoseOfMissingObjects();
-            if (!fits(each * names.length)) {
-                throw new IOException("the listeners take too much of jmx.heap; listen to"
-                    + " amqp.gateway:type=Gateway, which emits every event");
-            }
+    synchronized void add(ObjectName[] names) throws IOException {
+        if (!reserve((long) OCTETS_OF_ONE * names.length)) {
+            throw tooMuch();
         }
         for (ObjectName name : names) {
             Weight weight = weights.computeIfAbsent(name, key -> new Weight());
             weight.listeners++;
-            weight.octets += each;
+            weight.octets += OCTETS_OF_ONE;
         }
-        count(each * names.length);
+    }
+
+    /** The filters of listeners that were added take so much, which is reserved. */
+    synchronized void addFilters(ObjectName[] names, long reserved) {
+        for (int place = 0; place < names.length; place++) {
+            Weight weight = weights.get(names[place]);
+            // In whole octets, of which the first one has the rest.
+            long share = reserved / names.length + (place == 0 ? reserved % names.length : 0);
+            if (weight == null) {
+                // Removed in the meantime, by another request of the client.
+                count(-share);
+            } else {
+                weight.octets += share;
+            }
+        }
+    }
+
+    /** Takes a part of the heap, if it is there. */
+    synchronized boolean reserve(long more) {
+        if (!fits(more)) {
+            forgetThoseOfMissingObjects();
+            if (!fits(more)) {
+                return false;
+            }
+        }
+        count(more);
+        return true;
+    }
+
+    /** Gives back what was reserved. */
+    synchronized void release(long reserved) {
+        count(-reserved);
+    }
+
+    /** What a client is told whose listeners take too much. */
+    static IOException tooMuch() {
+        return new IOException("the listeners take too much of jmx.heap; listen to"
+            + " amqp.gateway:type=Gateway, which emits every event");
     }
 
     /** Listeners were removed. */

@@ -276,16 +276,22 @@ abstract class Session extends RMIConnectionImpl {
         for (ObjectName name : listened) {
             viewer.requireExisting(name);
         }
-        listeners.add(listened, socket.arrayOctets());
-        socket.begin(SerialFilters.Part.NOTIFICATION_FILTER);
+        listeners.add(listened);
+        SentFilters sent = new SentFilters(listeners);
         boolean isDone = false;
         try {
+            sent.reserve(filters == null ? new MarshalledObject[0] : filters);
+            socket.begin(SerialFilters.Part.NOTIFICATION_FILTER);
             Integer[] added = super.addNotificationListeners(names, filters, delegates);
+            listeners.addFilters(listened, sent.reserved());
             isDone = true;
             return added;
         } finally {
-            for (ObjectName name : isDone ? new ObjectName[0] : listened) {
-                listeners.remove(name, 1);
+            if (!isDone) {
+                listeners.release(sent.reserved());
+                for (ObjectName name : listened) {
+                    listeners.remove(name, 1);
+                }
             }
         }
     }
