@@ -157,7 +157,9 @@ def alike(line: str) -> str:
     line = re.sub(r"\bcli:\w+", "cli:USER", line)
     line = re.sub(r"-?\d[\d,]*", "0", line)
     line = re.sub(r"\b0 ([a-z]+)s\b", r"0 \1", line)  # one message, or several
-    line = re.sub(r" 0 alarm  .*", " 0 alarm", line)  # how often is read what, on a machine so busy
+    # How often is read what, on a machine so busy.
+    line = re.sub(r" 0 alarm  .*", " 0 alarm", line)
+    line = re.sub(r"\bsynchronised .* within the budget\b", "synchronised", line)
     return re.sub(r"[ ─]+", " ", line).strip()
 
 
@@ -228,6 +230,7 @@ def changes(command: str) -> bool:
         (("a",), ["a", "b"], "(the answer has lines that are not written)"),
         (("1,203 messages purged",), ["1 message purged"], ""),
         (("5 objects  0 alarms",), ["5 objects  0 alarms  queues: read every 2 min"], ""),
+        (("synchronised, 5 objects",), ["synchronised users: read, within the budget, 7 objects"], ""),
         (
             ("id 5f4d6212-1b5c-4e36-a4eb-61fa9579d606.1.5",),
             ["id 98dbc2cd-9a65-46ea-848d-e8a2b0f0236e.1.77"],
