@@ -5,8 +5,8 @@ Whatever is not in this form, is not authentic, is not to be answered in full, o
 is an answer. The order of the checks is the same: nothing is decrypted before the code was compared.
 
 A manager's messages of one second differ in their numbers and in what is authenticated or encrypted. So of
-each sender the form of the last authentic message is remembered, and the next one's is compared with it. The
-same is done with the PDUs in them (`gateway.snmp.repeated_reads`).
+each sender, and each length, the form of the last authentic message is remembered, and that of the next is
+compared with it. The same is done with the PDUs in them (`gateway.snmp.repeated_reads`).
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ _BESIDE_SCOPED: Final = 185
 _SCOPE_AT: Final = 2  # behind the tag and the length of a short ScopedPDU
 
 _MAX_LENGTHS: Final = 64  # of the answers to a sender in a second
-MAX_SENDERS: Final = 256
-"""The number of senders whose last form is remembered; all are forgotten when there are more."""
+MAX_FORMS: Final = 1024
+"""The number of forms that are remembered; all are forgotten when there are more."""
 
 
 @dataclass(slots=True, eq=False)
@@ -137,7 +137,7 @@ class UsualReads:
         self._match = re.compile(_HEADER + re.escape(self._identity) + _NUMBER, re.DOTALL).match
         self._scope = bytes((ber.OCTET_STRING, len(engine.engine_id))) + engine.engine_id
         self._context_at = _SCOPE_AT + len(self._scope) + 2
-        self._forms: dict[Sender, _Form] = {}
+        self._forms: dict[tuple[Sender, int], _Form] = {}
         self._repeated_reads = RepeatedReads(counters, _no_bulk, self._context_at - 1)
         size = ber.encode_integer(LARGEST_DATAGRAM)
         # Behind the message id: size, flags and security model.
@@ -154,12 +154,12 @@ class UsualReads:
             return None
 
     def _answer(self, datagram: bytes, sender: Sender) -> bytes | None:
-        known = self._forms.get(sender)
+        known = self._forms.get((sender, len(datagram)))
         form = known if known is not None and _is_of(known, datagram) else self._form(datagram)
         if form is None or not self._is_authentic(datagram, form):
             return None
         if form is not known:
-            self._remember(sender, form)
+            self._remember((sender, len(datagram)), form)
         clock = self._engine.now()
         boots, time = clock
         # Where the boots have changed, as they do after 68 years, the form is another one, too.
@@ -218,11 +218,11 @@ class UsualReads:
             salt_head=salt,
         )
 
-    def _remember(self, sender: Sender, form: _Form) -> None:
+    def _remember(self, key: tuple[Sender, int], form: _Form) -> None:
         """Remember the form of an authentic message: no stranger can have the forms of others forgotten."""
-        if len(self._forms) >= MAX_SENDERS:
+        if len(self._forms) >= MAX_FORMS:
             self._forms.clear()
-        self._forms[sender] = form
+        self._forms[key] = form
 
     def _is_authentic(self, datagram: bytes, form: _Form) -> bool:
         authenticator = form.user.authenticator

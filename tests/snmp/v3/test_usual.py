@@ -15,7 +15,7 @@ from gateway.snmp.processing import Limits, Sender
 from gateway.snmp.standard_groups import SnmpCounters
 from gateway.snmp.v3.responder import V3Responder
 from gateway.snmp.v3.users import SecurityLevel, User
-from gateway.snmp.v3.usual import MAX_SENDERS
+from gateway.snmp.v3.usual import MAX_FORMS
 from tests.hypothesis_profiles import PROVING
 from tests.snmp.small_agent import DESCRIPTION, ENTRY, GONE, LAST
 from tests.snmp.v3.secured_agent import (
@@ -244,10 +244,10 @@ def test_what_was_remembered_of_a_sender_changes_no_answer(seed: int) -> None:
     assert quick_ones > 200
 
 
-def test_more_senders_than_are_remembered() -> None:
+def test_more_forms_than_are_remembered() -> None:
     agents = TwoAgents()
     for _ in range(2):
-        for port in range(MAX_SENDERS + 10):
+        for port in range(MAX_FORMS + 10):
             assert agents.assert_same(GET.encoded(), ("192.0.2.1", port))
 
 
