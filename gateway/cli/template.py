@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -154,8 +154,7 @@ def nagios_command(config: Path | None, user: str | None) -> None:
     """Print commands for Nagios that check the gateway with check_snmp."""
     from gateway.snmp.templates.check_snmp import nagios  # noqa: PLC0415  one template of several
 
-    reader = None if user is None else _user(config, user)
-    click.echo(nagios(_numbers(config).own(), reader), nl=False)
+    _print_checks(nagios, config, user)
 
 
 @template.command("icinga")
@@ -165,8 +164,14 @@ def icinga_command(config: Path | None, user: str | None) -> None:
     """Print services for Icinga 2 that check the gateway with check_snmp."""
     from gateway.snmp.templates.check_snmp import icinga  # noqa: PLC0415  one template of several
 
+    _print_checks(icinga, config, user)
+
+
+def _print_checks(
+    write: Callable[[Iterable[MonitoredTable], User | None], str], config: Path | None, user: str | None
+) -> None:
     reader = None if user is None else _user(config, user)
-    click.echo(icinga(_numbers(config).own(), reader), nl=False)
+    click.echo(write(_numbers(config).own(), reader), nl=False)
 
 
 def _user(config: Path | None, name: str) -> User:

@@ -58,13 +58,14 @@ class RepeatedReads:
 
     Args:
         counters: incremented as for every request.
-        answer_bulk: answers and counts a GETBULK.
+        answer_bulk: answers and counts a GETBULK; ``None`` where none is remembered, because how much of an
+            answer fits depends on the manager.
         length_at: where the octet is that says how long the octets are before the PDU: a community, or in
             a ScopedPDU the name of a context.
     """
 
     def __init__(
-        self, counters: SnmpCounters, answer_bulk: UsualAnswer, length_at: int = _COMMUNITY_LENGTH_AT
+        self, counters: SnmpCounters, answer_bulk: UsualAnswer | None, length_at: int = _COMMUNITY_LENGTH_AT
     ) -> None:
         self._counters = counters
         self._length_at = length_at
@@ -117,6 +118,8 @@ class RepeatedReads:
         preamble, pdu_type, request_id, _, _, names = usual
         if len(names) != 1 or len(datagram) > message.LONGEST_SHORT:
             return
+        if pdu_type == message.GET_BULK and self._answer_bulk is None:
+            return
         id_at = len(preamble) + 6
         id_end = id_at - 2 + len(request_id)
         name_at = id_end + _BETWEEN
@@ -165,6 +168,7 @@ class RepeatedReads:
         return b"".join((beside[0], datagram[form.id_at : form.id_end], beside[1], varbind))
 
     def _get_bulk(self, form: _Form, view: MibView, datagram: bytes, name: bytes) -> bytes | None:
+        assert self._answer_bulk is not None
         preamble, pdu_type, _, first, second, _ = form.usual
         request_id = datagram[form.id_at - 2 : form.id_end]
         return self._answer_bulk(view, preamble, pdu_type, request_id, first, second, [name])

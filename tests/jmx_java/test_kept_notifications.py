@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import pytest
 from msgspec.structs import replace
 
@@ -20,28 +18,19 @@ LONG = 20_000
 """Characters of a text. The notifications of a test have more of them than the heap has octets."""
 
 
-@dataclass(frozen=True)
-class Emitted:
-    """What is emitted with long texts, and how many notifications a batch of it is."""
-
-    batch: tuple[Command, ...]
-    notifications: int
-
-
 def _texts(count: int) -> list[str]:
     return [chr(97 + number % 26) * LONG for number in range(count)]
 
 
-EVENTS = Emitted(tuple(replace(CREATED, message=text) for text in _texts(20)), 20)
-DATA = Emitted(
-    tuple(replace(CREATED, data=(("eventId", CREATED.data[0][1], text),)) for text in _texts(20)), 20
-)
-CHANGES = Emitted(tuple(Change.of(1, {0: text}) for text in _texts(20)), 20)
+EVENTS = tuple(replace(CREATED, message=text) for text in _texts(20))
+DATA = tuple(replace(CREATED, data=(("eventId", CREATED.data[0][1], text),)) for text in _texts(20))
+CHANGES = tuple(Change.of(1, {0: text}) for text in _texts(20))
+"""Commands of which each makes one notification."""
 
 
-@pytest.mark.parametrize("emitted", [EVENTS, DATA, CHANGES], ids=["message", "data", "change"])
+@pytest.mark.parametrize("batch", [EVENTS, DATA, CHANGES], ids=["message", "data", "change"])
 async def test_long_notifications_leave_the_heap_before_it_is_full(
-    connect: Connect, emitted: Emitted
+    connect: Connect, batch: tuple[Command, ...]
 ) -> None:
     async with JavaMachine(settings(heap=HEAP), authenticate) as machine:
         await machine.open()
@@ -49,11 +38,11 @@ async def test_long_notifications_leave_the_heap_before_it_is_full(
         async with connect(machine) as client:
             await client("listen", ORDERS)
             await client("standStill")
-            batches = 2 * HEAP * 2**20 // (LONG * len(emitted.batch))
+            batches = 2 * HEAP * 2**20 // (LONG * len(batch))
             for _ in range(batches):
-                await publish_well(machine, *emitted.batch)
+                await publish_well(machine, *batch)
             await client("goOn")
-            sent = batches * emitted.notifications
+            sent = batches * len(batch)
             received, lost = await _all_of(client, sent)
             assert received + lost == sent
             assert lost > 0

@@ -136,9 +136,8 @@ class UsualReads:
         )
         self._match = re.compile(_HEADER + re.escape(self._identity) + _NUMBER, re.DOTALL).match
         self._scope = bytes((ber.OCTET_STRING, len(engine.engine_id))) + engine.engine_id
-        self._context_at = _SCOPE_AT + len(self._scope) + 2
         self._forms: dict[tuple[Sender, int], _Form] = {}
-        self._repeated_reads = RepeatedReads(counters, _no_bulk, self._context_at - 1)
+        self._repeated_reads = RepeatedReads(counters, None, _SCOPE_AT + len(self._scope) + 1)
         size = ber.encode_integer(LARGEST_DATAGRAM)
         # Behind the message id: size, flags and security model.
         self._ends = {
@@ -282,7 +281,7 @@ class UsualReads:
         if len(scoped) + _BESIDE_SCOPED > largest:
             return None
         self._counters.count_read(pdu_type, retrieved)
-        if read.usual is not None and pdu_type != message.GET_BULK and len(plain) == places.end:
+        if read.usual is not None and len(plain) == places.end:
             self._repeated_reads.learn(plain, read.usual, access)
         return scoped
 
@@ -353,10 +352,6 @@ def _is_of(form: _Form, datagram: bytes) -> bool:
         and 0 < datagram[id_at] < _SHORT  # not negative, and without an octet that need not be
         and datagram[mac_end : mac_end + 2] == form.salt_head
     )
-
-
-def _no_bulk(*_: object) -> None:
-    """Answer no GETBULK: how much of it fits depends on the manager."""
 
 
 def _read_of(octets: bytes, places: _Places) -> _Read | None:

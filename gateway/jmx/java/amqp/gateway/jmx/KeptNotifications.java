@@ -16,19 +16,10 @@ final class KeptNotifications {
     /** Of a content, for each octet of its command. */
     private static final int EXPANSION = 6;
 
-    private final long most;
+    private static final long MAX = Runtime.getRuntime().maxMemory() / 16;
+
     private final Queue<Entry> entries = new ArrayDeque<>();
     private long octets;
-
-    /** Takes a sixteenth of the heap. */
-    KeptNotifications() {
-        this(Runtime.getRuntime().maxMemory() / 16);
-    }
-
-    /** @param most octets of the heap */
-    KeptNotifications(long most) {
-        this.most = most;
-    }
 
     /** What a notification reports. */
     interface Content {
@@ -55,16 +46,14 @@ final class KeptNotifications {
         Entry entry = new Entry(content, OCTETS_OF_ONE + (long) EXPANSION * encoded);
         entries.add(entry);
         octets += entry.octets;
-        for (Entry eldest = entries.element(); eldest != entry; eldest = entries.element()) {
+        // What was added last stays, however long it is; what nothing reports any more goes in any case.
+        while (entries.size() > 1 && (octets > MAX || entries.element().get() == null)) {
+            Entry eldest = entries.remove();
+            octets -= eldest.octets;
             Content old = eldest.get();
-            if (old != null && octets <= most) {
-                return;
-            }
             if (old != null) {
                 old.forget();
             }
-            octets -= eldest.octets;
-            entries.remove();
         }
     }
 }

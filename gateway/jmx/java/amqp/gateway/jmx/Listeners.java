@@ -78,7 +78,7 @@ final class Listeners {
         count(-reserved);
     }
 
-    /** What a client is told whose listeners take too much. */
+    /** The error for a client whose listeners would take too much. */
     static IOException tooMuch() {
         return new IOException("the listeners take too much of jmx.heap; listen to"
             + " amqp.gateway:type=Gateway, which emits every event");
