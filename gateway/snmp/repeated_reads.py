@@ -103,12 +103,11 @@ class RepeatedReads:
         try:
             if form.pdu_type == message.GET:
                 return self._get(form, view, datagram, name)
-            if ber.is_short_name(name):
-                retrieve = self._get_next if form.pdu_type == message.GET_NEXT else self._get_bulk
-                return retrieve(form, view, datagram, name)
+            if form.pdu_type == message.GET_NEXT:
+                return self._get_next(form, view, datagram, name)
+            return self._get_bulk(form, view, datagram, name)
         except Exception:  # noqa: BLE001  the other way meets it too, and reports it
             return None
-        return None
 
     def learn(self, datagram: bytes, usual: UsualRead, access: Access) -> None:
         """Remember the form of a read that was answered, if it is of one object.
@@ -152,10 +151,14 @@ class RepeatedReads:
         return b"".join((beside[0], datagram[form.id_at : form.id_end], beside[1], name, value))
 
     def _get_next(self, form: _Form, view: MibView, datagram: bytes, name: bytes) -> bytes | None:
-        found, _ = view.walk(name, 1)
-        if not found:
-            return None
-        varbind = found[0]
+        varbind = view.next_varbind(name)
+        if varbind is None:
+            if not ber.is_short_name(name):
+                return None
+            found, _ = view.walk(name, 1)
+            if not found:
+                return None
+            varbind = found[0]
         beside = form.beside.get(len(varbind))
         if beside is None:
             beside = _beside(form, varbind, len(varbind))
@@ -169,6 +172,8 @@ class RepeatedReads:
 
     def _get_bulk(self, form: _Form, view: MibView, datagram: bytes, name: bytes) -> bytes | None:
         assert self._answer_bulk is not None
+        if not ber.is_short_name(name):
+            return None
         preamble, pdu_type, _, first, second, _ = form.usual
         request_id = datagram[form.id_at - 2 : form.id_end]
         return self._answer_bulk(view, preamble, pdu_type, request_id, first, second, [name])

@@ -57,6 +57,9 @@ class SourceView:
             position += 1
         return varbinds, name
 
+    def next_varbind(self, name: bytes) -> None:
+        """See `MibView.next_varbind`."""
+
     def walk_rows(self, names: Sequence[bytes], limit: int) -> None:
         """See `MibView.walk_rows`."""
 

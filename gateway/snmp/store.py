@@ -40,6 +40,13 @@ class MibView(Protocol):
         Without ``counter64`` objects of that type are passed over (RFC 3584 section 4.2.2.1).
         """
 
+    def next_varbind(self, name: bytes) -> bytes | None:
+        """Return the first encoded varbind after ``name``, any octets, where it is quick to find.
+
+        That is in a column in which ``name``, which then is canonical, has a row, and the next row a value.
+        In all other cases the result is ``None``, and what follows is a matter of `walk`.
+        """
+
     def walk_rows(self, names: Sequence[bytes], limit: int) -> list[bytes] | None:
         """Return the encoded varbinds of ``limit`` rows after ``names``, row by row: what a table is read by.
 
@@ -228,6 +235,11 @@ class Store:
             name = active[position].walk(b"", wanted, varbinds, passed_over) or name
             position += 1
         return varbinds, name
+
+    def next_varbind(self, name: bytes) -> bytes | None:
+        """See `MibView.next_varbind`."""
+        column = self.region_of(name)
+        return column.next_varbind(name[len(column.prefix) :]) if isinstance(column, ReadableColumn) else None
 
     def walk_rows(self, names: Sequence[bytes], limit: int) -> list[bytes] | None:
         """See `MibView.walk_rows`."""

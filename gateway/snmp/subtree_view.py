@@ -118,6 +118,15 @@ class SubtreeView:
                     return found, last
             name, place = start, place | 1
 
+    def next_varbind(self, name: bytes) -> bytes | None:
+        """See `MibView.next_varbind`."""
+        varbind = self._view.next_varbind(name)
+        if varbind is None:
+            return None
+        # Where two names are in one interval, so are all between them.
+        place = self._subtrees.place(name)
+        return varbind if place % 2 and self._subtrees.place(ber.name_of_varbind(varbind)) == place else None
+
     def walk_rows(self, names: Sequence[bytes], limit: int) -> list[bytes] | None:
         """See `MibView.walk_rows`."""
         # Where a column's first and last name are in one interval, so are all between them.

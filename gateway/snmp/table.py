@@ -145,6 +145,25 @@ class ReadableColumn:
             slot = following[slot]
         return self.prefix + last if last else None
 
+    def next_varbind(self, suffix: bytes) -> bytes | None:
+        """Return the encoded varbind of the row after the one that ``suffix`` names.
+
+        Returns ``None`` unless ``suffix`` names a row, and the next one has a value.
+        """
+        rows = self.rows
+        row = rows.slots.get(suffix)
+        if row is None:
+            return None
+        slot = rows.order.following[row]
+        if slot == LAST:
+            return None
+        value = self.cells[slot]
+        if value is None:
+            return None
+        name = rows.suffixes[slot]
+        head = self.heads.get((len(name), len(value))) or self.head(len(name), len(value))
+        return head + name + value
+
     def walk_beside(self, others: Sequence[ReadableColumn], suffix: bytes, limit: int) -> list[bytes] | None:
         """Return the encoded varbinds of this column and others in the ``limit`` rows after ``suffix``.
 

@@ -121,6 +121,9 @@ def test_a_view_that_fails_in_every_way_is_answered() -> None:
         def walk(self, name: bytes, limit: int, *, counter64: bool = True) -> tuple[list[bytes], bytes]:
             raise RecursionError(name, limit, counter64)
 
+        def next_varbind(self, name: bytes) -> bytes | None:
+            raise AttributeError(name)
+
         def walk_rows(self, names: Sequence[bytes], limit: int) -> list[bytes] | None:
             raise ValueError(names, limit)
 

@@ -155,6 +155,9 @@ def test_a_bulk_of_one_frame_walks_little_more_than_it_sends() -> None:
             self.varbinds += len(found[0])
             return found
 
+        def next_varbind(self, name: bytes) -> None:
+            """Leave all to `walk`."""
+
         def walk_rows(self, names: Sequence[bytes], limit: int) -> None:
             """Leave all to `walk`."""
 

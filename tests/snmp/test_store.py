@@ -296,6 +296,29 @@ def test_rows_of_several_columns_are_what_a_walk_of_each_column_says(seed: int) 
     assert compared > 10
 
 
+def test_the_next_row_of_a_known_one_is_found_without_a_walk_unless_its_cell_is_missing() -> None:
+    store = Store()
+    table = store.table(ENTRY, [2, 3], {4: QUOTED._replace(base=3)})
+    for row in (1, 2, 300):
+        table.put((row,), {2: ONE, 3: None if row == 300 else ber.encode_octets(b"x" * 200)})
+    store.scalar((1, 3, 6, 1, 1, 5, 0), THREE)
+
+    def after(*oid: int) -> Oid | None:
+        varbind = store.next_varbind(ber.encode_name(oid))
+        assert varbind is None or [varbind] == store.walk(ber.encode_name(oid), 1)[0]
+        return None if varbind is None else ber.decode_name(ber.name_of_varbind(varbind))
+
+    assert after(*ENTRY, 2, 1) == (*ENTRY, 2, 2)
+    assert after(*ENTRY, 2, 2) == (*ENTRY, 2, 300)
+    assert after(*ENTRY, 3, 1) == (*ENTRY, 3, 2)
+    assert after(*ENTRY, 4, 1) == (*ENTRY, 4, 2)
+    # A cell that is missing, the end of the column, no row, no column, a scalar, nothing.
+    for oid in ((*ENTRY, 3, 2), (*ENTRY, 2, 300), (*ENTRY, 2, 7), ENTRY, (1, 3, 6, 1, 1, 5, 0), (1, 3)):
+        assert after(*oid) is None
+    # What is not canonical names no row, as padded sub-identifiers do not.
+    assert store.next_varbind(ber.encode_name((*ENTRY, 2)) + b"\x80\x01") is None
+
+
 def test_rows_of_columns_are_left_to_their_walks_where_one_has_a_hole_or_an_end() -> None:
     store = Store()
     table = store.table(ENTRY, [2, 3])
@@ -323,5 +346,6 @@ def compare_walks(oracle: SortedOracle, chance: random.Random) -> None:
         varbinds, last = oracle.store.walk(ber.encode_name(oid), limit)
         assert varbinds == [ber.encode_varbind(ber.encode_name(name), value) for name, value in expected]
         assert ber.decode_name(last) == (expected[-1][0] if expected else oid)
+        assert oracle.store.next_varbind(ber.encode_name(oid)) in (None, *varbinds[:1])
         read = oracle.store.get(oid)
         assert oracle.instances.get(oid) == (None if read in MISSING else read)

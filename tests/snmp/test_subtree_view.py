@@ -91,6 +91,21 @@ def test_rows_of_several_columns_are_those_of_their_walks_or_left_to_them() -> N
     assert compared > 100
 
 
+def test_the_next_row_is_found_without_a_walk_where_nothing_between_is_excluded() -> None:
+    view = SubtreeView(small_store(), Subtrees([ENTRY], [(*ENTRY, 100), (*ENTRY, 200, 1, 2)]))
+
+    def after(*index: int) -> bytes | None:
+        varbind = view.next_varbind(ber.encode_name((*ENTRY, *index)))
+        assert varbind is None or [varbind] == view.walk(ber.encode_name((*ENTRY, *index)), 1)[0]
+        return varbind
+
+    assert after(2, 1, 1) == ber.encode_varbind(ber.encode_name((*ENTRY, 2, 1, 2)), ONE)
+    assert after(2, 1, 300) is None
+    assert after(100, 1, 1) is None
+    assert after(200, 1, 1) is None
+    assert after(200, 1, 2) is None
+
+
 def test_what_is_outside_is_no_object() -> None:
     view = SubtreeView(small_store(), Subtrees(exclude=[(*ENTRY, 100)]))
     assert view.read(ber.encode_name((*ENTRY, 100, 1, 1))) == ber.NO_SUCH_OBJECT

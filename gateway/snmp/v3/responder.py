@@ -321,6 +321,9 @@ class _NothingView:
         del limit, counter64
         return [], name
 
+    def next_varbind(self, name: bytes) -> None:
+        """See `gateway.snmp.store.MibView`."""
+
     def walk_rows(self, names: Sequence[bytes], limit: int) -> None:
         """See `gateway.snmp.store.MibView`."""
 
