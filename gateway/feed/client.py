@@ -371,7 +371,7 @@ class FeedLink:
         return None
 
     async def _read(self) -> None:
-        reader, writer = await asyncio.open_unix_connection(self._path)
+        reader, writer = await asyncio.open_unix_connection(self._path, limit=_CHUNK_OCTETS)
         try:
             frames = FrameReader()
             while octets := await self._octets(reader):

@@ -208,6 +208,12 @@ def encode_varbind(name: bytes, value: bytes) -> bytes:
     return encode_tlv(SEQUENCE, encode_tlv(OBJECT_IDENTIFIER, name) + value)
 
 
+def varbind_heads(name: bytes, lengths: int) -> tuple[bytes, ...]:
+    """Return, by the length of a value TLV below ``lengths``, all of its VarBind but the value."""
+    varbinds = (encode_varbind(name, bytes(length)) for length in range(lengths))
+    return tuple(varbind[: len(varbind) - length] for length, varbind in enumerate(varbinds))
+
+
 # Compiled for each length: `struct.pack` would look its format up for each row key.
 _PACKERS: Final = tuple(struct.Struct(f">{count}I").pack for count in range(MAX_SUB_IDENTIFIERS + 1))
 

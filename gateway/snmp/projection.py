@@ -31,7 +31,7 @@ from gateway.feed.records import (
 )
 from gateway.feed.replica import GATEWAY, FeedReplica, FeedStatus, FeedView
 from gateway.feed.values import ObjectLink
-from gateway.snmp.ber import Oid
+from gateway.snmp.ber import Oid, encode_oid
 from gateway.snmp.notifications.bound_events import BoundEvent
 from gateway.snmp.notifications.forms import NotificationForms
 from gateway.snmp.notifications.notification import (
@@ -222,7 +222,7 @@ class Projection(FeedView[BoundClass, BoundEvent, Row, RowGroup]):
         record = None if number is None else self._alarms.active(number, condition)
         if record is None:
             return None
-        row = self._tables.row_oid(record.subject, record.source)
+        row = encode_oid(self._tables.row_oid(record.subject, record.source))
         notification = alarm_notification(record, row, source, self.status.epoch, self._root)
         forms = self.forms.of_alarm(record, source, notification)
         again = partial(self._alarm_again, record, source, notification)

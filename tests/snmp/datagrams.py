@@ -57,3 +57,19 @@ def read_answer(datagram: Response) -> Answer:
     names = [ber.decode_name(name) for name in content.names]
     varbinds = list(zip(names, content.values, strict=True))
     return Answer(outer.version, outer.community, content.request_id, content.first, content.second, varbinds)
+
+
+def varbind(oid: Oid, value: bytes) -> bytes:
+    """Return an encoded variable binding."""
+    return ber.encode_varbind(ber.encode_name(oid), value)
+
+
+def read_varbinds(varbinds: Iterable[bytes]) -> list[tuple[Oid, bytes]]:
+    """Return names and value TLVs of encoded variable bindings."""
+    found = []
+    for one in varbinds:
+        _, start, stop = ber.read_header(one, 0, len(one))
+        name, value = ber.read_name(one, start, stop)
+        assert stop == len(one)
+        found.append((ber.decode_name(name), one[value:]))
+    return found

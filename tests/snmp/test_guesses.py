@@ -80,5 +80,6 @@ def test_guesses_are_in_the_log_with_their_address(tmp_path: Path) -> None:
         (operation, *_) = of_kind(read_log(site.state.path / "log"), "operation")
     assert (operation["operation"], operation["outcome"]) == ("read", "refused")
     assert (operation["principal"], operation["origin"]) == ("snmp:(unknown)", "127.0.0.1")
-    assert operation["text"] == WRONG_COMMUNITY
+    # Where the core could not be reached at the first one, all of a minute are one record.
+    assert operation["text"].endswith(WRONG_COMMUNITY)
     assert operation["audit"] > 1, "it is audited"

@@ -21,7 +21,7 @@ from gateway.durable_files import write_durably
 from gateway.service.processes.snmp_users import SnmpSecurity
 from gateway.snmp.ber import Oid
 from gateway.snmp.fixed_mib import PRODUCT, TargetKindNumber
-from gateway.snmp.notifications.encoding import MAX_COMMUNITY_OCTETS, NotificationEncoder
+from gateway.snmp.notifications.encoding import MAX_COMMUNITY_OCTETS, EncodedNotification
 from gateway.snmp.notifications.log import NotificationLog
 from gateway.snmp.notifications.notification import ActiveAlarms, Notification
 from gateway.snmp.notifications.receiver import Address, Target
@@ -116,7 +116,7 @@ def outside(
     failed: Callable[[Exception], None],
     active: Callable[[], Mapping[str, ActiveAlarms] | None] = lambda: None,
     alarm: Callable[[str, str], Notification | None] = lambda _source, _condition: None,
-    record: Callable[[Notification], None] = lambda _: None,
+    record: Callable[[Notification, EncodedNotification], None] = lambda _notification, _encoded: None,
 ) -> Outside:
     """Return the parts of this machine that a sender needs; for the rest see `Outside`."""
     return Outside(
@@ -135,27 +135,20 @@ def outside(
 
 
 def serve_log(
-    settings: SnmpSettings,
-    store: Store,
-    root: Oid,
-    clock: Callable[[], int],
-    up_time: Callable[[], int],
-) -> Callable[[Notification], None]:
+    settings: SnmpSettings, store: Store, clock: Callable[[], int]
+) -> Callable[[Notification, EncodedNotification], None]:
     """Serve the last notifications, unless the configuration wants none; return what adds one.
 
     Args:
         settings: the number of notifications, and the address of the agent.
         store: the store that serves them.
-        root: the configured root.
         clock: returns nanoseconds since 1970-01-01 UTC.
-        up_time: sysUpTime, hundredths of a second.
     """
     if not settings.notification_log:
-        return lambda _: None
-    # Without a community: what is in the log needs no room for one.
-    kept = NotificationLog(settings.notification_log, NotificationEncoder(root, (*root, *PRODUCT), 0))
+        return lambda _notification, _encoded: None
+    kept = NotificationLog(settings.notification_log)
     serve_notification_log(store, kept, settings.listen[0])
-    return lambda notification: kept.record(notification, up_time(), clock())
+    return lambda notification, encoded: kept.record(notification, encoded, clock())
 
 
 class Notifications:
@@ -185,7 +178,7 @@ class Notifications:
         *,
         up_time: Callable[[], int],
         failed: Callable[[Exception], None],
-        record: Callable[[Notification], None],
+        record: Callable[[Notification, EncodedNotification], None],
     ) -> None:
         self._path = path
         self._targets = settings.targets

@@ -150,7 +150,7 @@ class _Agent:
             self._projection,
             up_time=self._system.up_time,
             failed=self._failures.failed,
-            record=serve_log(self._settings, self._store, self._root, clock.now, self._system.up_time),
+            record=serve_log(self._settings, self._store, clock.now),
         )
         self._projection.notify_of_events(self._notifications.sender)
         serve_obsolete_counters(self._store, self._counters, self._notifications.sender.counts)

@@ -6,6 +6,8 @@ order), so an argument without a value is sent with the empty value of its synta
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias
@@ -27,8 +29,8 @@ from gateway.snmp.fixed_mib import (
 from gateway.snmp.oid_registry import ArgumentEntry, EventEntry, OidRegistry
 from gateway.snmp.syntax import Syntax, argument_fits, argument_form
 
-Varbinds: TypeAlias = tuple[tuple[Oid, bytes], ...]
-"""Names and values, in the order in which they are sent."""
+Varbinds: TypeAlias = tuple[bytes, ...]
+"""Encoded variable bindings, in the order in which they are sent."""
 
 ArgumentEncoder: TypeAlias = Callable[["FeedValue | None", int], Varbinds]
 """Returns the varbinds for the value of an argument (``None``: absent) of a source's event."""
@@ -36,8 +38,10 @@ ArgumentEncoder: TypeAlias = Callable[["FeedValue | None", int], Varbinds]
 RowPointers: TypeAlias = Callable[[ObjectLink, int], bytes | None]
 """Returns the TLV of a RowPointer to an object of the source with that number, if it has a row."""
 
+_REMEMBERED_LENGTHS: Final = 64
 NO_POINTER = ber.encode_oid(NO_ROW)
 _EMPTY = ber.encode_octets(b"")
+_TRUTH = ber.encode_integer(1)
 _NO_TIME = ber.encode_octets(bytes(8))  # as in RFC 3165 and others for a DateAndTime that is not known
 _NOTHING: Mapping[Syntax, bytes] = {
     Syntax.TEXT: _EMPTY,
@@ -68,6 +72,7 @@ class BoundEvent:
             where this version has none.
         not_shown: the names of arguments without a number in the registry.
         label: the event in a few words.
+        types: a bit for the type (the tag) of each value; a value that stands for an absent one has the same.
     """
 
     name: str
@@ -75,10 +80,11 @@ class BoundEvent:
     encoders: tuple[tuple[int, ArgumentEncoder], ...]
     not_shown: tuple[str, ...] = ()
     label: str = ""
+    types: int = 0
 
     def varbinds(self, values: Mapping[int, FeedValue], source: int) -> Varbinds:
         """Return the varbinds that follow the common objects in a notification of this event."""
-        varbinds: list[tuple[Oid, bytes]] = []
+        varbinds: list[bytes] = []
         for position, encode in self.encoders:
             varbinds += encode(values.get(position), source)
         return tuple(varbinds)
@@ -90,6 +96,7 @@ def bind_event(
     """Match the arguments of ``schema`` to those that the registry has numbered."""
     encoders = []
     shown = set()
+    types = 0
     for argument_entry in registry.arguments_of(event_entry):
         position = _position(schema, argument_entry)
         if position >= 0:
@@ -97,12 +104,14 @@ def bind_event(
         argument = schema.arguments[position] if position >= 0 else None
         oids = tuple(registry.argument_oid(root, arc) for arc in argument_entry.arcs)
         encoders.append((position, _encoder(argument_entry, argument, oids, pointer)))
+        types |= 1 << _NOTHING.get(argument_entry.syntax, _TRUTH)[0]
     return BoundEvent(
         str(schema.key),
         registry.notification_oid(root, event_entry),
         tuple(encoders),
         tuple(argument.name for n, argument in enumerate(schema.arguments) if n not in shown),
         schema.label or schema.key.name,
+        types,
     )
 
 
@@ -125,6 +134,7 @@ def bind_own_event(schema: EventSchema, root: Oid) -> BoundEvent | None:
         ),
         tuple(name for name in positions if name not in {name for name, *_ in objects}),
         schema.label or schema.key.name,
+        functools.reduce(operator.or_, (1 << nothing[0] for *_, nothing in objects)),
     )
 
 
@@ -154,23 +164,34 @@ def _encoder(
 
 
 def _value_encoder(oid: Oid, encode: Encoder, nothing: bytes | None) -> ArgumentEncoder:
-    absent: Varbinds = () if nothing is None else ((oid, nothing),)
+    name = ber.encode_name(oid)
+    absent: Varbinds = () if nothing is None else (ber.encode_varbind(name, nothing),)
+    # Most values are short, and what stands before them in a varbind depends on their length alone.
+    heads = ber.varbind_heads(name, _REMEMBERED_LENGTHS)
 
     def encoded(value: FeedValue | None, _source: int) -> Varbinds:
         tlv = None if value is None else encode(value)
-        return absent if tlv is None else ((oid, tlv),)
+        if tlv is None:
+            return absent
+        length = len(tlv)
+        return (heads[length] + tlv if length < _REMEMBERED_LENGTHS else ber.encode_varbind(name, tlv),)
 
     return encoded
 
 
 def _reference_encoder(oid: Oid, name_oid: Oid, pointer: RowPointers) -> ArgumentEncoder:
-    absent: Varbinds = ((oid, NO_POINTER), (name_oid, _EMPTY))
+    name, name_of_name = ber.encode_name(oid), ber.encode_name(name_oid)
+    absent: Varbinds = (ber.encode_varbind(name, NO_POINTER), ber.encode_varbind(name_of_name, _EMPTY))
 
     def encoded(value: FeedValue | None, source: int) -> Varbinds:
         if not isinstance(value, ObjectLink):
             return absent
         # Without a row zeroDotZero: the varbinds behind keep their places.
-        return ((oid, pointer(value, source) or NO_POINTER), (name_oid, text(value.stable_name)))
+        row = pointer(value, source) or NO_POINTER
+        return (
+            ber.encode_varbind(name, row),
+            ber.encode_varbind(name_of_name, text(value.stable_name)),
+        )
 
     return encoded
 

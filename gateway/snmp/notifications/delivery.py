@@ -55,7 +55,8 @@ class RateLimit:
 
     def take(self, urgency: Severity, now: int) -> bool:
         """Return whether a notification of this urgency may pass; it takes a token then."""
-        if not self.allows(urgency, now):
+        self._refill(now)
+        if self._level < self._needed[urgency]:
             return False
         self._level -= SECOND
         return True
@@ -77,8 +78,10 @@ class RateLimit:
         return now - (-missing // self._rate)
 
     def _refill(self, now: int) -> None:
-        elapsed = max(0, now - self._filled)
-        self._filled = max(now, self._filled)
+        elapsed = now - self._filled
+        if elapsed <= 0:
+            return
+        self._filled = now
         self._level = min(self._capacity, self._level + elapsed * self._rate)
 
 

@@ -66,7 +66,6 @@ _ENTERPRISE_OVERHEAD: Final = 4 + 12
 _UNKNOWN_TIME: Final = ber.encode_octets(bytes(8))  # a DateAndTime has 8 octets or 11, never none
 _TENTH: Final = 100 * MILLISECOND
 _SHORT: Final = 0x80
-_ROW_INDEX: Final = 2  # source and row, which differ where the names of rows of one class do
 _REMEMBERED: Final = 1024
 _UP_TIME_NAME: Final = ber.encode_name(SYS_UP_TIME)
 _TRAP_OID_NAME: Final = ber.encode_name(SNMP_TRAP_OID)
@@ -82,57 +81,88 @@ class Version1Fields(NamedTuple):
     varbinds: bytes
 
 
-class _Kind(NamedTuple):
+class Kind(NamedTuple):
     """What all notifications of one snmpTrapOID.0 share: ``trap_oid`` and ``last`` are encoded varbinds."""
 
-    oid: Oid
     trap_oid: bytes
     last: bytes
     room: int
 
 
 class EncodedNotification:
-    """The octets of a notification that all its receivers share; each version is made at its first use.
+    """A notification as octets, which its receivers and the log share; it is encoded at the first use.
 
     Args:
-        kind: what all notifications of its snmpTrapOID.0 share.
+        encoder: encodes it; what it is made of is forgotten then.
+        notification: the notification.
         up_time: sysUpTime when it was generated, hundredths of a second.
-        objects: its varbinds after the first two, encoded.
-        enterprise: the TLV of sysObjectID, which standard notifications carry.
+
+    Attributes:
+        oid: its snmpTrapOID.0.
+        up_time: as above.
     """
 
-    __slots__ = ("_enterprise", "_kind", "_objects", "_up_time", "_version_1", "_version_2c")
+    __slots__ = ("_encoder", "_notification", "_objects", "_version_1", "_version_2c", "oid", "up_time")
 
-    def __init__(self, kind: _Kind, up_time: int, objects: bytes, enterprise: bytes) -> None:
-        self._kind = kind
-        self._up_time = up_time
-        self._objects = objects
-        self._enterprise = enterprise
+    def __init__(self, encoder: NotificationEncoder, notification: Notification, up_time: int) -> None:
+        self.oid = notification.oid
+        self.up_time = up_time
+        self._encoder = encoder
+        self._notification: Notification | None = notification
+        self._objects: bytes | None = None
         self._version_1: Version1Fields | None = None
         self._version_2c: bytes | None = None
 
+    @property
+    def is_encoded(self) -> bool:
+        """Whether `objects` was called."""
+        return self._notification is None
+
+    def objects(self) -> bytes:
+        """Return the varbinds after sysUpTime.0 and snmpTrapOID.0, but snmpTrapEnterprise.0.
+
+        Raises ``ValueError`` for an object identifier or a value that BER cannot express.
+        """
+        notification, self._notification = self._notification, None
+        if notification is not None:
+            self._objects = self._encoder.objects(notification)
+        if self._objects is None:
+            raise ValueError("BER cannot express this notification")
+        return self._objects
+
     def version_2c(self) -> bytes:
-        """Return the TLV of the variable bindings of an SNMPv2-Trap-PDU or InformRequest-PDU."""
+        """Return the TLV of the variable bindings of an SNMPv2-Trap-PDU or InformRequest-PDU.
+
+        Raises ``ValueError`` as `objects`.
+        """
         if self._version_2c is None:
-            kind = self._kind
-            varbinds = _up_time_varbind(self._up_time) + kind.trap_oid + self._objects + kind.last
-            self._version_2c = ber.encode_tlv(ber.SEQUENCE, varbinds)
+            kind = self._encoder.kind(self.oid)
+            up_time, objects = _up_time_varbind(self.up_time), self.objects()
+            octets = len(up_time) + len(kind.trap_oid) + len(objects) + len(kind.last)
+            self._version_2c = b"".join(
+                (ber.encode_head(ber.SEQUENCE, octets), up_time, kind.trap_oid, objects, kind.last)
+            )
         return self._version_2c
 
     def version_1(self) -> Version1Fields:
-        """Return the version 1 fields (RFC 3584 section 3.2). No varbind may be a Counter64, and none is."""
+        """Return the version 1 fields (RFC 3584 section 3.2). No varbind may be a Counter64, and none is.
+
+        Raises ``ValueError`` as `objects`.
+        """
         if self._version_1 is None:
-            oid = self._kind.oid
+            oid = self.oid
             if oid in STANDARD_NOTIFICATIONS:
-                enterprise, generic, specific = self._enterprise, oid[len(SNMP_TRAPS)] - 1, 0
+                enterprise, generic, specific = self._encoder.enterprise, oid[len(SNMP_TRAPS)] - 1, 0
             else:
                 generic, specific = _ENTERPRISE_SPECIFIC, oid[-1]
                 # RFC 3584 section 3.2, point (1): a zero before the last sub-identifier is not part of the
                 # enterprise.
                 enterprise = ber.encode_oid(oid[:-2] if oid[-2] == 0 else oid[:-1])
-            up_time = ber.encode_time_ticks(self._up_time)
+            up_time = ber.encode_time_ticks(self.up_time)
             numbers = ber.encode_integer(generic) + ber.encode_integer(specific) + up_time
-            self._version_1 = Version1Fields(enterprise, numbers, ber.encode_tlv(ber.SEQUENCE, self._objects))
+            self._version_1 = Version1Fields(
+                enterprise, numbers, ber.encode_tlv(ber.SEQUENCE, self.objects())
+            )
         return self._version_1
 
 
@@ -143,12 +173,16 @@ class NotificationEncoder:
         root: the configured root, below which the common varbinds are.
         enterprise: sysObjectID.
         community_octets: the length of the longest community of a receiver.
+
+    Attributes:
+        enterprise: the TLV of sysObjectID, which standard notifications carry.
+        kind: returns what all notifications of one snmpTrapOID.0 share.
     """
 
     def __init__(self, root: Oid, enterprise: Oid, community_octets: int = MAX_COMMUNITY_OCTETS) -> None:
-        self._enterprise = ber.encode_oid(enterprise)
+        self.enterprise = ber.encode_oid(enterprise)
         self._room = MAX_DATAGRAM_OCTETS - _OVERHEAD - 4 - community_octets
-        self._standard_room = self._room - _ENTERPRISE_OVERHEAD - len(self._enterprise)
+        self._standard_room = self._room - _ENTERPRISE_OVERHEAD - len(self.enterprise)
         self._late = ber.encode_varbind(
             ber.encode_name((*root, *NOTIFICATION_OBJECTS, NotificationObject.LATE, 0)), truth(True)
         )
@@ -163,16 +197,13 @@ class NotificationEncoder:
         self._severities = self._varbinds(NotificationObject.SEVERITY, SEVERITIES)
         self._states = self._varbinds(NotificationObject.STATE, CONDITION_STATES)
         self._time = lru_cache(maxsize=16)(self._time_varbind)
-        self._row_head = lru_cache(maxsize=_REMEMBERED)(self._row_varbind_head)
+        self._row_heads = ber.varbind_heads(self._names[NotificationObject.ROW], _SHORT)
         self._source_and_class = lru_cache(maxsize=_REMEMBERED)(self._source_and_class_varbinds)
-        self._kind = lru_cache(maxsize=_REMEMBERED)(self._kind_of)
+        self.kind = lru_cache(maxsize=_REMEMBERED)(self._kind_of)
 
-    def encode(self, notification: Notification, up_time: int) -> EncodedNotification:
-        """Return the octets of ``notification``, generated at ``up_time`` (sysUpTime).
-
-        Raises ``ValueError`` for an object identifier or a value that BER cannot express.
-        """
-        kind = self._kind(notification.oid)
+    def objects(self, notification: Notification) -> bytes:
+        """See `EncodedNotification.objects`."""
+        kind = self.kind(notification.oid)
         late = self._late if notification.is_late else b""
         octets = b"".join(
             (
@@ -185,14 +216,14 @@ class NotificationEncoder:
                 self._text(NotificationObject.TEXT, self._text_heads, notification.text),
                 self._states[notification.state],
                 self._text(NotificationObject.CONDITION, self._condition_heads, notification.condition),
-                *[_varbind_head(name, len(value)) + value for name, value in notification.arguments],
+                *notification.arguments,
             )
         )
         room = kind.room - len(late)
         if len(octets) > room:
             octets = self._cut(notification, room)
         # Late is behind all others: receivers match varbinds by their places.
-        return EncodedNotification(kind, up_time, octets + late, self._enterprise)
+        return octets + late
 
     def late(self, varbinds: bytes) -> bytes:
         """Return the TLV of variable bindings, marked as sent late."""
@@ -203,13 +234,13 @@ class NotificationEncoder:
             varbinds if content.endswith(self._late) else ber.encode_tlv(ber.SEQUENCE, content + self._late)
         )
 
-    def _kind_of(self, oid: Oid) -> _Kind:
+    def _kind_of(self, oid: Oid) -> Kind:
         encoded = ber.encode_oid(oid)
         is_standard = oid in STANDARD_NOTIFICATIONS
         room = (self._standard_room if is_standard else self._room) - _TRAP_OID_OVERHEAD - len(encoded)
         # As net-snmp's agent does: without it a proxy to version 1 cannot name the enterprise.
-        last = ber.encode_varbind(_ENTERPRISE_NAME, self._enterprise) if is_standard else b""
-        return _Kind(oid, ber.encode_varbind(_TRAP_OID_NAME, encoded), last, room)
+        last = ber.encode_varbind(_ENTERPRISE_NAME, self.enterprise) if is_standard else b""
+        return Kind(ber.encode_varbind(_TRAP_OID_NAME, encoded), last, room)
 
     def _varbinds(self, number: NotificationObject, values: Mapping[_Value, bytes]) -> Mapping[_Value, bytes]:
         return {value: ber.encode_varbind(self._names[number], tlv) for value, tlv in values.items()}
@@ -229,27 +260,18 @@ class NotificationEncoder:
             self._names[NotificationObject.CLASS], text(class_name)
         )
 
-    def _row(self, row: Oid) -> bytes:
-        length = len(row)
-        if not 2 * _ROW_INDEX <= length <= ber.MAX_SUB_IDENTIFIERS:
-            return ber.encode_varbind(self._names[NotificationObject.ROW], ber.encode_oid(row))
-        index = ber.encode_sub_identifiers(row[-_ROW_INDEX:])
-        return self._row_head(row[:-_ROW_INDEX], len(index)) + index
-
-    def _row_varbind_head(self, column: Oid, index_octets: int) -> bytes:
-        """Return all of the varbind of a row but the octets of its index."""
-        name = ber.encode_name(column) + bytes(index_octets)
-        whole = ber.encode_varbind(
-            self._names[NotificationObject.ROW], ber.encode_tlv(ber.OBJECT_IDENTIFIER, name)
-        )
-        return whole[: len(whole) - index_octets]
+    def _row(self, row: bytes) -> bytes:
+        heads = self._row_heads
+        if len(row) < len(heads):
+            return heads[len(row)] + row
+        return ber.encode_varbind(self._names[NotificationObject.ROW], row)
 
     def _cut(self, notification: Notification, room: int) -> bytes:
         """Return the varbinds of a notification, all but the last one, cut to ``room``."""
         values = _common_values(notification)
         common = [ber.encode_varbind(self._names[number], value) for number, value in values.items()]
-        own = [_varbind_head(name, len(value)) + value for name, value in notification.arguments]
-        return self._cut_common(values, room) or b"".join(common) + _fitting(own, common, room)
+        own = _fitting(notification.arguments, common, room)
+        return self._cut_common(values, room) or b"".join(common) + own
 
     def _cut_common(self, values: dict[NotificationObject, bytes], room: int) -> bytes | None:
         """Return the common varbinds shortened to ``room``; ``None`` where they fit as they are."""
@@ -326,7 +348,7 @@ def _common_values(notification: Notification) -> dict[NotificationObject, bytes
         NotificationObject.SOURCE: text(notification.source),
         NotificationObject.CLASS: text(notification.class_name),
         NotificationObject.OBJECT_NAME: text(notification.object_name),
-        NotificationObject.ROW: ber.encode_oid(notification.row),
+        NotificationObject.ROW: notification.row,
         NotificationObject.TEXT: text(notification.text),
         NotificationObject.STATE: CONDITION_STATES[notification.state],
         NotificationObject.CONDITION: text(notification.condition),
@@ -336,13 +358,6 @@ def _common_values(notification: Notification) -> dict[NotificationObject, bytes
 @lru_cache(maxsize=4)  # many notifications are made in a hundredth of a second
 def _up_time_varbind(up_time: int) -> bytes:
     return ber.encode_varbind(_UP_TIME_NAME, ber.encode_time_ticks(up_time))
-
-
-@lru_cache(maxsize=4 * _REMEMBERED)  # of arguments there are few, and most values are short
-def _varbind_head(name: Oid, value_octets: int) -> bytes:
-    """Return all of a varbind but its value, a TLV of so many octets."""
-    whole = ber.encode_varbind(ber.encode_name(name), bytes(value_octets))
-    return whole[: len(whole) - value_octets]
 
 
 def _text_heads(name: bytes) -> tuple[bytes, ...]:

@@ -1,20 +1,17 @@
 """The last notifications that the agent made, as NOTIFICATION-LOG-MIB (RFC 3014) numbers them.
 
-A notification costs a reference here, whether or not a receiver gets it. Its variables are encoded when they
-are read, with the encoder of the datagrams, so that they are cut as those are.
+A notification is kept in the octets of its datagrams. One that no receiver gets is encoded when it is read.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter, OrderedDict
 from collections.abc import Iterator
-from itertools import accumulate
 from typing import Final, NamedTuple, TypeAlias
 
-import msgspec
-
 from gateway.snmp import ber
-from gateway.snmp.notifications.encoding import MAX_DATAGRAM_OCTETS, NotificationEncoder
+from gateway.snmp.notifications.encoding import MAX_DATAGRAM_OCTETS, EncodedNotification
 from gateway.snmp.notifications.notification import Notification
 
 LAST_INDEX: Final = 0xFFFF_FFFF
@@ -23,7 +20,6 @@ LAST_INDEX: Final = 0xFFFF_FFFF
 Variable: TypeAlias = tuple[bytes, bytes]
 """The content octets of a variable's name, and its value TLV."""
 
-_MAX_CHARACTERS: Final = 255
 _REMEMBERED: Final = 16
 _COMMON_TYPES: Final = 1 << ber.INTEGER | 1 << ber.OCTET_STRING | 1 << ber.OBJECT_IDENTIFIER
 _TIME_AND_NAME: Final = 2  # sysUpTime.0 and snmpTrapOID.0, which have columns of nlmLogTable
@@ -34,15 +30,13 @@ class LogEntry(NamedTuple):
 
     Attributes:
         number: the number of notifications before it.
-        notification: the notification, without what no datagram has room for.
-        up_time: sysUpTime when it was made, hundredths of a second.
+        notification: the notification.
         time: when it was made, nanoseconds since 1970-01-01 UTC.
-        types: a bit for the type of each variable; there may be bits of variables that are cut.
+        types: a bit for the type of each variable; there may be bits of variables that are cut or absent.
     """
 
     number: int
-    notification: Notification
-    up_time: int
+    notification: EncodedNotification
     time: int
     types: int
 
@@ -52,13 +46,11 @@ class NotificationLog:
 
     Args:
         limit: the maximum number of them, 1 or more.
-        encoder: encodes their variables.
         first: the index of the first one.
     """
 
-    def __init__(self, limit: int, encoder: NotificationEncoder, first: int = 1) -> None:
+    def __init__(self, limit: int, first: int = 1) -> None:
         self.limit = limit
-        self._encoder = encoder
         self._before = first - 1
         self._ring: list[LogEntry] = []
         self._logged = 0
@@ -75,22 +67,20 @@ class NotificationLog:
         """The number of those that had to make room for others."""
         return self._logged - len(self._ring)
 
-    def record(self, notification: Notification, up_time: int, now: int) -> None:
+    def record(self, notification: Notification, encoded: EncodedNotification, now: int) -> None:
         """Add a notification that is made now; beyond the limit it replaces the oldest one.
 
         Args:
             notification: the notification.
-            up_time: sysUpTime, hundredths of a second.
+            encoded: the same, for receivers.
             now: nanoseconds since 1970-01-01 UTC.
         """
-        types, octets = _COMMON_TYPES, 0
-        for name, value in notification.arguments:
-            types |= 1 << value[0]
-            # An object identifier takes at least an octet for each of its numbers.
-            octets += len(name) + len(value)
-        if octets > MAX_DATAGRAM_OCTETS or _characters(notification) > _MAX_CHARACTERS:
-            notification = _bounded(notification)
-        entry = LogEntry(self._logged, notification, up_time, now, types)
+        if not encoded.is_encoded and _is_long(notification):
+            # What waits to be encoded is not cut yet.
+            with contextlib.suppress(ValueError):
+                encoded.objects()
+        types = _COMMON_TYPES | notification.types
+        entry = LogEntry(self._logged, encoded, now, types)
         if len(self._ring) < self.limit:
             self._ring.append(entry)
             self._holders[types] += 1
@@ -138,48 +128,34 @@ class NotificationLog:
             return ()
         found = self._variables.get(entry.number)
         if found is None:
-            found = self._variables[entry.number] = self._encoded(entry)
+            found = self._variables[entry.number] = _decoded(entry)
             if len(self._variables) > _REMEMBERED:
                 self._variables.popitem(last=False)
         return found
 
-    def _encoded(self, entry: LogEntry) -> tuple[Variable, ...]:
-        try:
-            octets = self._encoder.encode(entry.notification, entry.up_time).version_2c()
-        except ValueError:
-            return ()
-        _, start, stop = ber.read_header(octets, 0, len(octets))
-        variables = []
-        while start < stop:
-            _, varbind, end = ber.read_header(octets, start, stop)
-            name, value = ber.read_name(octets, varbind, end)
-            variables.append((name, octets[value:end]))
-            start = end
-        return tuple(variables[_TIME_AND_NAME:])
+
+def _decoded(entry: LogEntry) -> tuple[Variable, ...]:
+    try:
+        octets = entry.notification.version_2c()
+    except ValueError:
+        return ()
+    _, start, stop = ber.read_header(octets, 0, len(octets))
+    variables = []
+    while start < stop:
+        _, varbind, end = ber.read_header(octets, start, stop)
+        name, value = ber.read_name(octets, varbind, end)
+        variables.append((name, octets[value:end]))
+        start = end
+    return tuple(variables[_TIME_AND_NAME:])
 
 
-def _characters(notification: Notification) -> int:
-    """Return the length of all texts together, which is rarely more than one of them may have."""
-    return (
+def _is_long(notification: Notification) -> bool:
+    """Return whether a notification takes more than a datagram, perhaps much more."""
+    texts = (
         len(notification.source)
         + len(notification.class_name)
         + len(notification.object_name)
         + len(notification.text)
         + len(notification.condition)
     )
-
-
-def _bounded(notification: Notification) -> Notification:
-    """Return ``notification`` without the arguments and characters that no datagram has room for."""
-    texts = ("source", "class_name", "object_name", "text", "condition")
-    cut = {
-        name: text[:_MAX_CHARACTERS]
-        for name in texts
-        if len(text := getattr(notification, name)) > _MAX_CHARACTERS
-    }
-    arguments = notification.arguments
-    sizes = accumulate(len(name) + len(value) for name, value in arguments)
-    fitting = sum(1 for size in sizes if size <= MAX_DATAGRAM_OCTETS)
-    if not cut and fitting == len(arguments):
-        return notification
-    return msgspec.structs.replace(notification, arguments=arguments[:fitting], **cut)
+    return texts + sum(map(len, notification.arguments)) > MAX_DATAGRAM_OCTETS

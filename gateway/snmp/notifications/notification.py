@@ -11,7 +11,7 @@ import msgspec
 from gateway.feed.records import AlarmRecord, EventClassRecord, EventRecord
 from gateway.model.observations import EventState, Severity
 from gateway.model.times import MILLISECOND
-from gateway.snmp.ber import NO_ROW, Oid
+from gateway.snmp.ber import GAUGE32, Oid, encode_name, encode_varbind
 from gateway.snmp.cells import date_and_time, gauge32, text
 from gateway.snmp.fixed_mib import (
     NOTIFICATION_OBJECTS,
@@ -20,7 +20,7 @@ from gateway.snmp.fixed_mib import (
     NotificationObject,
     OwnNotification,
 )
-from gateway.snmp.notifications.bound_events import BoundEvent, bind_event, bind_own_event
+from gateway.snmp.notifications.bound_events import NO_POINTER, BoundEvent, bind_event, bind_own_event
 from gateway.snmp.registry_growth import OidRegistries
 from gateway.snmp.tables.classes import ClassTables
 
@@ -53,10 +53,11 @@ class Notification(msgspec.Struct, frozen=True):
         source: the name of the source; empty for none.
         class_name: ``package:class`` of the object concerned; empty for none.
         object_name: its stable name.
-        row: the object identifier of its row, or former row.
+        row: the TLV of a RowPointer to its row, or former row; zeroDotZero without one.
         text: a description of one line.
         condition: the condition that a raising and a clearing notification share.
-        arguments: names and BER values of the event's own arguments; none is a Counter64.
+        arguments: the encoded varbinds of the event's own arguments; none has a Counter64.
+        types: a bit for the type (the tag) of each value in them; there may be more bits.
         received: when the gateway received it, nanoseconds of its clock; 0 if no core reported it.
         repeated: whether a snapshot contains it, so that it may have been sent before.
         is_late: whether it could not be sent when it happened.
@@ -75,11 +76,12 @@ class Notification(msgspec.Struct, frozen=True):
     source: str
     class_name: str
     object_name: str
-    row: Oid
+    row: bytes
     text: str
     state: EventState
     condition: str
-    arguments: tuple[tuple[Oid, bytes], ...] = ()
+    arguments: tuple[bytes, ...] = ()
+    types: int = 0
     received: int = 0
     repeated: bool = False
     is_late: bool = False
@@ -226,11 +228,12 @@ class Events:
             source=source_name,
             class_name=subject.class_name if subject else "",
             object_name=subject.stable_name if subject else "",
-            row=self._tables.row_oid(subject, record.source),
+            row=self._tables.pointer(subject, record.source) or NO_POINTER if subject else NO_POINTER,
             text=record.text,
             state=record.state,
             condition=record.condition,
             arguments=bound.varbinds(record.values, record.source),
+            types=bound.types,
             received=record.received,
             repeated=repeated,
             is_late=record.boot > 0,
@@ -239,7 +242,7 @@ class Events:
 
 
 def alarm_notification(
-    record: AlarmRecord, row: Oid, source_name: str, epoch: int, root: Oid
+    record: AlarmRecord, row: bytes, source_name: str, epoch: int, root: Oid
 ) -> Notification:
     """Return agAlarmRaised, with the event id of the event that raised the alarm.
 
@@ -262,8 +265,13 @@ def alarm_notification(
         text=record.text,
         state=EventState.RAISED,
         condition=record.condition,
-        arguments=(((*root, *NOTIFICATION_OBJECTS, NotificationObject.ALARM, 0), text(record.name)),),
+        arguments=(_object(root, NotificationObject.ALARM, text(record.name)),),
     )
+
+
+def _object(root: Oid, number: NotificationObject, value: bytes) -> bytes:
+    """Return the varbind of an object of the fixed module."""
+    return encode_varbind(encode_name((*root, *NOTIFICATION_OBJECTS, number, 0)), value)
 
 
 class OwnNotifications:
@@ -319,17 +327,16 @@ class OwnNotifications:
             Severity.WARNING,
             summary.text,
             tuple(
-                ((*self._root, *NOTIFICATION_OBJECTS, number, 0), value)
-                for number, value in values.items()
-                if value is not None
+                _object(self._root, number, value) for number, value in values.items() if value is not None
             ),
+            1 << GAUGE32,
         )
 
     def cleared(self, now: int, condition: Condition) -> Notification:
         """Return agAlarmCleared for a condition whose end no event reported."""
         source, name = condition
         # A condition's name begins with that of its alarm.
-        alarm = ((*self._root, *NOTIFICATION_OBJECTS, NotificationObject.ALARM, 0), text(name.split(" ")[0]))
+        alarm = _object(self._root, NotificationObject.ALARM, text(name.split(" ")[0]))
         notification = self._made(
             now,
             self._own(OwnNotification.ALARM_CLEARED),
@@ -360,7 +367,8 @@ class OwnNotifications:
         name: str,
         severity: Severity,
         words: str,
-        arguments: tuple[tuple[Oid, bytes], ...] = (),
+        arguments: tuple[bytes, ...] = (),
+        types: int = 0,
     ) -> Notification:
         self.last = max(self.last + 1, now // MILLISECOND)
         return Notification(
@@ -374,9 +382,10 @@ class OwnNotifications:
             source="",
             class_name="",
             object_name="",
-            row=NO_ROW,
+            row=NO_POINTER,
             text=words,
             state=EventState.ONE_SHOT,
             condition="",
             arguments=arguments,
+            types=types,
         )

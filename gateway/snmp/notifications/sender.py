@@ -98,7 +98,8 @@ class Outside:
         alarm: returns the raising notification of an alarm by source and condition; ``None`` if it is over.
         wake: called when `NotificationSender.work` has something to do.
         failed: called with an internal error; limits its own rate.
-        record: called once with each notification that is made, also if it is for no receiver.
+        record: called once with each notification that is made, and with its octets, also if it is for no
+            receiver.
         is_restricted: returns whether a receiver may not have everything, by its name.
         policy: returns what stands for the rules of a receiver, by its name: equal for equal rules; ``None``
             while none are known.
@@ -115,7 +116,7 @@ class Outside:
     alarm: Callable[[str, str], Notification | None]
     wake: Callable[[], None]
     failed: Callable[[Exception], None]
-    record: Callable[[Notification], None] = lambda _: None
+    record: Callable[[Notification, EncodedNotification], None] = lambda _notification, _encoded: None
     is_restricted: Callable[[str], bool] = lambda _: False
     policy: Callable[[str], str | None] = lambda _: None
     receives_end: Callable[[str, Condition], bool] = lambda _receiver, _condition: True
@@ -277,9 +278,7 @@ class NotificationSender:
         """Send agTest to one receiver, regardless of its filter. Raises ``KeyError`` for an unknown one."""
         target = {target.target.name: target for target in self._targets}[name]
         notification = self._own.test(self._outside.clock(), name)
-        self._outside.record(notification)
-        target.send_anyway(notification, self._encoder.encode(notification, self._outside.up_time()))
-        self._changed()
+        self._send_anyway(target, notification)
         return notification
 
     def wrong_community(self, sender: str) -> None:
@@ -341,9 +340,7 @@ class NotificationSender:
             summary = target.suppressed()
             if summary is not None:
                 notification = self._own.suppressed(self._outside.clock(), target.target.name, summary)
-                self._outside.record(notification)
-                target.send_anyway(notification, self._encoded(notification))
-                self._changed()
+                self._send_anyway(target, notification)
         self._check_alarms()
         # An equal share for each, so that a receiver with a long queue does not hold up the others.
         share = max(1, DATAGRAMS_A_TURN // max(1, len(self._targets)))
@@ -356,6 +353,12 @@ class NotificationSender:
         if any(busy):
             due = max(due, soon)
         return min(due, soon) if self._active.under_way or self._unsent else due
+
+    def _send_anyway(self, target: TargetSender, notification: Notification) -> None:
+        encoded = self._encoded(notification)
+        target.send_anyway(notification, encoded)
+        self._outside.record(notification, encoded)
+        self._changed()
 
     def saved(self) -> SavedNotifications:
         """Return the state that must outlive the process."""
@@ -428,14 +431,14 @@ class NotificationSender:
 
     def _offer(self, notification: Notification, targets: Sequence[TargetSender] | None = None) -> None:
         """Offer ``notification`` to these receivers, by default to all; encoded once, if at all."""
-        encodings: dict[int, EncodedNotification] = {}
         whole, forms = notification, notification.forms
         if forms:
             whole = msgspec.structs.replace(notification, forms={})
             if notification.is_late:
                 forms = {name: form and _late(form) for name, form in forms.items()}
         perhaps_sent = self._is_perhaps_sent(notification)
-        self._outside.record(whole)
+        whole_encoded = self._encoded(whole)
+        encodings = {id(whole): whole_encoded}
         try:
             for target in self._targets if targets is None else targets:
                 form = forms.get(target.target.name, whole) if forms else whole
@@ -447,12 +450,13 @@ class NotificationSender:
                     continue
                 encoded = encodings.get(id(form))
                 if encoded is None:
-                    # Before the receiver counts as notified: this may raise.
                     encoded = encodings[id(form)] = self._encoded(form)
+                encoded.objects()  # before the receiver counts as notified: it may raise
                 if not (target.sends_at_once and self._send_at_once(target, form, encoded)):
                     target.take(form, urgency, encoded)
         except ValueError as error:  # a value that BER cannot say: one event less, not the end of all
             self._outside.failed(error)
+        self._outside.record(whole, whole_encoded)
         self._changed()
 
     def _send_at_once(
@@ -486,7 +490,7 @@ class NotificationSender:
         return replace(target, informs=tuple(informs))
 
     def _encoded(self, notification: Notification) -> EncodedNotification:
-        return self._encoder.encode(notification, self._outside.up_time())
+        return EncodedNotification(self._encoder, notification, self._outside.up_time())
 
     def _changed(self) -> None:
         self.revision += 1

@@ -149,7 +149,7 @@ def serve_notification_log(store: Store, log: NotificationLog, address: Address)
 
 def _log_columns(address: Address) -> Iterator[tuple[LogColumn, _EntryValue]]:
     domain, octets = transport_address(address)
-    yield LogColumn.TIME, lambda entry: ber.encode_time_ticks(entry.up_time)
+    yield LogColumn.TIME, lambda entry: ber.encode_time_ticks(entry.notification.up_time)
     yield LogColumn.DATE_AND_TIME, lambda entry: known_time(entry.time)
     yield LogColumn.ENGINE_ID, lambda _: _EMPTY
     yield LogColumn.ENGINE_ADDRESS, lambda _: ber.encode_octets(octets)

@@ -21,6 +21,7 @@ from gateway.snmp.fixed_mib import (
 )
 from gateway.snmp.notifications.notification import ActiveAlarms
 from tests.components.shop import FULL_LOG, LOG_TROUBLE_BEGAN, LOG_TROUBLE_CLASS, START, source
+from tests.snmp.datagrams import read_varbinds
 from tests.snmp.mib.shop import ROOT, Gateway, alarm
 
 TROUBLE = msgspec.structs.replace(alarm(9, "logTrouble", name="logTrouble"), source=0)
@@ -111,8 +112,8 @@ def test_its_trouble_is_a_notification_of_the_fixed_module(gateway: Gateway) -> 
     assert notification.oid == (*ROOT, *NOTIFICATIONS, OwnNotification.LOG_TROUBLE)
     assert (notification.name, notification.source) == ("gateway:logTrouble", "")
     objects = (*ROOT, *NOTIFICATION_OBJECTS)
-    assert notification.arguments == (
+    assert read_varbinds(notification.arguments) == [
         ((*objects, NotificationObject.LOG_TROUBLE, 0), text("disk-full")),
         ((*objects, NotificationObject.LOG_DETAIL, 0), text("3 MiB are free")),
         ((*objects, NotificationObject.LOG_LOST, 0), gauge32(2**32 - 1)),
-    )
+    ]

@@ -22,7 +22,6 @@ from gateway.model.schema import Argument, ClassKey, EventSchema, NamedValue
 from gateway.model.times import SECOND
 from gateway.model.values import ValueType
 from gateway.snmp import ber
-from gateway.snmp.ber import NO_ROW
 from gateway.snmp.cells import date_and_time
 from gateway.snmp.fixed_mib import (
     HEALTH,
@@ -38,6 +37,7 @@ from gateway.snmp.notifications.notification import Notification
 from gateway.snmp.registry_files import parse_registry, read_registry, registry_text
 from gateway.snmp.row_columns import RowColumn
 from tests.components.shop import START, agent, hall, source
+from tests.snmp.datagrams import read_varbinds, varbind
 from tests.snmp.mib.shop import (
     ARGUMENTS,
     ROOT,
@@ -89,17 +89,18 @@ def test_an_event_becomes_a_notification_with_every_argument_in_its_place(gatewa
             source="shop1",
             class_name="shop:till",
             object_name="hall1/till1",
-            row=TILL_ROW,
+            row=ber.encode_oid(TILL_ROW),
             text="till1 was closed",
             state=EventState.ONE_SHOT,
             condition="",
             arguments=(
-                ((*ARGUMENTS, 1, 0), ber.encode_oid(TILL_ROW)),
-                ((*ARGUMENTS, 2, 0), text("hall1/till1")),
-                ((*ARGUMENTS, 3, 0), text("Ann")),
-                ((*ARGUMENTS, 4, 0), text(str(2**63))),
-                ((*ARGUMENTS, 5, 0), ber.encode_gauge32(4)),
+                varbind((*ARGUMENTS, 1, 0), ber.encode_oid(TILL_ROW)),
+                varbind((*ARGUMENTS, 2, 0), text("hall1/till1")),
+                varbind((*ARGUMENTS, 3, 0), text("Ann")),
+                varbind((*ARGUMENTS, 4, 0), text(str(2**63))),
+                varbind((*ARGUMENTS, 5, 0), ber.encode_gauge32(4)),
             ),
+            types=1 << ber.OBJECT_IDENTIFIER | 1 << ber.OCTET_STRING | 1 << ber.GAUGE32,
             received=gateway.notified[0].received,
         )
     ]
@@ -108,14 +109,14 @@ def test_an_event_becomes_a_notification_with_every_argument_in_its_place(gatewa
 def test_arguments_that_are_absent_keep_their_places(gateway: Gateway) -> None:
     gateway.publish(msgspec.structs.replace(event(7, {}), subject=None))
     (notification,) = gateway.notified
-    assert [value for _, value in notification.arguments] == [
+    assert [value for _, value in read_varbinds(notification.arguments)] == [
         NO_POINTER,
         EMPTY,
         EMPTY,
         EMPTY,
         ber.encode_gauge32(0),
     ]
-    assert (notification.class_name, notification.object_name, notification.row) == ("", "", NO_ROW)
+    assert (notification.class_name, notification.object_name, notification.row) == ("", "", NO_POINTER)
 
 
 def test_a_condition_travels_with_its_state(gateway: Gateway) -> None:
@@ -126,7 +127,7 @@ def test_a_condition_travels_with_its_state(gateway: Gateway) -> None:
 
 def test_the_row_of_an_object_that_is_gone_is_still_named(gateway: Gateway) -> None:
     gateway.publish(delete(1), event(7))
-    assert gateway.notified[0].row == TILL_ROW
+    assert gateway.notified[0].row == ber.encode_oid(TILL_ROW)
 
 
 @pytest.mark.parametrize(
@@ -135,11 +136,11 @@ def test_the_row_of_an_object_that_is_gone_is_still_named(gateway: Gateway) -> N
 def test_an_object_without_a_row_is_reported_by_its_name(gateway: Gateway, subject: ObjectLink) -> None:
     gateway.publish(msgspec.structs.replace(event(7, {0: subject}), subject=subject))
     (notification,) = gateway.notified
-    assert (notification.object_name, notification.row) == (subject.stable_name, NO_ROW)
-    assert notification.arguments[:2] == (
+    assert (notification.object_name, notification.row) == (subject.stable_name, NO_POINTER)
+    assert read_varbinds(notification.arguments[:2]) == [
         ((*ARGUMENTS, 1, 0), NO_POINTER),
         ((*ARGUMENTS, 2, 0), text(subject.stable_name)),
-    )
+    ]
 
 
 def test_what_a_snapshot_reports_again_is_given_again_with_the_same_number(gateway: Gateway) -> None:
@@ -227,7 +228,9 @@ def test_the_gateways_own_events_have_the_numbers_of_the_fixed_module(
     (notification,) = gateway.notified
     assert notification.oid == (*ROOT, *NOTIFICATIONS, number)
     assert notification.name == f"gateway:{name}"
-    assert dict(notification.arguments) == {own(object_): value for object_, value in arguments.items()}
+    assert dict(read_varbinds(notification.arguments)) == {
+        own(object_): value for object_, value in arguments.items()
+    }
     assert gateway.logged == []
 
 
@@ -245,7 +248,7 @@ def test_an_unknown_event_gets_a_provisional_number_and_the_registry_is_kept(gat
     gateway.publish(event_class(BARK, 60), event(8, {0: "Rex"}, class_number=60))
     (notification,) = gateway.notified
     assert notification.oid == (*ROOT, 3, 0, 1)
-    assert notification.arguments == (((*ROOT, 3, 1, 1000, 1, 0), text("Rex")),)
+    assert notification.arguments == (varbind((*ROOT, 3, 1, 1000, 1, 0), text("Rex")),)
     (saved,) = gateway.saved
     assert [(e.name, e.arc) for e in saved.events] == [("zoo:bark", 1)]
     assert gateway.cell((*ROOT, *HEALTH), Health.EVENTS_PROVISIONAL, 0) == ber.encode_gauge32(1)
@@ -274,7 +277,7 @@ def test_an_argument_that_a_shipped_registry_lacks_is_logged_and_the_others_are_
 ) -> None:
     newer = replace(TILL_CLOSED, arguments=(Argument("rats", ValueType.U8), *TILL_CLOSED.arguments))
     gateway.publish(event_class(newer, 60), event(8, {0: 9, 2: "Ann"}, class_number=60))
-    assert gateway.notified[0].arguments[2] == ((*ARGUMENTS, 3, 0), text("Ann"))
+    assert gateway.notified[0].arguments[2] == varbind((*ARGUMENTS, 3, 0), text("Ann"))
     assert gateway.logged == [
         ("element-not-in-registry", "shop:tillClosed.rats: the shipped registry has no number for it")
     ]
@@ -284,7 +287,7 @@ def test_a_narrower_number_is_reported_in_the_wider_form(gateway: Gateway) -> No
     arguments = (Argument("sales", ValueType.U16),)
     gateway.publish(event_class(replace(TILL_CLOSED, arguments=arguments), 60))
     gateway.publish(event(8, {0: 12}, class_number=60))
-    assert gateway.notified[0].arguments[3] == ((*ARGUMENTS, 4, 0), text("12"))
+    assert gateway.notified[0].arguments[3] == varbind((*ARGUMENTS, 4, 0), text("12"))
 
 
 # ---- every form ------------------------------------------------------------------------------------------
@@ -300,8 +303,9 @@ def varbinds(values: dict[str, FeedValue]) -> dict[int, bytes]:
     assert event_entry is not None
     bound = bind_event(CLOSED, SHOP_REGISTRY, event_entry, ROOT, lambda _link, _source: None)
     names = [argument.name for argument in CLOSED.arguments]
-    sent = bound.varbinds({names.index(name): value for name, value in values.items()}, 1)
+    sent = read_varbinds(bound.varbinds({names.index(name): value for name, value in values.items()}, 1))
     assert [oid for oid, _ in sent] == sorted(oid for oid, _ in sent)
+    assert all(bound.types >> value[0] & 1 for _, value in sent)
     return {oid[-2]: value for oid, value in sent}
 
 
@@ -344,7 +348,7 @@ def test_a_number_that_a_registry_has_as_octets_is_reported_so(value: float | No
     assert event_entry is not None
     bound = bind_event(CLOSED, older, event_entry, ROOT, lambda _link, _source: None)
     place = [argument.name for argument in CLOSED.arguments].index("mean")
-    sent = dict(bound.varbinds({} if value is None else {place: value}, 1))
+    sent = dict(read_varbinds(bound.varbinds({} if value is None else {place: value}, 1)))
     assert sent[older.argument_oid(ROOT, arc("mean"))] == ber.encode_octets(struct.pack(">d", reported))
 
 
@@ -358,9 +362,8 @@ def test_a_number_has_as_few_digits_as_its_type_allows(type_: ValueType, sent: s
     )
     place = [argument.name for argument in arguments].index("mean")
     (single,) = struct.unpack(">f", struct.pack(">f", 0.1))
-    assert dict(bound.varbinds({place: single}, 1))[SHOP_REGISTRY.argument_oid(ROOT, arc("mean"))] == text(
-        sent
-    )
+    found = dict(read_varbinds(bound.varbinds({place: single}, 1)))
+    assert found[SHOP_REGISTRY.argument_oid(ROOT, arc("mean"))] == text(sent)
 
 
 def test_nothing_has_a_form_of_its_own_but_for_a_truth_value() -> None:
@@ -415,7 +418,7 @@ def test_versions_of_an_event_share_its_notification(gateway: Gateway) -> None:
     gateway.publish(event_class(BARK, 60), event_class(wider, 61))
     gateway.publish(event(8, {0: "Rex", 1: "loud"}, class_number=61), event(9, {0: "Rex"}, class_number=60))
     assert [(n.oid[-1], len(n.arguments)) for n in gateway.notified] == [(1, 2), (1, 1)]
-    assert gateway.notified[0].arguments[1][1] == ber.encode_integer(2)
+    assert read_varbinds(gateway.notified[0].arguments)[1][1] == ber.encode_integer(2)
 
 
 def test_receivers_are_notified_how_many_events_a_former_core_made(gateway: Gateway) -> None:

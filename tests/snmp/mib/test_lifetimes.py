@@ -9,6 +9,7 @@ from gateway.model.times import SECOND
 from gateway.snmp import ber
 from gateway.snmp.notifications.bound_events import bind_event
 from gateway.snmp.registry_files import load_shipped_registries
+from tests.snmp.datagrams import read_varbinds
 from tests.snmp.mib.shop import ROOT
 
 (REGISTRY,) = (registry for registry in load_shipped_registries() if registry.package == "rabbitmq")
@@ -34,7 +35,7 @@ def test_a_lifetime_has_the_resolution_that_there_is(
     assert event_entry is not None
     bound = bind_event(schema, REGISTRY, event_entry, ROOT, lambda _link, _source: None)
     place = [argument.name for argument in schema.arguments].index("lifetime")
-    sent = bound.varbinds({} if lived is None else {place: lived}, 1)
+    sent = read_varbinds(bound.varbinds({} if lived is None else {place: lived}, 1))
     values = dict(sent)
     oids = [
         REGISTRY.argument_oid(ROOT, registry.arc)

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 
 from gateway.snmp import ber
 from gateway.snmp.ber import Oid
-from gateway.snmp.notifications.encoding import NotificationEncoder
+from gateway.snmp.notifications.encoding import EncodedNotification, NotificationEncoder
 from gateway.snmp.notifications.log import LAST_INDEX, NotificationLog
 from gateway.snmp.store import Store
 from gateway.snmp.tables.notification_log import FILTER_NAME, TYPES, serve_notification_log
 from tests.components.net_snmp import printed as printed_by
 from tests.components.net_snmp import with_modules
 from tests.snmp.conftest import Serve
-from tests.snmp.datagrams import COMMUNITY
+from tests.snmp.datagrams import COMMUNITY, varbind
 from tests.snmp.net_snmp import dotted, plain, printed, run
 from tests.snmp.notifications.story import GATEWAY, QUEUE_DELETED, ROOT, START, event
 
@@ -30,11 +30,13 @@ COUNT: Oid = (*ROOT, 2, 1, 1, 1000, 1, 0)
 
 def served(events: int, limit: int = 3, first: int = 1) -> tuple[Store, NotificationLog]:
     """Return a store with a log; every second event has an argument of type Gauge32."""
-    store, log = Store(), NotificationLog(limit, NotificationEncoder(ROOT, (*ROOT, 4, 1, 1), 0), first)
+    store, log = Store(), NotificationLog(limit, first)
+    encoder = NotificationEncoder(ROOT, (*ROOT, 4, 1, 1), 0)
     serve_notification_log(store, log, ("192.0.2.99", 161))
     for number in range(1, events + 1):
-        arguments = ((COUNT, ber.encode_gauge32(number)),) if number % 2 == 0 else ()
-        log.record(event(number, arguments=arguments), up_time=100 * number, now=START)
+        arguments = {"arguments": (varbind(COUNT, ber.encode_gauge32(number)),), "types": 1 << ber.GAUGE32}
+        made = event(number, **arguments if number % 2 == 0 else {})
+        log.record(made, EncodedNotification(encoder, made, 100 * number), START)
     return store, log
 
 

@@ -15,6 +15,7 @@ from gateway.model.times import SECOND
 from gateway.snmp import ber, message
 from gateway.snmp.ber import Oid
 from gateway.snmp.fixed_mib import NOTIFICATION_OBJECTS, NotificationObject, TargetKindNumber
+from gateway.snmp.notifications.encoding import EncodedNotification
 from gateway.snmp.notifications.notification import SNMP_TRAP_OID, ActiveAlarms, Notification
 from gateway.snmp.notifications.receiver import Address, Target
 from gateway.snmp.notifications.saved import SavedNotifications, from_text, to_text
@@ -43,7 +44,7 @@ def event(number: int = 1, **changes: Any) -> Notification:  # noqa: ANN401  fie
             source="orders",
             class_name="rabbitmq:queue",
             object_name="/|inbox",
-            row=(*ROOT, 2, 1, 1, 2, 1, 2, 1, 7),
+            row=ber.encode_oid((*ROOT, 2, 1, 1, 2, 1, 2, 1, 7)),
             text="queue inbox in / was deleted",
             state=EventState.ONE_SHOT,
             condition="",
@@ -140,7 +141,7 @@ class Play:
     boot: int = 1
     configuration: str = "same"
     late_after: int = 5 * SECOND
-    record: Callable[[Notification], None] = lambda _: None
+    record: Callable[[Notification, EncodedNotification], None] = lambda _notification, _encoded: None
     now: int = 0
     result: SendResult = SendResult.SENT
     sent: dict[Address, list[bytes]] = field(default_factory=lambda: defaultdict(list))

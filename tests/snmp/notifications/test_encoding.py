@@ -13,6 +13,7 @@ from gateway.snmp.fixed_mib import COMMON_OBJECTS, NOTIFICATION_OBJECTS, Notific
 from gateway.snmp.notifications.encoding import (
     MAX_COMMUNITY_OCTETS,
     MAX_DATAGRAM_OCTETS,
+    EncodedNotification,
     NotificationEncoder,
     inform_v2c,
     trap_v1,
@@ -24,6 +25,7 @@ from gateway.snmp.notifications.notification import (
     SNMP_TRAP_ENTERPRISE,
     Notification,
 )
+from tests.snmp.datagrams import read_varbinds, varbind
 from tests.snmp.notifications.story import ROOT, event, read
 
 SHORT_ROOT: Oid = (1, 3, 9)
@@ -42,11 +44,11 @@ SMALL = Notification(
     source="s",
     class_name="shop:till",
     object_name="t",
-    row=(1, 3, 9, 4),
+    row=ber.encode_oid((1, 3, 9, 4)),
     text="closed",
     state=EventState.RAISED,
     condition="c",
-    arguments=(((1, 3, 9, 2, 1, 1, 1000, 1, 0), b"\x02\x01\x2a"),),
+    arguments=(varbind((1, 3, 9, 2, 1, 1, 1000, 1, 0), b"\x02\x01\x2a"),),
 )
 
 # Written by hand from RFC 3416 and AMQP-GATEWAY-MIB: the ten common objects below 1.3.9.1.1.11, one argument.
@@ -67,8 +69,10 @@ UP_TIME = bytes.fromhex("300e 0608 2b06010201010300 43020bb8")
 TRAP_OID = bytes.fromhex("3014 060a 2b060106030101040100 0606 2b0902010005")
 
 
-def encoder(root: Oid = SHORT_ROOT) -> NotificationEncoder:
-    return NotificationEncoder(root, ENTERPRISE)
+def encoded(
+    notification: Notification = SMALL, up_time: int = 3000, root: Oid = SHORT_ROOT
+) -> EncodedNotification:
+    return EncodedNotification(NotificationEncoder(root, ENTERPRISE), notification, up_time)
 
 
 def tlv(tag: int, *parts: bytes) -> bytes:
@@ -79,20 +83,20 @@ def tlv(tag: int, *parts: bytes) -> bytes:
 
 
 def test_a_version_2c_trap_octet_by_octet() -> None:
-    datagram = trap_v2c(b"public", 77, encoder().encode(SMALL, 3000).version_2c())
+    datagram = trap_v2c(b"public", 77, encoded().version_2c())
     numbers = bytes.fromhex("02014d 020100 020100")
     pdu = tlv(0xA7, numbers, tlv(0x30, UP_TIME, TRAP_OID, OBJECTS))
     assert datagram == tlv(0x30, b"\x02\x01\x01", b"\x04\x06public", pdu)
 
 
 def test_an_inform_differs_from_it_by_its_tag_only() -> None:
-    varbinds = encoder().encode(SMALL, 3000).version_2c()
+    varbinds = encoded().version_2c()
     trap, inform = trap_v2c(b"public", 77, varbinds), inform_v2c(b"public", 77, varbinds)
     assert trap.replace(b"\x04\x06public\xa7", b"\x04\x06public\xa6") == inform
 
 
 def test_a_version_1_trap_octet_by_octet() -> None:
-    datagram = trap_v1(b"public", HOST, encoder().encode(SMALL, 3000).version_1())
+    datagram = trap_v1(b"public", HOST, encoded().version_1())
     # RFC 3584 section 3.2: the arc before the last is 0, so both are no part of the enterprise.
     enterprise = bytes.fromhex("0604 2b090201")
     head = enterprise + b"\x40\x04" + HOST + bytes.fromhex("020106 020105 43020bb8")
@@ -101,45 +105,45 @@ def test_a_version_1_trap_octet_by_octet() -> None:
 
 
 def test_without_a_zero_before_the_last_arc_the_enterprise_is_all_but_that() -> None:
-    fields = encoder().encode(event(oid=(1, 3, 9, 2, 1, 3, 5)), 0).version_1()
+    fields = encoded(event(oid=(1, 3, 9, 2, 1, 3, 5))).version_1()
     assert fields.enterprise == ber.encode_oid((1, 3, 9, 2, 1, 3))
     assert fields.generic_specific_time.startswith(bytes.fromhex("020106 020105"))
 
 
 def test_a_standard_notification_is_a_generic_trap_of_our_enterprise() -> None:
-    cold = encoder().encode(event(oid=COLD_START), 0).version_1()
+    cold = encoded(event(oid=COLD_START)).version_1()
     assert cold.enterprise == ber.encode_oid(ENTERPRISE)
     assert cold.generic_specific_time.startswith(bytes.fromhex("020100 020100"))
-    failure = encoder().encode(event(oid=AUTHENTICATION_FAILURE), 0).version_1()
+    failure = encoded(event(oid=AUTHENTICATION_FAILURE)).version_1()
     assert failure.generic_specific_time.startswith(bytes.fromhex("020104 020100"))
 
 
 def test_a_standard_notification_names_its_enterprise_last_in_version_2c() -> None:
-    trap = read(trap_v2c(b"", 1, encoder().encode(event(oid=COLD_START), 0).version_2c()))
+    trap = read(trap_v2c(b"", 1, encoded(event(oid=COLD_START)).version_2c()))
     assert trap.oid == COLD_START
     assert list(trap.values.items())[-1] == (SNMP_TRAP_ENTERPRISE, ber.encode_oid(ENTERPRISE))
 
 
 def test_a_time_that_is_not_known_is_eight_zeros() -> None:
-    unknown = read(trap_v2c(b"", 1, encoder(ROOT).encode(event(time=0), 0).version_2c()))
+    unknown = read(trap_v2c(b"", 1, encoded(event(time=0), root=ROOT).version_2c()))
     assert unknown.content(NotificationObject.TIME) == bytes(8)
-    beyond = read(trap_v2c(b"", 1, encoder(ROOT).encode(event(time=2**70), 0).version_2c()))
+    beyond = read(trap_v2c(b"", 1, encoded(event(time=2**70), root=ROOT).version_2c()))
     assert beyond.content(NotificationObject.TIME) == bytes(8)
 
 
 # ---- cutting ------------------------------------------------------------------------------------------
 
 
-def arguments(*sizes: int) -> tuple[tuple[Oid, bytes], ...]:
+def arguments(*sizes: int) -> tuple[bytes, ...]:
     return tuple(
-        ((*ROOT, 2, 1, 1, 1000, number, 0), ber.encode_octets(b"x" * size))
+        varbind((*ROOT, 2, 1, 1, 1000, number, 0), ber.encode_octets(b"x" * size))
         for number, size in enumerate(sizes, 1)
     )
 
 
 def sent(notification: Notification, root: Oid = ROOT) -> dict[Oid, bytes]:
     """Return the varbinds that arrive, after the first two, with the longest community."""
-    varbinds = encoder(root).encode(notification, 2**32 - 1).version_2c()
+    varbinds = encoded(notification, 2**32 - 1, root).version_2c()
     datagram = inform_v2c(b"c" * MAX_COMMUNITY_OCTETS, 2**31 - 1, varbinds)
     assert len(datagram) <= MAX_DATAGRAM_OCTETS
     return dict(list(read(datagram).values.items())[2:])
@@ -151,7 +155,7 @@ def common(number: NotificationObject, root: Oid = ROOT) -> Oid:
 
 def test_arguments_are_left_out_from_the_last_one_on() -> None:
     varbinds = sent(event(arguments=arguments(300, 200, 300, 1)))
-    assert list(varbinds)[10:] == [name for name, _ in arguments(300, 200)]
+    assert list(varbinds)[10:] == [name for name, _ in read_varbinds(arguments(300, 200))]
     assert varbinds[common(NotificationObject.TEXT)] == text(event().text)
 
 
@@ -191,7 +195,7 @@ texts = st.text(max_size=300)
         source=texts,
         class_name=texts,
         object_name=texts,
-        row=st.sampled_from([NO_ROW, (*ROOT, 2, 1, 1, 2, 1, 2, 1, 7)]),
+        row=st.sampled_from([NO_ROW, (*ROOT, 2, 1, 1, 2, 1, 2, 1, 7), LONGEST_ROOT]).map(ber.encode_oid),
         text=texts,
         state=st.sampled_from(EventState),
         condition=texts,
@@ -205,7 +209,7 @@ def test_every_notification_fits_into_a_datagram_and_is_distinguishable(
     varbinds = list(sent(notification, root).items())
     assert varbinds[0] == (common(NotificationObject.ID, root), text(notification.event_id))
     assert varbinds[1][0] == common(NotificationObject.SEVERITY, root)
-    fields = encoder(root).encode(notification, 0).version_1()
+    fields = encoded(notification, 0, root).version_1()
     datagram = trap_v1(b"c" * MAX_COMMUNITY_OCTETS, HOST, fields)
     assert len(datagram) <= MAX_DATAGRAM_OCTETS
     assert message.read_message(datagram).pdu_type == message.TRAP_V1

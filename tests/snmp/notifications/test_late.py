@@ -9,6 +9,7 @@ from gateway.snmp import ber
 from gateway.snmp.cells import truth
 from gateway.snmp.fixed_mib import NOTIFICATION_OBJECTS, NotificationObject
 from gateway.snmp.notifications.encoding import MAX_DATAGRAM_OCTETS
+from tests.snmp.datagrams import varbind
 from tests.snmp.notifications.story import INFORM, NMS, ROOT, START, TRAP_V1, Play, event, target
 
 LATE = (*ROOT, *NOTIFICATION_OBJECTS, NotificationObject.LATE, 0)
@@ -127,7 +128,7 @@ def test_informs_that_the_last_process_was_not_answered_are_late() -> None:
 
 def test_the_mark_is_never_cut() -> None:
     octets = ber.encode_octets(b"x" * 200)
-    own = tuple(((*ROOT, 2, 1, 1, 1000, n, 0), octets) for n in range(10))
+    own = tuple(varbind((*ROOT, 2, 1, 1, 1000, n, 0), octets) for n in range(10))
     for kind in (TRAP_V1, INFORM):
         play = Play([target(kind=kind)])
         play.notify(event(1), replace(event(2, arguments=own, text="t" * 255), repeated=True))

@@ -12,6 +12,7 @@ import pytest
 from gateway.model.observations import EventState, Severity
 from gateway.model.times import SECOND
 from gateway.snmp.fixed_mib import NotificationObject
+from gateway.snmp.notifications.encoding import EncodedNotification
 from gateway.snmp.notifications.notification import ActiveAlarms, Notification
 from gateway.snmp.notifications.saved import to_text
 from tests.snmp.notifications.story import INFORM, Play, Received, event, target
@@ -37,7 +38,7 @@ def roles() -> Roles:
     return Roles()
 
 
-def play(record: Callable[[Notification], None] = lambda _: None) -> Play:
+def play(record: Callable[[Notification, EncodedNotification], None] = lambda _made, _encoded: None) -> Play:
     """Return a play whose start the receiver has acknowledged."""
     play = Play([INFORMED], policies={"nms": "first"}, record=record)
     play.sender.start()
@@ -181,7 +182,7 @@ def test_an_alarm_whose_inform_was_dropped_is_raised_if_it_is_permitted(roles: R
 
 def test_an_alarm_that_is_denied_now_is_not_tried_again_and_again(roles: Roles) -> None:
     recorded: list[Notification] = []
-    story = play(record=recorded.append)
+    story = play(record=lambda notification, _: recorded.append(notification))
     happened = roles.event(1, state=EventState.RAISED, condition="hot x", severity=Severity.MAJOR)
     story.notify(happened)
     story.active = {happened.source: ActiveAlarms({"hot x": happened.event_id}, complete=True)}

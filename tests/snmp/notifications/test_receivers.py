@@ -35,6 +35,7 @@ from gateway.snmp.notifications.sender import NotificationSender, SenderSettings
 from gateway.snmp.notifications.sockets import NotificationSockets, keep_sending
 from tests.components.ports import free_udp_port
 from tests.components.waiting import DEADLINE, eventually, wait_until
+from tests.snmp.datagrams import varbind
 from tests.snmp.notifications.snmptrapd import Snmptrapd, snmptrapd
 from tests.snmp.notifications.story import (
     GATEWAY,
@@ -117,7 +118,10 @@ SOURCE_IS_DOWN = event(
     class_name="",
     text="orders: nothing answers \u2013 is the broker running?",
     condition="sourceDown",
-    arguments=((SOURCE_STATE, ber.encode_integer(6)), (SOURCE_DETAIL, text("connection refused"))),
+    arguments=(
+        varbind(SOURCE_STATE, ber.encode_integer(6)),
+        varbind(SOURCE_DETAIL, text("connection refused")),
+    ),
 )
 
 

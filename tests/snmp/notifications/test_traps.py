@@ -213,7 +213,7 @@ def test_one_receiver_does_not_wait_for_another() -> None:
 
 def test_a_value_that_ber_cannot_say_is_one_event_less_and_reported() -> None:
     play = Play([target()])
-    play.notify(event(1, row=(9, 9)), event(2))
+    play.notify(event(1, oid=(9, 9)), event(2))
     assert numbers(play.received()) == [2]
     assert len(play.failures) == 1
 
