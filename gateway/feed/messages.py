@@ -1,4 +1,7 @@
-"""The binary form of the feed: a length (u32, big-endian), then one msgpack array ``[tag, field, ...]``.
+"""The binary form of the feed: a head (u32, big-endian), then one msgpack array ``[tag, field, ...]``.
+
+The head is the length of the array; its highest bit is set where values may be extensions, so that most
+messages need not be searched for them.
 
 The fields of each message and record are those of its class, in their order; there is no other definition
 of the form. Times are integer nanoseconds, an absent value is a missing key. Values that are not a number,
@@ -9,7 +12,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import chain
 from typing import Any, Final, Generic, TypeAlias, TypeVar, get_args
 from uuid import UUID
 
@@ -21,7 +23,7 @@ from gateway.feed.records import Batch, FeedMessage, Interest, Record
 from gateway.feed.values import FeedStruct, FoundValues, NamedValues, ObjectLink, PositionedValues
 from gateway.model.values import Reference
 
-VERSION = 17
+VERSION = 18
 """Version of the feed, sent in `Hello`. A client refuses any other version."""
 
 MAX_FRAME_OCTETS = 16 * 1024 * 1024
@@ -33,7 +35,9 @@ MAX_REQUEST_OCTETS = 1024 * 1024
 FeedRequest: TypeAlias = OperationRequest | LoginReport | ReloadRequest | Interest
 """A message of a front end."""
 
-_LENGTH = struct.Struct(">I")
+_HEAD = struct.Struct(">I")
+_EXTENDED: Final = 1 << 31
+_LENGTH_BITS: Final = _EXTENDED - 1
 
 _Message = TypeVar("_Message")
 _Struct = TypeVar("_Struct", bound=FeedStruct)
@@ -60,12 +64,13 @@ def encode(message: FeedMessage | FeedRequest) -> bytes:
         ValueError: values are nested too deeply, or are not Unicode.
     """
     try:
-        packed = _ENCODER.encode(_travelling(message))
+        travelling = _travelling(message)
+        packed = _ENCODER.encode(travelling)
     except OverflowError:
         raise OverflowError("a number has more than 64 bits") from None  # without it, as it may be secret
     except RecursionError:
         raise ValueError("values are nested too deeply") from None
-    return _LENGTH.pack(len(packed)) + packed
+    return _HEAD.pack(len(packed) | (0 if travelling is message else _EXTENDED)) + packed
 
 
 class _Reader(Generic[_Message]):
@@ -83,16 +88,17 @@ class _Reader(Generic[_Message]):
             FeedError: a frame is too long or does not hold a message of this version.
         """
         self._pending += octets
-        while len(self._pending) >= _LENGTH.size:
-            (length,) = _LENGTH.unpack_from(self._pending)
+        while len(self._pending) >= _HEAD.size:
+            (head,) = _HEAD.unpack_from(self._pending)
+            length = head & _LENGTH_BITS
             if length > self._limit:
                 raise FeedError(f"a frame of {length} octets; at most {self._limit} are allowed")
-            end = _LENGTH.size + length
+            end = _HEAD.size + length
             if len(self._pending) < end:
                 return
-            packed = bytes(self._pending[_LENGTH.size : end])
+            packed = bytes(self._pending[_HEAD.size : end])
             del self._pending[:end]
-            yield _decoded(packed, self._decoder)
+            yield _decoded(packed, self._decoder, extended=head & _EXTENDED != 0)
 
 
 class FrameReader(_Reader[FeedMessage]):
@@ -109,28 +115,11 @@ class RequestReader(_Reader[FeedRequest]):
         super().__init__(MAX_REQUEST_OCTETS, _REQUESTS)
 
 
-def decode(packed: bytes) -> FeedMessage:
-    """Return the message in the msgpack part of a frame.
-
-    Raises:
-        FeedError: it is not a message of this version.
-    """
-    return _decoded(packed, _MESSAGES)
-
-
-def decode_request(packed: bytes) -> FeedRequest:
-    """Return the message of a front end in the msgpack part of a frame.
-
-    Raises:
-        FeedError: it is not a message of this version.
-    """
-    return _decoded(packed, _REQUESTS)
-
-
-def _decoded(packed: bytes, decoder: msgspec.msgpack.Decoder[_Message]) -> _Message:
+def _decoded(packed: bytes, decoder: msgspec.msgpack.Decoder[_Message], *, extended: bool) -> _Message:
     try:
         message = decoder.decode(packed)
-        _restore(message.records if isinstance(message, Batch) else (_with_values(message),))
+        if extended:
+            _restore(message.records if isinstance(message, Batch) else (_with_values(message),))
     except (msgspec.MsgspecError, ValueError, TypeError, RecursionError) as error:
         raise FeedError(f"not a feed message: {error}") from error
     return message
@@ -197,14 +186,12 @@ def _inner_form(value: Any) -> Any:  # noqa: ANN401  as above
 
 def _restore(parts: Iterable[object]) -> None:
     """Replace extensions by their values. The decoder has replaced those inside maps and lists already."""
-    all_values = [getattr(part, name) for part in parts for name in _VALUES_OF.get(type(part), ())]
-    # Most batches have none, which is found out in C.
-    if Ext not in map(type, chain.from_iterable(map(dict.values, all_values))):
-        return
-    for values in all_values:
-        for key, value in values.items():
-            if type(value) is Ext:
-                values[key] = _extension(value.code, bytes(value.data))
+    for part in parts:
+        for name in _VALUES_OF.get(type(part), ()):
+            values = getattr(part, name)
+            for key, value in values.items():
+                if type(value) is Ext:
+                    values[key] = _extension(value.code, bytes(value.data))
 
 
 def _extension(code: int, data: bytes | memoryview) -> UUID | bytes | tuple[object, ...] | ObjectLink:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import msgpack
 import msgspec
 import pytest
 
 from gateway.feed import subscription as subscriptions
-from gateway.feed.messages import FeedError, RequestReader, decode_request, encode
+from gateway.feed.messages import FeedError, RequestReader, encode
 from gateway.feed.records import MAX_WANTED, Batch, Interest, Record, SnapshotBegan, SnapshotEnded
 from gateway.feed.subscription import Subscription
+from tests.feed.frames import framed, request_of
 from tests.feed.test_messages import OBJECT
 
 ORDERS = msgspec.structs.replace(OBJECT, row=1, stable_name="/|orders", leaf_name="orders", native_id="q-1")
@@ -87,4 +87,4 @@ def test_what_is_wanted_travels() -> None:
 )
 def test_what_is_no_interest_ends_the_connection(fields: list[object]) -> None:
     with pytest.raises(FeedError, match="not a feed message"):
-        decode_request(msgpack.packb(["interest", *fields]))
+        request_of(framed(["interest", *fields]))

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.feed.messages import MAX_FRAME_OCTETS, FeedError, FrameReader, decode, encode
+from gateway.feed.messages import MAX_FRAME_OCTETS, FeedError, FrameReader, encode
 from gateway.feed.records import (
     AgentGoneRecord,
     AgentRecord,
@@ -51,6 +51,7 @@ from gateway.model.schema import (
     NamedValue,
 )
 from gateway.model.values import Reference, Value, ValueType
+from tests.feed.frames import EXTENDED, framed, message_of
 
 SCHEMA = ClassSchema(
     ClassKey("shop", "queue", b"\x00\xff" * 8),
@@ -182,13 +183,24 @@ def test_the_form_on_the_wire_is_length_and_msgpack_array() -> None:
 
 @pytest.mark.parametrize("message", MESSAGES, ids=lambda message: type(message).__name__)
 def test_every_message_comes_back_equal(message: FeedMessage) -> None:
-    assert decode(encode(message)[4:]) == message
+    assert message_of(encode(message)) == message
 
 
 @pytest.mark.parametrize("record", RECORDS, ids=lambda record: type(record).__name__)
 def test_every_record_comes_back_equal(record: Record) -> None:
     batch = Batch(1, 1, (record,))
-    assert decode(encode(batch)[4:]) == batch
+    assert message_of(encode(batch)) == batch
+
+
+def test_a_frame_says_whether_values_may_be_extensions() -> None:
+    update = UpdateRecord(1, 2, 3, 4, 5, 6, 7, {0: 1, 1: "a", 2: ObjectLink("shop:hall", 1, "/")})
+    with_octets = msgspec.structs.replace(update, values={0: b"octets"})
+    plain, extended = Batch(1, 1, (update,)), Batch(1, 1, (update, with_octets))
+    heads = [struct.unpack_from(">I", encode(batch))[0] for batch in (plain, extended)]
+    assert [head & EXTENDED for head in heads] == [0, EXTENDED]
+    for batch in (plain, extended):
+        (read,) = FrameReader().feed(encode(batch))
+        assert repr(read) == repr(batch)
 
 
 @given(st.lists(st.sampled_from(MESSAGES), max_size=5), st.integers(1, 40))
@@ -218,7 +230,7 @@ def test_any_bytes_are_messages_or_one_error(octets: bytes) -> None:
 )
 def test_any_msgpack_is_a_message_or_one_error(body: object) -> None:
     with contextlib.suppress(FeedError):
-        decode(msgpack.packb(body))
+        message_of(framed(body))
 
 
 def test_a_frame_announced_too_long_is_refused_before_it_is_read() -> None:
@@ -249,14 +261,14 @@ def test_every_value_comes_back_equal_and_of_its_type(values: dict[int, FeedValu
     batch = Batch(
         7, 1, (msgspec.structs.replace(OBJECT, values=values), UpdateRecord(1, 2, 3, 4, 5, 6, 7, values))
     )
-    read = decode(encode(batch)[4:])
+    read = message_of(encode(batch))
     assert read == batch
     assert repr(read) == repr(batch)  # True is not 1, nor 1.0
 
 
 def test_a_reference_that_stays_unresolved_travels_as_its_native_id() -> None:
     record = msgspec.structs.replace(OBJECT, values={1: (Reference("0-1-1-0-7"),), 2: {"a": Reference("b")}})
-    found = decode(encode(Batch(7, 1, (record,)))[4:])
+    found = message_of(encode(Batch(7, 1, (record,))))
     assert isinstance(found, Batch)
     assert found.records == (msgspec.structs.replace(OBJECT, values={1: ("0-1-1-0-7",), 2: {"a": "b"}}),)
 
@@ -279,7 +291,7 @@ def test_a_reference_that_stays_unresolved_travels_as_its_native_id() -> None:
 )
 def test_a_record_of_another_form_is_one_error(record: list[object]) -> None:
     with pytest.raises(FeedError, match="not a feed message"):
-        decode(msgpack.packb(["batch", 7, 1, [record]]))
+        message_of(framed(["batch", 7, 1, [record]]))
 
 
 def test_a_number_of_more_than_64_bits_is_refused_and_not_repeated() -> None:

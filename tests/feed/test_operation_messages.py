@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.feed.messages import FeedError, RequestReader, decode, decode_request, encode
+from gateway.feed.messages import FeedError, RequestReader, encode
 from gateway.feed.operations import (
     Action,
     FrontEndRefusal,
@@ -27,6 +27,7 @@ from gateway.feed.operations import (
 from gateway.feed.records import Batch
 from gateway.feed.values import ObjectLink
 from gateway.model.operations import Outcome, Principal
+from tests.feed.frames import framed, message_of, request_of
 
 OPERATOR = Principal("jmx", "operator", "192.0.2.7:50123")
 QUEUE = ObjectLink("rabbitmq:queue", 3, "/|orders")
@@ -78,18 +79,18 @@ def test_a_refusal_of_another_form_is_one_error(refusal: object) -> None:
     fields = msgpack.unpackb(encode(REQUEST)[4:])
     fields[9] = refusal
     with pytest.raises(FeedError):
-        decode_request(msgpack.packb(fields))
+        request_of(framed(fields))
 
 
 @pytest.mark.parametrize("outcome", Outcome)
 def test_every_answer_comes_back_equal(outcome: Outcome) -> None:
     answer = OperationAnswer(7, "gw.1.o1", outcome, "a text", "maxQueues", 7, {"found": 2**64 - 1})
-    assert decode(encode(answer)[4:]) == answer
+    assert message_of(encode(answer)) == answer
 
 
 @pytest.mark.parametrize("record", [RECORD, msgspec.structs.replace(RECORD, outcome=None, code=None)])
 def test_every_record_comes_back_equal(record: OperationRecord) -> None:
-    assert decode(encode(Batch(1, 2, (record,)))[4:]) == Batch(1, 2, (record,))
+    assert message_of(encode(Batch(1, 2, (record,)))) == Batch(1, 2, (record,))
 
 
 def test_requests_survive_any_cutting_of_the_stream() -> None:
@@ -109,7 +110,7 @@ _ANYTHING = st.none() | st.integers(-5, 5) | st.text(max_size=3) | st.lists(st.t
 @given(st.lists(_ANYTHING, min_size=8, max_size=8))
 def test_a_request_of_other_types_is_one_error(fields: list[object]) -> None:
     with pytest.raises(FeedError):
-        decode_request(msgpack.packb(["request", *fields]))
+        request_of(framed(["request", *fields]))
 
 
 def test_a_request_announced_too_long_is_refused_before_it_is_read() -> None:
@@ -119,4 +120,4 @@ def test_a_request_announced_too_long_is_refused_before_it_is_read() -> None:
 
 def test_the_core_sends_no_record_of_a_front_end() -> None:
     with pytest.raises(FeedError):
-        decode(encode(REQUEST)[4:])
+        message_of(encode(REQUEST))
