@@ -1,8 +1,9 @@
 """SQL queries of the log: lake, complete segments and the committed part of the open one, as one table.
 
 Each record is there once by ``log_id`` and ``seq``, also while the log is written, compacted and cut: a
-segment beside the file made of it is passed over, and where files are removed while they are read, the query
-is repeated, as long as nothing was returned yet.
+segment beside the file made of it is passed over, and files are held open, so that they can be read to their
+end although they are removed meanwhile. Of very many files some are not: where one of them is removed, the
+query is repeated, as long as nothing was returned yet.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import contextlib
 import datetime as dt
 import json
 import math
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
@@ -26,7 +28,6 @@ import msgspec
 from gateway.eventlog.parquet import (
     database,
     files_as_table,
-    first_line_of,
     lines_as_table,
     literal,
     no_records,
@@ -108,6 +109,12 @@ def _plain(value: object) -> object:  # noqa: PLR0911  one line for each type
 TABLE: Final = "log"
 
 _ATTEMPTS: Final = 5
+_HELD: Final = 128
+"""The number of files of each kind that are held open; a process may have some 1,000 open files."""
+
+_DESCRIPTORS: Final = Path("/proc/self/fd")
+"""What is opened by a name below it is the open file itself, also where that has no name any more."""
+
 _ROWS_AT_A_TIME: Final = 1_000
 _INTERRUPT_AGAIN_SECONDS: Final = 0.05
 _HOUR: Final = dt.timedelta(hours=1)
@@ -217,7 +224,7 @@ def ask(
                     opened = stack.enter_context(
                         database(folder, memory_mebibytes=memory_mebibytes, threads=threads, scratch=scratch)
                     )
-                    _make_table(opened, files, scratch, after, before)
+                    _make_table(opened, files, stack, scratch, after, before)
                     execute = partial(opened.execute, statement, dict(parameters or {}) or None)
                     found = _interruptible(opened, execute)
                     columns = tuple(column[0] for column in found.description or ())
@@ -227,11 +234,11 @@ def ask(
                     # all is looked up again.
                     if not files.are_all_there and attempt < _ATTEMPTS:
                         continue
-                    raise _recorded(error) from error
+                    raise _recorded(error, scratch) from error
                 # From here on the database and the copies live until the caller's block ends.
                 last.enter_context(stack.pop_all())
                 break
-        yield Answer(columns, _rows(first, opened, files))
+        yield Answer(columns, _rows(first, opened, files, scratch))
 
 
 def _look_up(folder: Path, after: dt.datetime | None, before: dt.datetime | None) -> LogFiles:
@@ -260,11 +267,12 @@ def _statement(sql: str) -> duckdb.Statement:
 def _make_table(
     opened: duckdb.DuckDBPyConnection,
     files: LogFiles,
+    stack: contextlib.ExitStack,
     scratch: Path,
     after: dt.datetime | None,
     before: dt.datetime | None,
 ) -> None:
-    lines = [segment.path for segment in files.complete]
+    lines = _held([segment.path for segment in files.complete], stack, scratch)
     for segment in files.open:
         # A copy: DuckDB would read on, beyond what is committed.
         copy = scratch / f"{segment.first_seq:020}.jsonl"
@@ -272,7 +280,7 @@ def _make_table(
             lines.append(copy)
     parts = [no_records()]
     if files.lake:
-        parts.append(files_as_table([file.path for file in files.lake]))
+        parts.append(files_as_table(_held([file.path for file in files.lake], stack, scratch)))
     if lines:
         parts.append(lines_as_table(lines))
     every = " UNION ALL ".join(f"FROM {part}" for part in parts)
@@ -285,8 +293,24 @@ def _make_table(
     opened.execute(f"CREATE VIEW {TABLE} AS FROM ({every}){where}")
 
 
+def _held(paths: Sequence[Path], stack: contextlib.ExitStack, scratch: Path) -> list[Path]:
+    """Return names for files that can be read although they are removed: of the first ones, which go first.
+
+    Raises:
+        OSError: one of them cannot be opened, perhaps because it was removed already.
+    """
+    held = []
+    for path in paths[:_HELD]:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        stack.callback(os.close, descriptor)
+        name = scratch / path.name  # no two files of the log have the same
+        name.symlink_to(_DESCRIPTORS / str(descriptor))
+        held.append(name)
+    return [*held, *paths[_HELD:]]
+
+
 def _rows(
-    first: Sequence[tuple[object, ...]], opened: duckdb.DuckDBPyConnection, files: LogFiles
+    first: Sequence[tuple[object, ...]], opened: duckdb.DuckDBPyConnection, files: LogFiles, scratch: Path
 ) -> Iterator[tuple[object, ...]]:
     rows = first
     while rows:
@@ -298,7 +322,7 @@ def _rows(
                 raise LogReadError(
                     "files of the log were compacted or deleted while they were read: ask again"
                 ) from error
-            raise _recorded(error) from error
+            raise _recorded(error, scratch) from error
 
 
 def _interruptible(opened: duckdb.DuckDBPyConnection, work: Callable[[], _T]) -> _T:
@@ -315,16 +339,21 @@ def _interruptible(opened: duckdb.DuckDBPyConnection, work: Callable[[], _T]) ->
             raise
 
 
-def _recorded(error: Exception) -> QueryError | LogReadError:
-    """Return the exception for a mistake in the query, or for a problem with the files."""
+def _recorded(error: Exception, scratch: Path | None = None) -> QueryError | LogReadError:
+    """Return the exception for a mistake in the query, or for a problem with the files.
+
+    Files of the log are called by their own names, not by those that they have in ``scratch``.
+    """
+    text = str(error).strip()
+    if scratch is not None:
+        text = text.replace(f"{scratch}{os.sep}", "")
+    first, _, _ = text.partition("\n")
     if isinstance(error, duckdb.OutOfMemoryException):
-        return QueryError(f"{first_line_of(error)}: allow more memory, or ask for less")
+        return QueryError(f"{first}: allow more memory, or ask for less")
     if isinstance(error, OSError | duckdb.IOException):
-        return LogReadError(f"the log cannot be read: {str(error).partition(chr(10))[0]}")
-    if isinstance(error, duckdb.InvalidInputException) and "JSON" in str(error):
-        assert isinstance(error, duckdb.Error)
+        return LogReadError(f"the log cannot be read: {first}")
+    if isinstance(error, duckdb.InvalidInputException) and "JSON" in text:
         return LogReadError(
-            f"{first_line_of(error)}: amqp-gateway log compact sets a damaged segment aside and keeps what "
-            "is whole in it"
+            f"{first}: amqp-gateway log compact sets a damaged segment aside and keeps what is whole in it"
         )
-    return QueryError(str(error).strip())
+    return QueryError(text)

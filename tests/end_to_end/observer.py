@@ -12,7 +12,7 @@ import psutil
 
 from gateway.demo.demonstration import AGENT_SOURCE, SOURCE, Demonstration
 from gateway.demo.snmp_commands import SnmpCommandError, Table
-from gateway.eventlog.query import LogReadError, ask
+from gateway.eventlog.query import ask
 from tests.components.jmx_client import JmxClientError
 
 DEADLINE_SECONDS = 120.0
@@ -63,25 +63,11 @@ class Observer:
     async def logged(self, sql: str, **parameters: object) -> list[tuple[object, ...]]:
         """Return the rows of a query in SQL on the event log's files; ``$name`` stands for a parameter."""
 
-        def asked() -> list[tuple[object, ...]] | None:
-            try:
-                with ask(self.demonstration.folder / "state" / "log", sql, parameters) as answer:
-                    return list(answer.rows)
-            except LogReadError as error:
-                if "ask again" not in str(error):
-                    raise
-                return None
+        def asked() -> list[tuple[object, ...]]:
+            with ask(self.demonstration.folder / "state" / "log", sql, parameters) as answer:
+                return list(answer.rows)
 
-        rows: list[tuple[object, ...]] | None = None
-
-        async def answered() -> bool:
-            nonlocal rows
-            rows = await asyncio.to_thread(asked)
-            return rows is not None
-
-        await self.until("no file of the log is compacted while it is read", answered)
-        assert rows is not None
-        return rows
+        return await asyncio.to_thread(asked)
 
     async def until_logged(self, holds: Callable[[str], bool], sql: str) -> str:
         """Wait until ``holds`` is true of the text that ``sql`` finds; return that text."""
