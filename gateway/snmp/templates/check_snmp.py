@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from gateway.snmp.ber import Oid
+from gateway.snmp.ber import dotted
 from gateway.snmp.templates.credentials import User
 from gateway.snmp.templates.monitored import MonitoredTable
 
@@ -70,14 +70,10 @@ def _checks(own: Iterable[MonitoredTable]) -> _Checks:
     numbers = {label: number for number, label in state.labels}
     fine, poor = numbers["synchronised"], numbers["degraded"]
     return _Checks(
-        tuple((check, f"{_dotted(values[check.name].oid)}.0") for check in _CHECKS),
+        tuple((check, f".{dotted(values[check.name].oid)}.0") for check in _CHECKS),
         _Check(state.name, f"{fine}:{fine}", f"{fine}:{poor}", "A source is synchronised"),
-        _dotted(state.oid),
+        f".{dotted(state.oid)}",
     )
-
-
-def _dotted(oid: Oid) -> str:
-    return "." + ".".join(map(str, map(int, oid)))
 
 
 def nagios(own: Iterable[MonitoredTable], user: User | None = None) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 import yaml
 
-from gateway.snmp.ber import Oid
+from gateway.snmp.ber import Oid, dotted
 from gateway.snmp.templates.monitored import Monitored, MonitoredTable, Reading
 
 OS = "amqp-gateway"
@@ -39,7 +39,7 @@ def librenms(object_id: Oid, tables: Iterable[MonitoredTable]) -> dict[str, str]
         "type": "server",
         "icon": "generic",
         "mib_dir": OS,
-        "discovery": [{"sysObjectID": [f".{_dotted(object_id)}"]}],
+        "discovery": [{"sysObjectID": [f".{dotted(object_id)}"]}],
     }
     data: dict[str, list[dict[str, object]]] = {"count": [], "state": []}
     for table in tables:
@@ -64,7 +64,7 @@ def _sensor(table: MonitoredTable, value: Monitored) -> dict[str, object]:
     what = value.element or value.name
     sensor: dict[str, object] = {
         "oid": value.name,
-        "num_oid": f".{_dotted(value.oid)}.{{{{ $index }}}}",
+        "num_oid": f".{dotted(value.oid)}.{{{{ $index }}}}",
         "index": f"{value.name}.{{{{ $index }}}}",
         "descr": f"{{{{ ${table.labels[-1].column} }}}} {what}" if table.indexes else what,
         "group": table.title,
@@ -84,7 +84,3 @@ def _generic(label: str) -> int:
     if label in _POOR:
         return _WARNING
     return _NOTHING if label in _UNKNOWN else _GOOD
-
-
-def _dotted(oid: Oid) -> str:
-    return ".".join(map(str, map(int, oid)))

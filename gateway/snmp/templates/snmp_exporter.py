@@ -11,7 +11,7 @@ from typing import Final
 
 import yaml
 
-from gateway.snmp.ber import Oid
+from gateway.snmp.ber import dotted
 from gateway.snmp.templates.credentials import AUTHENTICATION_WORD, PRIVACY_WORD, Community, User
 from gateway.snmp.templates.monitored import Label, Monitored, MonitoredTable, Reading
 
@@ -79,9 +79,9 @@ def _auth(reader: Community | User) -> tuple[int, dict[str, str]]:
 
 
 def _module(tables: list[MonitoredTable]) -> dict[str, object]:
-    walked = {_dotted(value.oid): None for table in tables for value in table.values if table.indexes}
-    walked |= {_dotted(label.oid): None for table in tables for label in table.labels}
-    got = [_dotted((*value.oid, 0)) for table in tables for value in table.values if not table.indexes]
+    walked = {dotted(value.oid): None for table in tables for value in table.values if table.indexes}
+    walked |= {dotted(label.oid): None for table in tables for label in table.labels}
+    got = [dotted((*value.oid, 0)) for table in tables for value in table.values if not table.indexes]
     return {
         "walk": sorted(walked, key=lambda oid: [int(part) for part in oid.split(".")]),
         **({"get": got} if got else {}),
@@ -95,9 +95,9 @@ def _metrics(table: MonitoredTable) -> Iterator[dict[str, object]]:
     for value in table.values:
         metric: dict[str, object] = {
             "name": value.name,
-            "oid": _dotted(value.oid),
+            "oid": dotted(value.oid),
             "type": "DisplayString" if value.reading is Reading.TEXT else value.reading.value,
-            "help": f"{_help(value)} - {_dotted(value.oid)}",
+            "help": f"{_help(value)} - {dotted(value.oid)}",
         }
         if table.indexes:
             metric["indexes"] = [{"labelname": index, "type": "gauge"} for index in table.indexes]
@@ -116,7 +116,7 @@ def _lookup(label: Label) -> dict[str, object]:
     return {
         "labels": list(label.indexes),
         "labelname": label.name,
-        "oid": _dotted(label.oid),
+        "oid": dotted(label.oid),
         "type": "DisplayString",
     }
 
@@ -126,7 +126,3 @@ def _help(value: Monitored) -> str:
     if value.labels:
         said += " " + ", ".join(f"{number} {label}" for number, label in value.labels)
     return f"{said} Unit: {value.unit}" if value.unit else said
-
-
-def _dotted(oid: Oid) -> str:
-    return ".".join(map(str, map(int, oid)))

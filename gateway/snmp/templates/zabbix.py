@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 import yaml
 
-from gateway.snmp.ber import Oid
+from gateway.snmp.ber import dotted
 from gateway.snmp.templates.monitored import Monitored, MonitoredTable, Reading
 
 _VERSION = "6.4"
@@ -125,7 +125,7 @@ def _scalar(value: Monitored) -> dict[str, object]:
         "uuid": _uuid(value.name),
         "name": value.name,
         "type": "SNMP_AGENT",
-        "snmp_oid": f"get[{_dotted((*value.oid, 0))}]",
+        "snmp_oid": f"get[{dotted((*value.oid, 0))}]",
         "key": f"amqp.{value.name}",
         "delay": "{$AMQP.INTERVAL}",
         **_form(value, []),
@@ -156,9 +156,9 @@ def _walked(table: MonitoredTable) -> list[list[str]]:
     """
     walks: list[list[str]] = [[]]
     for oid in (table.labels[-1].oid, *(value.oid for value in table.values)):
-        if len(",".join([*walks[-1], _dotted(oid)])) > _MAX_WALK:
+        if len(",".join([*walks[-1], dotted(oid)])) > _MAX_WALK:
             walks.append([])
-        walks[-1].append(_dotted(oid))
+        walks[-1].append(dotted(oid))
     return walks
 
 
@@ -175,12 +175,12 @@ def _discovery(table: MonitoredTable) -> dict[str, object]:
         "key": f"amqp.{table.name}.discovery",
         "delay": "0",
         "lifetime": "{$AMQP.KEEP}",
-        "item_prototypes": [_prototype(table, value, masters[_dotted(value.oid)]) for value in table.values],
+        "item_prototypes": [_prototype(table, value, masters[dotted(value.oid)]) for value in table.values],
         "master_item": {"key": _walk_key(table)},
         "preprocessing": [
             {
                 "type": "SNMP_WALK_TO_JSON",
-                "parameters": ["{#NAME}", _dotted(table.labels[-1].oid), _UTF_8],
+                "parameters": ["{#NAME}", dotted(table.labels[-1].oid), _UTF_8],
             }
         ],
     }
@@ -189,7 +189,7 @@ def _discovery(table: MonitoredTable) -> dict[str, object]:
 def _prototype(table: MonitoredTable, value: Monitored, master: str) -> dict[str, object]:
     read: dict[str, object] = {
         "type": "SNMP_WALK_VALUE",
-        "parameters": [f"{_dotted(value.oid)}.{{#SNMPINDEX}}", _UNCHANGED],
+        "parameters": [f"{dotted(value.oid)}.{{#SNMPINDEX}}", _UNCHANGED],
         # A value that is absent now has no instance, which is no fault.
         "error_handler": "DISCARD_VALUE",
     }
@@ -253,7 +253,3 @@ def _numbered(name: str, number: int) -> str:
 def _uuid(what: str) -> str:
     """Return a UUID of version 4's form, as Zabbix requires, that is the same for the same name."""
     return uuid.UUID(bytes=uuid.uuid5(_NAMESPACE, what).bytes, version=4).hex
-
-
-def _dotted(oid: Oid) -> str:
-    return ".".join(map(str, map(int, oid)))
