@@ -70,6 +70,8 @@ def test_a_view_shows_what_was_permitted_and_nothing_else(steps: list[Step | Non
             instance = (*ENTRY, number, *index)
             assert view.get(instance) in {expected.get(instance), ber.NO_SUCH_OBJECT}
             assert (view.get(instance) == ber.NO_SUCH_OBJECT) <= (expected.get(instance)[0] >= 0x80)
+            name = ber.encode_name(instance)
+            assert view.next_varbind(name) in (None, *view.walk(name, 1)[0])
 
 
 def test_many_rows_of_which_every_second_is_shown() -> None:
