@@ -42,7 +42,7 @@ from gateway.snmp.notifications.notification import (
     alarm_notification,
 )
 from gateway.snmp.oid_registry import OidRegistry
-from gateway.snmp.registry_growth import Log, OidRegistries, SaveProvisional
+from gateway.snmp.registry_lookup import Log, OidRegistries, SaveProvisional
 from gateway.snmp.restricted_views import RestrictedViews, ViewSettings
 from gateway.snmp.row_access import ShownColumns
 from gateway.snmp.store import Store

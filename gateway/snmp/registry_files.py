@@ -17,14 +17,8 @@ from gateway.snmp.mib.capabilities import MODULE_NAME as CAPABILITIES_MODULE
 from gateway.snmp.mib.capabilities import capabilities_text
 from gateway.snmp.mib.module import module_text
 from gateway.snmp.oid_registry import OidRegistry, lower_camel, words
-from gateway.snmp.registry_growth import (
-    SeenSchemas,
-    argument_units,
-    extend,
-    extend_events,
-    new_registry,
-    snmp_units,
-)
+from gateway.snmp.registry_growth import argument_units, extend, extend_events, new_registry, snmp_units
+from gateway.snmp.registry_lookup import SeenSchemas
 from gateway.yaml_documents import StrictModel, parse_document, read_document
 
 MIB_SUFFIX = ".mib"

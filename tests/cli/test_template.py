@@ -11,7 +11,8 @@ from gateway.model.schema import ClassKey, ClassSchema, Element
 from gateway.model.values import ValueType
 from gateway.service.processes.exit_codes import ExitCode
 from gateway.snmp.registry_files import SiteRegistry
-from gateway.snmp.registry_growth import SeenSchemas, extend
+from gateway.snmp.registry_growth import extend
+from gateway.snmp.registry_lookup import SeenSchemas
 from tests.components.command_line import amqp_gateway, new_site
 
 DOG = ClassSchema(

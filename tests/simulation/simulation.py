@@ -24,7 +24,8 @@ from gateway.model.source_kinds import SOURCE_KINDS
 from gateway.model.times import MILLISECOND, SECOND
 from gateway.snmp.oid_registry import OidRegistry
 from gateway.snmp.projection import Projection
-from gateway.snmp.registry_growth import SeenSchemas, new_registry
+from gateway.snmp.registry_growth import new_registry
+from gateway.snmp.registry_lookup import SeenSchemas
 from tests.components.permissions import Permission
 from tests.jmx.model_machine import ModelMachine
 from tests.simulation.asking import NorthboundLink, NorthboundSurroundings

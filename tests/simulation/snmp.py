@@ -15,7 +15,7 @@ from gateway.service.processes.snmp_secrets import secret_arguments
 from gateway.snmp.commands.command import Submission
 from gateway.snmp.oid_registry import OidRegistry
 from gateway.snmp.projection import Projection, ProjectionSettings
-from gateway.snmp.registry_growth import SeenSchemas
+from gateway.snmp.registry_lookup import SeenSchemas
 from gateway.snmp.requests import Access, Responder, Sender
 from gateway.snmp.set_requests import SetRequests, SetSettings
 from gateway.snmp.standard_groups import SnmpCounters

@@ -21,7 +21,7 @@ from gateway.snmp.fixed_mib import (
     OwnNotification,
 )
 from gateway.snmp.notifications.bound_events import NO_POINTER, BoundEvent, bind_event, bind_own_event
-from gateway.snmp.registry_growth import OidRegistries
+from gateway.snmp.registry_lookup import OidRegistries
 from gateway.snmp.tables.classes import ClassTables
 
 

@@ -10,7 +10,7 @@ from gateway.model.schema import ClassKey, ClassSchema, Element
 from gateway.snmp import ber
 from gateway.snmp.ber import NO_ROW, Oid
 from gateway.snmp.oid_registry import ClassEntry, ElementEntry, OidRegistry
-from gateway.snmp.registry_growth import OidRegistries
+from gateway.snmp.registry_lookup import OidRegistries
 from gateway.snmp.row_columns import RowColumn
 from gateway.snmp.store import Store
 from gateway.snmp.tables.rows import BoundClass, ClassTable, Row, RowAccess, row_pointer

@@ -30,7 +30,8 @@ from gateway.snmp.ber import Oid
 from gateway.snmp.notifications.notification import Notification
 from gateway.snmp.oid_registry import OidRegistry
 from gateway.snmp.projection import Projection, ProjectionSettings
-from gateway.snmp.registry_growth import SeenSchemas, extend, extend_events, new_registry
+from gateway.snmp.registry_growth import extend, extend_events, new_registry
+from gateway.snmp.registry_lookup import SeenSchemas
 from gateway.snmp.store import Store
 from tests.components.shop import (
     HALL_CLASS,

@@ -12,7 +12,8 @@ from gateway.mapping.files import load_mapping
 from gateway.model.schema import ClassKey, ClassSchema, Element
 from gateway.model.values import ValueType
 from gateway.snmp.registry_files import SiteRegistry, generate_files, read_registry, registry_text
-from gateway.snmp.registry_growth import SeenSchemas, extend
+from gateway.snmp.registry_growth import extend
+from gateway.snmp.registry_lookup import SeenSchemas
 from gateway.yaml_documents import DocumentError
 
 DAY, NEXT_DAY = dt.date(2026, 5, 1), dt.date(2026, 6, 1)
