@@ -178,17 +178,22 @@ class UdpServer:
         They are all answered before the first answer is sent, as they were all read before: the code of a
         step then stays in the processor's caches. It takes a tenth less time than one after the other.
         """
-        clock, answer, send = self._clock, self._answer_to, self._send
+        clock, respond = self._clock, self._answer
         answered = 0
-        answers = []
+        answers: list[_Received] = []
         for datagram, peer, back in received:
-            answers.append((answer(endpoint, datagram, peer, back), peer, back))
+            try:
+                answer = respond(datagram, peer)
+                if isinstance(answer, bytes):
+                    answers.append((answer, peer, back))
+                elif answer is not None:
+                    self._answer_later(endpoint, answer, peer, back)
+            except Exception as error:  # noqa: BLE001  no datagram may ever silence the agent
+                self._report(error)
             answered += 1
             if clock() > end:
                 break
-        for octets, peer, back in answers:
-            if octets is not None:
-                send(endpoint, octets, peer, back)
+        self._send(endpoint, answers)
         return answered
 
     def _read(self, endpoint: _Endpoint) -> None:
@@ -219,27 +224,14 @@ class UdpServer:
             if received is None:
                 self._is_behind = False
                 return
-            endpoint, (datagram, peer, back) = received
-            answer = self._answer_to(endpoint, datagram, peer, back)
-            if answer is not None:
-                self._send(endpoint, answer, peer, back)
+            endpoint, one = received
+            self._answer_in_order(endpoint, [one], end)
             now = self._clock()
             self._waiting.charge(now - began)
             began = now
             if now > end:
                 break
         self._next_turn = asyncio.get_running_loop().call_soon(self._take_turns)
-
-    def _answer_to(self, endpoint: _Endpoint, datagram: bytes, peer: _Peer, back: _Back) -> bytes | None:
-        """Return the answer to send now, if there is one. No datagram may ever silence the agent."""
-        try:
-            answer = self._answer(datagram, peer)
-            if answer is None or isinstance(answer, bytes):
-                return answer
-            self._answer_later(endpoint, answer, peer, back)
-        except Exception as error:  # noqa: BLE001  see above
-            self._report(error)
-        return None
 
     def _answer_later(
         self,
@@ -254,7 +246,7 @@ class UdpServer:
             try:
                 datagram = await answer
                 if datagram is not None:
-                    self._send(endpoint, datagram, peer, back)
+                    self._send(endpoint, [(datagram, peer, back)])
             except Exception as error:  # noqa: BLE001  as of those that are answered at once
                 self._report(error)
 
@@ -263,14 +255,16 @@ class UdpServer:
         self._later.add(task)
         task.add_done_callback(self._later.discard)
 
-    def _send(self, endpoint: _Endpoint, answer: bytes, peer: _Peer, back: _Back) -> None:
-        # The source port 0 asks for no answer (RFC 768), and cannot be sent to.
-        if peer[1] == 0:
-            return
-        try:
-            endpoint.send(answer, back)
-        except OSError:  # a full queue, a peer out of reach, more octets than the way there takes
-            self._counters.unsent += 1
+    def _send(self, endpoint: _Endpoint, answers: list[_Received]) -> None:
+        """Send answers, each in the place of the datagram that it answers."""
+        send = endpoint.send
+        for answer, peer, back in answers:
+            try:
+                send(answer, back)
+            except OSError:  # a full queue, a peer out of reach, more octets than the way there takes
+                # The source port 0 asks for no answer (RFC 768), and cannot be sent to.
+                if peer[1] != 0:
+                    self._counters.unsent += 1
 
     def _report(self, error: Exception) -> None:
         self._counters.internal_errors += 1
