@@ -318,7 +318,8 @@ def _rows(
         try:
             rows = _interruptible(opened, partial(opened.fetchmany, _ROWS_AT_A_TIME))
         except duckdb.Error as error:
-            if not files.are_all_there:
+            # Files that are held may go, too: any other error has its own cause.
+            if isinstance(error, duckdb.IOException) and not files.are_all_there:
                 raise LogReadError(
                     "files of the log were compacted or deleted while they were read: ask again"
                 ) from error

@@ -151,21 +151,43 @@ def test_files_that_go_while_they_are_looked_up_are_looked_up_again(
     assert len(looked) == 2
 
 
-def test_a_long_answer_is_whole_although_files_are_compacted_and_deleted_meanwhile(tmp_path: Path) -> None:
-    each, files = 6_000, 12
-    for first in range(1, each * files, each):
-        segment(tmp_path, first, map(update, range(first, first + each)), of_a_block=1_000)
-    segment(tmp_path, each * files + 1, [update(each * files + 1)], is_open=True)
-    compact(tmp_path, files // 2)
-    with ask(tmp_path, "FROM log") as answer:  # more than DuckDB makes in advance, or has open files of
+LONG = 72_001
+
+
+def rows_while_files_go(folder: Path, sql: str) -> list[Row]:
+    """Return the rows of a long log; behind the first one, all files of it that were complete are removed."""
+    each = LONG // 12
+    for first in range(1, LONG, each):
+        segment(folder, first, map(update, range(first, first + each)), of_a_block=1_000)
+    segment(folder, LONG, [update(LONG)], is_open=True)
+    compact(folder, 6)
+    with ask(folder, sql) as answer:  # more than DuckDB makes in advance, or has open files of
         found = [next(answer.rows)]
-        for file in lake_files(tmp_path):
+        for file in lake_files(folder):
             file.path.unlink()
-        compact(tmp_path, files)
-        assert [each.is_open for each in list_segments(tmp_path)] == [True]
-        found += answer.rows
-        place = answer.columns.index("seq")
-    assert sorted(str(row[place]) for row in found) == sorted(map(str, range(1, each * files + 2)))
+        compact(folder, 12)
+        assert [each.is_open for each in list_segments(folder)] == [True]
+        return [*found, *answer.rows]
+
+
+def test_a_long_answer_is_whole_although_files_are_compacted_and_deleted_meanwhile(tmp_path: Path) -> None:
+    found = rows_while_files_go(tmp_path, "SELECT seq, * EXCLUDE (seq) FROM log")
+    assert sorted(str(row[0]) for row in found) == sorted(map(str, range(1, LONG + 1)))
+
+
+def test_where_a_file_was_not_held_a_long_answer_ends_with_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(query, "_HELD", 0)
+    with pytest.raises(LogReadError, match="ask again"):
+        rows_while_files_go(tmp_path, "FROM log")
+
+
+def test_a_mistake_that_shows_late_is_reported_although_files_went(tmp_path: Path) -> None:
+    with pytest.raises(QueryError, match="the last but one"):
+        rows_while_files_go(
+            tmp_path, "SELECT CASE WHEN seq = 72_000 THEN error('the last but one') END, * FROM log"
+        )
 
 
 def test_a_log_that_is_damaged_is_reported_with_what_to_do(log: Path) -> None:
