@@ -304,10 +304,7 @@ class FeedReplica(Generic[Version, EventVersion, Object, AnyGroup]):
         match message:
             case Batch():
                 for record in message.records:
-                    if type(record) is UpdateRecord:  # as most are
-                        self._update(record)
-                    else:
-                        self._apply(record, now)
+                    self._apply(record, now)
             case Hello():
                 self._connected(message, now)
             case SnapshotBegan():
@@ -401,6 +398,8 @@ class FeedReplica(Generic[Version, EventVersion, Object, AnyGroup]):
     def _apply(self, record: Record, now: int) -> None:  # noqa: C901, PLR0912  one branch for each kind
         view = self._view
         match record:
+            case UpdateRecord():
+                self._update(record)
             case ObjectRecord():
                 self._object(record, now)
             case EventRecord():

@@ -57,12 +57,8 @@ class PlainUpdates:
             plan = self._remember(elements)
         if plan is None or record.absent:
             return None
-        values: list[Any] = [
-            record.statistics_sampled or record.properties_sampled or None,  # as `times_of`
-            record.changed or None,
-            record.reset or None,
-            *record.values.values(),
-        ]
+        sampled, changed, reset = times_of(record)
+        values: list[Any] = [sampled or None, changed or None, reset or None, *record.values.values()]
         try:
             msgspec.convert(values, plan.values)
         except msgspec.ValidationError:

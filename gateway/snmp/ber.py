@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 import struct
+from collections.abc import Callable
 from typing import Final, TypeAlias
 
 Oid: TypeAlias = tuple[int, ...]
@@ -208,10 +209,21 @@ def encode_varbind(name: bytes, value: bytes) -> bytes:
     return encode_tlv(SEQUENCE, encode_tlv(OBJECT_IDENTIFIER, name) + value)
 
 
-def varbind_heads(name: bytes, lengths: int) -> tuple[bytes, ...]:
-    """Return, by the length of a value TLV below ``lengths``, all of its VarBind but the value."""
-    varbinds = (encode_varbind(name, bytes(length)) for length in range(lengths))
-    return tuple(varbind[: len(varbind) - length] for length, varbind in enumerate(varbinds))
+def varbind_encoder(name: bytes) -> Callable[[bytes], bytes]:
+    """Return `encode_varbind` of one name; it remembers what stands before short values, by their length."""
+    heads: dict[int, bytes] = {}
+
+    def encode(value: bytes) -> bytes:
+        length = len(value)
+        head = heads.get(length)
+        if head is not None:
+            return head + value
+        varbind = encode_varbind(name, value)
+        if length < _MORE:
+            heads[length] = varbind[: len(varbind) - length]
+        return varbind
+
+    return encode
 
 
 # Compiled for each length: `struct.pack` would look its format up for each row key.

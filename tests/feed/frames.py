@@ -12,10 +12,10 @@ from gateway.feed.records import FeedMessage
 EXTENDED = 1 << 31
 
 
-def framed(body: object, *, extended: bool = True) -> bytes:
-    """Return a frame; ``extended`` says that it has values that are extensions."""
+def framed(body: object) -> bytes:
+    """Return a frame, which says that it may have values that are extensions."""
     packed: bytes = msgpack.packb(body)
-    return struct.pack(">I", len(packed) | (EXTENDED if extended else 0)) + packed
+    return struct.pack(">I", len(packed) | EXTENDED) + packed
 
 
 def message_of(frame: bytes) -> FeedMessage:

@@ -38,7 +38,6 @@ ArgumentEncoder: TypeAlias = Callable[["FeedValue | None", int], Varbinds]
 RowPointers: TypeAlias = Callable[[ObjectLink, int], bytes | None]
 """Returns the TLV of a RowPointer to an object of the source with that number, if it has a row."""
 
-_REMEMBERED_LENGTHS: Final = 64
 NO_POINTER = ber.encode_oid(NO_ROW)
 _EMPTY = ber.encode_octets(b"")
 _TRUTH = ber.encode_integer(1)
@@ -96,22 +95,21 @@ def bind_event(
     """Match the arguments of ``schema`` to those that the registry has numbered."""
     encoders = []
     shown = set()
-    types = 0
-    for argument_entry in registry.arguments_of(event_entry):
+    argument_entries = registry.arguments_of(event_entry)
+    for argument_entry in argument_entries:
         position = _position(schema, argument_entry)
         if position >= 0:
             shown.add(position)
         argument = schema.arguments[position] if position >= 0 else None
         oids = tuple(registry.argument_oid(root, arc) for arc in argument_entry.arcs)
         encoders.append((position, _encoder(argument_entry, argument, oids, pointer)))
-        types |= 1 << _NOTHING.get(argument_entry.syntax, _TRUTH)[0]
     return BoundEvent(
         str(schema.key),
         registry.notification_oid(root, event_entry),
         tuple(encoders),
         tuple(argument.name for n, argument in enumerate(schema.arguments) if n not in shown),
         schema.label or schema.key.name,
-        types,
+        _types(_NOTHING.get(entry.syntax, _TRUTH) for entry in argument_entries),
     )
 
 
@@ -134,8 +132,13 @@ def bind_own_event(schema: EventSchema, root: Oid) -> BoundEvent | None:
         ),
         tuple(name for name in positions if name not in {name for name, *_ in objects}),
         schema.label or schema.key.name,
-        functools.reduce(operator.or_, (1 << nothing[0] for *_, nothing in objects)),
+        _types(nothing for *_, nothing in objects),
     )
+
+
+def _types(values: Iterable[bytes]) -> int:
+    """Return a bit for the type of each of these TLVs."""
+    return functools.reduce(operator.or_, (1 << value[0] for value in values), 0)
 
 
 def _position(schema: EventSchema, entry: ArgumentEntry) -> int:
@@ -164,34 +167,25 @@ def _encoder(
 
 
 def _value_encoder(oid: Oid, encode: Encoder, nothing: bytes | None) -> ArgumentEncoder:
-    name = ber.encode_name(oid)
-    absent: Varbinds = () if nothing is None else (ber.encode_varbind(name, nothing),)
-    # Most values are short, and what stands before them in a varbind depends on their length alone.
-    heads = ber.varbind_heads(name, _REMEMBERED_LENGTHS)
+    varbind = ber.varbind_encoder(ber.encode_name(oid))
+    absent: Varbinds = () if nothing is None else (varbind(nothing),)
 
     def encoded(value: FeedValue | None, _source: int) -> Varbinds:
         tlv = None if value is None else encode(value)
-        if tlv is None:
-            return absent
-        length = len(tlv)
-        return (heads[length] + tlv if length < _REMEMBERED_LENGTHS else ber.encode_varbind(name, tlv),)
+        return absent if tlv is None else (varbind(tlv),)
 
     return encoded
 
 
 def _reference_encoder(oid: Oid, name_oid: Oid, pointer: RowPointers) -> ArgumentEncoder:
-    name, name_of_name = ber.encode_name(oid), ber.encode_name(name_oid)
-    absent: Varbinds = (ber.encode_varbind(name, NO_POINTER), ber.encode_varbind(name_of_name, _EMPTY))
+    row, name = (ber.varbind_encoder(ber.encode_name(each)) for each in (oid, name_oid))
+    absent: Varbinds = (row(NO_POINTER), name(_EMPTY))
 
     def encoded(value: FeedValue | None, source: int) -> Varbinds:
         if not isinstance(value, ObjectLink):
             return absent
         # Without a row zeroDotZero: the varbinds behind keep their places.
-        row = pointer(value, source) or NO_POINTER
-        return (
-            ber.encode_varbind(name, row),
-            ber.encode_varbind(name_of_name, text(value.stable_name)),
-        )
+        return row(pointer(value, source) or NO_POINTER), name(text(value.stable_name))
 
     return encoded
 

@@ -55,8 +55,7 @@ class RateLimit:
 
     def take(self, urgency: Severity, now: int) -> bool:
         """Return whether a notification of this urgency may pass; it takes a token then."""
-        self._refill(now)
-        if self._level < self._needed[urgency]:
+        if not self.allows(urgency, now):
             return False
         self._level -= SECOND
         return True

@@ -197,7 +197,7 @@ class NotificationEncoder:
         self._severities = self._varbinds(NotificationObject.SEVERITY, SEVERITIES)
         self._states = self._varbinds(NotificationObject.STATE, CONDITION_STATES)
         self._time = lru_cache(maxsize=16)(self._time_varbind)
-        self._row_heads = ber.varbind_heads(self._names[NotificationObject.ROW], _SHORT)
+        self._row = ber.varbind_encoder(self._names[NotificationObject.ROW])
         self._source_and_class = lru_cache(maxsize=_REMEMBERED)(self._source_and_class_varbinds)
         self.kind = lru_cache(maxsize=_REMEMBERED)(self._kind_of)
 
@@ -259,12 +259,6 @@ class NotificationEncoder:
         return ber.encode_varbind(self._names[NotificationObject.SOURCE], text(source)) + ber.encode_varbind(
             self._names[NotificationObject.CLASS], text(class_name)
         )
-
-    def _row(self, row: bytes) -> bytes:
-        heads = self._row_heads
-        if len(row) < len(heads):
-            return heads[len(row)] + row
-        return ber.encode_varbind(self._names[NotificationObject.ROW], row)
 
     def _cut(self, notification: Notification, room: int) -> bytes:
         """Return the varbinds of a notification, all but the last one, cut to ``room``."""

@@ -76,8 +76,7 @@ class Selection:
         The end of a condition is as urgent as its beginning was, and is for every receiver of the beginning.
         So is a notification that begins the condition again, perhaps less severe than before.
         """
-        severity = notification.severity
-        urgency = Severity.INFO if severity is Severity.CLEARED else severity
+        urgency = max(notification.severity, Severity.INFO)
         condition = condition_of(notification)
         if condition is not None and condition in self._raised:
             return self._raised[condition] if notification.state is EventState.CLEARED else urgency
