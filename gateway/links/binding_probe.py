@@ -67,7 +67,8 @@ class BindingProbe:
         not answer without a report has lost the message, or its confirmation.
 
         Args:
-            connection: returns the connection to publish on, if there is one now.
+            connection: returns the connection to publish on, if there is one now; not one that its owner
+                is about to close.
             queue: the name of the queue, and the key that it is bound by.
 
         Raises:
@@ -81,9 +82,13 @@ class BindingProbe:
                 continue
             try:
                 await self._probe_patiently(current, queue)
-            except (asyncio.CancelledError, *FAILURES):
-                # The end of the connection is reported elsewhere, or was requested.
-                if is_cancelled() or not current.is_closed:
+            except asyncio.CancelledError:
+                # Otherwise the channel was closed, which the next probe finds out if nothing else does.
+                if is_cancelled():
+                    raise
+            except FAILURES:
+                # The end of a connection is reported elsewhere, or its owner is about to close it.
+                if connection() is current and not current.is_closed:
                     raise
 
     async def _probe_patiently(self, connection: AbstractConnection, queue: str) -> None:

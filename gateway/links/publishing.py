@@ -191,6 +191,7 @@ class Publisher:
         self._fallback = fallback
         self._connection: AbstractConnection | None = None
         self._connection_name = name
+        self._is_leaving = False
         self._channel: AbstractChannel | None = None
         self._unsent: deque[Send] = deque()
         self._unconfirmed: dict[asyncio.Task[None], Send] = {}
@@ -199,8 +200,8 @@ class Publisher:
         self._patience: float | None = None  # with a broker that reports when it is blocked
 
     def connection(self) -> AbstractConnection | None:
-        """Return the connection that is published on now, if there is one."""
-        return self._connection
+        """Return the connection that is published on now, if there is one that is not about to be closed."""
+        return None if self._is_leaving else self._connection
 
     async def open(self) -> None:
         """Open the connection, unless the broker is known to be blocked.
@@ -360,6 +361,7 @@ class Publisher:
 
     async def _leave_connection(self, fallback: HttpFallback) -> None:
         """Give up the connection; unconfirmed messages are sent again."""
+        self._is_leaving = True
         if self._unconfirmed:
             await asyncio.wait(self._unconfirmed, timeout=GRACE_SECONDS)
         stuck = sum(not task.done() for task in self._unconfirmed)
@@ -368,6 +370,7 @@ class Publisher:
                 "blocked-connection-left", f"{stuck} messages may be delivered again when the alarm ends"
             )
         await self._drop_connection()
+        self._is_leaving = False
 
     async def _drop_connection(self) -> None:
         connection, self._connection, self._channel = self._connection, None, None

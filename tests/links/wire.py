@@ -35,8 +35,11 @@ class Wire:
 
     async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         there_reader, there_writer = await asyncio.open_connection("127.0.0.1", self._target)
-        for source, target in ((reader, there_writer), (there_reader, writer)):
-            self._tasks.add(asyncio.create_task(self._forward(source, target)))
+        self._tasks.add(asyncio.create_task(self._forward(reader, there_writer)))
+        self._tasks.add(asyncio.create_task(self._answer(there_reader, writer)))
+
+    async def _answer(self, source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+        await self._forward(source, target)
 
     async def _forward(self, source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
         try:
@@ -49,3 +52,21 @@ class Wire:
             target.close()
             with contextlib.suppress(ConnectionError):
                 await target.wait_closed()
+
+
+_BASIC_ACK = b"\x00\x3c\x00\x50"
+"""Class 60, method 80 of AMQP 0-9-1."""
+
+
+class WireWithoutConfirmations(Wire):
+    """A wire to a broker that answers everything, but never confirms a published message."""
+
+    async def _answer(self, source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+        """Forward frames: type, channel and size in seven octets, the payload, and one octet that ends it."""
+        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
+            while True:
+                head = await source.readexactly(7)
+                payload = await source.readexactly(int.from_bytes(head[3:]) + 1)
+                if not payload.startswith(_BASIC_ACK):
+                    target.write(head + payload)
+        target.close()
