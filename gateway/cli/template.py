@@ -13,7 +13,11 @@ import click
 
 from gateway.cli.options import config_option, loaded
 from gateway.config.files import NoConfigurationError, load_configuration
-from gateway.mapping.files import class_schemas, load_shipped_mappings
+from gateway.mapping.files import MappingError, class_schemas, load_shipped_mappings
+from gateway.mapping.override_files import LoadedMappings, load_with_overrides
+from gateway.mapping.overrides import NO_OVERRIDES
+from gateway.mapping.rules import AlarmRule
+from gateway.model.schema import ClassKey
 from gateway.prometheus.families import DEFAULT_CLASSES
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.shipped_files import shipped_folder
@@ -33,6 +37,7 @@ class _Numbers:
 
     root: Oid
     registries: tuple[OidRegistry, ...]
+    known: LoadedMappings
     site_modules: Path | None = None
 
     def modules(self) -> list[Path]:
@@ -48,7 +53,12 @@ class _Numbers:
         for registry in sorted(self.registries, key=lambda registry: registry.module_arc):
             mapping = mappings.get(registry.package)
             schemas = class_schemas(mapping).values() if mapping is not None else ()
-            yield from tables_of(registry, schemas, self.root)
+            yield from tables_of(registry, schemas, self.root, self._alarms)
+
+    def _alarms(self, key: ClassKey) -> Iterable[AlarmRule]:
+        mapping = self.known.mappings.get(key.package)
+        rule = mapping.classes.get(key.name) if mapping is not None else None
+        return self.known.overrides.alarms(key, {} if rule is None else rule.alarms).values()
 
     def selected(self, patterns: Sequence[str]) -> Iterator[MonitoredTable]:
         """Yield scalars, sources, and classes: the usual ones, or those of the patterns with all elements."""
@@ -205,13 +215,14 @@ def _numbers(config: Path | None) -> _Numbers:
     try:
         configuration = load_configuration(None) if config is None else loaded(config)
     except NoConfigurationError:
-        return _Numbers(DEFAULT_ROOT, shipped)
+        return _Numbers(DEFAULT_ROOT, shipped, LoadedMappings(load_shipped_mappings(), NO_OVERRIDES))
     except DocumentError as error:
         raise CommandError(ExitCode.CONFIGURATION, str(error)) from error
     root = tuple(map(int, configuration.settings.snmp.root.split(".")))
     today = dt.datetime.now(tz=dt.UTC).date()
     try:
         site = SiteRegistry(configuration.state_folder, configuration.settings.site).load(today)
-    except DocumentError as error:
+        known = load_with_overrides(configuration.mapping_files, configuration.override_files)
+    except (DocumentError, MappingError) as error:
         raise CommandError(ExitCode.CONFIGURATION, str(error)) from error
-    return _Numbers(root, (*shipped, site), site_modules(configuration.state_folder))
+    return _Numbers(root, (*shipped, site), known, site_modules(configuration.state_folder))

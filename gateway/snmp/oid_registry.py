@@ -397,6 +397,11 @@ class OidRegistry(StrictModel):
         """Return the name of the class or event in this registry."""
         return str(key) if self.provisional else key.name
 
+    def class_key(self, entry: ClassEntry) -> ClassKey:
+        """Return the package and name of a class of this registry."""
+        package, _, name = entry.name.rpartition(":")
+        return ClassKey(package, name) if self.provisional else ClassKey(self.package, entry.name)
+
     def find(self, key: ClassKey) -> ClassEntry | None:
         """Return the class of that package and name, or ``None`` where this registry does not know it."""
         if not self.provisional and key.package != self.package:

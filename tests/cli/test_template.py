@@ -51,3 +51,21 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     ended = amqp_gateway("template", "librenms", "--folder", tmp_path / "nms" / "deeper", folder=tmp_path)
     assert ended.code is ExitCode.CONFIGURATION
     assert "cannot be written" in ended.errors
+
+
+def test_states_are_bad_by_the_alarms_of_the_configuration(tmp_path: Path) -> None:
+    site = new_site(tmp_path)
+    (tmp_path / "own.yaml").write_text(
+        "{version: 1, classes: {'rabbitmq:queue': {alarms: "
+        "{queueDown: {severity: critical}, queueCrashed: {remove: true}}}}}"
+    )
+    site.configure(overrides=["own.yaml"])
+    written = amqp_gateway(
+        "template", "librenms", "--folder", tmp_path / "nms", "--config", site.configuration
+    )
+    assert written.code is ExitCode.OK
+    discovery = tmp_path / "nms" / "resources" / "definitions" / "os_discovery" / "amqp-gateway.yaml"
+    sensors = yaml.safe_load(discovery.read_text(encoding="utf-8"))["modules"]["sensors"]["state"]["data"]
+    (queue,) = (sensor["states"] for sensor in sensors if sensor["oid"] == "rmqQueueState")
+    generic = {state["descr"]: state["generic"] for state in queue}
+    assert (generic["down"], generic["crashed"], generic["minority"]) == (2, 0, 2)

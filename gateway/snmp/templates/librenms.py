@@ -19,6 +19,9 @@ OS = "amqp-gateway"
 DETECTION = f"resources/definitions/os_detection/{OS}.yaml"
 DISCOVERY = f"resources/definitions/os_discovery/{OS}.yaml"
 
+_DESCRIPTION = r"/(?<version>\S+) on (?<features>.+)/"
+"""A regular expression (PCRE) of what LibreNMS reads in sysDescr."""
+
 _BAD = frozenset({"down", "diskFull", "readOnly", "diskError", "failed", "critical", "withheld"})
 _POOR = frozenset({"degraded", "connecting", "synchronising", "stale", "slow", "major", "minor", "warning"})
 _UNKNOWN = frozenset({"unknown", "off", "indeterminate"})
@@ -51,7 +54,7 @@ def librenms(object_id: Oid, tables: Iterable[MonitoredTable]) -> dict[str, str]
     sensors |= {kind: {"data": found} for kind, found in data.items() if found}
     discovery = {
         "mib": ":".join(dict.fromkeys(table.module for table in tables)),
-        "modules": {"sensors": sensors},
+        "modules": {"os": {"sysDescr_regex": _DESCRIPTION}, "sensors": sensors},
     }
     note = "# Written by `amqp-gateway template librenms`.\n"
     return {
@@ -66,19 +69,22 @@ def _sensor(table: MonitoredTable, value: Monitored) -> dict[str, object]:
         "oid": value.name,
         "num_oid": f".{dotted(value.oid)}.{{{{ $index }}}}",
         "index": f"{value.name}.{{{{ $index }}}}",
-        "descr": f"{{{{ ${table.labels[-1].column} }}}} {what}" if table.indexes else what,
+        # A description that is the name of an object would be replaced by its value.
+        "descr": f"{{{{ ${table.labels[-1].column} }}}} {what}" if table.indexes else f"{table.title} {what}",
         "group": table.title,
     }
     if value.labels:
+        alarms = {number: severity.name.lower() for number, severity in value.alarms}
         sensor["state_name"] = value.name
         sensor["states"] = [
-            {"value": number, "generic": _generic(label), "graph": 0, "descr": label}
+            {"value": number, "generic": _generic(alarms.get(number, label)), "graph": 0, "descr": label}
             for number, label in value.labels
         ]
     return sensor
 
 
 def _generic(label: str) -> int:
+    """Return how LibreNMS shows the label of a state, or the severity of the alarm that it raises."""
     if label in _BAD:
         return _CRITICAL
     if label in _POOR:

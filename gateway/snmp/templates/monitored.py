@@ -12,7 +12,9 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 
 from gateway.feed.freshness import Freshness
-from gateway.model.schema import ClassSchema, Element, Kind
+from gateway.mapping.rules import AlarmRule
+from gateway.model.observations import Severity
+from gateway.model.schema import ClassKey, ClassSchema, Element, Kind
 from gateway.snmp.ber import Oid
 from gateway.snmp.fixed_mib import (
     ALARMS,
@@ -55,6 +57,7 @@ class Monitored:
         oid: the column, or the scalar without ``.0``.
         labels: the label of each number, where it is an enumeration or a truth value.
         element: the element of the class, where it is one.
+        alarms: the severity of the alarm that a number of an enumeration or a truth value raises, by number.
     """
 
     name: str
@@ -64,6 +67,7 @@ class Monitored:
     unit: str = ""
     labels: tuple[tuple[int, str], ...] = ()
     element: str = ""
+    alarms: tuple[tuple[int, Severity], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +135,12 @@ def numbers(members: type[IntEnum]) -> tuple[tuple[int, str], ...]:
     return tuple((int(member), _camel(member.name)) for member in members)
 
 
-def tables_of(registry: OidRegistry, schemas: Iterable[ClassSchema], root: Oid) -> Iterator[MonitoredTable]:
+def tables_of(
+    registry: OidRegistry,
+    schemas: Iterable[ClassSchema],
+    root: Oid,
+    alarms: Callable[[ClassKey], Iterable[AlarmRule]],
+) -> Iterator[MonitoredTable]:
     """Yield a table for each class of a registry that has numbers, by arc.
 
     Args:
@@ -139,19 +148,22 @@ def tables_of(registry: OidRegistry, schemas: Iterable[ClassSchema], root: Oid) 
         schemas: descriptions and units, with the mapping applied; without those of a class its columns are
             described by their names.
         root: the configured root.
+        alarms: returns the alarms of a class.
     """
     versions: dict[str, list[ClassSchema]] = {}
     for schema in schemas:
         versions.setdefault(registry.entry_name(schema.key), []).append(schema)
     for class_entry in sorted(registry.classes, key=lambda entry: entry.arc):
         entry = registry.entry_oid(root, class_entry)
-        elements = tuple(_elements(class_entry, versions.get(class_entry.name, ()), entry))
+        key = registry.class_key(class_entry)
+        known = versions.get(class_entry.name, ())
+        elements = tuple(_elements(class_entry, known, entry, tuple(alarms(key))))
         if elements:
             yield MonitoredTable(
-                class_entry.name if registry.provisional else f"{registry.package}:{class_entry.name}",
+                str(key),
                 class_entry.descriptor,
                 registry.module,
-                plain(class_entry.name.rpartition(":")[2]),
+                plain(key.name),
                 (_SOURCE_INDEX, class_entry.index_descriptor),
                 (
                     _source(root),
@@ -177,7 +189,9 @@ def _row_state(class_entry: ClassEntry, entry: Oid) -> Monitored:
     )
 
 
-def _elements(class_entry: ClassEntry, versions: Sequence[ClassSchema], entry: Oid) -> Iterator[Monitored]:
+def _elements(
+    class_entry: ClassEntry, versions: Sequence[ClassSchema], entry: Oid, rules: Sequence[AlarmRule]
+) -> Iterator[Monitored]:
     for element_entry in class_entry.elements:
         reading = _READINGS.get(element_entry.syntax) if element_entry.current else None
         if reading is None:
@@ -196,6 +210,7 @@ def _elements(class_entry: ClassEntry, versions: Sequence[ClassSchema], entry: O
             units_clause(element_entry, element),
             _labels(element_entry),
             element_entry.name,
+            tuple(_alarms(element_entry, rules)),
         )
 
 
@@ -216,6 +231,17 @@ def _labels(entry: ElementEntry) -> tuple[tuple[int, str], ...]:
     return tuple((value.number, value.label) for value in entry.values)
 
 
+def _alarms(entry: ElementEntry, rules: Iterable[AlarmRule]) -> Iterator[tuple[int, Severity]]:
+    """Yield the number and the severity of each value that raises an alarm."""
+    numbers: dict[object, int] = {value.value: value.number for value in entry.values}
+    if entry.syntax is Syntax.TRUTH:
+        numbers = {True: 1, False: 2}
+    for rule in rules:
+        number = numbers.get(rule.equals) if rule.element == entry.name else None
+        if number is not None:
+            yield number, rule.severity
+
+
 def _camel(name: str) -> str:
     words = name.lower().split("_")
     return words[0] + "".join(word.capitalize() for word in words[1:])
@@ -227,6 +253,9 @@ def _source(root: Oid) -> Label:
 
 _Row = tuple[IntEnum, Reading, str, str, tuple[tuple[int, str], ...]]
 _G, _C = Reading.GAUGE, Reading.COUNTER
+
+_OWN_ALARMS: Mapping[str, tuple[tuple[int, Severity], ...]] = {"agFeedConnected": ((2, Severity.CRITICAL),)}
+"""`Monitored.alarms` of the gateway's own module, by descriptor."""
 
 _SCALARS: tuple[tuple[str, Oid, tuple[_Row, ...]], ...] = (
     (
@@ -329,6 +358,6 @@ def gateway_tables(root: Oid) -> Iterator[MonitoredTable]:
 def _values(prefix: str, base: Oid, rows: Iterable[_Row], root: Oid) -> Iterator[Monitored]:
     for member, reading, description, unit, labels in rows:
         camel = _camel(member.name)
-        yield Monitored(
-            prefix + camel[0].upper() + camel[1:], (*root, *base, member), reading, description, unit, labels
-        )
+        name = prefix + camel[0].upper() + camel[1:]
+        oid, alarms = (*root, *base, member), _OWN_ALARMS.get(name, ())
+        yield Monitored(name, oid, reading, description, unit, labels, alarms=alarms)

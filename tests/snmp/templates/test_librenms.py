@@ -1,13 +1,18 @@
-"""The definitions for LibreNMS name what net-snmp, which LibreNMS calls, finds. There is no LibreNMS here."""
+"""The definitions for LibreNMS name what net-snmp, which LibreNMS calls, finds.
+
+There is no LibreNMS here: it is in no registry of packages.
+"""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from gateway.shipped_files import version
 from gateway.snmp.mib.lint import base_folders
 from tests.components.net_snmp import printed
 from tests.snmp.templates.conftest import MESSAGES, PolledGateway
@@ -64,3 +69,36 @@ def test_sensors_are_found_by_name_and_polled_by_number(folder: Path, polled: Po
     assert "rmqQueueRowFullName" in names["oid"]
     assert values[f"rmqQueueMessages.{index}"] == str(MESSAGES)
     assert values["agSourceState.1"] == "4"
+
+
+def test_no_description_is_the_name_of_an_object_which_librenms_would_replace_by_its_value(
+    folder: Path,
+) -> None:
+    sensors = read(folder, "os_discovery")["modules"]["sensors"]
+    found = [*sensors["count"]["data"], *sensors["state"]["data"]]
+    assert not {sensor["descr"] for sensor in found} & {sensor["oid"] for sensor in found}
+    assert {"gateway agRows", "{{ $rmqQueueRowFullName }} messages"} <= {sensor["descr"] for sensor in found}
+
+
+def test_states_that_raise_alarms_are_bad(folder: Path) -> None:
+    sensors = read(folder, "os_discovery")["modules"]["sensors"]
+    states = {
+        sensor["oid"]: {state["descr"]: state["generic"] for state in sensor["states"]}
+        for sensor in sensors["state"]["data"]
+    }
+    good, warning, critical, unknown = range(4)
+    assert states["rmqNodeRunning"] == {"true": good, "false": critical}
+    assert states["rmqNodeMemoryAlarm"] == {"true": critical, "false": good}
+    assert states["agFeedConnected"] == {"true": good, "false": critical}
+    queue = states["rmqQueueState"]
+    assert (queue["running"], queue["down"], queue["minority"]) == (good, warning, critical)
+    assert (queue["unknown"], states["rmqQueueRowState"]["stale"]) == (unknown, warning)
+
+
+def test_the_version_is_read_in_the_description_of_the_system(folder: Path, polled: PolledGateway) -> None:
+    expression = read(folder, "os_discovery")["modules"]["os"]["sysDescr_regex"]
+    python = expression.strip("/").replace("(?<", "(?P<")  # the only difference to PCRE here
+    ((_, description),) = walk(folder, polled, "SNMPv2-MIB", "sysDescr").items()
+    found = re.search(python, description)
+    assert found is not None
+    assert found["version"] == version()

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
 
 from gateway.mapping.files import class_schemas, load_shipped_mappings
+from gateway.mapping.rules import AlarmRule
+from gateway.model.observations import Severity
+from gateway.model.schema import ClassKey
 from gateway.snmp.oid_registry import DEFAULT_ROOT
 from gateway.snmp.templates.monitored import Monitored, MonitoredTable, Reading, gateway_tables, tables_of
 from tests.snmp.mib.test_shipped import REGISTRIES, compiled, oid_of
@@ -15,11 +18,17 @@ from tests.snmp.mib.test_shipped import REGISTRIES, compiled, oid_of
 TEXT = {"DisplayString", "AgFloat64"}
 
 
+MAPPINGS = load_shipped_mappings()
+
+
+def alarms(key: ClassKey) -> Iterable[AlarmRule]:
+    return MAPPINGS[key.package].classes[key.name].alarms.values()
+
+
 def tables() -> Iterator[MonitoredTable]:
     yield from gateway_tables(DEFAULT_ROOT)
     for package, registry in REGISTRIES.items():
-        schemas = class_schemas(load_shipped_mappings()[package]).values()
-        yield from tables_of(registry, schemas, DEFAULT_ROOT)
+        yield from tables_of(registry, class_schemas(MAPPINGS[package]).values(), DEFAULT_ROOT, alarms)
 
 
 TABLES = {table.key: table for table in tables()}
@@ -62,3 +71,24 @@ def test_all_classes_with_numbers_are_there_by_their_own_columns() -> None:
 def test_a_selection_keeps_what_is_of_no_element() -> None:
     kept: tuple[Monitored, ...] = TABLES["rabbitmq:queue"].selected({"messages"}.__contains__).values
     assert [value.name for value in kept] == ["rmqQueueRowState", "rmqQueueMessages"]
+
+
+def test_numbers_that_raise_alarms_have_their_severity() -> None:
+    node = {value.element: value for value in TABLES["rabbitmq:node"].values}
+    queue = {value.element: value for value in TABLES["rabbitmq:queue"].values}
+    health = {value.name: value for value in TABLES["gateway:health"].values}
+    assert severities(node["memoryAlarm"]) == {"true": Severity.CRITICAL}
+    assert severities(node["running"]) == {"false": Severity.CRITICAL}
+    assert severities(queue["state"]) == {
+        "down": Severity.MAJOR,
+        "minority": Severity.CRITICAL,
+        "crashed": Severity.CRITICAL,
+        "stopped": Severity.MAJOR,
+    }
+    assert severities(queue["durable"]) == {}
+    assert severities(health["agFeedConnected"]) == {"false": Severity.CRITICAL}
+
+
+def severities(value: Monitored) -> dict[str, Severity]:
+    labels = dict(value.labels)
+    return {labels[number]: severity for number, severity in value.alarms}
