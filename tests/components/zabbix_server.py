@@ -47,6 +47,7 @@ DBUser=root
 ListenIP=127.0.0.1
 CacheUpdateFrequency=1
 Timeout=10
+UnavailableDelay=5
 """
 _UNSAFE_AND_QUICK: Final = (
     "--innodb-flush-method=nosync",

@@ -12,13 +12,14 @@ from typing import Any
 from urllib.parse import quote
 
 import aio_pika
+import psutil
 import pytest
 from click.testing import CliRunner
 
 from gateway.cli.main import main
 from gateway.demo.broker import PrivateBroker
 from gateway.service.processes.exit_codes import ExitCode
-from tests.components.command_line import new_site, running
+from tests.components.command_line import RunningCommand, new_site, running
 from tests.components.rabbitmq import TEST_SETTINGS
 from tests.components.waiting import until, wait_until
 from tests.components.zabbix_server import ZabbixServer, zabbix_server
@@ -39,18 +40,22 @@ OWN = "amqp-gateway."
 """The beginning of the name of the gateway's own queue, which it hides."""
 
 SYNCHRONISED = "4"
+SILENT_SECONDS = 400.0
+"""The maximum delay of a problem: an agent that is silent for 45 s (UnreachablePeriod) is unavailable."""
 FRESH, RUNNING, TRUE = "1", "2", "1"
 CRITICAL = "AMQP gateway: critical alarms"
+SILENT = "AMQP gateway: no answer by SNMP"
 LOST = f"AMQP gateway: source {SOURCE} is not synchronised"
 
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """A Zabbix that watches a gateway as ``HOST``, and the broker that the gateway reads."""
+    """A Zabbix that watches a gateway as ``HOST``, the gateway's command, and the broker that it reads."""
 
     zabbix: ZabbixServer
     gateway: PolledGateway
     broker: PrivateBroker
+    command: RunningCommand
 
     def items(self, name: str) -> dict[str, dict[str, Any]]:
         """Return the items that are made of a column, by what is between the brackets of their keys."""
@@ -131,8 +136,8 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
             gateway.are_all("synchronised")
             template = zabbix.import_template(gateway.template("zabbix"))
             access = {"version": 2, "bulk": 1, "community": gateway.community}
-            zabbix.add_host(HOST, template, site.snmp_port, access, INTERVAL="1s")
-            watched = Watched(zabbix, gateway, broker)
+            zabbix.add_host(HOST, template, site.snmp_port, access, INTERVAL="1s", SILENCE="5s")
+            watched = Watched(zabbix, gateway, broker, command)
             wait_until(lambda: watched.values("agSourceState"), "Zabbix has found the source")
             yield watched
             assert command.terminate().code is ExitCode.OK
@@ -229,6 +234,20 @@ def test_a_source_that_is_lost_is_a_problem_until_it_is_back(watched: Watched) -
     watched.broker.start()
     wait_until(lambda: not watched.zabbix.problems(HOST), "the problem is resolved")
     wait_until(lambda: set(watched.values("rmqQueueRowState").values()) == {FRESH}, "rows are fresh")
+
+
+def test_a_gateway_that_does_not_answer_is_a_problem_until_it_does(watched: Watched) -> None:
+    wait_until(lambda: not watched.zabbix.problems(HOST), "there is no problem")
+    supervisor = psutil.Process(watched.command.process.pid)
+    processes = [supervisor, *supervisor.children(recursive=True)]
+    for process in processes:
+        process.suspend()
+    try:
+        wait_until(lambda: SILENT in watched.zabbix.problems(HOST), "Zabbix has the problem", SILENT_SECONDS)
+    finally:
+        for process in reversed(processes):
+            process.resume()
+    wait_until(lambda: not watched.zabbix.problems(HOST), "the problem is resolved", SILENT_SECONDS)
 
 
 def test_a_user_of_version_3_reads_the_same(watched: Watched) -> None:
