@@ -183,7 +183,10 @@ def rotate(name: str, config: Path | None, folder: Path | None, after: str, over
 @config_option
 @folder_option
 def revoke(name: str, kid: str, config: Path | None, folder: Path | None) -> None:
-    """Revoke the key KID of NAME, an own one or a peer's: this machine accepts it no more, at once."""
+    """Revoke the key KID of NAME, an own one or a peer's: this machine accepts it no more, at once.
+
+    Write '--' before a KID that begins with '-'.
+    """
     with _errors_reported():
         place, now = _folder(config, folder), time.time_ns()
         ring = revoked(_ring(place, name), kid, now)

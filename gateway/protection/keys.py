@@ -275,8 +275,11 @@ def _checked(ring: KeyRing) -> KeyRing:
 
 
 def _new_key(use: Use, starts: int) -> Key:
-    material = OKPKey.generate_key("Ed25519" if use is Use.SIGN else "X25519", _used_for(use))
-    return Key(_kid(material), use, _whole_seconds(starts), 0, 0, material)
+    while True:
+        material = OKPKey.generate_key("Ed25519" if use is Use.SIGN else "X25519", _used_for(use))
+        kid = _kid(material)
+        if not kid.startswith("-"):  # a command would take it for an option
+            return Key(kid, use, _whole_seconds(starts), 0, 0, material)
 
 
 def _public(jwk: OKPKey, use: Use) -> OKPKey:

@@ -37,6 +37,11 @@ def test_a_public_ring_has_no_private_part() -> None:
     assert not read_ring(text.encode()).is_private
 
 
+def test_no_new_key_has_an_id_that_a_command_takes_for_an_option() -> None:
+    ring = generated([Use.SIGN] * 1_000)
+    assert not [key.kid for key in ring.keys if key.kid.startswith("-")]
+
+
 def test_a_published_key_has_the_form_of_rfc_8037() -> None:
     ring = read_ring(
         json.dumps(

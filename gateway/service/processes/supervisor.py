@@ -177,7 +177,9 @@ class Supervisor:
                 ready.set()
             keepers.append(asyncio.create_task(self._keep(plan, ready)))
             await until_one_ends(ready.wait(), self._asked.wait())
-        if not self._asked.is_set():
+            if self._asked.is_set():
+                break
+        else:
             self._lifeline.ready()
             self._manager.ready()
             log.info("gateway-ready", processes=self.processes, next="amqp-gateway tree, amqp-gateway doctor")

@@ -142,6 +142,19 @@ async def test_each_is_ready_before_the_next_is_started(tmp_path: Path) -> None:
     assert second.lines() == []
 
 
+async def test_what_is_stopped_while_it_starts_starts_nothing_more(tmp_path: Path) -> None:
+    first, asked = Diary(tmp_path / "first"), []
+
+    def has_work() -> bool:
+        asked.append("second")
+        return False
+
+    second = replace(plan(tmp_path, "second"), has_work=has_work)
+    async with supervised(plan(tmp_path, "first", "silent"), second):
+        await first.has("started")
+    assert asked == []
+
+
 async def test_it_is_ready_when_all_are(tmp_path: Path) -> None:
     first, second = Diary(tmp_path / "first"), Diary(tmp_path / "second")
     async with supervised(plan(tmp_path, "first"), plan(tmp_path, "second")) as (supervising, _, line):
