@@ -169,7 +169,8 @@ class StateFolder:
         try:
             if not path.exists():
                 path.parent.mkdir(mode=0o700, exist_ok=True)
-                create_durably(path, f"{secrets.token_urlsafe(_SECRET_OCTETS)}\n")
+                # Digits only: a command could take a secret that begins with '-' for an option.
+                create_durably(path, f"{secrets.token_hex(_SECRET_OCTETS)}\n")
             secret = path.read_text(encoding="ascii").strip()
         except (OSError, UnicodeDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "is not ASCII text"
