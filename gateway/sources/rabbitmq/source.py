@@ -307,10 +307,15 @@ class RabbitMqSource:
             return []
         self._gaps.stood_still(self._stream.wake_at - HEARTBEAT_INTERVAL)
         self._view.known.mark_unconfirmed()
-        self._visibility.read_again()
-        self._plan.poll_soon(now)
+        self._read_again(now)
         self._hold_for_late_events(self._late_events.stood_still(now))
         return self._stream.mark_stale("the gateway stood still")
+
+    def _read_again(self, now: int) -> None:
+        """Read everything again, also what could not be listed, before anything counts as confirmed."""
+        self._visibility.read_again()
+        self._plan.poll_soon(now)
+        self._plan.retry(now, at_once=False)
 
     def _awake(self, effects: list[Effect], now: int) -> list[Effect]:
         """Return ``effects``, the source's state if it changed, and the next time at which to wake it."""
@@ -357,8 +362,7 @@ class RabbitMqSource:
         if resumed_at and arrive and not visibility.catching_up and self._nodes_dated(resumed_at):
             restarted = self._gaps.nodes_listed(map(self._view.nodes.started, self._view.nodes.names))
             if restarted and self._view.mark_unconfirmed_since(resumed_at):
-                visibility.read_again()
-                self._plan.poll_soon(now)
+                self._read_again(now)
                 effects = self._stream.mark_stale("a node was started again, and reported no ends")
         never_arrived = not arrive and not visibility.last_event and self._config.awaits_events
         if never_arrived and visibility.complete and not visibility.events_are_kept:

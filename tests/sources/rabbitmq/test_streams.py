@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-from gateway.dialects.session import LinkUp
+from gateway.dialects.session import LinkUp, TimerExpired
 from gateway.model.observations import SourceState
+from gateway.model.times import SECOND
 from gateway.sources.rabbitmq.management_api import Answer, ListingRequest, ManagementRequest, NotFound
 from tests.sources.rabbitmq.documents import sample
 from tests.sources.rabbitmq.imitation import NODE, World
@@ -97,6 +98,19 @@ def test_a_broker_without_the_plugin_is_asked_for_them_seldom_and_all_is_well() 
     assert requests_for(shop, "streamConsumer") == 2
     shop.run(600)
     assert requests_for(shop, "streamConsumer") == 3
+
+
+def test_a_gateway_that_stood_still_does_not_wait_for_what_the_broker_lacks() -> None:
+    shop = World()
+    shop.broker.failure = lacks_streams
+    shop.source_does(shop.source.handle(LinkUp(""), shop.now))
+    shop.run(60)
+    shop.now += 60 * SECOND
+    shop.source_does(shop.source.handle(TimerExpired(), shop.now))
+    assert shop.source.status.state is SourceState.SYNCHRONISING
+    shop.run(10)
+    assert shop.source.status.state is SourceState.SYNCHRONISED
+    assert requests_for(shop, "streamConsumer") == 2
 
 
 def test_what_was_there_ends_when_the_plugin_is_disabled() -> None:
