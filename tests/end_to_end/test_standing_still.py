@@ -1,7 +1,11 @@
-"""SIGSTOP of a process of the gateway: its last values become stale, and another takes its place."""
+"""SIGSTOP of a process of the gateway: its last values become stale, and another takes its place.
+
+Where the whole gateway stands still, nobody can replace anything: it goes on, and reads everything again.
+"""
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
 
 import psutil
@@ -40,6 +44,9 @@ async def jmx_said(observer: Observer, witness: Witness) -> None:
     assert not await observer.stale(SOURCE)
 
 
+STANDSTILL_SECONDS = 15.0
+"""Longer than the core trusts a broker, and a front end the core, without a sign of life."""
+
 SAID = {"core": core_said, "jmx": jmx_said}
 
 
@@ -62,3 +69,22 @@ async def test_a_process_that_stands_still_is_not_trusted_and_replaced(
     await observer.until("another process has taken its place", is_replaced)
     await rightness.again()
     await story.end({victim})
+
+
+async def test_a_gateway_that_stood_still_goes_on_as_a_whole(
+    observer: Observer, rightness: Rightness
+) -> None:
+    """As on a virtual machine that is moved to another host."""
+    await rightness.at_first()
+    story = await Story.begin(observer, rightness)
+    supervisor = psutil.Process(observer.demonstration.process_id("gateway"))
+    processes = [supervisor, *supervisor.children(recursive=True)]
+    for process in processes:
+        process.suspend()
+    try:
+        await asyncio.sleep(STANDSTILL_SECONDS)  # it is to last
+    finally:
+        for process in reversed(processes):
+            process.resume()
+    await rightness.again()
+    await story.end()
