@@ -66,7 +66,7 @@ class Password:
                 f"the broker has a user {name!r} already, and {path} does not exist: write its password into"
                 " that file (tags and rights will be replaced), or choose another name",
             )
-        return cls(path, secrets.token_urlsafe(PASSWORD_OCTETS), is_new=True)
+        return cls(path, secrets.token_hex(PASSWORD_OCTETS), is_new=True)
 
     @staticmethod
     def path_of(name: str, folder: Path) -> Path:

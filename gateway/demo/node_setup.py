@@ -51,7 +51,7 @@ class Credentials:
     @classmethod
     def generate(cls, name: str) -> Self:
         """Return credentials of ``name`` with a new random password."""
-        return cls(name, secrets.token_urlsafe(18))
+        return cls(name, secrets.token_hex(18))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,7 @@ import pytest
 
 from gateway.demo.demonstration import SOURCE
 from tests.components.jmx_client import JmxClientError
+from tests.components.stopping import standing_still
 from tests.end_to_end.observer import Observer
 from tests.end_to_end.rightness import Rightness
 from tests.end_to_end.story import Story
@@ -77,14 +78,7 @@ async def test_a_gateway_that_stood_still_goes_on_as_a_whole(
     """As on a virtual machine that is moved to another host."""
     await rightness.at_first()
     story = await Story.begin(observer, rightness)
-    supervisor = psutil.Process(observer.demonstration.process_id("gateway"))
-    processes = [supervisor, *supervisor.children(recursive=True)]
-    for process in processes:
-        process.suspend()
-    try:
+    with standing_still(observer.demonstration.process_id("gateway")):
         await asyncio.sleep(STANDSTILL_SECONDS)  # it is to last
-    finally:
-        for process in reversed(processes):
-            process.resume()
     await rightness.again()
     await story.end()

@@ -12,7 +12,6 @@ from typing import Any
 from urllib.parse import quote
 
 import aio_pika
-import psutil
 import pytest
 from click.testing import CliRunner
 
@@ -21,6 +20,7 @@ from gateway.demo.broker import PrivateBroker
 from gateway.service.processes.exit_codes import ExitCode
 from tests.components.command_line import RunningCommand, new_site, running
 from tests.components.rabbitmq import TEST_SETTINGS
+from tests.components.stopping import standing_still
 from tests.components.waiting import until, wait_until
 from tests.components.zabbix_server import ZabbixServer, zabbix_server
 from tests.snmp.templates.conftest import PASSPHRASES, SOURCE, USER, PolledGateway
@@ -40,12 +40,13 @@ OWN = "amqp-gateway."
 """The beginning of the name of the gateway's own queue, which it hides."""
 
 SYNCHRONISED = "4"
-SILENT_SECONDS = 400.0
-"""The maximum delay of a problem: an agent that is silent for 45 s (UnreachablePeriod) is unavailable."""
 FRESH, RUNNING, TRUE = "1", "2", "1"
 CRITICAL = "AMQP gateway: critical alarms"
 SILENT = "AMQP gateway: no answer by SNMP"
 LOST = f"AMQP gateway: source {SOURCE} is not synchronised"
+
+SILENT_SECONDS = 400.0
+"""The maximum delay of a problem: an agent that is silent for 45 s (UnreachablePeriod) is unavailable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,15 +239,8 @@ def test_a_source_that_is_lost_is_a_problem_until_it_is_back(watched: Watched) -
 
 def test_a_gateway_that_does_not_answer_is_a_problem_until_it_does(watched: Watched) -> None:
     wait_until(lambda: not watched.zabbix.problems(HOST), "there is no problem")
-    supervisor = psutil.Process(watched.command.process.pid)
-    processes = [supervisor, *supervisor.children(recursive=True)]
-    for process in processes:
-        process.suspend()
-    try:
+    with standing_still(watched.command.process.pid):
         wait_until(lambda: SILENT in watched.zabbix.problems(HOST), "Zabbix has the problem", SILENT_SECONDS)
-    finally:
-        for process in reversed(processes):
-            process.resume()
     wait_until(lambda: not watched.zabbix.problems(HOST), "the problem is resolved", SILENT_SECONDS)
 
 
