@@ -1,7 +1,8 @@
 # The project's commands. Everything they need is put under $(VENV); nothing happens twice.
 # PYTHON chooses the interpreter of a new virtual environment, WORKERS how many tests run at a time, ARGS
 # are options of the demonstration: make demo ARGS="--management http://HOST:15672 --user NAME ...". BROKER=4 is
-# the RabbitMQ that it starts: 3 is Debian 12's, 4 Debian 13's, newest that of Debian unstable.
+# the RabbitMQ that it starts: 3 is Debian 12's, 4 Debian 13's, newest that of Debian unstable. TESTS="tests/snmp" selects
+# tests, STRICT=1 lets an unsteady one be an error.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -16,6 +17,8 @@ UV ?= uv
 # Two more than CI has processors: half of their time, tests wait for brokers.
 WORKERS ?= 4
 SEED ?= 20080206
+TIMES ?= 20
+MINUTES ?= 60
 NEWER_PYTHONS ?= python3.12 python3.13 python3.14
 PREFIX ?= /opt/amqp-gateway
 BUILD ?= build
@@ -26,16 +29,18 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYTHONDONTWRITEBYTECODE :=
 BIN := $(VENV)/bin
 # What is imported is compiled then; all of it would take a third of the installation's time.
-# Says every 10 s that it goes on; without a child of its own that would outlive it.
+# Takes a step that needs the network: up to three times, and says every 10 s that it goes on, without a child of its own
+# that would outlive it.
 PATIENTLY := patiently() { ( exec 9<> <(:); s=0; while ! read -r -t 10 -u 9; do s=$$((s + 10)); echo "  $$s s so far" >&2; done ) & \
-    said=$$!; trap "kill $$said 2>/dev/null || true" EXIT; "$$@"; }; patiently
+    said=$$!; trap "kill $$said 2>/dev/null || true" EXIT; \
+    for pause in 10 30; do "$$@" && return; echo "trying once more in $$pause s: $$*" >&2; sleep $$pause; done; "$$@"; }; patiently
 # A lock file names all that is needed: --no-deps. Before release 23.3, pip takes the newest of coverage for
 # coverage[toml] although coverage is pinned, and refuses it because it has no hash.
 PIP_INSTALL := $(PATIENTLY) $(BIN)/python -m pip install --quiet --no-compile
 DEMO_BROKER := $(if $(BROKER),--broker $(BROKER))
 SPHINX := $(BIN)/sphinx-build --fail-on-warning --keep-going --quiet --builder html
 
-.PHONY: help venv demo demo-check test prove bench lint format types docs pictures dist prefix install deb figures lock checked debian-packages compiler clean
+.PHONY: help venv demo demo-check test steady prove bench lint format types docs pictures dist prefix install deb figures lock checked debian-packages compiler clean
 
 help:  ## what each command does
 	@sed -n 's/^\([a-z-]*\):.*## */\1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -46,14 +51,17 @@ demo: $(VENV)/.runtime  ## a RabbitMQ of its own, read through SNMP, until Ctrl-
 demo-check: $(VENV)/.analytics  ## the demo by itself: compared with broker and workload, exit 0 or what differs; build/demo has what is seen
 	@$(if $(BROKER),,XDG_CACHE_HOME=$(abspath $(BUILD))/cache )$(BIN)/python -m tests.demo_check --keep $(BUILD)/demo $(DEMO_BROKER)
 
-test: checked  ## everything: lint, types, contracts, documentation, all tests
-	@$(BIN)/python -m pytest -n $(WORKERS) --randomly-seed=$(SEED)
+test: $(if $(TESTS),$(VENV)/.development debian-packages,checked)  ## lint, types, contracts, documentation, all tests; TESTS="..." only those; STRICT=1
+	@$(BIN)/python -m pytest -n $(WORKERS) --randomly-seed=$(SEED) --second-run=$(if $(STRICT),strict,lenient) $(TESTS)
+
+steady: $(VENV)/.development debian-packages  ## how often tests fail beside load: TESTS="..." or SINCE=COMMIT, TIMES=20, MINUTES=60
+	@$(BIN)/python -m tests.steady --times $(TIMES) --minutes $(MINUTES) $(if $(SINCE),--since $(SINCE)) $(TESTS)
 
 # Other interpreters get environments of their own beside the first; one that is named but does not run is passed over.
 prove: export PROVE := 1
 prove: checked  ## the tests with large counts and new seeds, on newer Pythons too; writes docs/results/
 	@failed=0; results=$$(mktemp -d); trap 'rm -rf "$$results"' EXIT; \
-	run() { "$$1/python" -m pytest -n $(WORKERS) --timeout 7200 \
+	run() { "$$1/python" -m pytest -n $(WORKERS) --timeout 7200 --second-run=strict \
 	    --junitxml="$$results/$$("$$1/python" -c 'import platform; print(platform.python_version())').xml" || failed=1; }; \
 	run $(BIN); \
 	for newer in $(NEWER_PYTHONS); do \

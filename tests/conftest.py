@@ -27,6 +27,8 @@ from tests.components.rabbitmq import (
 )
 from tests.hypothesis_profiles import PROVING
 
+pytest_plugins = ["tests.second_run"]
+
 hypothesis_profiles.load()
 
 LONGEST_NAME = 60

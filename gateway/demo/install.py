@@ -27,6 +27,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -37,6 +38,7 @@ from gateway.demo.installation import (
     ZABBIX,
     BrokerNotInstalledError,
     DebianRootError,
+    attempt,
     ensure_made,
     ensure_server_made,
     find_installation,
@@ -492,7 +494,7 @@ def _install(names: Sequence[str], progress: Progress) -> None:
         for command in (_apt("update"), _apt("install", *names)):
             progress(" ".join(command))
             with patiently(progress, command[1]):
-                _run(command, mark)
+                attempt(partial(_run, command, mark), InstallError, progress)
     unwanted = [
         *(f"{name} (process {process}): kill {process}" for process, name in started(mark)),
         *(f"{unit}: systemctl stop {unit}" for unit in sorted(active_units() - active)),

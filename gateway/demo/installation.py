@@ -20,6 +20,7 @@ import shlex
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,6 +48,21 @@ chroot "$root" apt-get -o Acquire::Retries=3 -o Dpkg::Options::=--force-unsafe-i
 chroot "$root" apt-get clean
 rm -rf "$root"/var/lib/apt/lists/*
 """
+
+
+PAUSES: Final = (10.0, 30.0)
+"""Seconds before the second and the third attempt of a step that needs the network."""
+
+
+def attempt(step: Callable[[], None], error: type[Exception], progress: Progress) -> None:
+    """Take a step that needs the network, once more after each of `PAUSES` where it fails with ``error``."""
+    for pause in PAUSES:
+        try:
+            return step()
+        except error as failed:
+            progress(f"{failed}\ntrying once more in {pause:g} s")
+            time.sleep(pause)
+    return step()
 
 
 class DebianRootError(Exception):
@@ -120,7 +136,7 @@ def ensure_made(release: str, progress: Progress) -> None:
         for archive in (new / "var" / "cache" / "apt" / "archives").glob("*.deb"):
             archive.unlink()
 
-    _make_once(root, make, lambda: progress(f"making {root} with debootstrap: RabbitMQ of Debian {release}"))
+    _make_once(root, make, progress, f"making {root} with debootstrap: RabbitMQ of Debian {release}")
 
 
 def ensure_server_made(server: Server, progress: Progress) -> None:
@@ -147,7 +163,7 @@ def ensure_server_made(server: Server, progress: Progress) -> None:
         for link, target in server.links.items():
             (new / link).symlink_to(target)
 
-    _make_once(root, make, lambda: progress(f"making {root}: {server.title} of Debian {server.release}"))
+    _make_once(root, make, progress, f"making {root}: {server.title} of Debian {server.release}")
 
 
 def _obstacle() -> str:
@@ -158,15 +174,8 @@ def _obstacle() -> str:
     return ""
 
 
-def _make_once(root: Path, make: Callable[[Path], None], announce: Callable[[], None]) -> None:
-    root.parent.mkdir(parents=True, exist_ok=True)
-    with root.with_name(f"{root.name}.lock").open("ab") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if root.is_dir():
-            return
-        announce()
-        for interrupted in root.parent.glob(f"{root.name}.new-*"):
-            shutil.rmtree(interrupted, ignore_errors=True)
+def _make_once(root: Path, make: Callable[[Path], None], progress: Progress, what: str) -> None:
+    def begin() -> None:
         new = Path(tempfile.mkdtemp(prefix=f"{root.name}.new-", dir=root.parent))
         try:
             make(new)
@@ -174,6 +183,16 @@ def _make_once(root: Path, make: Callable[[Path], None], announce: Callable[[], 
             new.rename(root)
         finally:
             shutil.rmtree(new, ignore_errors=True)
+
+    root.parent.mkdir(parents=True, exist_ok=True)
+    with root.with_name(f"{root.name}.lock").open("ab") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if root.is_dir():
+            return
+        progress(what)
+        for interrupted in root.parent.glob(f"{root.name}.new-*"):
+            shutil.rmtree(interrupted, ignore_errors=True)
+        attempt(begin, DebianRootError, progress)
 
 
 def _pass_on_settings_of_apt(root: Path) -> None:

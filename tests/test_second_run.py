@@ -1,0 +1,261 @@
+"""Failed tests run once more, alone; small suites with unsteady and with broken tests show what follows."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.steady import NothingToRunError, changed_since, observe
+
+SETTINGS = """[pytest]
+addopts = -p xdist -p pytest_timeout -p tests.second_run --dist loadgroup --max-worker-restart=0
+filterwarnings = error
+timeout = 60
+"""
+
+BEGINNING = """
+import gc, os, warnings
+from pathlib import Path
+import pytest
+
+def first_time(name):
+    mark = Path(__file__).with_name(f"{name}.mark")
+    if mark.exists():
+        return False
+    mark.touch()
+    return True
+"""
+
+UNSTEADY = """
+@pytest.mark.xdist_group("a group")
+@pytest.mark.parametrize("case", ["with blanks [and brackets]", "two\\nlines", "a::b", "c@d"])
+def test_in_a_group(case):
+    assert not first_time(str(sorted(case))), "failed at first"
+
+@pytest.fixture
+def set_up():
+    assert not first_time("set-up"), "not set up at first"
+
+def test_set_up(set_up):
+    pass
+
+def test_that_passes():
+    pass
+"""
+
+# Plugins that these suites do not need take most of the time in which pytest starts.
+VARIABLES = {
+    "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+    "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+}
+
+Ran = Callable[..., "Summary"]
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The exit status of pytest, its output, and its last line without the time."""
+
+    status: int
+    output: str
+
+    @property
+    def last_line(self) -> str:
+        return re.sub(r" in [0-9.:s ()]+$", "", self.output.strip().splitlines()[-1].strip("= "))
+
+
+@pytest.fixture
+def suite(tmp_path: Path) -> Ran:
+    """Provide a function that runs a small suite by two workers, with the options given."""
+
+    def run(tests: str, *options: str, workers: int = 2) -> Summary:
+        (tmp_path / "pytest.ini").write_text(SETTINGS)
+        (tmp_path / "test_small.py").write_text(BEGINNING + tests)
+        done = subprocess.run(  # noqa: S603  options from below
+            [sys.executable, "-m", "pytest", "-n", str(workers), *(options or ["--second-run=lenient"])],
+            cwd=tmp_path,
+            env={**os.environ, **VARIABLES},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        return Summary(done.returncode, done.stdout)
+
+    return run
+
+
+def test_what_passes_alone_is_unsteady_and_named_with_its_first_failure(suite: Ran) -> None:
+    ran = suite(UNSTEADY)
+
+    assert ran.status == 0, ran.output
+    assert ran.last_line == "1 passed, 5 unsteady"
+    assert "UNSTEADY test_small.py::test_set_up - AssertionError: not set up at first" in ran.output
+    assert (
+        "UNSTEADY test_small.py::test_in_a_group[with blanks [and brackets]] - AssertionError" in ran.output
+    )
+    assert "assert not first_time(str(sorted(case)))" in ran.output
+    assert "FAILED" not in ran.output
+
+
+def test_without_workers_it_is_the_same(suite: Ran) -> None:
+    assert suite(UNSTEADY, workers=0).last_line == "1 passed, 5 unsteady"
+
+
+def test_who_wants_it_strict_gets_an_error(suite: Ran) -> None:
+    ran = suite(UNSTEADY, "--second-run=strict")
+
+    assert (ran.status, ran.last_line) == (1, "1 passed, 5 unsteady")
+
+
+def test_a_plain_run_repeats_nothing(suite: Ran) -> None:
+    ran = suite(UNSTEADY, "--second-run=off")
+
+    assert (ran.status, ran.last_line) == (1, "4 failed, 1 passed, 1 error")
+
+
+def test_what_fails_again_is_an_error_and_shown_twice(suite: Ran) -> None:
+    ran = suite("def test_broken():\n    assert 1 == 2, 'always'\n" + UNSTEADY)
+
+    assert (ran.status, ran.last_line) == (1, "1 failed, 1 passed, 5 unsteady")
+    assert "failed again, alone: test_small.py::test_broken" in ran.output
+    assert "FAILED test_small.py::test_broken - AssertionError: always" in ran.output
+
+
+RED_AT_ONCE = """
+@pytest.fixture
+def torn_down():
+    yield
+    assert not first_time("teardown")
+
+def test_error_at_teardown(torn_down):
+    pass
+
+@pytest.fixture
+def never_torn_down():
+    yield
+    assert False
+
+def test_unsteady_and_error_at_teardown(never_torn_down):
+    assert not first_time("call")
+
+def test_resource_that_is_left_open():
+    if first_time("resource"):
+        open(__file__)
+        gc.collect()
+
+class Falls:
+    def __del__(self):
+        raise ValueError("in __del__")
+
+def test_exception_that_cannot_be_caught():
+    if first_time("unraisable"):
+        Falls()
+
+def test_exception_of_a_thread():
+    import threading
+    if first_time("thread"):
+        thread = threading.Thread(target=lambda: 1 / 0)
+        thread.start()
+        thread.join()
+
+def test_worker_that_dies():
+    if first_time("worker"):
+        os._exit(3)
+"""
+
+
+def test_what_a_repetition_proves_nothing_about_is_red_at_once(suite: Ran) -> None:
+    ran = suite(RED_AT_ONCE, workers=1)
+
+    assert ran.status == 1, ran.output
+    assert "UNSTEADY" not in ran.output
+    named = set(re.findall(r"^(?:FAILED|ERROR) test_small\.py::(\w+)", ran.output, re.MULTILINE))
+    assert named == set(re.findall(r"def (test_\w+)", RED_AT_ONCE))
+
+
+def test_an_error_of_collection_is_red_at_once(suite: Ran) -> None:
+    ran = suite("if first_time('collection'):\n    raise ValueError\n" + UNSTEADY, workers=1)
+
+    assert ran.status != 0, ran.output
+
+
+def test_where_many_fail_none_is_repeated(suite: Ran) -> None:
+    ran = suite(
+        "@pytest.mark.parametrize('n', range(11))\ndef test_red(n):\n    assert not first_time(str(n))\n"
+    )
+
+    assert (ran.status, ran.last_line) == (1, "11 failed")
+    assert "11 tests failed, more than 10: none ran again" in ran.output
+
+
+def test_the_last_failed_tests_of_a_group_are_known(suite: Ran) -> None:
+    suite(UNSTEADY, "--second-run=off", "-k", "two")
+
+    again = suite(UNSTEADY, "--second-run=off", "--last-failed")
+    assert (again.status, again.last_line) == (0, "1 passed"), again.output
+
+
+def test_how_often_tests_fail_is_counted_in_rounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "pytest.ini").write_text(SETTINGS)
+    (tmp_path / "test_small.py").write_text(
+        BEGINNING
+        + """
+def test_niceness():
+    assert os.nice(0) == 0
+
+def test_once():
+    assert not first_time("once")
+
+def test_steady():
+    pass
+"""
+    )
+    monkeypatch.chdir(tmp_path)
+    for name, value in VARIABLES.items():
+        monkeypatch.setenv(name, value)
+    lines: list[str] = []
+
+    failed, rounds = observe(["test_small.py"], 2, 10, lines.append)
+
+    assert rounds == 3
+    assert failed == {"test_small::test_once": 1, "test_small::test_niceness": 1}
+    assert [line.partition(", in")[0] for line in lines] == [
+        "round 1 of 3: 3 ran, 1 failed",
+        "round 2 of 3: 3 ran, 0 failed",
+        "round 3 of 3, niceness 10: 3 ran, 1 failed",
+    ]
+
+
+def test_rounds_that_time_does_not_suffice_for_are_named() -> None:
+    lines: list[str] = []
+
+    assert observe(["tests"], 20, 0, lines.append) == ({}, 0)
+    assert lines == ["0 min have passed: 21 of 21 rounds were left out"]
+
+
+def test_files_that_differ_from_a_commit_are_selected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b"]
+    (tmp_path / "tests" / "snmp").mkdir(parents=True)
+    for name in ("tests/test_old.py", "tests/snmp/test_changed.py", "tests/test_gone.py"):
+        (tmp_path / name).touch()
+    for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "first"]):
+        subprocess.run([*git, *words], check=True)  # noqa: S603  words from above
+    (tmp_path / "tests/test_gone.py").unlink()
+    for name in ("tests/snmp/test_changed.py", "tests/snmp/test_new.py", "tests/snmp/components.py"):
+        (tmp_path / name).write_text("pass\n")
+
+    assert changed_since("HEAD") == ["tests/snmp/test_changed.py", "tests/snmp/test_new.py"]
+    with pytest.raises(NothingToRunError, match="bad revision 'absent'"):
+        changed_since("absent")
