@@ -120,6 +120,7 @@ install: prefix dist  ## the gateway in a virtual environment of its own at PREF
 	@echo "installing the gateway into $(PREFIX)"
 	@$(PATIENTLY) $(BIN)/python -m pip --python $(PREFIX)/bin/python install --quiet --require-hashes --no-deps -r $(REQUIREMENTS)
 	@$(BIN)/python -m pip --python $(PREFIX)/bin/python install --quiet --no-deps --force-reinstall dist/*.whl
+	@bash docker/debian/shared_files.sh $(PREFIX)/bin/amqp-gateway $(PREFIX)/share
 	@echo "installed in $(PREFIX); next: $(PREFIX)/bin/amqp-gateway quickstart http://HOST:15672"
 
 # First, so that nothing is built in vain.

@@ -7,12 +7,14 @@ folder is brought to the disk too. A power cut leaves at most a hidden draft, wh
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import secrets
-from collections.abc import Iterator
+import stat
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Final, TypeVar
 
 PRIVATE = 0o600
 """The mode of files that only the gateway's user may read; the default."""
@@ -20,15 +22,44 @@ PRIVATE = 0o600
 PUBLIC = 0o644
 """The mode of files that others may read, too."""
 
+_Result = TypeVar("_Result")
 
-def write_durably(path: Path, text: str, mode: int = PRIVATE) -> None:
-    """Replace a file, or make it.
+RESERVE: Final = "reserve"
+"""The name of the reserve for a full disk in a folder that has one."""
+
+_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+_MACHINE_START: Final = Path("/proc/sys/kernel/random/boot_id")
+
+
+def machine_start() -> str:
+    """Return the UUID that the system gives to its present start: what was not synced before it may be lost.
 
     Raises:
-        OSError: it cannot be written; it has the old text then.
+        OSError: the system does not say it.
+        ValueError: it is no text.
     """
-    with replaced_durably(path, mode) as draft:
-        draft.write(text.encode())
+    return _MACHINE_START.read_text(encoding="ascii").strip()
+
+
+def write_durably(path: Path, text: str, mode: int = PRIVATE, *, leaves: int = 0) -> None:
+    """Replace a file, or make it; on a full disk with room of the reserve of its folder, if that has one.
+
+    Args:
+        path: the file.
+        text: its content.
+        mode: its mode.
+        leaves: bytes of the reserve that are not for it; `FOR_STARTS` for what running processes write.
+
+    Raises:
+        OSError: it cannot be written, or is no regular file; it is as it was then.
+    """
+
+    def write() -> None:
+        with replaced_durably(path, mode, keeps_owner=True) as draft:
+            draft.write(text.encode())
+
+    _with_room_of(path.parent, write, leaves)
 
 
 def create_durably(path: Path, text: str) -> None:
@@ -37,26 +68,135 @@ def create_durably(path: Path, text: str) -> None:
     Raises:
         OSError: it cannot be made.
     """
-    with _draft(path, PRIVATE) as (draft, file):
-        file.write(text.encode())
-        _sync(file)
-        with contextlib.suppress(FileExistsError):
-            path.hardlink_to(draft)
+
+    def create() -> None:
+        with _draft(path, PRIVATE) as (draft, file):
+            file.write(text.encode())
+            _sync(file)
+            with contextlib.suppress(FileExistsError):
+                path.hardlink_to(draft)
+
+    _with_room_of(path.parent, create, leaves=0)
     sync_folder(path.parent)
+
+
+FOR_STARTS: Final = 1 << 20
+"""The bytes of a reserve that are left for starts of the gateway and its processes."""
+_START_STEP: Final = 64 << 10
+"""The bytes of one step for a start, which writes little: other programs may use what it releases."""
+
+
+class DiskReserve:
+    """A file whose bytes are kept for what must be written although the disk is full.
+
+    They are released in steps, so that what other programs write at the same time takes little of them.
+
+    Args:
+        path: the path of the file; made by `refill`.
+        octets: its size while nothing is released.
+        step: the bytes of one step.
+        leaves: the bytes that are not released here.
+
+    Attributes:
+        leaves: the bytes that are not released here.
+    """
+
+    def __init__(self, path: Path, octets: int = 8 << 20, step: int = 512 << 10, leaves: int = 0) -> None:
+        self.leaves = leaves
+        self._path = path
+        self._octets = octets
+        self._step = step
+
+    @property
+    def left(self) -> int:
+        """The bytes that are not released, and may be."""
+        return max(0, self._size - self.leaves)
+
+    @property
+    def _size(self) -> int:
+        try:
+            return self._path.stat().st_size
+        except OSError:
+            return 0
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it was made, and nothing is released."""
+        return self._size >= self._octets
+
+    @property
+    def is_in_use(self) -> bool:
+        """Whether some of it is released."""
+        return self._path.exists() and not self.is_whole
+
+    def release(self) -> bool:
+        """Give a step back to the disk; return whether there was one."""
+        size, left = self._size, self.left
+        step = self._step if size > FOR_STARTS else min(self._step, _START_STEP)
+        try:
+            os.truncate(self._path, size - min(left, step))
+        except OSError:
+            return False
+        return left > 0
+
+    def refill(self) -> bool:
+        """Take the bytes again, if the disk has twice as many; return whether the reserve is whole."""
+        size = self._size
+        if size >= self._octets:
+            return True
+        try:
+            disk = os.statvfs(self._path.parent)
+            if disk.f_bavail * disk.f_frsize < 2 * self._octets - size:
+                return False
+            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE)
+            try:
+                os.posix_fallocate(descriptor, 0, self._octets)
+            finally:
+                os.close(descriptor)
+        except OSError:
+            return False
+        return True
 
 
 @contextmanager
-def replaced_durably(path: Path, mode: int = PRIVATE) -> Iterator[BinaryIO]:
+def replaced_durably(path: Path, mode: int = PRIVATE, *, keeps_owner: bool = False) -> Iterator[BinaryIO]:
     """Yield a file for the new content of ``path``, which it replaces when the block ends without error.
 
+    Args:
+        path: the file.
+        mode: its mode.
+        keeps_owner: a file of another user that root replaces stays that user's.
+
     Raises:
-        OSError: it cannot be written; ``path`` is as it was then.
+        OSError: it cannot be written, or is no regular file; ``path`` is as it was then.
     """
+    former = check_replaceable(path)
     with _draft(path, mode) as (draft, file):
+        if keeps_owner and former is not None and os.geteuid() == 0:
+            os.fchown(file.fileno(), former.st_uid, former.st_gid)
         yield file
         _sync(file)
+        check_replaceable(path)
         draft.replace(path)
     sync_folder(path.parent)
+
+
+def check_replaceable(path: Path) -> os.stat_result | None:
+    """Refuse to replace what is no regular file: a link, also one that leads nowhere, or a device.
+
+    Returns:
+        The status of the file that is there; ``None`` if there is none.
+
+    Raises:
+        OSError: there is something else, or it cannot be looked at.
+    """
+    try:
+        status = path.lstat()
+    except FileNotFoundError:
+        return None
+    if stat.S_ISREG(status.st_mode):
+        return status
+    raise OSError(errno.EEXIST, "is no regular file, and is not replaced: name another", str(path))
 
 
 def sync_folder(path: Path) -> None:
@@ -70,6 +210,41 @@ def sync_folder(path: Path) -> None:
         os.fsync(folder)
     finally:
         os.close(folder)
+
+
+def with_room(
+    reserve: DiskReserve | None,
+    do: Callable[[], _Result],
+    is_full: Callable[[Exception], bool],
+    released: Callable[[], None] = lambda: None,
+) -> _Result:
+    """Return what ``do`` returns, which is tried again with more and more room of a reserve.
+
+    Args:
+        reserve: room for a full disk; ``None`` for none.
+        do: writes; what it has begun is undone when it fails.
+        is_full: whether an error is that of a full disk.
+        released: called after each step that is given back to the disk.
+
+    Raises:
+        Exception: that of ``do``, which is another one, or nothing of the reserve is left.
+    """
+    while True:
+        try:
+            return do()
+        except Exception as error:
+            if not is_full(error) or reserve is None or not reserve.release():
+                raise
+            released()
+
+
+def _with_room_of(folder: Path, write: Callable[[], None], leaves: int) -> None:
+    """Write, on a full disk with room of the reserve of the folder."""
+    with_room(DiskReserve(folder / RESERVE, leaves=leaves), write, _is_full)
+
+
+def _is_full(error: Exception) -> bool:
+    return isinstance(error, OSError) and error.errno in _FULL
 
 
 @contextmanager

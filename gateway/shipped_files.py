@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 from functools import cache
 from pathlib import Path
 from typing import Literal
@@ -15,7 +14,9 @@ _PACKAGE = Path(__file__).parent
 @cache
 def version() -> str:
     """Return the gateway's version, as it is installed."""
-    return importlib.metadata.version(DISTRIBUTION)
+    from importlib.metadata import version as installed  # noqa: PLC0415  few commands need it, and 15 ms
+
+    return installed(DISTRIBUTION)
 
 
 def shipped_folder(name: Literal["mappings", "mibs"]) -> Path:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import pwd
 import re
 import secrets
 import time
@@ -19,11 +18,21 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from gateway.durable_files import create_durably, write_durably
+from gateway.file_owners import as_owner, distrust, is_trusted, owner_for_root, reason_of, user_name
 
-VERSION = 1
-"""The version of the folder's layout. A file whose form may change by itself has a version of its own."""
+VERSION = 2
+"""The version of the folder's layout. A file whose form may change by itself has a version of its own.
 
-MIGRATIONS: Mapping[int, Callable[[Path], None]] = {}
+2: the key of the audit, and ``log-alarm`` and ``log-place``. An older gateway would break the chain of the
+audit in the log of this state.
+"""
+
+
+def _to_version_2(_folder: Path) -> None:
+    """Change nothing: what is new is made by the first start that needs it."""
+
+
+MIGRATIONS: Mapping[int, Callable[[Path], None]] = {1: _to_version_2}
 """Migrations by version: each brings a folder to the next version, and is repeated if it was interrupted."""
 
 MAX_BOOTS = 2**31 - 1
@@ -42,17 +51,19 @@ RUNNING = "running.yaml"
 """The copy of the configuration that the running gateway was started with."""
 RUNNING_FILES = "running-files.json"
 """The mappings, overrides and policy that the running gateway has now."""
+RUNNING_ADDRESSES = "running-addresses.json"
+"""What short commands need of the configuration (`gateway.service.state.running_addresses`)."""
 SESSION_LOGS = "sessions"
 """The folder of the sessions whose logging applications requested; it has one folder for each source."""
+LOG_ALARM = "log-alarm"
+"""Whether the alarm of the event log is raised, for the next core."""
+EVENT_COUNTS = "event-counts"
+"""How many events each core has made (`gateway.service.state.event_counts`); no part of a backup."""
+LOG_PLACE = "log-place"
+"""How far this state has seen its event log (`gateway.eventlog.ownership.LogPlace`)."""
+COMMUNITY = "community"
+"""The name of the secret that is the community of reading by SNMP, unless one is configured."""
 _MAX_SHOWN = 20
-
-
-def user_name(number: int) -> str:
-    """Return the name of a user of the system; the number as text where it has no name, as in a container."""
-    try:
-        return pwd.getpwuid(number).pw_name
-    except KeyError:
-        return str(number)
 
 
 class StateError(Exception):
@@ -63,11 +74,12 @@ class StateFolder:
     """An existing state folder of this version, or an older one that its next holder will bring up to date.
 
     Raises:
-        StateError: it is missing, unreadable, or of a newer version.
+        StateError: it is missing, unreadable, of a newer version, or of another user.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        check_owners(path)
         self.read_version()
 
     @classmethod
@@ -79,14 +91,16 @@ class StateFolder:
         """
         try:
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            check_owners(path)
             if not is_empty(path):
                 raise StateError(
                     f"{path}: is not empty; a new identity is made in a new or empty folder only"
                 )
-            (path / "secrets").mkdir(mode=0o700)
-            write_durably(path / "identity", f"{uuid.uuid4()}\n")
-            write_durably(path / "boots", "0\n")
-            write_durably(path / "VERSION", f"{VERSION}\n")
+            with as_owner(path):
+                (path / "secrets").mkdir(mode=0o700)
+                write_durably(path / "identity", f"{uuid.uuid4()}\n")
+                write_durably(path / "boots", "0\n")
+                write_durably(path / "VERSION", f"{VERSION}\n")
         except OSError as error:
             raise StateError(f"{path}: cannot be made: {error.strerror}") from error
         return cls(path)
@@ -104,12 +118,8 @@ class StateFolder:
                 f"{self.path}: no gateway state here. A new gateway: run `amqp-gateway init`. One that ran "
                 f"before: {RESTORE}, or every row number changes"
             ) from error
-        except PermissionError as error:
-            raise StateError(
-                f"{self.path}: the state cannot be read: {error.strerror}{_advice(self.path)}"
-            ) from error
         except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "VERSION is not text"
+            reason = reason_of(error, self.path) if isinstance(error, OSError) else "VERSION is not text"
             raise StateError(f"{self.path}: the state cannot be read: {reason}") from error
         if not re.fullmatch("[1-9][0-9]{0,8}", text):
             raise StateError(
@@ -153,8 +163,25 @@ class StateFolder:
         try:
             write_durably(self.path / "boots", f"{boot}\n")
         except OSError as error:
-            raise StateError(f"{self.path / 'boots'}: cannot be written: {error.strerror}") from error
+            raise StateError(
+                f"{self.path / 'boots'}: cannot be written: {reason_of(error, self.path)}"
+            ) from error
         return boot
+
+    def skip_boots(self, boots: int) -> None:
+        """Let the next start be behind so many; a lower number than that of now changes nothing.
+
+        Raises:
+            StateError: it cannot be read or written.
+        """
+        if boots <= self.boots:
+            return
+        try:
+            write_durably(self.path / "boots", f"{boots}\n")
+        except OSError as error:
+            raise StateError(
+                f"{self.path / 'boots'}: cannot be written: {reason_of(error, self.path)}"
+            ) from error
 
     def secret(self, name: str) -> str:
         """Return the secret ``name``, made at random when it is first asked for; file mode 0600.
@@ -168,12 +195,13 @@ class StateFolder:
         path = self.secret_path(name)
         try:
             if not path.exists():
-                path.parent.mkdir(mode=0o700, exist_ok=True)
-                # Digits only: a command could take a secret that begins with '-' for an option.
-                create_durably(path, f"{secrets.token_hex(_SECRET_OCTETS)}\n")
+                with as_owner(self.path):
+                    path.parent.mkdir(mode=0o700, exist_ok=True)
+                    # Digits only: a command could take a secret that begins with '-' for an option.
+                    create_durably(path, f"{secrets.token_hex(_SECRET_OCTETS)}\n")
             secret = path.read_text(encoding="ascii").strip()
         except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "is not ASCII text"
+            reason = reason_of(error, self.path) if isinstance(error, OSError) else "is not ASCII text"
             raise StateError(f"{path}: the secret cannot be used: {reason}") from error
         if not secret:
             raise StateError(f"{path}: the secret is empty: remove the file, and a new one is made")
@@ -230,9 +258,30 @@ class StateFolder:
     def _read(self, name: str) -> str:
         try:
             return (self.path / name).read_text(encoding="ascii").strip()
+        except PermissionError as error:
+            raise StateError(f"{self.path / name}: cannot be read: {reason_of(error, self.path)}") from error
         except (OSError, UnicodeDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "it is not text"
             raise StateError(f"{self.path / name}: cannot be read: {reason}: {RESTORE}") from error
+
+
+def check_owners(path: Path) -> None:
+    """Refuse a state folder that another user made or can change, as far as there is one.
+
+    Its files, its secrets and its links are looked at, too: they may be of a time when others could write.
+
+    Raises:
+        StateError: it is not trusted.
+    """
+    further = owner_for_root(path)
+    try:
+        places = [path, *path.iterdir(), *(path / "secrets").glob("*")]
+    except OSError:  # it is not there, or not ours to read
+        places = [path]
+    for place in places:
+        reason = distrust(place, *further)
+        if reason:
+            raise StateError(f"{place}: {reason}")
 
 
 def is_empty(path: Path) -> bool:
@@ -279,7 +328,7 @@ def _try_lock(folder: Path) -> int | None:
         # To be read only: a lock needs no more, and so it can be had where another user made the file.
         lock = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
     except OSError as error:
-        raise StateError(f"{path}: cannot be opened: {error.strerror}") from error
+        raise StateError(f"{path}: cannot be opened: {reason_of(error, folder)}") from error
     ours = False
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -295,10 +344,19 @@ def _try_lock(folder: Path) -> int | None:
     return lock if ours else None
 
 
-def _advice(path: Path) -> str:
-    """Return advice for a user who may not read a folder; empty where its owner is not known."""
+def refuse_root(folder: Path) -> None:
+    """Refuse that root runs a gateway on the state of another user, who could not read it any more.
+
+    Raises:
+        StateError: root is about to.
+    """
     try:
-        name = user_name(path.stat().st_uid)
+        owner = folder.stat().st_uid
     except OSError:
-        return ""
-    return f": it belongs to the user {name}, as whom the gateway runs: try sudo -u {name}"
+        return
+    if os.geteuid() == 0 and not is_trusted(owner):
+        name = user_name(owner)
+        raise StateError(
+            f"{folder}: belongs to the user {name}, who could not read what a gateway of root writes: run it "
+            f"as that user, as by sudo -u {name}"
+        )

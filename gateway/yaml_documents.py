@@ -8,13 +8,23 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, TypeAlias, TypeVar
+from typing import Annotated, Any, ClassVar, Final, LiteralString, TypeAlias, TypeVar, get_args
 
 import yaml
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
-from pydantic_core import ErrorDetails
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
+from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
+from gateway.file_owners import opened
 from gateway.model.times import DAY, HOUR, MILLISECOND, MINUTE, SECOND
 
 MAX_DOCUMENT_OCTETS = 8 * 1024 * 1024
@@ -50,6 +60,37 @@ class StrictModel(BaseModel):
         hide_input_in_errors=True,
         defer_build=True,  # only a whole document is validated: its sections need no validators of their own
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _numbers_are_no_booleans(cls, value: Any) -> Any:  # noqa: ANN401  whatever YAML gave
+        """Refuse true and false where a number is wanted, which Python takes for 1 and 0."""
+        wrong = [
+            InitErrorDetails(type=PydanticCustomError("no_boolean", _NO_BOOLEAN), loc=(name,), input=one)
+            for name, one in (value.items() if isinstance(value, dict) else ())
+            if isinstance(one, bool)
+            and name in cls.model_fields
+            and _is_number(cls.model_fields[name].annotation)
+        ]
+        if wrong:
+            raise ValidationError.from_exception_data(cls.__name__, wrong)
+        return value
+
+
+_NO_BOOLEAN: Final[LiteralString] = "cannot be true or false"
+
+
+def _is_number(annotation: Any) -> bool:  # noqa: ANN401  whatever stands in a model
+    """Return whether a type is that of numbers, or of one number, and has no place for true and false."""
+    parts = list(_parts(annotation))
+    kinds = [part if isinstance(part, type) else type(part) for part in parts]
+    return bool not in kinds and (int in kinds or float in kinds)
+
+
+def _parts(annotation: Any) -> Iterator[Any]:  # noqa: ANN401  as above
+    yield annotation
+    for part in get_args(annotation):
+        yield from _parts(part) if get_args(part) else (part,)
 
 
 _Part = TypeVar("_Part")
@@ -164,12 +205,17 @@ class _StrictLoader(yaml.SafeLoader):
         return self._nodes_of_anchor[alias.anchor]
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:  # noqa: ANN401, FBT001, FBT002  as in PyYAML
+        if node.tag == _WHOLE_NUMBER and not _DECIMAL.fullmatch(node.value):
+            raise _refusal(_NOT_DECIMAL, node)
         try:
             return super().construct_object(node, deep)
         except (ValueError, OverflowError) as error:
             raise _refusal("looks like a number or date and is none; a text takes quotes", node) from error
 
 
+_WHOLE_NUMBER = "tag:yaml.org,2002:int"
+_DECIMAL = re.compile(r"[-+]?(0|[1-9][0-9]*)", re.ASCII)
+_NOT_DECIMAL = "a whole number has decimal digits only, and no 0 before them; a text takes quotes"
 _NO_TAGS = "a tag (!) means nothing here; a text that begins with ! takes quotes"
 
 
@@ -214,7 +260,7 @@ def copied_document(path: Path) -> DocumentCopy:
         DocumentError: it cannot be read, is too large, or is not text.
     """
     try:
-        with path.open("rb") as file:
+        with opened(path) as file:
             octets = file.read(MAX_DOCUMENT_OCTETS + 1)
         if len(octets) > MAX_DOCUMENT_OCTETS:
             raise _unusable(path, f"is larger than {MAX_DOCUMENT_OCTETS} bytes")
@@ -391,7 +437,12 @@ def _child(node: yaml.Node | None, step: str | int) -> tuple[int, yaml.Node] | N
 # Types of values that several documents have.
 
 
-def _duration(value: Any) -> int:  # noqa: ANN401  whatever YAML gave
+def duration_of(value: Any) -> int:  # noqa: ANN401  whatever YAML gave
+    """Return a duration in nanoseconds.
+
+    Raises:
+        ValueError: it is not written like one, or is out of bounds.
+    """
     match = _DURATION.fullmatch(value.strip()) if isinstance(value, str) else None
     if match is None:
         raise ValueError("write a duration with its unit: 500ms, 10s, 5min, 2h or 1d")
@@ -401,20 +452,24 @@ def _duration(value: Any) -> int:  # noqa: ANN401  whatever YAML gave
     return duration
 
 
-Duration = Annotated[int, BeforeValidator(_duration)]
+Duration = Annotated[int, BeforeValidator(duration_of)]
 """A duration in nanoseconds; written ``500ms``, ``10s``, ``5min``, ``2h``, ``1d``."""
 
 
 def between(shortest: str, longest: str) -> AfterValidator:
     """Return a validator of narrower bounds of a duration, both included, and written like a duration."""
-    least, most = _duration(shortest), _duration(longest)
+    return AfterValidator(partial(in_bounds, shortest, longest))
 
-    def check(duration: int) -> int:
-        if not least <= duration <= most:
-            raise ValueError(f"is {shortest} to {longest} here")
-        return duration
 
-    return AfterValidator(check)
+def in_bounds(shortest: str, longest: str, duration: int) -> int:
+    """Return a duration that is in bounds, both included.
+
+    Raises:
+        ValueError: it is not.
+    """
+    if not duration_of(shortest) <= duration <= duration_of(longest):
+        raise ValueError(f"is {shortest} to {longest} here")
+    return duration
 
 
 def _class_pattern(text: str) -> str:

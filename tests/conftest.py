@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import structlog
 
 from gateway.demo.broker import BrokerSettings, PrivateBroker
 from gateway.demo.installation import RELEASES, debian_release
@@ -83,6 +84,17 @@ def pytest_collection_finish() -> None:
 def pytest_unconfigure() -> None:
     """Unfreeze all objects: DuckDB complains at the end of a process of objects that are not collected."""
     gc.unfreeze()
+
+
+@pytest.fixture(autouse=True)
+def log_is_as_at_first() -> None:
+    """Undo what a command that an earlier test called in this process configured: its level hides the log."""
+    if structlog.get_config()["wrapper_class"] is not _LOGGER_AT_FIRST:
+        structlog.reset_defaults()
+        structlog.contextvars.clear_contextvars()
+
+
+_LOGGER_AT_FIRST = structlog.get_config()["wrapper_class"]
 
 
 @pytest.fixture

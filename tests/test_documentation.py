@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config import model, policy, protection, snmp, sources
+from gateway.config import logins, model, policy, protection, snmp, sources
 from gateway.dialects.cml import session_state as cml_session_state
 from gateway.dialects.qmf import session_state
 from gateway.eventlog.parquet import FILE_METADATA
@@ -19,6 +19,7 @@ from gateway.prometheus.objects import LEFT_OUT, SERIES, SOURCE_UP, UP
 from gateway.service.metrics.families import FAMILIES
 from gateway.service.processes.exit_codes import ExitCode
 from gateway.yaml_documents import StrictModel, parse_document
+from tests.written_pages.bounds_table import bounds_table
 from tests.written_pages.metrics_table import metrics_table
 
 ROOT = Path(__file__).parent.parent
@@ -90,6 +91,8 @@ SECTIONS: dict[str, type[StrictModel]] = {
     "## A source of kind cml": sources.CmlSource,
     "### What polling may cost": sources.CmlBudget,
     "## Protected bodies": protection.ProtectedSettings,
+    "### OAuth 2": logins.OAuthSettings,
+    "### A proxy for HTTP": logins.ProxySettings,
     "## AMQP": sources.AmqpSettings,
     "## SNMP": snmp.SnmpSettings,
     "### Limits of an answer": snmp.SnmpLimits,
@@ -119,6 +122,10 @@ def test_every_key_of_the_configuration_is_described(heading: str, section: type
     text = re.split(r"^#", page.partition(f"{heading}\n")[2], maxsplit=1, flags=re.MULTILINE)[0]
     described = {key for keys in TABLE_KEYS.findall(text) for key in re.findall("[a-z_]+", keys)}
     assert described == set(section.model_fields)
+
+
+def test_the_bounds_of_the_configuration_are_those_of_the_code() -> None:
+    assert bounds_table(SECTIONS) in (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
 
 
 def test_an_agent_has_the_keys_of_a_source_but_for_a_few() -> None:

@@ -8,7 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from gateway.durable_files import PUBLIC, create_durably, replaced_durably, write_durably
+from gateway.durable_files import (
+    FOR_STARTS,
+    PUBLIC,
+    RESERVE,
+    DiskReserve,
+    create_durably,
+    replaced_durably,
+    write_durably,
+)
+from tests.components.full_disk import small_disk
 
 
 def names(folder: Path) -> list[str]:
@@ -35,6 +44,20 @@ def test_what_is_for_others_can_be_read_by_them_whatever_the_umask_is(tmp_path: 
     finally:
         os.umask(before)
     assert mode(tmp_path / "module") == 0o644
+
+
+def test_only_a_regular_file_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("before")
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("file")
+    (tmp_path / "dangling").symlink_to("missing")
+    (tmp_path / "folder").mkdir()
+    before = names(tmp_path)
+    for name in ("pipe", "link", "dangling", "folder"):
+        with pytest.raises(OSError, match="is no regular file"):
+            write_durably(tmp_path / name, "after")
+    assert names(tmp_path) == before
+    assert (tmp_path / "link").read_text() == "before"
 
 
 def test_a_file_that_cannot_be_encoded_keeps_its_content(tmp_path: Path) -> None:
@@ -75,3 +98,29 @@ def test_a_file_that_is_there_is_not_made_again(tmp_path: Path) -> None:
 def test_a_folder_that_is_missing_is_reported(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         write_durably(tmp_path / "absent" / "file", "text")
+
+
+def test_a_full_disk_has_room_for_files_beside_the_reserve(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", 8 << 20) as disk:
+        path = disk.folder / "boots"
+        write_durably(path, "6\n")
+        reserve = DiskReserve(disk.folder / RESERVE, octets=2 << 20)
+        assert reserve.refill()
+        disk.fill()
+        for text, left in (("7\n", 1_536 << 10), ("8\n", FOR_STARTS)):
+            write_durably(path, text, leaves=FOR_STARTS)
+            assert (path.read_text(encoding="ascii"), reserve.left) == (text, left)
+            disk.fill()
+        with pytest.raises(OSError, match="No space left on device"):
+            write_durably(path, "9\n", leaves=FOR_STARTS)
+        write_durably(path, "7\n")
+        assert reserve.left == FOR_STARTS - (64 << 10), "a start releases little"
+        while reserve.release():
+            disk.fill()
+        with pytest.raises(OSError, match="No space left on device"):
+            write_durably(path, "8\n")
+        assert path.read_text(encoding="ascii") == "7\n"
+        assert names(disk.folder) == ["boots", "filler", "reserve"]
+        assert not reserve.refill()
+        disk.empty()
+        assert reserve.refill()

@@ -20,14 +20,16 @@ INSTALL=(python3 -m pip --python "$STAGE$PLACE/bin/python" install --quiet --no-
 "${INSTALL[@]}" --require-hashes --no-deps -r "$REQUIREMENTS"
 "${INSTALL[@]}" --no-deps "$WHEEL"
 
+bash "$HERE/shared_files.sh" "$STAGE$PLACE/bin/amqp-gateway" "$STAGE/usr/share"
+
 rm -f "$STAGE$PLACE"/bin/[Aa]ctivate*
 grep --recursive --files-with-matches --fixed-strings "$STAGE" "$STAGE$PLACE/bin" "$STAGE$PLACE/pyvenv.cfg" |
     xargs --no-run-if-empty sed -i "s|$STAGE||g"
 # Installed by root, who must not have to write there at the first start.
 "$STAGE$PLACE/bin/python" -m compileall -q -s "$STAGE" -j 0 "$STAGE$PLACE/lib"
-mkdir -p "$STAGE/usr/bin" "$STAGE/usr/share/doc/amqp-gateway" "$STAGE/DEBIAN"
+mkdir -p "$STAGE/usr/bin" "$STAGE/DEBIAN"
 ln -s $PLACE/bin/amqp-gateway "$STAGE/usr/bin/amqp-gateway"
-install -m 0644 "$HERE/../../LICENSE" "$STAGE/usr/share/doc/amqp-gateway/copyright"
+mv "$STAGE/usr/share/doc/amqp-gateway/"{LICENSE,copyright}
 
 read -r THIS NEXT < <($PYTHON -c 'import sys; a, b = sys.version_info[:2]; print(f"{a}.{b} {a}.{b + 1}")')
 VERSION=$(basename "$WHEEL" | cut -d- -f2)

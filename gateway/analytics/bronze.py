@@ -102,6 +102,7 @@ _FIELDS: Final[tuple[tuple[str, DataType], ...]] = (
     ("attempts", _LONG),
     ("audit", _LONG),
     ("audit_hash", _TEXT),
+    ("resend", _TEXT),
 )
 
 RECORD: Final = StructType([StructField(name, type_) for name, type_ in _FIELDS])

@@ -25,6 +25,7 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from gateway.analytics.driver import Driver
 from gateway.temporary_folders import TemporaryFolder
 
 
@@ -60,6 +61,8 @@ _JAVA_SECONDS: Final = 60
 _END_SECONDS: Final = 20
 _TEMPORARY: Final = "amqp-gateway-spark"
 
+_PY4J: Final = frozenset({"java_gateway", "clientserver"})
+
 _ALWAYS: Final = {
     # As the log's days and hours are; else a filter by hour would miss records.
     "spark.sql.session.timeZone": "UTC",
@@ -74,7 +77,15 @@ _ALWAYS: Final = {
     ),
     # Tables hold what was published, and nothing else that a reader of all files would meet.
     "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+    # Workers that run Python look for no module in their current folder, which others may write.
+    "spark.executorEnv.PYTHONSAFEPATH": "1",
 }
+_AUTHENTICATED: Final = {
+    # The driver listens: without this, every user of the machine can send it what its executors send. Spark
+    # makes a secret for each run. A standalone master refuses it: all its applications share one secret.
+    "spark.authenticate": "true",
+}
+_STANDALONE: Final = "spark://"
 _LOCAL: Final = {
     # 200 partitions, the default, are for clusters; adaptive execution splits what is large after all.
     "spark.sql.shuffle.partitions": "4",
@@ -107,12 +118,13 @@ class SparkSettings:
         java = f'-Dlog4j2.configurationFile="{_LOGGING.as_uri()}" -Djava.io.tmpdir="{temporary}"'
         driver = {"spark.driver.defaultJavaOptions": java}
         # The user's settings come last, and hold over all others.
-        return {"spark.master": self.master} | _ALWAYS | local | driver | dict(self.conf)
+        safe = {} if self.master.startswith(_STANDALONE) else _AUTHENTICATED
+        return {"spark.master": self.master} | _ALWAYS | safe | local | driver | dict(self.conf)
 
 
 @contextmanager
 def session(settings: SparkSettings, name: str = "AMQP management gateway") -> Iterator[SparkSession]:
-    """Yield a session that ends with the block.
+    """Yield a session that ends with the block, at once where Ctrl-C ends it.
 
     Raises:
         MissingError: there is no Java that Spark can run on.
@@ -121,22 +133,37 @@ def session(settings: SparkSettings, name: str = "AMQP management gateway") -> I
     check_java()
     # It would print each error with its whole plan, beside the exception that has it.
     logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL)
+    logging.getLogger().addFilter(_is_news)
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
     if settings.master.startswith("local"):
         # Not the first "python3" of the path, which may be of another version. No setting of Spark does this.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ["PYTHONSAFEPATH"] = "1"
     temporary = TemporaryFolder(_TEMPORARY)
     atexit.register(_remove, temporary)
     builder = SparkSession.builder.appName(name)
     for key, value in settings.all(temporary.path).items():
         builder = builder.config(key, value)
-    try:
-        spark = builder.getOrCreate()
-    except SPARK_ERRORS as error:
-        raise AnalyticsError(f"Spark does not start: {reason(error)}") from error
-    try:
-        yield spark
-    finally:
+    driver = Driver()
+    with driver.ends_with_ctrl_c():
+        try:
+            spark = builder.getOrCreate()
+        except SPARK_ERRORS as error:
+            raise AnalyticsError(f"Spark does not start: {reason(error)}") from error
+        driver.take_ctrl_c()
+        try:
+            yield spark
+        except KeyboardInterrupt:
+            raise  # the driver ends without its consent
+        except BaseException:
+            spark.stop()
+            raise
         spark.stop()
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """Return whether a record is none of Py4J, which logs the stack of what it raises, too."""
+    return record.module not in _PY4J
 
 
 def _remove(temporary: TemporaryFolder) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import importlib.metadata
+import importlib.util
 import shlex
 import sys
 from collections.abc import Mapping
@@ -14,7 +15,9 @@ from typing import Any
 import click
 
 from gateway.cli.clearance import configured, require_everything
-from gateway.cli.options import config_option, duration, loaded, time
+from gateway.cli.options import OUTPUT_FILE, config_option, duration, loaded, time
+from gateway.eventlog.disk import NewerLogError
+from gateway.eventlog.query import check_version
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.shipped_files import DISTRIBUTION
 
@@ -98,9 +101,7 @@ def analytics() -> None:
 @click.option("--to", "end", metavar="TIME", help="End of the period; with --last, of so long a period.")
 @click.option("--top", default=20, show_default=True, type=click.IntRange(min=1), help="Rows of each table.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
-@click.option(
-    "--plot", type=click.Path(path_type=Path, dir_okay=False), help="Also draw the report as one page, a PNG."
-)
+@click.option("--plot", type=OUTPUT_FILE, help="Also draw the report as one page, a PNG.")
 @click.option(
     "--output",
     type=click.Path(path_type=Path, file_okay=False),
@@ -186,13 +187,25 @@ def _what_brings(name: str) -> str:
         for requirement in importlib.metadata.requires(DISTRIBUTION) or ()
         if f'extra == "{_EXTRA}"' in requirement.replace("'", '"')
     ]
-    pip = shlex.join([sys.executable, "-m", "pip", "install", *wanted])
-    return f"{name} is not installed; install it by: {pip}; Java 17 or newer is needed, too"
+    python = [sys.executable, "-P", "-m"]
+    steps = [[*python, "pip", "install", *wanted]]
+    if importlib.util.find_spec("pip") is None:
+        steps.insert(0, [*python, "ensurepip"])
+        if importlib.util.find_spec("ensurepip") is None:
+            steps.insert(0, ["apt-get", "install", "python3-venv"])
+    by = " && ".join(map(shlex.join, steps))
+    return f"{name} is not installed; install it by: {by}; Java 17 or newer is needed, too"
 
 
 def _log(config: Path | None, log: str | None) -> str:
     require_everything(configured(config), "analytics")
-    return str(loaded(config).log_folder.absolute()) if log is None else _place(log)
+    place = str(loaded(config).log_folder.absolute()) if log is None else _place(log)
+    if "://" not in place:
+        try:
+            check_version(Path(place))
+        except NewerLogError as error:
+            raise CommandError(ExitCode.STATE, str(error)) from error
+    return place
 
 
 def _place(path: str) -> str:

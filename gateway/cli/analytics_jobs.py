@@ -22,6 +22,8 @@ from gateway.analytics.session import AnalyticsError, MissingError, NoLogError, 
 from gateway.cli.analytics import Asked, SparkOptions, Stream
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 
+_Handler = Callable[[int, FrameType | None], object] | int | None
+
 MOST_ROWS = 100_000
 """The largest table of a file; its rows are held in memory."""
 
@@ -55,17 +57,19 @@ def run(stream: Stream, spark_options: SparkOptions, show: Callable[[str], None]
 
     stopping = Event()
 
+    handlers: dict[int, _Handler] = {}
+
     def stop(number: int, _frame: FrameType | None) -> None:
         show("ending after the current batch")
         stopping.set()
-        signal.signal(number, signal.SIG_DFL)
+        signal.signal(number, handlers[number])
 
     with _errors_reported():
         show("starting Spark")
         with session(SparkSettings(spark_options.master, spark_options.conf)) as spark:
-            # Now, because PySpark has just taken SIGINT for itself.
+            # Not before, because Ctrl-C ends a Spark that starts.
             for number in (signal.SIGINT, signal.SIGTERM):
-                signal.signal(number, stop)
+                handlers[number] = signal.signal(number, stop)
             show(f"reading {stream.log}")
             pipeline.run(
                 spark,

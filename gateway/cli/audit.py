@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import sys
@@ -14,6 +15,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from gateway.cli.log import folder_option, whole_log
 from gateway.cli.options import config_option, loaded
+from gateway.config.files import LoadedConfiguration
+from gateway.escapes import printable
 from gateway.eventlog.audit_statements import (
     MAX_LINE,
     KeyFileError,
@@ -22,11 +25,17 @@ from gateway.eventlog.audit_statements import (
     public_text,
     read_public_key,
 )
-from gateway.eventlog.audit_verification import AuditReport, ChainSummary, verify_audit
+from gateway.eventlog.audit_verification import (
+    AuditProblem,
+    AuditReport,
+    ChainSummary,
+    Fault,
+    heads_were_written,
+    verify_audit,
+)
 from gateway.eventlog.query import LogReadError, QueryError
-from gateway.model.texts import harmless
 from gateway.service.processes.exit_codes import CommandError, ExitCode
-from gateway.service.state.audit_key import audit_key, key_path
+from gateway.service.state.audit_key import audit_key, key_path, written_head
 from gateway.state_folder import StateError, StateFolder
 
 _MAX_KEY_OCTETS = 4096
@@ -74,14 +83,27 @@ def verify(
     place = whole_log(config, folder, "audit verify")
     keys = _given_keys(public_keys) if public_keys else _own_key(config)
     os.nice(10)  # a gateway on the same machine comes first
+    configured = (
+        None if heads or folder is not None else loaded(config)
+    )  # that of a log elsewhere is not known
+    file = None if configured is None else configured.heads_file
+    written = None if configured is None or file is None else _written_head(configured, file)
+    present = heads if file is None or not file.exists() else (file,)
     try:
-        report = verify_audit(place, keys, _lines(heads or _configured_heads(config, folder)))
+        report = verify_audit(
+            place, keys, itertools.chain(_lines(present), [] if written is None else [written])
+        )
     except LogReadError as error:
         raise CommandError(
             ExitCode.DIFFERENCE, f"{error}; amqp-gateway log verify reports each damaged file"
         ) from error
     except (QueryError, StatementError) as error:
         raise CommandError(ExitCode.FAILED, f"{error}") from error
+    if file is not None and written is not None:
+        report.problems += _lost_heads(file, written)
+    elif file is not None and not file.exists() and heads_were_written(place, file):
+        text = f"{file}: is missing, and the log says that signed heads were written to it"
+        report.problems.append(AuditProblem(Fault.MISSING, "", f"{text}; give what you kept by --heads"))
     for line in _json_lines(report) if as_json else _report_lines(place, report):
         click.echo(line)
     if report.problems:
@@ -128,10 +150,25 @@ def _given_keys(paths: tuple[Path, ...]) -> dict[str, Ed25519PublicKey]:
     return keys
 
 
-def _configured_heads(config: Path | None, folder: Path | None) -> tuple[Path, ...]:
-    """Return the configured file of heads; that of a log elsewhere is not known."""
-    file = None if folder is not None else loaded(config).heads_file
-    return () if file is None or not file.exists() else (file,)
+def _written_head(configuration: LoadedConfiguration, file: Path) -> tuple[str, bytes] | None:
+    """Return the last head that the configured file took, by the state folder, with its place in words."""
+    try:
+        written = written_head(StateFolder(configuration.state_folder))
+    except StateError as error:
+        raise CommandError(ExitCode.STATE, f"{error}") from error
+    if written is None or written.file != str(file):
+        return None
+    return f"the last head written to {written.file}", written.line.encode()
+
+
+def _lost_heads(file: Path, written: tuple[str, bytes]) -> Iterator[AuditProblem]:
+    """Yield a problem where the configured file does not have the head that it took last."""
+    if any(line == written[1] for _, line in _lines((file,) if file.exists() else ())):
+        return
+    what = (
+        "lacks the head that the gateway wrote last" if file.exists() else "is missing, and had signed heads"
+    )
+    yield AuditProblem(Fault.MISSING, "", f"{file}: {what}; give the one that you kept elsewhere by --heads")
 
 
 def _lines(paths: tuple[Path, ...]) -> Iterator[tuple[str, bytes]]:
@@ -157,9 +194,9 @@ def _json_lines(report: AuditReport) -> Iterator[str]:
 
 def _report_lines(folder: Path, report: AuditReport) -> Iterator[str]:
     for problem in report.problems:
-        yield harmless(f"{problem.fault.value}: {problem.text}")
+        yield printable(f"{problem.fault.value}: {problem.text}")
     for chain in report.chains:
-        yield from map(harmless, _chain_lines(chain))
+        yield from map(printable, _chain_lines(chain))
     if report.problems:
         yield f"problems: {len(report.problems)}"
     elif any(chain.records for chain in report.chains):
@@ -179,13 +216,22 @@ def _chain_lines(chain: ChainSummary) -> Iterator[str]:
             f"{chain.heads:,} signed heads fit; the last one, of {chain.signed_ts}, is of record "
             f"{chain.signed}"
         )
-    if chain.records and chain.signed < chain.last:
+    if chain.records and not chain.signed:
+        yield "no signed head of it is at hand: a chain that was cut off or made again would not be noticed"
+    elif chain.signed < chain.last:
         yield (
             f"{chain.last - chain.signed:,} records at the end are not signed yet: their removal would "
             "not be noticed before the next head"
         )
     if chain.deleted:
         yield chain.deleted
+    if chain.adopted:
+        yield chain.adopted
+    if chain.not_checked:
+        yield (
+            f"{chain.not_checked:,} statements about it are signed with keys that were not given, and are "
+            "not checked: --public-key"
+        )
     if chain.before_chain:
         yield f"{chain.before_chain:,} records before the chain are not audited: of an earlier version"
     if chain.lost:

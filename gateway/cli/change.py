@@ -12,31 +12,36 @@ from typing import TypedDict, TypeVar, Unpack
 import click
 
 from gateway.cli.options import config_option
-from gateway.cli.printing import json_option, say, say_json
+from gateway.cli.printing import json_option, once_done, say, say_json
 from gateway.cli.running_gateway import (
     Asked,
+    failure_of,
     operate,
-    refuse_unless_applied,
     timeout_option,
     unknown_name,
     with_gateway,
 )
+from gateway.escapes import unescaped
 from gateway.feed.operations import Action, InvokeMethod, OperationAnswer, SetElements
 from gateway.feed.values import FeedValue, ObjectLink, TextValueError, value_from_text
 from gateway.model.operations import Outcome
 from gateway.model.schema import Argument, Direction, Element, Method
+from gateway.model.values import ValueType
 from gateway.service.diagnostics.feed_session import FeedSession
 from gateway.service.diagnostics.published_names import object_of
-from gateway.service.processes.exit_codes import OF_OUTCOME, CommandError, ExitCode
-from gateway.terminal.documents import answer_document, text_form
-from gateway.terminal.lines import ABSENT, aligned
-from gateway.terminal.view import KnownObject, TerminalView
+from gateway.service.processes.exit_codes import CommandError, ExitCode
+from gateway.service.processes.outcome_codes import OF_OUTCOME
+from gateway.terminal.documents import answer_document
+from gateway.terminal.lines import aligned, value_change, value_with_unit
+from gateway.terminal.view import KnownObject, TerminalView, ValueChange
 
 _LEAST, _MOST = -(2**63), 2**64 - 1
 
 MAX_FILE_OCTETS = 1024 * 1024
 """The largest size of a file that holds one value, in bytes."""
 
+
+_ACCEPTED = "nothing speaks against it"
 
 CommandT = TypeVar("CommandT", bound=Callable[..., None])
 
@@ -120,10 +125,7 @@ def _set_lines(
             name = element.name
             former = known.value(name) if record is None else record.previous.get(name)
             value = answer.values.get(name, now.value(name))
-            before, after = (
-                ABSENT if one is None else text_form(element, one, known.source) for one in (former, value)
-            )
-            lines.append(f"{name}: {before} -> {after}")
+            lines.append(value_change(ValueChange(element, former, value), known.source))
     return lines
 
 
@@ -157,7 +159,9 @@ def invoke(
             return aligned(
                 (
                     output,
-                    text_form(described[output], value, known.source) if output in described else str(value),
+                    value_with_unit(described[output], value, known.source)
+                    if output in described
+                    else str(value),
                 )
                 for output, value in answer.values.items()
             )
@@ -203,15 +207,19 @@ def change(
         wanted = change_of(known, link)
         patience = asked.patience(how["timeout"])
         answer = await operate(session, known, wanted.action, patience, check_only=how["check"])
-        if how["as_json"]:
-            about = {"object": known.path, **({"method": wanted.method} if wanted.method else {})}
-            say_json({**about, **answer_document(answer, wanted.described, known.source)})
-        elif answer.outcome is Outcome.APPLIED and how["check"]:
-            say(["nothing speaks against it"])
-        elif answer.outcome is Outcome.APPLIED:
-            remark = "" if answer.text in {"", "OK"} else f" ({answer.text})"
-            say([*wanted.done(answer, view), f"applied: operation {answer.operation_id}{remark}"])
-        refuse_unless_applied(answer)
+        failure = failure_of(answer)
+        remark = "" if answer.text in {"", "OK"} else f" ({answer.text})"
+        done = _ACCEPTED if how["check"] else f"applied: operation {answer.operation_id}{remark}"
+        # The outcome is certain, whatever becomes of the output.
+        with once_done(str(failure or done), failure.code if failure else ExitCode.OK):
+            if how["as_json"]:
+                about = {"object": known.path, **({"method": wanted.method} if wanted.method else {})}
+                described = answer_document(answer, wanted.described, known.source, check=how["check"])
+                say_json({**about, **described})
+            elif failure is None:
+                say([done] if how["check"] else [*wanted.done(answer, view), done])
+        if failure is not None:
+            raise failure
 
     with_gateway(how["config"], work)
 
@@ -254,10 +262,11 @@ def values_of(
         CommandError: a name is unknown, or a text is no such value.
     """
     values: dict[str, FeedValue | None] = {}
-    for name, text in given.items():
+    for name, written in given.items():
         about = described.get(name)
         if about is None:
             raise unknown_name(name, described, what)
+        text = None if written is None else _plain(written, about)
         try:
             value = None if text is None else value_from_text(text, about.type, about.values, link)
         except TextValueError as error:
@@ -268,6 +277,18 @@ def values_of(
             raise _impossible(Outcome.WRONG_VALUE, f"{name}: is not text in UTF-8")
         values[name] = value
     return values
+
+
+class _FileText(str):
+    """The content of a file, in which a backslash is a backslash."""
+
+    __slots__ = ()
+
+
+def _plain(text: str, about: Element | Argument) -> str:
+    """Return a text as it is meant: on the command line as it is displayed."""
+    is_displayed = about.type is ValueType.STRING and not isinstance(text, _FileText)
+    return unescaped(text) if is_displayed else text
 
 
 def _impossible(outcome: Outcome, text: str) -> CommandError:
@@ -298,4 +319,4 @@ def _content(name: str) -> str:
         raise CommandError(ExitCode.WRONG_VALUE, f"{name}: is not text in UTF-8") from error
     except OSError as error:
         raise CommandError(ExitCode.USAGE, f"{name}: cannot be read: {error.strerror}") from error
-    return text.removesuffix("\n").removesuffix("\r")
+    return _FileText(text.removesuffix("\n").removesuffix("\r"))

@@ -19,6 +19,7 @@ from gateway.mapping.schema_documents import read_schemas
 from gateway.service.diagnostics.checks import check_files, check_jmx, check_sources
 from gateway.service.diagnostics.doctor import Finding, Level
 from gateway.service.diagnostics.doctor.examination import examine
+from gateway.service.diagnostics.doctor.receivers import check_receivers
 from gateway.service.diagnostics.schema_checks import check_against, live_schemas
 from gateway.service.processes.command_errors import command_errors
 from gateway.service.processes.exit_codes import CommandError, ExitCode
@@ -51,7 +52,9 @@ def check(config: Path | None, *, connect: bool, against_running: bool, saved: P
     """Read the configuration and say what is wrong with it, with file and line."""
     configuration = loaded(config)
     configure_logs("check")
-    unknown = check_files(configuration)
+    remarks = check_files(configuration)
+    say([*remarks.secrets, *remarks.nameless])
+    say(f"{remark}: an agent may have it" for remark in remarks.patterns)
     if against_running:
         running = running_settings(configuration)
         changed = changes_of(configuration, running)
@@ -62,14 +65,15 @@ def check(config: Path | None, *, connect: bool, against_running: bool, saved: P
     elif not connect:
         say(
             f"{remark}: `check --schema FILE` or `--connect` says whether the broker has it"
-            for remark in unknown
+            for remark in remarks.unknown
         )
     for name, source in configuration.settings.sources.items():
         click.echo(f"source {name}: {source.kind}")
     if connect:
-        asyncio.run(check_sources(configuration, click.echo))
+        asyncio.run(check_sources(configuration, lambda line: say([line])))
+        asyncio.run(check_receivers(configuration, lambda line: say([line])))
         if configuration.settings.jmx.enabled:
-            asyncio.run(check_jmx(configuration, click.echo))
+            asyncio.run(check_jmx(configuration, lambda line: say([line])))
         if configuration.settings.overrides or configuration.settings.mappings:
             with command_errors(), at_work("reading the schemas of all sources"):
                 schemas = asyncio.run(live_schemas(configuration, SystemClock(), _READING_SECONDS))

@@ -14,7 +14,8 @@ from typing import Final
 import msgspec
 
 from gateway.cli.options import loaded
-from gateway.config.files import LoadedConfiguration, NoConfigurationError, find_configuration
+from gateway.config.files import LoadedConfiguration
+from gateway.config.places import NoConfigurationError, find_configuration
 from gateway.eventlog.follow import LogEnd, Selection
 from gateway.eventlog.record import RecordKind
 from gateway.mapping.files import load_mappings

@@ -57,7 +57,7 @@ def decode(file: IO[bytes], dialect: str, field: str | None, routing_key: str, *
     decoder = DECODERS[dialect]()
     if field is not None:
         for line in _lines(file):
-            say_json(_of_line(decoder, line, field))
+            say_json(document_of_line(decoder, line, field))
         return
     octets = file.read(MAX_BODY + 1)
     try:
@@ -67,8 +67,13 @@ def decode(file: IO[bytes], dialect: str, field: str | None, routing_key: str, *
     if as_json:
         say_json(_document(found))
         return
+    say(lines_of(found))
+
+
+def lines_of(found: Decoded) -> list[str]:
+    """Return the lines that are printed of a body for people: its messages in YAML."""
     text: str = yaml.safe_dump_all(found.messages, sort_keys=False, allow_unicode=True, width=100)
-    say(text.splitlines())
+    return text.splitlines()
 
 
 def _lines(file: IO[bytes]) -> Iterator[bytes]:
@@ -79,7 +84,8 @@ def _lines(file: IO[bytes]) -> Iterator[bytes]:
             line = file.readline(MAX_LINE)
 
 
-def _of_line(decoder: Decoder, line: bytes, field: str) -> dict[str, Any]:
+def document_of_line(decoder: Decoder, line: bytes, field: str) -> dict[str, Any]:
+    """Return the document that is printed of a line of JSON, which has the body as base64 in a field."""
     try:
         document = _parsed(line)
         found = decoder.decode(_body(_octets(document, field), document))

@@ -14,6 +14,7 @@ from pathlib import Path
 import click
 
 from gateway.cli.provision_management import look, management_client
+from gateway.cli.quickstart import lines_of_jconsole
 from gateway.demo.broker import BrokerSettings
 from gateway.demo.demonstration import (
     JMX_SECRET,
@@ -188,7 +189,7 @@ def _what_is_where(demonstration: Demonstration, busy_row: str, writable_row: st
     lines += [
         f"  tail -n +1 -f {traps.printed}",
         *(f"  {line}" for line in _log_commands()),
-        f"  jconsole      then remote process {demonstration.jmx_address}, user and password as above",
+        *lines_of_jconsole(str(demonstration.jmx_address), "user and password as above"),
         *(_how_to_change(demonstration, writable_row) if writable_row else []),
         "",
         "Ctrl-C stops everything.",

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from gateway.cli.options import config_option, loaded
-from gateway.service.diagnostics.health import ask_health, ask_jmx_health
+from gateway.cli.options import config_option
+from gateway.config.places import NoConfigurationError
+from gateway.service.diagnostics.health import ask
 from gateway.service.processes.exit_codes import CommandError, ExitCode
+from gateway.service.state.running_addresses import known_addresses
+
+if TYPE_CHECKING:
+    from gateway.config.files import LoadedConfiguration
 
 
 @click.command()
@@ -17,15 +24,28 @@ from gateway.service.processes.exit_codes import CommandError, ExitCode
 def health(config: Path | None) -> None:
     """Check the health of the running gateway; the exit code is 0 if every source is synchronised.
 
-    The states of sources are read by SNMP. For JMX the check is whether it accepts connections.
+    The states of sources are read by SNMP. For JMX the check is whether it accepts connections. While the
+    gateway runs, its configuration counts, and not a file that is being edited.
     """
-    configuration = loaded(config)
-    settings = configuration.settings
-    if not settings.snmp.enabled and not settings.jmx.enabled:
+
+    @cache
+    def whole() -> LoadedConfiguration:
+        return _configuration(config)
+
+    addresses = known_addresses(config, whole)
+    if addresses.snmp is None and addresses.jmx is None:
         raise CommandError(
             ExitCode.CONFIGURATION, "neither snmp nor jmx is enabled: enable one of them for this check"
         )
-    if settings.snmp.enabled:
-        asyncio.run(ask_health(configuration, click.echo))
-    if settings.jmx.enabled:
-        asyncio.run(ask_jmx_health(configuration, click.echo))
+    asyncio.run(ask(addresses, whole, click.echo))
+
+
+def _configuration(config: Path | None) -> LoadedConfiguration:
+    # These modules have the model of the configuration, whose import takes longer than most checks.
+    from gateway.service.state.running_configuration import configuration_of_running  # noqa: PLC0415
+    from gateway.yaml_documents import DocumentError  # noqa: PLC0415
+
+    try:
+        return configuration_of_running(config)
+    except (NoConfigurationError, DocumentError) as error:
+        raise CommandError(ExitCode.CONFIGURATION, str(error)) from error

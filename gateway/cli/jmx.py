@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from gateway.cli.options import OUTPUT_FILE
 from gateway.durable_files import write_durably
 from gateway.jmx.password_hashes import make_hash
 from gateway.jmx.users import PasswordError
@@ -27,7 +28,7 @@ def jmx() -> None:
 @jmx.command()
 @click.option(
     "--output",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=OUTPUT_FILE,
     help="The file to write, mode 0600. Default: standard output.",
 )
 def password(output: Path | None) -> None:

@@ -12,7 +12,7 @@ from typing import BinaryIO, Final
 
 import click
 
-from gateway.cli.options import config_option, duration, loaded
+from gateway.cli.options import OUTPUT_FILE, config_option, duration, loaded
 from gateway.config.protection import KEY_FOLDER
 from gateway.durable_files import PRIVATE, PUBLIC, write_durably
 from gateway.model.times import SECOND
@@ -107,9 +107,7 @@ def list_command(config: Path | None, folder: Path | None, *, as_json: bool) -> 
 @config_option
 @folder_option
 @click.option("--private", is_flag=True, help="With the private keys, for another member of a group.")
-@click.option(
-    "--output", type=click.Path(path_type=Path, dir_okay=False), help="A file to write, instead of printing."
-)
+@click.option("--output", type=OUTPUT_FILE, help="A file to write, instead of printing.")
 def export(
     name: str, config: Path | None, folder: Path | None, output: Path | None, *, private: bool
 ) -> None:

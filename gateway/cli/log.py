@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-import csv
 import datetime as dt
+import errno
 import itertools
 import json
 import os
@@ -16,35 +17,37 @@ from typing import Any, Final, TypedDict, Unpack
 
 import click
 import msgspec
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from gateway.cli.clearance import cleared_log, configured, require_everything
+from gateway.cli.log_answers import print_json, show_csv, show_json, show_table
 from gateway.cli.options import config_option, duration, loaded, time
+from gateway.clock import SystemClock
+from gateway.escapes import printable, unescaped
 from gateway.eventlog.compaction import (
     Compacted,
     CompactionBusyError,
     CompactionError,
     Compactor,
 )
+from gateway.eventlog.disk import EventLogError, NewerLogError
 from gateway.eventlog.follow import CHANGES, LogEnd, Selection
 from gateway.eventlog.query import (
     TABLE,
-    Answer,
     LogReadError,
     QueryError,
     ask,
-    json_of_row,
-    line_of_row,
-    text_of_value,
+    check_version,
 )
 from gateway.eventlog.record import RecordKind, readable_line
 from gateway.eventlog.segment import LAKE, SEGMENTS, compactable
 from gateway.eventlog.verification import Problem, Summary, verify
-from gateway.model.texts import harmless
+from gateway.file_owners import as_owner, reason_of
+from gateway.inventory.instance_file import InstanceIndexError
+from gateway.service.diagnostics.feed_session import principal
+from gateway.service.processes.event_log import file_settings
 from gateway.service.processes.exit_codes import CommandError, ExitCode
+from gateway.service.state.log_adoption import adopt, record_adoption
+from gateway.state_folder import StateError, StateFolder
 
 Command = Callable[..., Any]
 
@@ -111,14 +114,19 @@ def selection(
         kinds = CHANGES
     return Selection(
         kinds=frozenset(kinds),
-        sources=frozenset(chosen["sources"]),
+        sources=_as_printed(chosen["sources"]),
         classes=frozenset(chosen["classes"]),
-        objects=frozenset(chosen["objects"]),
+        objects=_as_printed(chosen["objects"]),
         events=frozenset(chosen["events"]),
         severities=frozenset(chosen["severities"]),
         after=after,
         before=before,
     )
+
+
+def _as_printed(names: Iterable[str]) -> frozenset[str]:
+    """Return names as they were written, and as they are if they were copied from a line."""
+    return frozenset((*names, *map(unescaped, names)))
 
 
 _MARKS: Final = ("LOG", "LOCK", SEGMENTS, LAKE)
@@ -139,13 +147,16 @@ def log_folder(config: Path | None, folder: Path | None) -> Path:
     """Return the folder of the log; if it is given, no configuration is needed.
 
     Raises:
-        CommandError: there is no log, it cannot be read, or there is no configuration.
+        CommandError: there is no log, it cannot be read, is of a newer version, or there is no configuration.
     """
     place = (loaded(config).log_folder if folder is None else folder).absolute()
     try:
         is_there = any((place / name).exists() for name in _MARKS)
+        check_version(place)
     except OSError as error:
-        raise CommandError(ExitCode.STATE, f"{place}: cannot be read: {error.strerror}") from error
+        raise CommandError(ExitCode.STATE, f"{place}: cannot be read: {reason_of(error, place)}") from error
+    except NewerLogError as error:
+        raise CommandError(ExitCode.STATE, str(error)) from error
     if not is_there:
         raise CommandError(
             ExitCode.STATE,
@@ -194,8 +205,10 @@ def tail(
     end = LogEnd(place, selection(chosen), None if cleared is None else cleared.read)
 
     def show(line: bytes) -> None:
-        record = {} if as_json else msgspec.json.decode(line, type=dict[str, object])
-        click.echo(line if as_json else readable_line(record, whole=whole))
+        if as_json:
+            print_json(line)
+        else:
+            click.echo(readable_line(msgspec.json.decode(line, type=dict[str, object]), whole=whole))
 
     with _files_reported():
         for line in end.last(lines):
@@ -210,7 +223,9 @@ def tail(
 
 def _show_remarks(end: LogEnd) -> None:
     for remark in end.remarks:
-        click.echo(f"amqp-gateway: {harmless(remark)}; amqp-gateway log verify reads the whole log", err=True)
+        click.echo(
+            f"amqp-gateway: {printable(remark)}; amqp-gateway log verify reads the whole log", err=True
+        )
     end.remarks.clear()
 
 
@@ -231,7 +246,7 @@ def verify_command(config: Path | None, folder: Path | None, *, as_json: bool) -
     _give_way()
     with _files_reported():
         for problem in verify(place, summary, _progress()):
-            click.echo(json.dumps(_problem(problem)) if as_json else harmless(str(problem)))
+            click.echo(json.dumps(_problem(problem)) if as_json else printable(str(problem)))
     if as_json:
         click.echo(json.dumps(_sums(summary)))
     else:
@@ -254,7 +269,7 @@ def _summary_lines(folder: Path, summary: Summary) -> Iterator[str]:
         f"{summary.segments:,} segments; {summary.octets:,} bytes read"
     )
     for log_id, first in summary.first_seq.items():
-        yield f"log {harmless(log_id)}: seq {first} to {summary.last_seq[log_id]}"
+        yield f"log {printable(log_id)}: seq {first} to {summary.last_seq[log_id]}"
     if summary.uncommitted:
         yield f"{summary.uncommitted:,} bytes are not committed: being written, or left by a crash"
     if summary.unchecked:
@@ -265,6 +280,35 @@ def _summary_lines(folder: Path, summary: Summary) -> Iterator[str]:
     if summary.lost_files:
         yield f"{summary.lost_files} files in lost/: parts that recovery cut off, and damaged segments"
     yield f"problems: {summary.problems}" if summary.problems else "everything is as it was written"
+
+
+@log.command("adopt")
+@config_option
+def adopt_command(config: Path | None) -> None:
+    """Begin a new log in a folder whose log this gateway must not continue; no gateway may run.
+
+    That is the log of another gateway, one that a later start of this gateway wrote than its state knows, or
+    one that was set back. It goes into the lake, where it can be read; the new log begins with an audited
+    record of this. Where the gateway can continue the log, nothing is changed.
+    """
+    configuration = loaded(config)
+    place = whole_log(config, None, "log adopt")
+    _give_way()
+    clock = SystemClock()
+    try:
+        state = StateFolder(configuration.state_folder)
+        with as_owner(state.path), state.locked(patience_seconds=0):
+            adopted = adopt(
+                state, place, str(principal()), clock, lambda done: click.echo(_compacted(place, done))
+            )
+            if adopted is None:
+                click.echo(f"{place}: this gateway can continue its log: nothing was changed")
+                return
+            asyncio.run(record_adoption(state, place, clock, file_settings(configuration.settings.log)))
+    except (EventLogError, StateError, InstanceIndexError, CompactionError) as error:
+        raise CommandError(ExitCode.STATE, str(error)) from error
+    click.echo(f"{place}: the log {adopted.former} is in the lake, and is not written any more")
+    click.echo(f"the log {adopted.log_id} begins in its place")
 
 
 @log.command()
@@ -281,7 +325,7 @@ def compact(config: Path | None, folder: Path | None, *, standing: bool) -> None
     place = whole_log(config, folder, "log compact")
     _give_way()
     damaged, failed = 0, 0
-    with _files_reported(), _compactor(place) as compactor:
+    with _files_reported(), as_owner(place), _compactor(place) as compactor:
         segments = compactable(place, standing=standing)
         if not segments:
             click.echo(_none_waits(len(compactable(place))))
@@ -335,7 +379,7 @@ def _compacted(folder: Path, done: Compacted) -> str:
     if done.set_aside is None:
         return f"{name}: {made}"
     problems = itertools.islice(done.problems, 3)
-    return harmless(
+    return printable(
         f"{name} is damaged ({'; '.join(problems)}): {made}; the segment is now "
         f"{done.set_aside.relative_to(folder)}"
     )
@@ -365,12 +409,16 @@ def _files_reported() -> Iterator[None]:
     except BrokenPipeError:
         raise  # The reader of the output has ended.
     except OSError as error:
+        if error.filename is None and error.errno in _OF_OUTPUT:
+            raise
         raise CommandError(ExitCode.STATE, f"{error.filename or 'the log'}: {error.strerror}") from error
 
 
+_OF_OUTPUT: Final = frozenset((errno.EBADF, errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
+"""Errors that no reading has: standard output is closed, or its disk is full."""
+
+
 _SHOWN = 'ingest_ts, kind, source, class, object_name, event, severity, state, text, "values"'
-_WIDE = 100_000
-"""Characters of a table's line, if standard output is no terminal."""
 
 
 @log.command()
@@ -451,11 +499,11 @@ def query(  # noqa: PLR0913  one for each option
             threads=threads,
         ) as answer:
             if as_json:
-                _show_json(answer, limit or 0, as_lines=sql is None)
+                show_json(answer, limit or 0, as_lines=sql is None)
             elif as_csv:
-                _show_csv(answer, limit or 0)
+                show_csv(answer, limit or 0)
             else:
-                _show_table(answer, 1000 if limit is None else limit)
+                show_table(answer, 1000 if limit is None else limit, of_records=sql is None)
     except QueryError as error:
         raise CommandError(ExitCode.USAGE, f"{error}") from error
     except LogReadError as error:
@@ -464,37 +512,3 @@ def query(  # noqa: PLR0913  one for each option
 
 def _is_chosen(chosen: Chosen) -> bool:
     return any(chosen.values())
-
-
-def _show_json(answer: Answer, limit: int, *, as_lines: bool) -> None:
-    for row in _at_most(answer.rows, limit):
-        click.echo(line_of_row(answer.columns, row) if as_lines else json_of_row(answer.columns, row))
-
-
-def _show_csv(answer: Answer, limit: int) -> None:
-    writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(answer.columns)
-    for row in _at_most(answer.rows, limit):
-        writer.writerow([text_of_value(value) for value in row])
-
-
-def _show_table(answer: Answer, limit: int) -> None:
-    rows = list(_at_most(answer.rows, limit + 1 if limit else 0))
-    more = bool(limit) and len(rows) > limit
-    del rows[limit or len(rows) :]
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for number, name in enumerate(answer.columns):
-        is_number = all(isinstance(row[number], int | float) for row in rows)
-        table.add_column(
-            Text(harmless(name)), justify="right" if is_number and rows else "left", overflow="fold"
-        )
-    for row in rows:
-        table.add_row(*(Text(harmless(text_of_value(value))) for value in row))
-    console = Console(width=None if sys.stdout.isatty() else _WIDE)
-    console.print(table)
-    if more:
-        click.echo(f"the first {limit:,} rows: --limit shows more", err=True)
-
-
-def _at_most(rows: Iterator[tuple[object, ...]], limit: int) -> Iterable[tuple[object, ...]]:
-    return itertools.islice(rows, limit) if limit else rows

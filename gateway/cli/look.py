@@ -1,4 +1,4 @@
-"""``amqp-gateway tree``, ``get``, ``watch`` and ``explain``: the contents of the running gateway."""
+"""``amqp-gateway tree``, ``get`` and ``watch``: the contents of the running gateway."""
 
 from __future__ import annotations
 
@@ -7,14 +7,12 @@ import contextlib
 import datetime as dt
 import sys
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 
 import click
 
-from gateway.cli.clearance import cleared_log
-from gateway.cli.options import config_option, duration, loaded
-from gateway.cli.printing import at_work, json_option, say, say_json
+from gateway.cli.options import config_option, duration
+from gateway.cli.printing import json_option, say, say_json
 from gateway.cli.running_gateway import (
     Asked,
     operate,
@@ -29,10 +27,9 @@ from gateway.cli.running_gateway import (
 from gateway.clock import SystemClock
 from gateway.feed.operations import ReadFresh
 from gateway.model.schema import Element
-from gateway.service.diagnostics.explanation import Explainer, lines_of, logged_meanings
 from gateway.service.diagnostics.feed_session import FeedSession
 from gateway.service.processes.exit_codes import CommandError, ExitCode
-from gateway.terminal.documents import Document, brief_document, change_document, object_document, time_text
+from gateway.terminal.documents import brief_document, change_document, object_document, time_text
 from gateway.terminal.lines import aligned, change_line, object_lines, summary_rows, tree_lines, value_rows
 from gateway.terminal.selection import Pattern, concerns
 from gateway.terminal.view import KnownObject
@@ -155,45 +152,3 @@ def watch(
             raise CommandError(ExitCode.NOT_FOUND, f"{left} of {count} did not happen in that time")
 
     with_gateway(config, work)
-
-
-@click.command()
-@click.argument("text", metavar="NAME")
-@config_option
-@json_option
-def explain(text: str, config: Path | None, *, as_json: bool) -> None:
-    """Explain what NAME is, with all other names of the same thing.
-
-    NAME is a path (SOURCE/CLASS/NAME), OID or MIB descriptor, ObjectName, native id, event id, operation id,
-    or the name of an object, element, class, event or source. Names that the gateway no longer knows are
-    looked up in the event log.
-    """
-
-    async def known(session: FeedSession, asked: Asked) -> list[Document]:
-        return Explainer(session.view, asked.names).meanings(text)
-
-    away: CommandError | None = None
-    try:
-        found = with_gateway(config, known)
-    except CommandError as error:
-        if error.code is not ExitCode.UNREACHABLE:
-            raise
-        found, away = [], error
-    if not found:
-        with at_work("looking into the event log"):
-            configuration = loaded(config)
-            found = logged_meanings(configuration.log_folder, text, partial(cleared_log, configuration))
-    if away is not None and not found:
-        raise away
-    if as_json:
-        say_json({"text": text, "meanings": found})
-    else:
-        for number, document in enumerate(found):
-            say(["", *lines_of(document)] if number else lines_of(document))
-    if away is not None:
-        click.echo("the gateway is not running: this is from the event log", err=True)
-    if not found:
-        raise CommandError(
-            ExitCode.NOT_FOUND,
-            f"{text!r} is not known to the gateway or its event log: `amqp-gateway tree` shows all objects",
-        )

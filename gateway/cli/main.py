@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
+import io
 import os
 import platform
 import select
@@ -14,6 +16,8 @@ import click
 from click.exceptions import NoArgsIsHelpError, NoSuchCommand
 
 from gateway.cli.late_import import LateCommands, without_rich
+from gateway.escapes import printable
+from gateway.file_owners import TRUSTED_OWNERS, user_number
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.shipped_files import DISTRIBUTION
 from gateway.shipped_files import version as installed_version
@@ -33,7 +37,7 @@ _LOOKING = {
     "tree": "gateway.cli.look:tree",
     "get": "gateway.cli.look:get",
     "watch": "gateway.cli.look:watch",
-    "explain": "gateway.cli.look:explain",
+    "explain": "gateway.cli.explain:explain",
 }
 _ROLES = {
     "role": "gateway.cli.role:role",
@@ -84,6 +88,7 @@ COMMANDS = {
     **{name: place for commands in GROUPS.values() for name, place in commands.items()},
     "process": "gateway.cli.process:process",
     "supervise": "gateway.cli.supervise:supervise",
+    "manual": "gateway.cli.manual:manual",
 }
 """The place of each command.
 
@@ -91,9 +96,10 @@ Only the requested one is imported, so that a process of the gateway restarts wi
 commands need.
 """
 
-LONG_LIVED = frozenset({"supervise", "agent"})
-"""Commands that run until they are ended."""
+WITH_TABLES = frozenset({"analytics", "audit", "log", "source"})
+"""Commands that draw tables, or progress, by rich: it is hidden from the imports of the others."""
 
+_NO_OTHERS = 0o022
 _NO_ROOM = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 
 
@@ -102,13 +108,14 @@ class Commands(LateCommands):
 
     def main(self, *args: Any, **extra: Any) -> NoReturn:  # noqa: ANN401  click's signature
         """Run the program, and end the process."""
+        _open_standard_streams()
         try:
             code = super().main(*args, **{**extra, "standalone_mode": False})
         except NoArgsIsHelpError as error:
             error.show()
             code = ExitCode.USAGE
         except click.UsageError as error:
-            click.echo(_in_one_line(error), err=True)
+            _report(_in_one_line(error))
             code = ExitCode.USAGE
         except click.ClickException as error:
             error.show()
@@ -116,10 +123,8 @@ class Commands(LateCommands):
         except click.Abort:  # A question was answered with no, or not at all.
             click.echo("amqp-gateway: stopped; nothing more was done", err=True)
             code = ExitCode.INTERRUPTED
-        except BrokenPipeError:
-            if not _is_unread():
-                raise
-            code = ExitCode.NOT_READ
+        except OSError as error:  # of help, which is printed before any command runs
+            code = _unwritten(error)
         sys.exit(code if isinstance(code, int) else ExitCode.OK)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -136,8 +141,8 @@ class Commands(LateCommands):
                 formatter.write_dl(rows)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import one command; those that live long without rich."""
-        with without_rich() if cmd_name in LONG_LIVED else contextlib.nullcontext():
+        """Import one command, without rich if it draws no tables."""
+        with contextlib.nullcontext() if cmd_name in WITH_TABLES else without_rich():
             return super().get_command(ctx, cmd_name)
 
     def invoke(self, ctx: click.Context) -> object:
@@ -147,23 +152,32 @@ class Commands(LateCommands):
             sys.stdout.flush()
         except CommandError as error:
             if str(error):
-                click.echo(f"amqp-gateway: {error}", err=True)
+                _report(f"amqp-gateway: {error}")
+            _end_output()
             ctx.exit(error.code)
         except KeyboardInterrupt:
             ctx.exit(ExitCode.INTERRUPTED)
-        except BrokenPipeError:
-            if not _is_unread():
-                raise
-            ctx.exit(ExitCode.NOT_READ)
         except OSError as error:
-            if error.errno not in _NO_ROOM:
-                raise
-            click.echo(
-                f"amqp-gateway: {error.strerror}: free some space, and run the command again", err=True
-            )
-            _print_nowhere()
-            ctx.exit(ExitCode.FAILED)
+            ctx.exit(_unwritten(error))
         return result
+
+
+def _unwritten(error: OSError) -> ExitCode:
+    """Return the exit code of an error of standard output, whose reader has ended, or whose disk is full.
+
+    Raises:
+        OSError: it is another error.
+    """
+    if error.errno in (errno.EPIPE, errno.EBADF) and _is_unread():
+        return ExitCode.NOT_READ
+    if error.errno not in _NO_ROOM:
+        raise error
+    advice = "free some space, and run the command again"
+    # Without a buffer, nothing is left of what could not be written.
+    if not _end_output() or getattr(sys.stdout, "write_through", False):
+        advice = f"the output is cut off, whatever was done: look whether it was, else {advice}"
+    _report(f"amqp-gateway: {error.strerror}: {advice}")
+    return ExitCode.FAILED
 
 
 def _in_one_line(error: click.UsageError) -> str:
@@ -180,35 +194,91 @@ def _in_one_line(error: click.UsageError) -> str:
     return f"amqp-gateway: {message} See amqp-gateway{context.command_path.removeprefix(root)} --help"
 
 
+def _open_standard_streams() -> None:
+    """Open the standard streams that were closed, so that no file or socket becomes one of them.
+
+    Writing to standard output still fails, as `gateway.cli.printing.once_done` expects; errors are discarded.
+    """
+    for descriptor, flags in ((0, os.O_RDONLY), (1, os.O_RDONLY), (2, os.O_WRONLY)):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, flags)  # the lowest number that is free
+            os.set_inheritable(descriptor, True)
+    sys.stdin = sys.stdin or os.fdopen(0, closefd=False)
+    sys.stdout = sys.stdout or os.fdopen(1, "w", closefd=False)
+    sys.stderr = sys.stderr or os.fdopen(2, "w", closefd=False)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # What a terminal's encoding lacks is displayed as what does not print is, and ends no command.
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
 def _is_unread() -> bool:
-    """Return whether the reader of standard output has ended; if so, discard the rest of the output."""
+    """Return whether standard output is closed, here or by its reader; if so, discard the rest of it."""
     try:
         output = sys.stdout.fileno()
+        is_closed = fcntl.fcntl(output, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY
     except (OSError, ValueError):
         return False
     looked = select.poll()
     looked.register(output, 0)  # poll reports errors without being asked to
-    if not any(events & (select.POLLERR | select.POLLHUP) for _, events in looked.poll(0)):
+    is_left = any(events & (select.POLLERR | select.POLLHUP) for _, events in looked.poll(0))
+    if is_closed or is_left:
+        _print_nowhere()
+    return is_closed or is_left
+
+
+def _report(line: str) -> None:
+    """Print an error on standard error, if that can be written; its lines are as it has them."""
+    try:
+        click.echo("\n".join(map(printable, line.split("\n"))), err=True)
+    except OSError:
+        _print_nowhere(sys.stderr.fileno())
+
+
+def _end_output() -> bool:
+    """Write what is left for standard output; return whether it could be written."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        _print_nowhere()
         return False
-    _print_nowhere()
     return True
 
 
-def _print_nowhere() -> None:
-    """Discard what is left for standard output."""
+def _print_nowhere(descriptor: int = 1) -> None:
+    """Discard what is left for standard output, or for another descriptor."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
+    os.dup2(nowhere, descriptor)
     os.close(nowhere)
 
 
 @click.group(cls=Commands, late=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name=DISTRIBUTION, prog_name="amqp-gateway", message="%(prog)s %(version)s")
-def main() -> None:
+@click.option(
+    "--trust-owner",
+    "owners",
+    metavar="NAME",
+    multiple=True,
+    help=f"Trust the files of this user, too, as those of the user who runs this and of root. "
+    f"Default: ${TRUSTED_OWNERS}, with commas between names.",
+)
+def main(owners: tuple[str, ...]) -> None:
     """Manage AMQP brokers and agents through SNMP, JMX and an event log.
 
     The gateway reads RabbitMQ, QMF agents (AM2 and its predecessor AM01), OpenAMQ (CML), and applications
     that speak 3forge's AMI.
     """
+    # Others write into no folder that is made with the usual mode, whatever the caller permits.
+    os.umask(os.umask(_NO_OTHERS) | _NO_OTHERS)
+    if owners:
+        os.environ[TRUSTED_OWNERS] = ",".join(owners)
+    for name in filter(None, os.environ.get(TRUSTED_OWNERS, "").split(",")):
+        try:
+            user_number(name)
+        except KeyError:
+            text = f"--trust-owner: there is no user {name!r} on this machine"
+            raise click.UsageError(text) from None
 
 
 @click.command()

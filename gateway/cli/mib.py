@@ -10,7 +10,8 @@ import click
 from pydantic import TypeAdapter, ValidationError
 
 from gateway.cli.options import config_option, loaded
-from gateway.config.files import LoadedConfiguration, NoConfigurationError, load_configuration
+from gateway.config.files import LoadedConfiguration, load_configuration
+from gateway.config.places import NoConfigurationError
 from gateway.config.types import ObjectIdentifier
 from gateway.mapping.files import MappingError, load_mapping, load_shipped_mappings
 from gateway.service.processes.exit_codes import CommandError, ExitCode
@@ -28,6 +29,7 @@ from gateway.snmp.registry_files import (
     update_capabilities,
 )
 from gateway.snmp.registry_growth import RegistryFullError
+from gateway.state_folder import StateError, check_owners
 from gateway.yaml_documents import DocumentError
 
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
@@ -205,7 +207,11 @@ def install(config: Path | None, folder: Path | None, *, for_user: bool) -> None
     """
     if for_user == (folder is not None):
         raise click.UsageError("give --user, or --folder FOLDER")
-    place = (folder or Path.home() / ".snmp") / "snmp.conf"
+    try:
+        place = (folder or Path.home() / ".snmp") / "snmp.conf"
+    except RuntimeError as error:
+        text = "this user has no home folder ($HOME): give --folder FOLDER"
+        raise CommandError(ExitCode.CONFIGURATION, text) from error
     root, of_site = _root_and_site(config)
     modules = shipped_folder("mibs") if root == DEFAULT_ROOT else place.parent / _INSTALLED_MODULES
     try:
@@ -245,10 +251,11 @@ def _root_and_site(config: Path | None) -> tuple[Oid, list[Path]]:
     """Return the configured root, and the folder of the site's modules, if a valid configuration has them."""
     try:
         configuration = load_configuration(None) if config is None else loaded(config)
+        check_owners(configuration.state_folder)
         folder = site_modules(configuration.state_folder)
         return parse_oid(configuration.settings.snmp.root), [folder] if folder.is_dir() else []
     except NoConfigurationError:
         return DEFAULT_ROOT, []
-    except (DocumentError, OSError) as error:
+    except (DocumentError, StateError, OSError) as error:
         click.echo(f"the site's own modules are left out: {error}", err=True)
         return DEFAULT_ROOT, []

@@ -3,17 +3,34 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
-from pydantic import TypeAdapter, ValidationError
 
-from gateway.config.files import LoadedConfiguration, NoConfigurationError, load_configuration
-from gateway.config.sources import Source
+from gateway.config.places import NoConfigurationError
 from gateway.service.processes.exit_codes import CommandError, ExitCode
-from gateway.yaml_documents import DocumentError, Duration
 
-_DURATION: TypeAdapter[int] = TypeAdapter(Duration)
+if TYPE_CHECKING:  # Few of the commands that are run by the hundred need them, and their imports take long.
+    from gateway.config.files import LoadedConfiguration
+    from gateway.config.sources import Source
+
+
+class OutputFile(click.Path):
+    """A file that a command writes; ``-`` is none, since it means the standard output elsewhere."""
+
+    def convert(
+        self, value: str | os.PathLike[str], param: click.Parameter | None, ctx: click.Context | None
+    ) -> str | bytes | os.PathLike[str]:
+        """Return the path."""
+        if os.fspath(value) == "-":
+            self.fail("'-' would be a file of this name: write ./- for that", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+OUTPUT_FILE = OutputFile(path_type=Path, dir_okay=False)
+"""The type of arguments and options that name a file to be written."""
 
 config_option = click.option(
     "--config",
@@ -31,6 +48,9 @@ def loaded(config: Path | None, copy: Path | None = None) -> LoadedConfiguration
     Raises:
         CommandError: there is none, or it is not valid.
     """
+    from gateway.config.files import load_configuration  # noqa: PLC0415  see above
+    from gateway.yaml_documents import DocumentError  # noqa: PLC0415
+
     try:
         return load_configuration(config, copy)
     except (NoConfigurationError, DocumentError) as error:
@@ -55,9 +75,11 @@ def configured_source(configuration: LoadedConfiguration, name: str) -> Source:
 
 def duration(text: str) -> dt.timedelta:
     """Return the value of an option that is written like a duration in the configuration."""
+    from gateway.yaml_documents import duration_of  # noqa: PLC0415  see above
+
     try:
-        return dt.timedelta(microseconds=_DURATION.validate_python(text) // 1000)
-    except ValidationError as error:
+        return dt.timedelta(microseconds=duration_of(text) // 1000)
+    except ValueError as error:
         raise click.BadParameter(f"{text!r} is no duration: write 90s, 15min, 24h or 7d") from error
 
 

@@ -8,9 +8,9 @@ import sys
 from collections.abc import Iterable, Iterator
 
 import click
-from rich.console import Console
 
-from gateway.model.texts import harmless
+from gateway.escapes import printable, printable_json
+from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.terminal.documents import Document
 
 json_option = click.option(
@@ -19,17 +19,32 @@ json_option = click.option(
 
 
 def say(lines: Iterable[str]) -> None:
-    """Print lines for people; control characters in names are escaped, because names are untrusted."""
+    """Print lines for people, each on one line: what they are made of is escaped, or is escaped here."""
     for line in lines:
-        click.echo(harmless(line))
+        click.echo(printable(line))
 
 
 def say_json(document: Document | list[Document]) -> None:
     """Print one document on one line, with escapes for characters that are not printable."""
-    text = json.dumps(document, ensure_ascii=False)
-    if not text.isprintable():
-        text = "".join(one if one.isprintable() else json.dumps(one)[1:-1] for one in text)
-    click.echo(text)
+    click.echo(printable_json(json.dumps(document, ensure_ascii=False)))
+
+
+@contextlib.contextmanager
+def once_done(done: str, code: ExitCode = ExitCode.OK) -> Iterator[None]:
+    """Print in the block what follows something that is done: trouble with the output does not hide that.
+
+    Args:
+        done: what is done, in one line.
+        code: the exit code that says so.
+
+    Raises:
+        CommandError: the output cannot be written; code and text are those of what is done.
+    """
+    try:
+        yield
+        sys.stdout.flush()
+    except OSError as error:
+        raise CommandError(code, f"{done}; its output cannot be written: {error.strerror}") from error
 
 
 @contextlib.contextmanager
@@ -38,5 +53,7 @@ def at_work(what: str) -> Iterator[None]:
     if not sys.stderr.isatty():
         yield
         return
+    from rich.console import Console  # noqa: PLC0415  who is not at a terminal does not wait for its import
+
     with Console(stderr=True).status(what):
         yield

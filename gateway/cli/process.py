@@ -15,7 +15,7 @@ from gateway.cli.late_import import without_rich
 from gateway.service.processes.parent_guard import ParentGuard
 
 PROCESSES = {
-    "core": "gateway.service.processes.core:run_core",
+    "core": "gateway.service.processes.core:run_core_process",
     "snmp": "gateway.service.processes.snmp:run_snmp",
     "jmx": "gateway.service.processes.jmx:run_jmx",
     "objects": "gateway.service.processes.objects:run_objects",

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import click
 import httpx
 
+from gateway.cli.printing import say
 from gateway.cli.provision_management import (
     NAME,
     Password,
@@ -34,6 +34,7 @@ from gateway.config.types import AmqpName, SecretSource
 from gateway.links.durable_queue import default_name
 from gateway.mapping.paths import Json
 from gateway.service.processes.exit_codes import CommandError, ExitCode
+from gateway.sources.rabbitmq.path_proof import path_of
 from gateway.sources.rabbitmq.provisioning import ProvisionedUser, carry_out, plan, read
 from gateway.sources.rabbitmq.removal import ProvisionedBroker, Removal, plan_removal
 from gateway.sources.rabbitmq.rights import (
@@ -218,8 +219,9 @@ def _warn(client: httpx.Client, wanted: Options, passwords: Iterable[Password]) 
     for password in passwords:
         if password.is_open:
             comment(f"careful: others can read {password.path}: chmod 600")
-    vhost = quote(wanted.event_vhost, safe="")
-    if read(client, f"exchanges/{vhost}/{EVENT_EXCHANGE}") is None:
+        if password.remark:
+            comment(f"careful: {password.remark}")
+    if read(client, path_of("exchanges", wanted.event_vhost, EVENT_EXCHANGE)) is None:
         comment(
             f"careful: there is no exchange {EVENT_EXCHANGE} in {wanted.event_vhost}: enable the plugin"
             " rabbitmq_event_exchange, or objects that live shortly between two readings are not seen"
@@ -326,4 +328,4 @@ def _unchanged(shown: Removal, now: Removal) -> None:
 
 
 def _say(line: str) -> None:
-    click.echo(" ".join(line.splitlines()))
+    say([line])

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import secrets
 import shlex
+import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -21,12 +22,19 @@ import httpx
 import yaml
 from pydantic import AfterValidator, TypeAdapter, ValidationError
 
-from gateway.config.types import AmqpName, AmqpUrl, HttpUrl, SecretError, SecretSource
+from gateway.cli.printing import say
+from gateway.config.secret_places import SecretError
+from gateway.config.types import AmqpUrl, HttpUrl, HttpUser, SecretSource
 from gateway.durable_files import create_durably
+from gateway.file_owners import as_owner
+from gateway.links.amqp_connection import Trouble
 from gateway.links.tls import ClientTls, TlsFileError
 from gateway.mapping.paths import Json
 from gateway.service.diagnostics.source_checks import OF_TROUBLE
 from gateway.service.processes.exit_codes import CommandError, ExitCode
+from gateway.sources.rabbitmq.management_api import PermissionRequest, api_advice
+from gateway.sources.rabbitmq.path_proof import path_of
+from gateway.sources.rabbitmq.proving_client import KEPT_SECONDS, ManagementSession
 from gateway.sources.rabbitmq.provisioning import (
     ProvisionedUser,
     ProvisioningError,
@@ -35,7 +43,7 @@ from gateway.sources.rabbitmq.provisioning import (
     read,
     user_exists,
 )
-from gateway.sources.rabbitmq.rights import EVENT_EXCHANGE, UserRights
+from gateway.sources.rabbitmq.rights import EVENT_EXCHANGE, EVENT_VHOST, UserRights
 from gateway.yaml_documents import in_words
 
 PASSWORD_OCTETS = 18
@@ -74,6 +82,11 @@ class Password:
         return folder.resolve() / f"{quote(name, safe=' @+')}.password"
 
     @property
+    def remark(self) -> str:
+        """What is probably not meant so in the file; empty for nothing."""
+        return SecretSource(file=self.path).remark(Path()) if self.path.exists() else ""
+
+    @property
     def is_open(self) -> bool:
         """Whether others than the owner can read the file."""
         return self.path.exists() and bool(self.path.stat().st_mode & 0o077)
@@ -86,7 +99,8 @@ class Password:
         """
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            create_durably(self.path, f"{self.text}\n")
+            with as_owner(self.path.parent):
+                create_durably(self.path, f"{self.text}\n")
         except OSError as error:
             text = f"{self.path}: the password cannot be written: {error.strerror}"
             raise CommandError(ExitCode.CONFIGURATION, text) from error
@@ -120,7 +134,7 @@ def _not_empty(name: str) -> str:
     return name
 
 
-NAME = checked(Annotated[AmqpName, AfterValidator(_not_empty)])
+NAME = checked(Annotated[HttpUser, AfterValidator(_not_empty)])
 """The callback for a name that is not empty."""
 
 
@@ -138,6 +152,14 @@ ca_file_option = click.option(
 )
 
 
+amqp_option = click.option(
+    "--amqp",
+    metavar="URL",
+    callback=checked(AmqpUrl),
+    help="AMQP address for the configuration. Default: as the broker reports.",
+)
+
+
 def administrator_options(command: CommandT) -> CommandT:
     """Add the options for the broker and its administrator, the arguments of `administration`."""
     options = (
@@ -149,12 +171,7 @@ def administrator_options(command: CommandT) -> CommandT:
         ),
         click.option("--administrator-password-file", required=True, type=click.Path(path_type=Path)),
         ca_file_option,
-        click.option(
-            "--amqp",
-            metavar="URL",
-            callback=checked(AmqpUrl),
-            help="AMQP address for the configuration. Default: as the broker reports.",
-        ),
+        amqp_option,
     )
     for option in reversed(options):
         command = option(command)
@@ -193,11 +210,12 @@ def management_client(
     except TlsFileError as error:
         raise CommandError(ExitCode.CONFIGURATION, str(error)) from error
     try:
-        with httpx.Client(
-            base_url=f"{management.rstrip('/')}/api/",
+        with ManagementSession(
+            f"{management.rstrip('/')}/api/",
             auth=httpx.BasicAuth(user, password),
             verify=context,
             timeout=REQUEST_SECONDS,
+            limits=httpx.Limits(keepalive_expiry=KEPT_SECONDS),
             trust_env=False,
         ) as client:
             yield client
@@ -216,7 +234,8 @@ def overview_of(client: httpx.Client, management: str) -> dict[str, Json]:
     """
     overview = read(client, "overview")
     if not isinstance(overview, dict) or "rabbitmq_version" not in overview:
-        raise CommandError(ExitCode.UNREACHABLE, f"{management}: no RabbitMQ management API answers there")
+        advice = api_advice(management) or f"{management}: no RabbitMQ management API answers there"
+        raise CommandError(ExitCode.UNREACHABLE, advice)
     return overview
 
 
@@ -298,7 +317,7 @@ def yaml_of(document: Mapping[str, Any]) -> str:
 
 def comment(line: str) -> None:
     """Print a comment."""
-    click.echo(f"# {' '.join(line.splitlines())}")
+    say([f"# {line}"])
 
 
 login_option = click.option(
@@ -325,13 +344,16 @@ def login_to(management: str, user: str | None, password_file: TextIO | None) ->
     """Return the user and password as given, else ask for them at the terminal.
 
     Raises:
-        CommandError: the file of the password is empty; or the password is to be asked for, and there is no
-            terminal on which it would stay hidden.
+        CommandError: the file of the password is empty; or there is no terminal to ask at, where a password
+            would stay hidden.
     """
     if user is None:
+        if not sys.stdin.isatty():
+            options = "--user and --password-file (- is standard input)"
+            raise CommandError(ExitCode.USAGE, f"there is no terminal to ask for the user: use {options}")
         user = click.prompt("User of the broker (an administrator, or one with the tag monitoring)")
     if password_file is not None:
-        password = password_file.read().rstrip("\r\n")
+        password = password_file.read().rstrip()  # as `SecretSource.read`
         if not password:
             raise CommandError(ExitCode.CONFIGURATION, f"{password_file.name}: there is no password in it")
         return Login(user, password)
@@ -345,6 +367,8 @@ def login_to(management: str, user: str | None, password_file: TextIO | None) ->
 
 _AMQP_PORTS: Final = (5671, 5672)
 _MANAGEMENT_PORT: Final = 15672
+_READERS: Final = frozenset({"administrator", "monitoring"})
+_MOST_TRIED: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,14 +377,14 @@ class BrokerFound:
 
     Attributes:
         version: the version of RabbitMQ.
-        amqp: the URL that it listens on.
+        overview: its overview, of which `amqp_url` makes the URL that it listens on.
         has_events: whether it has the exchange that events are published to.
         vhosts: names of the virtual hosts that the user may see.
         tags: the tags of the user.
     """
 
     version: str
-    amqp: str
+    overview: Mapping[str, Json] = field(repr=False)
     has_events: bool
     vhosts: tuple[str, ...]
     tags: frozenset[str]
@@ -377,7 +401,7 @@ def look(client: httpx.Client, management: str, user: str) -> BrokerFound:
         overview = overview_of(client, management)
     except ProvisioningError as error:
         if OF_TROUBLE[error.trouble] is ExitCode.FORBIDDEN:
-            raise not_permitted(user) from error
+            raise _not_permitted(user) from error
         port = urlsplit(management).port
         if port not in _AMQP_PORTS:
             raise
@@ -385,16 +409,26 @@ def look(client: httpx.Client, management: str, user: str) -> BrokerFound:
         raise CommandError(ExitCode.UNREACHABLE, text) from error
     who = read(client, "whoami")
     listed = who.get("tags", ()) if isinstance(who, dict) else ()
-    tags = frozenset(listed.split(",") if isinstance(listed, str) else map(str, listed or ()))
-    vhosts = read(client, "vhosts?columns=name")
-    event_exchange = f"exchanges/%2F/{EVENT_EXCHANGE}"
+    tags = frozenset(listed.split(",") if isinstance(listed, str) else map(str, listed or ())) - {""}
+    if not _READERS & tags:
+        raise _not_permitted(user, tags)
+    event_exchange = path_of("exchanges", EVENT_VHOST, EVENT_EXCHANGE)
     return BrokerFound(
         str(overview["rabbitmq_version"]),
-        amqp_url(management, overview),
+        overview,
         _is_there(client, event_exchange),
-        tuple(str(one["name"]) for one in _objects(vhosts)),
+        virtual_hosts(client),
         tags,
     )
+
+
+def virtual_hosts(client: httpx.Client) -> tuple[str, ...]:
+    """Return the names of the virtual hosts that the user may see.
+
+    Raises:
+        ProvisioningError: the broker cannot be read.
+    """
+    return tuple(str(one["name"]) for one in _objects(read(client, "vhosts?columns=name")))
 
 
 def _objects(listed: Json) -> list[dict[str, Json]]:
@@ -404,13 +438,27 @@ def _objects(listed: Json) -> list[dict[str, Json]]:
 def _is_there(client: httpx.Client, path: str) -> bool:
     try:
         return read(client, path) is not None
-    except ProvisioningError:  # The user may not read it.
-        return False
+    except ProvisioningError as error:
+        # The user may not read it; or it has no path here, and is found by consuming from it.
+        return error.trouble is Trouble.MISCONFIGURED
 
 
-def not_permitted(user: str) -> CommandError:
+def hidden_hosts(client: httpx.Client, found: BrokerFound) -> list[str]:
+    """Return the virtual hosts whose contents the user may not read; only the first ones are tried."""
+    return [name for name in found.vhosts[:_MOST_TRIED] if _is_hidden(client, name)]
+
+
+def _is_hidden(client: httpx.Client, vhost: str) -> bool:
+    try:
+        read(client, PermissionRequest(vhost).target)
+    except ProvisioningError as error:
+        return error.trouble is Trouble.FORBIDDEN
+    return False
+
+
+def _not_permitted(user: str, tags: Iterable[str] = ()) -> CommandError:
     """Return the error that the user may not read the broker, with the command that permits it."""
-    permits = shlex.join(["rabbitmqctl", "set_user_tags", user, "monitoring"])
+    permits = shlex.join(["rabbitmqctl", "set_user_tags", user, *sorted(tags), "monitoring"])
     return CommandError(
         ExitCode.FORBIDDEN, f"{user} may not read the broker; this command permits it: {permits}"
     )

@@ -18,14 +18,18 @@ import httpx
 from pydantic import SecretStr
 
 from gateway.cli.options import lifeline_option, loaded
+from gateway.cli.printing import say
 from gateway.cli.provision_management import (
     NAME,
     BrokerFound,
     Login,
     Password,
+    amqp_option,
+    amqp_url,
     ca_file_option,
     checked,
     dry_run_option,
+    hidden_hosts,
     login_option,
     login_to,
     look,
@@ -33,22 +37,26 @@ from gateway.cli.provision_management import (
     password_option,
     set_up,
     users_to_be,
+    virtual_hosts,
 )
 from gateway.cli.run import run
 from gateway.config.files import LoadedConfiguration
-from gateway.config.snmp import COMMUNITY
 from gateway.config.sources import RabbitMqSource
 from gateway.config.types import HttpUrl
 from gateway.demo.snmp_commands import SnmpCommands
 from gateway.durable_files import create_durably
-from gateway.links.amqp_connection import AmqpEndpoint
+from gateway.escapes import printable
+from gateway.links.amqp_connection import AmqpEndpoint, Trouble
 from gateway.links.tls import ClientTls
 from gateway.service.diagnostics.checks import check_events
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.snmp.mib.lint import missing_base_modules
-from gateway.sources.rabbitmq.provisioning import plan
+from gateway.sources.rabbitmq.provisioning import ProvisioningError, plan
 from gateway.sources.rabbitmq.rights import EVENT_VHOST, MANAGEMENT_EXCHANGE, gateway_rights
-from gateway.state_folder import StateError, StateFolder
+from gateway.state_folder import COMMUNITY, StateError, StateFolder
+
+_ATTEMPTS: Final = 5
+"""Number of times that the rights are planned, while virtual hosts end."""
 
 _CONFIGURATION: Final = """\
 # Written by `amqp-gateway quickstart`. All keys: docs/configuration.md; `amqp-gateway check` reads it.
@@ -86,6 +94,10 @@ _quoted = partial(json.dumps, ensure_ascii=False)
 """Quotes text for YAML, of which JSON is a subset."""
 
 
+_MAX_SHOWN: Final = 5
+"""The largest number of virtual hosts that are named."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Ports:
     snmp: int
@@ -101,10 +113,11 @@ class _Reader:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Wishes:
-    """Options of the command: the folder, the user to create, whether to change anything and to ask first."""
+    """Options of the command: the folder, the user to create, the broker's address, and what to ask or do."""
 
     folder: Path
     user: str
+    amqp: str | None
     dry_run: bool
     asks: bool
 
@@ -122,6 +135,7 @@ class _Wishes:
     help="The user to create, if you log in as an administrator.",
 )
 @ca_file_option
+@amqp_option
 @click.option(
     "--folder",
     type=click.Path(file_okay=False, path_type=Path),
@@ -145,6 +159,7 @@ def quickstart(  # noqa: PLR0913  one for each option
     password_file: TextIO | None,
     gateway_user: str,
     ca_file: Path | None,
+    amqp: str | None,
     folder: Path,
     snmp_port: int,
     jmx_port: int,
@@ -166,7 +181,7 @@ def quickstart(  # noqa: PLR0913  one for each option
         click.echo(f"{path} exists and is not changed")
     else:
         ports = _Ports(snmp_port, jmx_port, metrics_port)
-        wishes = _Wishes(folder=folder, user=gateway_user, dry_run=dry_run, asks=not yes)
+        wishes = _Wishes(folder=folder, user=gateway_user, amqp=amqp, dry_run=dry_run, asks=not yes)
         text = _configured(management, login_to(management, user, password_file), ca_file, wishes, ports)
         if dry_run:
             click.echo(f"{path} would be:\n\n{text}", nl=False)
@@ -177,7 +192,7 @@ def quickstart(  # noqa: PLR0913  one for each option
         return
     configuration = loaded(path)
     _make_state(configuration)
-    click.echo(_what_to_try(configuration, management))
+    click.echo(_what_to_try(configuration, management, runs=not no_run))
     if not no_run:
         context.invoke(run, config=path, lifeline=lifeline)
 
@@ -206,18 +221,34 @@ def _configured(management: str, login: Login, ca_file: Path | None, wishes: _Wi
     """
     with management_client(management, login.user, login.password, ca_file) as client:
         found = look(client, management, login.user)
-        click.echo(f"RabbitMQ {found.version} answers; {login.user} has {_tags(found)}")
+        say([f"RabbitMQ {found.version} answers; {login.user} has {_tags(found)}"])
+        amqp = wishes.amqp or amqp_url(management, found.overview)
         reader = _reader(client, found, login, wishes)
+        if reader.user == login.user:
+            _show_hidden(hidden_hosts(client, found), login.user)
     if reader.user == login.user and found.has_events:
-        found = _without_events_refused(found, login, ca_file)
-    return _text(management, found, reader, ca_file, ports)
+        found = _without_events_refused(found, amqp, login, ca_file)
+    return _text(management, found, amqp, reader, ca_file, ports)
 
 
-def _without_events_refused(found: BrokerFound, login: Login, ca_file: Path | None) -> BrokerFound:
-    """Return ``found``, without events if this user cannot consume them, which is then printed."""
-    endpoint = AmqpEndpoint(
-        found.amqp, EVENT_VHOST, login.user, SecretStr(login.password), ClientTls(ca_file)
+def _show_hidden(hosts: list[str], user: str) -> None:
+    """Print which virtual hosts the gateway will not see into, and the commands that permit it."""
+    if not hosts:
+        return
+    known = f"{user} has no permission in {', '.join(map(repr, hosts[:_MAX_SHOWN]))}"
+    more = f" and {len(hosts) - _MAX_SHOWN} more virtual hosts" if len(hosts) > _MAX_SHOWN else ""
+    click.echo(
+        printable(f"{known}{more}: queues, exchanges and bindings there are not shown. This permits it:"),
+        err=True,
     )
+    for host in hosts[:_MAX_SHOWN]:
+        permits = shlex.join(["rabbitmqctl", "set_permissions", "-p", host, user, "^$", "^$", "^$"])
+        click.echo(printable(f"  {permits}"), err=True)
+
+
+def _without_events_refused(found: BrokerFound, amqp: str, login: Login, ca_file: Path | None) -> BrokerFound:
+    """Return ``found``, without events if this user cannot consume them, which is then printed."""
+    endpoint = AmqpEndpoint(amqp, EVENT_VHOST, login.user, SecretStr(login.password), ClientTls(ca_file))
     try:
         asyncio.run(check_events(endpoint))
     except CommandError as error:
@@ -234,17 +265,11 @@ def _reader(client: httpx.Client, found: BrokerFound, login: Login, wishes: _Wis
     """Return the user who is to read the broker.
 
     Raises:
-        CommandError: this user may not read it.
         ProvisioningError: the broker refused something.
     """
     secrets = wishes.folder / "secrets"
     if "administrator" in found.tags:
         return _Reader(wishes.user, _make_user(client, found, secrets, wishes))
-    if "monitoring" not in found.tags:
-        tags = shlex.join(["rabbitmqctl", "set_user_tags", login.user, "monitoring"])
-        raise CommandError(
-            ExitCode.FORBIDDEN, f"{login.user} may not read the broker; this command permits it: {tags}"
-        )
     path = Password.path_of(login.user, secrets)
     if not wishes.dry_run and not path.exists():
         Password(path, login.password, is_new=True).write()
@@ -253,32 +278,49 @@ def _reader(client: httpx.Client, found: BrokerFound, login: Login, wishes: _Wis
 
 def _make_user(client: httpx.Client, found: BrokerFound, secrets: Path, wishes: _Wishes) -> Path:
     """Create a user with the least rights, and return the file of the password."""
-    rights = {wishes.user: gateway_rights(found.vhosts, "", EVENT_VHOST, MANAGEMENT_EXCHANGE)}
+    vhosts = found.vhosts
+    for _ in range(_ATTEMPTS - 1):
+        try:
+            return _try_to_make_user(client, vhosts, secrets, wishes)
+        except ProvisioningError as error:
+            if error.trouble is not Trouble.REFUSED_VHOST:
+                raise
+            vhosts = virtual_hosts(client)  # one has ended meanwhile
+    return _try_to_make_user(client, vhosts, secrets, wishes)
+
+
+def _try_to_make_user(client: httpx.Client, vhosts: tuple[str, ...], secrets: Path, wishes: _Wishes) -> Path:
+    rights = {wishes.user: gateway_rights(vhosts, "", EVENT_VHOST, MANAGEMENT_EXCHANGE)}
     passwords = {name: Password.of(client, name, secrets) for name in rights}
     steps = plan(client, users_to_be(rights, passwords), vhost="", exchange=MANAGEMENT_EXCHANGE)
     if steps and wishes.asks and not wishes.dry_run:
         click.echo("To be changed on the broker:")
         for step in steps:
             _show(step.description)
+        if not sys.stdin.isatty():
+            text = "there is no terminal to ask at: give --yes to change the broker without asking"
+            raise CommandError(ExitCode.USAGE, text)
         click.confirm("Change the broker?", default=True, abort=True)
     set_up(client, passwords.values(), steps, dry_run=wishes.dry_run, show=_show)
     return passwords[wishes.user].path
 
 
 def _show(line: str) -> None:
-    click.echo(f"  {line}")
+    say([f"  {line}"])
 
 
-def _text(management: str, found: BrokerFound, reader: _Reader, ca_file: Path | None, ports: _Ports) -> str:
+def _text(
+    management: str, found: BrokerFound, amqp: str, reader: _Reader, ca_file: Path | None, ports: _Ports
+) -> str:
     """Return the configuration, with comments for its reader."""
     events = "    # The broker's events report what comes and goes between two readings.\n"
     if found.has_events:
-        events += f'    events: {{ url: "{found.amqp}", vhost: "{EVENT_VHOST}" }}\n'
+        events += f'    events: {{ url: "{amqp}", vhost: "{EVENT_VHOST}" }}\n'
     else:
         events += (
             "    # The plugin is missing (rabbitmq-plugins enable rabbitmq_event_exchange), or the user has\n"
             "    # no right to consume events (docs/rights.md).\n"
-            f'    # events: {{ url: "{found.amqp}", vhost: "{EVENT_VHOST}" }}\n'
+            f'    # events: {{ url: "{amqp}", vhost: "{EVENT_VHOST}" }}\n'
         )
     return _CONFIGURATION.format(
         management=management,
@@ -346,6 +388,13 @@ def lines_of_java(ours: str, *, has_java: bool, has_spark: bool, serves_jmx: boo
     return lines
 
 
+def lines_of_jconsole(address: str, login: str) -> list[str]:
+    """Return the lines about JConsole, with what installs it where it is missing, as they are printed."""
+    install = "  apt-get install default-jdk  # JConsole is not on this machine"
+    start = f"  jconsole   then Remote Process {address}, {login}, Insecure connection"
+    return [start] if shutil.which("jconsole") else [install, start]
+
+
 def _shown(address: tuple[str, int]) -> str:
     """Return a listening address as a client on this machine reaches it."""
     host, port = address
@@ -353,8 +402,14 @@ def _shown(address: tuple[str, int]) -> str:
     return f"[{here}]:{port}" if ":" in here else f"{here}:{port}"
 
 
-def _what_to_try(configuration: LoadedConfiguration, management: str) -> str:
-    """Return commands for this machine, to be typed as printed."""
+def _what_to_try(configuration: LoadedConfiguration, management: str, *, runs: bool) -> str:
+    """Return commands for this machine, to be typed as printed.
+
+    Args:
+        configuration: of the gateway.
+        management: URL of the broker.
+        runs: whether this command runs the gateway.
+    """
     state, settings = StateFolder(configuration.state_folder), configuration.settings
     address = _shown(settings.snmp.listen[0])
     snmp = SnmpCommands.configured(configuration.path.parent / "snmp", address, state.secret(COMMUNITY))
@@ -365,9 +420,16 @@ def _what_to_try(configuration: LoadedConfiguration, management: str) -> str:
         has_modules=not missing_base_modules(),
         again=f"{ours} quickstart {management} --folder {folder} --no-run",
     )
+    run_it = f"  {ours} run --config {shlex.quote(str(configuration.path))}"
+    prepared = [
+        "This command runs the gateway, until Ctrl-C:",
+        run_it,
+        "",
+        "While it runs, in another terminal:",
+    ]
     lines = [
         "",
-        f"The gateway watches {management}. In another terminal:",
+        *([f"The gateway watches {management}. In another terminal:"] if runs else prepared),
         *missing,
         f"  export SNMPCONFPATH={shlex.quote(str(snmp.folder))}",
         f"  export AMQP_GATEWAY_CONFIG={shlex.quote(str(configuration.path))}",
@@ -379,15 +441,13 @@ def _what_to_try(configuration: LoadedConfiguration, management: str) -> str:
     if settings.metrics.enabled:
         lines.append(f"  curl http://{_shown(settings.metrics.listen)}/metrics/objects")
     if settings.jmx.enabled:
-        lines.append(
-            f"  jconsole   then Remote Process {_shown(settings.jmx.listen)}, user monitor, password in"
-            f" {state.secret_path('jmx-monitor')}, Insecure connection"
-        )
+        login = f"user monitor, password in {state.secret_path('jmx-monitor')}"
+        lines += lines_of_jconsole(_shown(settings.jmx.listen), login)
     lines += lines_of_java(
         ours,
         has_java=shutil.which("java") is not None,
         has_spark=importlib.util.find_spec("pyspark") is not None,
         serves_jmx=settings.jmx.enabled,
     )
-    again = f"  {ours} run --config {shlex.quote(str(configuration.path))}"
-    return "\n".join([*lines, "", "Ctrl-C stops it. This command runs it again:", again, ""])
+    end = ["Ctrl-C stops it. This command runs it again:", run_it, ""] if runs else []
+    return "\n".join([*lines, "", *end])

@@ -11,7 +11,7 @@ from typing import Final
 import click
 
 from gateway.cli.options import config_option, loaded
-from gateway.cli.printing import at_work, say
+from gateway.cli.printing import at_work, once_done, say
 from gateway.config.files import LoadedConfiguration
 from gateway.feed.operations import OperationAnswer
 from gateway.feed.records import Interest
@@ -20,7 +20,9 @@ from gateway.model.operations import Outcome
 from gateway.policy.differences import policy_changes
 from gateway.service.diagnostics.feed_session import feed_session
 from gateway.service.processes.command_errors import command_errors
-from gateway.service.processes.exit_codes import OF_OUTCOME, CommandError, ExitCode
+from gateway.service.processes.configuration_reload import SECRETS_RENEWED, UNCHANGED
+from gateway.service.processes.exit_codes import CommandError, ExitCode
+from gateway.service.processes.outcome_codes import OF_OUTCOME
 from gateway.service.processes.process_setup import configure_logs
 from gateway.service.state.report import in_use
 from gateway.service.state.running_configuration import Changes, changes, running_configuration
@@ -79,6 +81,7 @@ def differences(
     if found.policy:
         lines = list(policy_changes(running.settings.role_set, wanted.settings.role_set))
         yield from lines or ["the policy is written otherwise, and means the same"]
+    yield from found.clients
     yield from found.mappings
     if found.mappings and not applied:
         yield "a reload applies changes of mappings and overrides: it connects all sources again"
@@ -89,31 +92,35 @@ def differences(
 @click.command("reload")
 @config_option
 def reload(config: Path | None) -> None:
-    """Apply changes of policy, mappings and overrides to the running gateway.
+    """Apply changes of policy, SNMP clients, mappings and overrides to the running gateway.
 
-    The roles (policy) and the rules of operations (operations.allow) hold at once. After changes of own
+    The roles (policy), the rules of operations (operations.allow), and users, communities and receivers of
+    SNMP hold at once; the files of communities are read again. After changes of own
     mappings (mappings) and override files (overrides) the core starts again: front ends and their clients
-    stay, and all sources are connected again. A file that is wrong changes nothing. Everything else is read
-    at a start of the gateway only: the exit code is 12 if such a change waits. Changes of other files, such
-    as secrets, are not shown.
+    stay, and all sources are connected again. Passwords of sources are read again, and used from then on. A
+    file that is wrong changes nothing. Everything else is read at a start of the gateway only: the exit code
+    is 12 if such a change waits.
     """
     configuration = loaded(config)
     running = running_settings(configuration)
     found = changes_of(configuration, running)
-    if not found:
-        click.echo("the gateway runs with this configuration")
-        return
-    if found.policy or found.mappings:
-        configure_logs("reload", logging.CRITICAL)
-        with at_work("reloading"):
-            answer, is_back = asyncio.run(_reloaded(configuration.feed_socket, waits=bool(found.mappings)))
-        if answer.outcome is not Outcome.APPLIED:
-            raise CommandError(OF_OUTCOME[answer.outcome], answer.text)
-    say(differences(found, running, configuration, applied=True))
-    if found.policy:
-        click.echo("the policy was applied")
+    # Also where nothing differs: the files of communities and passwords are read again.
+    configure_logs("reload", logging.CRITICAL)
+    with at_work("reloading"):
+        answer, is_back = asyncio.run(_reloaded(configuration.feed_socket, waits=bool(found.mappings)))
+    if answer.outcome is not Outcome.APPLIED:
+        raise CommandError(OF_OUTCOME[answer.outcome], answer.text)
+    done = ["the policy was applied"] if found.policy else []
+    if found.clients:
+        done.append("users, communities and receivers of SNMP were applied")
     if found.mappings:
-        click.echo("the mappings were applied" if is_back else _NOT_YET)
+        done.append("the mappings were applied" if is_back else _NOT_YET)
+    done += [part for part in answer.text.split("; ") if part.startswith(SECRETS_RENEWED)]
+    if not found and not done:
+        done.append(UNCHANGED)
+    code = ExitCode.DIFFERENCE if found.waiting else ExitCode.OK
+    with once_done("; ".join(done) or "nothing was to be applied", code):
+        say([*differences(found, running, configuration, applied=True), *done])
     if found.waiting:
         text = "these changes are not applied yet: restart the gateway to apply them"
         raise CommandError(ExitCode.DIFFERENCE, text)

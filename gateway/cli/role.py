@@ -12,10 +12,10 @@ import click
 from gateway.cli.options import config_option, loaded
 from gateway.cli.printing import json_option, say, say_json
 from gateway.config.model import Configuration
+from gateway.escapes import printable, unescaped
 from gateway.feed.access import GATEWAY_NAME
 from gateway.mapping.override_files import load_with_overrides
 from gateway.model.schema import ClassKey
-from gateway.model.texts import harmless
 from gateway.policy.decisions import (
     CallMethod,
     Decision,
@@ -24,10 +24,12 @@ from gateway.policy.decisions import (
     ReadObject,
     ReadOperations,
     Subject,
+    Subscribe,
     Wish,
 )
 from gateway.policy.differences import described
 from gateway.policy.marks import Marks
+from gateway.policy.named_objects import BY_NAME, denied_name
 from gateway.policy.rules import BUILT_IN, CONSOLE, FRONT_ENDS, PUBLISHER, Rule
 from gateway.service.processes.command_errors import command_errors
 from gateway.service.processes.exit_codes import CommandError, ExitCode
@@ -101,8 +103,14 @@ def explain(principal: str, operation: str, path: str, config: Path | None, *, a
         known = load_with_overrides(configuration.mapping_files, configuration.override_files)
     marks = Marks(known.mappings, known.overrides)
     policy = Policy(configuration.settings.role_set)
-    subject, wish = _question(operation, path, marks)
+    subject, wish = _question(operation, unescaped(path), marks)
     decision = _decision(principal, subject, wish, policy, configuration.settings)
+    why = ""
+    if decision.allowed and not isinstance(wish, Subscribe | PublishObject):
+        unnamed = denied_name(principal, subject, policy, marks)
+        if unnamed is not None:
+            wish, decision = unnamed
+            why = f"{BY_NAME[principal.partition(':')[0]]} does not show the object: "
     doubts = list(_doubts(principal, operation, subject, marks, configuration.settings))
     if as_json:
         rule = decision.rule
@@ -119,9 +127,9 @@ def explain(principal: str, operation: str, path: str, config: Path | None, *, a
     elif decision.allowed:
         say([_granted(decision, wish)])
     for doubt in doubts:
-        click.echo(f"amqp-gateway: {harmless(doubt)}", err=True)
+        click.echo(f"amqp-gateway: {printable(doubt)}", err=True)
     if not decision.allowed:
-        text = "" if as_json else policy.denial(principal, subject, wish)
+        text = "" if as_json else why + policy.denial(principal, subject, wish)
         raise CommandError(ExitCode.REFUSED, text)
 
 

@@ -10,10 +10,12 @@ import click
 
 from gateway.cli.options import config_option, lifeline_option, loaded
 from gateway.config.files import LoadedConfiguration
+from gateway.file_owners import reason_of
 from gateway.service.processes.command_errors import command_errors
 from gateway.service.processes.exit_codes import CommandError, ExitCode
+from gateway.service.processes.systemd import MODULE
 from gateway.service.state.running_configuration import note_running
-from gateway.state_folder import StateError, StateFolder
+from gateway.state_folder import StateError, StateFolder, refuse_root
 
 
 @click.command()
@@ -23,6 +25,7 @@ def run(config: Path | None, lifeline: int | None) -> None:
     """Run the gateway in the foreground until Ctrl-C or SIGTERM."""
     configuration = loaded(config)
     try:
+        refuse_root(configuration.state_folder)
         with StateFolder(configuration.state_folder).locked() as state_lock:
             words = _supervise(configuration, _copied(configuration), lifeline, state_lock)
             # The supervisor starts as a new program in this process: all that was imported to check the
@@ -32,7 +35,7 @@ def run(config: Path | None, lifeline: int | None) -> None:
                     os.set_inheritable(descriptor, True)
             sys.stdout.flush()
             sys.stderr.flush()
-            os.execv(sys.executable, (sys.executable, "-m", "gateway.cli.main", *words))  # noqa: S606  our own program
+            os.execv(sys.executable, (*MODULE, *words))  # noqa: S606  our own program
     except StateError as error:
         raise CommandError(ExitCode.STATE, str(error)) from error
 
@@ -57,7 +60,7 @@ def _supervise(
         tls = settings.metrics.tls
         found = None if tls is None else tls.files(configuration.folder)
         files = [] if found is None else [found.certificate, found.key, found.client_ca]
-        where = [*settings.metrics.listen, *filter(None, files)]
+        where = [*settings.metrics.listen, settings.metrics.connections, *filter(None, files)]
         words += [word for each in where for word in ("--metrics", str(each))]
     if settings.metrics.objects is not None:
         words += ["--objects", str(configuration.objects_socket)]
@@ -71,5 +74,6 @@ def _copied(configuration: LoadedConfiguration) -> Path:
         with command_errors():
             return note_running(configuration)
     except OSError as error:
-        text = f"{configuration.state_folder}: cannot be written: {error.strerror or error}"
+        reason = reason_of(error, configuration.state_folder)
+        text = f"{configuration.state_folder}: cannot be written: {reason}"
         raise CommandError(ExitCode.STATE, text) from error

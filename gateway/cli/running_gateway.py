@@ -7,26 +7,31 @@ import datetime as dt
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
+from functools import cached_property
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
 from gateway.cli.options import duration, loaded
 from gateway.cli.printing import at_work
-from gateway.config.files import LoadedConfiguration
+from gateway.escapes import printable
 from gateway.feed.operations import Action, OperationAnswer
 from gateway.feed.records import Interest
 from gateway.model.operations import Outcome
 from gateway.model.schema import Argument, Element
-from gateway.model.texts import harmless
 from gateway.model.times import SECOND
 from gateway.service.diagnostics.feed_session import FeedSession, feed_session
 from gateway.service.diagnostics.published_names import PublishedNames, interest_in, object_of
-from gateway.service.processes.exit_codes import OF_OUTCOME, CommandError, ExitCode
+from gateway.service.processes.exit_codes import CommandError, ExitCode
+from gateway.service.processes.outcome_codes import OF_OUTCOME
 from gateway.service.processes.process_setup import configure_logs
+from gateway.service.state.running_addresses import known_addresses
 from gateway.terminal.selection import NotOneObjectError, Pattern
 from gateway.terminal.view import KnownObject, TerminalView
+
+if TYPE_CHECKING:
+    from gateway.config.files import LoadedConfiguration
 
 _Result = TypeVar("_Result")
 
@@ -50,15 +55,14 @@ def with_gateway(
     Raises:
         CommandError: the gateway cannot be reached.
     """
-    configuration = loaded(config)
+    asked = Asked(config)
     configure_logs("cli", logging.CRITICAL)
-    asked = Asked(configuration, PublishedNames.of(configuration))
 
     async def do() -> _Result:
         async with AsyncExitStack() as session:
             with at_work("reading the objects of the gateway"):
                 known = await session.enter_async_context(
-                    feed_session(configuration.feed_socket, interest(asked))
+                    feed_session(asked.addresses.feed_socket, interest(asked))
                 )
             return await work(known, asked)
 
@@ -118,15 +122,28 @@ def with_object(
 
 
 class Asked:
-    """The configuration, and the names of objects in its front ends."""
+    """The configuration, as far as it is needed, and the names of objects in its front ends.
 
-    def __init__(self, configuration: LoadedConfiguration, names: PublishedNames) -> None:
-        self.configuration = configuration
-        self.names = names
+    Args:
+        config: the path of the configuration; ``None`` to search for it.
+
+    Raises:
+        CommandError: there is none, or it or the state folder cannot be used.
+    """
+
+    def __init__(self, config: Path | None) -> None:
+        self._config = config
+        self.addresses = known_addresses(config, lambda: self.configuration)
+        self.names = PublishedNames.of(self.addresses)
+
+    @cached_property
+    def configuration(self) -> LoadedConfiguration:
+        """The whole configuration, which is read when it is needed first."""
+        return loaded(self._config)
 
     def patience(self, timeout: dt.timedelta | None) -> int:
         """Return the time that an operation may take, in nanoseconds."""
-        deadline = self.configuration.settings.operations.deadline
+        deadline = self.addresses.deadline
         return deadline if timeout is None else min(timeout // _MICROSECOND * 1000, deadline)
 
 
@@ -155,18 +172,25 @@ def refuse_unless_applied(answer: OperationAnswer) -> None:
     Raises:
         CommandError: the operation was not applied as requested.
     """
+    failure = failure_of(answer)
+    if failure is not None:
+        raise failure
+
+
+def failure_of(answer: OperationAnswer) -> CommandError | None:
+    """Return the error with the exit code of the outcome; ``None`` if it was applied as requested."""
     if answer.outcome is Outcome.APPLIED:
-        return
+        return None
     parts = [answer.outcome.value]
     if answer.element and answer.element not in answer.text:
         parts.append(answer.element)
     parts.append(answer.text or "no reason was given")
-    text = harmless(": ".join(parts))
+    text = printable(": ".join(parts))
     if answer.outcome is Outcome.UNKNOWN and answer.operation_id:
         text += f"; `amqp-gateway explain {answer.operation_id}` shows when the outcome is known"
     elif answer.operation_id:
         text += f" (operation {answer.operation_id})"
-    raise CommandError(OF_OUTCOME[answer.outcome], text)
+    return CommandError(OF_OUTCOME[answer.outcome], text)
 
 
 def unknown_name(name: str, there: dict[str, Element | Argument], what: str) -> CommandError:

@@ -10,11 +10,12 @@ from typing import Final
 
 import click
 
-from gateway.cli.options import config_option, configured_source, duration, loaded
+from gateway.cli.options import OUTPUT_FILE, config_option, configured_source, duration, loaded
 from gateway.cli.printing import at_work, json_option, say, say_json
 from gateway.cli.running_gateway import Asked, with_gateway
 from gateway.clock import SystemClock
-from gateway.config.files import LoadedConfiguration, NoConfigurationError, find_configuration
+from gateway.config.files import LoadedConfiguration
+from gateway.config.places import NoConfigurationError, find_configuration
 from gateway.durable_files import write_durably
 from gateway.feed.records import Interest
 from gateway.mapping.files import load_shipped_mappings
@@ -57,7 +58,7 @@ def schema() -> None:
 )
 @click.option(
     "--out",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=OUTPUT_FILE,
     metavar="FILE",
     help="File to write; it is replaced. Default: print the document.",
 )

@@ -28,6 +28,7 @@ from gateway.clock import SystemClock
 from gateway.config.files import LoadedConfiguration
 from gateway.config.model import Configuration
 from gateway.config.types import HttpUrl
+from gateway.escapes import escaped, printable
 from gateway.model.observations import SourceState
 from gateway.service.processes.command_errors import command_errors
 from gateway.service.processes.exit_codes import CommandError, ExitCode
@@ -103,7 +104,7 @@ def show(
     if source.state in {SourceState.CONNECTING, SourceState.DOWN}:
         raise CommandError(ExitCode.UNREACHABLE, f"{target}: {source.detail or source.state.value}")
     about = f"{len(view.objects)} objects, {source.state.value}"
-    click.echo(f"{about}: {source.detail}" if source.detail else about, err=True)
+    click.echo(printable(f"{about}: {source.detail}" if source.detail else about), err=True)
 
 
 def _configuration(url: str, login: Login, ca_file: Path | None) -> LoadedConfiguration:
@@ -134,4 +135,5 @@ def _line(known: KnownObject) -> str:
         if schema.elements[position].readable
     }
     elements = {element.name: element for element in schema.elements}
-    return f"{known.class_name}  {known.record.stable_name}  {assignments(values, elements, known.source)}"
+    name = escaped(known.record.stable_name)
+    return f"{known.class_name}  {name}  {assignments(values, elements, known.source)}"

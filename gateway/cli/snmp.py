@@ -101,9 +101,11 @@ def add(name: str, authentication: str, privacy: str, engine_id: str | None, con
     if name not in configured:
         level = "authNoPriv" if privacy == NONE else "authPriv"
         click.echo(
-            f"Write it into {configuration.path}:\n\nsnmp:\n  users:\n    {name}: {{ level: {level} }}\n"
+            f"Write it into {configuration.path}:\n\nsnmp:\n  users:\n    {name}: {{ level: {level} }}\n\n"
+            "A running gateway takes it by `amqp-gateway reload`."
         )
-    click.echo("A running gateway takes it with its next start.")
+        return
+    click.echo("A running gateway answers the user by these keys from now on.")
 
 
 @user.command("list")
@@ -129,7 +131,7 @@ def list_users(config: Path | None) -> None:
 @click.argument("name")
 @config_option
 def remove(name: str, config: Path | None) -> None:
-    """Remove the keys of the user NAME. A running gateway forgets them with its next start."""
+    """Remove the keys of the user NAME, whom a running gateway does not answer any more."""
     configuration = loaded(config)
     with _state_errors():
         state = StateFolder(configuration.state_folder)

@@ -15,7 +15,7 @@ import click
 from rich.console import Console
 
 from gateway.cli.clearance import require_everything
-from gateway.cli.options import config_option, configured_source, duration, loaded
+from gateway.cli.options import OUTPUT_FILE, config_option, configured_source, duration, loaded
 from gateway.cli.printing import at_work, json_option, say, say_json
 from gateway.clock import SystemClock
 from gateway.config.files import LoadedConfiguration
@@ -44,7 +44,7 @@ _LEAST_SIZE: Final = FILES
 @config_option
 @click.option(
     "--out",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=OUTPUT_FILE,
     metavar="FILE",
     help="File to write; default: NAME.TIME.jsonl here. An existing file is not changed.",
 )

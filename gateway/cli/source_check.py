@@ -10,8 +10,8 @@ import click
 
 from gateway.cli.options import config_option, configured_source, loaded
 from gateway.cli.printing import at_work, json_option, say, say_json
+from gateway.config.secret_places import SecretError
 from gateway.config.sources import CmlSource
-from gateway.config.types import SecretError
 from gateway.dialects.errors import LocalProtocolError
 from gateway.durable_files import write_durably
 from gateway.service.diagnostics.checks import check_source

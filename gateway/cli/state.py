@@ -13,15 +13,15 @@ from pathlib import Path
 import click
 
 from gateway.cli.clearance import configured, require_everything
-from gateway.cli.options import config_option, loaded
-from gateway.config.snmp import COMMUNITY
+from gateway.cli.options import OUTPUT_FILE, config_option, loaded
+from gateway.file_owners import as_owner
 from gateway.inventory.instance_file import InstanceIndexError
 from gateway.inventory.instances import InstanceIndex
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.service.state.backup import back_up
 from gateway.service.state.report import report
 from gateway.service.state.restore import restore
-from gateway.state_folder import StateError, StateFolder
+from gateway.state_folder import COMMUNITY, StateError, StateFolder
 
 
 @click.command()
@@ -65,7 +65,7 @@ def show(config: Path | None, folder: Path | None, *, as_json: bool) -> None:
 
 
 @state.command()
-@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("file", type=OUTPUT_FILE)
 @config_option
 @folder_option
 @click.option(
@@ -138,6 +138,7 @@ def rename_source(old: str, new: str, config: Path | None, folder: Path | None, 
     with _errors_reported():
         found = StateFolder(_place(config, folder))
         with (
+            as_owner(found.path),
             found.locked(patience_seconds=0),
             closing(InstanceIndex(found.instances, must_exist=found.boots > 0)) as index,
         ):

@@ -28,7 +28,8 @@ _FILE = click.Path(path_type=Path)
 @click.option(
     "--metrics",
     multiple=True,
-    help="Where metrics are served: address, port, and for TLS certificate, key and authorities of clients.",
+    help="Where metrics are served: address, port, number of connections, and for TLS certificate, key and "
+    "authorities of clients.",
 )
 @click.option("--objects", type=_FILE, help="Socket of the process that has the metrics of objects.")
 @click.option("--lifeline", type=int, help="Descriptor of the lifeline to the parent process.")
@@ -54,10 +55,10 @@ def supervise(
     asyncio.run(run_gateway(plans, pages, Lifeline(lifeline), state_lock))
 
 
-def _pages(address: str, port: str, *files: str, objects: Path | None) -> MetricsPages:
+def _pages(address: str, port: str, connections: str, *files: str, objects: Path | None) -> MetricsPages:
     certificate, key, client_ca = (*map(Path, files), None, None, None)[:3]
     tls = None if certificate is None or key is None else (certificate, key)
-    return MetricsPages((address, int(port)), objects, tls, client_ca)
+    return MetricsPages((address, int(port)), objects, tls, client_ca, int(connections))
 
 
 def _waits(log_folder: Path) -> bool:

@@ -1,4 +1,4 @@
-"""``amqp-gateway template``: templates of monitoring systems that poll the gateway by SNMP."""
+"""``amqp-gateway template``: templates of monitoring systems that use the gateway by SNMP."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from typing import Final
 import click
 
 from gateway.cli.options import config_option, loaded
-from gateway.config.files import NoConfigurationError, load_configuration
+from gateway.config.files import load_configuration
+from gateway.config.places import NoConfigurationError
 from gateway.mapping.files import MappingError, class_schemas, load_shipped_mappings
 from gateway.mapping.override_files import LoadedMappings, load_with_overrides
 from gateway.mapping.overrides import NO_OVERRIDES
-from gateway.mapping.rules import AlarmRule
+from gateway.mapping.rules import AlarmRule, EventRule
 from gateway.model.schema import ClassKey
 from gateway.prometheus.families import DEFAULT_CLASSES
 from gateway.service.processes.exit_codes import CommandError, ExitCode
@@ -26,8 +27,9 @@ from gateway.snmp.fixed_mib import PRODUCT
 from gateway.snmp.oid_registry import DEFAULT_ROOT, OidRegistry
 from gateway.snmp.registry_files import MIB_SUFFIX, SiteRegistry, load_shipped_registries, site_modules
 from gateway.snmp.templates.credentials import Community, User
-from gateway.snmp.templates.monitored import MonitoredTable, gateway_tables, tables_of
-from gateway.state_folder import StateError, StateFolder
+from gateway.snmp.templates.monitored import OWN_MODULE, MonitoredTable, gateway_tables, tables_of
+from gateway.snmp.templates.notifications import MonitoredNotification, notifications_of, own_notifications
+from gateway.state_folder import StateError, StateFolder, check_owners
 from gateway.yaml_documents import DocumentError
 
 
@@ -54,6 +56,19 @@ class _Numbers:
             mapping = mappings.get(registry.package)
             schemas = class_schemas(mapping).values() if mapping is not None else ()
             yield from tables_of(registry, schemas, self.root, self._alarms)
+
+    def notifications(self) -> Iterator[MonitoredNotification]:
+        """Yield all notifications of the gateway's own module, the packages' and the site's, by arc."""
+        texts = {path.stem: path.read_text(encoding="ascii") for path in self.modules()}
+        yield from own_notifications(texts[OWN_MODULE], self.root)
+        for registry in sorted(self.registries, key=lambda registry: registry.module_arc):
+            if registry.events:
+                yield from notifications_of(registry, texts[registry.module], self.root, self._event_rule)
+
+    def _event_rule(self, key: ClassKey) -> EventRule | None:
+        mapping = self.known.mappings.get(key.package)
+        rule = mapping.events.get(key.name) if mapping is not None else None
+        return self.known.overrides.event_rule(key, rule)
 
     def _alarms(self, key: ClassKey) -> Iterable[AlarmRule]:
         mapping = self.known.mappings.get(key.package)
@@ -98,7 +113,7 @@ _USER = click.option(
 
 @click.group()
 def template() -> None:
-    """Write templates for monitoring systems that poll the gateway by SNMP."""
+    """Write templates for monitoring systems that poll the gateway by SNMP, or receive its notifications."""
 
 
 @template.command("snmp-exporter")
@@ -126,6 +141,15 @@ def zabbix_command(config: Path | None, patterns: tuple[str, ...]) -> None:
     from gateway.snmp.templates.zabbix import zabbix  # noqa: PLC0415  one template of several
 
     click.echo(zabbix(_numbers(config).selected(patterns)), nl=False)
+
+
+@template.command("snmptt")
+@config_option
+def snmptt_command(config: Path | None) -> None:
+    """Print snmptt.conf for SNMPTT, with severity and text of each notification."""
+    from gateway.snmp.templates.snmptt import snmptt  # noqa: PLC0415  one template of several
+
+    click.echo(snmptt(_numbers(config).notifications()), nl=False)
 
 
 @template.command("librenms")
@@ -221,8 +245,11 @@ def _numbers(config: Path | None) -> _Numbers:
     root = tuple(map(int, configuration.settings.snmp.root.split(".")))
     today = dt.datetime.now(tz=dt.UTC).date()
     try:
+        check_owners(configuration.state_folder)
         site = SiteRegistry(configuration.state_folder, configuration.settings.site).load(today)
         known = load_with_overrides(configuration.mapping_files, configuration.override_files)
+    except StateError as error:
+        raise CommandError(ExitCode.STATE, str(error)) from error
     except (DocumentError, MappingError) as error:
         raise CommandError(ExitCode.CONFIGURATION, str(error)) from error
     return _Numbers(root, (*shipped, site), known, site_modules(configuration.state_folder))

@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
+import contextlib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gateway.config.model import Configuration
+from gateway.config.places import feed_socket, find_configuration, state_folder
 from gateway.config.policy import OperationRule, PolicySettings
 from gateway.config.policy_files import with_policy_files
 from gateway.config.running import CopiedFile, FileCopies, check_size, read_running_files
+from gateway.config.secret_places import SecretError
+from gateway.config.snmp import SnmpSettings
+from gateway.config.sources import ClientTlsSettings, ListenerTls
 from gateway.config.types import SecretSource
+from gateway.file_owners import distrust, owner_for_root
 from gateway.state_folder import RUNNING_FILES
-from gateway.yaml_documents import DocumentFile, copied_document, parts_of, read_document
+from gateway.yaml_documents import (
+    Complaint,
+    DocumentError,
+    DocumentFile,
+    copied_document,
+    parts_of,
+    read_document,
+)
 
-ENVIRONMENT_VARIABLE = "AMQP_GATEWAY_CONFIG"
 CAPTURES = "captures"
 """The folder in the state folder that holds captures."""
-PLACES = (Path("gateway.yaml"), Path("/etc/amqp-gateway/gateway.yaml"))
-
-
-class NoConfigurationError(Exception):
-    """There is no configuration in any of the places where one is looked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,16 +50,50 @@ class LoadedConfiguration:
         return self.path.parent
 
     @property
-    def state_folder(self) -> Path:
-        """The state folder.
+    def trusted_files(self) -> list[Path]:
+        """The files that decide what the gateway does: this one, and those with mappings and policy."""
+        named = self.settings
+        others = (*named.mappings, *named.overrides, *named.policy.files)
+        return [self.path, *(self.folder / name for name in others)]
 
-        It is as configured; else ``$XDG_STATE_HOME/amqp-gateway``, else ``/var/lib/amqp-gateway``.
+    @property
+    def secret_files(self) -> Mapping[str, Path]:
+        """The files of secrets, by the key that names each."""
+        found = parts_of(self.settings, SecretSource)
+        return {key: self.folder / part.file for key, part in found if part.file is not None}
+
+    @property
+    def private_keys(self) -> Mapping[str, Path]:
+        """The files of private keys of TLS, by the key that names each."""
+        found: dict[str, Path] = {}
+        for place, part in parts_of(self.settings, (ClientTlsSettings, ListenerTls)):
+            name = "key" if isinstance(part, ListenerTls) else "client_key"
+            if (file := getattr(part, name)) is not None:
+                found[f"{place}.{name}"] = self.folder / file
+        return found
+
+    def distrusted_key(self) -> tuple[str, str] | None:
+        """Return the key of the first file of a private key that is not trusted, or its folder, and why."""
+        for key, path in self.private_keys.items():
+            for place in (path, path.parent):
+                if reason := distrust(place, *owner_for_root(place)):
+                    return key, f"{place} {reason}"
+        return None
+
+    def secret_remarks(self) -> Iterator[tuple[str, str]]:
+        """Yield the key and the text of what is probably not meant so in a file of a secret.
+
+        Files that cannot be read, which are reported elsewhere, are left out.
         """
-        folder = self.settings.state.folder
-        if folder is not None:
-            return self.folder / folder
-        home = _xdg_folder("XDG_STATE_HOME")
-        return home / "amqp-gateway" if home else Path("/var/lib/amqp-gateway")
+        for key, part in parts_of(self.settings, SecretSource):
+            with contextlib.suppress(SecretError):
+                if text := part.remark(self.folder):
+                    yield key, text
+
+    @property
+    def state_folder(self) -> Path:
+        """The state folder (`gateway.config.places.state_folder`)."""
+        return state_folder(self.folder, self.settings.state.folder)
 
     @property
     def log_folder(self) -> Path:
@@ -108,57 +148,27 @@ class LoadedConfiguration:
         return replace(self, copies=FileCopies(mappings, overrides))
 
     def reloaded(self, wanted: LoadedConfiguration) -> LoadedConfiguration:
-        """Return the configuration with what a reload takes of another: policy, mappings and overrides."""
+        """Return the configuration with what a reload takes of another."""
         settings = wanted.settings
         changed = _changed(
-            self.settings, settings.policy, settings.operations.allow, settings.mappings, settings.overrides
+            self.settings,
+            settings.policy,
+            settings.operations.allow,
+            settings.mappings,
+            settings.overrides,
+            settings.snmp,
         )
         return replace(self, settings=changed, copies=wanted.copies)
 
     @property
     def feed_socket(self) -> Path:
-        """The path of the feed's socket.
-
-        It is as configured; else in ``$XDG_RUNTIME_DIR/amqp-gateway``, else in the state folder. In the first
-        folder its name depends on the path of the state folder, so that two gateways of one user have
-        different sockets.
-        """
-        if self.settings.feed.socket is not None:
-            return self.folder / self.settings.feed.socket
-        runtime = _xdg_folder("XDG_RUNTIME_DIR")
-        if runtime is None:
-            return self.state_folder / "feed.sock"
-        state = str(self.state_folder.resolve())
-        return runtime / "amqp-gateway" / f"feed-{_short_digest(state)}.sock"
+        """The path of the feed's socket (`gateway.config.places.feed_socket`)."""
+        return feed_socket(self.folder, self.settings.feed.socket, self.state_folder)
 
     @property
     def objects_socket(self) -> Path:
         """The path of the socket for the metrics of objects, beside `feed_socket`."""
         return self.feed_socket.with_suffix(".objects")
-
-
-def find_configuration(given: Path | None) -> Path:
-    """Return the path of the configuration file.
-
-    The first of these counts: ``given``, ``$AMQP_GATEWAY_CONFIG``, ``./gateway.yaml``,
-    ``/etc/amqp-gateway/gateway.yaml``.
-
-    Raises:
-        NoConfigurationError: nothing was given and none of the places has one.
-    """
-    if given is not None:
-        return given
-    named = os.environ.get(ENVIRONMENT_VARIABLE, "")
-    if named:
-        return Path(named)
-    for place in PLACES:
-        if place.is_file():
-            return place
-    looked = ", ".join(str(place) for place in PLACES)
-    raise NoConfigurationError(
-        f"no configuration: name one with --config or ${ENVIRONMENT_VARIABLE}, or write one of {looked} "
-        "(an example is in docs/configuration.md)"
-    )
 
 
 def load_configuration(given: Path | None, copy: Path | None = None) -> LoadedConfiguration:
@@ -171,18 +181,33 @@ def load_configuration(given: Path | None, copy: Path | None = None) -> LoadedCo
 
     Raises:
         NoConfigurationError: there is none.
-        DocumentError: it is not valid.
+        DocumentError: it is not valid, or it, or a file of mappings, overrides or policy, is not trusted
+            (`gateway.file_owners`).
     """
     path = find_configuration(given)
-    settings = read_document(copy or path, Configuration)
-    running = None if copy is None else read_running_files(copy.with_name(RUNNING_FILES))
+    if copy is None:
+        _check_owner(path, path)
+        settings = read_document(path, Configuration)
+        for file in LoadedConfiguration(settings, path.absolute()).trusted_files[1:]:
+            _check_owner(path, file)
+        return LoadedConfiguration(with_policy_files(settings, path), path.absolute())
+    _check_owner(copy, copy, *owner_for_root(copy.parent))
+    settings = read_document(copy, Configuration)
+    running = read_running_files(copy.with_name(RUNNING_FILES))
     if running is None:
         return LoadedConfiguration(with_policy_files(settings, path), path.absolute())
     mappings, overrides = (
         tuple(each.file for each in copies) for copies in (running.mappings, running.overrides)
     )
-    settings = _changed(settings, running.policy, running.allow, mappings, overrides)
+    settings = _changed(settings, running.policy, running.allow, mappings, overrides, running.snmp)
     return LoadedConfiguration(settings, path.absolute(), running.copies)
+
+
+def _check_owner(configuration: Path, file: Path, *further: int) -> None:
+    reason = distrust(file, *further)
+    if reason:
+        named = "" if file == configuration else f"{file} "
+        raise DocumentError(configuration, [Complaint(1, "", f"{named}{reason}")])
 
 
 def _changed(
@@ -191,18 +216,11 @@ def _changed(
     allow: tuple[OperationRule, ...],
     mappings: tuple[Path, ...],
     overrides: tuple[Path, ...],
+    snmp: SnmpSettings | None,
 ) -> Configuration:
-    """Return settings with another policy, and other files of mappings and overrides."""
+    """Return settings with another policy, other files of mappings and overrides, and clients of SNMP."""
     operations = settings.operations.model_copy(update={"allow": allow})
     changes = {"policy": policy, "operations": operations, "mappings": mappings, "overrides": overrides}
+    if snmp is not None:
+        changes["snmp"] = settings.snmp.with_clients_of(snmp)
     return settings.model_copy(update=changes)
-
-
-def _xdg_folder(variable: str) -> Path | None:
-    """Return the folder that ``variable`` names; a relative one is ignored (XDG Base Directory)."""
-    folder = Path(os.environ.get(variable, ""))
-    return folder if folder.is_absolute() else None
-
-
-def _short_digest(text: str) -> str:
-    return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()

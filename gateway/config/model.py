@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, ClassVar, Final, Literal, LiteralString
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
@@ -11,8 +11,9 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from gateway.config.policy import READER, SCRAPER, OperationRule, PolicySettings, at_place
 from gateway.config.snmp import SnmpSettings
-from gateway.config.sources import AmiSource, ListenerTls, RabbitMqAgent, Source
+from gateway.config.sources import AmiSource, ListenerTls, MetricsConnections, RabbitMqAgent, Source
 from gateway.config.types import (
+    AdvertisedAddress,
     FilePath,
     ListenAddress,
     Name,
@@ -78,7 +79,8 @@ class JmxSettings(StrictModel):
         listen: address and port of registry and objects alike.
         tls: plain text without it, which only this machine may use.
         allow_plain_text: passwords and values may be sent in plain text beyond this machine.
-        hostname: the name that clients connect to, if it is not the address.
+        hostname: the host that clients connect to, if it is not the address, and the port, if it is not that
+            of ``listen``, as where a port is forwarded.
         java: the runtime's folder (JAVA_HOME); default: the environment's, else ``java`` on the PATH.
         heap: largest heap of the virtual machine, in MiB; 100,000 objects take about 300.
         users: the users who may log in; a password that is not given is made at the first start.
@@ -93,11 +95,11 @@ class JmxSettings(StrictModel):
     listen: ListenAddress = ("127.0.0.1", 9990)
     tls: ListenerTls | None = None
     allow_plain_text: bool = False
-    hostname: Annotated[str, Field(max_length=255)] = ""
+    hostname: AdvertisedAddress = ("", 0)
     java: FilePath | None = None
     heap: Annotated[int, Field(ge=32, le=65_536)] = 512
     users: Annotated[dict[Name, JmxUser], Field(min_length=1)] = Field(
-        default_factory=lambda: {"monitor": JmxUser()}
+        default_factory=lambda: {"monitor": JmxUser.model_construct()}
     )
     serve_stale_for: Duration = 300 * SECOND
     buckets: dict[str, Annotated[int, Field(ge=2, le=4096)]] = Field(default_factory=dict)
@@ -150,12 +152,14 @@ class MetricsSettings(StrictModel):
         enabled: off, because the endpoint has no password: every user of this machine can read it.
         tls: plain HTTP without it; with ``client_ca`` only clients with a certificate can read.
         objects: off, because they contain the names of objects; ``{}`` shows the default ones.
+        connections: the maximum number of connections.
     """
 
     enabled: bool = False
     listen: ListenAddress = ("127.0.0.1", 9464)
     tls: ListenerTls | None = None
     objects: ObjectMetricsSettings | None = None
+    connections: MetricsConnections = 64
 
     @model_validator(mode="after")
     def _served(self) -> MetricsSettings:
@@ -228,7 +232,7 @@ class HeadSettings(StrictModel):
 class AuditSettings(StrictModel):
     """The audit: records of the event log that are chained by hash."""
 
-    heads: HeadSettings = HeadSettings()
+    heads: HeadSettings = HeadSettings.model_construct()
 
 
 class HistorySettings(StrictModel):
@@ -279,6 +283,26 @@ class CaptureSettings(StrictModel):
 
 
 _AS_IT_IS: Final[LiteralString] = "{text}"
+
+
+def _overlap(one: tuple[str, int], other: tuple[str, int]) -> bool:
+    """Return whether two listeners want the same port; ``0.0.0.0`` and ``::`` are all of a family."""
+    hosts = {one[0], other[0]}
+    every = any(host in {"0.0.0.0", "::"} for host in hosts)  # noqa: S104  compared, not listened on
+    family = {":" in host for host in hosts}
+    return one[1] == other[1] and len(family) == 1 and (every or len(hosts) == 1)
+
+
+def _check(problems: Iterable[tuple[tuple[str | int, ...], str]]) -> None:
+    """Raise the error of a validator for problems, each with the keys that lead to its place."""
+    wrong = [
+        InitErrorDetails(
+            type=PydanticCustomError("configuration", _AS_IT_IS, {"text": text}), loc=place, input=None
+        )
+        for place, text in problems
+    ]
+    if wrong:
+        raise ValidationError.from_exception_data("Configuration", wrong)
 
 
 def _no_other_broker(name: str, same_as: str | None, sources: Mapping[str, Source]) -> str:
@@ -333,39 +357,67 @@ class Configuration(StrictModel):
     overrides: Annotated[tuple[FilePath, ...], Field(max_length=100)] = ()
     sources: dict[Name, Source] = Field(default_factory=dict)
     agents: dict[Name, RabbitMqAgent] = Field(default_factory=dict)
-    snmp: SnmpSettings = SnmpSettings()
-    jmx: JmxSettings = JmxSettings()
-    operations: OperationSettings = OperationSettings()
-    policy: PolicySettings = PolicySettings()
-    log: LogSettings = LogSettings()
-    audit: AuditSettings = AuditSettings()
-    history: HistorySettings = HistorySettings()
-    metrics: MetricsSettings = MetricsSettings()
-    certificates: CertificateSettings = CertificateSettings()
-    state: StateSettings = StateSettings()
-    feed: FeedSettings = FeedSettings()
+    snmp: SnmpSettings = SnmpSettings.model_construct()
+    jmx: JmxSettings = JmxSettings.model_construct()
+    operations: OperationSettings = OperationSettings.model_construct()
+    policy: PolicySettings = PolicySettings.model_construct()
+    log: LogSettings = LogSettings.model_construct()
+    audit: AuditSettings = AuditSettings.model_construct()
+    history: HistorySettings = HistorySettings.model_construct()
+    metrics: MetricsSettings = MetricsSettings.model_construct()
+    certificates: CertificateSettings = CertificateSettings.model_construct()
+    state: StateSettings = StateSettings.model_construct()
+    feed: FeedSettings = FeedSettings.model_construct()
     captures: dict[Name, CaptureSettings] = Field(default_factory=dict)
+
+    @property
+    def listeners(self) -> list[tuple[tuple[str | int, ...], str, tuple[str, int]]]:
+        """The addresses that are listened on: the keys of each, ``udp`` or ``tcp``, address and port."""
+        found: list[tuple[tuple[str | int, ...], str, tuple[str, int]]] = []
+        if self.snmp.enabled:
+            found += [(("snmp", "listen", n), "udp", each) for n, each in enumerate(self.snmp.listen)]
+        for key, section in (("jmx", self.jmx), ("metrics", self.metrics)):
+            if section.enabled:
+                found.append(((key, "listen"), "tcp", section.listen))
+        for name, source in self.sources.items():
+            if isinstance(source, AmiSource):
+                found.append((("sources", name, "listen"), "tcp", source.listen))
+        for name, agent in self.agents.items():
+            if agent.metrics is not None:
+                found.append((("agents", name, "metrics", "listen"), "tcp", agent.metrics.listen))
+        return found
+
+    def _shared_ports(self) -> Iterator[tuple[tuple[str | int, ...], str]]:
+        """Yield the keys of each listener whose port an earlier one has, and what is wrong."""
+        listeners = self.listeners
+        for number, (place, protocol, address) in enumerate(listeners):
+            for earlier, same, taken in listeners[:number]:
+                if protocol == same and _overlap(address, taken):
+                    key = ".".join(map(str, earlier))
+                    yield place, f"has the port of {key}, at the same address: take another"
+                    break
+
+    @model_validator(mode="after")
+    def _one_listens_at_an_address(self) -> Configuration:
+        _check(self._shared_ports())
+        return self
 
     @model_validator(mode="after")
     def _captured_exist(self) -> Configuration:
-        for name in self.captures:
-            if name not in self.sources:
-                raise ValueError(f"captures.{name} names no source of 'sources'")
+        _check(
+            (("captures", name), "names no source of 'sources'")
+            for name in self.captures
+            if name not in self.sources
+        )
         return self
 
     @model_validator(mode="after")
     def _same_as_names_a_broker(self) -> Configuration:
-        wrong = [
-            InitErrorDetails(
-                type=PydanticCustomError("same_as", _AS_IT_IS, {"text": problem}),
-                loc=("sources", name, "same_as"),
-                input=source.same_as,
-            )
+        _check(
+            (("sources", name, "same_as"), problem)
             for name, source in self.sources.items()
             if (problem := _no_other_broker(name, source.same_as, self.sources))
-        ]
-        if wrong:
-            raise ValidationError.from_exception_data("Configuration", wrong)
+        )
         return self
 
     @model_validator(mode="after")
@@ -373,13 +425,15 @@ class Configuration(StrictModel):
         known = {f"snmp:{name}" for name in self.snmp.all_writers} | {
             f"jmx:{name}" for name in self.jmx.users
         }
-        for rule in self.operations.allow:
-            for who in rule.who:
-                if who not in known and not who.startswith("cli:"):
-                    raise ValueError(
-                        f"operations.allow: {who!r} is not known: name a writer under snmp.writers, a user "
-                        "under snmp.users with may_set, or a user under jmx.users"
-                    )
+        there_are = (
+            "a writer under snmp.writers, a user under snmp.users with may_set, or a user under jmx.users"
+        )
+        _check(
+            (("operations", "allow", number, "who", position), f"{who!r} is not known: name {there_are}")
+            for number, rule in enumerate(self.operations.allow)
+            for position, who in enumerate(rule.who)
+            if who not in known and not who.startswith("cli:")
+        )
         return self
 
     @model_validator(mode="after")
@@ -389,7 +443,10 @@ class Configuration(StrictModel):
         try:
             self.check_policy()
         except PolicyError as error:
-            raise at_place(error, "policy") from None
+            if self.policy.principals or self.policy.roles:
+                raise at_place(error, "policy") from None
+            text = str(error).removeprefix("operations.allow: ")
+            raise at_place(PolicyError(text), "operations", "allow") from None
         return self
 
     @property
@@ -448,10 +505,12 @@ class Configuration(StrictModel):
 
     @model_validator(mode="after")
     def _log_for_durable(self) -> Configuration:
-        for name, source in self.sources.items():
-            if source.durable is not None and not self.log.enabled:
-                raise ValueError(
-                    f"sources.{name}.durable acknowledges what the event log has on the disk: switch the log"
-                    " on, or leave 'durable' out"
-                )
+        _check(
+            (
+                ("sources", name, "durable"),
+                "acknowledges what the event log has on the disk: switch the log on, or leave 'durable' out",
+            )
+            for name, source in self.sources.items()
+            if source.durable is not None and not self.log.enabled
+        )
         return self

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import Annotated, Final, LiteralString
 
@@ -36,7 +37,29 @@ def _principals(text: str) -> str:
     return text if text == "*" else _principal(text)
 
 
-PrincipalName = Annotated[str, Field(max_length=255), AfterValidator(_principal)]
+def _one_principal(text: str) -> str:
+    if text.endswith(":*"):
+        raise ValueError(
+            f"a rule names its principals one by one; a role, under policy.principals, is for {text} too"
+        )
+    return _principal(text)
+
+
+_BRACKETS: Final = re.compile(r"\[.[^]]*\]")
+
+
+def _name_pattern(text: str) -> str:
+    if ":" in _BRACKETS.sub("", text):
+        raise ValueError(
+            "elements and methods have no ':' in their names: patterns of classes are under 'classes'"
+        )
+    return text
+
+
+NamePattern = Annotated[Pattern, AfterValidator(_name_pattern)]
+"""A pattern of names of elements or methods."""
+
+PrincipalName = Annotated[str, Field(max_length=255), AfterValidator(_one_principal)]
 """Who reads or requests: a community or user of SNMP, a user of JMX, or a system user at the command line.
 
 Or a user of a broker who calls methods of an agent there. Or who publishes: a peer of AMI, by the name in its
@@ -64,8 +87,8 @@ class OperationRule(StrictModel):
     sources: Annotated[tuple[Pattern, ...], Field(min_length=1)] = ("*",)
     classes: Annotated[tuple[ClassPattern, ...], Field(min_length=1)] = ("*:*",)
     objects: Annotated[tuple[Pattern, ...], Field(min_length=1)] = ("*",)
-    set: tuple[Pattern, ...] = ()
-    invoke: tuple[Pattern, ...] = ()
+    set: tuple[NamePattern, ...] = ()
+    invoke: tuple[NamePattern, ...] = ()
     read: bool = False
 
     @model_validator(mode="after")
@@ -107,9 +130,9 @@ class RoleRule(StrictModel):
     sources: Annotated[tuple[Pattern, ...], Field(min_length=1)] = ("*",)
     classes: Annotated[tuple[ClassPattern, ...], Field(min_length=1)] = ("*:*",)
     objects: Annotated[tuple[Pattern, ...], Field(min_length=1)] = ("*",)
-    read: tuple[Pattern, ...] = ()
-    write: tuple[Pattern, ...] = ()
-    invoke: tuple[Pattern, ...] = ()
+    read: tuple[NamePattern, ...] = ()
+    write: tuple[NamePattern, ...] = ()
+    invoke: tuple[NamePattern, ...] = ()
     subscribe: tuple[ClassPattern, ...] = ()
     refresh: bool = False
     audit: bool = False

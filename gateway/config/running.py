@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from gateway.config.policy import OperationRule, PolicySettings
+from gateway.config.snmp import SnmpSettings
 from gateway.config.types import FilePath
 from gateway.yaml_documents import Complaint, DocumentCopy, DocumentError, StrictModel
 
@@ -41,7 +42,7 @@ class FileCopies:
 
 
 class RunningFiles(StrictModel):
-    """The mappings, overrides and policy of a running gateway; one file of the state folder.
+    """The mappings, overrides, policy and SNMP clients of a running gateway; one file of the state folder.
 
     One file, so that a process that starts while they change reads all former ones, or all new ones.
 
@@ -50,13 +51,15 @@ class RunningFiles(StrictModel):
         overrides: the override files.
         policy: the roles.
         allow: the rules of ``operations.allow``.
+        snmp: the clients of SNMP (`SnmpSettings.clients`). Since version 2.
     """
 
-    version: Literal[1] = 1
+    version: Literal[1, 2] = 2
     mappings: tuple[CopiedFile, ...]
     overrides: tuple[CopiedFile, ...]
     policy: PolicySettings
     allow: tuple[OperationRule, ...]
+    snmp: SnmpSettings | None = None
 
     @property
     def copies(self) -> FileCopies:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, Final, Literal, LiteralString, TypeAlias
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, PlainSerializer, ValidationError, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from gateway.config.types import (
@@ -14,6 +14,7 @@ from gateway.config.types import (
     Name,
     Networks,
     ObjectIdentifier,
+    ReceiverAddress,
     SecretSource,
     Subtree,
 )
@@ -28,10 +29,6 @@ SMALLEST_LIMIT: Final = 1_232
 LARGEST_DATAGRAM: Final = 65_507
 """The bytes that a UDP datagram over IPv4 can carry."""
 
-COMMUNITY = "community"
-"""The name of the secret in the state folder that is the community of reading, unless one is configured."""
-
-
 WriterName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,31}$")]
 """The name of a writer, an index: at most 32 characters, as user names of SNMP (RFC 3414 section 5)."""
 
@@ -43,7 +40,7 @@ class NotificationTarget(StrictModel):
     """A receiver of events as SNMP notifications.
 
     Attributes:
-        address: numeric address and port of the receiver.
+        address: address or DNS name, and port, of the receiver.
         kind: ``trap`` is sent once; ``inform`` is sent again until it is answered.
         version: the version of SNMP; version 1 has no informs.
         user: the user of version 3 who sends them, one of ``snmp.users``.
@@ -53,19 +50,25 @@ class NotificationTarget(StrictModel):
         rate: notifications a second; traps beyond it are counted, and one summary has their number;
             informs wait.
         window: informs that may be without an answer at a time.
+        backlog_rate: notifications a second of what could not be sent at its time.
+        backlog: events of that which are sent, the latest; of older ones the number is reported.
     """
 
-    address: ListenAddress
+    address: ReceiverAddress
     kind: Literal["trap", "inform"] = "trap"
     version: Literal["v1", "v2c", "v3"] = "v2c"
     user: WriterName | None = None
     community: SecretSource | None = None
-    severity: SeverityName = Severity.INFO
+    severity: Annotated[
+        SeverityName, PlainSerializer(lambda severity: severity.name.lower(), when_used="json")
+    ] = Severity.INFO
     events: Annotated[
         tuple[Annotated[str, Field(min_length=1, max_length=255)], ...], Field(min_length=1)
     ] = ("*",)
     rate: Annotated[int, Field(ge=1, le=100_000)] = 100
     window: Annotated[int, Field(ge=1, le=1_000)] = 16
+    backlog_rate: Annotated[int, Field(ge=1, le=100_000)] = 100
+    backlog: Annotated[int, Field(ge=0, le=10_000_000)] = 100_000
 
     @model_validator(mode="after")
     def _version_has_it(self) -> NotificationTarget:
@@ -157,6 +160,13 @@ class SnmpUser(StrictModel):
     view: Name | None = None
 
 
+CLIENTS: Final = (
+    *("versions", "users", "weak_algorithms", "writers", "community", "allowed_networks", "view", "views"),
+    "notifications",
+)
+"""The keys of `SnmpSettings` that a reload takes: who may ask, see and set what, and who is notified."""
+
+
 class SnmpSettings(StrictModel):
     """The SNMP agent.
 
@@ -188,8 +198,8 @@ class SnmpSettings(StrictModel):
     users: dict[WriterName, SnmpUser] = Field(default_factory=dict)
     weak_algorithms: bool = False
     best_effort: bool = False
-    commands: CommandSettings = CommandSettings()
-    limits: SnmpLimits = SnmpLimits()
+    commands: CommandSettings = CommandSettings.model_construct()
+    limits: SnmpLimits = SnmpLimits.model_construct()
     notifications: dict[Name, NotificationTarget] = Field(default_factory=dict)
     notification_log: Annotated[int, Field(ge=0, le=10_000)] = 1_000
     late_after: Annotated[Duration, between("1s", "1h")] = 5 * SECOND
@@ -218,6 +228,14 @@ class SnmpSettings(StrictModel):
             if target.user is not None and target.user not in self.users:
                 raise ValueError(f"notifications.{name}: no user {target.user!r} is under snmp.users")
         return self
+
+    def with_clients_of(self, other: SnmpSettings) -> SnmpSettings:
+        """Return these settings with all that a reload takes of others (`CLIENTS`)."""
+        return self.model_copy(update={key: getattr(other, key) for key in CLIENTS})
+
+    def clients(self) -> dict[str, object]:
+        """Return what `with_clients_of` takes, as these settings can be made of it again."""
+        return self.model_dump(mode="json", include={*CLIENTS, "root"}, exclude_none=True)
 
     @property
     def all_writers(self) -> tuple[str, ...]:

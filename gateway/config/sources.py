@@ -10,19 +10,24 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
+from gateway.config.logins import HttpLoginSettings, LoginSettings, ProxySettings
 from gateway.config.protection import ProtectedSettings
 from gateway.config.types import (
     AmqpName,
     AmqpUrls,
+    DeclaredName,
     FilePath,
     HttpUrls,
     ListenAddress,
     Name,
-    SecretSource,
 )
 from gateway.links.tls import ClientTls, ServerTls
+from gateway.model.observations import STALE_AFTER
 from gateway.model.times import SECOND
 from gateway.yaml_documents import Duration, StrictModel, between
+
+StaleAfter = Annotated[Duration, between("10s", "1d")]
+"""The least time without a confirmation after which values are stale."""
 
 
 class ClientTlsSettings(StrictModel):
@@ -51,7 +56,7 @@ class ClientTlsSettings(StrictModel):
         return ClientTls(ca_file, certificate, key)
 
 
-class AmqpSettings(ClientTlsSettings):
+class AmqpSettings(ClientTlsSettings, LoginSettings):
     """The access to a virtual host of a broker by AMQP 0-9-1.
 
     Attributes:
@@ -61,8 +66,6 @@ class AmqpSettings(ClientTlsSettings):
 
     url: AmqpUrls
     vhost: AmqpName = "amqp-gateway"
-    user: AmqpName
-    password: SecretSource
     heartbeat: Annotated[Duration, between("1s", "60s")] = 10 * SECOND
 
 
@@ -72,7 +75,7 @@ def _own_queue(text: str) -> str:
     return text
 
 
-OwnQueueName = Annotated[AmqpName, AfterValidator(_own_queue)]
+OwnQueueName = Annotated[DeclaredName, AfterValidator(_own_queue)]
 
 
 class EventSettings(StrictModel):
@@ -80,10 +83,13 @@ class EventSettings(StrictModel):
 
     Attributes:
         url: the URL of one node, or of several nodes of the cluster.
+        max_length: the largest number of events that wait, unless `durable` keeps them; beyond it the broker
+            drops the oldest.
     """
 
     url: AmqpUrls
     vhost: AmqpName = "/"
+    max_length: Annotated[int, Field(ge=10_000, le=1_000_000)] = 100_000
 
 
 class DurableSettings(StrictModel):
@@ -101,7 +107,7 @@ class DurableSettings(StrictModel):
     max_length: Annotated[int, Field(ge=1000, le=10_000_000)] = 100_000
 
 
-class WritingSettings(StrictModel):
+class WritingSettings(HttpLoginSettings):
     """The account that changes a RabbitMQ, apart from the one that reads it; it needs the tag administrator.
 
     Attributes:
@@ -109,35 +115,40 @@ class WritingSettings(StrictModel):
             clients, the gateway's agent included.
     """
 
-    user: AmqpName
-    password: SecretSource
     allow_lockout: tuple[AmqpName, ...] = ()
 
 
-class RabbitMqSettings(ClientTlsSettings):
+class RabbitMqSettings(ClientTlsSettings, HttpLoginSettings):
     """The settings by which the gateway's agent reads a RabbitMQ.
 
     Attributes:
         management: the URL of the management API, of one node or of several nodes of the cluster.
+        proxy: the proxy for all requests over HTTP; the environment's proxies are not used.
         interval: the time between two readings of a class, where its cost allows.
         budget: the share of time that requests may take; a broker with many queues is read less often.
+        longest_interval: the longest time between two readings to which `budget` may lengthen `interval`.
+        stale_after: values that were not read for so long, and for three planned intervals, are stale.
         show_own: show the gateway's own queues and connections too.
         own_users: further users whose connections belong to the gateway, such as another agent's.
         prometheus: the place where statistics of queues are read as metrics: the address that the broker
             reports for its plugin ``rabbitmq_prometheus`` (``auto``), none (``off``), or the URLs of all
             nodes.
+        prometheus_login: the user who reads these metrics, since RabbitMQ 4.3 can demand one; ``source`` for
+            the source's own; default: none.
         writing: the account that changes the broker; without it methods and settings are refused.
     """
 
     management: HttpUrls
-    user: AmqpName
-    password: SecretSource
+    proxy: ProxySettings | None = None
     events: EventSettings | None = None
     interval: Duration = 5 * SECOND
     budget: Annotated[float, Field(gt=0, le=0.5)] = 0.035
+    longest_interval: Annotated[Duration, between("1min", "1d")] = 900 * SECOND
+    stale_after: StaleAfter = STALE_AFTER
     show_own: bool = False
     own_users: tuple[str, ...] = ()
     prometheus: Literal["auto", "off"] | HttpUrls = "auto"
+    prometheus_login: Literal["source"] | HttpLoginSettings | None = None
     writing: WritingSettings | None = None
 
 
@@ -169,6 +180,8 @@ class QmfSource(StrictModel):
         trust_anyone: also accept messages without a checked user, such as those of a Qpid broker itself.
         heartbeats: ``expected``: the broker's agent must send one each interval. ``none``: it is re-read
             after two silent intervals. ``auto``: as ``none`` until it has sent one.
+        stale_after: an agent's objects that no message confirmed for so long, and for three intervals, are
+            stale.
         durable: keep the agents' messages while the gateway is away.
         same_as: the name of another source that reads the same broker; a report counts that broker once.
         protected: all bodies are signed and encrypted; plain ones are refused. Default: they are plain.
@@ -180,11 +193,12 @@ class QmfSource(StrictModel):
     amqp: AmqpSettings
     trusted_users: tuple[str, ...] = ()
     trust_anyone: bool = False
-    exchange: AmqpName = "qpid.management"
-    direct_exchange: AmqpName = "amq.direct"
+    exchange: DeclaredName = "qpid.management"
+    direct_exchange: DeclaredName = "amq.direct"
     packages: tuple[str, ...] | None = None
     heartbeats: Literal["auto", "expected", "none"] = "auto"
     heartbeat: Duration = 10 * SECOND
+    stale_after: StaleAfter = STALE_AFTER
     request_deadline: Duration = 30 * SECOND
     max_queue_length: Annotated[int, Field(ge=100, le=1_000_000)] = 20_000
     durable: DurableSettings | None = None
@@ -212,6 +226,7 @@ class Am01Source(StrictModel):
             sign of life, after three it is lost.
         republish_interval: the interval at which the agent publishes everything again without being asked;
             default: only when a queue is bound.
+        stale_after: objects that no message confirmed for so long, and for three intervals, are stale.
         same_as: the name of another source that reads the same broker; a report counts that broker once.
         protected: all bodies are signed and encrypted; plain ones are refused. Default: they are plain.
     """
@@ -222,8 +237,8 @@ class Am01Source(StrictModel):
     amqp: AmqpSettings
     trusted_users: tuple[str, ...] = ()
     trust_anyone: bool = False
-    exchange: AmqpName = "qpid.management"
-    direct_exchange: AmqpName = "amq.direct"
+    exchange: DeclaredName = "qpid.management"
+    direct_exchange: DeclaredName = "amq.direct"
     revision: Literal["auto", "design-notes", "2007-11", "2008-01", "2008-02", "2008-03"] = "auto"
     package: Annotated[str, Field(pattern=r"^[^.\s]{1,255}$")] = "qpid"
     packages: tuple[str, ...] | None = None
@@ -231,6 +246,7 @@ class Am01Source(StrictModel):
     events: bool = False
     interval: Annotated[Duration, between("1s", "1h")] = 10 * SECOND
     republish_interval: Annotated[Duration, between("1s", "1d")] | None = None
+    stale_after: StaleAfter = STALE_AFTER
     request_deadline: Annotated[Duration, between("1s", "1h")] = 10 * SECOND
     max_queue_length: Annotated[int, Field(ge=100, le=1_000_000)] = 20_000
     max_objects: Annotated[int, Field(ge=1, le=10_000_000)] = 200_000
@@ -297,6 +313,8 @@ class CmlSource(StrictModel):
         spelling: the spelling of requests; replies are read in both.
         matching: the way in which replies are matched with requests.
         interval: the time between two readings of an object, for classes that `intervals` does not name.
+        longest_interval: the longest planned interval to which `budget` may lengthen those.
+        stale_after: objects that were not read for so long, and for three planned intervals, are stale.
         short_lived: when objects are read that may end at any time.
         assured: facts about the broker, without which some methods and settings are refused.
         schema_file: a schema-reply as `amqp-gateway source schema` writes it; default: the broker's last one,
@@ -309,19 +327,21 @@ class CmlSource(StrictModel):
     same_as: Name | None = None
     protected: ProtectedSettings | None = None
     amqp: CmlAmqpSettings
-    system_exchange: AmqpName = "amq.system"
+    system_exchange: DeclaredName = "amq.system"
     routing_key: AmqpName = "amq.console"
-    reply_exchange: AmqpName = "amq.direct"
-    notify_exchange: AmqpName | None = "amq.notify"
+    reply_exchange: DeclaredName = "amq.direct"
+    notify_exchange: DeclaredName | None = "amq.notify"
     notify_key: AmqpName = "#"
     trusted_users: Annotated[tuple[AmqpName, ...], Field(min_length=1)] | None = None
     spelling: Literal["openamq", "specification"] = "openamq"
     matching: Literal["find-out", "message-id", "one-at-a-time"] = "find-out"
     interval: Interval = 30 * SECOND
     intervals: dict[ClassName, Interval] = Field(default_factory=dict)
-    budget: CmlBudget = CmlBudget()
+    budget: CmlBudget = CmlBudget.model_construct()
+    longest_interval: Annotated[Duration, between("1min", "1d")] = 900 * SECOND
+    stale_after: StaleAfter = STALE_AFTER
     short_lived: Annotated[Literal["no", "second-listing", "yes"], BeforeValidator(_word)] = "no"
-    assured: tuple[Literal["config-file", "heartbeats"], ...] = ()
+    assured: tuple[Literal["config-file", "empty-values", "heartbeats"], ...] = ()
     schema_file: FilePath | None = None
     request_deadline: Annotated[Duration, between("1s", "5min")] = 10 * SECOND
     max_queue_length: Annotated[int, Field(ge=100, le=1_000_000)] = 20_000
@@ -437,6 +457,7 @@ class AmiSource(StrictModel):
         own_name: an application must claim the name in its certificate.
         login_within: a connection that has not logged in by then is closed.
         idle: a connection that sends nothing for so long is closed; default: never.
+        stale_after: objects of an application are stale when something that it sent may have waited so long.
         options: those that a login may ask for beside QUIET, UNIX and WINDOWS.
         pause: an application may delay its own lines (P), which is meant for tests.
         user: the name that applications receive as the caller of a command.
@@ -457,14 +478,15 @@ class AmiSource(StrictModel):
     own_name: bool = False
     login_within: Annotated[Duration, between("1s", "1h")] = 60 * SECOND
     idle: Annotated[Duration, between("1s", "30d")] | None = None
+    stale_after: StaleAfter = STALE_AFTER
     options: tuple[Literal["LOG", "TTY"], ...] = ("LOG", "TTY")
     pause: bool = False
     user: Annotated[str, Field(min_length=1, max_length=200)] = "amqp-gateway"
     package: PackageName = "ami"
     reading: Literal["strict", "lenient"] = "lenient"
     time_zone: TimeZone = "UTC"
-    session_log: SessionLogSettings = SessionLogSettings()
-    limits: AmiLimits = AmiLimits()
+    session_log: SessionLogSettings = SessionLogSettings.model_construct()
+    limits: AmiLimits = AmiLimits.model_construct()
     remember: bool = True
 
     @property
@@ -509,11 +531,15 @@ class AgentPublishing(StrictModel):
     """
 
     amqp: AmqpSettings
-    exchange: AmqpName = "qpid.management"
-    direct_exchange: AmqpName = "amq.direct"
+    exchange: DeclaredName = "qpid.management"
+    direct_exchange: DeclaredName = "amq.direct"
     allowed_users: Annotated[tuple[str, ...], Field(min_length=1)]
     interval: Duration = 10 * SECOND
     protected: ProtectedSettings | None = None
+
+
+MetricsConnections = Annotated[int, Field(ge=2, le=1000)]
+"""The maximum number of connections to an endpoint of metrics."""
 
 
 class AgentMetrics(StrictModel):
@@ -522,10 +548,12 @@ class AgentMetrics(StrictModel):
     Attributes:
         listen: address and port.
         tls: plain HTTP without it; with ``client_ca`` only clients with a certificate can read.
+        connections: the maximum number of connections.
     """
 
     listen: ListenAddress
     tls: ListenerTls | None = None
+    connections: MetricsConnections = 64
 
 
 class RabbitMqAgent(RabbitMqSettings):

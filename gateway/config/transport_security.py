@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
+from gateway.config.logins import OAuthSettings, ProxySettings
 from gateway.config.model import Configuration
 from gateway.config.snmp import SnmpSettings
 from gateway.config.sources import (
@@ -65,6 +66,7 @@ def sent_in_plain_text(settings: Configuration) -> Iterator[PlainText]:
             yield from _of_urls(source.amqp.url, f"{key}.amqp.url")
     for name, agent in settings.agents.items():
         yield from _of_agent(agent, f"agents.{name}")
+    yield from _of_logins(settings)
     jmx, metrics = settings.jmx, settings.metrics
     if jmx.enabled and jmx.tls is None and not _is_loopback(jmx.listen[0]):
         text = f"JMX on {jmx.listen[0]}: the network shows passwords and values"
@@ -81,8 +83,21 @@ def _of_rabbitmq(settings: RabbitMqSettings, key: str) -> Iterator[PlainText]:
     if not isinstance(settings.prometheus, str):
         for url in settings.prometheus:
             if not _is_protected(url):
-                text = f"{url}: the network can read and forge statistics; no password is sent"
+                sent = "no password is sent" if settings.prometheus_login is None else "and read the login"
+                text = f"{url}: the network can read and forge statistics; {sent}"
                 yield PlainText(f"{key}.prometheus", text, "serve the metrics by TLS, and write https://")
+
+
+def _of_logins(settings: Configuration) -> Iterator[PlainText]:
+    """Yield what is sent to issuers of tokens and to proxies."""
+    for key, oauth in parts_of(settings, OAuthSettings):
+        if not _is_protected(oauth.token_url):
+            text = f"{oauth.token_url}: the network can read the client's secret and the tokens"
+            yield PlainText(f"{key}.token_url", text, "write an https:// URL, and ca_file")
+    for key, proxy in parts_of(settings, ProxySettings):
+        if proxy.user is not None and not _is_protected(proxy.url):
+            text = f"{proxy.url}: the network can read user and password of the proxy"
+            yield PlainText(f"{key}.url", text, "write an https:// URL, if the proxy takes it")
 
 
 def _of_agent(settings: RabbitMqAgent, key: str) -> Iterator[PlainText]:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import ipaddress
-import os
 import re
 from pathlib import Path
 from typing import Annotated, Any, Final
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, SecretStr, model_validator
 from pydantic_core import PydanticCustomError
 
+from gateway.config.secret_places import PlaceKind, credential_path, read_secret, secret_text
 from gateway.yaml_documents import StrictModel
 
-MAX_SECRET_OCTETS = 4096
 _MAX_NAME_OCTETS = 255
+_MAX_DECLARED = 127
+_DECLARED = re.compile(r"[A-Za-z0-9-_.:@#,/+ ]*")
 
 _MAX_PORT = 65535
 _MAX_ARC, _MAX_SECOND_ARC = 2**32 - 1, 39
@@ -26,10 +27,6 @@ Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
 """A name that the configuration gives to a source, an agent, a receiver or a user."""
 
 
-class SecretError(Exception):
-    """A secret cannot be read; the text says which and what to do."""
-
-
 def _name(text: str) -> str:
     if len(text.encode()) > _MAX_NAME_OCTETS:
         raise ValueError(f"has more than {_MAX_NAME_OCTETS} bytes, which AMQP 0-9-1 has no room for")
@@ -37,7 +34,38 @@ def _name(text: str) -> str:
 
 
 AmqpName = Annotated[str, AfterValidator(_name)]
-"""The name of a virtual host, exchange or user: a short string (AMQP 0-9-1 section 4.2.5.3)."""
+"""The name of a virtual host or user, or a routing key: a short string (AMQP 0-9-1 section 4.2.5.3)."""
+
+
+def without_colon(name: str) -> str:
+    """Return the name of a user who logs in over HTTP by a password.
+
+    Raises:
+        ValueError: it has a colon.
+    """
+    if ":" in name:
+        raise ValueError(
+            "a name with a colon cannot log in to the management API: over HTTP the colon separates name and"
+            " password (RFC 7617): take a user without one"
+        )
+    return name
+
+
+HttpUser = Annotated[AmqpName, AfterValidator(without_colon)]
+"""The name of a user who logs in over HTTP by a password, too."""
+
+
+def _declared(text: str) -> str:
+    if len(text) > _MAX_DECLARED or not _DECLARED.fullmatch(text):
+        raise ValueError(
+            f"must have letters, digits, spaces and -_.:@#,/+ only, {_MAX_DECLARED} at most: the client"
+            " library of AMQP takes no other names of exchanges and queues"
+        )
+    return text
+
+
+DeclaredName = Annotated[AmqpName, AfterValidator(_declared)]
+"""The name of an exchange or queue that the gateway declares, binds or publishes to."""
 
 
 def _path(value: Any) -> Path:  # noqa: ANN401  whatever YAML gave
@@ -52,9 +80,6 @@ def _path(value: Any) -> Path:  # noqa: ANN401  whatever YAML gave
 FilePath = Annotated[Path, BeforeValidator(_path)]
 """A path. A relative one is relative to the configuration's folder; ``~`` is expanded."""
 
-
-CREDENTIALS: Final = "CREDENTIALS_DIRECTORY"
-"""The variable by which systemd gives a service the folder of its credentials (systemd.exec(5))."""
 
 CredentialName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,254}$")]
 """The name of a credential of systemd, which is the name of a file."""
@@ -90,52 +115,65 @@ class SecretSource(StrictModel):
             raise ValueError("give one of 'file', 'env' and 'credential'")
         return self
 
+    @property
+    def place(self) -> str:
+        """The place, for people."""
+        if self.file is not None:
+            return str(self.file)
+        return f"${self.env}" if self.env is not None else f"credential {self.credential}"
+
+    def found_at(self, folder: Path) -> tuple[PlaceKind, str]:
+        """Return the place, as `gateway.config.secret_places.read_secret` takes it.
+
+        Args:
+            folder: the folder to which a relative ``file`` is relative.
+        """
+        if self.file is not None:
+            return "file", str(folder / self.file)
+        return ("env", self.env) if self.env is not None else ("credential", self.credential or "")
+
     def read(self, folder: Path) -> SecretStr:
         """Return the secret; that of a file or credential without white space at its end.
 
         Args:
-            folder: the folder to which a relative ``file`` is relative.
+            folder: as of `found_at`.
 
         Raises:
-            SecretError: it is not there, unreadable, empty or too long.
+            SecretError: it is not there, unreadable, empty or too long, or in a file or folder that is not
+                trusted.
+        """
+        return SecretStr(read_secret(*self.found_at(folder)))
+
+    def remark(self, folder: Path) -> str:
+        """Return what is probably not meant so in the file of a secret that can be read; empty for nothing.
+
+        Args:
+            folder: as of `found_at`.
         """
         if self.env is not None:
-            text = os.environ.get(self.env, "")
-            if not text:
-                raise SecretError(f"the environment variable {self.env} is not set: it should hold a secret")
-            return SecretStr(text)
-        if self.credential is not None:
-            return _read_secret(_credential_path(self.credential))
-        assert self.file is not None
-        return _read_secret(folder / self.file)
+            return ""
+        path = credential_path(self.credential) if self.credential else folder / (self.file or "")
+        found = remark_about(secret_text(path))
+        return f"{path}: {found}" if found else ""
 
 
-def _credential_path(name: str) -> Path:
-    folder = os.environ.get(CREDENTIALS, "")
-    if not folder:
-        raise SecretError(
-            f"the credential {name} is not there, because ${CREDENTIALS} is not set: systemd sets it for a"
-            f" service with LoadCredential={name}, as `amqp-gateway systemd` writes it; beside the service"
-            " name its folder in this variable"
+def remark_about(text: str) -> str:
+    """Return what is probably not meant so in the text of a secret's file; empty for nothing."""
+    secret = text.rstrip()
+    if text.startswith(_BYTE_ORDER_MARK):
+        return (
+            "begins with a byte order mark, which counts as part of the secret: save it as UTF-8 without one"
         )
-    return Path(folder) / name
+    if secret != secret.lstrip():
+        return "begins with white space, which counts as part of the secret: take it away if it is not"
+    if text[len(secret) :].strip("\r\n"):
+        return "ends with white space, which does not count as part of the secret: end the file after it"
+    if len(secret.splitlines()) > 1:
+        return "has several lines, which all count as the secret: leave one"
+    return ""
 
 
-def _read_secret(path: Path) -> SecretStr:
-    try:
-        with path.open("rb") as file:
-            text = file.read(MAX_SECRET_OCTETS + 1).decode("utf-8")
-    except OSError as error:
-        raise SecretError(f"{path}: the secret cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError:
-        # The error would contain the bytes.
-        raise SecretError(f"{path}: the secret cannot be read: not UTF-8 text") from None
-    size = len(text.encode())
-    text = text.rstrip()
-    if not text or size > MAX_SECRET_OCTETS:
-        found = "more" if text else "none"
-        raise SecretError(f"{path}: a secret has 1 to {MAX_SECRET_OCTETS} bytes, this has {found}")
-    return SecretStr(text)
+_BYTE_ORDER_MARK: Final = "\ufeff"
 
 
 def _url(schemes: frozenset[str], path: str) -> Any:  # noqa: ANN401  a pydantic validator
@@ -156,7 +194,7 @@ def _url(schemes: frozenset[str], path: str) -> Any:  # noqa: ANN401  a pydantic
             fits = False
         if not fits or not text.isprintable() or " " in text:
             raise ValueError(f"write a URL such as {min(schemes)}://HOST:PORT")
-        if parts.query or parts.fragment:
+        if "?" in text or "#" in text:
             raise ValueError("a URL here has no query and no fragment")
         if path and parts.path not in {"", "/"}:
             raise ValueError(path)
@@ -219,6 +257,56 @@ ListenAddress = Annotated[tuple[str, int], BeforeValidator(_host_port)]
 """A numeric address and a port."""
 
 
+def _written(address: tuple[str, int]) -> str:
+    host, port = address
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+_LABEL: Final = "[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
+_LAST_LABEL: Final = rf"(?!(?:[0-9]+|0[xX][0-9A-Fa-f]*)\.?:){_LABEL}\.?"  # a number would be an address
+_NAMED: Final = re.compile(rf"(?P<name>(?:{_LABEL}\.)*{_LAST_LABEL}):(?P<port>[0-9]{{1,5}})")
+_MAX_NAMED: Final = 255  # what SNMP has room for (RFC 3419)
+
+
+def _receiver(value: Any) -> tuple[str, int]:  # noqa: ANN401  whatever YAML gave
+    found = _NAMED.fullmatch(value) if isinstance(value, str) and len(value) <= _MAX_NAMED else None
+    if found is not None and 0 < int(found["port"]) <= _MAX_PORT:
+        return found["name"], int(found["port"])
+    try:
+        return _host_port(value)
+    except ValueError:
+        raise ValueError(
+            "write HOST:PORT with an address or a DNS name, such as 192.0.2.10:162, [2001:db8::7]:162 or"
+            " nms.example.org:162"
+        ) from None
+
+
+ReceiverAddress = Annotated[
+    tuple[str, int], BeforeValidator(_receiver), PlainSerializer(_written, when_used="json")
+]
+"""The address or DNS name of a receiver of notifications, and its port; JSON has it as in the configuration.
+
+A name has the labels of RFC 1123, and underscores, which resolvers accept; a dot at its end is permitted.
+"""
+
+
+_ADVERTISED: Final = re.compile(
+    r"(?:\[(?P<v6>[0-9A-Fa-f:.]+)\]|(?P<host>[^\s:/\[\]]{1,255}))(?::(?P<port>[0-9]{1,5}))?|(?P<bare>[0-9A-Fa-f:.]*)"
+)
+
+
+def _advertised(value: Any) -> Any:  # noqa: ANN401  whatever YAML gave
+    found = _ADVERTISED.fullmatch(value) if isinstance(value, str) else None
+    port = int(found["port"] or 0) if found is not None else 0
+    if found is None or port > _MAX_PORT or (found["port"] is not None and port == 0):
+        raise ValueError("write HOST or HOST:PORT, such as gw.example.org:19990 or [2001:db8::1]:19990")
+    return found["v6"] or found["host"] or found["bare"], port
+
+
+AdvertisedAddress = Annotated[tuple[str, int], BeforeValidator(_advertised)]
+"""A host name or address that others connect to, empty for none, and a port, 0 for none."""
+
+
 def _network(value: Any) -> Any:  # noqa: ANN401  whatever YAML gave
     if not isinstance(value, str):
         raise ValueError(_NO_NETWORK)  # noqa: TRY004  an error of the value, for the author of the file
@@ -275,11 +363,3 @@ ROOT: Final = "root"
 
 Subtree = Annotated[str, BeforeValidator(_subtree)]
 """A dotted object identifier, or ``root`` and what follows on it, for a subtree of object identifiers."""
-
-
-_REACHED_AT: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  what listens on all addresses
-
-
-def reached_at(host: str) -> str:
-    """Return the address by which this machine reaches a listener on ``host``."""
-    return _REACHED_AT.get(host, host)

@@ -28,6 +28,7 @@ import httpx
 from gateway.demo import keeper
 from gateway.demo.installation import BrokerError, BrokerNotInstalledError
 from gateway.demo.node_setup import LOOPBACK, BrokerPorts, BrokerSettings, Credentials, NodeDescription
+from gateway.sources.rabbitmq.proving_client import KEPT_SECONDS
 
 __all__ = [
     "BrokerError",
@@ -165,6 +166,7 @@ class PrivateBroker:
             auth=(who.name, who.password),
             verify=_NO_CERTIFICATES,
             timeout=timeout,
+            limits=httpx.Limits(keepalive_expiry=KEPT_SECONDS),
             trust_env=False,
         )
 

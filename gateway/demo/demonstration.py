@@ -7,7 +7,6 @@ import contextlib
 import os
 import shutil
 import socket
-import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,6 +22,7 @@ from gateway.demo.workload import Workload, prepare
 from gateway.policy.rules import EVERYTHING
 from gateway.service.diagnostics.feed_session import principal
 from gateway.service.processes.lifeline import READY
+from gateway.service.processes.systemd import MODULE
 from gateway.sources.rabbitmq.provisioning import ProvisionedUser, provision
 from gateway.sources.rabbitmq.rights import (
     EVENT_VHOST,
@@ -34,7 +34,6 @@ from gateway.sources.rabbitmq.rights import (
 from gateway.state_folder import StateFolder
 
 STOP_SECONDS: Final = 15.0
-_PROGRAM: Final = (sys.executable, "-m", "gateway.cli.main")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +54,7 @@ class EndedCommand:
 async def run_command(*words: str) -> EndedCommand:
     """Run ``amqp-gateway WORDS`` and wait for its end; nothing is on its standard input."""
     process = await asyncio.create_subprocess_exec(
-        *(*_PROGRAM, *words),
+        *(*MODULE, *words),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
@@ -91,7 +90,7 @@ class RunningCommand:
         ours.setblocking(False)
         with theirs, log.open("ab") as output:
             process = await asyncio.create_subprocess_exec(
-                *(*_PROGRAM, *words, "--lifeline", str(theirs.fileno())),
+                *(*MODULE, *words, "--lifeline", str(theirs.fileno())),
                 pass_fds=[theirs.fileno(), *inherited],
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=output,
@@ -119,7 +118,8 @@ class RunningCommand:
         with contextlib.suppress(ProcessLookupError):
             self.process.terminate()
         try:
-            await asyncio.wait_for(self.process.wait(), timeout=STOP_SECONDS)
+            async with asyncio.timeout(STOP_SECONDS):
+                await self.process.wait()
         except TimeoutError:
             self.process.kill()
             await self.process.wait()
@@ -346,7 +346,8 @@ class Demonstration:
         child = await RunningCommand.start(self.folder / f"{name}.log", *words, inherited=inherited)
         self._processes[name] = child
         try:
-            await asyncio.wait_for(child.ready(), timeout=READY_SECONDS)
+            async with asyncio.timeout(READY_SECONDS):
+                await child.ready()
         except TimeoutError as error:
             raise DemonstrationError(f"the {name} is not ready:\n{self.log_of(name)[-2000:]}") from error
         code = child.process.returncode

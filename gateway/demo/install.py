@@ -7,8 +7,9 @@ Debian release; if that is not this machine's own, `gateway.demo.installation` m
 No service that a package contains is started or enabled. Three things start a service while a package is
 installed, and each is prevented by itself: the maintainer scripts ask ``policy-rc.d`` (Debian Policy
 9.3.3.1); some call ``systemctl`` past it, which a mask in ``/run`` stops; and links in ``/etc`` start it at
-the next boot, so new ones are removed. Standard library only, so that it also runs before there is a virtual
-environment.
+the next boot, so new ones are removed. Those of timers stay: they serve no client, but do the
+housekeeping of packages, such as the rotation of the machine's logs. Standard library only, so that it also
+runs before there is a virtual environment.
 """
 
 from __future__ import annotations
@@ -87,11 +88,12 @@ UNITS: Final = (
     "zabbix-java-gateway.service",
     "nagios4.service",
     "icinga2.service",
+    "snmptt.service",
 )
 """The units that packages would start: RabbitMQ, Erlang's port mapper with its socket, net-snmp's daemons,
-Zabbix' reader of JMX, Nagios, Icinga."""
+Zabbix' reader of JMX, Nagios, Icinga, SNMPTT."""
 
-_DAEMONS: Final = frozenset({"beam.smp", "epmd", "snmpd", "snmptrapd", "nagios4", "icinga2"})
+_DAEMONS: Final = frozenset({"beam.smp", "epmd", "snmpd", "snmptrapd", "nagios4", "icinga2", "snmptt"})
 
 MARK: Final = "AMQP_GATEWAY_INSTALLATION"
 """The environment variable that every process of an installation inherits."""
@@ -127,12 +129,12 @@ def service_starts_prevented(progress: Progress, root: Path = Path("/")) -> Iter
 
 
 def service_links(root: Path = Path("/")) -> Mapping[Path, str]:
-    """Return every link by which a service is started at boot, with its target."""
+    """Return every link by which a service is started at boot, with its target; not those of timers."""
     return {
         path: str(path.readlink())
         for place in _LINK_PLACES
         for path in sorted(root.glob(place))
-        if path.is_symlink()
+        if path.is_symlink() and path.suffix != ".timer"
     }
 
 
@@ -381,6 +383,7 @@ TEST_PACKAGES: Final = (
     Package("dma", "the mail transport agent that the package of Nagios requires", _command("sendmail")),
     Package("nagios4-core", "Nagios, which runs the commands of its template", _command("nagios4")),
     Package("icinga2-bin", "Icinga 2, which applies the services of its template", _command("icinga2")),
+    Package("snmptt", "SNMPTT, which translates traps by its template", _command("snmptt")),
     Package("jq", "the documentation's examples of reading the event log's lines", _command("jq")),
     *_C_COMPILER,
     Package(

@@ -217,7 +217,8 @@ class TrapReceiver:
         )
         receiver = cls(process, printed, ("127.0.0.1", port))
         try:
-            await asyncio.wait_for(receiver._listening(), START_SECONDS)
+            async with asyncio.timeout(START_SECONDS):
+                await receiver._listening()
         except TimeoutError as error:
             await receiver.stop()
             raise SnmpCommandError(f"snmptrapd does not listen on port {port}") from error

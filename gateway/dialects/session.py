@@ -55,9 +55,14 @@ class LinkUp:
 
 @dataclass(frozen=True, slots=True)
 class LinkDown:
-    """Nothing arrives and nothing can be sent; ``detail`` is the reason, for people."""
+    """Nothing arrives and nothing can be sent; ``detail`` is the reason, for people.
+
+    Everything that reached the session's queue until ``received_until`` (ns; 0: unknown) was received. What
+    was received after that may be old, and something may be missing before it.
+    """
 
     detail: str
+    received_until: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +84,18 @@ class LossSuspected:
 
     reason: str
     since: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ReceivedUntil:
+    """All that had reached this machine, or the session's queue, at ``until`` (ns) was passed on before.
+
+    Links prove it at intervals, so its absence shows that received messages may be old, whether the broker
+    or the gateway is slow. ``connection``: of a listener, the connection that it is about.
+    """
+
+    until: int
+    connection: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +192,7 @@ Event: TypeAlias = (
     | LinkDown
     | BacklogFollows
     | LossSuspected
+    | ReceivedUntil
     | NotSent
     | PropertiesMissing
     | Operation

@@ -1,4 +1,4 @@
-"""Signed statements of the gateway about its log: heads of the chain, and deletions by retention.
+"""Signed statements of the gateway about its log: heads of the chain, deletions by retention, adoptions.
 
 A statement is one line of JSON. Its last field is the signature, Ed25519 (RFC 8032) over the octets of the
 line without that field, in base64. ``form`` is the first field, so that neither kind can pass for the other.
@@ -78,9 +78,41 @@ class Deletion(
     signature: str = ""
 
 
-Statement: TypeAlias = Head | Deletion
+class Adoption(
+    msgspec.Struct, frozen=True, omit_defaults=True, tag_field="form", tag="amqp-gateway-adoption-1"
+):
+    """A signed statement that a log was found in the gateway's folder, which it does not continue.
 
-_DECODER: Final = msgspec.json.Decoder(Head | Deletion)
+    Attributes:
+        gateway: the gateway's uuid.
+        log_id: the identity of the log that begins.
+        former_log_id: the identity of the log that was found.
+        former_gateway: the gateway to which that belongs; empty where that is not known.
+        first_seq: the first seq of it that was there.
+        seq: the last one; 0 where there was none.
+        audit: the number of its last audited record; 0 for none.
+        hash: the hash of that record, hexadecimal; empty for none.
+        time: when it was found, as on a line of the log.
+        key: the fingerprint of the key.
+        signature: base64; empty before it is signed.
+    """
+
+    gateway: str
+    log_id: str
+    former_log_id: str
+    former_gateway: str
+    first_seq: int
+    seq: int
+    audit: int
+    hash: str
+    time: str
+    key: str = ""
+    signature: str = ""
+
+
+Statement: TypeAlias = Head | Deletion | Adoption
+
+_DECODER: Final = msgspec.json.Decoder(Head | Deletion | Adoption)
 
 
 def line_of(statement: Statement) -> str:
@@ -160,6 +192,11 @@ class AuditKey:
         """Return a signed statement of a deletion; the arguments are its attributes."""
         deletion = Deletion(gateway, log_id, before_seq, time, self.fingerprint)
         return msgspec.structs.replace(deletion, signature=self._signature(deletion))
+
+    def adoption(self, unsigned: Adoption) -> Adoption:
+        """Return a statement with the key and the signature."""
+        adoption = msgspec.structs.replace(unsigned, key=self.fingerprint)
+        return msgspec.structs.replace(adoption, signature=self._signature(adoption))
 
     def _signature(self, unsigned: Statement) -> str:
         return base64.b64encode(self._key.sign(msgspec.json.encode(unsigned))).decode()

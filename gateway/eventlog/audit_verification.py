@@ -7,8 +7,10 @@ the heads show: their signatures cannot be made without the key.
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import enum
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +22,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from gateway.eventlog.audit_chain import ChainEnd, canonical_form, chain_begin, next_hash
 from gateway.eventlog.audit_statements import (
     MAX_LINE,
+    Adoption,
     Deletion,
     Head,
     Statement,
@@ -28,16 +31,20 @@ from gateway.eventlog.audit_statements import (
     read_statement,
 )
 from gateway.eventlog.disk import EventLogError
+from gateway.eventlog.logged_operations import HEADS_FILE
 from gateway.eventlog.parquet import COLUMNS, literal
 from gateway.eventlog.query import TABLE, ask, time_on_line
 from gateway.eventlog.record import AUDITED_KINDS, RecordKind
-from gateway.eventlog.segment import read_identity
+from gateway.eventlog.segment import identity_path, lake_files, read_identity
 
 HEAD_EVENT: Final = "auditHead"
 """The name of the gateway's event that has a head among its values."""
 
 MAX_HEADS: Final = 1_000_000
 """The maximum number of heads that one verification compares."""
+
+MAX_ADOPTIONS: Final = 1_000
+"""The maximum number of adoptions that one verification knows, the last ones."""
 
 MAX_PROBLEMS: Final = 1_000
 """The maximum number of problems reported of one log, the first ones, and of the heads."""
@@ -95,6 +102,8 @@ class ChainSummary:
         signed: the number of the last record that a fitting head covers; 0 for none.
         signed_ts: the time of that head.
         deleted: what the gateway states of deleted records; empty for nothing.
+        adopted: why the log ends: the gateway began another one in its place; empty for nothing.
+        not_checked: the number of statements about it that are signed with keys that were not given.
         before_chain: the number of records of audited kinds before the chain: of earlier versions.
         lost: audited records that the disk did not take, by kind, as the gateway recorded.
     """
@@ -109,6 +118,8 @@ class ChainSummary:
     signed: int = 0
     signed_ts: str = ""
     deleted: str = ""
+    adopted: str = ""
+    not_checked: int = 0
     before_chain: int = 0
     lost: dict[str, int] = field(default_factory=dict)
 
@@ -116,18 +127,25 @@ class ChainSummary:
 class SignedStatements:
     """The statements at hand: checked by their signatures, heads by log and number.
 
+    A log that the gateway found in its folder and adopted is of another gateway. Statements about it that are
+    signed with a key that was not given are counted; what the gateway itself stated of it is a head.
+
     Args:
         keys: the public keys of the gateway, by their fingerprints.
 
     Attributes:
         problems: those of statements that prove nothing, or contradict each other.
+        adopted: the logs that the gateway did not continue, with what it stated of them.
+        not_checked: the number of statements about a log that are signed with keys that were not given.
     """
 
     def __init__(self, keys: Mapping[str, Ed25519PublicKey]) -> None:
         self.problems: list[AuditProblem] = []
+        self.adopted: dict[str, Adoption] = {}
+        self.not_checked: Counter[str] = Counter()
+        self._of_unknown_keys: dict[tuple[str, str], tuple[Statement, str]] = {}
         self._keys = keys
         self._heads: dict[tuple[str, int], Head] = {}
-        self._unknown_keys: set[str] = set()
 
     def take_line(self, place: str, line: str | bytes) -> Statement | None:
         """Check the line of a statement, and keep it if it is a head.
@@ -145,14 +163,12 @@ class SignedStatements:
             self._problem(Fault.SIGNATURE, "", f"{place}: is no signed statement: {error}")
             return None
         if statement.key not in self._keys:
-            if statement.key not in self._unknown_keys:
-                self._unknown_keys.add(statement.key)
-                self._problem(
-                    Fault.SIGNATURE,
-                    statement.log_id,
-                    f"{place}: is signed with another key ({statement.key[:16]}), and proves nothing here: "
-                    "if it is a former key of this gateway, give its public key, too",
-                )
+            # The first one of each key and log: one of a log that was adopted is no problem.
+            self._of_unknown_keys.setdefault((statement.key, statement.log_id), (statement, place))
+            if not isinstance(statement, Adoption):
+                self.not_checked[statement.log_id] += 1
+            elif statement.log_id in self.adopted:  # that log was verified up to what a given key has signed
+                self._adopt(place, statement)
             return None
         if not is_signed(statement, self._keys):
             self._problem(
@@ -163,7 +179,34 @@ class SignedStatements:
             return None
         if isinstance(statement, Head):
             self._keep(place, statement)
+        if isinstance(statement, Adoption):
+            self._adopt(place, statement)
         return statement
+
+    def _adopt(self, place: str, adoption: Adoption) -> None:
+        self.adopted[adoption.former_log_id] = adoption
+        if adoption.audit:
+            end = Head(
+                *(adoption.former_gateway, adoption.former_log_id, adoption.audit, adoption.seq),
+                *(adoption.hash, adoption.time, adoption.key),
+            )
+            self._keep(place, end)
+
+    def judge_unknown_keys(self) -> None:
+        """Report keys that were not given, when all statements were taken: not those of adopted logs."""
+        reported = set()
+        for statement, place in self._of_unknown_keys.values():
+            adoption = self.adopted.get(statement.log_id)
+            is_of_another = adoption is not None and statement.gateway == adoption.former_gateway
+            if is_of_another or statement.key in reported:
+                continue
+            reported.add(statement.key)
+            self._problem(
+                Fault.SIGNATURE,
+                statement.log_id,
+                f"{place}: is signed with another key ({statement.key[:16]}), and proves nothing here: "
+                "if it is a former key of this gateway, give its public key, too",
+            )
 
     def _keep(self, place: str, head: Head) -> None:
         known = self._heads.setdefault((head.log_id, head.audit), head)
@@ -486,6 +529,10 @@ def verify_audit(
     statements = SignedStatements(keys)
     for place, line in heads:
         statements.take_line(place, line)
+    adoptions = [*_recorded_adoptions(folder), *_unrecorded_adoption(folder)]
+    # Before the records are verified. One may be stated in a log that was adopted later.
+    for place, text in (*adoptions, *adoptions[::-1]):
+        statements.take_line(place, text)
     for place, text in _recorded_heads(folder):
         statements.take_line(place, text)
     present, known_end = _known_end(folder)
@@ -494,7 +541,9 @@ def verify_audit(
         log_id = str(fields.get("log_id"))
         verifier = verifiers.get(log_id) or verifiers.setdefault(log_id, ChainVerifier(log_id, statements))
         verifier.take(fields)
-    stated: dict[str, int] = {}
+    statements.judge_unknown_keys()
+    # What was not there when a log was adopted, its own gateway had deleted.
+    stated = {log_id: adoption.first_seq for log_id, adoption in statements.adopted.items()}
     for verifier in verifiers.values():
         for log_id, seq in verifier.before_seq.items():
             stated[log_id] = max(stated.get(log_id, 0), seq)
@@ -502,10 +551,22 @@ def verify_audit(
         late = verifier.summary.first > 1
         first_here = _first_whole(folder, log_id, verifier.first_seq) if late else 0
         verifier.end(known_end if log_id == present else 0, stated.get(log_id, 0), first_here)
+        _say_adopted(verifier.summary, statements)
     problems = [*statements.problems, *(each for found in verifiers.values() for each in found.problems)]
     with_chain = {log_id for log_id, found in verifiers.items() if found.summary.records}
+    problems += _repeated_rows(folder)
     problems += _lost_logs(statements, statements.log_ids - with_chain, stated)
     return AuditReport([verifiers[log_id].summary for log_id in sorted(verifiers)], problems)
+
+
+def _say_adopted(summary: ChainSummary, statements: SignedStatements) -> None:
+    summary.not_checked = statements.not_checked[summary.log_id]
+    adoption = statements.adopted.get(summary.log_id)
+    if adoption is not None:
+        summary.adopted = (
+            f"it is a log of the gateway {adoption.former_gateway or '(not known)'}; at {adoption.time} the "
+            f"gateway {adoption.gateway} began the log {adoption.log_id} in its place"
+        )
 
 
 def _lost_logs(
@@ -542,14 +603,55 @@ def _audited(folder: Path) -> Iterator[dict[str, object]]:
             yield fields_of_row(answer.columns, row)
 
 
-def _recorded_heads(folder: Path) -> Iterator[tuple[str, str]]:
+def _repeated_rows(folder: Path) -> Iterator[AuditProblem]:
+    """Yield a problem for each audited record that one file of the lake has twice; none writes it so."""
+    paths = [str(file.path) for file in lake_files(folder)]
+    if not paths:
+        return
+    files = f"read_parquet([{', '.join(map(literal, paths))}], filename = true, union_by_name = true)"
     sql = (
-        f"SELECT seq, \"values\"->>'head' FROM {TABLE} WHERE kind = 'event' AND package = '{_OWN_PACKAGE}' "  # noqa: S608  ours
-        f"AND event = '{HEAD_EVENT}' AND source IS NULL ORDER BY log_id, seq"
+        f"SELECT log_id, seq, audit, filename FROM {files} WHERE audit IS NOT NULL "  # noqa: S608  ours
+        f"GROUP BY ALL HAVING count(*) > 1 ORDER BY log_id, seq LIMIT {MAX_PROBLEMS}"
     )
     with ask(folder, sql, memory_mebibytes=_MEMORY_MEBIBYTES) as answer:
+        for log_id, seq, audit, path in answer.rows:
+            text = f"{path} has audit record {audit} (seq {seq}) more than once: it is a copy"
+            yield AuditProblem(Fault.REORDERED, str(log_id), text)
+
+
+def _recorded_heads(folder: Path) -> Iterator[tuple[str, str]]:
+    where = f"kind = 'event' AND package = '{_OWN_PACKAGE}' AND event = '{HEAD_EVENT}' AND source IS NULL"
+    return _recorded(folder, "head", f"{where} ORDER BY log_id, seq", f"the event {HEAD_EVENT}")
+
+
+def heads_were_written(folder: Path, file: Path) -> bool:
+    """Return whether a log says that signed heads were written to a file."""
+    where = "kind = 'audit' AND state = $state AND \"values\"->>'file' = $file"
+    sql = f"SELECT count(*) FROM {TABLE} WHERE {where}"  # noqa: S608  ours
+    values = {"state": HEADS_FILE, "file": str(file)}
+    with ask(folder, sql, values, memory_mebibytes=_MEMORY_MEBIBYTES) as answer:
+        return bool(next(answer.rows)[0])
+
+
+def _recorded_adoptions(folder: Path) -> Iterator[tuple[str, str]]:
+    where = f"kind = 'audit' AND state = 'adoption' ORDER BY seq DESC LIMIT {MAX_ADOPTIONS}"
+    return _recorded(folder, "statement", where, "the audit record")
+
+
+def _unrecorded_adoption(folder: Path) -> Iterator[tuple[str, str]]:
+    """Yield the statement with which a log began whose first records could not be written yet."""
+    with contextlib.suppress(EventLogError):  # opening the log reports what is wrong
+        identity = read_identity(folder)
+        if identity is not None and identity.adopted:
+            yield str(identity_path(folder)), identity.adopted
+
+
+def _recorded(folder: Path, value: str, where: str, what: str) -> Iterator[tuple[str, str]]:
+    """Yield the statements in a value of some records, each with its place in words."""
+    sql = f"SELECT seq, \"values\"->>'{value}' FROM {TABLE} WHERE {where}"  # noqa: S608  ours
+    with ask(folder, sql, memory_mebibytes=_MEMORY_MEBIBYTES) as answer:
         for seq, line in answer.rows:
-            yield f"the event {HEAD_EVENT} at seq {seq}", str(line)[: MAX_LINE + 1]
+            yield f"{what} at seq {seq}", str(line)[: MAX_LINE + 1]
 
 
 def _first_whole(folder: Path, log_id: str, seq: int) -> int:

@@ -39,6 +39,7 @@ from gateway.eventlog.segment import (
 )
 from gateway.eventlog.waiting import MAX_COMMIT_OCTETS, Batch, WaitingRecords
 from gateway.feed.records import EventLogState
+from gateway.file_owners import reason_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +89,7 @@ class SegmentWriter:
         written: the number of octets so far.
         segments: the number of segments begun so far.
         head_ends_at: seq of the last record of the last head that was recorded whole; 0 for none.
+        adopted_at: seq of the record that the log was adopted; 0 where there is none to be written.
     """
 
     def __init__(
@@ -105,6 +107,7 @@ class SegmentWriter:
         self.written = 0
         self.segments = 0
         self.head_ends_at = 0
+        self.adopted_at = 0
         self._folder = folder
         self._identity = identity
         self._identity_is_written = False
@@ -112,6 +115,11 @@ class SegmentWriter:
         self._min_free = min_free
         self._trusted_ts = trusted_ts
         self._open: _OpenSegment | None = None
+
+    @property
+    def identity(self) -> LogIdentity:
+        """The content of ``LOG``, as far as it is on the disk."""
+        return self._identity
 
     @property
     def open_path(self) -> Path | None:
@@ -162,12 +170,18 @@ class SegmentWriter:
                 else:
                     self._pass_over(unclosed)  # something took it away
             except OSError as error:
-                self.unclosed_because = f"{unclosed.path}: {error.strerror or error}"
+                self.unclosed_because = f"{unclosed.path}: {reason_of(error, self._folder)}"
             else:
                 self.unclosed.remove(unclosed)
 
     def _note_head(self, written: Unclosed) -> None:
-        """Note in ``LOG`` that the open segment's head is whole on the disk: a start needs no older one."""
+        """Note in ``LOG`` that the open segment's head is whole on the disk: a start needs no older one.
+
+        And that an adoption is recorded.
+        """
+        if self._identity.adopted and written.last_seq >= self.adopted_at:
+            with contextlib.suppress(OSError):
+                self._write_identity(msgspec.structs.replace(self._identity, adopted="", adopted_by=""))
         is_there = written.first_seq <= self.head_ends_at <= written.last_seq
         # Once for each segment.
         if is_there and self._identity.standing_seq < written.first_seq:
@@ -249,6 +263,7 @@ class Committer:
         retry_seconds: the pause after a failure.
         on_state: called with the state and its detail in words; with ``WRITING`` when trouble is over.
         on_commit: called for each commit, with the number of its attempts.
+        reason: returns why a file of the log cannot be used, in words.
 
     Attributes:
         committed: the seq of the last record on the disk.
@@ -264,6 +279,7 @@ class Committer:
         retry_seconds: float,
         on_state: Callable[[EventLogState, str], None],
         on_commit: Callable[[int], None],
+        reason: Callable[[OSError], str],
     ) -> None:
         self.committed = waiting.next_seq - 1
         self.wake_above = _NEVER
@@ -273,6 +289,7 @@ class Committer:
         self._retry = retry_seconds
         self._on_state = on_state
         self._on_commit = on_commit
+        self._reason = reason
         # A thread of its own: a disk that hangs must not take the threads of the loop's default pool.
         self._thread = ThreadPoolExecutor(1, "event-log")
         self._woken = asyncio.Event()
@@ -353,11 +370,15 @@ class Committer:
                 await self._woken.wait()
         self.wake_above = _NEVER
 
+    def _words(self, error: OSError) -> str:
+        where = f"{error.filename}: " if error.filename else ""
+        return f"{where}{self._reason(error)}"
+
     async def _commit(self, batch: Batch) -> bool:
         """Commit a batch; return whether it is on the disk. If not, the log is being closed."""
         attempts = 1
         while (error := await self._attempt(batch)) is not None:
-            self._on_state(state_of(error), _words(error))
+            self._on_state(state_of(error), self._words(error))
             if self._closing and attempts >= CLOSING_ATTEMPTS:
                 return False
             attempts += 1
@@ -400,11 +421,6 @@ class Committer:
             if not waiter.done():
                 waiter.set_exception(EventLogClosedError(f"seq {seq} is not on the disk"))
         self._waiters.clear()
-
-
-def _words(error: OSError) -> str:
-    where = f"{error.filename}: " if error.filename else ""
-    return f"{where}{error.strerror or error}"
 
 
 MAX_PROBLEMS: Final = 100
@@ -454,7 +470,7 @@ def look(folder: Path) -> Recovery:
             attempts -= 1
             if not attempts or not isinstance(error, FileNotFoundError):  # else: compacted meanwhile
                 raise EventLogError(
-                    f"{error.filename or folder}: the event log cannot be read: {error.strerror}"
+                    f"{error.filename or folder}: the event log cannot be read: {reason_of(error, folder)}"
                 ) from error
 
 

@@ -10,8 +10,6 @@ A damaged segment is set aside in ``lost/``; the file then has the records of it
 
 from __future__ import annotations
 
-import fcntl
-import json
 import os
 import shutil
 from dataclasses import dataclass
@@ -23,7 +21,7 @@ from typing import Final, Self
 import duckdb
 
 from gateway.durable_files import sync_folder
-from gateway.eventlog.disk import FILE_MODE, FOLDER_MODE
+from gateway.eventlog.disk import FILE_MODE, FOLDER_MODE, NewerLogError, lock_lake
 from gateway.eventlog.parquet import (
     ChecksumError,
     Contents,
@@ -35,7 +33,6 @@ from gateway.eventlog.parquet import (
     first_line_of,
     write_parquet,
 )
-from gateway.eventlog.record import VERSION, RecordKind
 from gateway.eventlog.segment import (
     DRAFTS,
     LAKE,
@@ -43,8 +40,9 @@ from gateway.eventlog.segment import (
     LakeFile,
     Salvage,
     Segment,
+    check_form,
     copy_whole_lines,
-    first_line,
+    form_of_segment,
     lake_file,
     lake_files,
     salvage,
@@ -53,7 +51,6 @@ from gateway.eventlog.segment import (
 MEMORY_MEBIBYTES: Final = 256
 """For DuckDB's data. Measured: 100,000 records of 650 octets take 200 MB in all, 400,000 take 265 MB."""
 
-_LOCK: Final = ".lock"
 _ATTEMPTS: Final = 3
 
 
@@ -114,15 +111,14 @@ class Compactor:
 
     def __enter__(self) -> Self:
         self._lake.mkdir(FOLDER_MODE, parents=True, exist_ok=True)
-        lock = os.open(self._lake / _LOCK, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | (0 if self._wait else fcntl.LOCK_NB))
+            lock = lock_lake(self._lake, wait=self._wait)
+        except BlockingIOError as error:
+            raise CompactionBusyError(f"{self._folder}: another process compacts this log") from error
+        try:
             # Under the lock no draft can belong to a process that is still at work.
             for draft in self._lake.glob(f"{DRAFTS}*"):
                 shutil.rmtree(draft)
-        except BlockingIOError as error:
-            os.close(lock)
-            raise CompactionBusyError(f"{self._folder}: another process compacts this log") from error
         except BaseException:
             os.close(lock)
             raise
@@ -159,7 +155,7 @@ class Compactor:
         draft = None
         try:
             octets = segment.path.stat().st_size
-            self._check_form(segment)
+            check_form(str(segment.path), form_of_segment(segment))
             draft = Path(mkdtemp(prefix=DRAFTS, dir=self._lake))
             return self._compact(segment, octets, draft)
         except duckdb.Error as error:
@@ -172,22 +168,11 @@ class Compactor:
             return None
         except OSError as error:
             raise CompactionError(f"{segment.path}: {error}") from error
+        except NewerLogError as error:
+            raise CompactionError(str(error)) from error
         finally:
             if draft is not None:
                 shutil.rmtree(draft, ignore_errors=True)
-
-    def _check_form(self, segment: Segment) -> None:
-        """Raise `CompactionError` for a segment of a later version: its unknown fields would be lost."""
-        try:
-            record = json.loads(first_line(segment.path))
-            version = record["values"]["version"] if record["kind"] == RecordKind.START else VERSION
-        except (ValueError, KeyError, TypeError):
-            return  # damaged, or without a head: the records speak for themselves
-        if isinstance(version, int) and version > VERSION:
-            raise CompactionError(
-                f"{segment.path}: written in form {version} of the log by a later version of the gateway, "
-                f"this one knows form {VERSION}: compact it with that one"
-            )
 
     def _compact(self, segment: Segment, octets: int, draft: Path) -> Compacted:
         whole = salvage(segment)

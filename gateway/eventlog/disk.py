@@ -5,9 +5,11 @@ Nothing here decides anything. Tests simulate a failing disk or a power cut by a
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import os
+import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -18,6 +20,10 @@ from gateway.feed.records import EventLogState
 
 class EventLogError(Exception):
     """The log cannot be used; the text says what to do."""
+
+
+class NewerLogError(EventLogError):
+    """The log is of a newer version than this gateway knows."""
 
 
 class EventLogClosedError(Exception):
@@ -59,6 +65,51 @@ def try_lock(folder: Path) -> int | None:
         os.close(lock)
         raise
     return lock
+
+
+_LAKE_LOCK: Final = ".lock"
+
+
+def lock_lake(lake: Path, *, wait: bool) -> int:
+    """Lock the lake for a compactor; return the descriptor to be closed.
+
+    The lock is a folder. The compactors of versions before the chain of the audit open it as a file: the
+    system refuses that, and they change nothing. They look for a version in a ``start`` record, and would
+    drop fields of segments that do not begin with one, as after trouble with the disk. A file that such a
+    version left is replaced.
+
+    Raises:
+        BlockingIOError: another process has the lock, and ``wait`` is false.
+        OSError: it cannot be made or opened.
+    """
+    path = lake / _LAKE_LOCK
+    while True:
+        with contextlib.suppress(FileExistsError):
+            path.mkdir(FOLDER_MODE)
+        try:
+            lock = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:  # another process is replacing it
+            continue
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            if _is_lock_folder(path, lock):
+                return lock
+        except BaseException:
+            os.close(lock)
+            raise
+        os.close(lock)
+
+
+def _is_lock_folder(path: Path, lock: int) -> bool:
+    """Return whether what was locked is the folder; delete the file of an older version."""
+    found = os.fstat(lock)
+    if stat.S_ISDIR(found.st_mode):
+        return True
+    with contextlib.suppress(FileNotFoundError):
+        # Only the file that is locked: another process may have replaced it while this one waited.
+        if os.path.samestat(found, path.lstat()):
+            path.unlink()
+    return False
 
 
 FILE_MODE: Final = 0o640

@@ -108,6 +108,7 @@ Cleared: TypeAlias = Callable[[Mapping[str, object]], dict[str, object] | None]
 
 _MEMORY_MEBIBYTES: Final = 512
 _ROWS: Final = 1000
+_SEQS: Final = 50_000
 
 
 class LogEnd:
@@ -130,6 +131,10 @@ class LogEnd:
         self._folder = folder
         self._selection = selection
         self._cleared = cleared
+        kinds = (
+            {*selection.kinds, *([] if cleared is None else [RecordKind.SCHEMA])} if selection.kinds else ()
+        )
+        self._marks = tuple(b'"kind":"%s"' % kind.encode() for kind in kinds)
         self._first_seq = 0  # of the file that is read; 0 before there is one
         self._offset = 0  # in it, if it is a segment
         self._next_seq = 0  # of the next record to return
@@ -142,7 +147,7 @@ class LogEnd:
             OSError: the log cannot be read.
         """
         lines: deque[bytes] = deque()
-        files = _files(self._folder)
+        files = files_of(self._folder)
         self._stand_at_the_end(files)
         lake = [file for file in files.values() if isinstance(file, LakeFile)]
         for file in reversed(files.values()):
@@ -160,7 +165,7 @@ class LogEnd:
             OSError: the log cannot be read.
         """
         while True:
-            files = _files(self._folder)
+            files = files_of(self._folder)
             if not self._first_seq and files:
                 self._begin(next(iter(files)))
             file = files.get(self._first_seq)
@@ -179,6 +184,11 @@ class LogEnd:
             if following[0] > self._next_seq:
                 self.remarks.append(f"seq {self._next_seq} to {following[0] - 1} are gone")
             self._begin(following[0])
+
+    def begin(self, first_seq: int) -> None:
+        """Go to the begin of the file whose first record has this seq: all of its records are new."""
+        self._next_seq = 0
+        self._begin(first_seq)
 
     def _begin(self, first_seq: int) -> None:
         self._first_seq = first_seq
@@ -202,6 +212,9 @@ class LogEnd:
     def _read(self, lines: Iterable[bytes]) -> Iterator[bytes]:
         """Yield the selected lines, as the reader may see them."""
         for line in lines:
+            # Most lines are of other kinds: they need not be taken apart.
+            if self._marks and not any(mark in line for mark in self._marks):
+                continue
             try:
                 record = msgspec.json.decode(line, type=dict[str, object])
             except msgspec.DecodeError:
@@ -217,13 +230,18 @@ class LogEnd:
             if seen is not None and self._selection.has(seen):
                 yield msgspec.json.encode(seen)
 
+    def _lines_of(self, block: Block) -> Iterable[bytes]:
+        """Return the lines of a block; none where it has no record of a selected kind."""
+        has_any = not self._marks or any(mark in block.lines for mark in self._marks)
+        return block.split() if has_any else ()
+
     def _end_of(self, segment: Segment, count: int) -> deque[bytes]:
         found: deque[bytes] = deque(maxlen=count)
         try:
             for block in scan_segment(segment.path):
                 if isinstance(block, Block):
                     if block.first_seq < self._next_seq:
-                        found.extend(self._read(block.split()))
+                        found.extend(self._read(self._lines_of(block)))
                 elif not (segment.is_open and block.unfinished):
                     self._remark(segment, block)
         except FileNotFoundError:
@@ -272,7 +290,7 @@ class LogEnd:
             reading = Segment(segment.first_seq, segment.path, is_open=True)
             for block in read_segment(reading, self._offset, self._next_seq):
                 self._offset, self._next_seq = block.end, block.last_seq + 1
-                yield from self._read(block.split())
+                yield from self._read(self._lines_of(block))
         except DamageError as error:
             if not segment.is_open:
                 self._remark(segment, error.damage)
@@ -280,13 +298,15 @@ class LogEnd:
     def _new_of_lake_file(self, file: LakeFile) -> Iterator[bytes]:
         since = self._next_seq
         last = self._last_seq(file)
-        if last < since:
-            return
-        self._next_seq = last + 1
         condition, parameters = self._selection.condition()
-        condition = f"({condition}) AND seq >= {since:d}"
-        with database(self._folder, memory_mebibytes=_MEMORY_MEBIBYTES, threads=1) as opened:
-            yield from reversed(self._rows(opened, [file], condition, parameters, last - since + 1))
+        # A part at a time: a file may have very many, and what reads them may be in no hurry.
+        while since <= last:
+            until, self._next_seq = min(since + _SEQS, last + 1), last + 1
+            part = f"({condition}) AND seq >= {since:d} AND seq < {until:d}"
+            with database(self._folder, memory_mebibytes=_MEMORY_MEBIBYTES, threads=1) as opened:
+                rows = self._rows(opened, [file], part, parameters, _SEQS)
+            yield from reversed(rows)
+            since = until
 
     def _last_seq(self, file: LakeFile) -> int:
         with database(self._folder, memory_mebibytes=_MEMORY_MEBIBYTES, threads=1) as opened:
@@ -303,7 +323,7 @@ class LogEnd:
         self.remarks.append(f"{segment.path}: {damage}")
 
 
-def _files(folder: Path) -> dict[int, Segment | LakeFile]:
+def files_of(folder: Path) -> dict[int, Segment | LakeFile]:
     """Return files by first seq, in order; a segment takes precedence over the lake's file made of it."""
     # First the segments: one that is compacted in between is then found in both lists, instead of in none.
     segments = list_segments(folder)

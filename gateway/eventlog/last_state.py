@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import OrderedDict, deque
+from collections import OrderedDict, defaultdict, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,11 +22,12 @@ from gateway.eventlog.logged_events import EVENT_DELAY, READ_WHOLE, READ_WHOLE_S
 from gateway.eventlog.record import LogRecord, RecordKind, microseconds_text, nanoseconds_of
 from gateway.eventlog.segment import Segment, list_segments, read_segment, standing_segments, standing_seq
 from gateway.feed.operations import OperationState
+from gateway.file_owners import reason_of
 from gateway.model.observations import (
     EVENT_DELAY_BOUNDS,
     LONGEST_AGENT_DELAY,
+    EventDelays,
     SourceState,
-    delay_allowed,
 )
 from gateway.model.source_kinds import source_kind
 from gateway.model.times import SECOND
@@ -60,7 +61,7 @@ class LastState:
             is new.
         deliveries: of durable subscriptions of any source, with records in the log; the last ones, in order.
         is_complete: no object that lived is missing.
-        event_delay: by source: the delay of the last event of an agent, in nanoseconds.
+        event_delay: by source: the longest delay of the last events of an agent, in nanoseconds.
         young: by ``object_id``: the time of creation, by the gateway's clock, of objects whose creation was
             recorded within `YOUNG` before the end.
     """
@@ -124,7 +125,7 @@ class _StateReader:
         self._sources = sources
         self._state = LastState()
         self._unheard: dict[str, int] = {}
-        self._took: dict[str, int] = {}
+        self._took: defaultdict[str, EventDelays] = defaultdict(EventDelays)
         self._last_received: dict[str, int] = {}
         self._arrived: dict[str, int] = {}
         self._known: set[str] = set()
@@ -156,7 +157,8 @@ class _StateReader:
         state.young = {key: nanoseconds_of(at) for key, at in self._created.items() if at > since}
         for source in self._known:
             longest = LONGEST_AGENT_DELAY if source in self._with_agents else EVENT_DELAY_BOUNDS[1]
-            took = delay_allowed(self._took.get(source, 0), longest)
+            delays = self._took[source]
+            took = delays.allowed(longest)
             # As long as nothing of the source was recorded at the end, the process may have stood still.
             silent = until - (self._arrived.get(source, 0) or until)
             complete_until = self._unheard.get(source, until - max(took, min(silent, EVENT_DELAY_BOUNDS[1])))
@@ -164,8 +166,8 @@ class _StateReader:
                 # What happened before the last message may have been under way in an agent that ended then.
                 complete_until = min(complete_until, self._last_received[source] - took)
             state.complete_until[source] = complete_until
-            if self._took.get(source, 0) > 0:
-                state.event_delay[source] = self._took[source]
+            if delays.longest > 0:
+                state.event_delay[source] = delays.longest
         return state
 
     def _take(self, record: LogRecord) -> None:
@@ -181,7 +183,8 @@ class _StateReader:
         self._note_arrival(record)
         match record.kind:
             case RecordKind.EVENT if record.sample_ns and record.agent:  # the gateway's own take no time
-                self._took[record.source] = nanoseconds_of(record.ingest_ts) - record.sample_ns
+                arrived = nanoseconds_of(record.ingest_ts)
+                self._took[record.source].note(arrived - record.sample_ns, arrived)
             case RecordKind.SOURCE:
                 self._take_source(record.source, record)
             case _:
@@ -232,7 +235,8 @@ class _StateReader:
             self._last_received[source] = last_received
         event_delay = values.get(EVENT_DELAY)
         if isinstance(event_delay, int):
-            self._took[source] = event_delay  # its event may be in a segment before this one
+            # Its events may be in a segment before this one.
+            self._took[source].note(event_delay, nanoseconds_of(record.ingest_ts))
         if values.get(READ_WHOLE) is True:
             self._state.read_whole[source] = nanoseconds_of(values.get(READ_WHOLE_SINCE))
         until = nanoseconds_of(values.get(RECEIVED_UNTIL))
@@ -261,7 +265,7 @@ def _updated(former: LogRecord, update: LogRecord) -> LogRecord:
     absent = {name for name in former.absent or () if name not in updated} | gone
     unread = {
         name: value for name, value in (former.former or {}).items() if name not in (updated.keys() | gone)
-    }
+    } | (update.former or {})
     return msgspec.structs.replace(
         former,
         values=values | updated,
@@ -318,6 +322,7 @@ class LastEvents:
 
     Attributes:
         schemas: of events, by ``package:event``, in their last known version.
+        classes: likewise those of classes, by ``package:class``.
         events: in the order of their records.
         made: the number of the last event that a core is known to have made, by the core's epoch.
     """
@@ -325,6 +330,7 @@ class LastEvents:
     schemas: dict[str, LogRecord] = field(default_factory=dict)
     events: list[LogRecord] = field(default_factory=list)
     made: dict[int, int] = field(default_factory=dict)
+    classes: dict[str, LogRecord] = field(default_factory=dict)
 
 
 def events_value(made: Mapping[int, int]) -> dict[str, int]:
@@ -403,6 +409,8 @@ class _EventReader:
             schema = _RECORD.decode(line)
             if schema.kind is RecordKind.SCHEMA and schema.event is not None:
                 self._found.schemas[f"{schema.package}:{schema.event}"] = schema
+            elif schema.kind is RecordKind.SCHEMA and schema.class_name is not None:
+                self._found.classes[f"{schema.package}:{schema.class_name}"] = schema
 
     def _made(self, gateway: str, epoch: str = "", number: str = "", *_more: str) -> None:
         if gateway == self._gateway and epoch.isdecimal() and number.isdecimal():
@@ -522,7 +530,7 @@ def read_last_state(folder: Path, sources: list[str]) -> LastState:
     try:
         return last_state(folder, sources)
     except OSError as error:  # what is wrong with the log is said when it is opened
-        log.warning("event-log-not-read", path=error.filename, reason=error.strerror)
+        log.warning("event-log-not-read", path=error.filename, reason=reason_of(error, folder))
         return LastState(is_complete=False)
 
 

@@ -30,8 +30,8 @@ from gateway.feed.records import (
     GapRecord,
     SourceRecord,
 )
-from gateway.feed.values import FeedValue, as_json
-from gateway.model.observations import TRUSTED, EventState, SourceState
+from gateway.feed.values import FeedValue, as_json, links_in
+from gateway.model.observations import TRUSTED, EventDelays, EventState, SourceState
 from gateway.model.schema import Argument, Element, Kind
 from gateway.model.times import utc_time
 from gateway.shipped_files import version
@@ -58,7 +58,7 @@ class RestoredSource:
             known.
         read_whole: all of its objects were recorded at one time at least.
         read_whole_since: the first such time, nanoseconds since 1970 UTC; 0 where it is not known.
-        event_delay: the delay of the last event of an agent, in nanoseconds; 0 where there was none.
+        event_delay: the longest delay of the last events of an agent, in nanoseconds; 0 if there were none.
     """
 
     complete_until: int = 0
@@ -83,8 +83,7 @@ class LoggedSource:
         read_whole_since: the first time when all of its objects were recorded, nanoseconds since 1970 UTC, by
             this gateway or one before it: an object that was created since counts from zero. 0 for never.
         recorded_at: the time of its last record, nanoseconds of the gateway's clock; 0 for never.
-        event_delay: the delay of the last event of an agent, by both clocks, in nanoseconds; 0 where there
-            was none.
+        event_delays: those of the last events of an agent.
     """
 
     __slots__ = (
@@ -92,7 +91,7 @@ class LoggedSource:
         "_recorded",
         "_same_as",
         "complete_until",
-        "event_delay",
+        "event_delays",
         "read_whole",
         "read_whole_since",
         "record",
@@ -111,7 +110,7 @@ class LoggedSource:
         # Logs of earlier versions do not say since when; until their end is later than that.
         self.read_whole_since = (former.read_whole_since or former.complete_until) if former.read_whole else 0
         self.recorded_at = 0
-        self.event_delay = former.event_delay
+        self.event_delays = EventDelays(former.event_delay)
         self._stands(record)
 
     def _stands(self, record: SourceRecord) -> None:
@@ -175,8 +174,8 @@ class LoggedSource:
         }
         if self.read_whole or self._former.read_whole:
             values[READ_WHOLE] = True
-        if self.event_delay > 0:
-            values[EVENT_DELAY] = self.event_delay
+        if self.event_delays.longest > 0:
+            values[EVENT_DELAY] = self.event_delays.longest
         if self._same_as:
             values[SAME_AS] = self._same_as
         return LogRecord(
@@ -209,10 +208,24 @@ def absence_of(record: SourceRecord, complete_until: int, until: int, ingest_ts:
     )
 
 
-def agent_record(record: AgentRecord, source: SourceRecord | None, ingest_ts: str) -> LogRecord:
-    """Return the ``agent`` record of the present state of an agent."""
+def agent_record(
+    record: AgentRecord, source: SourceRecord | None, ingest_ts: str, outdated: tuple[str, ...] = ()
+) -> LogRecord:
+    """Return the ``agent`` record of the present state of an agent.
+
+    Args:
+        record: the agent.
+        source: its source.
+        ingest_ts: now.
+        outdated: its classes whose values are stale although it is fresh, as
+            `AgentRecord.outdated_classes` returns them.
+    """
     state = "fresh" if record.fresh else "stale"
-    return _agent(record.agent, state, source, ingest_ts, since=record.since, confirmed=record.confirmed)
+    logged = _agent(record.agent, state, source, ingest_ts, since=record.since, confirmed=record.confirmed)
+    if not outdated or logged.values is None:
+        return logged
+    classes = ", ".join(name or "all others" for name in outdated)
+    return msgspec.structs.replace(logged, values={**logged.values, "stale_classes": classes})
 
 
 def agent_gone_record(record: AgentGoneRecord, source: SourceRecord | None, ingest_ts: str) -> LogRecord:
@@ -284,10 +297,54 @@ _STATES: Final[Mapping[EventState, str]] = {
 }
 
 
+NAMES: Final = "names"
+CLASSES: Final = "classes"
+QUOTED: Final = "quoted"
+QUOTED_ELEMENTS: Final = "elements"
+QUOTED_LINKS: Final = "links"
+QUOTED_EVENT: Final = "event"
+WITHHELD: Final = "withheld"
+"""Names in ``resend`` of an event: the names of the objects to which it refers, by ``object_id``; the classes
+of those that never had a row, by name; what the text quotes beside arguments; the receivers of notifications
+to whom their roles did not let it be sent when it happened."""
+
+
+def resend_value(record: EventRecord, source: str, withheld: Collection[str]) -> dict[str, object]:
+    """Return what is needed beside the other fields to send an event later; empty where it is nothing."""
+    quoted = record.quoted
+    found: dict[str, object] = {}
+    names: dict[str, str] = {}
+    classes: dict[str, str] = {}
+    for link in links_in((record.subject, *record.values.values(), *(quoted.links if quoted else ()))):
+        if not link.row:
+            classes[link.stable_name] = link.class_name
+        elif link != record.subject:
+            names[link_text(link, source)] = link.stable_name
+    if quoted is not None:
+        links = [link_text(link, source) for link in quoted.links]
+        parts = {QUOTED_ELEMENTS: list(quoted.elements), QUOTED_LINKS: links, QUOTED_EVENT: quoted.event}
+        # Of a text that quotes nothing this is empty, and not absent: absent is what is not known.
+        found[QUOTED] = {name: part for name, part in parts.items() if part}
+    further = {NAMES: names, CLASSES: classes, WITHHELD: sorted(withheld)}
+    return found | {name: value for name, value in further.items() if value}
+
+
 def event_record(
-    record: EventRecord, event: LoggedEvent, source: SourceRecord | None, ingest_ts: str
+    record: EventRecord,
+    event: LoggedEvent,
+    source: SourceRecord | None,
+    ingest_ts: str,
+    withheld: Collection[str] = (),
 ) -> LogRecord:
-    """Return the ``event`` record of an event; one of the gateway itself has no source."""
+    """Return the ``event`` record of an event; one of the gateway itself has no source.
+
+    Args:
+        record: the event.
+        event: its version.
+        source: its source.
+        ingest_ts: now.
+        withheld: the receivers of notifications to whom their roles do not let it be sent.
+    """
     name = source.name if source is not None else ""
     subject = record.subject
     return LogRecord(
@@ -310,6 +367,7 @@ def event_record(
         sample_ts=known_time(record.time),
         sample_ns=record.time or None,
         values=event.values(record.values, name) or None,
+        resend=resend_value(record, name, withheld) or None,
     )
 
 

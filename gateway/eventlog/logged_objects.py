@@ -27,12 +27,14 @@ from gateway.eventlog.record import (
 )
 from gateway.feed.records import DeleteRecord, ObjectRecord, UpdateRecord
 from gateway.feed.values import FeedValue
+from gateway.model.observations import Counting
 
 _SPREAD: Final = 0x9E37_79B9  # 2^32 / golden ratio: multiples of it lie evenly between 0 and 2^32
 _32_BITS: Final = 0xFFFF_FFFF
 _CHANGED: Final = ("sample_ts", "sample_ns", "reset_ts", "values", "absent", "deltas")
 """The fields of an `ObjectChange` that hold the change, in its order."""
 
+_NOT_CONTINUED: Final = frozenset({Counting.BEGAN, Counting.UNKNOWN})
 _BEGAN_AGAIN: Final = "began again"
 """A mark in place of the former value of a counter that has begun again and has no value yet."""
 
@@ -58,6 +60,7 @@ class LoggedObject:
         "_created",
         "_dialect",
         "_encoded_identity",
+        "_is_sum",
         "_lifetime",
         "_name",
         "_native_id",
@@ -98,6 +101,7 @@ class LoggedObject:
         self._undated = 0  # counters recorded at another time than the last sample
         self._unread = 0  # counters recorded before the start, or counted from zero, and not read since
         self._reset = record.reset
+        self._is_sum = record.counting is Counting.SUM
         self._presumed = False  # that it is the object recorded before; the next record says so
         self.pending = 0
         self.moved = False
@@ -115,11 +119,12 @@ class LoggedObject:
         self._unread = self._undated = self.logged_class.counter_bits
         self._recorded_reset = self._reset
 
-    def resume(self, former: LogRecord, *, presumed: bool) -> int:
+    def resume(self, former: LogRecord, counting: Counting, *, presumed: bool) -> int:
         """Continue from the last record of the object before the gateway's start.
 
         Args:
             former: that record.
+            counting: how its counters that are statistics relate to the recorded ones.
             presumed: it is not known whether this is the same object.
 
         Returns:
@@ -132,18 +137,50 @@ class LoggedObject:
         for position in _positions(self.logged_class.counter_bits):
             element = self.logged_class.elements[position]
             value = values.get(element.name)
-            if isinstance(value, int) and not isinstance(value, bool):
+            if not self.logged_class.properties >> position & 1 and counting in _NOT_CONTINUED:
+                began = counting is Counting.BEGAN and (value is not None or element.name in absent)
+                self._recorded_counters[element.counter] = _BEGAN_AGAIN if began else None
+                moved |= (self._values[position] is not None) << position
+            elif isinstance(value, int) and not isinstance(value, bool):
                 self._recorded_counters[element.counter] = value
                 self._recorded |= 1 << position
                 self._undated |= (element.name in unread) << position
                 self._unread |= (self._values[position] is None) << position
                 moved |= (self._values[position] not in {None, value}) << position
             elif element.name in absent:
-                self._recorded_counters[element.counter] = _BEGAN_AGAIN
+                began = element.name in unread  # without a value
+                self._recorded_counters[element.counter] = _BEGAN_AGAIN if began else None
                 moved |= (self._values[position] is not None) << position
         self._recorded_sample = former.sample_ns or 0
-        self._recorded_reset = self._reset
+        # A record without a delta has the discontinuity that is the reason.
+        self._recorded_reset = 0 if counting in _NOT_CONTINUED else self._reset
         return moved
+
+    def succeed(self, before: LoggedObject, counting: Counting) -> int:
+        """Go on from the same object in another version of its class.
+
+        Return the bits of the properties to be recorded at once.
+        """
+        earlier = {element.name: position for position, element in enumerate(before.logged_class.elements)}
+        for position, element in enumerate(self.logged_class.elements):
+            former = earlier.get(element.name)
+            if former is None:
+                continue
+            bit, mark = 1 << position, 1 << former
+            was, counter = before.logged_class.elements[former], element.counter
+            if counter >= 0 and was.counter >= 0:
+                self._recorded_counters[counter] = before._recorded_counters[was.counter]
+                self._undated |= bit if before._undated & mark else 0
+                self._unread |= bit if before._unread & mark else 0
+            if before._recorded & mark:
+                self._recorded |= bit
+                is_same = before._values[former] == self._values[position]
+                self.pending = self.pending & ~bit if is_same else self.pending | bit
+        self._recorded_sample, self._recorded_reset = before._recorded_sample, before._recorded_reset
+        self._presumed = before._presumed
+        self._restarted(counting)
+        self.moved = before._place() != self._place()
+        return self.pending & self.logged_class.properties
 
     # ---- from the feed --------------------------------------------------------------------------------
 
@@ -166,11 +203,11 @@ class LoggedObject:
                 self._values[position] = value
                 self.pending |= 1 << position
         if began_again:
-            self.pending |= self._recorded_statistic_counters
+            self.pending |= self._restarted(record.counting)
         return self.pending if came_back else self.pending & self.logged_class.properties
 
     def update(self, record: UpdateRecord) -> int:
-        """Take changed values; return the bits of the properties among them."""
+        """Take changed values; return the bits of the positions to be recorded at once."""
         changed = 0
         values = self._values
         for position, value in record.values.items():
@@ -181,19 +218,26 @@ class LoggedObject:
             changed |= 1 << position
         self._properties_sampled = record.properties_sampled
         self._statistics_sampled = record.statistics_sampled
+        at_once = changed & self.logged_class.properties
         if record.reset != self._reset:
             self._reset = record.reset
-            changed |= self._recorded_statistic_counters
+            changed |= self._restarted(record.counting)
+            if record.counting is Counting.BEGAN:  # on the disk before what shows why
+                at_once |= sum(1 << position for position in record.absent)
         self.pending |= changed
-        return changed & self.logged_class.properties
+        return at_once
 
-    @property
-    def _recorded_statistic_counters(self) -> int:
-        """The bits of the recorded counters that are statistics.
+    def _restarted(self, counting: Counting) -> int:
+        """Take note of a discontinuity; return the bits of the recorded counters that are statistics.
 
-        All of them are recorded when counters restart: one with its former value has reached it again.
+        All of them are recorded then: one with its former value has reached it again.
         """
-        return self._recorded & self.logged_class.counter_bits & ~self.logged_class.properties
+        counters = self.logged_class.counter_bits & ~self.logged_class.properties
+        if counting is Counting.UNKNOWN:
+            for position in _positions(counters):
+                self._recorded_counters[self.logged_class.elements[position].counter] = None
+            self._unread &= ~counters
+        return self._recorded & counters
 
     def _take_place(self, record: ObjectRecord) -> None:
         parent = record.parent
@@ -259,11 +303,21 @@ class LoggedObject:
     def _unread_counters(self) -> dict[str, object]:
         """Return the last recorded values of counters that have none since the gateway's start.
 
-        Those of an object that counts from zero are 0 until they have a value.
+        Those of an object that counts from zero are 0 until they have a value, those that began again are
+        ``None``.
         """
         elements = [self.logged_class.elements[position] for position in _positions(self._unread)]
         recorded = {element.name: self._recorded_counters[element.counter] for element in elements}
-        return {name: value for name, value in recorded.items() if isinstance(value, int)}
+        unread = {name: value for name, value in recorded.items() if isinstance(value, int)}
+        return unread | self._begun_again(self.logged_class.counter_bits)
+
+    def _begun_again(self, bits: int) -> dict[str, object]:
+        """Return the counters among ``bits`` that began again and have no value since, each with ``None``."""
+        counters = self._recorded_counters
+        if _BEGAN_AGAIN not in counters:  # of nearly all objects
+            return {}
+        elements = [self.logged_class.elements[p] for p in _positions(bits & self.logged_class.counter_bits)]
+        return {one.name: None for one in elements if counters[one.counter] is _BEGAN_AGAIN}
 
     def _absent_counters(self) -> list[str]:
         """Return the counters that were recorded as absent: their next value was counted from zero.
@@ -296,11 +350,12 @@ class LoggedObject:
             absent or None,
             deltas or None,
         )
-        identity = b"" if moved else self._encoded_identity or self._encode_identity()
+        begun_again = self._begun_again(bits) if reset and absent else {}
+        identity = b"" if moved or begun_again else self._encoded_identity or self._encode_identity()
         if identity:
             return ObjectChange(RecordKind.UPDATE, ingest_ts, msgspec.Raw(identity), *changed)
         place = self._place() if moved else {}
-        fields: dict[str, Any] = dict(zip(_CHANGED, changed, strict=True))
+        fields: dict[str, Any] = dict(zip(_CHANGED, changed, strict=True), former=begun_again or None)
         if moved:
             fields["inferred"], self._presumed = self._presumed or None, False
         return LogRecord(kind=RecordKind.UPDATE, ingest_ts=ingest_ts, **self._identity(), **place, **fields)
@@ -365,7 +420,7 @@ class LoggedObject:
             # delta.
             if not isinstance(value, int) or value < 0:
                 continue
-            if isinstance(former, int) and former >= 0:
+            if isinstance(former, int) and former >= 0 and not self._lacks_part(former, value):
                 is_property = bit & properties
                 reset = value < former or (statistics_began_again and not is_property)
                 dated = self._recorded & bit & ~self._undated
@@ -386,6 +441,10 @@ class LoggedObject:
             self._undated |= self._unread
         self.moved = False
         return values, absent, deltas
+
+    def _lacks_part(self, former: int, value: int) -> bool:
+        """Return whether a sum fell since before the gateway's start: a part of it is missing."""
+        return self._is_sum and value < former and self._reset == self._recorded_reset
 
     def _begin_absent_counters_again(self) -> None:
         """Mark counters without a value as begun again, when all are: their next value was counted since."""

@@ -99,6 +99,28 @@ def _values(values: Mapping[str, FeedValue], source: str) -> dict[str, object] |
     return {name: json_value(value, source) for name, value in values.items()} or None
 
 
+def adoption_record(ingest_ts: str, principal: str, statement: str) -> LogRecord:
+    """Return the ``audit`` record of a log that begins in the place of another gateway's.
+
+    Args:
+        ingest_ts: now.
+        principal: the principal who requested it.
+        statement: what the gateway states of the former log, signed (`audit_statements.Adoption`).
+    """
+    return LogRecord(
+        kind=RecordKind.AUDIT,
+        ingest_ts=ingest_ts,
+        state="adoption",
+        text="a new log begins in this folder: the former one is of another gateway, or was set back",
+        principal=principal,
+        values={"statement": statement},
+    )
+
+
+HEADS_FILE: Final = "heads"
+"""The state of the record of `heads_file_record`."""
+
+
 class Reloaded(enum.StrEnum):
     """What a reload of the configuration changes."""
 
@@ -107,7 +129,7 @@ class Reloaded(enum.StrEnum):
 
 
 _RELOADED_TEXTS = {
-    Reloaded.POLICY: "the roles of principals were changed: {} rules gained or lost",
+    Reloaded.POLICY: "roles of principals, or clients of SNMP, were changed: {} changes",
     Reloaded.MAPPINGS: "mappings and override files were changed: {} changes",
 }
 
@@ -129,6 +151,20 @@ def reload_record(ingest_ts: str, reloaded: Reloaded, principal: str, changes: S
         text=_RELOADED_TEXTS[reloaded].format(len(changes)),
         principal=principal,
         values={"changes": list(changes[:MAX_CHANGES])},
+    )
+
+
+def heads_file_record(ingest_ts: str, file: str) -> LogRecord:
+    """Return the ``audit`` record of the file to which signed heads are written from now on.
+
+    It is in the chain before the first head of a start: by it a log knows that there were heads elsewhere.
+    """
+    return LogRecord(
+        kind=RecordKind.AUDIT,
+        ingest_ts=ingest_ts,
+        state=HEADS_FILE,
+        text=f"signed heads are written to {file}",
+        values={"file": file},
     )
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
+import json
+import re
 import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -71,6 +74,7 @@ COLUMNS: Final = {
     "attempts": INTEGER,
     "audit": INTEGER,
     "audit_hash": TEXT,
+    "resend": TEXT,  # JSON likewise
 }
 """DuckDB's types of the columns by name, in order."""
 
@@ -82,6 +86,9 @@ _OFFLINE: dict[str, str | bool | int | float | list[str]] = {
     "allow_persistent_secrets": False,
 }
 """Settings of DuckDB: all we need is built in; nothing is ever fetched, no file of the user's is read."""
+
+_INTERRUPTED: Final = "Query interrupted"
+"""DuckDB's error while it waits for a result, and a handler of signals has raised an exception."""
 
 
 @contextmanager
@@ -98,8 +105,11 @@ def database(
         memory_mebibytes: for data; the process takes some 100 MiB more.
         threads: the maximum number of threads.
         scratch: a folder for data beyond the memory; default: a new one that is removed with the block.
+
+    Raises:
+        KeyboardInterrupt: Ctrl-C was pressed.
     """
-    with ExitStack() as stack:
+    with ExitStack() as stack, _interrupted():
         if scratch is None:
             scratch = Path(stack.enter_context(TemporaryDirectory(prefix="amqp-gateway-")))
         opened = stack.enter_context(duckdb.connect(":memory:", config=_OFFLINE))
@@ -116,6 +126,17 @@ def database(
         opened.execute("SET enable_external_access = false")
         opened.execute("SET lock_configuration = true")
         yield opened
+
+
+@contextmanager
+def _interrupted() -> Iterator[None]:
+    """Raise the ``KeyboardInterrupt`` of Ctrl-C, which DuckDB replaces by an error of its own."""
+    try:
+        yield
+    except RuntimeError as error:
+        if str(error) != _INTERRUPTED:
+            raise
+        raise KeyboardInterrupt from error
 
 
 KEY: Final = "amqp_gateway_log_crc32"
@@ -231,8 +252,21 @@ _MIN_GROUP_ROWS, _MAX_GROUP_ROWS = 2_048, 122_880
 group is held in memory while it is made."""
 
 
-FILE_METADATA: Final = {"amqp_gateway_log_version": str(VERSION), **METADATA}
+_FORM_KEY: Final = "amqp_gateway_log_version"
+
+FILE_METADATA: Final = {_FORM_KEY: str(VERSION), **METADATA}
 """Entries of each file's metadata, by name."""
+
+
+def form_of_file(database: duckdb.DuckDBPyConnection, path: Path) -> int:
+    """Return the version of the records' form in a file; 0 where it is not known."""
+    try:
+        found = database.execute(
+            "SELECT value FROM parquet_kv_metadata($1) WHERE key = $2", [str(path), _FORM_KEY.encode()]
+        ).fetchone()
+        return 0 if found is None else int(found[0])
+    except (duckdb.Error, ValueError):  # damaged, which those report who read it
+        return 0
 
 
 class ParquetError(Exception):
@@ -377,9 +411,16 @@ def literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
+_INNER_MESSAGE: Final = re.compile(r'"exception_message":("(?:[^"\\]|\\.)*")')
+
+
 def first_line_of(error: Exception) -> str:
-    """Return DuckDB's message without the place in the query."""
-    return str(error).partition("\n")[0].strip()
+    """Return DuckDB's message without the place in the query; of one that encloses another, the inner one."""
+    text = str(error)
+    inner = _INNER_MESSAGE.search(text)
+    with contextlib.suppress(ValueError):
+        text = json.loads(inner[1]) if inner is not None else text
+    return text.partition("\n")[0].strip()
 
 
 def _hour(time: dt.datetime) -> dt.datetime:

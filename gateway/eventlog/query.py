@@ -25,16 +25,27 @@ from typing import Final, TypeVar
 import duckdb
 import msgspec
 
+from gateway.eventlog.disk import EventLogError, NewerLogError
 from gateway.eventlog.parquet import (
     database,
     files_as_table,
+    form_of_file,
     lines_as_table,
     literal,
     no_records,
 )
-from gateway.eventlog.segment import LakeFile, Segment, copy_whole_lines, lake_files, list_segments
+from gateway.eventlog.segment import (
+    LakeFile,
+    Segment,
+    check_form,
+    copy_whole_lines,
+    form_of_segment,
+    lake_files,
+    list_segments,
+    read_identity,
+)
 
-_JSON = frozenset({"values", "deltas", "former", "found"})
+_JSON = frozenset({"values", "deltas", "former", "found", "resend"})
 
 
 def line_of_row(columns: Sequence[str], row: Iterable[object]) -> bytes:
@@ -63,6 +74,11 @@ def text_of_value(value: object) -> str:
         return ""
     plain = _plain(value)
     return plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
+
+
+def is_json(name: str, value: object) -> bool:
+    """Return whether `text_of_value` gives JSON for a value of this column."""
+    return name in _JSON or isinstance(value, Mapping | list | tuple)
 
 
 def time_on_line(time: dt.datetime) -> str:
@@ -109,6 +125,7 @@ def _plain(value: object) -> object:  # noqa: PLR0911  one line for each type
 TABLE: Final = "log"
 
 _ATTEMPTS: Final = 5
+_FORM_MEBIBYTES: Final = 128
 _HELD: Final = 128
 """The number of files of each kind that are held open; a process may have some 1,000 open files."""
 
@@ -172,6 +189,28 @@ def log_files(folder: Path, after: dt.datetime | None = None, before: dt.datetim
         tuple(segment for segment in waiting if not segment.is_open),
         tuple(segment for segment in waiting if segment.is_open),
     )
+
+
+def check_version(folder: Path) -> None:
+    """Check that this gateway knows the form of a log: of ``LOG``, of the newest segment and of the lake.
+
+    What cannot be read is no newer form; reading it reports the error.
+
+    Raises:
+        NewerLogError: a later version of the gateway wrote it.
+    """
+    try:
+        read_identity(folder)
+    except NewerLogError:
+        raise
+    except EventLogError:
+        pass
+    with contextlib.suppress(OSError):
+        for segment in list_segments(folder)[-1:]:
+            check_form(str(segment.path), form_of_segment(segment))
+        for file in sorted(lake_files(folder), key=lambda file: file.hour)[-1:]:
+            with database(folder, memory_mebibytes=_FORM_MEBIBYTES, threads=1) as opened:
+                check_form(str(file.path), form_of_file(opened, file.path))
 
 
 @dataclass(frozen=True, slots=True)

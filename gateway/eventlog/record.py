@@ -1,4 +1,4 @@
-"""The record of the event log, version 1: a JSON object on a line, a row of Parquet; and a readable line.
+"""The record of the event log, version 2: a JSON object on a line, a row of Parquet; and a readable line.
 
 The form is published (`docs/event-log.md`): fields are added, never changed or removed. A field that
 does not apply is left out on the line and null in Parquet; absent is never zero. Times with the suffix
@@ -18,13 +18,17 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from gateway.escapes import escaped, printable, printable_json
 from gateway.feed.values import FeedValue, ObjectLink, as_json
-from gateway.model.texts import harmless
 from gateway.model.times import since_epoch, utc_time
 from gateway.model.values import ValueType
 
-VERSION: Final = 1
-"""Version of the form; each segment's first record has it."""
+VERSION: Final = 2
+"""Version of the form; each segment's first record and each file of the lake have it.
+
+2: ``audit``, ``audit_hash`` and ``resend``, and the kinds ``login`` and ``audit``. Readers take older forms
+as they are: fields are only added.
+"""
 
 COMMIT_KIND: Final = "_commit"
 """``kind`` of the line after each block; readers of records pass over it."""
@@ -121,7 +125,7 @@ class LogRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
         latency_ns: the time from the request to the outcome; until now while the operation is under way.
         former: elements before they were set, by name; of ``snapshot`` the counters that have not been read
             since the gateway was started, as they were recorded last; of it and ``create`` 0 for those that
-            count from zero and have not been read.
+            count from zero and have not been read; of it and ``update`` ``None`` for those that began again.
         found: the values read back, or a method's outputs, by name.
         attempts: the number of refused operations, or of logins, that the record stands for, where it is more
             than one.
@@ -133,6 +137,7 @@ class LogRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
         deltas: counters among ``values``, by name; of ``create`` those that are not zero.
         delivery: source and identity of a message from a durable subscription, on the last of the records
             made of it: the gateway uses it to record nothing twice.
+        resend: of an event: what the gateway needs to send it later (`gateway.eventlog.logged_events`).
     """
 
     kind: RecordKind
@@ -181,6 +186,7 @@ class LogRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
     attempts: int | None = None
     audit: int | None = None
     audit_hash: str | None = None
+    resend: dict[str, object] | None = None
 
 
 class ObjectChange(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -254,12 +260,17 @@ def known_time(time: int) -> str | None:
 
 def nanoseconds_of(text: object) -> int:
     """Return a time of the log as nanoseconds since 1970-01-01 UTC; 0 for any other value."""
+    return time_value(text) or 0
+
+
+def time_value(text: object) -> int | None:
+    """Return the value of an element that is a time, as `nanoseconds_of`; ``None`` for any other value."""
     if not isinstance(text, str):
-        return 0
+        return None
     try:
         time = since_epoch(dt.datetime.fromisoformat(text))
     except (ValueError, TypeError):  # the latter without a zone
-        return 0
+        return None
     digits = text[_MICROSECONDS:_NANOSECONDS].removesuffix("Z")
     return time + (int(digits.ljust(3, "0")) if digits.isdecimal() else 0)
 
@@ -304,7 +315,7 @@ def _time(value: FeedValue, source: str) -> object:
     if not isinstance(value, int):
         return json_value(value, source)
     # Beyond the year 9999 no calendar has a text for it: the number is all there is.
-    return (utc_time(value) or value) if value else None
+    return utc_time(value) or value
 
 
 def _float(value: FeedValue, source: str) -> object:
@@ -345,7 +356,7 @@ def readable_line(record: Mapping[str, object], *, whole: bool = False) -> str:
         details = f"{details[:DETAIL_LENGTH]}…"
     kind = str(record.get("kind", "?"))
     line = f"{_shown_time(record.get('ingest_ts'))}  {kind:<{_KIND_WIDTH}}  {subject}"
-    return harmless(f"{line}  {details}" if details else line).rstrip()
+    return printable(f"{line}  {details}" if details else line).rstrip()
 
 
 def _shown_time(text: object) -> str:
@@ -364,7 +375,7 @@ def _subject(record: Mapping[str, object]) -> Iterator[str]:
     elif "class" in record:
         yield str(record["class"])
     if "object_name" in record:
-        yield str(record["object_name"])
+        yield escaped(str(record["object_name"]))
     elif record.get("kind") == RecordKind.AGENT and "agent" in record:
         yield str(record["agent"])
 
@@ -396,7 +407,9 @@ def _values(record: Mapping[str, object]) -> Iterator[str]:
 
 
 def _value(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    if isinstance(value, str):
+        return escaped(value)
+    return printable_json(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
 
 
 def _step(deltas: object, name: object) -> str:

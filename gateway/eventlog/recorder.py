@@ -31,7 +31,13 @@ from gateway.eventlog.logged_events import (
     merged_record,
 )
 from gateway.eventlog.logged_objects import SLOT, LoggedObject, Schedule
-from gateway.eventlog.logged_operations import LoggedOperations, Reloaded, login_record, reload_record
+from gateway.eventlog.logged_operations import (
+    LoggedOperations,
+    Reloaded,
+    heads_file_record,
+    login_record,
+    reload_record,
+)
 from gateway.eventlog.record import AnyRecord, LogRecord, RecordKind, known_time, microseconds_text, object_id
 from gateway.eventlog.waiting import Pressure
 from gateway.feed.operations import LoginReport, OperationRecord
@@ -49,7 +55,7 @@ from gateway.feed.records import (
     SourceRecord,
     UpdateRecord,
 )
-from gateway.model.observations import SourceState
+from gateway.model.observations import TRUSTED, Counting, SourceState
 from gateway.model.source_kinds import source_kind
 from gateway.model.times import SECOND
 
@@ -73,11 +79,14 @@ class RecorderSettings:
         statistics_intervals: the same for some classes: patterns of ``package:class`` as of a shell, the
             first that fits counts.
         same_as: by the name of a source: the other source that reads the same broker, if there is one.
+        withheld: returns the receivers of notifications to whom their roles do not let an event be sent; the
+            second argument is the name of its source, empty for the gateway itself.
     """
 
     statistics_interval: int = 60 * SECOND
     statistics_intervals: Mapping[str, int] = field(default_factory=dict)
     same_as: Mapping[str, str] = field(default_factory=dict)
+    withheld: Callable[[EventRecord, str], Collection[str]] = lambda _event, _source: ()
 
     def interval(self, class_name: str) -> int:
         """Return the interval of a class (``package:class``)."""
@@ -113,7 +122,10 @@ class LogRecorder:
         self._events: dict[int, LoggedEvent] = {}
         self._sources: dict[int, LoggedSource] = {}
         self._agents: dict[tuple[int, str], AgentRecord] = {}
+        self._outdated: dict[tuple[int, str], tuple[str, ...]] = {}
         self._objects: dict[tuple[int, int], dict[int, LoggedObject]] = {}
+        # Those that go on in another version of their class, which follows: by source, class and row.
+        self._leaving: dict[tuple[int, str, int], tuple[LoggedObject, DeleteRecord]] = {}
         self._operations = LoggedOperations()
         self._schedule = Schedule()
         self._former = RestoredObjects(former)
@@ -169,6 +181,9 @@ class LogRecorder:
             handler = self._handlers.get(type(record))
             if handler is not None:  # alarms are recorded as the events that raise and clear them
                 handler(record)
+        for logged, end in self._leaving.values():
+            self._out.append(logged.end(end, self._ingest_ts))
+        self._leaving.clear()
         return self._take()
 
     def login(self, report: LoginReport, now: int) -> list[AnyRecord]:
@@ -180,6 +195,12 @@ class LogRecorder:
         """
         self._set_clock(now)
         self._out.append(login_record(report, self._ingest_ts))
+        return self._take()
+
+    def heads_file(self, file: str, now: int) -> list[AnyRecord]:
+        """Return the record to be made of the file that gets signed heads from now on; ``now`` as below."""
+        self._set_clock(now)
+        self._out.append(heads_file_record(self._ingest_ts, file))
         return self._take()
 
     def reloaded(
@@ -241,7 +262,8 @@ class LogRecorder:
             now = clock()
             yield source.recorded(_text(now), now)
         for agent in tuple(self._agents.values()):
-            yield agent_record(agent, self._source(agent.source), _text(clock()))
+            outdated = self._outdated.get((agent.source, agent.agent), ())
+            yield agent_record(agent, self._source(agent.source), _text(clock()), outdated)
         for former in self._former:
             yield standing(former, _text(clock()))
         for rows in tables:
@@ -273,9 +295,13 @@ class LogRecorder:
             # The source records by itself what is missed from there on.
             until = source.complete_until or self._now
             self._out.append(absence_of(record, unheard_since, until, self._ingest_ts))
+        agents = [one for (number, _), one in self._agents.items() if number == record.number]
         if record.state is SourceState.SYNCHRONISED:
-            agents = (one for (number, _), one in self._agents.items() if number == record.number)
             self._former.read_whole(record.name, {one.agent for one in agents if not one.fresh})
+        elif record.state in TRUSTED:
+            for one in agents:
+                if one.fresh:
+                    self._former.agent_read(record.name, one.agent)
 
     def _take_class(self, record: ClassRecord) -> None:
         if record.number in self._classes:
@@ -298,21 +324,27 @@ class LogRecorder:
 
     def _take_agent(self, record: AgentRecord) -> None:
         key = (record.source, record.agent)
-        former = self._agents.get(key)
-        self._agents[key] = record
+        former, was_outdated = self._agents.get(key), self._outdated.get(key, ())
+        outdated = record.outdated_classes(self._now)
+        self._agents[key], self._outdated[key] = record, outdated
         source = self._source(record.source)
         # A confirmation comes as a record, too: only a change of freshness is one for the log.
-        if former is None or (former.fresh, former.since) != (record.fresh, record.since):
-            self._out.append(agent_record(record, source, self._ingest_ts))
-            if record.fresh and source is not None and source.state is SourceState.SYNCHRONISED:
-                self._former.agent_read(source.name, record.agent)
+        is_known = former is not None and (former.fresh, former.since) == (record.fresh, record.since)
+        if not is_known or was_outdated != outdated:
+            self._out.append(agent_record(record, source, self._ingest_ts, outdated))
+        is_read = source is not None and source.state in TRUSTED
+        if not is_known and record.fresh and source is not None and is_read:
+            self._former.agent_read(source.name, record.agent)
 
     def _agent_gone(self, record: AgentGoneRecord) -> None:
+        self._outdated.pop((record.source, record.agent), None)
         if self._agents.pop((record.source, record.agent), None) is not None:
-            source = self._source(record.source)
-            self._out.append(agent_gone_record(record, source, self._ingest_ts))
-            if source is not None:
-                self._former.agent_read(source.name, record.agent)
+            self._out.append(agent_gone_record(record, self._source(record.source), self._ingest_ts))
+        source = self._sources.get(record.source)
+        if source is not None:
+            # Objects of another agent under its name may be older, and have counted unobserved since.
+            source.read_whole_since = source.read_whole_since and self._now
+            self._former.agent_read(source.record.name, record.agent)
 
     def _take_object(self, record: ObjectRecord) -> None:
         logged_class = self._classes.get(record.class_number)
@@ -326,12 +358,19 @@ class LogRecorder:
             self._record_schema(logged_class)
             logged = LoggedObject(record, logged_class, source.record.name, source.record.kind)
             rows[record.row] = logged
+            before = self._leaving.pop((record.source, logged_class.name, record.row), None)
+            if before is not None:
+                bits = logged.succeed(before[0], record.counting)
+                self._changed(logged, bits, at_once=bool(bits) or logged.moved)
+                return
             met = self._former.meet(source.record.name, logged_class.name, record, self._ingest_ts)
             if met.ended is not None:
                 self._out.append(met.ended)
             if met.former is not None:
                 # Readers that pass over snapshots miss nothing of what counters gained.
-                self._record(logged, logged.resume(met.former, presumed=_is_presumed(record, met.former)))
+                counting = _counting(record, met.former)
+                presumed = _is_presumed(record, met.former)
+                self._record(logged, logged.resume(met.former, counting, presumed=presumed))
             kind = met.kind or (RecordKind.CREATE if source.read_whole else RecordKind.SNAPSHOT)
             # One that only became visible now has a value that it had gained before.
             if kind is RecordKind.CREATE and 0 < source.read_whole_since <= record.created:
@@ -359,7 +398,10 @@ class LogRecorder:
         self._schedule.remove(logged)
         if logged.pending:
             self._record(logged, logged.pending)
-        self._out.append(logged.end(record, self._ingest_ts))
+        if record.number:
+            self._out.append(logged.end(record, self._ingest_ts))
+        else:
+            self._leaving[record.source, logged.logged_class.name, record.row] = logged, record
         if not rows:
             del self._objects[record.source, record.class_number]
 
@@ -370,9 +412,10 @@ class LogRecorder:
             return
         source = self._sources.get(record.source)
         if source is not None and record.agent and record.time:
-            source.event_delay = self._now - record.time
+            source.event_delays.note(self._now - record.time, self._now)
         published_by = None if source is None else source.record
-        self._out.append(event_record(record, event, published_by, self._ingest_ts))
+        withheld = self._settings.withheld(record, "" if published_by is None else published_by.name)
+        self._out.append(event_record(record, event, published_by, self._ingest_ts, withheld))
 
     def _take_gap(self, record: GapRecord) -> None:
         self._out.append(gap_record(record, self._source(record.source), self._ingest_ts))
@@ -442,10 +485,18 @@ class LogRecorder:
 
 def _is_presumed(record: ObjectRecord, former: LogRecord) -> bool:
     """Return whether only its name shows that an object is the one that was recorded before."""
-    if record.presumed:
-        return True
+    return record.presumed or _is_other(record, former)
+
+
+def _is_other(record: ObjectRecord, former: LogRecord) -> bool:
+    """Return whether an object without a time of creation has another native id than before."""
     dated = record.created and former.create_ts is not None
     return not dated and record.native_id != former.native_id
+
+
+def _counting(record: ObjectRecord, former: LogRecord) -> Counting:
+    """Return how the counters of an object relate to the recorded ones; another agent may have counted."""
+    return Counting.UNKNOWN if _is_other(record, former) else record.counting
 
 
 def _text(now: int) -> str:

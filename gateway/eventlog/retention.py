@@ -24,6 +24,7 @@ from gateway.durable_files import sync_folder
 from gateway.eventlog.disk import EventLogError
 from gateway.eventlog.record import microseconds_text
 from gateway.eventlog.segment import LAKE, LOST, lake_files, list_segments, read_identity
+from gateway.file_owners import reason_of
 from gateway.model.times import SECOND
 
 _MEBIBYTE = 1 << 20
@@ -576,7 +577,7 @@ class Upkeep:
                     await announce(excess.begins)
                 stored, deleted = await asyncio.to_thread(delete, self._folder, excess)
         except OSError as error:
-            self.trouble = f"{error.filename or self._folder}: {error.strerror}"
+            self.trouble = f"{error.filename or self._folder}: {reason_of(error, self._folder)}"
             return
         self.trouble = ""
         self.segments = stored.segments

@@ -35,7 +35,10 @@ from gateway.eventlog.block import (
     is_log_id,
     shown,
 )
-from gateway.eventlog.disk import EventLogError
+from gateway.eventlog.disk import EventLogError, NewerLogError
+from gateway.eventlog.record import VERSION as FORM
+from gateway.eventlog.record import RecordKind
+from gateway.file_owners import reason_of
 
 SEGMENTS: Final = "segments"
 """The folder of the segments in that of the log."""
@@ -147,6 +150,44 @@ def first_line(path: Path) -> bytes:
     with path.open("rb", buffering=0) as file:
         line, end, _ = _read(file, MAX_RECORD_OCTETS).partition(b"\n")
     return line if end else b""
+
+
+class _FormOfSegment(msgspec.Struct):
+    version: int = 0
+
+
+class _Head(msgspec.Struct):
+    kind: str = ""
+    values: _FormOfSegment = msgspec.field(default_factory=_FormOfSegment)
+
+
+_HEAD: Final = msgspec.json.Decoder(_Head)
+
+
+def form_of_segment(segment: Segment) -> int:
+    """Return the version of the records' form in a segment; 0 where its first record does not say that.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    try:
+        head = _HEAD.decode(first_line(segment.path))
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return 0  # damaged, or without a head: the records speak for themselves
+    return head.values.version if head.kind == RecordKind.START.value else 0
+
+
+def check_form(what: str, form: int) -> None:
+    """Check that this gateway knows a form of records: otherwise their unknown fields would be lost.
+
+    Raises:
+        NewerLogError: a later version of the gateway wrote them.
+    """
+    if form > FORM:
+        raise NewerLogError(
+            f"{what}: written in form {form} of the log by a later version of the gateway, this one knows "
+            f"form {FORM}: use that one"
+        )
 
 
 def tail(path: Path, octets: int) -> bytes:
@@ -336,8 +377,11 @@ def _entries(folder: Path) -> list[Path]:
         return []
 
 
-VERSION: Final = 1
-"""The version of the layout of the log's folder."""
+VERSION: Final = 2
+"""The version of ``LOG`` and of the layout of the log's folder; one of an older version is read as it is.
+
+2: ``LOG`` has the end of the audit's chain, and the gateway to which the log belongs.
+"""
 
 _IDENTITY_NAME: Final = "LOG"
 _MAX_SEQ: Final = 2**63 - 1
@@ -360,6 +404,12 @@ class LogIdentity(msgspec.Struct, frozen=True, kw_only=True):
             a clock that was set forward does not show in it. Empty in a log of an earlier version.
         audit: the number of the last audited record before ``next_seq``; 0 for none.
         audit_hash: its hash, hexadecimal (`gateway.eventlog.audit_chain`); empty for none.
+        gateway: the uuid of the gateway to which the log belongs (`gateway.eventlog.ownership`); empty in a
+            log of version 1.
+        boot: the number of its start that opened the log last.
+        adopted: the signed statement by which the log began in the place of another one, until a segment has
+            it; else empty.
+        adopted_by: the principal who requested that.
     """
 
     version: int
@@ -370,6 +420,10 @@ class LogIdentity(msgspec.Struct, frozen=True, kw_only=True):
     trusted_ts: str = ""
     audit: int = 0
     audit_hash: str = ""
+    gateway: str = ""
+    boot: int = 0
+    adopted: str = ""
+    adopted_by: str = ""
 
     @property
     def chain_end(self) -> ChainEnd | None:
@@ -419,13 +473,13 @@ def read_identity(folder: Path) -> LogIdentity | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        raise EventLogError(f"{path}: cannot be read: {error.strerror}") from error
+        raise EventLogError(f"{path}: cannot be read: {reason_of(error, path.parent)}") from error
     try:
         found = msgspec.json.decode(octets, type=LogIdentity)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise EventLogError(f"{path}: is damaged, it begins with {shown(octets)}: {WHAT_TO_DO}") from error
     if found.version > VERSION:
-        raise EventLogError(
+        raise NewerLogError(
             f"{path}: the log is of version {found.version}, this gateway knows {VERSION}: use the gateway "
             "that wrote it, or a newer one"
         )

@@ -13,6 +13,7 @@ import os
 import time
 import uuid
 from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -22,14 +23,16 @@ import msgspec
 from gateway.clock import Clock
 from gateway.eventlog.audit_chain import ChainEnd
 from gateway.eventlog.committer import Committer, Recovery, SegmentWriter, look
-from gateway.eventlog.disk import Disk, EventLogClosedError, EventLogError, try_lock
+from gateway.eventlog.disk import Disk, EventLogClosedError, EventLogError, lock_lake, try_lock
 from gateway.eventlog.logged_events import absence_record, start_record
-from gateway.eventlog.logged_operations import deletion_record
+from gateway.eventlog.logged_operations import adoption_record, deletion_record
+from gateway.eventlog.ownership import LogOwner, LogPlace, check_owner, write_place
 from gateway.eventlog.record import AnyRecord, nanoseconds_of
 from gateway.eventlog.retention import LogFileSettings, Rotation, Upkeep, Why, time_text
-from gateway.eventlog.segment import VERSION, LogIdentity
+from gateway.eventlog.segment import LAKE, VERSION, LogIdentity
 from gateway.eventlog.waiting import Batch, Pressure, WaitingRecords
 from gateway.feed.records import EventLogRecord, EventLogState
+from gateway.file_owners import reason_of
 from gateway.model.times import SECOND
 
 SLICE_SECONDS: Final = 0.002
@@ -69,6 +72,8 @@ class EventLog:
     Attributes:
         problems: deviations found when the log was entered, a line for each.
         recovered: the last writer left an open segment.
+        owner: the start of a gateway that writes; set before the log is entered. ``None`` to go on with a log
+            whose owner is not checked.
         sign_deletion: returns the signed statement that the records of a log before a seq are deleted, by
             ``log_id`` and seq; ``None`` where deletions are not to be stated in the chain.
     """
@@ -87,6 +92,7 @@ class EventLog:
     ) -> None:
         self.problems: tuple[str, ...] = ()
         self.recovered = False
+        self.owner: LogOwner | None = None
         self.sign_deletion: Callable[[str, int], str] | None = None
         self._folder = folder
         self._settings = settings
@@ -97,6 +103,7 @@ class EventLog:
         self._log_id = ""
         self._covered = covered
         self._disk = disk or Disk()
+        self._place = LogPlace()
         self._rotation = Rotation(settings)
         self._lock: int | None = None
         self._next_seq = 0  # as it was found
@@ -212,10 +219,11 @@ class EventLog:
         """Begin a segment.
 
         Raises:
-            EventLogError: another process writes the log, or it cannot be read, or must not be gone on with.
+            EventLogError: another process writes the log, or it cannot be read, or must not be gone on with;
+                `ForeignLogError` where it belongs to another state.
         """
         found = await asyncio.to_thread(self._open)
-        identity = found.identity or LogIdentity(version=VERSION, log_id=str(uuid.uuid4()), standing_seq=1)
+        identity = self._identity(found.identity)
         self._next_seq = found.next_seq
         self.problems = found.problems
         self.recovered = bool(found.unclosed)
@@ -237,14 +245,18 @@ class EventLog:
             retry_seconds=settings.retry_interval / SECOND,
             on_state=self._stands,
             on_commit=self._was_committed,
+            reason=partial(reason_of, folder=self._folder),
         )
         now = self._clock.now()
         self._state = EventLogRecord(EventLogState.WRITING, since=now)
         self._begin_segment(Why.RECOVERED if self.recovered else Why.BEGAN, time_text(now), now)
+        if identity.adopted:
+            record = adoption_record(self._rotation.last_ts, identity.adopted_by, identity.adopted)
+            self._files.adopted_at = self._waiting.add(record)
         if found.last_ts:
             self._upkeep.ends_at(nanoseconds_of(found.last_ts), nanoseconds_of(identity.trusted_ts))
             self._waiting.add(absence_record(self._rotation.last_ts, found.last_ts, self._covered))
-        self._run(lambda: self._committer.run(self._files.close))
+        self._run(lambda: self._committer.run(self._close_files))
         self._run(self._record_heads)
         self._run(self._look_after)
         return self
@@ -280,6 +292,7 @@ class EventLog:
             deadline = time.monotonic() + LOCK_SECONDS
             while (lock := try_lock(self._folder)) is None:
                 if time.monotonic() > deadline:
+                    self._check_owner()
                     raise EventLogError(
                         f"{self._folder}: another gateway writes this log: stop it, or give this one a "
                         "folder of its own"
@@ -288,10 +301,33 @@ class EventLog:
                 time.sleep(_LOCK_POLL_SECONDS)
             self._lock = lock
         try:
-            return look(self._folder)
+            self._check_owner()
+            found = look(self._folder)
         except EventLogError:
             self._unlock()
             raise
+        self._refuse_older_compactors()
+        return found
+
+    def _refuse_older_compactors(self) -> None:
+        """Make the lock of the lake, if the disk permits it; else a compactor of this version does."""
+        with contextlib.suppress(OSError):
+            lake = self._folder / LAKE
+            self._disk.make_folder(lake)
+            os.close(lock_lake(lake, wait=False))
+
+    def _check_owner(self) -> None:
+        """Raise `ForeignLogError` where this start of this gateway must not write the log."""
+        if self.owner is not None:
+            check_owner(self._folder, self.owner)
+
+    def _identity(self, found: LogIdentity | None) -> LogIdentity:
+        """Return the content of ``LOG`` to begin with: that of a new log, or of this version and owner."""
+        identity = found or LogIdentity(version=VERSION, log_id=str(uuid.uuid4()), standing_seq=1)
+        owner = self.owner
+        if owner is None:
+            return msgspec.structs.replace(identity, version=VERSION)
+        return msgspec.structs.replace(identity, version=VERSION, gateway=owner.gateway, boot=owner.boot)
 
     def _unlock(self) -> None:
         if self._lock is not None:
@@ -411,9 +447,25 @@ class EventLog:
             if self._lock is None:
                 raise BlockingIOError(0, "another gateway writes this log", str(self._folder))
             # The lock could not be had at the start, so that until now another writer may have been here.
+            self._check_owner()
             if look(self._folder).next_seq != self._next_seq:
                 raise EventLogError(f"{self._folder}: another gateway wrote this log meanwhile: start again")
+            self._refuse_older_compactors()
         self._files.commit(batch)
+        self._note_place()
+
+    def _close_files(self) -> None:
+        self._files.close()
+        self._note_place()
+
+    def _note_place(self) -> None:
+        """Write how far the log is into the state folder, after ``LOG`` has it; a failure is tried again."""
+        identity = self._files.identity
+        place = LogPlace(log_id=identity.log_id, next_seq=identity.next_seq)
+        if self.owner is not None and place != self._place:
+            with contextlib.suppress(OSError):
+                write_place(self.owner.place, place)
+                self._place = place
 
     def _was_committed(self, attempts: int) -> None:
         lost = self._waiting.lost > self._lost_recorded and self._waiting.pressure is Pressure.NONE

@@ -19,6 +19,7 @@ from fnmatch import fnmatchcase
 from typing import Final, TypeAlias
 
 from gateway.feed.values import FeedStruct, ObjectLink
+from gateway.model.stable_names import without_distinction
 
 Patterns: TypeAlias = tuple[str, ...]
 
@@ -127,6 +128,7 @@ class ClassAccessRecord(FeedStruct, frozen=True, tag="class-access"):
         invokes: likewise, the methods that may be called: bit *n* stands for the method at position *n*, and
             the bit behind them for reading the object again.
         elements: the names of the elements, by position.
+        parent: the elements that may refer to an object's parent, a bitmap.
     """
 
     class_number: int
@@ -136,6 +138,7 @@ class ClassAccessRecord(FeedStruct, frozen=True, tag="class-access"):
     writes: tuple[tuple[ReadGrant, ...], ...] = ()
     invokes: tuple[tuple[ReadGrant, ...], ...] = ()
     elements: tuple[str, ...] = ()
+    parent: bytes = b""
 
 
 class EventAccessRecord(FeedStruct, frozen=True, tag="event-access"):
@@ -156,6 +159,15 @@ class EventAccessRecord(FeedStruct, frozen=True, tag="event-access"):
     receives: tuple[tuple[NameGrant, ...], ...]
     reveals: tuple[tuple[NameGrant, ...], ...]
     name: str = ""
+
+
+class OperationShown(enum.Enum):
+    """How much of an operation a principal is shown."""
+
+    NOTHING = 0
+    WITHOUT_OBJECT = 1
+    """As an attempt on an object that there is not (`OperationRecord.without_object`)."""
+    WHOLE = 2
 
 
 class Received(enum.Enum):
@@ -202,6 +214,7 @@ class ClassAccess:
     def __init__(self, record: ClassAccessRecord, unrestricted: Sequence[bool]) -> None:
         self.class_name = record.class_name
         self.name = mask_of(record.name)
+        self._parent = mask_of(record.parent)
         self.positions = {name: position for position, name in enumerate(record.elements)}
         self._reads = _GrantTable(record.reads, unrestricted)
         self._writes = _GrantTable(record.writes or ((),) * len(unrestricted))
@@ -233,6 +246,10 @@ class ClassAccess:
     def names(self, mask: int) -> bool:
         """Return whether the name of an object is read by a clearance that reads these elements."""
         return mask != 0 and self.name & ~mask == 0
+
+    def shows_parent(self, mask: int) -> bool:
+        """Return whether a clearance that reads these elements may know the parent of an object."""
+        return self._parent & ~mask == 0
 
 
 class _GrantTable:
@@ -498,24 +515,30 @@ class AccessTables:
             clearance, source, subject
         )
 
-    def sees_operation(
+    def shown_operation(
         self, clearance: int, principal: str, requester: str, source: str, link: ObjectLink
-    ) -> bool:
-        """Return whether the record of an operation is for a principal.
+    ) -> OperationShown:
+        """Return how much of the record of an operation is for a principal.
+
+        What the principal tried itself is always shown, without the object if that has no name for it: so
+        the record does not show whether there is one.
 
         Args:
             clearance: the number of the clearance of the principal.
             principal: the principal who reads.
             requester: the principal who requested it.
             source: the name of the source.
-            link: the object; its row is 0 where there is none.
+            link: the object; its row is 0, and its name empty, where there is none.
         """
         if self._unrestricted[clearance]:
-            return True
+            return OperationShown.WHOLE
+        has_object = bool(link.row or link.stable_name)
+        is_named = has_object and self.reads_named(clearance, source, link)
+        if principal == requester:
+            return OperationShown.WHOLE if is_named else OperationShown.WITHOUT_OBJECT
         grants = self._policy.clearances[clearance].operations
-        if principal != requester and not _granted(grants, source, link.class_name, link.stable_name, ""):
-            return False
-        return not link.row or self.reads_named(clearance, source, link)
+        is_granted = _granted(grants, source, link.class_name, link.stable_name, "")
+        return OperationShown.WHOLE if is_granted and (is_named or not has_object) else OperationShown.NOTHING
 
 
 def alarm_of(condition: str) -> str:
@@ -545,7 +568,7 @@ def _sum(bitmaps: Iterable[bytes]) -> int:
 
 def _read(allowed: int, denied: int, some: Sequence[ReadGrant], object_name: str) -> int:
     for grant in some:
-        if fits(object_name, grant.objects):
+        if fits_object(object_name, grant.objects):
             if grant.denies:
                 denied |= mask_of(grant.elements)
             else:
@@ -559,7 +582,7 @@ def _granted(grants: Iterable[NameGrant], source: str, class_name: str, object_n
         if (
             fits(source, grant.sources)
             and fits(class_name, grant.classes)
-            and fits(object_name, grant.objects)
+            and fits_object(object_name, grant.objects)
             and fits(name, grant.names)
         ):
             if grant.denies:
@@ -576,3 +599,15 @@ def _object(subject: ObjectLink | None, package: str) -> tuple[str, str]:
 def fits(text: str, patterns: Patterns) -> bool:
     """Return whether a text matches one of the patterns, which are those of a shell, with case."""
     return any(pattern == "*" or fnmatchcase(text, pattern) for pattern in patterns)
+
+
+def fits_object(stable_name: str, patterns: Patterns) -> bool:
+    """Return whether an object's name matches one of the patterns.
+
+    They are for names without what distinguishes transient objects of one name; one that has a ``#`` is for
+    the whole name, too.
+    """
+    plain = without_distinction(stable_name)
+    if fits(plain, patterns):
+        return True
+    return plain is not stable_name and fits(stable_name, tuple(one for one in patterns if "#" in one))

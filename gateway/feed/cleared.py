@@ -23,6 +23,7 @@ from gateway.feed.access import (
     AccessTables,
     ClassAccessRecord,
     EventAccessRecord,
+    OperationShown,
     PolicyRecord,
     Received,
 )
@@ -235,7 +236,9 @@ class ClearedFeed:
             return None
         self._shown[key] = _Shown(mask, source)
         parent = record.parent
-        if parent is not None and not self._links_to(clearance, source, parent):
+        access = self._tables.of_class(record.class_number)
+        may_show = access is not None and access.shows_parent(mask)
+        if parent is not None and not (may_show and self._links_to(clearance, source, parent)):
             parent = None
         values = self._values(record.values, record.class_number, mask, source, clearance)
         return msgspec.structs.replace(record, parent=parent, values=values)
@@ -311,8 +314,11 @@ class ClearedFeed:
         if source is None:
             return None
         link, requester = ObjectLink(record.class_name, record.row, record.stable_name), str(record.principal)
-        if not self._tables.sees_operation(clearance, self._principal, requester, source, link):
-            return None
+        match self._tables.shown_operation(clearance, self._principal, requester, source, link):
+            case OperationShown.NOTHING:
+                return None
+            case OperationShown.WITHOUT_OBJECT:
+                return record.without_object()
         values, previous, found = (
             {name: value for name, value in named.items() if self._is_shown(value, source, clearance)}
             for named in (record.values, record.previous, record.found)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import os
+import secrets
 from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import Final, NoReturn, Protocol, TypeAlias
@@ -21,6 +23,7 @@ from gateway.feed.operations import (
     LoginReport,
     OperationAnswer,
     OperationKind,
+    OperationRecord,
     OperationRequest,
     ReadFresh,
     ReloadRequest,
@@ -28,7 +31,19 @@ from gateway.feed.operations import (
     kind_of,
     without_values,
 )
-from gateway.feed.records import Alive, Batch, FeedMessage, Hello, Interest, slices
+from gateway.feed.records import (
+    Alive,
+    Batch,
+    FeedAnswer,
+    FeedMessage,
+    Hello,
+    Interest,
+    PastEvents,
+    PastEventsRequest,
+    Place,
+    slices,
+)
+from gateway.file_owners import peer
 from gateway.model.operations import Outcome, Principal
 from gateway.model.times import SECOND
 from gateway.tasks import every
@@ -220,8 +235,10 @@ class FeedLink:
         self._grace = grace
         self._interest = interest
         self._writer: asyncio.StreamWriter | None = None
-        self._asked: dict[int, asyncio.Future[OperationAnswer | None]] = {}
+        self._asked: dict[int, asyncio.Future[FeedAnswer | None]] = {}
+        self._begun: dict[str, str] = {}  # the operation of each request, by its reference
         self._next_request = 1
+        self._name = secrets.token_hex(8)
         self._turned_at: float | None = None
         self._is_dropped = False
 
@@ -286,8 +303,9 @@ class FeedLink:
         """Request an operation; before its answer, the subscriber has received all that it led to.
 
         Never raises for faults of the connection: the outcome is ``SOURCE_DOWN`` where nothing was sent, and
-        ``UNKNOWN`` where the core ended before it answered; a check, which does nothing, is never unknown. No
-        request is sent twice. Cancelling does not take the request back.
+        ``UNKNOWN`` where the core ended before it answered, with the id of the operation if it had begun; a
+        check, which does nothing, is never unknown. No request is sent twice. Cancelling does not take the
+        request back.
 
         Args:
             request: the request; its ``request`` and ``sent`` are ignored, because the link numbers and dates
@@ -299,20 +317,27 @@ class FeedLink:
         number = self._next_request
         self._next_request += 1
         sent = int(asyncio.get_running_loop().time() * SECOND)
-        request = msgspec.structs.replace(request, request=number, sent=sent)
+        # Without one of the front end's own: by it, the operation is known before it is answered.
+        reference = request.reference or (f"{self._name}.{number}" if _changes(request) else "")
+        request = msgspec.structs.replace(request, request=number, sent=sent, reference=reference)
         refusal = self._send(request)
         if refusal is not None:
             return refusal
         answered = self._asked[number] = asyncio.get_running_loop().create_future()
+        if reference:
+            self._begun[reference] = ""
         try:
             # The core ends the operation at its deadline; the grace is for the way of that answer.
             async with asyncio.timeout(request.timeout / SECOND + self._grace):
                 answer = await answered
         except TimeoutError:
-            return _unanswered(request, "the gateway's core does not answer")
+            return _unanswered(request, "the gateway's core does not answer", self._begun.get(reference, ""))
         finally:
             del self._asked[number]
-        return answer or _unanswered(request, "the gateway's core ended")
+            begun = self._begun.pop(reference, "")
+        if isinstance(answer, OperationAnswer):
+            return answer
+        return _unanswered(request, "the gateway's core ended", begun)
 
     async def reload(self, principal: Principal, seconds: float) -> OperationAnswer:
         """Ask the core to reload the configuration, and return its answer.
@@ -323,26 +348,59 @@ class FeedLink:
             principal: the requester.
             seconds: how long to wait.
         """
+        writer = self._open_writer()
+        if writer is None:
+            return OperationAnswer(0, "", Outcome.SOURCE_DOWN, NOT_CONNECTED)
+        answer = await self._request(writer, lambda number: ReloadRequest(number, principal), seconds)
+        if isinstance(answer, OperationAnswer):
+            return answer
+        return OperationAnswer(0, "", Outcome.UNKNOWN, "the gateway's core does not answer")
+
+    async def past_events(self, after: Place, until: Place, limit: int, seconds: float) -> PastEvents | None:
+        """Ask the core for events that happened before; ``None`` where it does not answer, or not now.
+
+        Args:
+            after: the place behind which they begin.
+            until: the last place.
+            limit: the maximum number of events.
+            seconds: how long to wait.
+        """
+        writer = self._open_writer()
+        if writer is None or len(self._asked) >= MAX_ASKED:
+            return None
+        answer = await self._request(
+            writer, lambda number: PastEventsRequest(number, after, until, limit), seconds
+        )
+        return answer if isinstance(answer, PastEvents) else None
+
+    def _open_writer(self) -> asyncio.StreamWriter | None:
+        """Return where requests are sent; ``None`` where nothing can be sent."""
+        return None if self._writer is None or self._writer.is_closing() else self._writer
+
+    async def _request(
+        self,
+        writer: asyncio.StreamWriter,
+        make: Callable[[int], ReloadRequest | PastEventsRequest],
+        seconds: float,
+    ) -> FeedAnswer | None:
+        """Send a request; return its answer, ``None`` for none in time."""
         number = self._next_request
         self._next_request += 1
-        writer = self._writer
-        if writer is None or writer.is_closing():
-            return OperationAnswer(number, "", Outcome.SOURCE_DOWN, NOT_CONNECTED)
         answered = self._asked[number] = asyncio.get_running_loop().create_future()
-        writer.write(encode(ReloadRequest(number, principal)))
-        answer = None
+        writer.write(encode(make(number)))
+        answer: FeedAnswer | None = None
         try:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
                     answer = await answered
         finally:
             del self._asked[number]
-        return answer or OperationAnswer(number, "", Outcome.UNKNOWN, "the gateway's core does not answer")
+        return answer
 
     def report_login(self, report: LoginReport) -> bool:
         """Report logins; return whether the core is connected, and reads. Neither waits nor raises."""
-        writer = self._writer
-        if writer is None or writer.is_closing():
+        writer = self._open_writer()
+        if writer is None:
             return False
         if writer.transport.get_write_buffer_size() > MAX_UNSENT_OCTETS:
             return False
@@ -351,8 +409,8 @@ class FeedLink:
 
     def _send(self, request: OperationRequest) -> OperationAnswer | None:
         """Send a request, or return the refusal where that is not possible."""
-        writer = self._writer
-        if writer is None or writer.is_closing():
+        writer = self._open_writer()
+        if writer is None:
             return _answer(request, Outcome.SOURCE_DOWN, NOT_CONNECTED)
         # A core that does not read must not make this process grow.
         unsent = writer.transport.get_write_buffer_size()
@@ -373,6 +431,8 @@ class FeedLink:
     async def _read(self) -> None:
         reader, writer = await asyncio.open_unix_connection(self._path, limit=_CHUNK_OCTETS)
         try:
+            if peer(writer.get_extra_info("socket")) != os.getuid():
+                raise FeedError("a process of another user listens there")
             frames = FrameReader()
             while octets := await self._octets(reader):
                 for message in itertools.chain.from_iterable(map(self._sliced, frames.feed(octets))):
@@ -403,7 +463,7 @@ class FeedLink:
             raise FeedError(f"the core has said nothing for {self._silence:g} s: it stands still") from None
 
     def _received(self, message: FeedMessage, writer: asyncio.StreamWriter) -> None:
-        if isinstance(message, OperationAnswer):
+        if isinstance(message, OperationAnswer | PastEvents):
             self._answered(message)
             return
         if isinstance(message, Hello):
@@ -413,10 +473,18 @@ class FeedLink:
             self._writer = writer
             if self._interest is not None:
                 writer.write(encode(self._interest))
+        if self._begun and isinstance(message, Batch):
+            self._note_begun(message)
         if not isinstance(message, Alive):
             self._subscriber.received(message)
 
-    def _answered(self, answer: OperationAnswer) -> None:
+    def _note_begun(self, batch: Batch) -> None:
+        """Note the operations of unanswered requests."""
+        for record in batch.records:
+            if isinstance(record, OperationRecord) and record.reference in self._begun:
+                self._begun[record.reference] = record.operation_id
+
+    def _answered(self, answer: FeedAnswer) -> None:
         asked = self._asked.get(answer.request)
         if asked is not None and not asked.done():  # otherwise it was given up
             asked.set_result(answer)
@@ -428,13 +496,17 @@ class FeedLink:
                 asked.set_result(None)
 
 
-def _unanswered(request: OperationRequest, reason: str) -> OperationAnswer:
+def _changes(request: OperationRequest) -> bool:
+    return request.refusal is None and not (request.check_only or isinstance(request.action, ReadFresh))
+
+
+def _unanswered(request: OperationRequest, reason: str, operation_id: str) -> OperationAnswer:
     if request.check_only:
         return _answer(request, Outcome.SOURCE_DOWN, f"{reason}: nothing was done")
     if isinstance(request.action, ReadFresh):
         return _answer(request, Outcome.UNKNOWN, f"{reason}: it was not read again")
     text = f"{reason}: it may have been carried out, and the event log will have it"
-    return _answer(request, Outcome.UNKNOWN, text)
+    return OperationAnswer(request.request, operation_id, Outcome.UNKNOWN, text)
 
 
 def _recorded(

@@ -1,8 +1,10 @@
-"""The freshness of a feed's values: by source, by agent, and by the time for which they have been stale.
+"""The freshness of a feed's values: by source, agent and class, and by the time that they have been stale.
 
-Objects are fresh while their source is synchronised or degraded and their agent is fresh; else they are
-stale, and after a while their values are withheld. Objects that become stale for a second reason stay stale
-since the first. There is no clock in here: times are in nanoseconds since 1970-01-01 UTC.
+Objects are fresh while their source is synchronised or degraded, their agent is fresh, the source can read
+them, and the values of their class were confirmed in time; else they are stale, and after a while their
+values are withheld. Whether it was in time is decided here, by the front end's clock: the broker, the core or
+the feed may be what is late. Objects that become stale for a second reason stay stale since the first. There
+is no clock in here: times are in nanoseconds since 1970-01-01 UTC.
 """
 
 from __future__ import annotations
@@ -32,11 +34,15 @@ class Freshness(enum.IntEnum):
 
 @dataclass(slots=True, eq=False)
 class Group:
-    """The objects of one agent of one source, which become stale and fresh together.
+    """The objects of one class of one agent of one source, which become stale and fresh together.
+
+    Those that the source cannot read since the same time are a group of their own.
 
     Attributes:
         source: number of the source.
         agent: name of the agent within its source.
+        class_name: name of the class, ``package:name``.
+        unread_since: the time since which the source cannot read them; 0 if it can.
         freshness: the freshness of all of its objects.
         stale_since: the time since which they are stale; 0 while they are fresh.
         objects: the number of objects.
@@ -45,20 +51,22 @@ class Group:
 
     source: int
     agent: str
+    class_name: str
     freshness: Freshness = Freshness.STALE
     stale_since: int = 0
     objects: int = 0
     is_outdated: bool = False
+    unread_since: int = 0
 
 
 AnyGroup = TypeVar("AnyGroup", bound=Group)
 
 
 class FreshnessTracker(Generic[AnyGroup]):
-    """The freshness of all sources and agents, with a group for the objects of each agent.
+    """The freshness of all sources and agents, with a group for the objects of each agent and class.
 
     Args:
-        new_group: makes the group of a source's agent.
+        new_group: makes the group of a source's agent and a class.
         changed: called with a group whose freshness has changed.
         serve_stale_for: nanoseconds for which the values of stale objects are still shown.
 
@@ -68,7 +76,7 @@ class FreshnessTracker(Generic[AnyGroup]):
 
     def __init__(
         self,
-        new_group: Callable[[int, str], AnyGroup],
+        new_group: Callable[[int, str, str], AnyGroup],
         changed: Callable[[AnyGroup], None],
         serve_stale_for: int,
     ) -> None:
@@ -78,12 +86,13 @@ class FreshnessTracker(Generic[AnyGroup]):
         self._stale_sources: dict[int, int] = {}  # since when each source is stale; 0 while it is fresh
         self.awaited: set[int] = set()
         self._agents: dict[tuple[int, str], AgentRecord] = {}
-        self._groups: dict[tuple[int, str], AnyGroup] = {}
+        # Of an agent: by class and `unread_since`.
+        self._groups: dict[tuple[int, str], dict[tuple[str, int], AnyGroup]] = {}
         self._gone: set[tuple[int, str]] = set()
         self._unseen: set[tuple[int, str]] = set()
 
     def __iter__(self) -> Iterator[AnyGroup]:
-        return iter(tuple(self._groups.values()))
+        return iter([group for groups in self._groups.values() for group in groups.values()])
 
     def source_received(self, record: SourceRecord, now: int) -> bool:
         """Process the state of a source; return whether that changes its freshness.
@@ -128,10 +137,8 @@ class FreshnessTracker(Generic[AnyGroup]):
         self._agents[key] = record
         self._gone.discard(key)
         self._unseen.discard(key)
-        group = self._groups.get(key)
-        if group is not None:
-            self._judge([group], now)
-        return previous is None or previous.fresh is not record.fresh
+        changed = self._judge(self._of_agent(key), now)
+        return changed or previous is None or previous.fresh is not record.fresh
 
     def agent_gone(self, record: AgentGoneRecord, now: int) -> bool:
         """Note that an agent is gone; its remaining objects are stale.
@@ -152,13 +159,17 @@ class FreshnessTracker(Generic[AnyGroup]):
 
     def snapshot_ended(self) -> None:
         """End the snapshot, and forget groups without objects."""
-        self._groups = {key: group for key, group in self._groups.items() if group.objects}
+        kept = {
+            key: {part: group for part, group in groups.items() if group.objects}
+            for key, groups in self._groups.items()
+        }
+        self._groups = {key: groups for key, groups in kept.items() if groups}
         self._gone |= self._unseen
         self._unseen = set()
 
     def forget_gone(self) -> list[int]:
         """Forget agents that are gone and have no objects left; return the numbers of their sources."""
-        over = [key for key in self._gone if key not in self._groups or not self._groups[key].objects]
+        over = [key for key in self._gone if not any(one.objects for one in self._of_agent(key))]
         for key in over:
             self._gone.discard(key)
             self._agents.pop(key, None)
@@ -188,46 +199,67 @@ class FreshnessTracker(Generic[AnyGroup]):
         return bool(self._stale_sources.get(source, 1))
 
     def has_stale_parts(self, source: int) -> bool:
-        """Return whether the source, or one of its agents, is stale."""
-        return self.is_stale(source) or any(
-            not agent.fresh for (number, _), agent in self._agents.items() if number == source
+        """Return whether the source, one of its agents, or a class of one that has objects is stale."""
+        return (
+            self.is_stale(source)
+            or any(not agent.fresh for (number, _), agent in self._agents.items() if number == source)
+            or any(group.stale_since for group in self.of_source(source) if group.objects)
         )
 
-    def stale_since(self, source: int, agent: str, now: int) -> int:
-        """Return the time since which the source or the agent is stale; 0 if both are fresh."""
+    def stale_since(self, source: int, agent: str, class_name: str, now: int, unread_since: int = 0) -> int:
+        """Return the time since which the source, the agent or the class is stale, or something unread.
+
+        It is 0 while all are fresh.
+        """
         record = self._agents.get((source, agent))
         reasons = (
             self._stale_sources.get(source, now),
             record.since if record and not record.fresh else 0,
+            record.outdated_since(class_name, now) if record else 0,
+            unread_since,
         )
         return min((since for since in reasons if since), default=0)
 
-    def group(self, source: int, agent: str, now: int) -> AnyGroup:
-        """Return the group of an agent; the objects of an unknown source are stale from now on."""
-        group = self._groups.get((source, agent))
+    def group(self, source: int, agent: str, class_name: str, now: int, unread_since: int = 0) -> AnyGroup:
+        """Return a group of an agent and class; the objects of an unknown source are stale from now on."""
+        groups = self._groups.setdefault((source, agent), {})
+        group = groups.get((class_name, unread_since))
         if group is None:
-            group = self._groups[source, agent] = self._new_group(source, agent)
+            group = groups[class_name, unread_since] = self._new_group(source, agent, class_name)
+            group.unread_since = unread_since
             self._judge([group], now)
         return group
 
     def of_source(self, source: int) -> list[AnyGroup]:
         """Return the groups of a source."""
-        return [group for group in self._groups.values() if group.source == source]
+        return [group for group in self if group.source == source]
+
+    def _of_agent(self, key: tuple[int, str]) -> Iterable[AnyGroup]:
+        return self._groups.get(key, {}).values()
 
     def remove_source(self, source: int) -> None:
         """Forget a source that is no longer configured."""
         del self._stale_sources[source]
         self.awaited.discard(source)
         self._gone.update(key for key in self._agents if key[0] == source)
-        self._groups = {key: group for key, group in self._groups.items() if group.source != source}
+        self._groups = {key: groups for key, groups in self._groups.items() if key[0] != source}
 
-    def age(self, now: int) -> None:
-        """Withhold values that have been stale for too long."""
-        self._judge((group for group in self if group.freshness is Freshness.STALE), now)
+    def age(self, now: int) -> list[int]:
+        """Mark stale what was not confirmed in time, and withhold what has been stale for too long.
 
-    def _judge(self, groups: Iterable[AnyGroup], now: int) -> None:
+        Return the sources of which anything changed.
+        """
+        for groups in self._groups.values():
+            for part in [part for part, group in groups.items() if part[1] and not group.objects]:
+                del groups[part]
+        aging = [group for group in self if group.freshness is not Freshness.WITHHELD]
+        return sorted({group.source for group in aging if self._judge([group], now)})
+
+    def _judge(self, groups: Iterable[AnyGroup], now: int) -> bool:
+        """Judge groups; return whether the freshness of any has changed."""
+        changed = False
         for group in groups:
-            since = self.stale_since(group.source, group.agent, now)
+            since = self.stale_since(group.source, group.agent, group.class_name, now, group.unread_since)
             group.stale_since = min(group.stale_since or since, since) if since else 0
             freshness = Freshness.FRESH
             if group.stale_since:
@@ -238,3 +270,5 @@ class FreshnessTracker(Generic[AnyGroup]):
             if freshness is not group.freshness:
                 group.freshness = freshness
                 self._changed(group)
+                changed = True
+        return changed

@@ -19,11 +19,18 @@ import msgspec
 from msgspec.msgpack import Ext
 
 from gateway.feed.operations import Action, LoginReport, OperationAnswer, OperationRequest, ReloadRequest
-from gateway.feed.records import Batch, FeedMessage, Interest, Record
+from gateway.feed.records import (
+    Batch,
+    FeedMessage,
+    Interest,
+    PastEvents,
+    PastEventsRequest,
+    Record,
+)
 from gateway.feed.values import FeedStruct, FoundValues, NamedValues, ObjectLink, PositionedValues
 from gateway.model.values import Reference
 
-VERSION = 18
+VERSION = 22
 """Version of the feed, sent in `Hello`. A client refuses any other version."""
 
 MAX_FRAME_OCTETS = 16 * 1024 * 1024
@@ -32,7 +39,7 @@ MAX_FRAME_OCTETS = 16 * 1024 * 1024
 MAX_REQUEST_OCTETS = 1024 * 1024
 """Largest length of a request, which is buffered before anything of it is known."""
 
-FeedRequest: TypeAlias = OperationRequest | LoginReport | ReloadRequest | Interest
+FeedRequest: TypeAlias = OperationRequest | LoginReport | ReloadRequest | PastEventsRequest | Interest
 """A message of a front end."""
 
 _HEAD = struct.Struct(">I")
@@ -119,15 +126,17 @@ def _decoded(packed: bytes, decoder: msgspec.msgpack.Decoder[_Message], *, exten
     try:
         message = decoder.decode(packed)
         if extended:
-            _restore(message.records if isinstance(message, Batch) else (_with_values(message),))
+            _restore(_with_values(message))
     except (msgspec.MsgspecError, ValueError, TypeError, RecursionError) as error:
         raise FeedError(f"not a feed message: {error}") from error
     return message
 
 
-def _with_values(message: object) -> object:
-    """Return the part of a message that may carry values: of a request, its action."""
-    return message.action if isinstance(message, OperationRequest) else message
+def _with_values(message: object) -> Iterable[object]:
+    """Return the parts of a message that may carry values: of a request, its action."""
+    if isinstance(message, Batch | PastEvents):
+        return message.records
+    return (message.action if isinstance(message, OperationRequest) else message,)
 
 
 # ---- values that msgpack has no type for ------------------------------------------------------------------
@@ -136,7 +145,7 @@ def _with_values(message: object) -> object:
 def _travelling(message: FeedMessage | FeedRequest) -> FeedMessage | FeedRequest:
     """Return the message with such values as extensions. Most messages have none, and are returned as is."""
     match message:
-        case Batch(records=records):
+        case Batch(records=records) | PastEvents(records=records):
             for position, record in enumerate(records):
                 if _needs_form(record):  # from here on every record is converted, without this test
                     formed = (*records[:position], *map(_formed, records[position:]))

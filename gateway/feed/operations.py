@@ -82,9 +82,14 @@ class OperationRequest(FeedStruct, frozen=True, tag="request"):
             its operation even if the answer is lost. Unique among all front ends; empty where that does not
             matter. Requests of one principal with the same reference are carried out once: a repetition
             within a minute gets the same answer.
+        ends: the number of the last end of an object of the source that the front end had received when it
+            chose the object: the request means the life that this object had then, and none that begins
+            later. ``None`` stands for any life.
         sent: the time at which the front end sent it, nanoseconds of the clock that all event loops of a
             machine share (``CLOCK_MONOTONIC``). A core that was stopped meanwhile has that much less time. 0
             stands for now.
+        stable_name: the name of the object, for the record of a request that is refused because the core has
+            not read the object again since its start; empty where the front end does not know it.
     """
 
     request: int
@@ -99,6 +104,8 @@ class OperationRequest(FeedStruct, frozen=True, tag="request"):
     reference: str = ""
     sent: int = 0
     reports_failed_check: bool = False
+    ends: int | None = None
+    stable_name: str = ""
 
 
 class OperationAnswer(FeedStruct, frozen=True, tag="answer"):
@@ -254,3 +261,20 @@ class OperationRecord(FeedStruct, frozen=True, tag="operation"):
     attempts: int = 1
     reference: str = ""
     absent: tuple[str, ...] = ()
+
+    def without_object(self) -> OperationRecord:
+        """Return it without what it was about: as of an attempt on an object that there is not."""
+        return msgspec.structs.replace(
+            self,
+            source=0,
+            class_name="",
+            row=0,
+            stable_name="",
+            leaf_name="",
+            values={},
+            previous={},
+            found={},
+            element="",
+            code=None,
+            absent=(),
+        )

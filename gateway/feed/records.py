@@ -17,7 +17,7 @@ import msgspec
 from gateway.feed.access import ClassAccessRecord, EventAccessRecord, PolicyRecord, Quoted
 from gateway.feed.operations import OperationAnswer, OperationRecord
 from gateway.feed.values import FeedStruct, ObjectLink, PositionedValues
-from gateway.model.observations import EventState, Severity, SourceState
+from gateway.model.observations import Counting, EventState, Severity, SourceState
 from gateway.model.schema import ClassSchema, EventSchema
 
 
@@ -36,7 +36,8 @@ class SourceRecord(FeedStruct, frozen=True, tag="source"):
 
     ``counters`` are cumulative since the core's start: ``messages``, ``octets``, ``protocol_errors``,
     ``refused`` (sender not trusted), ``resyncs``, ``gaps``, ``objects_created``, ``objects_deleted``,
-    ``objects_refused`` and ``alarms_refused`` (beyond the bound), ``unknown_class`` (seen before the schema),
+    ``objects_refused`` and ``alarms_refused`` (beyond the bound), ``objects_unshown`` (they waited for the
+    disk of the state folder, not shown), ``unknown_class`` (seen before the schema),
     ``events``. ``complete_until``: the time up to which nothing of it was missed, as in `SourceStateSeen`.
     """
 
@@ -73,6 +74,8 @@ class ObjectRecord(FeedStruct, frozen=True, tag="object"):
     ``statistics_sampled`` is the one sample time that front ends show; ``reset`` is the last time at which
     its counters may have started again (discontinuity); ``changed`` when any property last changed, in the
     gateway's clock. ``presumed``: whether it is the object that had its name before a restart is not known.
+    ``unread_since``: the time since which its source cannot read it, although it reads others; 0 if it can.
+    ``counting``: how its counters relate to those of before the core's start, or of before ``reset``.
     """
 
     source: int
@@ -91,10 +94,15 @@ class ObjectRecord(FeedStruct, frozen=True, tag="object"):
     changed: int
     values: PositionedValues
     presumed: bool = False
+    unread_since: int = 0
+    counting: Counting = Counting.GO_ON
 
 
 class UpdateRecord(FeedStruct, frozen=True, tag="update"):
-    """Changed values of an object: ``values`` are new, those of the positions in ``absent`` are removed."""
+    """Changed values of an object: ``values`` are new, those of the positions in ``absent`` are removed.
+
+    With another ``reset``, its counters count from zero, unless ``counting`` is ``UNKNOWN``.
+    """
 
     source: int
     class_number: int
@@ -105,6 +113,7 @@ class UpdateRecord(FeedStruct, frozen=True, tag="update"):
     changed: int
     values: PositionedValues
     absent: tuple[int, ...] = ()
+    counting: Counting = Counting.GO_ON
 
 
 class DeleteRecord(FeedStruct, frozen=True, tag="delete"):
@@ -135,6 +144,8 @@ class AgentRecord(FeedStruct, frozen=True, tag="agent"):
     """The freshness of an agent, and of all its objects. ``since`` is the time of the last change.
 
     ``confirmed`` is the last time at which the agent (by update or heartbeat) confirmed its objects.
+    ``current_until``: when the values of a class (``package:name``) are stale although the agent is fresh,
+    because nothing confirmed them in time; the empty name stands for all other classes.
     """
 
     source: int
@@ -142,6 +153,16 @@ class AgentRecord(FeedStruct, frozen=True, tag="agent"):
     fresh: bool
     since: int
     confirmed: int
+    current_until: Mapping[str, int] = msgspec.field(default_factory=dict)
+
+    def outdated_since(self, class_name: str, now: int) -> int:
+        """Return since when values of a class were not confirmed in time; 0 while they were."""
+        until = self.current_until.get(class_name, self.current_until.get("", now + 1))
+        return until if until <= now else 0
+
+    def outdated_classes(self, now: int) -> tuple[str, ...]:
+        """Return the classes whose values were not confirmed in time; ``""`` as in ``current_until``."""
+        return tuple(sorted(name for name, until in self.current_until.items() if until <= now))
 
 
 class AgentGoneRecord(FeedStruct, frozen=True, tag="agent-gone"):
@@ -168,7 +189,8 @@ class EventRecord(FeedStruct, frozen=True, tag="event"):
     snapshots only.
     ``cause`` is that of `EventSeen`: the same whichever gateway reports the same event of a broker.
     ``quoted`` is what the text quotes beside the arguments, of an event that the gateway makes of an object's
-    values; ``None`` where it is not known.
+    values; ``None`` where it is not known. ``withheld``: of an event in `PastEvents`, the receivers of
+    notifications to whom their roles did not let it be sent when it happened.
     """
 
     event_id: str
@@ -187,17 +209,20 @@ class EventRecord(FeedStruct, frozen=True, tag="event"):
     boot: int = 0
     cause: str = ""
     quoted: Quoted | None = None
+    withheld: tuple[str, ...] = ()
 
 
 class EventsMadeRecord(FeedStruct, frozen=True, tag="events-made"):
     """The number of the last event that the core of the epoch ``boot``, before this one, made, from 1 on.
 
     It is in snapshots only, after the events that are still available: a subscriber that received fewer will
-    not receive the others.
+    not receive the others. ``more`` if further ones may have been made, whose number is not known; ``number``
+    may be 0 then.
     """
 
     boot: int
     number: int
+    more: bool = False
 
 
 class AlarmRecord(FeedStruct, frozen=True, tag="alarm"):
@@ -298,6 +323,41 @@ Record: TypeAlias = (
 )
 
 
+Place: TypeAlias = tuple[int, int]
+"""The place of an event among all of the gateway's: the epoch of its core, and its number."""
+
+
+class PastEventsRequest(FeedStruct, frozen=True, tag="past-events"):
+    """A request of a front end for events that happened before, from the event log; see `PastEvents`.
+
+    Attributes:
+        request: the front end's number for it, unique on its connection.
+        after: the place behind which they begin.
+        until: the last place.
+        limit: the maximum number of events.
+    """
+
+    request: int
+    after: Place
+    until: Place
+    limit: Annotated[int, msgspec.Meta(ge=1, le=1000)]
+
+
+class PastEvents(FeedStruct, frozen=True, tag="past"):
+    """The answer: the events of these places that are known, in their order.
+
+    Attributes:
+        request: the front end's number.
+        records: the events; each has the epoch of its core as ``boot``.
+        through: the last place that was looked at. What is missing up to there, in the event log and in the
+            memory of the core, is gone for good.
+    """
+
+    request: int
+    records: tuple[EventRecord, ...]
+    through: Place
+
+
 class Hello(FeedStruct, frozen=True, tag="hello"):
     """The first message of a feed. A new ``epoch`` is a new core: all records are stale until sent again.
 
@@ -355,9 +415,12 @@ class Alive(FeedStruct, frozen=True, tag="alive"):
     """A sign of life, sent when the core has sent nothing else for a while."""
 
 
-FeedMessage: TypeAlias = Hello | SnapshotBegan | SnapshotEnded | Batch | OperationAnswer | Alive
-"""The messages of the core; a front end sends `OperationRequest`, `LoginReport`, `ReloadRequest` and
-`Interest`."""
+FeedAnswer: TypeAlias = OperationAnswer | PastEvents
+"""The answers of the core; one that was refused is an `OperationAnswer`, whatever was requested."""
+
+FeedMessage: TypeAlias = Hello | SnapshotBegan | SnapshotEnded | Batch | OperationAnswer | PastEvents | Alive
+"""The messages of the core; a front end sends `OperationRequest`, `LoginReport`, `ReloadRequest`,
+`PastEventsRequest` and `Interest`."""
 
 
 MAX_WANTED: Final = 100

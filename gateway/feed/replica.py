@@ -60,10 +60,12 @@ class ShownObject(Generic[AnyGroup]):
     Attributes:
         group: the group that determines the object's freshness.
         generation: the number of the snapshot that contained it last, or after which it was created.
+        life: the number of the last end of its source before its present life.
     """
 
     group: AnyGroup
     generation: int = field(default=0, kw_only=True)
+    life: int = field(default=0, kw_only=True)
 
 
 Version = TypeVar("Version")
@@ -78,8 +80,8 @@ class FeedView(Generic[Version, EventVersion, Object, AnyGroup]):
     It chooses the types of groups, versions of classes and objects, and must override the methods for them.
     """
 
-    def new_group(self, source: int, agent: str) -> AnyGroup:
-        """Return a group for the objects of an agent."""
+    def new_group(self, source: int, agent: str, class_name: str) -> AnyGroup:
+        """Return a group for the objects of a class (``package:name``) of an agent."""
         raise NotImplementedError
 
     def freshness_changed(self, group: AnyGroup) -> None:
@@ -115,7 +117,7 @@ class FeedView(Generic[Version, EventVersion, Object, AnyGroup]):
         return None
 
     def find(self, source: int, version: Version, row: int) -> Object | None:
-        """Return an object that is shown."""
+        """Return an object that is shown, in this or in another version of its class."""
         raise NotImplementedError
 
     def objects_of(self, source: int) -> Iterable[Object]:
@@ -250,8 +252,12 @@ class FeedReplica(Generic[Version, EventVersion, Object, AnyGroup]):
         self.in_snapshot = False
         self.sources: dict[int, KnownSource] = {}
         self.versions: dict[int, Version] = {}
+        self._class_names: dict[int, str] = {}
         self.event_versions: dict[int, EventVersion] = {}
         self.access = AccessTables()
+        # Objects whose next version follows, in the same batch or, where that was split, in the next one.
+        self._left: dict[int, Object] = {}
+        self._left_before: dict[int, Object] = {}
         self._is_complete = False
         self._sweeps: deque[_Sweep[Object]] = deque()
         self._leaving: set[int] = set()
@@ -270,7 +276,7 @@ class FeedReplica(Generic[Version, EventVersion, Object, AnyGroup]):
 
     @property
     def groups(self) -> Iterable[AnyGroup]:
-        """The groups of all agents."""
+        """The groups of all agents and classes."""
         return self._tracker
 
     def groups_of(self, source: int) -> list[AnyGroup]:
@@ -281,17 +287,25 @@ class FeedReplica(Generic[Version, EventVersion, Object, AnyGroup]):
         """Return whether no object of the source is fresh."""
         return self._tracker.is_stale(source)
 
-    def stale_since(self, source: int, agent: str, now: int) -> int:
-        """Return the time since which the source or the agent is stale; 0 if both are fresh."""
-        return self._tracker.stale_since(source, agent, now)
+    def stale_since(self, source: int, agent: str, class_name: str, now: int, unread_since: int = 0) -> int:
+        """Return the time since which the source, the agent or the class is stale, or something unread.
+
+        It is 0 while all are fresh.
+        """
+        return self._tracker.stale_since(source, agent, class_name, now, unread_since)
 
     def is_known_end(self, record: DeleteRecord) -> bool:
         """Return whether the end of the object was received before: snapshots repeat the last ends."""
         source = self.sources.get(record.source)
         return source is not None and 0 < record.number <= source.last_end
 
+    def last_end(self, source: int) -> int:
+        """Return the number of the last end of an object of a source; 0 for none."""
+        known = self.sources.get(source)
+        return 0 if known is None else known.last_end
+
     def has_stale_parts(self, source: int) -> bool:
-        """Return whether the source, or one of its agents, is stale."""
+        """Return whether the source, one of its agents, or a class of one is stale."""
         return self._tracker.has_stale_parts(source)
 
     # ---- calls of the link --------------------------------------------------------------------------------
@@ -305,11 +319,14 @@ class FeedReplica(Generic[Version, EventVersion, Object, AnyGroup]):
             case Batch():
                 for record in message.records:
                     self._apply(record, now)
+                if self._left or self._left_before:
+                    self._batch_ended(message)
             case Hello():
                 self._connected(message, now)
             case SnapshotBegan():
                 self.generation += 1
                 self.in_snapshot = True
+                self._left, self._left_before = {}, {}
                 self._tracker.snapshot_began()
             case SnapshotEnded():
                 self._snapshot_ended()
@@ -352,8 +369,12 @@ class FeedReplica(Generic[Version, EventVersion, Object, AnyGroup]):
             self.work(1, 0, now)
 
     def age(self, now: int) -> None:
-        """Withhold values that have been stale for too long. Must be called about once a second."""
-        self._tracker.age(now)
+        """Mark stale what was not confirmed in time, and withhold what has been stale for too long.
+
+        Must be called about once a second.
+        """
+        if judged := self._tracker.age(now):
+            self._view.sources_judged(judged)
         self._forget_gone_agents()
 
     # ---- messages -----------------------------------------------------------------------------------------
@@ -363,6 +384,7 @@ class FeedReplica(Generic[Version, EventVersion, Object, AnyGroup]):
         if hello.epoch != status.epoch:
             # A new core numbers classes again, and knows no agent yet.
             self.versions.clear()
+            self._class_names.clear()
             self.event_versions.clear()
             self.access.core_restarted()
             self._tracker.forget_agents()
@@ -416,6 +438,7 @@ class FeedReplica(Generic[Version, EventVersion, Object, AnyGroup]):
                     view.sources_judged((record.source,))
                 self._forget_gone_agents()
             case ClassRecord():
+                self._class_names[record.number] = record.schema.class_name
                 _keep(self.versions, record.number, view.version_of(record))
             case EventClassRecord():
                 _keep(self.event_versions, record.number, view.event_version_of(record))
@@ -455,7 +478,8 @@ class FeedReplica(Generic[Version, EventVersion, Object, AnyGroup]):
         if version is None or record.source not in self.sources:
             self.status.refused += 1
             return
-        group = self._tracker.group(record.source, record.agent, now)
+        class_name = self._class_names[record.class_number]
+        group = self._tracker.group(record.source, record.agent, class_name, now, record.unread_since)
         known = self._view.find(record.source, version, record.row)
         if known is None or known.group is not group:
             group.objects += 1
@@ -463,8 +487,13 @@ class FeedReplica(Generic[Version, EventVersion, Object, AnyGroup]):
                 known.group.objects -= 1
         shown = self._view.show(record, version, known, group)
         shown.group, shown.generation = group, self.generation
-        if known is not None and known is not shown:
-            known.generation = _REMOVED
+        if known is not None and (self._left or self._left_before):
+            self._left.pop(id(known), None)
+            self._left_before.pop(id(known), None)
+        if known is None:
+            shown.life = self.last_end(record.source)
+        elif known is not shown:
+            shown.life, known.generation = known.life, _REMOVED
 
     def _update(self, record: UpdateRecord) -> None:
         version = self.versions.get(record.class_number)
@@ -476,14 +505,22 @@ class FeedReplica(Generic[Version, EventVersion, Object, AnyGroup]):
 
     def _delete(self, record: DeleteRecord) -> None:
         version = self.versions.get(record.class_number)
+        if not record.number:
+            known = None if version is None else self._view.find(record.source, version, record.row)
+            if known is not None:
+                self._left[id(known)] = known
+            return
         self._view.object_ended(record, version)
         is_known = self.is_known_end(record)
         source = self.sources.get(record.source)
         if source is not None:
             source.last_end = max(source.last_end, record.number)
-        if is_known or self.in_snapshot:
-            return  # an earlier end: an object that has the row now follows in this snapshot, or is swept
         shown = None if version is None else self._view.find(record.source, version, record.row)
+        if is_known or self.in_snapshot:
+            # An earlier end: an object that has the row now follows in this snapshot, or is swept.
+            if shown is not None and not is_known:
+                shown.life = record.number
+            return
         if shown is None:
             self.status.refused += 1
             return
@@ -493,6 +530,15 @@ class FeedReplica(Generic[Version, EventVersion, Object, AnyGroup]):
         shown.group.objects -= 1
         shown.generation = _REMOVED
         self._view.remove(shown)
+
+    def _batch_ended(self, batch: Batch) -> None:
+        """Remove objects whose next version is not shown."""
+        if isinstance(batch, BatchPart):
+            return
+        for shown in self._left_before.values():
+            if shown.generation != _REMOVED:
+                self._remove(shown)
+        self._left, self._left_before = {}, self._left
 
     def _forget_gone_agents(self) -> None:
         if judged := self._tracker.forget_gone():

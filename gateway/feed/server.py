@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import os
 import socket
-import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +15,18 @@ import structlog
 
 from gateway.feed.messages import FeedError, RequestReader, encode
 from gateway.feed.operations import LoginReport, OperationAnswer, OperationRequest, ReloadRequest
-from gateway.feed.records import Alive, Batch, FeedMessage, Hello, Interest, Record
+from gateway.feed.records import (
+    Alive,
+    Batch,
+    FeedAnswer,
+    FeedMessage,
+    Hello,
+    Interest,
+    PastEventsRequest,
+    Record,
+)
 from gateway.feed.subscription import Subscription
+from gateway.file_owners import peer
 from gateway.model.operations import Outcome
 
 log = structlog.get_logger(__name__)
@@ -36,7 +45,6 @@ ALIVE_SECONDS = 1.0
 
 _LOOK_SECONDS = 0.01
 _CHUNK_OCTETS = 64 * 1024
-_CREDENTIALS = struct.Struct("3i")
 
 Snapshot = Callable[[], tuple[Sequence[Record], int]]
 """Returns all current records, immutable and in dependency order, and the sequence number of their state."""
@@ -55,8 +63,11 @@ TakeLogin = Callable[[LoginReport], object]
 Reload = Callable[[ReloadRequest, Reply], None]
 """Takes each request to reload the configuration; neither waits nor raises."""
 
+Recall = Callable[[PastEventsRequest, Callable[[FeedAnswer], None]], None]
+"""Takes each request for past events, and what sends the answer; neither waits nor raises."""
 
-def refuse_operation(request: OperationRequest | ReloadRequest, reply: Reply) -> None:
+
+def refuse_operation(request: OperationRequest | ReloadRequest | PastEventsRequest, reply: Reply) -> None:
     """Refuse a request, in a process without operations."""
     reply(OperationAnswer(request.request, "", Outcome.NOT_NOW, "operations are not served here"))
 
@@ -85,7 +96,7 @@ class FeedCounters:
     hung_up: int = 0
 
 
-_Request = TypeVar("_Request", OperationRequest, ReloadRequest)
+_Request = TypeVar("_Request", OperationRequest, ReloadRequest, PastEventsRequest)
 
 
 class FeedServer:
@@ -99,6 +110,7 @@ class FeedServer:
         asked: receives the subscribers' requests.
         logged_in: receives their reports of logins.
         reload: receives their requests to reload the configuration.
+        recall: receives their requests for past events.
 
     Attributes:
         counters: counters since the start.
@@ -113,7 +125,9 @@ class FeedServer:
         asked: Asked = refuse_operation,
         logged_in: TakeLogin = lambda _report: None,
         reload: Reload = refuse_operation,
+        recall: Recall = refuse_operation,
     ) -> None:
+        self._recall = recall
         self._asked = asked
         self._reload = reload
         self._logged_in = logged_in
@@ -186,9 +200,9 @@ class FeedServer:
         assert task is not None
         self._tasks.add(task)
         try:
-            if _peer_uid(writer) != os.getuid():
+            if (user := peer(writer.get_extra_info("socket"))) != os.getuid():
                 self.counters.refused += 1
-                log.warning("feed-refused", reason="the peer runs as another user", uid=_peer_uid(writer))
+                log.warning("feed-refused", reason="the peer runs as another user", uid=user)
                 return
             await self._serve(reader, writer)
         except (ConnectionError, asyncio.CancelledError):
@@ -249,6 +263,8 @@ class FeedServer:
                     self.counters.requests += 1
                     if isinstance(request, ReloadRequest):
                         unanswered.take(request, self._reload)
+                    elif isinstance(request, PastEventsRequest):
+                        unanswered.take(request, self._recall)
                     else:
                         unanswered.take(request, self._asked)
                     await asyncio.sleep(0)
@@ -294,7 +310,9 @@ class _Unanswered:
         self._numbers: set[int] = set()
         self._is_open = True
 
-    def take(self, request: _Request, asked: Callable[[_Request, Reply], None]) -> None:
+    def take(
+        self, request: _Request, asked: Callable[[_Request, Callable[[FeedAnswer], None]], None]
+    ) -> None:
         """Pass a request on.
 
         Raises:
@@ -316,12 +334,12 @@ class _Unanswered:
         """Discard all further answers: the front end is gone."""
         self._is_open = False
 
-    def _answered(self, answer: OperationAnswer) -> None:
+    def _answered(self, answer: FeedAnswer) -> None:
         self._numbers.discard(answer.request)
         if self._is_open:
             self._put(answer)
 
-    def _put(self, answer: OperationAnswer) -> None:
+    def _put(self, answer: FeedAnswer) -> None:
         self._subscription.answer(answer)
         self._wake.set()
 
@@ -348,11 +366,3 @@ def bound_listener(path: Path) -> socket.socket:
     finally:
         os.umask(previous_mask)
     return listener
-
-
-def _peer_uid(writer: asyncio.StreamWriter) -> int:
-    """Return the user id of the process at the other end (SO_PEERCRED, unix(7))."""
-    peer: socket.socket = writer.get_extra_info("socket")
-    credentials = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    uid: int = _CREDENTIALS.unpack(credentials)[1]
-    return uid

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from gateway.feed.operations import OperationAnswer, OperationRecord
+from gateway.feed.operations import OperationRecord
 from gateway.feed.records import (
     AgentGoneRecord,
     AgentRecord,
@@ -15,6 +15,7 @@ from gateway.feed.records import (
     Batch,
     DeleteRecord,
     EventLogRecord,
+    FeedAnswer,
     FeedMessage,
     Interest,
     ObjectRecord,
@@ -61,7 +62,7 @@ class Subscription:
     def __init__(self, epoch: int, limit: int = 100_000) -> None:
         self._epoch = epoch
         self._limit = limit
-        self._waiting: deque[Batch | OperationAnswer] = deque()
+        self._waiting: deque[Batch | FeedAnswer] = deque()
         self._records = 0
         self.answers = 0
         self._snapshot: deque[Record] | None = None
@@ -112,7 +113,7 @@ class Subscription:
             self.overflows += 1
             self.require_snapshot()
 
-    def answer(self, answer: OperationAnswer) -> None:
+    def answer(self, answer: FeedAnswer) -> None:
         """Add an answer to this subscriber. The server bounds their number."""
         self._waiting.append(answer)
         self.answers += 1
@@ -147,7 +148,7 @@ class Subscription:
         return Batch(self._epoch, self._sequence, tuple(records))
 
     def _drop_batches(self) -> None:
-        answers = [message for message in self._waiting if isinstance(message, OperationAnswer)]
+        answers = [message for message in self._waiting if not isinstance(message, Batch)]
         self._waiting = deque(answers)
         self._records = 0
 

@@ -101,7 +101,7 @@ _UNITS: Final[Mapping[str, int]] = {
     "h": HOUR,
     "d": DAY,
 }
-_TRUTHS: Final = {"true": True, "false": False}
+_TRUTHS: Final = {"true": True, "false": False, "1": True, "0": False}
 _LARGEST_FLOAT: Final = 2**1023  # somewhat less than the largest float, but enough for written integers
 _SHOWN: Final = 40  # characters of an invalid text that an error repeats
 
@@ -124,9 +124,9 @@ def value_from_text(
 ) -> FeedValue:
     """Return the value that ``text`` stands for. Its range is not checked.
 
-    Numbers are decimal; a boolean is ``true`` or ``false``; bytes are hexadecimal digits; a time is ISO 8601
-    with its zone, or nanoseconds since 1970; a duration is a number with ns, us, ms, s, min, h or d, or
-    nanoseconds; a map or list is JSON; an enumeration's value is a label or the encoded value.
+    Numbers are decimal; a boolean is ``true`` or ``false``, or 1 or 0; bytes are hexadecimal digits; a time
+    is ISO 8601 with its zone, or nanoseconds since 1970; a duration is a number with ns, us, ms, s, min, h or
+    d, or nanoseconds; a map or list is JSON; an enumeration's value is a label or the encoded value.
 
     Args:
         text: the text as written.
@@ -158,6 +158,8 @@ def value_from_json(
         return value_from_text(value, wanted, named, find)
     if isinstance(value, bool):
         fits = wanted is ValueType.BOOL
+    elif isinstance(value, int) and wanted is ValueType.BOOL:
+        return _truth(str(value))
     elif isinstance(value, int):
         fits = bool(wanted.integer_bits) or wanted in _NUMBERS
         value = float(value) if wanted in _FLOATS and abs(value) < _LARGEST_FLOAT else value

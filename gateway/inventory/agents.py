@@ -6,12 +6,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from msgspec.structs import replace
+
 from gateway.feed.records import AgentGoneRecord, AgentRecord
 from gateway.inventory.events import EventRecorder, one_line
 from gateway.inventory.lifecycle import ObjectLifecycle
 from gateway.inventory.own_events import AGENT_BACK, AGENT_LOST
 from gateway.inventory.scope import SourceScope
-from gateway.model.observations import AgentLost, ResyncBegan, ResyncEnded, Severity
+from gateway.model.observations import AgentLost, HeartbeatSeen, ResyncBegan, ResyncEnded, Severity
 
 EVERY_AGENT: Final = ""
 
@@ -48,14 +50,15 @@ class AgentTable:
         self._agents: dict[str, AgentRecord] = {}
         self._lost_in_resync: set[str] = set()
         self._reported_lost: set[str] = set()
+        self._outdated: dict[str, tuple[str, ...]] = {}
 
     def __iter__(self) -> Iterator[AgentRecord]:
         return iter(tuple(self._agents.values()))
 
-    def is_fresh(self, agent: str) -> bool:
-        """Return whether an agent's objects are current."""
+    def is_fresh(self, agent: str, class_name: str, now: int) -> bool:
+        """Return whether an agent's objects of a class (``package:name``) are current."""
         known = self._agents.get(agent)
-        return known is not None and known.fresh
+        return known is not None and known.fresh and not known.outdated_since(class_name, now)
 
     def restore(self, agent: str, complete_until: int) -> None:
         """Add an agent that had objects before the start, as a stale one."""
@@ -70,15 +73,28 @@ class AgentTable:
             self._agents[agent] = AgentRecord(self._source, agent, fresh, now, now)
             self._out.append(self._agents[agent])
         elif known.confirmed != now:  # many objects of one body come at once
-            self._agents[agent] = AgentRecord(known.source, agent, known.fresh, known.since, now)
+            self._agents[agent] = replace(known, confirmed=now)
         if self._lost_in_resync:
             self._lost_in_resync.discard(agent)
         if self.leaving:
             self.leaving.pop(agent, None)
 
-    def publish(self, agent: str) -> None:
-        """Publish the present record of a known agent."""
-        self._out.append(self._agents[agent])
+    def confirmed(self, seen: HeartbeatSeen, now: int) -> None:
+        """Note and publish that an agent confirmed its objects, and until when that holds."""
+        self.received(seen.agent, now)
+        known = self._agents[seen.agent]
+        until = seen.current_until or known.current_until
+        self._agents[seen.agent] = known = replace(known, current_until=until)
+        self._outdated[seen.agent] = known.outdated_classes(now)
+        self._out.append(known)
+
+    def tick(self, now: int) -> None:
+        """Publish the agents of which a class was not confirmed in time, as no report of them may come."""
+        for agent, known in self._agents.items():
+            outdated = known.outdated_classes(now)
+            if outdated != self._outdated.get(agent, ()):
+                self._outdated[agent] = outdated
+                self._out.append(known)
 
     def lost(self, lost: AgentLost, now: int) -> None:
         """Mark an agent lost; for one beside others record an event, once until it is back."""
@@ -130,6 +146,7 @@ class AgentTable:
             del self.leaving[agent], self._agents[agent]
             self._lost_in_resync.discard(agent)
             self._reported_lost.discard(agent)
+            self._outdated.pop(agent, None)
             self._out.append(AgentGoneRecord(self._source, agent, now))
 
     def _is_about_to_be_lost(self, agent: str) -> bool:
@@ -139,7 +156,7 @@ class AgentTable:
         known = self._agents.get(agent)
         if known is None or known.fresh or self._is_about_to_be_lost(agent):
             return
-        self._agents[agent] = AgentRecord(known.source, agent, fresh=True, since=now, confirmed=now)
+        self._agents[agent] = replace(known, fresh=True, since=now, confirmed=now)
         self._out.append(self._agents[agent])
         if agent in self._reported_lost:
             self._reported_lost.discard(agent)
@@ -150,5 +167,5 @@ class AgentTable:
         known = self._agents.get(agent)
         if known is None or not known.fresh:
             return
-        self._agents[agent] = AgentRecord(known.source, agent, False, now, known.confirmed)
+        self._agents[agent] = replace(known, fresh=False, since=now)
         self._out.append(self._agents[agent])

@@ -3,8 +3,9 @@
 The first report of a condition raises its alarm, and later reports confirm it. The values of an object (a
 predicate of the mapping on its elements) decide in the end, because an event may be lost. But values may lag
 behind an event (RabbitMQ's HTTP statistics do, by seconds): so for `HOLD` after an event a predicate that
-contradicts it is not evaluated, and afterwards it is. Where no predicate has the alarm's name, only an event
-clears it, or the end of its object.
+contradicts it is not evaluated, and afterwards it is. A rule with ``hold_down`` is for conditions that pass
+by themselves, as while a node starts: its predicate must hold for as long before it raises. Where no
+predicate has the alarm's name, only an event clears it, or the end of its object.
 
 Active alarms are kept in the instance index over a restart of the gateway: the first complete resync shows
 which of them are over. The index is on the disk before the event log: if a core is killed in between, an
@@ -25,6 +26,7 @@ from itertools import chain
 
 import msgspec
 
+from gateway.escapes import escaped
 from gateway.feed.access import Quoted
 from gateway.feed.records import AlarmRecord, ClassRecord, EventRecord, ObjectRecord
 from gateway.feed.values import FeedValue, ObjectLink, links_in
@@ -33,7 +35,7 @@ from gateway.inventory.events import ABSENT, EventRecorder, duration_text, line_
 from gateway.inventory.instances import InstanceIndex
 from gateway.inventory.lifecycle import ObjectLifecycle
 from gateway.inventory.objects import Entry, Touched
-from gateway.inventory.own_events import ALARM_CLEARED, ALARM_RAISED, SOURCE_DOWN_ALARM
+from gateway.inventory.own_events import ALARM_CLEARED, ALARM_RAISED, OF_SOURCES
 from gateway.inventory.scope import SourceScope
 from gateway.mapping.rules import AlarmRule, EventRule, names_in
 from gateway.model.observations import EventState, Severity
@@ -62,10 +64,14 @@ _LEAF_NAME = "name"
 
 @dataclass(frozen=True, slots=True)
 class AlarmKey:
-    """The key of an alarm, unique in a source: a name and an object, or a name alone."""
+    """The key of an alarm, unique in a source: a name and an object, or a name alone.
+
+    ``about``: what it is about where that is no object: part of the condition.
+    """
 
     name: str
     subject: ObjectLink | None = None
+    about: str = ""
 
     @property
     def condition(self) -> str:
@@ -75,7 +81,7 @@ class AlarmKey:
         whole in hexadecimal digits. Receivers keep it: its form must never change.
         """
         if self.subject is None:
-            return self.name
+            return shortened_condition(f'{self.name} "{self.about}"') if self.about else self.name
         return shortened_condition(f'{self.name} {self.subject.class_name} "{self.subject.stable_name}"')
 
 
@@ -112,7 +118,8 @@ class AlarmTable:
         self.inherited: dict[tuple[str, str], ObjectLink] = {}
         for record in restored_alarms(scope.index, scope.number):
             scope.ids.alarm_stands(record.number)
-            self._put(AlarmKey(record.name, record.subject), record)
+            about = record.condition[len(record.name) + 2 : -1] if record.subject is None else ""
+            self._put(AlarmKey(record.name, record.subject, about), record)
         for link in self._of_subject:
             self.inherited[link.class_name, link.stable_name] = link
 
@@ -301,7 +308,7 @@ class Predicate:
 
     def _text_of(self, name: str, record: ObjectRecord) -> str:
         if name == _LEAF_NAME:
-            return record.leaf_name
+            return escaped(record.leaf_name)
         position = self.schema.positions.get(name)
         if position is None:
             return ABSENT
@@ -329,7 +336,21 @@ def predicates_of(record: ClassRecord, rules: Mapping[str, AlarmRule]) -> tuple[
 
 
 _GONE = "its object is gone"
-_SOURCE_DOWN = AlarmKey(SOURCE_DOWN_ALARM)
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """An alarm that values do not decide for a while.
+
+    Attributes:
+        since: when that began (ns).
+        entry: the object.
+        by_event: an event has precedence; otherwise values must go on to show the condition.
+    """
+
+    since: int
+    entry: Entry
+    by_event: bool
 
 
 class AlarmEvaluator:
@@ -359,7 +380,7 @@ class AlarmEvaluator:
         self._out = scope.records
         self._counters = scope.counters
         self._predicates: dict[int, tuple[Predicate, ...]] = {}
-        self._held: OrderedDict[AlarmKey, tuple[int, Entry]] = OrderedDict()
+        self._held: OrderedDict[AlarmKey, _Held] = OrderedDict()
         self._unended: dict[str, EventRecord] = {}
 
     def expect_clearings(self, raised: Iterable[EventRecord]) -> None:
@@ -441,7 +462,7 @@ class AlarmEvaluator:
             subject = key.subject
             if subject is not None and self._living(subject) is None:
                 self._clear(key, _GONE, now)
-            elif key != _SOURCE_DOWN and not self._classes.can_clear(
+            elif key.name not in OF_SOURCES and not self._classes.can_clear(
                 key.name, subject.class_name if subject is not None else ""
             ):
                 self._clear(key, "nothing reports it any more", now)
@@ -454,11 +475,16 @@ class AlarmEvaluator:
 
     def tick(self, now: int) -> None:
         """Evaluate held predicates, once their time is over and their object is current."""
-        for key, (since, entry) in list(self._held.items()):
+        for key, held in list(self._held.items()):
             # A clock that was set back must not make it longer.
-            is_over = not 0 <= now - since < HOLD
-            if is_over and (self._is_fresh(entry.record.agent) or not self._lives(key, entry)):
+            is_over = not 0 <= now - held.since < HOLD
+            if is_over and (self._is_current(held.entry, now) or not self._lives(key, held.entry)):
                 self._release(key, now)
+
+    def _is_current(self, entry: Entry, now: int) -> bool:
+        """Return whether the values of an object are fresh."""
+        record, class_name = entry.record, entry.class_record.schema.class_name
+        return not record.unread_since and self._is_fresh(record.agent, class_name, now)
 
     def clear_all(self, why: str, now: int) -> None:
         """Clear every alarm: the source is removed."""
@@ -485,13 +511,22 @@ class AlarmEvaluator:
             if key.name not in tested:
                 self._clear(key, _GONE, now)
 
-    def _look(self, predicate: Predicate, entry: Entry, link: ObjectLink, now: int) -> None:
+    def _look(
+        self, predicate: Predicate, entry: Entry, link: ObjectLink, now: int, *, waited: bool = False
+    ) -> None:
         key = AlarmKey(predicate.name, link)
         active = key in self._alarms
         holds = predicate.holds(entry.record.values, active=active)
-        if holds == active or self._is_held(key, entry):
+        held = self._held.get(key)
+        if held is not None and held.entry is not entry:  # of an earlier object
+            held = None
+        if held is not None and not held.by_event and not holds:
+            del self._held[key]
+        if holds == active or held is not None:
             return
-        if holds:
+        if holds and predicate.rule.hold_down and not waited:
+            self._hold(key, now, by_event=False)
+        elif holds:
             self._raise(key, predicate, entry, now)
         else:
             self._clear(key, "", now)
@@ -546,26 +581,21 @@ class AlarmEvaluator:
         links = links_of(event.values.values())
         return None if links is None else Quoted((), links, self._classes.event_name(event.class_number))
 
-    def _hold(self, key: AlarmKey, now: int) -> None:
-        """Give the event precedence, if there is a predicate that could contradict it."""
+    def _hold(self, key: AlarmKey, now: int, *, by_event: bool = True) -> None:
+        """Give an event precedence, if a predicate could contradict it; or wait whether a condition lasts."""
         entry = self._living(key.subject) if key.subject is not None else None
         if entry is None or self._predicate(key, entry) is None:
             return
         self._held.pop(key, None)
-        self._held[key] = now, entry
+        self._held[key] = _Held(now, entry, by_event)
         if len(self._held) > MAX_HOLDS:
             self._release(next(iter(self._held)), now)
 
-    def _is_held(self, key: AlarmKey, entry: Entry) -> bool:
-        """Return whether an event about this object, not an earlier one, has precedence."""
-        held = self._held.get(key)
-        return held is not None and held[1] is entry
-
     def _release(self, key: AlarmKey, now: int) -> None:
-        _, entry = self._held.pop(key)
+        entry = self._held.pop(key).entry
         predicate = self._predicate(key, entry)
         if predicate is not None and self._lives(key, entry):
-            self._look(predicate, entry, entry.link(), now)
+            self._look(predicate, entry, entry.link(), now, waited=True)
 
     def _lives(self, key: AlarmKey, entry: Entry) -> bool:
         return key.subject is not None and self._living(key.subject) is entry

@@ -17,8 +17,9 @@ import msgspec
 from gateway.feed.records import AlarmRecord, EventRecord, Record
 from gateway.inventory.alarms import own_alarm, restored_alarms, shortened_condition, store_alarm
 from gateway.inventory.events import EventRecorder, duration_text, one_line
-from gateway.inventory.instances import IdAllocator, InstanceIndex
+from gateway.inventory.instances import InstanceIndex
 from gateway.inventory.own_events import ALARM_CLEARED, ALARM_RAISED
+from gateway.inventory.scope import IdAllocator
 from gateway.model.observations import EventState, Severity
 from gateway.model.times import DAY, utc_time
 

@@ -10,7 +10,16 @@ from gateway.feed.records import ClassRecord, EventClassRecord
 from gateway.inventory.own_events import OWN_EVENTS
 from gateway.mapping.files import applied, applied_event, settable_by_methods, settable_natively, with_kinds
 from gateway.mapping.overrides import NO_OVERRIDES, Overrides
-from gateway.mapping.rules import AlarmRule, ClassRule, Condition, EventRule, Mapping, MethodRule, SetRule
+from gateway.mapping.rules import (
+    AlarmRule,
+    ClassRule,
+    Condition,
+    EventRule,
+    IdentityRule,
+    Mapping,
+    MethodRule,
+    SetRule,
+)
 from gateway.model.schema import ClassKey, ClassSchema, EventSchema
 from gateway.model.stable_names import part_text
 from gateway.model.values import Values, ValueType
@@ -43,6 +52,12 @@ class ClassRegistry:
         self._names: dict[int, str] = {}
         self._event_names: dict[int, str] = {}
         self._parents: dict[int, tuple[int, ...]] = {}
+        self._identity_rules = {
+            f"{package}:{name}": rule.identity
+            for package, mapping in mappings.items()
+            for name, rule in mapping.classes.items()
+            if rule.identity is not None
+        }
         self._next_number = 1
         for schema in OWN_EVENTS:
             self.event_record(schema)
@@ -88,6 +103,17 @@ class ClassRegistry:
         self._event_names[record.number] = str(mapped.key)
         return record
 
+    def any_version(self, class_name: str) -> ClassSchema | None:
+        """Return the schema of a version of the class ``package:class``; ``None`` where none was met."""
+        package, _, name = class_name.partition(":")
+        versions = (each for key, each in self._classes.items() if (key.package, key.name) == (package, name))
+        return next((records[0].schema for records in versions), None)
+
+    @property
+    def last_number(self) -> int:
+        """The number of the record that was made last."""
+        return self._next_number - 1
+
     def event_name(self, number: int) -> str:
         """Return the name of an event, ``package:name``, by the number of one of its versions."""
         return self._event_names[number]
@@ -112,6 +138,10 @@ class ClassRegistry:
     def event_rule(self, key: ClassKey) -> EventRule | None:
         """Return the rule of an event; ``None`` where there is none."""
         return self._overrides.event_rule(key, self._mapped_event_rule(key))
+
+    def identity_rule(self, class_name: str) -> IdentityRule | None:
+        """Return how objects of a class (``package:name``) identify their peer; ``None`` if they do not."""
+        return self._identity_rules.get(class_name)
 
     def set_rule(self, key: ClassKey, element: str) -> SetRule | None:
         """Return the rule for setting a property by a method; ``None`` where there is none."""

@@ -8,11 +8,11 @@ stable names, maps and lists JSON.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Mapping
 from itertools import pairwise
 from uuid import UUID
 
+from gateway.escapes import escaped, printable, printable_json, without_part
 from gateway.feed.records import EventClassRecord, EventRecord
 from gateway.feed.values import FeedValue, ObjectLink
 from gateway.inventory.classes import class_referred_to
@@ -21,6 +21,7 @@ from gateway.inventory.scope import SourceScope
 from gateway.mapping.rules import EventRule, filled
 from gateway.model.observations import EventSeen, EventState, Severity
 from gateway.model.schema import Argument, Element, EventSchema
+from gateway.model.source_kinds import source_kind
 from gateway.model.times import MICROSECOND, MILLISECOND, SECOND, utc_time
 from gateway.model.values import Reference, Value, Values, ValueType
 
@@ -36,12 +37,6 @@ MAX_VALUE_CHARACTERS = 100
 """The maximum length of one value in a text, so that a long one leaves room for the rest."""
 
 _CUT = "\N{HORIZONTAL ELLIPSIS}"
-
-_SPACES = re.compile("[\t-\r\x85\u2028\u2029 ]+")
-
-# Controls, marks that reverse the direction of what follows, and halves of surrogate pairs.
-_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-
 
 _TENTHS_BELOW = 10 * SECOND
 
@@ -61,6 +56,7 @@ class EventRecorder:
         self._classes = scope.classes
         self._ids = scope.ids
         self._counters = scope.counters
+        self._nothing_is_absent = source_kind(scope.identity.kind).events_lack_absence
         self._objects = objects
 
     def of_agent(
@@ -68,7 +64,7 @@ class EventRecorder:
     ) -> EventRecord:
         """Return the record of an agent's event by itself; its effect on a condition is decided elsewhere."""
         schema = event_class.schema
-        values = self._values(schema, seen.arguments)
+        values = self._values(schema, seen.arguments, nothing_is_absent=self._nothing_is_absent)
         number, event_id = self._next()
         return EventRecord(
             event_id=event_id,
@@ -106,7 +102,7 @@ class EventRecorder:
             agent=OWN_AGENT,
             time=now,
             severity=severity,
-            values=self._values(schema, arguments),
+            values=self._values(schema, arguments, nothing_is_absent=True),
             number=number,
             received=now,
             subject=subject,
@@ -133,19 +129,22 @@ class EventRecorder:
         self._counters["events"] += 1
         return self._ids.event()
 
-    def _values(self, schema: EventSchema, arguments: Values) -> dict[int, FeedValue]:
+    def _values(
+        self, schema: EventSchema, arguments: Values, *, nothing_is_absent: bool
+    ) -> dict[int, FeedValue]:
         values: dict[int, FeedValue] = {}
         for position, (argument, value) in enumerate(zip(schema.arguments, arguments, strict=False)):
-            shown = self._shown(argument, value)
+            is_nothing = not isinstance(value, bool) and value in ("", b"", 0)
+            if is_nothing and argument.optional and nothing_is_absent:
+                continue
+            shown = self._shown(value)
             if shown is not None:
                 values[position] = shown
         return values
 
-    def _shown(self, argument: Argument, value: Value | None) -> FeedValue | None:
+    def _shown(self, value: Value | None) -> FeedValue | None:
         if isinstance(value, Reference):
             return self._objects.link(value.native_id) if self._objects is not None else None
-        if argument.optional and not isinstance(value, bool) and value in ("", b"", 0):
-            return None
         return value
 
 
@@ -179,7 +178,7 @@ def event_text(schema: EventSchema, values: Mapping[int, FeedValue]) -> str:
 
 
 def value_text(value: FeedValue | None, of: Argument | Element) -> str:
-    """Return the text of one value of an argument or element; ``?`` where it is absent."""
+    """Return the text of one value of an argument or element, escaped; ``?`` where it is absent."""
     if value is None:
         return ABSENT
     for named in of.values:
@@ -195,29 +194,33 @@ def value_text(value: FeedValue | None, of: Argument | Element) -> str:
 
 def _plain_text(value: FeedValue) -> str:
     if isinstance(value, Mapping | tuple):
-        return json.dumps(value, default=_json, ensure_ascii=False, separators=(",", ":"))
+        return printable_json(json.dumps(value, default=_json, ensure_ascii=False, separators=(",", ":")))
     if isinstance(value, ObjectLink):
-        return value.stable_name
+        return escaped(value.stable_name)
     if isinstance(value, Reference):
-        return value.native_id
+        return escaped(value.native_id)
     if isinstance(value, bytes):
         return value.hex()
     if isinstance(value, bool):
         return "true" if value else "false"
-    return str(value)
+    return escaped(value) if isinstance(value, str) else str(value)
 
 
 def _json(value: object) -> object:
     if isinstance(value, Mapping):
         return dict(value)
-    if isinstance(value, bytes | UUID | Reference | ObjectLink):
+    if isinstance(value, ObjectLink):
+        return value.stable_name
+    if isinstance(value, Reference):
+        return value.native_id
+    if isinstance(value, bytes | UUID):
         return _plain_text(value)
     raise TypeError(f"{type(value).__name__} is no value of the model")
 
 
 def time_text(time: int) -> str:
-    """Return a time (nanoseconds since 1970) as text to the millisecond; ``?`` for 0, which means unknown."""
-    return (utc_time(time, 3 if time % SECOND >= MILLISECOND else 0) or str(time)) if time else ABSENT
+    """Return a time (nanoseconds since 1970) as text to the millisecond."""
+    return utc_time(time, 3 if time % SECOND >= MILLISECOND else 0) or str(time)
 
 
 def duration_text(duration: int) -> str:
@@ -241,15 +244,17 @@ def duration_text(duration: int) -> str:
 
 
 def shortened(text: str) -> str:
-    """Return ``text``, cut to the length that one value may have."""
-    return text if len(text) <= MAX_VALUE_CHARACTERS else text[: MAX_VALUE_CHARACTERS - 1] + _CUT
+    """Return the escaped ``text``, cut to the length that one value may have."""
+    if len(text) <= MAX_VALUE_CHARACTERS:
+        return text
+    return without_part(text[: MAX_VALUE_CHARACTERS - 1]) + _CUT
 
 
 def one_line(text: str) -> str:
-    """Return ``text`` on one line, at most 255 bytes; white space is one space, other controls U+FFFD."""
-    line = _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", _SPACES.sub(" ", text)).strip()
+    """Return ``text``, which is made of escaped texts, on one line of at most 255 bytes."""
+    line = printable(text.strip())
     octets = line.encode()
     if len(octets) <= MAX_TEXT_OCTETS:
         return line
     room = MAX_TEXT_OCTETS - len(_CUT.encode())
-    return octets[:room].decode(errors="ignore") + _CUT
+    return without_part(octets[:room].decode(errors="ignore")) + _CUT

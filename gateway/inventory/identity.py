@@ -15,7 +15,7 @@ identity.
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -180,15 +180,22 @@ class IdentityMatcher:
         restored: objects of before the core's start, to which names may refer.
         classes: decides on lifetimes.
         resyncs: shows which objects are still to be reported.
+        may_rename: returns whether an object gets the row number of a new name now.
     """
 
     def __init__(
-        self, objects: ObjectTable, restored: RestoredObjects, classes: ClassRegistry, resyncs: Resyncs
+        self,
+        objects: ObjectTable,
+        restored: RestoredObjects,
+        classes: ClassRegistry,
+        resyncs: Resyncs,
+        may_rename: Callable[[], bool],
     ) -> None:
         self._objects = objects
         self._restored = restored
         self._classes = classes
         self._resyncs = resyncs
+        self._may_rename = may_rename
 
     def owner(self, seen: ObjectSeen, class_record: ClassRecord) -> tuple[Owner, Entry | None]:
         """Return the relation of a report to the object that has its native id, and that object."""
@@ -217,9 +224,7 @@ class IdentityMatcher:
         if holder is None:
             return (Holder.NONE_YET if name.provisional else Holder.NONE), None
         former = holder.record
-        # Its agent restarted, and its id outlived that.
-        has_same_id = seen.persistent_id and seen.native_id == former.native_id
-        is_same = has_same_id and seen.created == former.created
+        is_same = self.goes_on(holder, seen)
         is_bound = self._objects.by_native_id(former.native_id) is holder
         identified_by_id = former.lifetime is Lifetime.TRANSIENT and not former.created
         if not is_bound and identified_by_id and not is_same:
@@ -228,13 +233,22 @@ class IdentityMatcher:
             return Holder.CONFIRMED, holder
         if holder.class_record is not class_record:
             return Holder.FORMER_VERSION, holder
-        # An agent that restarted may have forgotten when its objects were created.
-        returned = is_same or (former.created and seen.created in {former.created, 0})
-        return (Holder.RETURNED if returned else Holder.FORMER), holder
+        return (Holder.RETURNED if is_same else Holder.FORMER), holder
+
+    def goes_on(self, entry: Entry, seen: ObjectSeen) -> bool:
+        """Return whether a report of an object is of its present incarnation, whose counters go on."""
+        former = entry.record
+        if self._objects.by_native_id(seen.native_id) is entry:
+            return True
+        # Its agent restarted. The id may outlive that, and the agent may have forgotten the time of creation.
+        has_same_id = seen.persistent_id and seen.native_id == former.native_id
+        return (has_same_id and seen.created == former.created) or (
+            former.created > 0 and seen.created in {former.created, 0}
+        )
 
     def is_nameable(self, entry: Entry, seen: ObjectSeen) -> bool:
         """Return whether a provisional object, reported again, could have its intended stable name."""
-        if not entry.provisional or seen.properties is None or seen.deleted:
+        if not entry.provisional or seen.properties is None or seen.deleted or not self._may_rename():
             return False
         name = self.name(seen, entry.class_record)
         return not name.provisional and self._objects.by_name(entry.class_name, name.text) is None

@@ -7,6 +7,7 @@ and `checkpoint`, so that one that must not wait for a disk can leave it to anot
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gateway.durable_files import PRIVATE, sync_folder
+from gateway.file_owners import reason_of
 
 MAX_LOG_PAGES = 16_384
 """Pages of the write-ahead log (64 MiB) beyond which a checkpoint may hold up a writer."""
@@ -55,12 +57,11 @@ STEPS = (_VERSION_1, _VERSION_2)
 """Scripts from each version to the next; a new file takes all of them."""
 
 _BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
-_NOT_DAMAGED = frozenset(
+_NOT_WRITTEN = frozenset(
     {
         sqlite3.SQLITE_CANTOPEN,
         sqlite3.SQLITE_FULL,
         sqlite3.SQLITE_IOERR,
-        sqlite3.SQLITE_NOMEM,
         sqlite3.SQLITE_PERM,
         sqlite3.SQLITE_READONLY,
     }
@@ -72,6 +73,10 @@ FAILURES = (sqlite3.Error, OSError, UnicodeDecodeError)
 
 class InstanceIndexError(Exception):
     """The index cannot be used; the text says what to do."""
+
+
+class IndexNotWrittenError(InstanceIndexError):
+    """The disk does not take a change of the index now; what was committed before can be used on."""
 
 
 def open_index(path: Path, *, must_exist: bool) -> sqlite3.Connection:
@@ -126,11 +131,16 @@ def explained(path: Path) -> Iterator[None]:
 def explanation(path: Path, error: Exception) -> InstanceIndexError:
     """Return an error that explains ``error`` to an operator of the gateway."""
     if isinstance(error, OSError):
-        return InstanceIndexError(f"{path}: cannot be written: {error.strerror}: {_CHECK}")
+        return IndexNotWrittenError(f"{path}: cannot be written: {reason_of(error, path.parent)}: {_CHECK}")
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF  # the rest is the kind
     if code in _BUSY:
         return InstanceIndexError(f"{path}: cannot be used: another program holds it ({error}): let that end")
-    if code in _NOT_DAMAGED:
+    if path.exists() and not os.access(path, os.R_OK | os.W_OK, effective_ids=True):
+        denied = PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        return InstanceIndexError(f"{path}: cannot be used: {reason_of(denied, path.parent)}")
+    if code in _NOT_WRITTEN:
+        return IndexNotWrittenError(f"{path}: cannot be used: {error}: {_CHECK}")
+    if code == sqlite3.SQLITE_NOMEM:
         return InstanceIndexError(f"{path}: cannot be used: {error}: {_CHECK}")
     return InstanceIndexError(f"{path}: is damaged ({error}): {_RESTORE}")
 

@@ -8,19 +8,26 @@ numbers of objects that live or may return are passed over.
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 from collections.abc import Callable, Collection, Mapping
-from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from gateway.durable_files import FOR_STARTS, DiskReserve, with_room
+from gateway.inventory.index_upkeep import (
+    DiskState,
+    Reservation,
+    Upkeep,
+    is_not_written,
+    keep_on_disk,
+)
 from gateway.inventory.instance_file import (
     FAILURES,
+    IndexNotWrittenError,
     InstanceIndexError,
-    checkpoint,
-    connect,
-    explained,
     explanation,
     open_index,
     sync,
@@ -33,6 +40,9 @@ MAX_ROW = 2**31 - 1
 BLOCK = 4096
 """The count of row numbers reserved at a time: the waste of a crash, and the steps of the stored counter."""
 
+OWN_BLOCK = 16 * BLOCK
+"""The same of the gateway's own series: objects end while no disk takes a number, and alarms are raised."""
+
 MAX_RETIRED = 1_000_000
 """The maximum number of kept numbers of gone objects: some 200 MB on the disk."""
 
@@ -42,13 +52,11 @@ MAX_UNSYNCED_CHANGES = 1_000
 _RETIRED_KEPT = 400 * 24 * 3600 * SECOND
 """Nanoseconds for which the number of a durable object that is gone is kept for its return."""
 
-_GATEWAY = 0
+GATEWAY = 0
 """Stands for a source's number, which are from 1 on: these series belong to the gateway."""
 
-_ALARM_SERIES = "gateway:alarm"
-_END_SERIES = "gateway:end"
-
 _Key = tuple[int, str]
+_Name = tuple[int, str, str]
 
 
 @dataclass(slots=True)
@@ -81,53 +89,61 @@ class IndexUsage:
     unsynced: int
 
 
-@dataclass(frozen=True, slots=True)
-class Reservation:
-    """A block of row numbers of one source and class, to be reserved before the one before it is used up.
-
-    Attributes:
-        source: its number.
-        class_name: ``package:class``.
-        above: the last number reserved so far; the block is refused if that has changed meanwhile.
-        upto: the last number of the block.
-    """
-
-    source: int
-    class_name: str
-    above: int
-    upto: int
-
-
 class InstanceIndex:
     """The row numbers by (source, class, stable name).
 
-    Changes are gathered in one transaction until `commit`, which must be called before they are published: a
-    number that was seen by anyone survives the death of the process. Blocks of numbers are on the disk before
+    Changes are gathered until `commit`, which must be called before they are published: a number that was
+    seen by anyone survives the death of the process. Blocks of numbers are on the disk before
     a number of them is seen, so that a power cut cannot make one be used twice. `keep_on_disk` reserves the
     next block in time and does all other waiting for a disk, in another thread; where no thread calls it,
     `commit` waits for the disk once a block.
 
-    A failure is final: what was not committed is in memory only, so nothing may be published any more.
+    Where the disk is full, the reserve makes room. Without any, or where the disk cannot be written, changes
+    wait in memory until `upkept`. Those of the commit that failed may be published: their numbers are of
+    blocks on the disk, so that no other object can get one. From then on a new durable object gets no number
+    (`IndexNotWrittenError`), and others get what is left of their block. Any other failure is final: nothing
+    may be published any more.
 
     Args:
         path: the path of the file; made if it does not exist.
         must_exist: refuse a file that is missing or empty: it has been used, so rows would change.
         needs_upkeep: called when `keep_on_disk` should be called before long, and after a failure.
+        reserve: room for a full disk, on the same disk.
+
+    Attributes:
+        disk: what the disk takes.
+        trouble: why it takes nothing, and what to do about that; empty while it does.
 
     Raises:
         InstanceIndexError: (by all methods) the file cannot be used, is damaged, or of a newer version.
+        IndexNotWrittenError: (by methods that give numbers) there is none that the disk has.
     """
 
     def __init__(
-        self, path: Path, *, must_exist: bool = False, needs_upkeep: Callable[[], None] = lambda: None
+        self,
+        path: Path,
+        *,
+        must_exist: bool = False,
+        needs_upkeep: Callable[[], None] = lambda: None,
+        reserve: DiskReserve | None = None,
     ) -> None:
+        self.disk = DiskState.ROOM
+        self.trouble = ""
         self._path = path
         self._needs_upkeep = needs_upkeep
+        self._reserve_file = reserve
         self._blocks: dict[_Key, _Block] = {}
+        self._rows_changed: dict[_Name, tuple[int, int]] = {}
+        self._numbers_changed: set[tuple[int, str, int]] = set()
+        self._alarms_changed: dict[int, tuple[int, str] | None] = {}
         self._owes_sync = False
         self._changes = 0
         self._failure: InstanceIndexError | None = None
-        self._database = open_index(path, must_exist=must_exist)
+        self._database = with_room(reserve, lambda: open_index(path, must_exist=must_exist), is_not_written)
+        if reserve is not None and reserve.is_in_use:
+            self.disk = DiskState.RESERVE
+        if self._lacks_reserve():
+            needs_upkeep()
         self._retired: int = self._row("SELECT COUNT(*) FROM durable WHERE retired > 0")[0]
 
     @property
@@ -137,6 +153,16 @@ class InstanceIndex:
         for (source, _), block in self._blocks.items():
             highest[source] = max(highest.get(source, 0), block.reserved)
         return IndexUsage(highest, self._retired, self._changes)
+
+    @property
+    def reserve_left(self) -> int:
+        """The bytes that are left of the reserve for a full disk."""
+        return 0 if self._reserve_file is None else self._reserve_file.left
+
+    def leave_room_for_starts(self) -> None:
+        """Leave the last of the reserve to the starts that follow: this one is counted."""
+        if self._reserve_file is not None:
+            self._reserve_file.leaves = FOR_STARTS
 
     def start(self, gateway: str, boot: int) -> None:
         """Note the ``boot``-th start of ``gateway``, and reserve a block of every known counter.
@@ -160,13 +186,17 @@ class InstanceIndex:
                 "them is an older copy or damaged: restore all files of one backup with `amqp-gateway state "
                 "restore`"
             )
-        self._begin()
-        self._change("UPDATE about SET gateway = ?, boot = ?", (gateway, boot))
-        known = self._rows("SELECT source, class FROM counters")
-        for source, class_name in known:
-            key = (source, class_name)
-            self._reserve(key, self._block(key))
-        self._owes_sync = True
+        blocks = {
+            (source, class_name): self._block((source, class_name))
+            for source, class_name in self._rows("SELECT source, class FROM counters")
+        }
+        marks = {key: _next_mark(key, block) for key, block in blocks.items()}
+        self._write(
+            lambda: self._change("UPDATE about SET gateway = ?, boot = ?", (gateway, boot)),
+            lambda: self._mark(marks),
+        )
+        for key, block in blocks.items():
+            block.reserved = marks[key]
         self.commit()
 
     def source_number(self, name: str) -> int:
@@ -174,13 +204,13 @@ class InstanceIndex:
         row = self._row_or_none("SELECT number FROM sources WHERE name = ?", (name,))
         if row is not None:
             return int(row[0])
-        self._begin()
-        self._change(
-            "INSERT INTO sources (number, name) VALUES (1 + MAX("
-            "(SELECT COALESCE(MAX(number), 0) FROM sources), (SELECT source_floor FROM about)), ?)",
-            (name,),
+        self._write(
+            lambda: self._change(
+                "INSERT INTO sources (number, name) VALUES (1 + MAX("
+                "(SELECT COALESCE(MAX(number), 0) FROM sources), (SELECT source_floor FROM about)), ?)",
+                (name,),
+            )
         )
-        self._owes_sync = True
         self.commit()
         return self.source_number(name)
 
@@ -197,12 +227,14 @@ class InstanceIndex:
             raise KeyError(old)
         if old == new:
             return
-        self._begin()
-        self._change("DELETE FROM sources WHERE name IN (?, ?)", (old, new))
-        self._change("INSERT INTO sources VALUES (?, ?)", (sources[old], new))
-        if new in sources:
-            self._change("INSERT INTO sources VALUES (?, ?)", (sources[new], old))
-        self._owes_sync = True
+        renamed = {new: sources[old], **({old: sources[new]} if new in sources else {})}
+
+        def rename() -> None:
+            self._change("DELETE FROM sources WHERE name IN (?, ?)", (old, new))
+            for name, number in renamed.items():
+                self._change("INSERT INTO sources VALUES (?, ?)", (number, name))
+
+        self._write(rename)
         self.commit()
 
     def sources(self) -> Mapping[str, int]:
@@ -227,22 +259,18 @@ class InstanceIndex:
             recorded: returns the number that it had according to the event log, which is on the disk sooner
                 than the index: a power failure may have taken the number from here. 0 where it is not known.
         """
-        row = self._row_or_none(
-            "SELECT number, retired FROM durable WHERE source = ? AND class = ? AND name = ?",
-            (source, class_name, name),
-        )
+        key = (source, class_name, name)
+        row = self._durable(key)
         if row is not None:
             if row[1]:
-                self._retired -= self._set_retired(source, class_name, name, 0)
-            return int(row[0])
+                self._retired -= self._set_retired(key, 0)
+            return row[0]
         number = recorded()
         if not (number and self.gave_before(source, class_name, number) and not in_use(number)):
+            self._refuse_in_trouble()
             number = self.transient_row(source, class_name, in_use)
-        self._begin()
-        self._change(
-            "INSERT INTO durable (source, class, name, number) VALUES (?, ?, ?, ?)",
-            (source, class_name, name, number),
-        )
+        self._rows_changed[key] = (number, 0)
+        self._numbers_changed.add((source, class_name, number))
         block = self._blocks[source, class_name]
         block.highest = max(block.highest, number)
         return number
@@ -257,12 +285,11 @@ class InstanceIndex:
         key = (source, class_name)
         block = self._block(key)
         while True:
-            if block.next > block.reserved:
-                self._reserve(key, block)
+            self._reserve_if_used_up(key, block)
             number = block.next
             block.next += 1
             # Half a block is left for the time that the other thread needs to reserve the next one.
-            if block.reserved - number == BLOCK // 2:
+            if block.reserved - number == _block_of(key) // 2:
                 self._needs_upkeep()
             # The counter wraps: the next block is reserved from 1 on.
             if number == MAX_ROW:
@@ -271,6 +298,11 @@ class InstanceIndex:
             is_taken = number <= block.highest and self._taken(key, number)
             if not is_taken and not in_use(number):
                 return number
+
+    def prepare(self, source: int, class_name: str) -> None:
+        """Reserve a block now, if there is none: before the disk takes no more."""
+        key = (source, class_name)
+        self._reserve_if_used_up(key, self._block(key))
 
     def gave_before(self, source: int, class_name: str, row: int) -> bool:
         """Return whether a number was given out before this process began, and to no durable object.
@@ -282,7 +314,7 @@ class InstanceIndex:
 
     def retire(self, source: int, class_name: str, name: str, now: int) -> None:
         """Retire the number of a durable object that is gone: it is kept for its return, for about a year."""
-        self._retired += self._set_retired(source, class_name, name, now)
+        self._retired += self._set_retired((source, class_name, name), now)
 
     def forget_retired(self, now: int, limit: int = 500) -> int:
         """Drop numbers of durable objects gone for too long, or too many of them, the oldest first.
@@ -294,45 +326,59 @@ class InstanceIndex:
         Returns:
             The number of dropped ones; call again soon where it is ``limit``.
         """
-        too_many = self._retired - MAX_RETIRED
-        self._begin()
-        forgotten = self._change(
-            "DELETE FROM durable WHERE (source, class, name) IN (SELECT source, class, name FROM durable "
-            "WHERE retired > 0 AND retired < ? ORDER BY retired LIMIT ?)",
-            (now if too_many > 0 else now - _RETIRED_KEPT, min(limit, too_many) if too_many > 0 else limit),
-        )
-        self._retired -= forgotten
         self.commit()
+        if self.trouble:
+            return 0
+        too_many = self._retired - MAX_RETIRED
+        before = now if too_many > 0 else now - _RETIRED_KEPT
+        limit = min(limit, too_many) if too_many > 0 else limit
+        forgotten = 0
+
+        def forget() -> None:
+            nonlocal forgotten
+            forgotten = self._change(
+                "DELETE FROM durable WHERE (source, class, name) IN (SELECT source, class, name FROM durable "
+                "WHERE retired > 0 AND retired < ? ORDER BY retired LIMIT ?)",
+                (before, limit),
+            )
+
+        try:
+            self._write(forget, synced=False)
+        except IndexNotWrittenError:
+            return 0
+        self._retired -= forgotten
         return forgotten
 
     def keep_alarm(self, source: int, number: int, alarm: str) -> None:
         """Store an active alarm of a source; ``alarm`` is the text to restore it from."""
-        self._begin()
-        self._change("INSERT OR REPLACE INTO alarms VALUES (?, ?, ?)", (number, source, alarm))
+        self._alarms_changed[number] = (source, alarm)
 
     def drop_alarm(self, number: int) -> None:
         """Remove an alarm that is over."""
-        self._begin()
-        self._change("DELETE FROM alarms WHERE number = ?", (number,))
+        self._alarms_changed[number] = None
 
     def alarms(self, source: int) -> list[tuple[int, str]]:
         """Return number and text of each alarm of a source that was active at the last use, oldest first."""
+        self.commit()
         return self._rows("SELECT number, alarm FROM alarms WHERE source = ? ORDER BY number", (source,))
 
     def commit(self) -> None:
-        """Commit the gathered changes; call before publishing them."""
-        if self._failure is not None:
-            raise self._failure
-        if not self._database.in_transaction:
-            return
-        self._execute("COMMIT")
+        """Commit the gathered changes; call before publishing them.
+
+        Those that the disk does not take wait, and may be published.
+        """
+        self.check()
+        if (self._rows_changed or self._alarms_changed) and not self.trouble:
+            self._commit_gathered()
         if self._owes_sync:
             try:
                 sync(self._path)
             except OSError as error:
-                raise self._failed(error) from error
+                # A block may be on no disk that numbers were given of.
+                self._failure = InstanceIndexError(str(self._failed(error)))
+                raise self._failure from error
             self._owes_sync = False
-        if self._changes >= MAX_UNSYNCED_CHANGES:
+        if self._changes >= MAX_UNSYNCED_CHANGES and not self.trouble:
             self._needs_upkeep()
 
     def check(self) -> None:
@@ -340,17 +386,31 @@ class InstanceIndex:
         if self._failure is not None:
             raise self._failure
 
-    def upkeep(self) -> Callable[[], Collection[Reservation]] | None:
-        """Return the work for another thread, ``None`` for none; give its result to `reserved`."""
+    def upkeep(self) -> Callable[[], Upkeep] | None:
+        """Return the work for another thread, ``None`` for none; give its result to `upkept`."""
         wanted = tuple(
-            Reservation(source, class_name, block.reserved, min(block.reserved + BLOCK, MAX_ROW))
-            for (source, class_name), block in self._blocks.items()
-            if 0 < block.reserved < min(block.next + BLOCK // 2, MAX_ROW)
+            Reservation(key[0], key[1], block.reserved, min(block.reserved + _block_of(key), MAX_ROW))
+            for key, block in self._blocks.items()
+            if 0 < block.reserved < min(block.next + _block_of(key) // 2, MAX_ROW)
         )
-        if not wanted and not self._changes:
+        if not wanted and not self._changes and self.disk is DiskState.ROOM and not self._lacks_reserve():
             return None
         self._changes = 0
-        return lambda: keep_on_disk(self._path, wanted)
+        in_trouble = bool(self.trouble)
+        return lambda: keep_on_disk(self._path, wanted, self._reserve_file, writes=in_trouble)
+
+    def upkept(self, done: Upkeep) -> None:
+        """Use blocks that are on the disk now, and write what waited for it."""
+        self.reserved(done.granted)
+        self.trouble = ""
+        self._commit_gathered()
+        if not self.trouble:
+            self.disk = DiskState.ROOM if done.reserve_is_whole else DiskState.RESERVE
+
+    def not_kept(self, error: IndexNotWrittenError) -> None:
+        """Take that the disk took nothing of the last `upkeep`, which is to be tried again."""
+        self._changes += 1
+        self._note_trouble(error)
 
     def reserved(self, reservations: Collection[Reservation]) -> None:
         """Use blocks that are on the disk now, unless `commit` reserved them meanwhile."""
@@ -363,7 +423,7 @@ class InstanceIndex:
         """Do the upkeep in this thread, which may wait for the disk."""
         upkeep = self.upkeep()
         if upkeep is not None:
-            self.reserved(upkeep())
+            self.upkept(upkeep())
 
     def jump_ahead(self, rows: int, sources: int, boot: int) -> None:
         """Leave out numbers that may have been given since this copy of the index was made.
@@ -373,15 +433,18 @@ class InstanceIndex:
             sources: the count of numbers of sources.
             boot: the start that the index was last used at, from now on.
         """
-        self._begin()
-        self._change("UPDATE counters SET high_water = (high_water + ? - 1) % ? + 1", (rows, MAX_ROW))
-        self._change(
-            "UPDATE about SET boot = ?, floor = (floor + ? - 1) % ? + 1, "
-            "source_floor = ? + MAX(source_floor, (SELECT COALESCE(MAX(number), 0) FROM sources))",
-            (boot, rows, MAX_ROW, sources),
-        )
+        self.commit()
+
+        def jump() -> None:
+            self._change("UPDATE counters SET high_water = (high_water + ? - 1) % ? + 1", (rows, MAX_ROW))
+            self._change(
+                "UPDATE about SET boot = ?, floor = (floor + ? - 1) % ? + 1, "
+                "source_floor = ? + MAX(source_floor, (SELECT COALESCE(MAX(number), 0) FROM sources))",
+                (boot, rows, MAX_ROW, sources),
+            )
+
+        self._write(jump)
         self._blocks.clear()
-        self._owes_sync = True
         self.commit()
 
     def close(self) -> None:
@@ -403,41 +466,122 @@ class InstanceIndex:
             block = self._blocks[key] = _Block(high_water + 1, high_water, high_water + 1, highest or 0)
         return block
 
-    def _reserve(self, key: _Key, block: _Block) -> None:
-        """Reserve the next block in the gathered transaction, which is committed before it is used."""
-        block.reserved = min(block.next + BLOCK - 1, MAX_ROW)
-        self._begin()
-        self._change(
-            "INSERT INTO counters VALUES (?, ?, ?) "
-            "ON CONFLICT DO UPDATE SET high_water = excluded.high_water",
-            (*key, block.reserved),
-        )
-        self._owes_sync = True
+    def _reserve_if_used_up(self, key: _Key, block: _Block) -> None:
+        if block.next > block.reserved:
+            self._refuse_in_trouble()
+            mark = _next_mark(key, block)
+            self._write(partial(self._mark, {key: mark}))
+            block.reserved = mark
+
+    def _mark(self, marks: Mapping[_Key, int]) -> None:
+        """Reserve blocks up to these numbers."""
+        for key, mark in marks.items():
+            self._change(
+                "INSERT INTO counters VALUES (?, ?, ?) "
+                "ON CONFLICT DO UPDATE SET high_water = excluded.high_water",
+                (*key, mark),
+            )
 
     def _taken(self, key: _Key, number: int) -> bool:
         row = self._row_or_none(
             "SELECT 1 FROM durable WHERE source = ? AND class = ? AND number = ?", (*key, number)
         )
-        return row is not None
+        return row is not None or (*key, number) in self._numbers_changed
 
-    def _set_retired(self, source: int, class_name: str, name: str, retired: int) -> int:
-        """Retire a row or bring it back; return the number of rows changed: one, or none."""
-        self._begin()
-        return self._change(
-            "UPDATE durable SET retired = ? "
-            "WHERE source = ? AND class = ? AND name = ? AND (retired > 0) <> (? > 0)",
-            (retired, source, class_name, name, retired),
+    def _durable(self, key: _Name) -> tuple[int, int] | None:
+        """Return the number of a durable object, and since when it is retired, 0 if it is not."""
+        changed = self._rows_changed.get(key)
+        if changed is not None:
+            return changed
+        row: tuple[int, int] | None = self._row_or_none(
+            "SELECT number, retired FROM durable WHERE source = ? AND class = ? AND name = ?", key
         )
+        return row
 
-    def _begin(self) -> None:
+    def _set_retired(self, key: _Name, retired: int) -> int:
+        """Retire a row or bring it back; return the number of rows changed: one, or none."""
+        row = self._durable(key)
+        if row is None or (row[1] > 0) is (retired > 0):
+            return 0
+        self._rows_changed[key] = (row[0], retired)
+        return 1
+
+    def _commit_gathered(self) -> None:
+        """Write the gathered changes; those that the disk does not take stay gathered."""
+        rows, alarms = self._rows_changed, self._alarms_changed
+        if not rows and not alarms:
+            return
+
+        def write() -> None:
+            self._change_each(
+                "INSERT INTO durable VALUES (?, ?, ?, ?, ?) "
+                "ON CONFLICT (source, class, name) DO UPDATE SET retired = excluded.retired",
+                [(*key, *row) for key, row in rows.items()],
+            )
+            self._change_each(
+                "INSERT OR REPLACE INTO alarms VALUES (?, ?, ?)",
+                [(number, *alarm) for number, alarm in alarms.items() if alarm is not None],
+            )
+            self._change_each(
+                "DELETE FROM alarms WHERE number = ?",
+                [(number,) for number, alarm in alarms.items() if alarm is None],
+            )
+
+        try:
+            self._write(write, synced=False)
+        except IndexNotWrittenError:
+            return
+        rows.clear()
+        alarms.clear()
+        self._numbers_changed.clear()
+
+    def _write(self, *changes: Callable[[], object], synced: bool = True) -> None:
+        """Do changes in one transaction, and commit it, if need be with room of the reserve.
+
+        Args:
+            changes: each executes statements.
+            synced: the next `commit` is to bring it to the disk.
+        """
         self.check()
-        if not self._database.in_transaction:
-            # The lock is taken at once: a deferred one could fail in the middle of a batch.
-            self._execute("BEGIN IMMEDIATE")
+
+        def write() -> None:
+            try:
+                # The lock is taken at once: a deferred one could fail in the middle of a batch.
+                self._database.execute("BEGIN IMMEDIATE")
+                for change in changes:
+                    change()
+                self._database.execute("COMMIT")
+            except FAILURES as error:
+                with contextlib.suppress(sqlite3.Error):
+                    self._database.rollback()
+                raise explanation(self._path, error) from error
+
+        try:
+            with_room(self._reserve_file, write, is_not_written, self._reserve_released)
+        except InstanceIndexError as error:
+            self._noted(error)
+            raise
+        self._owes_sync = self._owes_sync or synced
+
+    def _reserve_released(self) -> None:
+        self.disk = DiskState.RESERVE
+        self._needs_upkeep()
+
+    def _refuse_in_trouble(self) -> None:
+        if self.trouble:
+            raise IndexNotWrittenError(self.trouble)
+
+    def _lacks_reserve(self) -> bool:
+        return self._reserve_file is not None and not self._reserve_file.is_whole
 
     def _change(self, statement: str, parameters: tuple[object, ...] = ()) -> int:
         self._changes += 1
-        return self._execute(statement, parameters).rowcount
+        return self._database.execute(statement, parameters).rowcount
+
+    def _change_each(self, statement: str, parameters: Collection[tuple[object, ...]]) -> None:
+        if parameters:
+            self._changes += len(parameters)
+            self._database.executemany(statement, parameters)
 
     def _row(self, query: str, parameters: tuple[object, ...] = ()) -> tuple[Any, ...]:
         row = self._row_or_none(query, parameters)
@@ -458,93 +602,24 @@ class InstanceIndex:
             raise self._failed(error) from error
 
     def _failed(self, error: Exception) -> InstanceIndexError:
-        self._failure = explanation(self._path, error)
+        return self._noted(explanation(self._path, error))
+
+    def _noted(self, found: InstanceIndexError) -> InstanceIndexError:
+        if isinstance(found, IndexNotWrittenError):
+            self._note_trouble(found)
+        else:
+            self._failure = found
         self._needs_upkeep()
-        return self._failure
+        return found
+
+    def _note_trouble(self, error: IndexNotWrittenError) -> None:
+        self.disk, self.trouble = DiskState.NOTHING, str(error)
 
 
-def keep_on_disk(path: Path, reservations: Collection[Reservation]) -> tuple[Reservation, ...]:
-    """Sync committed changes, and reserve blocks.
-
-    A writer in another thread hardly waits: blocks are committed without a sync and synced after it.
-
-    Args:
-        path: the path of an index that is open.
-        reservations: at most one for each source and class.
-
-    Returns:
-        The reservations that are on the disk now.
-
-    Raises:
-        InstanceIndexError: it cannot be done.
-    """
-    with explained(path), closing(connect(path)) as database:
-        emptied = checkpoint(database)
-        if not emptied and not reservations:
-            return ()
-        database.execute("BEGIN IMMEDIATE")
-        if emptied:
-            # The first to write after the log was emptied syncs its head: better this thread than another.
-            database.execute("UPDATE about SET boot = boot")
-        granted = tuple(
-            reservation
-            for reservation in reservations
-            if database.execute(
-                "UPDATE counters SET high_water = ? WHERE source = ? AND class = ? AND high_water = ?",
-                (reservation.upto, reservation.source, reservation.class_name, reservation.above),
-            ).rowcount
-        )
-        database.execute("COMMIT")
-        sync(path)
-        return granted
+def _block_of(key: _Key) -> int:
+    return OWN_BLOCK if key[0] == GATEWAY else BLOCK
 
 
-class IdAllocator:
-    """Allocates numbers of one ascending series each for events, alarms and ends.
-
-    Events are counted from 1 in each epoch; with the gateway's uuid and the epoch their number makes an id
-    that is never given twice. Alarms and ends are numbered for ever: a series that has passed 2^31-1 (after
-    eleven years of half a million ends a day) begins at 1 again, and passes over alarms that stand then. A
-    restart leaves out what was left of a reserved block: the next number is greater, not one greater. Drawing
-    one writes to the disk once in a block, as short-lived objects do (`InstanceIndex.transient_row`); it is
-    published only after the index's commit, as every row number is.
-
-    Args:
-        gateway: its uuid, text.
-        epoch: boot of this core.
-        index: keeps the marks of the lasting series.
-    """
-
-    def __init__(self, gateway: str, epoch: int, index: InstanceIndex) -> None:
-        self._prefix = f"{gateway}.{epoch}"
-        self._index = index
-        self._events = 0
-        self._alarms: set[int] = set()
-
-    def event(self) -> tuple[int, str]:
-        """Return the number within the epoch, and the id, of the next event."""
-        self._events += 1
-        return self._events, f"{self._prefix}.{self._events}"
-
-    @property
-    def events(self) -> int:
-        """The number of events numbered so far."""
-        return self._events
-
-    def alarm(self) -> int:
-        """Return the number of an alarm that is raised now; its own until `alarm_over`."""
-        number = self._index.transient_row(_GATEWAY, _ALARM_SERIES, self._alarms.__contains__)
-        self._alarms.add(number)
-        return number
-
-    def alarm_stands(self, number: int) -> None:
-        """Note the number of an alarm that was raised before this core began and is still active."""
-        self._alarms.add(number)
-
-    def alarm_over(self, number: int) -> None:
-        """Release the number of an alarm that is over."""
-        self._alarms.discard(number)
-
-    def end(self) -> int:
-        """Return the number of an object's end."""
-        return self._index.transient_row(_GATEWAY, _END_SERIES)
+def _next_mark(key: _Key, block: _Block) -> int:
+    """Return the last number of the next block of a counter."""
+    return min(block.next + _block_of(key) - 1, MAX_ROW)

@@ -11,29 +11,31 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Generic, TypeVar
+from typing import Final
 
 import msgspec
 
-from gateway.feed.latest import HistoryLimits, Latest, memory_of
-from gateway.feed.operations import OperationRecord, OperationState
+from gateway.feed.latest import HistoryLimits
+from gateway.feed.operations import OperationRecord
 from gateway.feed.records import (
     AlarmRecord,
     Batch,
-    DeleteRecord,
+    EventClassRecord,
     EventLogRecord,
     EventLogState,
     EventRecord,
-    EventsMadeRecord,
+    ObjectRecord,
+    Place,
     Record,
 )
 from gateway.inventory.agents import EVERY_AGENT
 from gateway.inventory.alarms import own_alarm
-from gateway.inventory.audit_heads import AuditHeadsCondition
 from gateway.inventory.certificates import CertificateConditions, CertificateExpiry
 from gateway.inventory.classes import ClassRegistry
-from gateway.inventory.events import EventRecorder, duration_text, one_line
-from gateway.inventory.instances import IdAllocator, InstanceIndex
+from gateway.inventory.events import MAX_TEXT_OCTETS, EventRecorder, duration_text, one_line
+from gateway.inventory.history import History
+from gateway.inventory.instances import GATEWAY, InstanceIndex
+from gateway.inventory.own_conditions import AuditHeadsCondition, LogLinesCondition, StateDiskCondition
 from gateway.inventory.own_events import (
     ACCESS_REFUSED,
     AUDIT_HEAD,
@@ -44,8 +46,9 @@ from gateway.inventory.own_events import (
     POLICY_CHANGED,
     PROCESS_ENDED,
 )
-from gateway.inventory.scope import SourceIdentity, SourceScope
+from gateway.inventory.scope import IdAllocator, SourceIdentity, SourceScope
 from gateway.inventory.source import UNREACHED, SourceInventory
+from gateway.model import texts
 from gateway.model.observations import (
     AgentGone,
     AgentLost,
@@ -57,17 +60,19 @@ from gateway.model.observations import (
 from gateway.model.operations import Outcome
 from gateway.model.times import SECOND
 
-GATEWAY = 0
-"""The number of the source that stands for the gateway itself; those of sources begin at 1."""
-
 CONDITION = "logTrouble"
 
 HOLD = 10 * SECOND
 """Nanoseconds without trouble that end it, so that a disk that is slow at times is one condition."""
 
+STANDSTILL: Final = 10 * SECOND
+"""Nanoseconds without a tick, of one each second, after which the gateway is taken to have stood still."""
+
 _SHOWN_CHANGES: Final = 5
 
-_WELL = frozenset({EventLogState.OFF, EventLogState.WRITING})
+LOG_IS_WELL = frozenset({EventLogState.OFF, EventLogState.WRITING})
+"""The states of the event log that are no trouble."""
+
 _SEVERITIES = {EventLogState.SLOW: Severity.WARNING, EventLogState.UPKEEP: Severity.WARNING}
 
 SLICE: Final = 200
@@ -75,8 +80,6 @@ SLICE: Final = 200
 
 MAX_WAITING: Final = 10_000
 """The maximum number of message bodies that wait; if there are more, all are applied at once."""
-
-_Ended = TypeVar("_Ended", DeleteRecord, EventRecord)
 
 
 class Inventory:
@@ -115,8 +118,12 @@ class Inventory:
         self._event_log = EventLogCondition(self._own_events, self._ids)
         self._certificates = CertificateConditions(self._own_events, self._ids, index, GATEWAY)
         self._audit_heads = AuditHeadsCondition(self._own_events, self._ids)
+        self._state_disk = StateDiskCondition(self._own_events, self._ids)
+        self._log_lines = LogLinesCondition(self._own_events, self._ids)
+        self._own_conditions = (self._audit_heads, self._state_disk, self._log_lines)
         self._history = History(limits)
         self._sequence = 0
+        self._ticked_at = 0
 
     @property
     def sources(self) -> tuple[SourceInventory, ...]:
@@ -142,7 +149,9 @@ class Inventory:
             whole: a message body is applied completely before `observed` returns, however long that takes.
         """
         identity = SourceIdentity(self._index.source_number(name), name, kind, sets_natively)
-        source = SourceInventory(SourceScope(identity, self._classes, self._index, self._ids), max_objects)
+        source = SourceInventory(
+            SourceScope(identity, self._classes, self._index, self._ids), max_objects, whole=whole
+        )
         self._sources[name] = source
         self._slices[identity.number] = BatchApplier(source, self._out, None if whole else self._slicing)
         return source
@@ -157,11 +166,17 @@ class Inventory:
         self._out(source.remove(now))
         self._history.forget(source.identity.number)
 
+    def ended_since(self, end: int, record: ObjectRecord) -> bool:
+        """Return whether an earlier object in the row of ``record`` is known to have ended after that end."""
+        name = self._classes.class_name
+        return self._history.ended_since(end, record, lambda one, other: name(one) == name(other))
+
     def observed(self, source: SourceInventory, observations: Iterable[Observation], now: int) -> None:
         """Apply the observations of one message body of ``source``, and publish the resulting records.
 
         Many are applied in slices, and later observations of the source follow them.
         """
+        self._notice_standstill(now)
         self._slices[source.identity.number].observed(observations, now)
 
     def afterwards(self, source: SourceInventory, do: Callable[[], None]) -> None:
@@ -177,6 +192,11 @@ class Inventory:
     def event_log_changed(self, record: EventLogRecord, now: int) -> None:
         """Publish the state of the event log."""
         self._out(self._event_log.stands(record, now))
+
+    @property
+    def log_alarm_is_raised(self) -> bool:
+        """Whether the alarm of the event log is active, or one of an earlier core was not cleared yet."""
+        return self._event_log.is_raised
 
     def certificates_judged(
         self,
@@ -196,7 +216,11 @@ class Inventory:
 
     def audit_heads_written(self, now: int) -> None:
         """Publish that the file of signed heads was written, or is not used any more."""
-        self._out(self._audit_heads.written(now))
+        self._out(self._audit_heads.over(now))
+
+    def log_lines_lost(self, lost: int, now: int) -> None:
+        """Publish whether lines of the log are lost; ``lost`` counts those of the core since its start."""
+        self._out(self._log_lines.tick(lost, now))
 
     def process_ended(self, process: str, reason: str, now: int) -> None:
         """Publish that a process of the gateway ended without having been asked to."""
@@ -205,19 +229,20 @@ class Inventory:
 
     def gateway_stops(self, reason: str, now: int) -> None:
         """Publish that the gateway was asked to end."""
+        self._notice_standstill(now)
         text = one_line(f"the gateway stops: {reason}")
         self._out([self._own_events.own(GATEWAY_STOPPING, (reason,), Severity.WARNING, text, now)])
 
     def policy_changed(self, by: str, changes: Sequence[str], now: int) -> None:
-        """Publish that the roles of principals were changed.
+        """Publish that the roles of principals, or the clients of SNMP, were changed.
 
         Args:
             by: who requested it.
-            changes: the rules that principals gained or lost, in words.
+            changes: the rules that principals gained or lost, and what differs of clients, in words.
             now: nanoseconds of the gateway's clock.
         """
         first = f": {'; '.join(changes[:_SHOWN_CHANGES])}" if changes else ""
-        reason = one_line(f"{len(changes)} rules of principals changed{first}")
+        reason = texts.one_line(f"{len(changes)} changes{first}", MAX_TEXT_OCTETS)
         text = one_line(f"{by} reloaded the policy: {reason}")
         self._out([self._own_events.own(POLICY_CHANGED, (by, reason), Severity.WARNING, text, now)])
 
@@ -229,7 +254,9 @@ class Inventory:
             changes: what differs, in words; at least one.
             now: nanoseconds of the gateway's clock.
         """
-        reason = one_line(f"{len(changes)} changes: {'; '.join(changes[:_SHOWN_CHANGES])}")
+        reason = texts.one_line(
+            f"{len(changes)} changes: {'; '.join(changes[:_SHOWN_CHANGES])}", MAX_TEXT_OCTETS
+        )
         text = one_line(f"{by} reloaded the mappings: {reason}")
         self._out([self._own_events.own(MAPPINGS_CHANGED, (by, reason), Severity.WARNING, text, now)])
 
@@ -262,7 +289,7 @@ class Inventory:
         """The number of events that this core has made, which is the number of the last one."""
         return self._ids.events
 
-    def recall(self, events: Iterable[EventRecord], made: Mapping[int, int]) -> None:
+    def recall(self, events: Iterable[EventRecord], made: Mapping[int, int], uncertain: int = 0) -> None:
         """Take events of earlier cores, which only snapshots contain.
 
         Alarms that were cleared without an event among them are reported by their sources.
@@ -270,9 +297,10 @@ class Inventory:
         Args:
             events: the events that are still known, in order.
             made: number of the last event of each core, by its epoch, even if it is not known any more.
+            uncertain: the epoch of the last of them that may have made more.
         """
         events = tuple(events)
-        self._history.recall(events, made)
+        self._history.recall(events, made, uncertain)
         raised: dict[tuple[int, str], EventRecord] = {}
         for event in events:
             if event.state is EventState.RAISED:
@@ -283,13 +311,61 @@ class Inventory:
             number = source.identity.number
             source.expect_clearings(event for event in raised.values() if event.source == number)
         self._certificates.expect_clearings(event for event in raised.values() if event.source == GATEWAY)
-        self._audit_heads.expect_clearings(event for event in raised.values() if event.source == GATEWAY)
+        for condition in self._own_conditions:
+            condition.expect_clearings(event for event in raised.values() if event.source == GATEWAY)
+        if (GATEWAY, CONDITION) in raised:
+            self.expect_log_clearing()
+
+    def expect_log_clearing(self) -> None:
+        """Take that an earlier core raised the alarm of the event log, and did not clear it."""
+        self._event_log.expect_clearing()
+
+    @property
+    def last_place(self) -> Place:
+        """The place of the last event."""
+        return self._epoch, self._ids.events
+
+    @property
+    def sequence(self) -> int:
+        """The number of batches that were published."""
+        return self._sequence
+
+    @property
+    def source_names(self) -> dict[int, str]:
+        """The names of all sources, by their numbers."""
+        return {source.identity.number: source.identity.name for source in self._sources.values()}
+
+    def events_between(self, after: Place, until: Place) -> list[EventRecord]:
+        """Return the events behind a place that are still in memory, up to another, in their order."""
+        found = [
+            event if event.boot else msgspec.structs.replace(event, boot=self._epoch)
+            for event in self._history.last_events()
+            if after < (event.boot or self._epoch, event.number) <= until
+        ]
+        return sorted(found, key=lambda event: (event.boot, event.number))
+
+    def publish_event_classes(self, records: Sequence[EventClassRecord]) -> None:
+        """Publish versions of events that no source has reported: of events that a front end asked for."""
+        self._out(list(records))
 
     def tick(self, now: int) -> None:
         """Do the work that is due; called once a second."""
+        self._notice_standstill(now)
+        self._ticked_at = now
         self._out(self._event_log.tick(now))
+        self._out(self._state_disk.tick(self._index.disk, self._index.trouble, now))
         for slices in self._slices.values():
             slices.tick(now)
+
+    def _notice_standstill(self, now: int) -> None:
+        """Publish first, if the gateway stood still, until when sources had received everything.
+
+        Otherwise the records of what waited meanwhile would show that all went on.
+        """
+        since, self._ticked_at = self._ticked_at, self._ticked_at and now
+        if since and now - since > STANDSTILL:
+            for source in self._sources.values():
+                self._out(source.stood_still(since, now))
 
     def snapshot(self) -> tuple[Sequence[Record], int]:
         """Return every current record, immutable and in dependency order, and the sequence of the snapshot.
@@ -300,7 +376,8 @@ class Inventory:
         sources = tuple(self._sources.values())
         records: list[Record] = [*self._classes.records(), *self._event_log.records()]
         records.extend(self._certificates.records())
-        records.extend(self._audit_heads.records())
+        for condition in self._own_conditions:
+            records.extend(condition.records())
         for source in sources:
             records.extend(source.surroundings())
         records.extend(self._history.ends())
@@ -434,108 +511,12 @@ def _lost_by(observations: Iterable[Observation]) -> Iterable[str]:
             yield EVERY_AGENT
 
 
-class History:
-    """The last events, ends and operations of each source, the oldest first; older ones are dropped.
-
-    Operations in progress are kept: their number is limited where they begin.
-
-    Args:
-        limits: of each source; the gateway itself counts as one.
-    """
-
-    def __init__(self, limits: HistoryLimits | None = None) -> None:
-        limits = limits or HistoryLimits()
-        self._events: _LatestRecords[EventRecord] = _LatestRecords(limits.events, limits.octets)
-        self._ends: _LatestRecords[DeleteRecord] = _LatestRecords(limits.ends, limits.octets)
-        self._made: tuple[EventsMadeRecord, ...] = ()
-        self._under_way: dict[int, OperationRecord] = {}
-        self._operations: dict[int, OperationRecord] = {}
-        self._latest_operations: Latest[int] = Latest(limits.operations, limits.octets)
-
-    def note(self, records: Iterable[Record]) -> None:
-        """Keep those of ``records`` that later snapshots contain."""
-        for record in records:
-            if isinstance(record, EventRecord):
-                self._events.note(record)
-            elif isinstance(record, DeleteRecord):
-                if record.number:  # otherwise it continues in another version of its class
-                    self._ends.note(record)
-            elif isinstance(record, OperationRecord):
-                self._note_operation(record)
-
-    def recall(self, events: Iterable[EventRecord], made: Mapping[int, int]) -> None:
-        """Take events of earlier cores; ``made`` is the last number of each core, by epoch."""
-        self.note(events)
-        self._made = tuple(EventsMadeRecord(*each) for each in sorted(made.items()))
-
-    def _note_operation(self, record: OperationRecord) -> None:
-        if record.state is OperationState.BEGUN:
-            self._under_way[record.number] = record
-            return
-        self._under_way.pop(record.number, None)
-        self._operations[record.number] = record
-        for left in self._latest_operations.put(record.source, record.number, memory_of(record)):
-            del self._operations[left]
-
-    def operations(self) -> list[OperationRecord]:
-        """Return the last operations, each in its last state, in the order of their numbers."""
-        known = self._operations | self._under_way
-        return [known[number] for number in sorted(known)]
-
-    def events(self) -> list[EventRecord | EventsMadeRecord]:
-        """Return the last events, in order; the number of a core's events follows them."""
-        return list(self._with_made())
-
-    def _with_made(self) -> Iterator[EventRecord | EventsMadeRecord]:
-        made = deque(self._made)
-        for event in self._events.all():
-            while made and (not event.boot or made[0].boot < event.boot):
-                yield made.popleft()
-            yield event
-        yield from made
-
-    def ends(self) -> list[DeleteRecord]:
-        """Return the last ends of objects, in order."""
-        return self._ends.all()
-
-    def forget(self, source: int) -> None:
-        """Drop everything of a source that was removed: a new subscriber could not know the source."""
-        self._events.forget(source)
-        self._ends.forget(source)
-        for number in self._latest_operations.forget(source):
-            del self._operations[number]
-        for number in [n for n, operation in self._under_way.items() if operation.source == source]:
-            del self._under_way[number]
-
-
-class _LatestRecords(Generic[_Ended]):
-    """Records of one kind over all sources, in the order in which they came."""
-
-    def __init__(self, most: int, octets: int) -> None:
-        self._records: dict[int, _Ended] = {}
-        self._latest: Latest[int] = Latest(most, octets)
-        self._came = 0
-
-    def note(self, record: _Ended) -> None:
-        self._came += 1
-        self._records[self._came] = record
-        for left in self._latest.put(record.source, self._came, memory_of(record)):
-            del self._records[left]
-
-    def all(self) -> list[_Ended]:
-        return list(self._records.values())
-
-    def forget(self, source: int) -> None:
-        for left in self._latest.forget(source):
-            del self._records[left]
-
-
 class EventLogCondition:
     """The state of the gateway's own event log in the feed, with the events and the alarm of its failures.
 
     Nothing of this is written to the instance index, because its disk may be the one that is full. So the
-    alarm does not outlive a core; a new core reports once that the log is written, which clears the earlier
-    alarm.
+    alarm does not outlive a core. A new core reports once that the log is written: this clears the alarm of
+    an earlier core, if one was raised and not cleared.
 
     Args:
         recorder: makes the events.
@@ -549,9 +530,18 @@ class EventLogCondition:
         self._next_alarm = ids.alarm()
         self._alarm: AlarmRecord | None = None
         self._trouble = EventLogState.WRITING
-        self._written = False
+        self._written = self._is_unended = False
         self._record: EventLogRecord | None = None
         self._well_since = 0
+
+    @property
+    def is_raised(self) -> bool:
+        """Whether the alarm is active, or one of an earlier core was not cleared yet."""
+        return self._alarm is not None or self._is_unended
+
+    def expect_clearing(self) -> None:
+        """Take that an earlier core raised the alarm, and did not clear it."""
+        self._is_unended = True
 
     def records(self) -> Iterator[Record]:
         """Yield the present state, for a snapshot."""
@@ -564,20 +554,23 @@ class EventLogCondition:
         """Take the state of the log; return the records to publish."""
         out: list[Record] = [record] if record != self._record else []
         former, self._record = self._record, record
-        if record.state not in _WELL:
+        if record.state not in LOG_IS_WELL:
             if self._alarm is None or record.state is not self._trouble:
                 out += self._trouble_began(record, now)
-        elif former is None or former.state not in _WELL:
+        elif former is None or former.state not in LOG_IS_WELL:
             self._well_since = now
         return out + self.tick(now)
 
     def tick(self, now: int) -> list[Record]:
         """Publish the end of trouble that has not returned for a while."""
         record = self._record
-        if record is None or record.state is not EventLogState.WRITING:
+        if record is None or record.state not in LOG_IS_WELL:
             return []
         if self._alarm is None:
-            return [] if self._written else [self._written_event("the event log is written", record, now)]
+            if self._written or (record.state is EventLogState.OFF and not self._is_unended):
+                return []
+            text = "the event log is off" if record.state is EventLogState.OFF else "the event log is written"
+            return [self._written_event(text, record, now, is_end=self._is_unended)]
         if 0 <= now - self._well_since < HOLD:
             return []
         alarm, self._alarm = self._alarm, None
@@ -585,7 +578,8 @@ class EventLogCondition:
         self._next_alarm = self._ids.alarm()
         lasted = duration_text(max(0, self._well_since - alarm.raised))
         lost = f", {record.lost} records lost since the core's start" if record.lost else ""
-        event = self._written_event(f"the event log is written again after {lasted}{lost}", record, now)
+        text = f"the event log is written again after {lasted}{lost}"
+        event = self._written_event(text, record, now, is_end=True)
         return [event, msgspec.structs.replace(alarm, cleared=now)]
 
     def _trouble_began(self, record: EventLogRecord, now: int) -> list[Record]:
@@ -604,14 +598,15 @@ class EventLogCondition:
         self._alarm = own_alarm(CONDITION, event, self._alarm, lambda: self._next_alarm)
         return [event, self._alarm]
 
-    def _written_event(self, text: str, record: EventLogRecord, now: int) -> EventRecord:
-        self._written = True
+    def _written_event(self, text: str, record: EventLogRecord, now: int, *, is_end: bool) -> EventRecord:
+        """Return the event that the log is written; ``is_end``: an alarm was raised, and ends with it."""
+        self._written, self._is_unended = True, False
         return self._recorder.own(
             LOG_WRITTEN,
             (record.lost,),
-            Severity.CLEARED,
+            Severity.CLEARED if is_end else Severity.INFO,
             one_line(text),
             now,
-            state=EventState.CLEARED,
-            condition=CONDITION,
+            state=EventState.CLEARED if is_end else EventState.ONE_SHOT,
+            condition=CONDITION if is_end else "",
         )

@@ -23,10 +23,12 @@ from gateway.inventory.identity import (
     Occasion,
     report_of,
 )
+from gateway.inventory.instance_file import IndexNotWrittenError
 from gateway.inventory.object_records import (
     as_reported,
     delete_record,
     discontinuity,
+    in_other_version,
     link_record,
     merged,
     new_record,
@@ -39,6 +41,7 @@ from gateway.inventory.objects import (
     References,
     Resyncs,
     Touched,
+    Unnumbered,
     Waiting,
     WaitingRoom,
     covers,
@@ -56,7 +59,7 @@ class ObjectLifecycle:
 
     Args:
         scope: the scope of the source; ``objects_created``, ``objects_deleted``, ``objects_refused``,
-            ``unidentified`` are counted.
+            ``objects_unshown``, ``unidentified`` are counted.
         max_objects: the maximum number of objects; more are refused.
 
     Attributes:
@@ -82,11 +85,20 @@ class ObjectLifecycle:
         self._restored = RestoredObjects()
         self._rows = RowNumbers(scope.number, scope.index, self._objects, self._restored)
         self._waiting = WaitingRoom()
+        self._unnumbered = Unnumbered()
+        self._index = scope.index
         self._resyncs = Resyncs()
-        self._matcher = IdentityMatcher(self._objects, self._restored, scope.classes, self._resyncs)
+        self._matcher = IdentityMatcher(
+            self._objects, self._restored, scope.classes, self._resyncs, lambda: not scope.index.trouble
+        )
 
     def __len__(self) -> int:
         return len(self._objects)
+
+    @property
+    def unnumbered(self) -> int:
+        """The number of objects that wait, not shown, until the disk takes their row numbers."""
+        return len(self._unnumbered)
 
     def records(self) -> Iterator[ObjectRecord]:
         """Return an iterator over the current record of every object."""
@@ -128,7 +140,7 @@ class ObjectLifecycle:
 
     def seen(self, seen: ObjectSeen, class_record: ClassRecord, now: int) -> None:
         """Apply a report of an object."""
-        waiting = self._waiting.leave(seen.native_id)
+        waiting = self._waiting.leave(seen.native_id) or self._unnumbered.get(seen.native_id)
         if waiting is not None:
             seen = merged(waiting.seen, seen)
         generation = self._resyncs.generation
@@ -143,6 +155,8 @@ class ObjectLifecycle:
                 self._counters["unidentified"] += 1
             elif entry is not None:
                 self._act(action, entry, seen, class_record, generation, now)
+        if seen.deleted:
+            self._unnumbered.remove(seen.native_id)
 
     def _identify(
         self,
@@ -223,13 +237,19 @@ class ObjectLifecycle:
         generation: int,
         now: int,
     ) -> Entry | None:
-        """Create an object; ``None`` where there are too many."""
-        if len(self._objects) >= self._max_objects:
+        """Create an object; ``None`` where there are too many, or it has to wait for its row number."""
+        if len(self._objects) + len(self._unnumbered) >= self._max_objects:
             self._counters["objects_refused"] += 1
             return None
         text = duplicate_name(name.text, seen.native_id) if action is Action.CREATE_DUPLICATE else name.text
         durable = action is Action.CREATE and name.durable
-        row = self._rows.row(class_record.schema.class_name, text, durable=durable)
+        try:
+            row = self._rows.row(class_record.schema.class_name, text, durable=durable)
+        except IndexNotWrittenError:
+            if self._unnumbered.put(Waiting(seen, generation, now, ())):
+                self._counters["objects_unshown"] += 1
+            return None
+        self._unnumbered.remove(seen.native_id)
         record = self._record(seen, class_record, row, text, durable=durable, now=now)
         entry = Entry(record, class_record, generation, provisional=action is not Action.CREATE)
         self._objects.add(entry)
@@ -242,28 +262,37 @@ class ObjectLifecycle:
         update = update_record(entry, seen, self._link, now)
         parent = entry.record.parent if seen.properties is None else self._parent(entry, seen)
         self._out.append(entry.apply(update, parent))
-        if seen.created and not entry.record.created:
-            # It was reported before its agent learned its creation time. Row and name stay.
-            entry.record = msgspec.structs.replace(entry.record, created=seen.created)
+        # It may have been reported before its agent learned its creation time. Row and name stay.
+        created = entry.record.created or seen.created
+        unread_since = _unread_since(entry, seen)
+        if (created, unread_since) != (entry.record.created, entry.record.unread_since):
+            entry.record = msgspec.structs.replace(entry.record, created=created, unread_since=unread_since)
             self._out.append(entry.record)
         self.touched.reported[id(entry)] = entry
 
     def _rebind(self, entry: Entry, seen: ObjectSeen, class_record: ClassRecord, now: int) -> None:
-        """Give an object another native id: row and name stay, its values do not."""
+        """Give an object another native id, or class: row and name stay, values only where it goes on."""
         former = entry.record
         self._references.forget(former.native_id)
         durable = former.lifetime is Lifetime.DURABLE
         record = self._record(seen, class_record, former.row, former.stable_name, durable=durable, now=now)
-        record = msgspec.structs.replace(record, reset=discontinuity(former.reset, now))
+        lost: frozenset[int] = frozenset()
+        if self._matcher.goes_on(entry, seen):
+            record, lost = in_other_version(entry, record, class_record.schema)
+        else:
+            record = msgspec.structs.replace(record, reset=discontinuity(former.reset, now))
+        record = msgspec.structs.replace(record, unread_since=_unread_since(entry, seen))
         self._objects.rebind(entry, record, class_record)
-        entry.lost_counters = frozenset()
+        entry.lost_counters = lost
         self._publish_whole(entry, seen, now)
 
     def _resume(self, entry: Entry, seen: ObjectSeen, now: int) -> None:
         """Give the same incarnation another native id, after its agent restarted."""
         former = entry.record
         self._references.forget(former.native_id)
-        record = msgspec.structs.replace(former, native_id=seen.native_id, agent=seen.agent)
+        record = msgspec.structs.replace(
+            former, native_id=seen.native_id, agent=seen.agent, unread_since=_unread_since(entry, seen)
+        )
         self._objects.rebind(entry, record, entry.class_record)
         entry.apply(update_record(entry, seen, self._link, now), self._parent(entry, seen))
         self._publish_whole(entry, seen, now)
@@ -324,6 +353,7 @@ class ObjectLifecycle:
         self._resyncs.begin(began)
         if not began.restarted:
             return
+        self._unnumbered.keep(lambda one: not covers(began, one))
         self._restored.forget_native_ids()
         self._lately_ended.forget(began.agent)
         for entry in _each(self._objects_of(began.agent)):
@@ -342,6 +372,7 @@ class ObjectLifecycle:
 
     def _sweep(self, ended: ResyncEnded, now: int) -> Iterator[None]:
         yield from self._settle(self._waiting.everyone(ended.agent, ended.class_name), now)
+        self._unnumbered.keep(lambda one: not self._resyncs.misses(one, ended))
         for entry in _each(reversed(self._objects_of(ended.agent))):  # who refers before what is referred to
             if entry is None:
                 yield
@@ -397,10 +428,25 @@ class ObjectLifecycle:
     # ---- those that wait --------------------------------------------------------------------------------
 
     def settle_overdue(self, now: int) -> None:
-        """Give a provisional identity to objects that waited too long for a reference's target; in steps."""
+        """Let in objects that waited for what now is there, or too long; in steps.
+
+        Those that waited too long for a reference's target get a provisional identity.
+        """
         overdue = self._waiting.overdue(now)
         if overdue:
             self.steps.add(self._settle(overdue, now))
+        if self._unnumbered and not self._index.trouble:
+            self.steps.add(self._number(self._unnumbered.all(), now))
+
+    def _number(self, waiting: Iterable[Waiting], now: int) -> Iterator[None]:
+        """Show objects that waited for the disk."""
+        for one in waiting:
+            if self._unnumbered.get(one.seen.native_id) is not one:
+                continue
+            self._unnumbered.remove(one.seen.native_id)
+            if self._objects.by_native_id(one.seen.native_id) is None:
+                self._let_in(one, now, may_wait=False)
+                yield
 
     def _settle(self, native_ids: Iterable[str], now: int, *, may_wait: bool = False) -> Iterator[None]:
         """Identify objects that waited; a resync that began meanwhile misses them unless it reported them."""
@@ -490,6 +536,10 @@ class ObjectLifecycle:
     def _link(self, native_id: str) -> ObjectLink | None:
         entry = self._objects.by_native_id(native_id)
         return entry.link() if entry is not None else self._restored.link(native_id)
+
+
+def _unread_since(entry: Entry, seen: ObjectSeen) -> int:
+    return entry.record.unread_since if seen.unread_since is None else seen.unread_since
 
 
 def _each(entries: Iterable[Entry]) -> Iterator[Entry | None]:

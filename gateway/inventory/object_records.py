@@ -9,6 +9,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 
+import msgspec
+
 from gateway.feed.records import (
     ClassRecord,
     DeleteRecord,
@@ -18,7 +20,8 @@ from gateway.feed.records import (
 )
 from gateway.feed.values import FeedValue, ObjectLink
 from gateway.inventory.objects import Entry
-from gateway.model.observations import ObjectSeen
+from gateway.model.observations import Counting, ObjectSeen
+from gateway.model.schema import ClassSchema
 from gateway.model.stable_names import leaf_name
 from gateway.model.values import Reference, Value, Values
 
@@ -68,6 +71,8 @@ def new_record(  # noqa: PLR0913  what a record has and no report
         changed=now,
         values=values,
         presumed=seen.presumed,
+        unread_since=seen.unread_since or 0,
+        counting=seen.counting,
     )
 
 
@@ -89,18 +94,18 @@ def update_record(entry: Entry, seen: ObjectSeen, link: FindLink, now: int) -> U
     if seen.statistics is not None:
         _compare(record.values, seen.statistics, len(schema.properties), link, values, absent)
     sampled = seen.sampled or now  # without a sample time, receipt stands for it
-    counters = schema.counters.intersection(values)
-    restarted = bool(counters) and _restarted(entry, values, counters)
+    counting = _counting(entry, seen, values)
     return UpdateRecord(
         source=record.source,
         class_number=record.class_number,
         row=record.row,
         properties_sampled=sampled if seen.properties is not None else record.properties_sampled,
         statistics_sampled=sampled if seen.statistics is not None else record.statistics_sampled,
-        reset=discontinuity(record.reset, sampled) if restarted else record.reset,
+        reset=record.reset if counting is Counting.GO_ON else discontinuity(record.reset, sampled),
         changed=now if property_changed else record.changed,
         values=values,
         absent=tuple(absent),
+        counting=counting,
     )
 
 
@@ -122,15 +127,66 @@ def _compare(
                 values[position] = shown
 
 
-def _restarted(entry: Entry, values: Mapping[int, FeedValue], counters: Iterable[int]) -> bool:
-    """Return whether a counter fell, or came back after it was absent: rates must not span this moment."""
-    for position in counters:
-        former, value = entry.record.values.get(position), values[position]
-        if position in entry.lost_counters:
-            return True
-        if isinstance(former, int | float) and isinstance(value, int | float) and value < former:
-            return True
-    return False
+def _counting(entry: Entry, seen: ObjectSeen, values: Mapping[int, FeedValue]) -> Counting:
+    """Return how counters go on; at any other than ``GO_ON`` there is a discontinuity.
+
+    So it is if one fell, or came back after it was absent: rates must not span this moment. What a counter
+    gained while it was absent is unknown, unless it was reported that it began again.
+    """
+    if seen.counting in {Counting.BEGAN, Counting.UNKNOWN}:
+        return seen.counting
+    counters = entry.class_record.schema.counters.intersection(values)
+    if not counters:
+        return Counting.GO_ON
+    if not entry.lost_counters.isdisjoint(counters):
+        return Counting.BEGAN if entry.began else Counting.UNKNOWN
+    if any(_fell(entry.record.values.get(position), values[position]) for position in counters):
+        return Counting.UNKNOWN if seen.counting is Counting.SUM else Counting.BEGAN
+    return Counting.GO_ON
+
+
+def _fell(former: FeedValue | None, value: FeedValue) -> bool:
+    return isinstance(former, int | float) and isinstance(value, int | float) and value < former
+
+
+def in_other_version(
+    entry: Entry, record: ObjectRecord, schema: ClassSchema
+) -> tuple[ObjectRecord, frozenset[int]]:
+    """Let an object that goes on in another version of its class keep what is known of it, by name and type.
+
+    Statistics that were not reported yet keep their values. Counters go on, unless one fell or came back.
+
+    Args:
+        entry: the object as it was.
+        record: its record, made of the report.
+        schema: the version of the class that the record is of.
+
+    Returns:
+        The record, and the positions of counters that had a value once and have none now.
+    """
+    known, former = entry.record, entry.class_record.schema
+    values, lost, restarted, is_known = dict(record.values), set[int](), False, True
+    for position, element in enumerate(schema.elements):
+        earlier = former.positions.get(element.name)
+        if earlier is None or former.elements[earlier].type is not element.type:
+            continue
+        before, was_lost = known.values.get(earlier), earlier in entry.lost_counters
+        if not record.statistics_sampled and position >= len(schema.properties) and before is not None:
+            values[position] = before
+        if position in schema.counters:
+            value = values.get(position)
+            if value is None and (was_lost or before is not None):
+                lost.add(position)
+            elif value is not None:
+                restarted |= was_lost or _fell(before, value)
+                is_known &= not was_lost
+    reset = discontinuity(known.reset, record.statistics_sampled) if restarted else known.reset
+    sampled = record.statistics_sampled or known.statistics_sampled
+    counting = Counting.GO_ON if is_known else Counting.UNKNOWN
+    record = msgspec.structs.replace(
+        record, reset=reset, statistics_sampled=sampled, values=values, counting=counting
+    )
+    return record, frozenset(lost)
 
 
 def merged(earlier: ObjectSeen, later: ObjectSeen) -> ObjectSeen:
@@ -139,6 +195,8 @@ def merged(earlier: ObjectSeen, later: ObjectSeen) -> ObjectSeen:
         later,
         properties=later.properties if later.properties is not None else earlier.properties,
         statistics=later.statistics if later.statistics is not None else earlier.statistics,
+        unread_since=later.unread_since if later.unread_since is not None else earlier.unread_since,
+        counting=max(earlier.counting, later.counting),
     )
 
 
@@ -204,6 +262,7 @@ def as_reported(entry: Entry, targets: Mapping[int, str]) -> ObjectSeen:
         0,
         tuple(values[:count]),
         tuple(values[count:]) if record.statistics_sampled else None,
+        unread_since=record.unread_since,
     )
 
 

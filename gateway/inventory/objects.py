@@ -14,7 +14,7 @@ import msgspec
 
 from gateway.feed.records import ClassRecord, ObjectRecord, UpdateRecord
 from gateway.feed.values import ObjectLink
-from gateway.model.observations import ObjectSeen, ResyncBegan, ResyncEnded
+from gateway.model.observations import Counting, ObjectSeen, ResyncBegan, ResyncEnded
 from gateway.model.schema import ClassKey, ClassSchema
 from gateway.model.times import SECOND
 from gateway.model.values import Reference
@@ -30,6 +30,7 @@ class Entry:
         provisional: its name is not its intended one (a target is not known, or the name is taken):
             it is renamed when it is reported again and that has changed.
         lost_counters: positions of counters that had a value once and have none now.
+        began: these have begun again from zero.
     """
 
     record: ObjectRecord
@@ -37,6 +38,7 @@ class Entry:
     generation: int
     provisional: bool = False
     lost_counters: frozenset[int] = frozenset()
+    began: bool = False
 
     @property
     def key(self) -> ClassKey:
@@ -47,6 +49,11 @@ class Entry:
     def class_name(self) -> str:
         """``package:name`` of its class."""
         return self.class_record.schema.class_name
+
+    @property
+    def agent(self) -> str:
+        """The agent that reported it last."""
+        return self.record.agent
 
     def link(self) -> ObjectLink:
         """Return the link that a reference to this object resolves to."""
@@ -66,6 +73,7 @@ class Entry:
         if update.absent or self.lost_counters:
             lost = self.class_record.schema.counters.intersection(update.absent)
             self.lost_counters = (self.lost_counters | lost) - update.values.keys()
+        self.began = bool(self.lost_counters) and (self.began or update.counting is Counting.BEGAN)
         self.record = msgspec.structs.replace(
             self.record,
             properties_sampled=update.properties_sampled,
@@ -74,6 +82,7 @@ class Entry:
             changed=update.changed,
             values=values,
             parent=parent,
+            counting=update.counting,
         )
         return self.record if moved else update
 
@@ -230,10 +239,10 @@ class Resyncs:
         self.generation += 1
         self._began[began.agent, began.class_name] = self.generation
 
-    def misses(self, entry: Entry, ended: ResyncEnded) -> bool:
+    def misses(self, one: Entry | Waiting, ended: ResyncEnded) -> bool:
         """Return whether a resync covers an object that was not reported between its beginning and end."""
         began = self._began.get((ended.agent, ended.class_name), 0)
-        return entry.generation < began and covers(ended, entry) and entry.record.agent not in ended.without
+        return one.generation < began and covers(ended, one) and one.agent not in ended.without
 
     def wait_for(self, entry: Entry) -> bool:
         """Return whether any resync that covers an object began since the object was reported."""
@@ -242,9 +251,41 @@ class Resyncs:
         return any(entry.generation < self._began.get(scope, 0) for scope in scopes)
 
 
-def covers(resync: ResyncBegan | ResyncEnded, entry: Entry) -> bool:
+def covers(resync: ResyncBegan | ResyncEnded, one: Entry | Waiting) -> bool:
     """Return whether an object is in the scope of a resync."""
-    return resync.agent in {"", entry.record.agent} and resync.class_name in {"", entry.class_name}
+    return resync.agent in {"", one.agent} and resync.class_name in {"", one.class_name}
+
+
+class Unnumbered:
+    """Objects that wait, not shown, until the disk takes their row numbers."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, Waiting] = {}
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def get(self, native_id: str) -> Waiting | None:
+        """Return the object with this native id, if it waits here."""
+        return self._waiting.get(native_id)
+
+    def put(self, waiting: Waiting) -> bool:
+        """Let an object wait, in its last reported state; return whether it did not before."""
+        is_new = waiting.seen.native_id not in self._waiting
+        self._waiting[waiting.seen.native_id] = waiting
+        return is_new
+
+    def remove(self, native_id: str) -> None:
+        """Let an object wait no longer; it may not have waited."""
+        self._waiting.pop(native_id, None)
+
+    def keep(self, stays: Callable[[Waiting], bool]) -> None:
+        """Let only those wait on that stay."""
+        self._waiting = {native_id: one for native_id, one in self._waiting.items() if stays(one)}
+
+    def all(self) -> list[Waiting]:
+        """Return all objects, those first that have waited longest."""
+        return list(self._waiting.values())
 
 
 class References:
@@ -340,6 +381,16 @@ class Waiting:
     since: int
     targets: tuple[str, ...]
 
+    @property
+    def agent(self) -> str:
+        """The agent that reported it."""
+        return self.seen.agent
+
+    @property
+    def class_name(self) -> str:
+        """``package:name`` of its class."""
+        return str(self.seen.key)
+
 
 class WaitingRoom:
     """Objects whose names need a target that was not reported yet; bounded in number and time.
@@ -397,5 +448,5 @@ class WaitingRoom:
         return [
             native_id
             for native_id, one in self._waiting.items()
-            if agent in {"", one.seen.agent} and class_name in {"", str(one.seen.key)}
+            if agent in {"", one.agent} and class_name in {"", one.class_name}
         ]

@@ -13,6 +13,10 @@ PACKAGE = "gateway"
 
 SOURCE_DOWN_ALARM = "sourceDown"
 """The alarm that is active while a source is not trusted; it has no subject."""
+CLASS_NOT_READABLE_ALARM = "classNotReadable"
+"""The alarms of classes that a source cannot read; their conditions name the classes."""
+OF_SOURCES = frozenset({SOURCE_DOWN_ALARM, CLASS_NOT_READABLE_ALARM})
+"""The gateway's own alarms of a source."""
 
 _STATE = Argument(
     "state", ValueType.STRING, label="State", description="Whether the source is synchronised now."
@@ -157,11 +161,11 @@ POLICY_CHANGED = EventSchema(
             "reason",
             ValueType.STRING,
             label="Reason",
-            description="How many rules principals gained or lost, and the first of them.",
+            description="How many changes there are, and the first of them.",
         ),
     ),
     label="Policy changed",
-    description="The roles of principals were changed while the gateway runs.",
+    description="Roles, or users, communities or receivers of SNMP, were changed while the gateway runs.",
 )
 MAPPINGS_CHANGED = EventSchema(
     ClassKey(PACKAGE, "mappingsChanged"),

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
-from typing import assert_never
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Final, assert_never
+
+import structlog
 
 from gateway.feed.records import (
     AgentRecord,
@@ -24,15 +26,20 @@ from gateway.inventory.exclusions import Exclusions
 from gateway.inventory.lifecycle import ObjectLifecycle
 from gateway.inventory.objects import Entry
 from gateway.inventory.own_events import (
+    ALARM_CLEARED,
+    ALARM_RAISED,
+    CLASS_NOT_READABLE_ALARM,
     GAP,
     PACKAGE,
     SOURCE_DOWN,
     SOURCE_DOWN_ALARM,
     SOURCE_UP,
 )
+from gateway.inventory.peer_identity import PeerWatch
 from gateway.inventory.restored_objects import RestoredObject
 from gateway.inventory.scope import SourceScope
 from gateway.model.observations import (
+    EVENT_DELAY_BOUNDS,
     TRUSTED,
     AgentGone,
     AgentLost,
@@ -43,6 +50,7 @@ from gateway.model.observations import (
     HeartbeatSeen,
     ObjectSeen,
     Observation,
+    PeerReplaced,
     RecordLost,
     ResyncBegan,
     ResyncEnded,
@@ -51,6 +59,10 @@ from gateway.model.observations import (
     SourceStateSeen,
 )
 from gateway.model.schema import ClassKey
+from gateway.model.source_kinds import source_kind
+from gateway.model.times import SECOND
+
+log = structlog.get_logger(__name__)
 
 SHOWN_COUNTERS = (
     "messages",
@@ -62,6 +74,7 @@ SHOWN_COUNTERS = (
     "objects_created",
     "objects_deleted",
     "objects_refused",
+    "objects_unshown",
     "unknown_class",
     "events",
     "alarms_refused",
@@ -74,6 +87,13 @@ _GAP_INTERVAL = 10**9
 """Nanoseconds between two published gaps of reports that could not be read."""
 
 
+DEAD_LINK_FOUND: Final = 60 * SECOND
+"""Nanoseconds after a standstill within which a connection that ended meanwhile is found to be dead.
+
+A core that is killed before that leaves in the log that all was received until the standstill.
+"""
+
+
 class SourceInventory:
     """The objects, agents, alarms and state of one source. It has one writer.
 
@@ -81,6 +101,7 @@ class SourceInventory:
         scope: the scope of the source. The caller commits its index before the returned records are
             published.
         max_objects: the maximum number of objects; more are refused and counted.
+        whole: each body is applied at once, so that no report may wait for another body.
 
     Attributes:
         identity: the identity of the source.
@@ -90,7 +111,7 @@ class SourceInventory:
         steps: work that is left of applied observations.
     """
 
-    def __init__(self, scope: SourceScope, max_objects: int = 200_000) -> None:
+    def __init__(self, scope: SourceScope, max_objects: int = 200_000, *, whole: bool = False) -> None:
         self.identity = scope.identity
         self.max_objects = max_objects
         self.counters = scope.counters
@@ -107,9 +128,16 @@ class SourceInventory:
         self._evaluator = AlarmEvaluator(scope, self._alarms, self._recorder, self._objects, self.agents)
         self._unread = _UnreadRecords()
         self._exclusions = Exclusions(scope.classes) if scope.classes.excludes else None
+        # A session that keeps objects itself has to end them itself.
+        watches = not whole and not source_kind(scope.identity.kind).restores_objects
+        self._peers = PeerWatch(scope.classes) if watches else None
+        self._watched = 0  # the number of observations in front that the watch has let pass
+        self._replacement = ""
         self._state = SourceState.CONNECTING
         self._changes_wait = False
         self._complete_until = 0
+        self._complete_until_standstill = 0
+        self._standstill_over = 0
         self._detail = ""
         self._since = 0
         self._reached: bool | None = None
@@ -139,6 +167,11 @@ class SourceInventory:
         return len(self._alarms)
 
     @property
+    def unshown(self) -> int:
+        """The number of objects that wait, not shown, until the disk takes their row numbers."""
+        return self._objects.unnumbered
+
+    @property
     def detail(self) -> str:
         """The detail of the state, for people."""
         return self._detail
@@ -160,6 +193,11 @@ class SourceInventory:
         if self._exclusions is not None:
             objects = [one for one in objects if not self._classes.excludes_class(one.class_name)]
         self._objects.restore(objects, by_native_id=by_native_id)
+
+    def restore_peer(self, class_name: str, agent: str, values: Mapping[str, object]) -> None:
+        """Take the values of an object that lived when the previous core ended (`PeerWatch.restore`)."""
+        if self._peers is not None:
+            self._peers.restore(class_name, agent, values)
 
     def restore_agents(self, agents: Iterable[str], complete_until: int) -> None:
         """Add agents that had objects before the start, as stale: each is fresh once read completely."""
@@ -186,14 +224,34 @@ class SourceInventory:
         """
         queue = self.steps
         steps = queue.run(budget) if queue.left else 0
+        if self._peers is not None and not observations:
+            self._let_pass(self._peers.overdue(now), observations)
         while observations and (budget is None or steps < budget):
-            if (observation := self._without_excluded(observations.popleft(), now)) is not None:
+            if (observation := self._next(observations, now)) is not None:
                 self._observe(observation, now)
             steps += 1
             if queue.left:
                 steps += queue.run(None if budget is None else budget - steps)
         self._settle(now)
         return self._take_records(), steps
+
+    def _next(self, observations: deque[Observation], now: int) -> Observation | None:
+        """Take out the next observation; ``None`` if it is excluded, or has to wait."""
+        observation = observations.popleft()
+        if self._watched:
+            self._watched -= 1
+            return observation
+        left = self._without_excluded(observation, now)
+        if left is None or self._peers is None or self._peers.is_indifferent_to(left):
+            return left
+        released = self._peers.passed(left, now)
+        self._let_pass(released, observations)
+        return self._next(observations, now) if released else None
+
+    def _let_pass(self, watched: Collection[Observation], observations: deque[Observation]) -> None:
+        """Put observations that the watch has let pass in front of those that it has not seen."""
+        observations.extendleft(reversed([*watched]))
+        self._watched += len(watched)
 
     def _without_excluded(self, received: Observation, now: int) -> Observation | None:
         """Return what is left of an observation: what is excluded is dropped before anything keeps it."""
@@ -213,15 +271,14 @@ class SourceInventory:
             case RecordLost():
                 self._record_lost(observation, now)
             case HeartbeatSeen():
-                self.agents.received(observation.agent, now)
-                self.agents.publish(observation.agent)
+                self.agents.confirmed(observation, now)
             case ClassLearned() | EventLearned():
                 self._learned(observation)
             case ResyncBegan() | ResyncEnded():
                 self._resync(observation, now)
             case SourceStateSeen():
                 self._state_seen(observation, now)
-            case AgentLost() | AgentGone():
+            case AgentLost() | AgentGone() | PeerReplaced():
                 self._agent_lost(observation, now)
             case Gap():
                 self._gap_seen(observation, now)
@@ -231,13 +288,28 @@ class SourceInventory:
     def tick(self, now: int) -> None:
         """Settle all that is overdue, and publish changed counters; called once a second."""
         self._objects.settle_overdue(now)
+        if now >= self._standstill_over:
+            self._complete_until_standstill = 0
         self.steps.add(self._ticked(now))
 
     def _ticked(self, now: int) -> Iterator[None]:
+        self.agents.tick(now)
         self._evaluator.tick(now)
         self._settle(now)
         self._publish_source()
         yield
+
+    def stood_still(self, since: int, now: int) -> list[Record]:
+        """Take note that the gateway stood still, from ``since`` until now; return what follows."""
+        if self._state not in UNREACHED:  # otherwise it is a gap already
+            if source_kind(self.identity.kind).misses_in_standstills:
+                self._gap_seen(Gap(since, now, "the gateway stood still"), now)
+            else:
+                complete_until = self._complete_until_standstill or since - EVENT_DELAY_BOUNDS[1]
+                self._complete_until_standstill = complete_until
+                self._standstill_over = now + DEAD_LINK_FOUND
+                self._publish_source()
+        return self._take_records()
 
     def mark_pending_losses(self, now: int) -> list[Record]:
         """Mark the objects of those agents as stale whose loss is still to be applied."""
@@ -324,7 +396,10 @@ class SourceInventory:
             self.agents.resync_ended(ended, now)
         yield
 
-    def _agent_lost(self, lost: AgentLost | AgentGone, now: int) -> None:
+    def _agent_lost(self, lost: AgentLost | AgentGone | PeerReplaced, now: int) -> None:
+        if isinstance(lost, PeerReplaced):
+            self._peer_replaced(lost, now)
+            return
         if isinstance(lost, AgentLost):
             self.agents.lost(lost, now)
             if lost.leaving:
@@ -334,6 +409,20 @@ class SourceInventory:
         # Its objects are missing, whenever they were reported last.
         self._objects.begin_resync(ResyncBegan(lost.agent), now)
         self._objects.end_resync(ResyncEnded(complete=True, agent=lost.agent), now)
+
+    def _peer_replaced(self, replaced: PeerReplaced, now: int) -> None:
+        log.warning("another-broker", source=self.identity.name, reason=replaced.text)
+        self._gap_seen(Gap(self.last_received or now, now, replaced.text), now)
+        self._replacement = replaced.text
+        self._publish_source()
+        for agent in sorted(replaced.agents):
+            self._agent_lost(AgentGone(agent, replaced.text), now)
+        self.steps.add(self._former_gone(now))
+
+    def _former_gone(self, now: int) -> Iterator[None]:
+        """Publish, behind the ends of its objects, that the former peer is gone."""
+        self.agents.remove_gone(now)
+        yield
 
     def _gap_seen(self, gap: Gap, now: int) -> None:
         self.counters["gaps"] += 1
@@ -353,6 +442,28 @@ class SourceInventory:
             self.agents.mark_all_stale(now)
         self._publish_source()
         self._publish_reached(now)
+        self._judge_classes(seen, now)
+
+    def _judge_classes(self, seen: SourceStateSeen, now: int) -> None:
+        """Raise an alarm for each class that cannot be read, and clear those of others once that is known."""
+        name, lasting = self.identity.name, set()
+        for one in seen.not_readable:
+            key = AlarmKey(CLASS_NOT_READABLE_ALARM, about=one.class_name)
+            lasting.add(key)
+            if key not in self._alarms:
+                text = (
+                    f"{name}: {one.class_name} cannot be read since {time_text(one.since)}: {one.reason};"
+                    " what is known of its objects is stale"
+                )
+                arguments = (CLASS_NOT_READABLE_ALARM,)
+                event = self._recorder.own(ALARM_RAISED, arguments, Severity.MINOR, one_line(text), now)
+                self._evaluator.raised_by(event, key, now)
+        for key in list(self._alarms) if seen.state in TRUSTED else ():
+            if key.name == CLASS_NOT_READABLE_ALARM and key not in lasting:
+                text = one_line(f"{name}: {key.about} is read again")
+                arguments = (CLASS_NOT_READABLE_ALARM,)
+                event = self._recorder.own(ALARM_CLEARED, arguments, Severity.CLEARED, text, now)
+                self._evaluator.cleared_by(event, key, now)
 
     def _publish_reached(self, now: int) -> None:
         """Publish that the source becomes synchronised, is no longer, or cannot be reached from the start."""
@@ -392,16 +503,17 @@ class SourceInventory:
         return records
 
     def _source_record(self) -> SourceRecord:
+        complete_until = min(filter(None, (self._complete_until, self._complete_until_standstill)), default=0)
         return SourceRecord(
             self.identity.number,
             self.identity.name,
             self.identity.kind,
             self._state,
-            self._detail,
+            "; ".join(filter(None, (self._detail, self._replacement))),
             self._since,
             self.agents.last_received,
             {name: self.counters[name] for name in SHOWN_COUNTERS},
-            self._complete_until,
+            complete_until,
         )
 
     def _publish_source(self) -> None:

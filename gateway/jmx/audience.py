@@ -18,6 +18,7 @@ from gateway.feed.access import (
     GATEWAY_NAME,
     AccessTables,
     ClassAccess,
+    OperationShown,
     Received,
     Vector,
     bitmap_of,
@@ -26,7 +27,7 @@ from gateway.feed.cleared import shown_alarm
 from gateway.feed.operations import OperationKind, OperationRecord
 from gateway.feed.records import AlarmRecord, EventRecord
 from gateway.feed.values import FeedValue, ObjectLink, links_in
-from gateway.jmx.classes import OWN_ATTRIBUTES, ShownClass
+from gateway.jmx.classes import Own, ShownClass
 from gateway.jmx.commands import NOTHING, ChangePolicy, Command, DefineAccess, Rights
 from gateway.model.operations import Principal
 from gateway.model.schema import ClassSchema
@@ -44,6 +45,9 @@ WHOLE: Final = 0
 
 WITHOUT_VALUES: Final = 1
 """It is shown without the names and values of elements, and without the text, which may contain them."""
+
+WITHOUT_OBJECT: Final = 2
+"""It is shown as an attempt on an object that there is not (`OperationRecord.without_object`)."""
 
 _WHOLE: Final[frozenset[int]] = frozenset()
 
@@ -148,7 +152,8 @@ class Audience:
         def rights(clearance: int) -> Rights | None:
             masks = [vector[clearance] for vector in vectors[1:]] or (0, 0)
             mask = read(clearance)
-            return _rights(shown, mask, *masks) if mask else None
+            own = [one for one in Own if one is not Own.PARENT or table is None or table.shows_parent(mask)]
+            return _rights(shown, own, mask, *masks) if mask else None
 
         reads = self._of_users(read, 0)
         access = self._define(shown.number, self._of_users(rights, None))
@@ -222,13 +227,14 @@ class Audience:
 
         return self._of_users(receive, None)
 
-    def sees_operation(self, record: OperationRecord, source: str) -> tuple[bool, ...]:
-        """Return whether an operation is shown, by user; own ones always are."""
+    def _shown_operation(self, record: OperationRecord, source: str) -> tuple[OperationShown, ...]:
+        """Return how much of an operation is shown, by user; own ones always are."""
         link = ObjectLink(record.class_name, record.row, record.stable_name)
         requester = str(record.principal)
         return tuple(
-            clearance is not None
-            and self._tables.sees_operation(clearance, principal, requester, source, link)
+            OperationShown.NOTHING
+            if clearance is None
+            else self._tables.shown_operation(clearance, principal, requester, source, link)
             for clearance, principal in zip(self._clearances, self._principals, strict=True)
         )
 
@@ -246,7 +252,9 @@ class Audience:
     def of_operation(
         self, record: OperationRecord, source: str, access: ObjectAccess | None, schema: ClassSchema | None
     ) -> tuple[int, ...]:
-        """Return how much of an operation is shown, by user: `WHOLE`, `WITHOUT_VALUES`, or `NOTHING`.
+        """Return how much of an operation is shown, by user.
+
+        That is `WHOLE`, `WITHOUT_VALUES`, `WITHOUT_OBJECT`, or `NOTHING`.
 
         Args:
             record: the operation.
@@ -254,14 +262,14 @@ class Audience:
             access: what users see of the object; ``None`` if there is none.
             schema: the class of the object; likewise.
         """
-        seen = self.sees_operation(record, source)
+        shown = self._shown_operation(record, source)
         values = (*record.values.values(), *record.previous.values(), *record.found.values())
         named = self.sees_values(values, source)
         elements = _elements_of(record, schema)
 
         def choose(user: int) -> int:
-            if not seen[user]:
-                return NOTHING
+            if shown[user] is not OperationShown.WHOLE:
+                return WITHOUT_OBJECT if shown[user] is OperationShown.WITHOUT_OBJECT else NOTHING
             if self.unrestricted[user]:
                 return WHOLE
             is_read = not elements or (access is not None and elements & ~access.reads[user] == 0)
@@ -309,11 +317,11 @@ def _elements_of(record: OperationRecord, schema: ClassSchema | None) -> int:
     return sum(1 << schema.positions[name] for name in names)
 
 
-def _rights(shown: ShownClass, reads: int, writes: int, invokes: int) -> Rights:
+def _rights(shown: ShownClass, own: Iterable[Own], reads: int, writes: int, invokes: int) -> Rights:
     def attributes(mask: int) -> list[int]:
         return [place for element, place in shown.attribute_places.items() if mask >> element & 1]
 
-    read = None if reads == EVERYTHING else bitmap_of((*range(len(OWN_ATTRIBUTES)), *attributes(reads)))
+    read = None if reads == EVERYTHING else bitmap_of((*own, *attributes(reads)))
     # The operations of an MBean are the methods in their order, and reading it again behind them.
     # Who sets an element must be allowed to read it, as the core demands.
     return Rights(read, bitmap_of(attributes(writes & reads)), bitmap_of(_positions(invokes)))

@@ -31,7 +31,7 @@ import enum
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol, TypeAlias
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 import structlog
@@ -53,6 +53,9 @@ Identify: TypeAlias = Callable[[bytes], Holder]
 
 CountLogin: TypeAlias = Callable[[bool], None]
 """Counts a login that was decided; the argument is whether it was accepted."""
+
+CountRefusal: TypeAlias = Callable[[], None]
+"""Counts a request of a client that has logged in, which was refused without being carried out."""
 
 MayChange: TypeAlias = Callable[[str], bool]
 """Returns whether any rule lets a user change anything: only then does the virtual machine read values."""
@@ -123,16 +126,23 @@ class Reply:
         return msgspec.msgpack.encode([int(self.status), self.text, self.items])
 
 
+class Named(NamedTuple):
+    """An MBean by its number, and the stable name of its object; empty of an MBean of the gateway itself."""
+
+    number: int
+    stable_name: str = ""
+
+
 class Operator(Protocol):
     """The executor of clients' operations (`gateway.jmx.operations.Operations`)."""
 
     async def set(
-        self, number: int, principal: Principal, values: Sequence[tuple[str, Written | None]]
+        self, target: Named, principal: Principal, values: Sequence[tuple[str, Written | None]]
     ) -> Reply:
         """Set attributes of an MBean; the items are the names of those that were set."""
 
     async def invoke(
-        self, number: int, principal: Principal, operation: str, arguments: Sequence[Written | None]
+        self, target: Named, principal: Principal, operation: str, arguments: Sequence[Written | None]
     ) -> Reply:
         """Invoke an operation of an MBean; the items are its results."""
 
@@ -178,6 +188,7 @@ class Backend:
         number_of: returns the number of a user.
         identify: returns whose certificate it is.
         count_login: counts logins.
+        count_refusal: counts refused requests.
 
     Attributes:
         operator: carries out operations; without one nothing is changed.
@@ -192,6 +203,7 @@ class Backend:
         number_of: NumberOf = lambda _user: 0,
         identify: Identify = lambda _certificate: Holder(""),
         count_login: CountLogin = lambda _accepted: None,
+        count_refusal: CountRefusal = lambda: None,
     ) -> None:
         self.operator: Operator | None = None
         self._authenticate = authenticate
@@ -200,6 +212,7 @@ class Backend:
         self._number_of = number_of
         self._identify = identify
         self._count_login = count_login
+        self._count_refusal = count_refusal
         self._login_seconds = login_seconds
         self._refusals = RateLimiter(lines=20, seconds=60)
         self._logins = RateLimiter(lines=60, seconds=60)
@@ -227,8 +240,8 @@ class Backend:
             case ["denied", ("login" | "request") as kind, str(user), str(client), str(reason)]:
                 self._denied(kind, Principal("jmx", user, client), reason)
                 return Reply(Status.APPLIED)
-            case [str(kind), int(number), int(target), str(user), str(client), *what]:
-                work = _work(kind, target, Principal("jmx", user, client), what)
+            case [str(kind), int(number), int(target), str(name), str(user), str(client), *what]:
+                work = _work(kind, Named(target, name), Principal("jmx", user, client), what)
                 return await work(self._operator_once(number))
         raise _RefusedError(*_NONSENSE)
 
@@ -289,6 +302,8 @@ class Backend:
         return Reply(Status.REFUSED, text)
 
     def _denied(self, kind: str, principal: Principal, reason: str) -> None:
+        if kind == "request":
+            self._count_refusal()
         # Strangers can send as many wrong passwords as they like, but not as many lines of the log.
         left_out = self._refusals.admit()
         if left_out is not None:
@@ -342,10 +357,12 @@ def _refused_attempt(principal: Principal, what: list[object]) -> RefusedAttempt
         outcome, text = word, rest
     if outcome not in _OUTCOMES:
         raise _RefusedError(*_NONSENSE)
-    return RefusedAttempt(principal, number, action, Outcome(outcome), text if number else f"{name}: {text}")
+    # With the name always: else the text would show whether there is an object that the user does not see.
+    text = text if name in text else f"{name}: {text}"
+    return RefusedAttempt(principal, number, action, Outcome(outcome), text)
 
 
-def _work(kind: str, target: int, principal: Principal, what: list[object]) -> _Work:
+def _work(kind: str, target: Named, principal: Principal, what: list[object]) -> _Work:
     """Return the function that requests the operation of the operator."""
     match kind, what:
         case "set", [[*pairs]]:

@@ -8,13 +8,15 @@ authenticates with a token that was passed on the virtual machine's standard inp
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import io
 import secrets
 import socket
 import threading
+import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import CancelledError, ThreadPoolExecutor
-from typing import Final, TypeAlias, TypeVar, TypeVarTuple, Unpack
+from typing import Any, Final, TypeAlias, TypeVar, TypeVarTuple, Unpack
 
 import structlog
 from py4j import protocol
@@ -44,11 +46,16 @@ Answer: TypeAlias = Callable[[bytes], Awaitable[bytes]]
 LOOPBACK: Final = "127.0.0.1"
 _MAX_CONNECTIONS = 96
 """The maximum number of connections, each for one request at a time: 64 operations, 8 reports of refused
-ones, 8 logins, and some that strangers hold."""
+ones, 8 logins, and some more. Strangers have none of them."""
 
+_MAX_STRANGERS = 96
 _MAX_LINE_OCTETS = 1 << 20
+_MAX_LOGIN_OCTETS = 1024
 _LINES_OF_A_LOGIN = 3
-_LOGIN_SECONDS = 5.0
+_LOGIN_SECONDS = 2.0
+"""Seconds from a connection to its token."""
+
+_ACCEPT_PAUSE_SECONDS = 0.1
 
 
 class Bridge:
@@ -185,51 +192,139 @@ def _unknown(reason: str) -> bytes:
 class _BoundedCallbackServer(CallbackServer):  # type: ignore[misc]  # py4j is not typed
     """Py4J's server of callbacks, with bounds on the number of connections and the length of lines.
 
-    Any process of this machine may connect; what it sends before it has shown the token must not cost much.
+    Any process of this machine may connect. What has not shown the token is a stranger, has little time, and
+    takes no place from the virtual machine: for a new stranger the oldest one is closed.
     """
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:  # noqa: ANN401  Py4J's own
+        super().__init__(*arguments, **named)
+        self._counting = threading.Lock()
+        self._strangers: dict[socket.socket, None] = {}
+        self._known = 0
+
+    def run(self) -> None:
+        """Accept connections until the end; Py4J stops at the first that cannot be accepted."""
+        while not self.is_shutdown:
+            super().run()
+            if not self.is_shutdown:
+                time.sleep(_ACCEPT_PAUSE_SECONDS)  # as without a free file descriptor
 
     def _create_connection(
         self, socket_instance: socket.socket, stream: io.BufferedReader
     ) -> CallbackConnection:
-        # Until the token has been shown (`_BoundedLines`).
-        socket_instance.settimeout(_LOGIN_SECONDS)
-        if len(self.connections) >= _MAX_CONNECTIONS:
-            socket_instance.shutdown(socket.SHUT_RDWR)  # whose thread finds the end, and ends
-        bounded = _BoundedLines(socket_instance, stream)
-        return _ClosedOnce(self.pool, bounded, socket_instance, None, self.callback_server_parameters, self)
+        with self._counting:
+            self._strangers[socket_instance] = None
+            oldest = next(iter(self._strangers)) if len(self._strangers) > _MAX_STRANGERS else None
+            if oldest is not None:
+                del self._strangers[oldest]
+        if oldest is not None:
+            _hang_up(oldest)
+        lines = _BoundedLines(socket_instance, stream, self._admit)
+        return _ClosedOnce(
+            *(self.pool, lines, socket_instance, None, self.callback_server_parameters, self),
+            left=self._leave,
+        )
+
+    def _admit(self, connection: socket.socket) -> None:
+        """Count a connection that has shown the token.
+
+        Raises:
+            ConnectionAbortedError: there are too many, or it was closed for another stranger.
+        """
+        with self._counting:
+            if connection not in self._strangers or self._known >= _MAX_CONNECTIONS:
+                raise ConnectionAbortedError("too many connections")
+            del self._strangers[connection]
+            self._known += 1
+
+    def _leave(self, connection: socket.socket, lines: _BoundedLines) -> None:
+        with self._counting:
+            self._strangers.pop(connection, None)
+            self._known -= lines.is_admitted
+
+
+def _hang_up(connection: socket.socket) -> None:
+    """End a connection, whose thread finds the end, and ends."""
+    with contextlib.suppress(OSError):  # the other side may have gone, or the thread has closed it
+        connection.shutdown(socket.SHUT_RDWR)
 
 
 class _ClosedOnce(CallbackConnection):  # type: ignore[misc]  # py4j is not typed
     """A connection that the server and its own thread may close at the same time."""
 
-    def __init__(self, *arguments: object) -> None:
+    def __init__(self, *arguments: object, left: Callable[[socket.socket, _BoundedLines], None]) -> None:
         super().__init__(*arguments)
         self._closing = threading.Lock()
+        self._left = left
 
     def close(self, reset: bool = False) -> None:  # noqa: FBT001, FBT002  Py4J's signature
         with self._closing:
             # Whichever comes second would otherwise close a socket that is None.
             if self.socket is not None:
+                self._left(self.socket, self.input)
                 super().close(reset)
 
 
 class _BoundedLines:
-    """The lines of a connection: each of bounded length, the first ones within a deadline."""
+    """The lines of a connection: each of bounded length, the first ones within one deadline for all of them.
 
-    def __init__(self, connection: socket.socket, stream: io.BufferedReader) -> None:
+    Args:
+        connection: a connection that nothing was read from.
+        stream: reads from it.
+        admit: counts it when it has shown the token.
+    """
+
+    def __init__(
+        self, connection: socket.socket, stream: io.BufferedReader, admit: Callable[[socket.socket], None]
+    ) -> None:
         self._connection = connection
         self._stream = stream
+        self._admit = admit
+        self._until = time.monotonic() + _LOGIN_SECONDS
+        self._received = b""
         self._lines = 0
+        self.is_admitted = False
 
     def readline(self) -> bytes:
-        line = self._stream.readline(_MAX_LINE_OCTETS)
-        if len(line) == _MAX_LINE_OCTETS:
-            raise ValueError(f"a line of more than {_MAX_LINE_OCTETS} octets")
-        # Token and command take the first lines; a connection that has shown its token may then be idle.
-        self._lines += 1
-        if self._lines == _LINES_OF_A_LOGIN:
+        """Return the next line with its end, for Py4J.
+
+        Raises:
+            TimeoutError: the token was not shown in time.
+            ValueError: a line is too long.
+            ConnectionAbortedError: there is no place for it.
+        """
+        if self._lines < _LINES_OF_A_LOGIN:
+            self._lines += 1
+            return self._line_of_login()
+        if not self.is_admitted:
+            # Py4J goes on to read only behind the right token.
+            self._admit(self._connection)
+            self.is_admitted = True
             self._connection.settimeout(None)
+        line, end, rest = self._received.partition(b"\n")
+        self._received = rest
+        if end:
+            return line + end
+        line += self._stream.readline(_MAX_LINE_OCTETS)
+        if len(line) >= _MAX_LINE_OCTETS:
+            raise ValueError(f"a line of more than {_MAX_LINE_OCTETS} octets")
         return line
 
+    def _line_of_login(self) -> bytes:
+        while b"\n" not in self._received:
+            left = self._until - time.monotonic()
+            if left <= 0:
+                raise TimeoutError("the token was not shown in time")
+            self._connection.settimeout(left)
+            octets = self._connection.recv(_MAX_LOGIN_OCTETS)
+            self._received += octets
+            if not octets:
+                return self._received
+            if len(self._received) > _MAX_LOGIN_OCTETS and b"\n" not in self._received:
+                raise ValueError(f"a line of more than {_MAX_LOGIN_OCTETS} octets before the token")
+        line, _, self._received = self._received.partition(b"\n")
+        return line + b"\n"
+
     def close(self) -> None:
+        """Close the stream."""
         self._stream.close()

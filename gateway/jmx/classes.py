@@ -254,7 +254,6 @@ class ShownClass:
         has_parent: whether the stable names of its objects begin with their parents'.
         number: its number in the virtual machine; 0 until it has objects.
         objects: the number of its objects.
-        emits: whether the virtual machine lets them emit notifications.
     """
 
     record: ClassRecord
@@ -268,7 +267,6 @@ class ShownClass:
     has_parent: bool
     number: int = 0
     objects: int = 0
-    emits: bool = False
 
     def same_as(self, record: ClassRecord) -> bool:
         """Return whether ``record`` describes the same version, under any number."""
@@ -280,10 +278,7 @@ class ShownClass:
         )
 
     def define(self, number: int, events: Iterable[EventSchema]) -> DefineClass:
-        """Make the command that defines the class by this number, with the notifications of ``events``.
-
-        Objects emit notifications only if an event refers to their class or an attribute notifies.
-        """
+        """Make the command that defines the class by this number, with the notifications of ``events``."""
         self.number = number
         schema = self.record.schema
         notifications = tuple(
@@ -291,15 +286,12 @@ class ShownClass:
             for event in events
             if self._concerned_by(event)
         )
-        if notifications or any(attribute.notifies for attribute in self.attributes):
-            notifications += ALARM_NOTIFICATIONS
-        self.emits = bool(notifications)
         return DefineClass(
             self.number,
             f"{DOMAIN}.{schema.key.package}.{schema.key.name}",
             described(schema.description, schema.label, self.name),
             self.attributes,
-            notifications,
+            (*notifications, *ALARM_NOTIFICATIONS),
             (*(method.operation for method in self.methods.values()), READ_FRESH),
         )
 
@@ -465,8 +457,7 @@ def _descriptor(element: Element, type_: AttributeType, *, statistic: bool, oid:
 def _notifies(element: Element, *, statistic: bool) -> bool:
     """Return whether changes are notified: those of states and configuration, not of counters and gauges.
 
-    An element that can be set at creation only does not change. Each class with an attribute that notifies
-    costs the first remote listener an attachment to each of its objects.
+    An element that can be set at creation only does not change.
     """
     if element.index or element.access is Access.READ_CREATE:
         return False

@@ -209,10 +209,12 @@ class RegisterTable(_Command, frozen=True, tag=7):
 
 
 class Register(_Command, frozen=True, tag=3):
-    """The registration of an object; under a known number it replaces name, class and all values.
+    """The registration of an object; under a known number and name it replaces class and all values at once.
 
-    It also replaces an MBean of that name that another object has. ``table`` is the number of its
-    table; 0 for none. ``access`` is the number of the access of users to it, which its class must have.
+    The MBean of such an object stays, with its listeners, and notifies them that it has another class. Under
+    another name it is registered again. It replaces an MBean of that name that another object has. ``table``
+    is the number of its table; 0 for none. ``access`` is the number of the access of users to it, which its
+    class must have.
     """
 
     number: int

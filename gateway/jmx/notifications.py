@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -14,7 +14,7 @@ from gateway.feed.values import FeedValue, ObjectLink
 from gateway.jmx import types
 from gateway.jmx.audience import TEXT, Hidden
 from gateway.jmx.classes import Resolve, Unfit, described, event_type, unlike
-from gateway.jmx.commands import NOTHING, AttributeType, Emit, JmxValue
+from gateway.jmx.commands import NOTHING, AttributeType, Emit, EventData, JmxValue
 from gateway.jmx.names import DOMAIN
 from gateway.model.schema import EventSchema
 from gateway.model.times import SECOND
@@ -299,6 +299,25 @@ def operation_notice(
         choices: how much of it is shown, by user (`gateway.jmx.audience.Audience.of_operation`); without any,
             everything is.
     """
+    message, data = _message_and_data(record, source, object_name)
+    variants: tuple[tuple[str, EventData], ...] = ()
+    if any(choices):
+        short = tuple((name, type_, None if name in _VALUES else value) for name, type_, value in data)
+        line = f"{types.text(record.leaf_name)}: {operation_line(record, with_values=False)}"
+        variants = (line, short), _message_and_data(record.without_object(), "", None)
+    return Emit(
+        (emitter,),
+        f"{OPERATION}.{record.kind.value}",
+        message,
+        types.time(record.ended) or 0,
+        record.number,
+        data,
+        variants,
+        choices if any(choices) else (),
+    )
+
+
+def _message_and_data(record: OperationRecord, source: str, object_name: str | None) -> tuple[str, EventData]:
     values: tuple[JmxValue, ...] = (
         types.text(record.operation_id),
         record.kind.value,
@@ -307,7 +326,7 @@ def operation_notice(
         types.text(str(record.principal)),
         types.text(record.principal.origin) or None,
         types.text(source) or None,
-        types.text(record.class_name),
+        types.text(record.class_name) or None,
         types.text(record.stable_name) or None,
         object_name,
         types.text(record.method) or None,
@@ -322,18 +341,7 @@ def operation_notice(
         record.attempts,
     )
     data = tuple((name, type_, value) for (name, type_), value in zip(OPERATION_ITEMS, values, strict=True))
-    short = tuple((name, type_, None if name in _VALUES else value) for name, type_, value in data)
-    leaf_name = types.text(record.leaf_name)
-    return Emit(
-        (emitter,),
-        f"{OPERATION}.{record.kind.value}",
-        f"{leaf_name}: {operation_line(record)}",
-        types.time(record.ended) or 0,
-        record.number,
-        data,
-        ((f"{leaf_name}: {operation_line(record, with_values=False)}", short),) if any(choices) else (),
-        choices if any(choices) else (),
-    )
+    return f"{types.text(record.leaf_name)}: {operation_line(record)}", data
 
 
 def operation_line(record: OperationRecord, *, with_values: bool = True) -> str:
@@ -362,13 +370,23 @@ def _map(values: Mapping[str, FeedValue]) -> JmxValue:
         return None
 
 
+class _SentOperation(NamedTuple):
+    """An operation that was sent: the core that reported it, its number there, and its state."""
+
+    epoch: int
+    number: int
+    state: OperationState
+
+
 class OperationCursor:
     """The operations that were sent to clients, with their states.
 
-    The cursor outlives virtual machines and projections. A snapshot repeats the last operations. Those that
-    were sent are ignored, also those that are not remembered any more. Those in the first snapshot of this
-    process ended before a client could listen, and are only remembered. Outside of snapshots the core reports
-    each state once: there an operation of any age is new, as one that was unknown and is settled late.
+    The cursor outlives virtual machines, projections and cores: each core gives up the operations that have
+    no end in the event log, also those of which a former core has reported the end, and was killed before it
+    was in the log. A snapshot repeats the last operations. Those that were sent are ignored, also those that
+    are not remembered any more. Those in the first snapshot of this process ended before a client could
+    listen, and are only remembered. Outside of snapshots a core reports each state once: there an operation
+    of any age is new, as one that was unknown and is settled late.
 
     Args:
         most: the maximum number that is remembered: more than a snapshot contains.
@@ -377,7 +395,7 @@ class OperationCursor:
     def __init__(self, most: int = MAX_SENT) -> None:
         self._most = most
         self._epoch = 0
-        self._sent_states: dict[int, OperationState] = {}
+        self._sent: dict[str, _SentOperation] = {}
         self._forgotten = 0
         self._snapshot_received = False
 
@@ -394,16 +412,16 @@ class OperationCursor:
         # A core numbers its operations from 1.
         if epoch != self._epoch:
             self._epoch, self._forgotten = epoch, 0
-            self._sent_states.clear()
         if repeated and record.number <= self._forgotten:
             return False
-        if self._sent_states.get(record.number) in (record.state, OperationState.SETTLED):
+        sent = self._sent.get(record.operation_id)
+        if sent is not None and sent.state in (record.state, OperationState.SETTLED):
             return False
-        self._sent_states[record.number] = record.state
-        if len(self._sent_states) > self._most:
-            forgotten = next(iter(self._sent_states))
-            self._forgotten = max(self._forgotten, forgotten)
-            del self._sent_states[forgotten]
+        self._sent[record.operation_id] = _SentOperation(epoch, record.number, record.state)
+        if len(self._sent) > self._most:
+            forgotten = self._sent.pop(next(iter(self._sent)))
+            if forgotten.epoch == epoch:
+                self._forgotten = max(self._forgotten, forgotten.number)
         return self._snapshot_received or not repeated
 
     def snapshot_ended(self) -> None:

@@ -105,7 +105,7 @@ class WaitingLinks:
 
 @dataclass(slots=True, eq=False)
 class Group(FeedGroup):
-    """MBeans that become stale and fresh together: those of an agent, or those about a source itself.
+    """MBeans that become stale and fresh together: of an agent and class, or those about a source itself.
 
     The virtual machine keeps one freshness for each group, so that a change is one command however many
     MBeans there are.
@@ -143,12 +143,12 @@ class Groups:
         self._send = send
         self._numbers = itertools.count(1)
         self._of_sources: dict[int, Group] = {}
-        self.own = self.new(0, "")
+        self.own = self.new(0)
         self._set(self.own, Freshness.FRESH)
 
-    def new(self, source: int, agent: str) -> Group:
-        """Make a group for the objects of an agent."""
-        return Group(source, agent, number=next(self._numbers))
+    def new(self, source: int, agent: str = "", class_name: str = "") -> Group:
+        """Make a group for the objects of an agent and class."""
+        return Group(source, agent, class_name, number=next(self._numbers))
 
     def changed(self, group: Group) -> None:
         """Send the freshness of a group."""
@@ -158,7 +158,7 @@ class Groups:
         """Return the group of the MBean of a source."""
         group = self._of_sources.get(source)
         if group is None:
-            group = self._of_sources[source] = self.new(source, "")
+            group = self._of_sources[source] = self.new(source)
         return group
 
     def judge_source(self, source: int, *, is_stale: bool) -> None:
@@ -238,19 +238,22 @@ class NotedOperation:
 
     Attributes:
         record: the record, without values that are no references, which decide who sees it.
-        lines: a line of text for people, by how much is shown (`WHOLE`, `WITHOUT_VALUES`).
+        lines: a line of text for people, by how much is shown (`WHOLE`, `WITHOUT_VALUES`, `WITHOUT_OBJECT`).
+        named: the same lines with the name of the object.
         choices: by user, which of them is shown; ``None`` where that is to be decided again.
     """
 
     record: OperationRecord
-    lines: tuple[str, str]
+    lines: tuple[str, ...]
+    named: tuple[str, ...]
     choices: tuple[int, ...] | None = None
 
-    def of_users(self, judge: Judge) -> tuple[str | None, ...]:
+    def of_users(self, judge: Judge, *, named: bool) -> list[str | None]:
         """Return the line that each user sees."""
         if self.choices is None:
             self.choices = judge(self.record)
-        return tuple(None if choice == NOTHING else self.lines[choice] for choice in self.choices)
+        lines = self.named if named else self.lines
+        return [None if choice == NOTHING else lines[choice] for choice in self.choices]
 
 
 Judge: TypeAlias = Callable[[OperationRecord], tuple[int, ...]]
@@ -258,27 +261,32 @@ Judge: TypeAlias = Callable[[OperationRecord], tuple[int, ...]]
 
 
 class LastOperations:
-    """A line of text for the last operation on each object.
+    """A line of text for the last operation on each object, and for the last ones on all objects.
+
+    Both are made of one `NotedOperation`, so that they say the same.
 
     Args:
         limits: the limits of the objects of each source; those that had an operation last are kept.
+
+    Attributes:
+        has_changed: whether `recent` would return something else than it did.
     """
 
     def __init__(self, limits: HistoryLimits) -> None:
         self._lines: dict[Target, NotedOperation] = {}
         self._recent: dict[str, NotedOperation] = {}
         self._shown: JmxValue = None
-        self._has_changed = True
+        self.has_changed = True
         self._latest_lines: Latest[Target] = Latest(limits.operations, limits.octets)
         self._latest: Latest[str] = Latest(SHOWN_OPERATIONS, limits.octets)
 
     def recent(self, judge: Judge, users: int) -> JmxValue:
         """Return the last operations on all objects, latest first: the line, then the object; by user."""
-        if self._has_changed:
-            self._has_changed = False
+        if self.has_changed:
+            self.has_changed = False
             shown: list[list[str]] = [[] for _ in range(users)]
             for noted in reversed(self._recent.values()):
-                for lines, line in zip(shown, noted.of_users(judge), strict=True):
+                for lines, line in zip(shown, noted.of_users(judge, named=True), strict=True):
                     if line is not None:
                         lines.append(line)
             self._shown = varying([tuple(lines) for lines in shown])
@@ -287,30 +295,37 @@ class LastOperations:
     def of(self, target: Target, judge: Judge) -> JmxValue:
         """Return the line for an object, which need not be registered; by user."""
         noted = self._lines.get(target)
-        return None if noted is None else varying(noted.of_users(judge))
+        if noted is None:
+            return None
+        # The object may be shown now, or to others than before.
+        noted.choices, self.has_changed = None, True
+        return varying(noted.of_users(judge, named=False))
 
-    def policy_changed(self) -> None:
-        """Decide again who sees what."""
-        self._has_changed = True
+    def judge_again(self) -> list[Target]:
+        """Decide again who sees what; return all objects with a line."""
+        self.has_changed = True
         for noted in (*self._lines.values(), *self._recent.values()):
             noted.choices = None
+        return list(self._lines)
 
     def add(self, record: OperationRecord) -> list[Target]:
         """Remember an operation. Return the objects whose line changed or was forgotten."""
-        self._has_changed = True
-        lines = operation_line(record), operation_line(record, with_values=False)
-        remembered = _without_values(record)
+        self.has_changed = True
+        of_object = operation_line(record), operation_line(record, with_values=False)
+        named = (types.text(f"{line} {record.class_name} {record.stable_name}") for line in of_object)
+        without_object = operation_line(record.without_object())
+        lines = *of_object, without_object
+        noted = NotedOperation(_without_values(record), lines, (*named, without_object))
         # Taken out and put in again: the latest record of an operation makes it the latest operation.
         if self._recent.pop(record.operation_id, None) is not None:
             self._latest.remove(record.source, record.operation_id)
-        whole, short = (types.text(f"{line} {record.class_name} {record.stable_name}") for line in lines)
-        self._recent[record.operation_id] = NotedOperation(remembered, (whole, short))
-        for left in self._latest.put(record.source, record.operation_id, memory_of(whole)):
+        self._recent[record.operation_id] = noted
+        for left in self._latest.put(record.source, record.operation_id, memory_of(noted.named[0])):
             del self._recent[left]
         target = Target(record.source, record.class_name, record.row)
         if self._lines.pop(target, None) is not None:
             self._latest_lines.remove(target.source, target)
-        self._lines[target] = NotedOperation(remembered, lines)
+        self._lines[target] = noted
         gone = self._latest_lines.put(target.source, target, memory_of(lines[0]))
         for each in gone:
             del self._lines[each]
@@ -487,14 +502,18 @@ class ShownObjects:
 
     def operation_changed(self, record: OperationRecord) -> None:
         """Show an operation as the last one on its object."""
-        for changed in self._last_operations.add(record):
-            shown = self.at(changed)
+        self._show_operations(self._last_operations.add(record))
+
+    def operations_judged(self) -> None:
+        """Show the last operations to those who see them by the tables that are complete now."""
+        self._show_operations(self._last_operations.judge_again())
+
+    def _show_operations(self, targets: Iterable[Target]) -> None:
+        for target in targets:
+            shown = self.at(target)
             if shown is not None:
-                self._send(
-                    Change.of(
-                        shown.number, {Own.LAST_OPERATION: self._last_operations.of(changed, self.judge)}
-                    )
-                )
+                line = self._last_operations.of(target, self.judge)
+                self._send(Change.of(shown.number, {Own.LAST_OPERATION: line}))
 
     def _table(self, number: int, source: str, shown_class: ShownClass) -> int:
         """Return the number of the table of a class, which is registered with its first object."""

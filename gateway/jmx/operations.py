@@ -23,7 +23,7 @@ from gateway.feed.operations import (
 )
 from gateway.feed.values import FeedValue, ObjectLink
 from gateway.jmx import types
-from gateway.jmx.backend import RefusedAttempt, Reply, Status
+from gateway.jmx.backend import Named, RefusedAttempt, Reply, Status
 from gateway.jmx.classes import READ_FRESH, ShownMethod
 from gateway.jmx.commands import JmxValue
 from gateway.jmx.objects import ShownObject, ShownObjects, Target
@@ -59,6 +59,9 @@ Report: TypeAlias = Callable[[OperationRequest], None]
 Ask: TypeAlias = Callable[[OperationRequest], Awaitable[OperationAnswer]]
 """Has the core carry out a request; it gives the request a number of its own."""
 
+OwnOperation: TypeAlias = Callable[[Principal, Sequence[Written | None]], Awaitable[Reply]]
+"""Carries out an operation of an MBean of the gateway itself, which changes nothing."""
+
 
 class Operations:
     """The executor of clients' operations (`gateway.jmx.backend.Operator`).
@@ -68,8 +71,10 @@ class Operations:
         ask: asks the core.
         caught_up: returns when the virtual machine shows all that the core has sent.
         timeout: nanoseconds that the core has for an answer.
+        last_end: returns the number of the last end of an object of a source (`OperationRequest.ends`).
         report: called with each attempt that is refused here (`gateway.feed.client`).
         logged_in: called with each user who logs in.
+        own: the operations of MBeans of the gateway itself, by the number of the MBean and their name.
     """
 
     def __init__(
@@ -78,18 +83,22 @@ class Operations:
         ask: Ask,
         caught_up: Callable[[], Awaitable[None]],
         timeout: int,
+        last_end: Callable[[int], int],
         report: Report = lambda _: None,
         logged_in: Callable[[Principal], None] = lambda _: None,
+        own: Mapping[tuple[int, str], OwnOperation] | None = None,
     ) -> None:
+        self._own = own or {}
         self._objects = objects
         self._ask = ask
         self._caught_up = caught_up
         self._timeout = timeout
+        self._last_end = last_end
         self._report = report
         self._logged_in = logged_in
 
     async def set(
-        self, number: int, principal: Principal, values: Sequence[tuple[str, Written | None]]
+        self, target: Named, principal: Principal, values: Sequence[tuple[str, Written | None]]
     ) -> Reply:
         """Set attributes of an MBean, as one operation; of several values of one the last counts.
 
@@ -99,6 +108,7 @@ class Operations:
             The items are the names of the attributes that are known to have been set.
         """
         named = SetElements({name: None for name, _ in values})
+        number, stable_name = target
         shown = self._objects.find(number)
         if shown is None:
             return self._refuse(number, principal, named, *_GONE)
@@ -113,24 +123,28 @@ class Operations:
             asked[element.name] = (
                 None if written is None else model_value(written, element, self._resolver(shown))
             )
-        answer = await self._carried_out(shown, principal, SetElements(asked))
+        answer = await self._carried_out(shown, stable_name, principal, SetElements(asked))
         applied = (name for name, element in elements.items() if _is_applied(element, asked, answer))
         text = explanation(self._shown_to(principal, shown, answer))
         return Reply(STATUSES[answer.outcome], text, tuple(applied))
 
     async def invoke(
-        self, number: int, principal: Principal, operation: str, arguments: Sequence[Written | None]
+        self, target: Named, principal: Principal, operation: str, arguments: Sequence[Written | None]
     ) -> Reply:
         """Invoke an operation of an MBean.
 
         Returns:
             The items are the operation's results.
         """
+        number, stable_name = target
+        own = self._own.get((number, operation))
+        if own is not None:
+            return await own(principal, arguments)
         shown = self._objects.find(number)
         if shown is None:
             return self._refuse(number, principal, InvokeMethod(operation), *_GONE)
         if operation == READ_FRESH.name:
-            answer = await self._carried_out(shown, principal, ReadFresh())
+            answer = await self._carried_out(shown, stable_name, principal, ReadFresh())
             return Reply(STATUSES[answer.outcome], explanation(answer))
         method = shown.shown_class.methods.get(operation)
         if method is None or len(arguments) != len(method.inputs):
@@ -141,7 +155,8 @@ class Operations:
             for argument, written in zip(method.inputs, arguments, strict=True)
             if written is not None
         }
-        answer = await self._carried_out(shown, principal, InvokeMethod(method.method.name, given))
+        action = InvokeMethod(method.method.name, given)
+        answer = await self._carried_out(shown, stable_name, principal, action)
         items = self._results(principal, shown, method, answer) if answer.outcome is Outcome.APPLIED else ()
         return Reply(STATUSES[answer.outcome], explanation(answer), items)
 
@@ -177,12 +192,16 @@ class Operations:
         shown = self._objects.find(number)
         return (0, "", 0) if shown is None else (shown.group.source, shown.shown_class.name, shown.row)
 
-    async def _carried_out(self, shown: ShownObject, principal: Principal, action: Action) -> OperationAnswer:
-        answer = await self._ask(
-            OperationRequest(
-                0, principal, shown.group.source, shown.shown_class.name, shown.row, action, self._timeout
-            )
+    async def _carried_out(
+        self, shown: ShownObject, stable_name: str, principal: Principal, action: Action
+    ) -> OperationAnswer:
+        source = shown.group.source
+        request = OperationRequest(
+            *(0, principal, source, shown.shown_class.name, shown.row, action, self._timeout),
+            ends=self._last_end(source),
+            stable_name=stable_name,
         )
+        answer = await self._ask(request)
         # The client's next read must find what this operation changed: the core sent these changes before its
         # answer.
         await self._caught_up()

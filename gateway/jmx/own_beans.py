@@ -34,6 +34,7 @@ from gateway.jmx.commands import (
 from gateway.jmx.names import DOMAIN, object_name
 from gateway.jmx.notifications import OPERATION
 from gateway.jmx.objects import Group, counts_by_user
+from gateway.jmx.past_events import EVENTS_SINCE
 from gateway.model.observations import Severity, SourceState
 
 UNKNOWN = "unknown"
@@ -51,6 +52,10 @@ COUNTERS = {
     "objects_created": ("ObjectsCreated", "Objects created."),
     "objects_deleted": ("ObjectsDeleted", "Objects deleted."),
     "objects_refused": ("ObjectsRefused", "Objects not shown because of the configured limit."),
+    "objects_unshown": (
+        "ObjectsUnshown",
+        "Objects that waited, not shown, for the disk of the state folder.",
+    ),
     "alarms_refused": ("AlarmsRefused", "Alarms not raised because of the limit of active ones."),
     "unknown_class": ("UnknownClasses", "Objects and events received before their schema."),
     "events": ("Events", "Events received."),
@@ -250,7 +255,12 @@ _OPERATIONS = tuple(
 )
 
 GATEWAY = DefineClass(
-    1, f"{DOMAIN}.Gateway", "The gateway as a whole.", GATEWAY_ATTRIBUTES, (_EVENTS, *_OPERATIONS)
+    1,
+    f"{DOMAIN}.Gateway",
+    "The gateway as a whole.",
+    GATEWAY_ATTRIBUTES,
+    (_EVENTS, *_OPERATIONS),
+    (EVENTS_SINCE,),
 )
 SOURCE = DefineClass(2, f"{DOMAIN}.Source", "One source of the gateway.", SOURCE_ATTRIBUTES, (_EVENTS,))
 

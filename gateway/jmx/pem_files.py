@@ -21,6 +21,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
+from gateway.file_owners import opened
 from gateway.jmx.tls import TlsError, TlsMaterial
 from gateway.links.tls import ServerTls
 
@@ -135,7 +136,7 @@ def _public_form(key: PrivateKeyTypes) -> bytes:
 
 def _octets(path: Path) -> bytes:
     try:
-        with path.open("rb") as file:
+        with opened(path) as file:
             octets = file.read(MAX_OCTETS + 1)
     except OSError as error:
         raise TlsError(f"{path}: cannot be read: {error.strerror}") from error

@@ -35,7 +35,7 @@ from gateway.feed.values import ObjectLink
 from gateway.jmx import own_beans, types
 from gateway.jmx.audience import Audience, Hidden, source_name_of
 from gateway.jmx.classes import ClassVersions, ColumnOids, ShownClass
-from gateway.jmx.commands import NOTHING, Command, Emit
+from gateway.jmx.commands import NOTHING, Command, Emit, JmxValue
 from gateway.jmx.notifications import EventCursor, OperationCursor, ShownEvent, operation_notice
 from gateway.jmx.objects import (
     Group,
@@ -56,6 +56,7 @@ from gateway.jmx.own_beans import (
     health_values,
     source_values,
 )
+from gateway.jmx.past_events import event_line
 from gateway.jmx.types import UnfitValues
 from gateway.model.observations import SourceState
 
@@ -169,6 +170,10 @@ class Projection(FeedView[ShownClass, ShownEvent, ShownObject, Group]):
         """The MBeans of managed objects."""
         return self._objects
 
+    def last_end(self, source: int) -> int:
+        """Return the number of the last end of an object of a source; 0 for none."""
+        return self._replica.last_end(source)
+
     @property
     def waiting(self) -> int:
         """The number of commands that were not taken yet."""
@@ -185,6 +190,9 @@ class Projection(FeedView[ShownClass, ShownEvent, ShownObject, Group]):
         # Counts are shown by `tick`, once a second; only these two change everything.
         if isinstance(message, Hello | SnapshotEnded):
             self._show()
+        elif self._last_operations.has_changed and not self._replica.in_snapshot:
+            # Behind those of objects: what is among the last operations of all is the last one of its object.
+            self._bean.show({"LastOperations": self._operations_of_all()})
 
     def disconnected(self, reason: str) -> None:
         """Mark everything stale, because the core cannot be reached. Further calls change nothing."""
@@ -217,9 +225,9 @@ class Projection(FeedView[ShownClass, ShownEvent, ShownObject, Group]):
 
     # ---- what the replica calls ---------------------------------------------------------------------------
 
-    def new_group(self, source: int, agent: str) -> Group:
-        """Make the group of an agent's objects."""
-        return self._groups.new(source, agent)
+    def new_group(self, source: int, agent: str, class_name: str) -> Group:
+        """Make the group of the objects of an agent and class."""
+        return self._groups.new(source, agent, class_name)
 
     def freshness_changed(self, group: Group) -> None:
         """Send the freshness of a group to the virtual machine."""
@@ -239,6 +247,7 @@ class Projection(FeedView[ShownClass, ShownEvent, ShownObject, Group]):
             source.seen = self._audience.sees_source(source.name)
         # Before anybody is shown them again: alarms and histories were those of the former policy.
         self._judge_again()
+        self._last_operations.judge_again()
         self._show_histories()
         self._bean.grant(self._gateway_access())
         for source in self._sources.values():
@@ -246,7 +255,6 @@ class Projection(FeedView[ShownClass, ShownEvent, ShownObject, Group]):
 
     def _judge_again(self) -> None:
         """Decide again who sees what has happened: the tables of classes are other ones, or complete now."""
-        self._last_operations.policy_changed()
         self._own_alarms.policy_changed()
         for source in self._sources.values():
             source.policy_changed()
@@ -254,6 +262,7 @@ class Projection(FeedView[ShownClass, ShownEvent, ShownObject, Group]):
     def snapshot_ended(self) -> None:
         """Forget versions of classes that the core does not use; objects are removed in slices."""
         self._judge_again()
+        self._objects.operations_judged()
         self._cursor.snapshot_ended()
         self._operation_cursor.snapshot_ended()
         self._classes.drop_unused(self._replica.versions.values())
@@ -334,6 +343,38 @@ class Projection(FeedView[ShownClass, ShownEvent, ShownObject, Group]):
         if any(each is not None for each in received):
             self._send(self._emit(record, version, source, received, is_late=late))
 
+    @property
+    def gateway(self) -> str:
+        """The uuid of the gateway; empty while it is not known."""
+        return self.status.gateway
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the core is connected, and no snapshot of it is under way."""
+        return self._replica.is_complete and not self._replica.in_snapshot
+
+    @property
+    def bean_number(self) -> int:
+        """The number of the Gateway MBean."""
+        return self._bean.number
+
+    def past_event(self, record: EventRecord, user: str) -> str | None:
+        """Return an event of the event log as a user may read it now, as JSON; ``None`` for nothing."""
+        version = self._replica.event_versions.get(record.class_number)
+        number = self._audience.number_of(user)
+        source = self._sources.get(record.source)
+        if version is None or number is None or (source is None and record.source != GATEWAY):
+            return None
+        name = source_name_of("" if source is None else source.name)
+        received = self._audience.receives(record, name, version.references)[number]
+        if received is None:
+            return None
+        emitted = self._emit(record, version, source, (received,), is_late=True)
+        text, data = emitted.message, emitted.data
+        if emitted.choices and emitted.choices[0] > 0:
+            text, data = emitted.variants[emitted.choices[0] - 1]
+        return event_line(emitted.type, text, emitted.time, data)
+
     def events_made(self, record: EventsMadeRecord) -> None:
         """Count the events that listeners missed."""
         self._cursor.events_made(record.boot, record.number)
@@ -401,7 +442,7 @@ class Projection(FeedView[ShownClass, ShownEvent, ShownObject, Group]):
         emitters = [self._bean.number] if source is None else [source.bean.number, self._bean.number]
         link = record.subject
         subject = None if link is None else self._objects.at(Target(record.source, link.class_name, link.row))
-        if subject is not None and subject.shown_class.emits:
+        if subject is not None:
             emitters.insert(0, subject.number)
         name = source.name if source is not None else ""
         return event.emit(
@@ -457,5 +498,8 @@ class Projection(FeedView[ShownClass, ShownEvent, ShownObject, Group]):
                 self._own_alarms,
                 users,
             )
-            | {"LastOperations": self._last_operations.recent(self._objects.judge, users)}
+            | {"LastOperations": self._operations_of_all()}
         )
+
+    def _operations_of_all(self) -> JmxValue:
+        return self._last_operations.recent(self._objects.judge, len(self._audience.users))

@@ -26,6 +26,7 @@ from gateway.jmx.backend import (
     Authenticate,
     Backend,
     CountLogin,
+    CountRefusal,
     Identify,
     IsUser,
     MayChange,
@@ -79,6 +80,7 @@ class MachineSettings:
         port: the port of both registry and objects; 0 for any.
         hostname: the host to which clients connect; default: the address, or this machine's name where
             the address is unspecified.
+        advertised_port: the port to which clients connect, where it is not ``port``; 0 where it is.
         java: the runtime's folder; default: ``$JAVA_HOME``, else ``java`` on the path.
         heap: the largest heap, in MiB.
         notification_buffer: the number of notifications that are kept for clients that fetch them late; at
@@ -92,6 +94,7 @@ class MachineSettings:
     address: str
     port: int
     hostname: str = ""
+    advertised_port: int = 0
     java: Path | None = None
     heap: int = 512
     notification_buffer: int = 100_000
@@ -163,6 +166,7 @@ class JavaMachine:
         number_of: returns the number of a user, by which the commands say what the user sees.
         identify: returns whose certificate it is, where clients have certificates.
         count_login: counts logins.
+        count_refusal: counts refused requests.
     """
 
     def __init__(
@@ -174,10 +178,12 @@ class JavaMachine:
         number_of: NumberOf = lambda _user: 0,
         identify: Identify = lambda _certificate: Holder(""),
         count_login: CountLogin = lambda _accepted: None,
+        count_refusal: CountRefusal = lambda: None,
     ) -> None:
         self._settings = settings
         self._backend = Backend(
-            authenticate, _ANSWER_SECONDS, may_change, is_user, number_of, identify, count_login
+            *(authenticate, _ANSWER_SECONDS, may_change, is_user, number_of, identify, count_login),
+            count_refusal,
         )
         self._bridge: Bridge | None = None
         self._process: asyncio.subprocess.Process | None = None
@@ -369,6 +375,7 @@ class JavaMachine:
             settings.address,
             settings.port,
             settings.hostname or _hostname(settings.address),
+            settings.advertised_port,
             int(settings.listen_for * 1000),
             int(patience * 1000),
             int(settings.silence * 1000),

@@ -29,6 +29,7 @@ from gateway.dialects.session import (
     LinkUp,
     LossSuspected,
     Note,
+    ReceivedUntil,
     Send,
 )
 from gateway.links.amqp_connection import (
@@ -52,7 +53,7 @@ from gateway.links.durable_queue import (
     identity_of,
 )
 from gateway.links.election import Election
-from gateway.links.own_queue import OwnQueue, WatchedQueue
+from gateway.links.own_queue import OwnQueue, Proofs, WatchedQueue
 from gateway.links.protection import Protection
 from gateway.links.publishing import HttpFallback, Publisher
 from gateway.links.reconnecting import NodeChoice, link_errors, reconnecting
@@ -84,6 +85,7 @@ class AmqpRole:
         election: must be won before anything is declared or bound; ``None`` where there is no other
             candidate.
         protection: seals and opens all bodies; ``None`` where they are plain.
+        takes_proofs: whether the session accepts `ReceivedUntil`.
     """
 
     name: str
@@ -94,6 +96,7 @@ class AmqpRole:
     durable: DurableSubscription | None = None
     election: Election | None = None
     protection: Protection | None = None
+    takes_proofs: bool = False
 
 
 class AmqpLink:
@@ -140,6 +143,7 @@ class AmqpLink:
         self._is_catching_up = False
         self._is_held = False  # messages wait for the next connection
         self._missing_reported = False  # that the durable queue is missing; it could not be declared since
+        self._received_until = 0  # on the present connection, or the last one
 
     @property
     def _endpoint(self) -> AmqpEndpoint:
@@ -287,6 +291,7 @@ class AmqpLink:
         self._is_catching_up = False
         log.info("link-up", role=self._role.name, broker=str(self._endpoint), queue=queue)
         self._driver.handle(LinkUp(queue))
+        self._proved(self._clock.now())
 
     async def _while_up(
         self,
@@ -301,14 +306,12 @@ class AmqpLink:
         # OpenAMQ compares types in passive declarations, too, and ends the connection where one differs; the
         # type is unknown here.
         bound_to = [binding.exchange for binding in self._role.bindings(queue)] if able.extended else []
-        watching = watched.watch(
-            consuming,
-            queue,
-            self._report_loss,
-            bound_to,
-            channel=None if able.several_channels else incoming,
-            bounded=able.extended,
+        proofs = Proofs(
+            self._clock.now,
+            self._proved,
+            lambda reason, since: self._driver.handle(LossSuspected(reason, since)),
         )
+        watching = watched.watch(incoming, queue, proofs, bound_to, bounded=able.extended)
         # If several end at once, the broker's reason for an end comes before its consequences.
         await until_one_ends(
             ended(incoming),
@@ -326,7 +329,7 @@ class AmqpLink:
         return [*self._role.bindings(queue), *probed]
 
     async def _arrived(self, message: AbstractIncomingMessage) -> None:
-        if not (self._probe.is_mine(message) or self._is_repeated(message)):
+        if not self._probe.is_mine(message):
             self._deliver(message)
         if message.processed:  # the broker expects no acknowledgement
             return
@@ -335,7 +338,7 @@ class AmqpLink:
 
     def _deliver_kept(self, message: AbstractIncomingMessage) -> None:
         """Deliver as `_arrived`; a durable queue may also contain probes of earlier connections."""
-        if not (self._is_probe(message) or self._is_repeated(message)):
+        if not self._is_probe(message):
             self._deliver(message)
 
     def _read_protected(self, protection: Protection, message: AbstractIncomingMessage) -> Reading | None:
@@ -361,8 +364,7 @@ class AmqpLink:
             return None
 
         def deliver() -> None:
-            if not self._is_repeated(message):
-                self._pass_on(verified.accept(self._clock.now(), waited=self._is_catching_up))
+            self._pass_on(verified.accept(self._clock.now(), waited=self._is_catching_up))
 
         def repeated() -> None:
             self._pass_on(verified.remember(is_replay=not message.redelivered))
@@ -384,7 +386,9 @@ class AmqpLink:
     def _pass_on(self, opened: Delivery | Note | None) -> None:
         try:
             match opened:
-                case Delivery():
+                # Known by what was opened: of a protected body its sender has signed that, and an exact
+                # replay was refused before, and counted.
+                case Delivery() if not self._is_repeated(opened):
                     self._driver.deliver(opened)
                 case Note():
                     self._driver.perform([opened])
@@ -397,23 +401,16 @@ class AmqpLink:
         return message.exchange == self._role.probed and message.routing_key == queue
 
     def _deliver(self, message: AbstractIncomingMessage) -> None:
-        delivery = _delivery(message)
+        protection = self._role.protection
         try:
-            self._deliver_opened(delivery)
+            delivery = _delivery(message)
+            opened = delivery if protection is None else protection.open(delivery, self._clock.now())
         except Exception as error:  # noqa: BLE001  aio-pika would hide it, and the queue would not be read any more
             self._driver.fail(error)
+        else:
+            self._pass_on(opened)
 
-    def _deliver_opened(self, delivery: Delivery) -> None:
-        if self._role.protection is None:
-            self._driver.deliver(delivery)
-            return
-        match self._role.protection.open(delivery, self._clock.now()):
-            case Delivery() as opened:
-                self._driver.deliver(opened)
-            case Note() as refused:
-                self._driver.perform([refused])
-
-    def _is_repeated(self, message: AbstractIncomingMessage) -> bool:
+    def _is_repeated(self, message: Delivery) -> bool:
         """Return whether a message was received before: a sender without a confirmation sends it again."""
         if not message.message_id or not message.user_id:
             return False
@@ -433,14 +430,17 @@ class AmqpLink:
         await self._driver.until_backed_up()
         raise LinkError(Trouble.BROKEN, f"{self._endpoint}: the broker accepts no messages from the gateway")
 
-    def _report_loss(self, reason: str, seconds: float) -> None:
-        self._driver.handle(LossSuspected(reason, self._clock.now() - int(seconds * SECOND)))
+    def _proved(self, received_until: int) -> None:
+        self._received_until = received_until
+        if self._role.takes_proofs:
+            self._driver.handle(ReceivedUntil(received_until))
 
     def _down(self, error: LinkError) -> None:
         log.warning("link-down", role=self._role.name, trouble=error.trouble.value, detail=str(error))
         if self._nodes.failed(self._endpoint):
             self._probe = self._new_probe()
-        self._driver.handle(LinkDown(str(error)))
+        received_until, self._received_until = self._received_until, 0
+        self._driver.handle(LinkDown(str(error), received_until))
 
 
 def _delivery(message: AbstractIncomingMessage) -> Delivery:

@@ -8,22 +8,28 @@ import enum
 import socket
 import ssl
 import struct
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from typing import Final, SupportsIndex
+from collections.abc import Coroutine, Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, SupportsIndex
+from urllib.parse import quote
 
 import aio_pika
 from aio_pika.abc import AbstractChannel, AbstractConnection
-from aiormq import exceptions
+from aiormq import Connection, exceptions
 from aiormq.abc import FieldTable
 from aiormq.connection import TransportFactory
 from aiormq.exceptions import AMQPConnectionError
-from pydantic import SecretStr
 from yarl import URL
 
 from gateway.dialects.errors import LocalProtocolError
+from gateway.links.credentials import AnySecret, hand_over, login_secret
+from gateway.links.credentials_error import CredentialsError
+from gateway.links.lenient_frames import read_leniently
 from gateway.links.tls import NO_CERTIFICATE, SYSTEM_AUTHORITIES, ClientTls, TlsFileError
+from gateway.model.texts import error_line
 from gateway.shipped_files import version
+
+read_leniently()
 
 MAX_OPENING_BYTES: Final = 64 * 1024
 """Octets that are kept of a broker's data while a connection is opened: properties, limits, a refusal."""
@@ -56,11 +62,22 @@ class AbortableConnection(aio_pika.Connection):
     """
 
     def __init__(
-        self, url: URL, *, ssl_context: ssl.SSLContext | None, client_properties: FieldTable
+        self,
+        url: URL,
+        *,
+        ssl_context: ssl.SSLContext | None,
+        client_properties: FieldTable,
+        address: str = "",
     ) -> None:
         super().__init__(url, ssl_context=ssl_context, client_properties=client_properties)
-        self._opened = _KeptTransport(ssl_context if url.scheme == "amqps" else None)
+        self._renewal: asyncio.Task[None] | None = None
+        self._opened = _KeptTransport(ssl_context if url.scheme == "amqps" else None, address)
         self.kwargs["transport_factory"] = self._opened
+
+    def renew(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do ``work`` until the connection ends."""
+        task = self._renewal = asyncio.create_task(work)
+        self.close_callbacks.add(lambda *_: task.cancel())
 
     def abort(self) -> None:
         """Drop the connection, with all data that has not left; no caller waits for it any more."""
@@ -98,10 +115,11 @@ class _OpeningReader(asyncio.StreamReader):
 
 
 class _KeptTransport(TransportFactory):
-    """Opens a transport, as those of aiormq do, and keeps it."""
+    """Opens a transport to one address, as those of aiormq do to a name, and keeps it."""
 
-    def __init__(self, context: ssl.SSLContext | None) -> None:
+    def __init__(self, context: ssl.SSLContext | None, address: str) -> None:
         self._context = context
+        self._address = address
         self.reader: _OpeningReader | None = None
         self.writer: asyncio.StreamWriter | None = None
 
@@ -111,7 +129,11 @@ class _KeptTransport(TransportFactory):
         protocol = asyncio.StreamReaderProtocol(self.reader)
         try:
             transport, _protocol = await loop.create_connection(
-                lambda: protocol, url.host or "", url.port or 0, ssl=self._context
+                lambda: protocol,
+                self._address or url.host or "",
+                url.port or 0,
+                ssl=self._context,
+                server_hostname=url.host if self._context is not None else None,
             )
         except OSError as error:
             raise AMQPConnectionError(*error.args) from error
@@ -165,6 +187,13 @@ def abilities(connection: AbstractConnection) -> BrokerAbilities:
     )
 
 
+def cluster_name(connection: AbstractConnection) -> str:
+    """Return the name of the cluster that RabbitMQ reported when ``connection`` was opened; else empty."""
+    opened = connection.transport.connection.server_properties if connection.transport else {}
+    name = opened.get("cluster_name")
+    return name.decode("utf-8", "replace") if isinstance(name, bytes) else str(name or "")
+
+
 def complete_capabilities(connection: AbstractConnection) -> None:
     """Add an empty table of capabilities if the broker sent none, because aiormq requires the table."""
     if connection.transport is not None:
@@ -174,11 +203,21 @@ def complete_capabilities(connection: AbstractConnection) -> None:
 
 
 CONNECT_SECONDS = 10.0
+MAX_ADDRESSES: Final = 4
+"""Maximum number of addresses of one host that are tried."""
 HEARTBEAT_SECONDS = 10
 CLOSE_SECONDS = 2.0
+_VANISHED: Final = "does the broker hang, or has it vanished?"
 
 FAILURES = (exceptions.AMQPError, exceptions.ChannelInvalidStateError, OSError, TimeoutError)
 """The exceptions of aio-pika when a broker or the network fails; for `link_error`."""
+
+
+class OpenConnectionSilentError(TimeoutError):
+    """A broker that was connected answers nothing, and sends nothing else."""
+
+    def __init__(self) -> None:
+        super().__init__(f"no answer within {CONNECT_SECONDS:.0f} s on an open connection: {_VANISHED}")
 
 
 class OpeningRefusedError(exceptions.AMQPConnectionError):
@@ -223,7 +262,7 @@ class AmqpEndpoint:
     url: str
     vhost: str
     user: str
-    password: SecretStr
+    password: AnySecret = field(repr=False)
     tls: ClientTls = SYSTEM_AUTHORITIES
     heartbeat: int = HEARTBEAT_SECONDS
     others: tuple[str, ...] = ()
@@ -280,18 +319,29 @@ async def open_connection(endpoint: AmqpEndpoint, name: str) -> AbstractConnecti
         name: the connection's name in the broker's tools.
 
     Raises:
-        LinkError: it cannot be opened.
+        LinkError: it cannot be opened, also with another secret than one that was refused.
     """
-    address = URL(endpoint.url)
-    url = URL.build(
-        scheme=address.scheme,
-        host=address.host or "",
-        port=address.port or (5671 if address.scheme == "amqps" else 5672),
-        user=endpoint.user,
-        password=endpoint.password.get_secret_value(),
-        path=f"/{endpoint.vhost}",
-        query={"heartbeat": endpoint.heartbeat},
-    )
+    secret = login_secret(endpoint.password)
+    try:
+        first = await secret.current()
+    except CredentialsError as error:
+        trouble = Trouble.UNREACHABLE if error.passing else Trouble.REFUSED_CREDENTIALS
+        raise LinkError(trouble, f"{endpoint}: {error}") from error
+    used = first
+    try:
+        connection = await _open(endpoint, name, first)
+    except LinkError as error:
+        other = await secret.other_than(first) if error.trouble is Trouble.REFUSED_CREDENTIALS else None
+        if other is None:
+            raise
+        used, connection = other, await _open(endpoint, name, other)
+    if secret.is_token:
+        connection.renew(hand_over(secret, used, connection.update_secret, endpoint.url))
+    return connection
+
+
+async def _open(endpoint: AmqpEndpoint, name: str, secret: str) -> AbortableConnection:
+    url = connection_url(endpoint, secret)
     properties = client_properties(name, endpoint.source)
     try:
         # The files are read again: they may have been renewed.
@@ -306,22 +356,79 @@ async def open_connection(endpoint: AmqpEndpoint, name: str) -> AbstractConnecti
             # A broker may close the connection before its reason, that it got no certificate, is read.
             text += " Does it demand a certificate ('client_certificate')?"
         raise LinkError(Trouble.UNREACHABLE, text) from error
+    except ValueError as error:
+        # pamqp checks what it sends: a name of a virtual host may have 127 characters there.
+        raise LinkError(Trouble.MISCONFIGURED, f"{endpoint}: {error_line(error)}") from error
+
+
+def connection_url(endpoint: AmqpEndpoint, secret: str) -> URL:
+    """Return the URL by which aiormq opens the endpoint's virtual host.
+
+    The URL's library removes ``..`` from a path, and aiormq takes the text ``%2F`` in a name for a slash: the
+    virtual hosts ``a/../b`` and ``a%2Fb`` would be opened as ``b`` and ``a/b``.
+
+    Raises:
+        LinkError: aiormq would open another virtual host.
+    """
+    address = URL(endpoint.url)
+    url = URL.build(
+        scheme=address.scheme,
+        host=address.host or "",
+        port=address.port or (5671 if address.scheme == "amqps" else 5672),
+        user=endpoint.user,
+        password=secret,
+        path="/",
+    )
+    path = quote(endpoint.vhost, safe="", errors="surrogatepass").replace(".", "%2E")
+    url = url.with_path(f"/{path}", encoded=True).with_query({"heartbeat": endpoint.heartbeat})
+    if (url.path[1:].replace("%2F", "/") or "/") != endpoint.vhost:
+        text = f"{endpoint}: the client library of AMQP cannot open a virtual host of this name"
+        raise LinkError(Trouble.MISCONFIGURED, text)
+    return url
+
+
+async def addresses_of(host: str, port: int) -> tuple[str, ...]:
+    """Return the addresses of a host, at most `MAX_ADDRESSES`; the host itself if it has one at most."""
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except OSError:  # the connection to the host reports it
+        return (host,)
+    addresses = tuple(dict.fromkeys(str(info[-1][0]) for info in found))
+    return addresses[:MAX_ADDRESSES] if len(addresses) > 1 else (host,)
 
 
 async def connect_once(
     url: URL, properties: FieldTable, context: ssl.SSLContext | None = None
-) -> AbstractConnection:
+) -> AbortableConnection:
     """Open a connection as ``aio_pika.connect``, but close it if that fails.
 
-    Otherwise it would try to close itself when it is collected, in any thread.
+    Otherwise it would try to close itself when it is collected, in any thread. If the host has several
+    addresses, each that does not answer is followed by the next: the first may accept connections, and lead
+    nowhere.
 
     Raises:
         OpeningRefusedError: the broker gave a reason for its refusal, other than wrong credentials.
         AMQPError, OSError, TimeoutError: it cannot be opened.
     """
-    connection = AbortableConnection(url, ssl_context=context, client_properties=properties)
+    *first, last = await addresses_of(url.host or "", url.port or 0)
+    seconds = CONNECT_SECONDS / (len(first) + 1)
+    for address in first:
+        try:
+            return await _connect_at(address, url, properties, context, seconds)
+        except (OpeningRefusedError, exceptions.AuthenticationError, exceptions.ProbableAuthenticationError):
+            raise
+        except FAILURES:
+            if is_cancelled():
+                raise
+    return await _connect_at(last, url, properties, context, seconds)
+
+
+async def _connect_at(
+    address: str, url: URL, properties: FieldTable, context: ssl.SSLContext | None, seconds: float
+) -> AbortableConnection:
+    connection = AbortableConnection(url, ssl_context=context, client_properties=properties, address=address)
     try:
-        await connection.connect(timeout=CONNECT_SECONDS)
+        await connection.connect(timeout=seconds)
     # A cancelled caller leaves no half-open connection either.
     except BaseException as error:
         await connection.close()
@@ -349,7 +456,8 @@ async def close_soon(connection: AbstractConnection | None) -> None:
         if not closing.done() and isinstance(connection, AbortableConnection):
             connection.abort()
     with contextlib.suppress(*FAILURES):
-        await asyncio.wait_for(closing, timeout=CLOSE_SECONDS)
+        async with asyncio.timeout(CLOSE_SECONDS):
+            await closing
     if not connection.is_closed:
         await connection.close()  # the transport is aborted by now: this only updates the state
 
@@ -405,6 +513,7 @@ async def ended(part: AbstractConnection | AbstractChannel) -> None:
         ConnectionError: always, in the end, where it gave none.
     """
     what = "connection" if isinstance(part, AbstractConnection) else "channel"
+    carrier = await _carrier(part)
     end: asyncio.Future[BaseException | None] = asyncio.get_running_loop().create_future()
 
     def note(_part: object, reason: BaseException | None) -> None:
@@ -419,7 +528,21 @@ async def ended(part: AbstractConnection | AbstractChannel) -> None:
     if isinstance(reason, exceptions.ChannelClosed):
         raise reason
     said = " ".join(str(reason or "").split())
+    if carrier is not None and carrier.is_connection_was_stuck:
+        seconds = (carrier.heartbeat_timeout + 1) * carrier.HEARTBEAT_GRACE_MULTIPLIER
+        raise ConnectionError(f"nothing arrived for {seconds} s, not even a heartbeat: {_VANISHED}")
     raise ConnectionError(f"the {what} ended: {said or 'the broker gave no reason'}")
+
+
+async def _carrier(part: AbstractConnection | AbstractChannel) -> Connection | None:
+    """Return the library's connection below a connection or channel; ``None`` where that has ended."""
+    if part.is_closed:
+        return None
+    if isinstance(part, AbstractConnection):
+        below = part.transport.connection if part.transport is not None else None
+    else:
+        below = (await part.get_underlay_channel()).connection
+    return below if isinstance(below, Connection) else None
 
 
 def is_cancelled() -> bool:
@@ -494,7 +617,8 @@ def _why_unreachable(error: BaseException, said: str) -> str | None:
     if "Connect call failed" in said or any(isinstance(cause, ConnectionRefusedError) for cause in causes):
         return "nothing listens there: is the broker running?"
     if isinstance(error, TimeoutError):
-        return f"no answer within {CONNECT_SECONDS:.0f} s: is this an AMQP 0-9-1 broker?"
+        unanswered = f"no answer within {CONNECT_SECONDS:.0f} s: is this an AMQP 0-9-1 broker?"
+        return said if isinstance(error, OpenConnectionSilentError) else unanswered
     return None
 
 

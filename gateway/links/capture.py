@@ -9,9 +9,9 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 from uuid import UUID
 
 from gateway.dialects.session import (
@@ -34,6 +34,7 @@ from gateway.dialects.session import (
     PeerConnected,
     PeerDisconnected,
     PropertiesMissing,
+    ReceivedUntil,
     Send,
     TimerExpired,
     Write,
@@ -45,6 +46,7 @@ from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModi
 from gateway.model.schema import ClassKey
 from gateway.model.values import Reference, Value, Values
 
+Restored = TypeVar("Restored")
 LONGEST: Final = 128 << 10
 """Approximate characters of the objects in one record: half of the smallest file of a capture."""
 
@@ -71,7 +73,7 @@ class CapturedSession:
     def _restore(self, objects: Iterable[ObjectSeen], now: int) -> list[Effect]:
         """Pass objects in as many parts as they need records."""
         effects: list[Effect] = []
-        for record, part in recorded(objects):
+        for record, part in recorded(objects, _object_fields):
             effects += self._passed_on(ObjectsRestored(part), {"event": "restored", **record}, now)
         return effects
 
@@ -126,15 +128,15 @@ def event_fields(event: Event) -> dict[str, Any] | None:  # noqa: C901, PLR0911,
             return {"event": "tick"}
         case LinkUp(reply_to):
             return {"event": "connected", "reply_to": reply_to}
-        case LinkDown(detail):
-            return {"event": "disconnected", "detail": detail}
+        case LinkDown(detail, received_until):
+            return {"event": "disconnected", "detail": detail, "received_until": received_until}
         case BacklogFollows(missed, waiting):
             return {"event": "catch-up", "missed": missed, "waiting": waiting}
         case LossSuspected(reason, since):
             return {"event": "resync", "reason": reason, "since": since}
         case NotSent(sends, reason):
             return {"event": "unsent", "reason": reason, "sends": [message_fields(send) for send in sends]}
-        case PropertiesMissing():
+        case PropertiesMissing() | ReceivedUntil():
             return None
         case Listening():
             return {"event": "started"}
@@ -166,7 +168,7 @@ def read_event(record: Record) -> Event:  # noqa: C901, PLR0911, PLR0912  likewi
         case "connected":
             return LinkUp(record.value("reply_to", str))
         case "disconnected":
-            return LinkDown(record.value("detail", str))
+            return LinkDown(record.value("detail", str), record.value("received_until", int, 0))
         case "catch-up":
             return BacklogFollows(record.value("missed", str), record.value("waiting", int))
         case "resync":
@@ -368,18 +370,20 @@ def _of_type(written: object, kind: type) -> Any:  # noqa: ANN401  of that type
 # Objects from before a restart.
 
 
-def recorded(objects: Iterable[ObjectSeen]) -> Iterator[tuple[dict[str, Any], list[ObjectSeen]]]:
+def recorded(
+    objects: Iterable[Restored], fields_of: Callable[[Restored], dict[str, Any]]
+) -> Iterator[tuple[dict[str, Any], list[Restored]]]:
     """Yield objects in as many parts as they need records, each with the fields of its record.
 
     An object that would fill a record alone is left out of it, and counted there in ``left_out``.
     """
-    part = _Part()
+    part = _Part[Restored]()
     for seen in objects:
-        fields = _object_fields(seen)
+        fields = fields_of(seen)
         size = len(json.dumps(fields))
         if size <= LONGEST < part.size + size:
             yield part.record(), part.objects
-            part = _Part()
+            part = _Part[Restored]()
         part.objects.append(seen)
         if size > LONGEST:
             part.left_out += 1
@@ -390,9 +394,9 @@ def recorded(objects: Iterable[ObjectSeen]) -> Iterator[tuple[dict[str, Any], li
 
 
 @dataclass(slots=True)
-class _Part:
+class _Part(Generic[Restored]):
     recorded: list[dict[str, Any]] = field(default_factory=list)
-    objects: list[ObjectSeen] = field(default_factory=list)
+    objects: list[Restored] = field(default_factory=list)
     size: int = 0
     left_out: int = 0
 
@@ -436,13 +440,18 @@ def _object(record: Record) -> ObjectSeen:
         record.value("sampled", int),
         record.value("created", int),
         0,
-        _values(record, "properties"),
-        _values(record, "statistics"),
+        read_values(record, "properties"),
+        read_values(record, "statistics"),
         record.value("transient", bool),
     )
 
 
-def _values(record: Record, name: str) -> Values:
+def read_values(record: Record, name: str) -> Values:
+    """Return the values of an object that are in a field of a record, each as `plain_value` wrote it.
+
+    Raises:
+        ValueError: there are none.
+    """
     values = record.fields.get(name)
     if not isinstance(values, list):
         raise ValueError(f"'{name}' is no list")  # noqa: TRY004  of the input, not of a caller

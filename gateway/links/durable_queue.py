@@ -145,7 +145,7 @@ class Reading:
     """
 
     identity: str
-    deliver: Callable[[], None]
+    deliver: Callable[[], object]
     repeated: Callable[[], None] = lambda: None
     is_signed: bool = False
 
@@ -173,7 +173,7 @@ class UnacknowledgedDeliveries:
     def __init__(
         self,
         ledger: Ledger,
-        deliver: Callable[[AbstractIncomingMessage], None],
+        deliver: Callable[[AbstractIncomingMessage], object],
         ready: Callable[[], bool] = lambda: True,
         counts: DurableQueueCounts | None = None,
         received: asyncio.Event | None = None,
@@ -233,6 +233,11 @@ class UnacknowledgedDeliveries:
             self._held.set()
         else:
             self._idle.set()
+
+    @property
+    def are_passed_on(self) -> bool:
+        """Whether no delivery waits for the session."""
+        return self._idle.is_set()
 
     async def all_passed_on(self) -> None:
         """Wait until no delivery waits for the session."""

@@ -9,10 +9,10 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, 
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractIncomingMessage, AbstractQueue
+from aio_pika.abc import AbstractChannel, AbstractIncomingMessage, AbstractQueue
 
 from gateway.dialects.session import Binding
-from gateway.links.amqp_connection import CONNECT_SECONDS, LinkError, Trouble
+from gateway.links.amqp_connection import CONNECT_SECONDS, LinkError, OpenConnectionSilentError, Trouble
 from gateway.tasks import until_one_ends
 
 Arrived: TypeAlias = Callable[[AbstractIncomingMessage], Awaitable[None]]
@@ -21,6 +21,31 @@ PREFETCH = 100
 """Messages in transit at a time. An answer to `WatchedQueue.watch` waits behind them: with more it
 would be late just when the queue fills; 100 still permit 2,000 messages a second over 50 ms.
 """
+
+
+_SOON_SECONDS = 0.5
+"""Seconds until the next check of a queue in which messages waited."""
+_TURNS = 4
+"""Turns of the event loop in which deliveries that came before an answer are passed on.
+
+The client library begins a task for each, which begins another one, before it reads the answer.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Proofs:
+    """The receiver of what checks of a queue prove. Times are nanoseconds of the gateway's clock.
+
+    Attributes:
+        now: returns the time.
+        received: called with a time up to which every message of the queue was received, and passed on.
+        loss_suspected: called once when messages may be lost, after those that waited have been consumed
+            (answers to earlier requests would be stale), with the reason, and the last such time.
+    """
+
+    now: Callable[[], int]
+    received: Callable[[int], None]
+    loss_suspected: Callable[[str, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,56 +76,51 @@ class WatchedQueue:
 
     async def watch(
         self,
-        connection: AbstractConnection,
+        channel: AbstractChannel,
         name: str,
-        report_loss: Callable[[str, float], None],
+        proofs: Proofs,
         exchanges: Iterable[str] = (),
         *,
-        channel: AbstractChannel | None = None,
         bounded: bool = True,
     ) -> None:
-        """Check the queue until the connection ends.
+        """Check the queue until the channel ends.
 
-        All checks share one channel, because the broker counts each new channel, and reports it by
-        an event.
+        A passive declaration on the channel that consumes the queue is a barrier: what reached the queue
+        before it was sent either is counted as waiting, or was delivered before the answer. So an answer
+        that counts no message proves that everything until then was received, however late it is read.
 
         Args:
-            connection: the connection that the queue was declared on.
+            channel: the channel that consumes the queue.
             name: the name of the queue.
-            report_loss: called once when messages may be lost, after those that waited have been consumed
-                (answers to earlier requests would be stale), with the seconds in which they may have been
-                lost.
+            proofs: what is found out is reported there.
             exchanges: exchanges that must exist, too.
-            channel: the channel for checks, where the broker permits one for a connection; else another one
-                is opened, and again where the broker has closed it.
             bounded: whether the broker bounds the queue. Otherwise the gateway does: if the queue grows
                 beyond `max_length`, its connection is given up, and nothing is lost unnoticed.
 
         Raises:
             ChannelNotFoundEntity: the queue or an exchange does not exist.
-            TimeoutError: the broker neither answers nor sends anything else: the connection may be open on
-                one side only, which shows here before heartbeats are missing.
+            OpenConnectionSilentError: the broker neither answers nor sends anything else: the connection may
+                be open on one side only, which shows here before heartbeats are missing.
             LinkError: the queue is longer than `max_length`, and the broker cannot bound it.
         """
         wanted = sorted(set(exchanges))
-        looking = channel
         suspected = False
-        clock = asyncio.get_running_loop().time
-        fine_at = clock()
-
-        async def look() -> int:
-            nonlocal looking
-            if looking is None or (looking is not channel and looking.is_closed):
-                looking = await connection.channel(publisher_confirms=False)
-            return await self._look(looking, name, wanted)
-
+        received_until = proofs.now()
+        pause = self.watch_seconds
         while True:
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self.watch_seconds):
+                async with asyncio.timeout(pause):
                     await self.sooner.wait()
             self.sooner.clear()
-            waiting = await self._answered(look())
+            asked = proofs.now()
+            waiting = await self._answered(self._look(channel, name, wanted))
             self.looked(waiting)
+            pause = min(self.watch_seconds, _SOON_SECONDS) if waiting else self.watch_seconds
+            if not waiting:
+                for _ in range(_TURNS):
+                    await asyncio.sleep(0)
+                received_until = asked
+                proofs.received(asked)
             if waiting > self.max_length and not bounded:
                 text = (
                     f"more than {self.max_length} messages wait in {name}, which this broker does not bound"
@@ -109,10 +129,8 @@ class WatchedQueue:
             if suspected and waiting < self.suspicious:
                 reason = f"more than {self.suspicious} messages waited in {name}: some may be lost"
                 self.loss_suspected()
-                report_loss(reason, clock() - fine_at)
+                proofs.loss_suspected(reason, received_until)
             suspected = waiting >= self.suspicious
-            if not suspected:
-                fine_at = clock()
 
     async def _answered(self, look: Coroutine[Any, Any, int]) -> int:
         answers: list[int] = []
@@ -124,7 +142,7 @@ class WatchedQueue:
         return answers[0]
 
     async def _silence(self) -> None:
-        """Raise `TimeoutError` when no message came within the time limit of an answer.
+        """Raise `OpenConnectionSilentError` when no message came within the time limit of an answer.
 
         All messages that a broker without a prefetch has sent come before its answer.
         """
@@ -132,7 +150,7 @@ class WatchedQueue:
             self.received.clear()
             await asyncio.sleep(CONNECT_SECONDS)
             if not self.received.is_set():
-                raise TimeoutError
+                raise OpenConnectionSilentError
 
     @staticmethod
     async def _look(channel: AbstractChannel, name: str, exchanges: Sequence[str]) -> int:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import struct
 import uuid
 from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Coroutine
@@ -111,6 +112,8 @@ STALL_SECONDS = 10.0
 """A broker that reads nothing for so long, and cannot report why, is given up."""
 
 BLOCKED: Final = "the broker accepts no messages now: it is short of memory or disk (an alarm)"
+_UNWRITABLE: Final = (ValueError, TypeError, ArithmeticError, struct.error)
+"""The errors of aio-pika, aiormq and pamqp at a message that they cannot write; nothing of it was sent."""
 _DELIVERY_MODES = {False: aio_pika.DeliveryMode.NOT_PERSISTENT, True: aio_pika.DeliveryMode.PERSISTENT}
 
 
@@ -308,8 +311,8 @@ class Publisher:
         except TimeoutError as error:
             text = f"{self._endpoint}: the broker has read no message for {STALL_SECONDS:.0f} s"
             raise LinkError(Trouble.BROKEN, text) from error
-        except (ValueError, exceptions.DeliveryError) as error:
-            # AMQP 0-9-1 names have at most 255 octets. A full queue may refuse messages.
+        except (*_UNWRITABLE, exceptions.DeliveryError) as error:
+            # A peer's address may be none that the library takes. A full queue may refuse messages.
             self._note("not-sent", f"to {send.routing_key[:80]!r}: {error}")
             self._driver.unsent([send], str(error))
 

@@ -56,13 +56,20 @@ STEADY_SECONDS = 10.0
 """A connection that lasted so long was a good one: the pause is reset after it."""
 
 
-async def reconnecting(converse: Callable[[], Awaitable[None]], down: Callable[[LinkError], None]) -> None:
+async def reconnecting(
+    converse: Callable[[], Awaitable[None]],
+    down: Callable[[LinkError], None],
+    sooner: asyncio.Event | None = None,
+) -> None:
     """Run ``converse`` until cancelled, with back-off and jitter.
 
     Args:
         converse: opens a connection and uses it; always ends by a `LinkError`.
         down: called with the reason of each end.
+        sooner: set when something else shows that the broker is back: that ends the pause, and the next ones
+            are short again.
     """
+    is_back = sooner or asyncio.Event()
     loop = asyncio.get_running_loop()
     pause = FIRST_PAUSE_SECONDS
     while True:
@@ -75,8 +82,14 @@ async def reconnecting(converse: Callable[[], Awaitable[None]], down: Callable[[
             down(error)
         if loop.time() - began > STEADY_SECONDS:
             pause = FIRST_PAUSE_SECONDS
-        await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311  jitter needs no secrecy
+        seconds = pause * random.uniform(0.5, 1.0)  # noqa: S311  jitter needs no secrecy
         pause = min(2 * pause, LAST_PAUSE_SECONDS)
+        # Not wait_for: in Python 3.11 it ignores a cancellation that comes just when the event was set.
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await is_back.wait()
+            is_back.clear()
+            pause = FIRST_PAUSE_SECONDS
 
 
 @contextlib.contextmanager

@@ -31,6 +31,7 @@ from gateway.dialects.session import (
     PeerConnected,
     PublishRefused,
     Rebind,
+    ReceivedUntil,
     Send,
     Session,
     TimerExpired,
@@ -39,7 +40,7 @@ from gateway.dialects.session import (
 )
 from gateway.links.amqp_connection import LinkError, Trouble
 from gateway.model.observations import Observation
-from gateway.model.operations import Answer
+from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify
 from gateway.model.times import SECOND
 
 log = structlog.get_logger(__name__)
@@ -59,6 +60,7 @@ _COUNTED: Final = {
 _WARNINGS: Final = frozenset(
     {
         "agent-silent",
+        "another-broker",
         "distrusted-sender",
         "events-lost",
         "events-missing",
@@ -349,6 +351,10 @@ class StreamDriver(SessionDriver):
         """Use these connections from now on."""
         self._streams = streams
 
+    def emptied(self, connection: int) -> None:
+        """Report to the session that all octets of a connection that have arrived were passed to it."""
+        self.handle(ReceivedUntil(self._clock.now(), connection))
+
     def handle(self, event: Event) -> None:
         """Pass an event to the session unless it has failed, and carry out its effects."""
         match event:
@@ -359,8 +365,10 @@ class StreamDriver(SessionDriver):
         if self._failure is None:
             try:
                 super().handle(event)
-            except Exception as error:  # noqa: BLE001  the event loop would drop one connection, and go on
-                self.fail(error)
+            except Exception as error:
+                if isinstance(event, MethodCall | ObjectFetch | ObjectModify):
+                    raise  # its outcome, and no end of the session
+                self.fail(error)  # the event loop would drop one connection, and go on
         if isinstance(event, ListenerStops):
             self.stop()
 

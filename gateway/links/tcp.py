@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import ipaddress
 import itertools
 import os
 import socket
 import ssl
+import struct
+import termios
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeAlias
 
@@ -27,8 +30,20 @@ from gateway.tasks import until_one_ends
 
 _HIGH_WATER: Final = 64 * 1024
 """Octets that wait for a peer before nothing more is read from it, because reading causes writing."""
-_KEEPALIVE: Final = ((socket.TCP_KEEPIDLE, 60), (socket.TCP_KEEPINTVL, 15), (socket.TCP_KEEPCNT, 4))
-"""Seconds, seconds and probes: a vanished peer is detected after two minutes of silence."""
+KEEPALIVE: Final = {
+    socket.TCP_KEEPIDLE: 60,
+    socket.TCP_KEEPINTVL: 15,
+    socket.TCP_KEEPCNT: 4,
+    socket.TCP_USER_TIMEOUT: 120_000,
+}
+"""Seconds, seconds, probes, milliseconds: a vanished peer is detected after two minutes of silence.
+
+The last one is for a peer that was sent something: while that is not acknowledged, TCP repeats it for a
+quarter of an hour, and sends no probe.
+"""
+_PROOF_SECONDS: Final = 5.0
+"""Interval in which each connection is to show that nothing waits to be read."""
+_INT: Final = struct.Struct("i")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +93,10 @@ class Listener(Protocol):
         """Return the octets that wait for all slow readers."""
         ...
 
+    def emptied(self, connection: TcpConnection) -> None:
+        """Note that all octets that have arrived were passed on."""
+        ...
+
     def note(self, event: str, detail: str) -> None:
         """Add a note to the log."""
         ...
@@ -105,6 +124,7 @@ class TcpConnection(asyncio.Protocol):
         self._received_at: float | None = None
         self._is_reported = False
         self._closing = False
+        self._is_proof_wanted = False
         self._reason = ""
 
     @property
@@ -148,6 +168,20 @@ class TcpConnection(asyncio.Protocol):
         self._transport.abort()
         return True
 
+    def prove(self) -> None:
+        """Report to the listener as soon as nothing that has arrived is left to be passed on."""
+        self._is_proof_wanted = True
+        self._prove()
+
+    def _prove(self) -> None:
+        transport = self._transport
+        # TLS keeps data itself while reading is paused.
+        if transport is None or self._closing or transport.is_closing() or not transport.is_reading():
+            return
+        if not _waiting(transport.get_extra_info("socket")):
+            self._is_proof_wanted = False
+            self._listener.emptied(self)
+
     # Callbacks of asyncio.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -159,6 +193,7 @@ class TcpConnection(asyncio.Protocol):
         _keep_alive(transport)
         self._watch_silence(self._limits.first_seconds)
         self._listener.opened(self, Peer(self.address, _certified_name(transport)))
+        self.prove()
 
     def data_received(self, data: bytes) -> None:
         """Process octets that arrived."""
@@ -167,6 +202,8 @@ class TcpConnection(asyncio.Protocol):
                 self._watch_silence(self._limits.idle_seconds)
             self._received_at = self._loop.time()
             self._listener.received(self, data)
+            if self._is_proof_wanted:
+                self._prove()
 
     def eof_received(self) -> bool:
         """End the connection after the peer's end; waiting data is still sent."""
@@ -238,8 +275,13 @@ def _keep_alive(transport: asyncio.Transport) -> None:
     """Have TCP detect vanished peers."""
     connected = transport.get_extra_info("socket")
     connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for option, value in _KEEPALIVE:
+    for option, value in KEEPALIVE.items():
         connected.setsockopt(socket.IPPROTO_TCP, option, value)
+
+
+def _waiting(connected: socket.socket) -> int:
+    """Return the octets that wait in the system's buffer to be read."""
+    return _INT.unpack(fcntl.ioctl(connected.fileno(), termios.FIONREAD, bytes(_INT.size)))[0]  # type: ignore[no-any-return]
 
 
 def _certified_name(transport: asyncio.Transport) -> str:
@@ -326,7 +368,7 @@ class TcpListener:
             self.listening.set()
             try:
                 await until_one_ends(
-                    self._driver.until_failed(), self._accept(listening, renewal), *following
+                    self._driver.until_failed(), self._accept(listening, renewal), self._prove(), *following
                 )
             finally:
                 listening.close()
@@ -374,6 +416,10 @@ class TcpListener:
         """Return the octets that wait for all slow readers."""
         return sum(connection.unread for connection in self._connections.values())
 
+    def emptied(self, connection: TcpConnection) -> None:
+        """Report to the session that nothing of a connection waits to be read."""
+        self._driver.emptied(connection.number)
+
     def note(self, event: str, detail: str) -> None:
         """Add a note to the log, whose rate is limited, because peers are not trusted."""
         self._driver.perform([Note(event, detail)])
@@ -395,6 +441,13 @@ class TcpListener:
             raise LinkError(Trouble.MISCONFIGURED, text) from error
         listening.setblocking(False)
         return listening
+
+    async def _prove(self) -> None:
+        """Have each connection show at intervals that nothing waits to be read; ends by cancellation only."""
+        while True:
+            await asyncio.sleep(_PROOF_SECONDS)
+            for connection in list(self._connections.values()):
+                connection.prove()
 
     async def _accept(self, listening: socket.socket, renewal: TlsRenewal | None) -> None:
         loop = asyncio.get_running_loop()

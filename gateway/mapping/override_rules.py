@@ -84,6 +84,7 @@ class AlarmOverride(StrictModel):
     not_empty: bool | None = None
     at_least: int | float | None = None
     clear_below: int | float | None = None
+    hold_down: bool | None = None
     severity: SeverityName | None = None
     text: Text | None = None
     description: Text | None = None

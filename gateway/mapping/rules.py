@@ -56,6 +56,7 @@ class ElementRule(StrictModel):
         private: shown to principals whose roles grant what is private; others do not see that it exists.
         dangerous: what setting it leads to, one sentence without a period, such as that clients, or the
             gateway itself, cannot connect any more: it is allowed by its name only, never by a pattern.
+        dangerous_at: the values that lead to it; without them every value does.
         absent: texts, or numbers written as texts, by which the source says that there is no value.
         words: numbers that the source writes as words.
         otherwise: the value of an object for which the source reports none.
@@ -93,6 +94,7 @@ class ElementRule(StrictModel):
     secret: bool = False
     private: bool = False
     dangerous: Annotated[str, Field(max_length=200)] = ""
+    dangerous_at: tuple[int, ...] = ()
     absent: tuple[str, ...] = ()
     words: dict[str, int] = Field(default_factory=dict)
     otherwise: bool | int | float | str | None = None
@@ -109,6 +111,8 @@ class ElementRule(StrictModel):
             raise ValueError("'set_by' belongs to 'access: read-write'")
         if self.dangerous and self.access is not Access.READ_WRITE:
             raise ValueError("'dangerous' belongs to 'access: read-write'")
+        if self.dangerous_at and not self.dangerous:
+            raise ValueError("'dangerous_at' belongs to 'dangerous'")
         return self
 
     @field_validator("read")
@@ -178,6 +182,7 @@ class AlarmRule(StrictModel):
         equals: raised while the value is this.
         not_empty: raised while a list, map or text has anything in it.
         at_least: raised from this value on; cleared below ``clear_below`` where that is given.
+        hold_down: raised only when values have shown it for 15 s without an interruption.
         text: one line for people; ``{name}`` is the object's leaf name, any other the value of that element.
     """
 
@@ -186,6 +191,7 @@ class AlarmRule(StrictModel):
     not_empty: bool = False
     at_least: int | float | None = None
     clear_below: int | float | None = None
+    hold_down: bool = False
     severity: SeverityName
     text: str
     description: str = ""
@@ -208,8 +214,8 @@ class ArgumentRule(StrictModel):
         read: its path in the broker event's headers; see `gateway.mapping.paths`.
         known: the property of the subject, as last known, that stands for it if the headers lack it.
         scale: the factor of the value read.
-        optional: empty text, zero or a reference to nothing stands for an absent value; events have no other
-            way to say so on the wire.
+        optional: it may be absent. Events of QMF have no other way to say so than an empty text, zero or a
+            reference to nothing.
         snmp_also: a finer unit than ``snmp_unit``: notifications have a second object in it, behind all that
             they had before.
         secret: dropped in the session.
@@ -366,6 +372,23 @@ class MetricsRule(StrictModel):
     dear: DearMetricsRule | None = None
 
 
+class IdentityRule(StrictModel):
+    """The elements of a class that identify the broker or agent that reports its objects.
+
+    With another id, and in none of the known places, it is another one under the same name: all that was
+    known of it has ended.
+
+    Attributes:
+        id: the property that has its id, or name.
+        place: the property that has its place, such as a machine's name; empty where nothing shows it.
+        unknown: values by which it says that there is none.
+    """
+
+    id: Name
+    place: Annotated[str, Field(max_length=64)] = ""
+    unknown: tuple[str, ...] = ()
+
+
 class ClassRule(StrictModel):
     """The rule of a class.
 
@@ -386,11 +409,13 @@ class ClassRule(StrictModel):
         alarms: conditions of its objects that raise alarms, by name.
         methods: the methods of its objects, by name, in wire order.
         private: its objects exist only for principals whose roles grant what is private.
+        identity: how its objects identify the broker or agent that reports them.
     """
 
     label: str = ""
     description: str = ""
     name: Name | None = None
+    identity: IdentityRule | None = None
     version: Name | None = None
     parent: Name | None = None
     fallback_parents: tuple[Name, ...] = ()
@@ -418,6 +443,8 @@ class ClassRule(StrictModel):
             ("version", self.version),
             ("parent", self.parent),
             ("created", self.created),
+            ("identity", self.identity.id if self.identity is not None else None),
+            ("identity", (self.identity.place or None) if self.identity is not None else None),
         )
         for role, name in roles:
             if name is not None and name not in self.properties:

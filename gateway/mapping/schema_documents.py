@@ -15,6 +15,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, Field, ValidationError
 
+from gateway.file_owners import opened
 from gateway.model.schema import (
     Access,
     Argument,
@@ -152,7 +153,7 @@ def read_schemas(path: Path) -> SavedSchemas:
         DocumentError: it cannot be read, or is something else.
     """
     try:
-        with path.open("rb") as file:
+        with opened(path) as file:
             octets = file.read(MAX_OCTETS + 1)
     except OSError as error:
         raise DocumentError(path, [Complaint(1, "", f"cannot be read: {error.strerror or error}")]) from error

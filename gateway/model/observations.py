@@ -10,7 +10,8 @@ heartbeat confirms only what that agent owns.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from gateway.model.schema import ClassKey, ClassSchema, EventSchema
@@ -36,6 +37,22 @@ class EventLearned:
     schema: EventSchema
 
 
+class Counting(enum.IntEnum):
+    """How the counters of an object relate to those that were reported before.
+
+    Attributes:
+        GO_ON: they go on; one that fell has begun again from zero.
+        SUM: they go on, and are sums over several processes; where one fell, a part of it is missing.
+        BEGAN: all have begun again from zero.
+        UNKNOWN: nothing is known: what they gained cannot be computed.
+    """
+
+    GO_ON = 0
+    SUM = 1
+    BEGAN = 2
+    UNKNOWN = 3
+
+
 @dataclass(frozen=True, slots=True)
 class ObjectSeen:
     """An object exists, or existed (``deleted`` is not 0), with the values that were reported.
@@ -48,7 +65,10 @@ class ObjectSeen:
     ``inferred``: the end was not reported; readings lack the object, and ``deleted`` is when that was
     noticed. ``persistent_id``: the agent guarantees that ``native_id`` means the same object after a restart
     of the agent. ``presumed``: the session takes it for the object that had its name before a restart, and
-    cannot know whether it is.
+    cannot know whether it is. ``unread_since``: the time since which the source cannot read it (the gateway's
+    clock), although it reads others, and nothing shows that it ended; 0 while it can, ``None`` where this
+    message did not carry that.
+    ``counting``: how its counters relate to the earlier ones, those of before a restart included.
     """
 
     key: ClassKey
@@ -63,6 +83,8 @@ class ObjectSeen:
     inferred: bool = False
     persistent_id: bool = False
     presumed: bool = False
+    unread_since: int | None = 0
+    counting: Counting = Counting.GO_ON
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +117,16 @@ class RecordLost:
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatSeen:
-    """An agent is alive: all its objects that it did not report are unchanged as of ``time``."""
+    """An agent is alive: all its objects that it did not report are unchanged as of ``time``.
+
+    ``current_until``: when values are stale unless they are confirmed again, whatever the reason (the
+    gateway's clock), by class (``package:name``); the empty name stands for all other classes. Without it
+    the last such times hold; before the first, values are current until the agent is lost.
+    """
 
     agent: str
     time: int
+    current_until: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,23 +168,87 @@ class SourceState(enum.Enum):
     DOWN = "down"
 
 
+UNREAD: Final = frozenset({SourceState.CONNECTING, SourceState.DOWN, SourceState.SYNCHRONISING})
+"""States of a source in which an object that is not known may exist."""
+
 EVENT_DELAY_BOUNDS: Final = (SECOND, 10 * SECOND)
-"""The bounds of `delay_allowed` in nanoseconds: an event that happened so shortly before may be under way."""
+"""The bounds of `EventDelays.allowed` in nanoseconds: an event that happened then may be under way."""
 
 LONGEST_AGENT_DELAY: Final = 60 * SECOND
 """The upper bound for an agent: on a machine with too much work it publishes 20 s after events happened."""
 
 
-def delay_allowed(took: int, longest: int = EVENT_DELAY_BOUNDS[1]) -> int:
-    """Return the time in which events may be under way, when the last one took ``took`` ns.
+_LAST_EVENTS: Final = 30 * SECOND
 
-    That is twice as long, within `EVENT_DELAY_BOUNDS` or up to ``longest``: clocks that differ make no more.
+
+class EventDelays:
+    """How long the last events of a source took to arrive, those of the last 30 s at least.
+
+    On a busy machine delays grow for a while, and one event takes much less than the one before.
+
+    Args:
+        longest: the longest delay, in nanoseconds, of a time before.
     """
-    return min(max(2 * took, EVENT_DELAY_BOUNDS[0]), longest)
+
+    __slots__ = ("_earlier", "_present", "_since")
+
+    def __init__(self, longest: int = 0) -> None:
+        self._earlier, self._present, self._since = 0, longest, 0
+
+    @property
+    def longest(self) -> int:
+        """The longest one by both clocks, in nanoseconds; 0 where there was no event."""
+        return max(self._earlier, self._present)
+
+    def note(self, delay: int, now: int) -> None:
+        """Take the delay of an event that arrived ``now``, both in nanoseconds."""
+        if not 0 <= now - self._since < _LAST_EVENTS:
+            self._earlier, self._present, self._since = self._present, 0, now
+        self._present = max(self._present, delay)
+
+    def allowed(self, most: int = EVENT_DELAY_BOUNDS[1]) -> int:
+        """Return the time in nanoseconds in which events may be under way.
+
+        That is twice the longest one, within `EVENT_DELAY_BOUNDS` or up to ``most``: clocks that differ make
+        no more.
+        """
+        return min(max(2 * self.longest, EVENT_DELAY_BOUNDS[0]), most)
+
+
+_PLANNED: Final = 3
+"""Number of planned intervals in which a value that is read again and again must have been read."""
+
+
+def current_until(read_at: int, interval: int, stale_after: int) -> int:
+    """Return when values that were read at ``read_at`` (ns) are stale, if they are not read again.
+
+    Args:
+        read_at: when the last complete reading of them began.
+        interval: the planned nanoseconds between two readings.
+        stale_after: the least nanoseconds after which anything is stale.
+    """
+    return read_at + max(_PLANNED * interval, stale_after)
+
+
+STALE_AFTER: Final = 60 * SECOND
+"""Nanoseconds after which what was not confirmed is stale, if nothing else is configured."""
 
 
 TRUSTED: Final = frozenset({SourceState.SYNCHRONISED, SourceState.DEGRADED})
-"""States of a trusted source: its reports are current, and an object that it does not report is gone."""
+"""States of a trusted source: its reports are current, but for objects that it reports as unread."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClassNotReadable:
+    """A class that a source cannot read, although it reads others.
+
+    ``class_name`` is ``package:name``, ``reason`` one line for people such as ``status 500``; ``since`` is
+    when it was read last, or when that failed first (the gateway's clock).
+    """
+
+    class_name: str
+    reason: str
+    since: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,12 +259,14 @@ class SourceStateSeen:
     a majority does. An unchanged value then does not show that a change failed.
     ``complete_until``: the time up to which everything was received (ns since 1970 UTC); 0 while everything
     is received. A `Gap` follows when that is over, unless what was missed is reported after all.
+    ``not_readable``: the classes that cannot be read; in a trusted state these are all.
     """
 
     state: SourceState
     detail: str = ""
     changes_wait: bool = False
     complete_until: int = 0
+    not_readable: tuple[ClassNotReadable, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +293,18 @@ class AgentGone:
 
 
 @dataclass(frozen=True, slots=True)
+class PeerReplaced:
+    """Another broker or agent answers under the names of these agents: all their objects have ended.
+
+    What is reported from here on is of other objects, also under the same names and native ids. ``text`` says
+    in one line which one is read in the place of which.
+    """
+
+    agents: frozenset[str]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Gap:
     """A time from ``start`` to ``end`` (the gateway's clock) in which nothing could be received.
 
@@ -222,6 +328,7 @@ Observation: TypeAlias = (
     | SourceStateSeen
     | AgentLost
     | AgentGone
+    | PeerReplaced
     | Gap
 )
 

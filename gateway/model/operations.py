@@ -8,6 +8,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from gateway.model.schema import ClassKey
 from gateway.model.values import Value, Values
@@ -44,6 +45,12 @@ class Outcome(enum.Enum):
     """Nothing was sent: the source cannot be reached, or takes no requests."""
     UNKNOWN = "unknown"
     """The request was sent, and no answer came in time: it may have been carried out, or may still be."""
+
+
+NOT_READ: Final = (
+    "the objects are being read, and this one is not known yet: try again when the source is synchronised"
+)
+"""The text of a ``SOURCE_DOWN`` for an object that may exist, because its source is just being read."""
 
 
 @dataclass(frozen=True, slots=True)

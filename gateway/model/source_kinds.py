@@ -24,6 +24,10 @@ class SourceKind:
         over_one_link: all of its reports arrive one way, so that the last one shows until when all arrived.
         sets_natively: its dialect has a request of its own to set properties, beside methods.
         one_of_a_name: a durable and a transient object never have a name at the same time.
+        misses_in_standstills: it cannot show what was missed while the gateway stood still, so that each
+            standstill is a gap. Other kinds have queues, whose ends and drops show that.
+        events_lack_absence: its events cannot say that an argument is absent: zero, or an empty text, says so
+            of an optional one.
     """
 
     read_whole: bool = False
@@ -33,13 +37,15 @@ class SourceKind:
     over_one_link: bool = False
     sets_natively: bool = False
     one_of_a_name: bool = False
+    misses_in_standstills: bool = False
+    events_lack_absence: bool = False
 
 
 SOURCE_KINDS: Final[Mapping[str, SourceKind]] = {
-    "am01": SourceKind(read_whole=True, with_agents=True, over_one_link=True),
-    "ami": SourceKind(restores_objects=True),
-    "cml": SourceKind(read_whole=True, sets_natively=True),
-    "qmf": SourceKind(read_whole=True, with_agents=True, over_one_link=True),
+    "am01": SourceKind(read_whole=True, with_agents=True, over_one_link=True, events_lack_absence=True),
+    "ami": SourceKind(restores_objects=True, misses_in_standstills=True),
+    "cml": SourceKind(read_whole=True, sets_natively=True, misses_in_standstills=True),
+    "qmf": SourceKind(read_whole=True, with_agents=True, over_one_link=True, events_lack_absence=True),
     "rabbitmq": SourceKind(read_whole=True, restores_objects=True, native_ids_last=True, one_of_a_name=True),
 }
 """The kinds of sources by the ``kind`` of a source in the configuration."""

@@ -2,10 +2,10 @@ r"""Stable names: the text that identifies an object within its class, over rest
 
 A name is made of parts, one per index property in schema order, joined by ``|``. Inside a part ``\``, ``|``
 and ``#`` are escaped by ``\``; an absent part is ``\-``; a part that is a reference holds the stable name of
-its target (escaped again), and ``\?`` with the native id where the target is not known. Behind ``#`` stands
-the distinction of objects that would have the same name: the creation time of an incarnation, or a native id.
-So no two objects of a class can share a text, and no part's content can imitate the structure. Published
-names depend on this form: it must never change.
+its target (escaped again), and ``\?`` with the native id where neither the target nor its name is known.
+Behind ``#`` stands the distinction of objects that would have the same name: the creation time of an
+incarnation, or a native id. So no two objects of a class can share a text, and no part's content can imitate
+the structure. Published names depend on this form: it must never change.
 """
 
 from __future__ import annotations
@@ -81,7 +81,8 @@ def stable_name(
         schema: the object's class.
         properties: all properties, ``None`` where absent.
         native_id: used where the class has neither an index nor a name, or the whole name is empty.
-        target_name: returns the stable name of the object with a native id, or ``None`` where it is unknown.
+        target_name: returns the stable name of the object with a native id, or ``None`` where it is unknown:
+            then the name in the reference counts.
         name_element: the element that names objects of a class without index properties.
     """
     positions = schema.index_positions
@@ -93,8 +94,8 @@ def stable_name(
     for position in positions:
         value = properties[position] if position < len(properties) else None
         if isinstance(value, Reference):
-            target = target_name(value.native_id)
-            if target is None:
+            target = target_name(value.native_id) or value.name
+            if not target:
                 unresolved.append(value.native_id)
                 parts.append(UNKNOWN + escaped(value.native_id))
             else:
@@ -114,6 +115,20 @@ def duplicate_name(name: str, native_id: str) -> str:
 def incarnation_name(name: str, created: int, native_id: str) -> str:
     """Return the name of one incarnation: with its creation time where that is known, else its native id."""
     return f"{name}#{created}" if created else duplicate_name(name, native_id)
+
+
+def without_distinction(text: str) -> str:
+    """Return a stable name without what distinguishes objects of that name, unless it is nothing else."""
+    if "#" not in text:
+        return text
+    if "\\" not in text:
+        return text.partition("#")[0] or text
+    place = 0
+    for piece in _PIECES.findall(text):
+        if piece == "#":
+            break
+        place += len(piece)
+    return text[:place] or text
 
 
 def part_text(value: Value) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 from gateway.model.secrets import mask_uris
@@ -33,20 +32,3 @@ def peer_line(text: str) -> str:
 def error_line(error: BaseException) -> str:
     """Return the text of an error on one line; its class where it has no text."""
     return one_line(str(error), MAX_ERROR_TEXT) or type(error).__name__
-
-
-_ESCAPED: Final = re.compile(r"\\(?:[tnr]|x[0-9a-f]{2}|u[0-9a-f]{4}|U00(?:0[0-9a-f]|10)[0-9a-f]{4})")
-
-
-def harmless(text: str) -> str:
-    """Return the text with unprintable characters escaped, because names come from peers."""
-    return text if text.isprintable() else "".join(map(_printable, text))
-
-
-def _printable(character: str) -> str:
-    return character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
-
-
-def unescaped(text: str) -> str:
-    """Return the original of a text that `harmless` returned, for names that were copied from a line."""
-    return _ESCAPED.sub(lambda found: found[0].encode("ascii").decode("unicode_escape"), text)

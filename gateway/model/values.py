@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 from uuid import UUID
 
@@ -54,9 +54,13 @@ class ValueType(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A pointer to another object of the same source, by its native id."""
+    """A pointer to another object of the same source, by its native id.
+
+    ``name`` is the stable name of that object, where what refers to it says so; otherwise empty.
+    """
 
     native_id: str
+    name: str = field(default="", compare=False)
 
 
 Scalar: TypeAlias = bool | int | float | str

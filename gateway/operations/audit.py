@@ -252,8 +252,8 @@ class Audit:
             source=request.source,
             # The name of what is not there is any text that a client sent.
             class_name=request.class_name[:MAX_NAME],
-            row=0 if target is None else target.row,
-            stable_name="" if target is None else target.stable_name,
+            row=target.row if target is not None else request.row if request.stable_name else 0,
+            stable_name=request.stable_name[:MAX_LENGTH] if target is None else target.stable_name,
             leaf_name="" if target is None else target.leaf_name,
             method=action.method if isinstance(action, InvokeMethod) else "",
             began=now,

@@ -162,7 +162,6 @@ class OperationManager:
 
     def submit(self, request: OperationRequest, reply: ReplyTo, now: int) -> list[Effect]:
         """Take a request of a front end; it is answered once."""
-        target: Target | None = None
         if request.refusal is not None:
             return self._reported(request, request.refusal, reply, now)
         # Before anything is checked: a repetition is not refused because the first one has changed the
@@ -177,7 +176,7 @@ class OperationManager:
             operation = Operation(plan, now + min(request.timeout, self._settings.deadline))
             check_with_source(operation, self._prechecks[request.source])
         except Rejected as refusal:
-            return self._refused(request, reply, target, refusal, now)
+            return self._refused(request, reply, refusal, now)
         if request.check_only:
             return [Reply(reply, OperationAnswer(request.request, "", Outcome.APPLIED))]
         number = next(self._numbers)
@@ -266,7 +265,6 @@ class OperationManager:
         self,
         request: OperationRequest,
         reply: ReplyTo,
-        target: Target | None,
         refusal: Rejected,
         now: int,
     ) -> list[Effect]:
@@ -277,29 +275,30 @@ class OperationManager:
         is_unrecorded = request.check_only or request.reports_failed_check
         if is_unrecorded and refusal.outcome is not Outcome.REFUSED:
             return [Reply(reply, answer)]
-        return [*self._record_rejected(request, target, refusal, now), Reply(reply, answer)]
+        return [*self._record_rejected(request, refusal, now), Reply(reply, answer)]
 
     def _reported(
         self, request: OperationRequest, reported: FrontEndRefusal, reply: ReplyTo, now: int
     ) -> list[Effect]:
         """Record a refusal by a front end."""
-        try:
-            target: Target | None = self._planner.resolve(request)
-        except Rejected:
-            target = None
         refusal = Rejected(reported.outcome, reported.text, reported.element)
-        records = self._record_rejected(request, target, refusal, now, reported.attempts)
+        records = self._record_rejected(request, refusal, now, reported.attempts)
         return [*records, Reply(reply, OperationAnswer(request.request, "", Outcome.APPLIED))]
 
     def _record_rejected(
         self,
         request: OperationRequest,
-        target: Target | None,
         refusal: Rejected,
         now: int,
         attempts: int = 1,
     ) -> list[Effect]:
-        """Record a refused request; where a principal has too many of them it is only counted for now."""
+        """Record a refused request, with an object that does not exist for its principal, too.
+
+        Where a principal has too many of them it is only counted for now.
+        """
+        target = self._planner.found(request)
+        if target is None and not self._planner.is_being_read(request):
+            request = msgspec.structs.replace(request, stable_name="")
         self.counters[refusal.outcome] += attempts
         attempt = Attempt(request.principal, kind_of(request.action), refusal.outcome, refusal.text, attempts)
         if not self._refusals.admit(attempt, now):

@@ -358,7 +358,7 @@ class Operation:
             return Ended(answer.outcome, answer.text, "", answer.code)
         elements = entry.class_record.schema.elements
         named = {elements[position].name: value for position, value in entry.record.values.items()}
-        values = {name: value for name, value in named.items() if name in self.plan.readable}
+        values = {name: value for name, value in named.items() if name in self.plan.target.readable}
         return Ended(answer.outcome, answer.text, "", answer.code, values)
 
     def outputs(self, outputs: Values) -> dict[str, FeedValue]:

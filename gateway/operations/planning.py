@@ -19,9 +19,9 @@ from gateway.inventory.classes import ClassRegistry
 from gateway.inventory.inventory import Inventory
 from gateway.inventory.objects import Entry
 from gateway.inventory.source import SourceInventory
-from gateway.model.observations import SourceState
+from gateway.model.observations import UNREAD, SourceState
 from gateway.model.operations import Outcome, Principal
-from gateway.model.schema import Access, Argument, ClassKey, Direction, Element, Method
+from gateway.model.schema import Access, Argument, ClassKey, ClassSchema, Direction, Element, Method
 from gateway.model.secrets import SecretRules
 from gateway.model.validation import validate
 from gateway.model.values import Reference, Value, Values, ValueType
@@ -30,20 +30,13 @@ from gateway.policy.marks import Marks, name_elements
 
 _SECRETS = SecretRules()
 
-_UNREAD: Final[Mapping[SourceState, Outcome]] = {
-    SourceState.CONNECTING: Outcome.SOURCE_DOWN,
-    SourceState.DOWN: Outcome.SOURCE_DOWN,
-    SourceState.SYNCHRONISING: Outcome.NOT_NOW,
-}
-"""The outcome of a request for an unknown object in these states of its source."""
-
 
 @dataclass(frozen=True, slots=True)
 class Target:
     """The object that an operation is about, found once; it is looked up again by its row afterwards.
 
     ``found`` is that object. Another one of its name may have the row later: its values say nothing of the
-    operation.
+    operation. ``readable`` has the elements that the principal of the request may read.
     """
 
     source: SourceInventory
@@ -52,6 +45,7 @@ class Target:
     stable_name: str
     leaf_name: str
     found: Entry = field(compare=False, repr=False)
+    readable: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
 
     @property
     def entry(self) -> Entry | None:
@@ -72,7 +66,7 @@ class Setting:
         sent: the value with references as native ids.
         method: the method that sets it; empty where a request of the dialect's own does.
         arguments: the arguments of that method.
-        effect: what setting it leads to where the mapping calls it dangerous, one sentence.
+        effect: what this value leads to where the mapping calls that dangerous, one sentence.
     """
 
     element: str
@@ -109,7 +103,6 @@ class Plan:
         method: the method of a call.
         arguments: the arguments of a call.
         secret_arguments: names of the method's arguments that are not to be shown.
-        readable: of a fresh reading, the elements that the principal may read.
     """
 
     kind: OperationKind
@@ -119,7 +112,6 @@ class Plan:
     method: Method | None = None
     arguments: Values = ()
     secret_arguments: frozenset[str] = frozenset()
-    readable: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,29 +142,53 @@ class Planner:
         """Decide by another policy from now on."""
         self._policy = policy
 
-    def resolve(self, request: OperationRequest) -> Target:
-        """Return the object that a request is about.
+    def found(self, request: OperationRequest) -> Target | None:
+        """Return the object that a request is about, also one that does not exist for its principal.
 
-        Raises:
-            Rejected: ``OBJECT_GONE``; ``SOURCE_DOWN`` or ``NOT_NOW`` where the source was not read yet, and
-                its objects are not known: a front end may show the object from before the core's start.
+        ``None`` where there is none, or the one that was meant has ended.
         """
         source = self._inventory.source(request.source)
         entry = None if source is None else source.by_row(request.class_name, request.row)
-        what = f"row {request.row} of {request.class_name}"
+        if source is None or entry is None or self._is_another(request, entry):
+            return None
+        return _target(request, source, entry)
+
+    def resolve(self, request: OperationRequest) -> Target:
+        """Return the object that a request is about, if it exists for its principal.
+
+        Raises:
+            Rejected: ``OBJECT_GONE``, also where another object has the name of the one that is meant;
+                ``SOURCE_DOWN`` until the source was read whole: a front end may show an object from before
+                the core's start.
+        """
+        source, what = self._inventory.source(request.source), _row(request)
         if source is None:
             raise Rejected(Outcome.OBJECT_GONE, f"there is no such object: {what}")
+        entry = source.by_row(request.class_name, request.row)
+        # Of what is not there the same is asked, so that it takes the same time.
+        schema = self._classes.any_version(request.class_name) if entry is None else entry.class_record.schema
+        stable_name = request.stable_name if entry is None else entry.record.stable_name
+        subject = Subject(source.identity.name, request.class_name, stable_name)
+        readable = frozenset() if schema is None else self._readable(request.principal, subject, schema)
+        if not readable:
+            entry = None
         if entry is None:
-            outcome = _UNREAD.get(source.state, Outcome.OBJECT_GONE)
-            if source.state is SourceState.DEGRADED and not source.was_read:
-                outcome = Outcome.NOT_NOW
-            if outcome is Outcome.OBJECT_GONE:
-                raise Rejected(outcome, f"there is no such object: {what}")
+            if not _is_being_read(source):
+                raise Rejected(Outcome.OBJECT_GONE, f"there is no such object: {what}")
             text = f"the source {source.identity.name} is {source.state.value}, and {what} is not known yet"
-            raise Rejected(outcome, f"{text}: {source.detail}" if source.detail else text)
-        record = entry.record
-        names = record.stable_name, record.leaf_name
-        return Target(source, request.class_name, request.row, *names, entry)
+            raise Rejected(Outcome.SOURCE_DOWN, f"{text}: {source.detail}" if source.detail else text)
+        if self._is_another(request, entry):
+            text = "the object that was meant has ended, and another one has its name now"
+            raise Rejected(Outcome.OBJECT_GONE, f"{text}: {what}")
+        return replace(_target(request, source, entry), readable=readable)
+
+    def is_being_read(self, request: OperationRequest) -> bool:
+        """Return whether a request's object may be one that the core has not read again since its start."""
+        source = self._inventory.source(request.source)
+        return source is not None and _is_being_read(source)
+
+    def _is_another(self, request: OperationRequest, entry: Entry) -> bool:
+        return request.ends is not None and self._inventory.ended_since(request.ends, entry.record)
 
     def plan(self, request: OperationRequest, target: Target) -> Plan:
         """Make the plan of a request.
@@ -182,9 +198,6 @@ class Planner:
         """
         entry = target.entry
         assert entry is not None
-        readable = self._readable(request.principal, target, entry)
-        if not readable:
-            raise Rejected(Outcome.OBJECT_GONE, f"there is no such object: {_row(target)}")
         match request.action:
             case SetElements(values):
                 return self._plan_set(request, target, entry, values)
@@ -192,7 +205,7 @@ class Planner:
                 return self._plan_call(request, target, entry, method, arguments)
             case ReadFresh():
                 self._decide(request, target, ReadObject())
-                return Plan(OperationKind.READ, target, {}, readable=readable)
+                return Plan(OperationKind.READ, target, {})
 
     def _plan_set(
         self,
@@ -208,13 +221,13 @@ class Planner:
             self._decide(request, target, self._marks.setting(entry.key, name), name)
             # Reading back shows the value.
             self._decide(request, target, self._marks.reading(entry.key, name), name)
-        find = _finder(target.source)
+        find = self._finder(request.principal, target.source)
+        wanted = [
+            _setting(entry, element, setter, values[name], find) for name, (element, setter) in known.items()
+        ]
         settings = tuple(
-            replace(
-                _setting(entry, element, setter, values[name], find),
-                effect=self._marks.effect(entry.key, name),
-            )
-            for name, (element, setter) in known.items()
+            replace(one, effect=self._marks.effect_of_value(entry.key, one.element, one.wanted))
+            for one in wanted
         )
         return Plan(
             OperationKind.SET, target, {setting.element: setting.wanted for setting in settings}, settings
@@ -252,7 +265,7 @@ class Planner:
         if method is None:
             raise Rejected(Outcome.UNKNOWN_ELEMENT, f"{key} has no method {name!r}", name)
         self._decide(request, target, self._marks.calling(key, name), name)
-        find = _finder(target.source)
+        find = self._finder(request.principal, target.source)
         asked = _arguments(method, given, find)
         return Plan(
             OperationKind.INVOKE,
@@ -267,34 +280,57 @@ class Planner:
         rule = self._classes.method_rule(key, method)
         return frozenset(() if rule is None else (n for n, a in rule.arguments.items() if a.secret))
 
-    def _readable(self, principal: Principal, target: Target, entry: Entry) -> frozenset[str]:
+    def _readable(self, principal: Principal, subject: Subject, schema: ClassSchema) -> frozenset[str]:
         """Return the elements of an object that a principal may read; without any it does not exist."""
-        rules = covering(self._policy.roles.rules_of(str(principal)), _subject(target))
-        names = (element.name for element in entry.class_record.schema.elements)
+        rules = covering(self._policy.roles.rules_of(str(principal)), subject)
+        names = (element.name for element in schema.elements)
         return frozenset(
-            name for name in names if decided_by_covering(rules, self._marks.reading(entry.key, name)).allowed
+            name
+            for name in names
+            if decided_by_covering(rules, self._marks.reading(schema.key, name)).allowed
         )
+
+    def _finder(self, principal: Principal, source: SourceInventory) -> FindObject:
+        def find(link: ObjectLink) -> tuple[ObjectLink, str] | None:
+            entry = source.by_row(link.class_name, link.row)
+            # The native id of an object that is not bound is of an earlier run of its agent, and may name
+            # another one now.
+            if entry is None or not source.is_bound(entry):
+                return None
+            subject = Subject(source.identity.name, link.class_name, entry.record.stable_name)
+            exists = self._readable(principal, subject, entry.class_record.schema)
+            return (entry.link(), entry.record.native_id) if exists else None
+
+        return find
 
     def _decide(self, request: OperationRequest, target: Target, wish: Wish, element: str = "") -> None:
         subject, principal = _subject(target), str(request.principal)
         if not self._policy.decide(principal, subject, wish).allowed:
-            shown = "" if self._knows_name(request.principal, target) else _row(target)
+            shown = "" if _knows_name(target) else _row(request)
             raise Rejected(Outcome.REFUSED, self._policy.denial(principal, subject, wish, shown), element)
 
-    def _knows_name(self, principal: Principal, target: Target) -> bool:
-        entry = target.entry
-        if entry is None:
-            return False
-        named = frozenset(name_elements(entry.class_record))
-        return named <= self._readable(principal, target, entry)
+
+def _knows_name(target: Target) -> bool:
+    entry = target.entry
+    return entry is not None and target.readable.issuperset(name_elements(entry.class_record))
 
 
 def _subject(target: Target) -> Subject:
     return Subject(target.source.identity.name, target.class_name, target.stable_name)
 
 
-def _row(target: Target) -> str:
-    return f"row {target.row} of {target.class_name} of {target.source.identity.name}"
+def _target(request: OperationRequest, source: SourceInventory, entry: Entry) -> Target:
+    record = entry.record
+    return Target(source, request.class_name, request.row, record.stable_name, record.leaf_name, entry)
+
+
+def _is_being_read(source: SourceInventory) -> bool:
+    never_read = not source.was_read and source.state is not SourceState.SYNCHRONISED
+    return source.state in UNREAD or never_read
+
+
+def _row(request: OperationRequest) -> str:
+    return f"row {request.row} of {request.class_name}"
 
 
 def check_reachable(target: Target) -> None:
@@ -311,16 +347,6 @@ def check_reachable(target: Target) -> None:
 
 def _method(entry: Entry, name: str) -> Method | None:
     return next((method for method in entry.class_record.schema.methods if method.name == name), None)
-
-
-def _finder(source: SourceInventory) -> FindObject:
-    def find(link: ObjectLink) -> tuple[ObjectLink, str] | None:
-        entry = source.by_row(link.class_name, link.row)
-        # The native id of an object that is not bound is of an earlier run of its agent, and may name another
-        # one now.
-        return (entry.link(), entry.record.native_id) if entry and source.is_bound(entry) else None
-
-    return find
 
 
 def _setting(

@@ -7,7 +7,7 @@ from typing import Final
 
 from gateway.feed.records import ClassRecord
 from gateway.mapping.overrides import NO_OVERRIDES, Overrides
-from gateway.mapping.rules import ClassRule
+from gateway.mapping.rules import ClassRule, ElementRule
 from gateway.mapping.rules import Mapping as PackageMapping
 from gateway.model.schema import ClassKey
 from gateway.policy.decisions import CallMethod, ReadElement, SetElement, Subscribe
@@ -38,6 +38,19 @@ class Marks:
         known = rule.properties.get(element) or rule.statistics.get(element)
         return rule.private or (known is not None and known.private)
 
+    def naming_elements(self, key: ClassKey) -> tuple[str, ...]:
+        """Return the elements that the names of a class's objects are made of, as far as its mapping says."""
+        rule = self._class(key)
+        if rule is None:
+            return ()
+        return tuple(name for name, element in rule.properties.items() if element.index or name == rule.name)
+
+    def parent_elements(self, record: ClassRecord) -> frozenset[str]:
+        """Return the elements that may refer to an object's parent."""
+        rule = self._class(record.schema.key)
+        names = {record.parent_element, *(rule.fallback_parents if rule else ())}
+        return frozenset(names & record.schema.positions.keys())
+
     def is_private_event(self, key: ClassKey) -> bool:
         """Return whether an event is private."""
         mapping = self._mappings.get(key.package)
@@ -55,9 +68,19 @@ class Marks:
 
     def effect(self, key: ClassKey, element: str) -> str:
         """Return what setting a dangerous element leads to, one sentence; empty for every other element."""
-        rule = self._class(key)
-        known = rule.properties.get(element) if rule else None
+        known = self._property(key, element)
         return known.dangerous if known else ""
+
+    def effect_of_value(self, key: ClassKey, element: str, value: object) -> str:
+        """Return what setting a dangerous element to ``value`` leads to; empty for a value that does not."""
+        known = self._property(key, element)
+        if known is None or (known.dangerous_at and value not in known.dangerous_at):
+            return ""
+        return known.dangerous
+
+    def _property(self, key: ClassKey, element: str) -> ElementRule | None:
+        rule = self._class(key)
+        return rule.properties.get(element) if rule else None
 
     def is_dangerous_method(self, key: ClassKey, method: str) -> bool:
         """Return whether a method may be called by a rule that has its name only.

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from gateway.feed.access import Patterns, fits
+from gateway.feed.access import Patterns, fits, fits_object
 
 EVERY: Final[Patterns] = ("*",)
 EVERY_CLASS: Final[Patterns] = ("*:*",)
@@ -100,10 +100,16 @@ class Rule:
     private: bool = False
     publish: bool = False
 
+    def covers_class(self, class_name: str) -> bool:
+        """Return whether objects of a class may be among those that the rule names."""
+        return fits(class_name, self.classes)
+
     def covers(self, source: str, class_name: str, object_name: str) -> bool:
         """Return whether an object is among those that the rule names."""
         return (
-            fits(source, self.sources) and fits(class_name, self.classes) and fits(object_name, self.objects)
+            fits(source, self.sources)
+            and self.covers_class(class_name)
+            and fits_object(object_name, self.objects)
         )
 
 

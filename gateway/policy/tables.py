@@ -61,6 +61,7 @@ class PolicyTables:
             self._grants(key, [marks.setting(key, element.name) for element in schema.elements]),
             self._grants(key, [*methods, ReadObject()]),
             tuple(element.name for element in schema.elements),
+            bitmap_of(schema.positions[name] for name in marks.parent_elements(record)),
         )
 
     def event_access(self, record: EventClassRecord) -> EventAccessRecord:

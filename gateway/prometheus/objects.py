@@ -120,9 +120,9 @@ class ShownObjects(FeedView[ShownClass, None, ShownObject, Group]):
 
     # ---- what the replica calls ---------------------------------------------------------------------------
 
-    def new_group(self, source: int, agent: str) -> Group:
-        """Make the group of an agent's objects."""
-        return Group(source, agent)
+    def new_group(self, source: int, agent: str, class_name: str) -> Group:
+        """Make the group of the objects of an agent and class."""
+        return Group(source, agent, class_name)
 
     def version_of(self, record: ClassRecord) -> ShownClass | None:
         """Return the chosen elements of a class; ``None`` where there are none."""
@@ -195,6 +195,7 @@ class ShownObjects(FeedView[ShownClass, None, ShownObject, Group]):
 
         Where two have the same labels, the younger one stands for both.
         """
+        self._replica.age(self._clock())
         found: dict[tuple[str, ...], tuple[dict[str, str], ShownObject]] = {}
         for (number, name), rows in self._objects.items():
             if name != class_name:

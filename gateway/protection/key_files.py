@@ -15,6 +15,7 @@ from typing import Final
 import structlog
 
 from gateway.durable_files import PRIVATE, PUBLIC, write_durably
+from gateway.file_owners import as_owner, opened
 from gateway.model.times import SECOND
 from gateway.protection.keys import (
     MAX_RING_OCTETS,
@@ -95,9 +96,10 @@ class KeyFolder:
         """
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if ring.is_private:
-                write_durably(self.private_path(name), write_ring(ring), PRIVATE)
-            write_durably(self.public_path(name), write_ring(ring.public()), PUBLIC)
+            with as_owner(self.path):
+                if ring.is_private:
+                    write_durably(self.private_path(name), write_ring(ring), PRIVATE)
+                write_durably(self.public_path(name), write_ring(ring.public()), PUBLIC)
         except OSError as error:
             raise KeyRingError(f"{self.path}: cannot be written: {error.strerror}") from error
 
@@ -233,7 +235,7 @@ def _accepted(key: Key | None, now: int) -> Key | None:
 
 def _read(path: Path, advice: str) -> KeyRing:
     try:
-        with path.open("rb") as file:
+        with opened(path) as file:
             return read_ring(file.read(MAX_RING_OCTETS + 1))
     except FileNotFoundError as error:
         raise KeyRingError(f"{path}: there is no such file: {advice}") from error

@@ -26,7 +26,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from gateway.durable_files import sync_folder
+from gateway.durable_files import machine_start, sync_folder
 from gateway.protection.envelope import BodyRefusedError, Refusal
 from gateway.protection.replay_window import WINDOW, Acceptance, ReplayWindow, SenderRow
 
@@ -40,14 +40,13 @@ _ACCEPTANCE: Final = struct.Struct(">c16sQQQ")
 _CHECK: Final = struct.Struct(">I")
 _FORMS: Final = {b"R": _ROW, b"A": _ACCEPTANCE}
 _MAX_OCTETS: Final = 4 << 20
-_BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 _ANY_BOOT: Final = b"\xff" * 16
 """In the place of the machine's boot: everything in the file was synced."""
 
 
 def machine_boot_id() -> bytes:
     """Return 16 bytes that identify this boot of the machine."""
-    return uuid.UUID(_BOOT_ID.read_text(encoding="ascii").strip()).bytes
+    return uuid.UUID(machine_start()).bytes
 
 
 class ReplayFile:

@@ -15,6 +15,7 @@ import structlog
 from gateway.config.files import LoadedConfiguration
 from gateway.config.sources import AgentPublishing, AmiSource, RabbitMqSource
 from gateway.config.transport_security import certificate_files
+from gateway.file_owners import opened
 from gateway.inventory.certificates import CertificateExpiry
 from gateway.links.tls import PresentedCertificates, presented_name
 from gateway.model.times import SECOND, since_epoch
@@ -55,7 +56,7 @@ def validity_of(path: Path) -> Validity:
         CertificateFileError: it cannot be read, is too large, or has no certificate in PEM.
     """
     try:
-        with path.open("rb") as file:
+        with opened(path) as file:
             octets = file.read(MAX_OCTETS + 1)
     except OSError as error:
         raise CertificateFileError(error.strerror or str(error)) from error

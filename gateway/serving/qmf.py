@@ -64,7 +64,7 @@ from gateway.model.observations import TRUSTED, Severity
 from gateway.model.operations import Outcome, Principal
 from gateway.model.schema import Argument, ClassKey, ClassSchema, Direction
 from gateway.model.times import SECOND
-from gateway.model.values import Reference, Value, Values
+from gateway.model.values import Reference, Value, Values, ValueType
 
 SETTLING: Final = SECOND
 """Nanoseconds from the beginning of service to the first event: consoles first request its objects."""
@@ -169,10 +169,12 @@ class QmfRole:
         self._linked = False
         self._is_read = False
         self._stale_agents: set[str] = set()
+        self._outdated: dict[str, dict[str, int]] = {}
         self._classes: dict[int, ClassSchema] = {}
         self._event_keys: dict[int, EventClassRecord] = {}
         self._numbers: dict[tuple[str, int], int] = {}
         self._rows: dict[int, tuple[str, int]] = {}
+        self._unnamed: set[tuple[str, int]] = set()
         self._ended: OrderedDict[tuple[str, int], int] = OrderedDict()
         self._backlog: EventBacklog[Send] = EventBacklog()
         self._lost_event: EventClassRecord | None = None
@@ -180,6 +182,7 @@ class QmfRole:
         self._asked: dict[int, _Asked] = {}
         self._undecided: dict[str, _Asked] = {}
         self._requests = 0
+        self._last_end: int | None = None
         self._settled_at = 0
         self._creations_wait = False
         self._flush_at = 0
@@ -208,7 +211,7 @@ class QmfRole:
             case EventClassRecord():
                 return self._learn_event(record)
             case UpdateRecord() if record.source == source:
-                return self._updated(record)
+                return self._updated(record, now)
             case ObjectRecord() if record.source == source:
                 return self._shown(record, now)
             case DeleteRecord() if record.source == source:
@@ -216,14 +219,33 @@ class QmfRole:
             case EventRecord() if record.source == source:
                 return self._event(record, now)
             case AgentRecord() if record.source == source:
-                (self._stale_agents.discard if record.fresh else self._stale_agents.add)(record.agent)
+                return self._agent_received(record, now)
             case AgentGoneRecord() if record.source == source:
                 self._stale_agents.discard(record.agent)
+                self._outdated.pop(record.agent, None)
             case SourceRecord() if record.number == source:
                 self._is_read = record.state in TRUSTED
             case OperationRecord() if record.state is OperationState.SETTLED:
                 return self._settled(record)
         return []
+
+    def _agent_received(self, record: AgentRecord, now: int) -> list[RoleEffect]:
+        former = self._outdated.get(record.agent, {})
+        outdated = {
+            name: former.get(name) or record.current_until[name] for name in record.outdated_classes(now)
+        }
+        is_fresh = record.fresh and "" not in outdated
+        (self._stale_agents.discard if is_fresh else self._stale_agents.add)(record.agent)
+        changed = outdated.keys() ^ former.keys()
+        if not changed:
+            return []
+        self._outdated[record.agent] = outdated
+        effects: list[RoleEffect] = []
+        for key in [key for key in self._numbers if key[0] in changed]:
+            known = self._find(*key)
+            if known is not None and known.record.agent == record.agent:
+                effects += self._put(known.record, known.class_record.schema, self._numbers[key])
+        return effects
 
     def _learn(self, record: ClassRecord) -> list[RoleEffect]:
         if record.schema.key.package == OWN_PACKAGE:  # consoles of an agent have no use for it
@@ -254,6 +276,10 @@ class QmfRole:
         if schema is None:
             return []
         key = (schema.class_name, record.row)
+        if _lacks_owner(record, schema):
+            self._unnamed.add(key)
+            return []
+        self._unnamed.discard(key)
         number = self._numbers.get(key)
         if number is not None and self._config.numbered_by_facts and self._number(record, key) != number:
             # Another incarnation of a durable object, whose end was not reported: it has another id.
@@ -277,10 +303,12 @@ class QmfRole:
         digest = blake2b(f"{key[0]}|{key[1]}".encode(), digest_size=8)
         return int.from_bytes(digest.digest(), "big")
 
-    def _updated(self, update: UpdateRecord) -> list[RoleEffect]:
+    def _updated(self, update: UpdateRecord, now: int) -> list[RoleEffect]:
         schema = self._classes.get(update.class_number)
         key = ("", 0) if schema is None else (schema.class_name, update.row)
         number, known = self._numbers.get(key), self._find(*key)
+        if schema is not None and known is not None and key in self._unnamed:
+            return self._shown(known.record, now)
         # What follows in the same batch may have ended the object, and given its row to another.
         if schema is None or number is None or known is None:
             return []
@@ -291,8 +319,14 @@ class QmfRole:
     def _put(self, record: ObjectRecord, schema: ClassSchema, number: int) -> list[RoleEffect]:
         values = tuple(self._on_wire(record.values.get(at)) for at in range(len(schema.elements)))
         count = len(schema.properties)
+        outdated_since = self._outdated.get(record.agent, {}).get(schema.class_name, 0)
+        stale_since = min(filter(None, (record.unread_since, outdated_since)), default=0)
+        if stale_since:  # consoles that do not know the mark must not take old statistics for current
+            values = values[:count] + (None,) * len(schema.statistics)
         sampled = record.statistics_sampled or record.properties_sampled
-        managed = ManagedObject(schema.key, number, record.created, values[:count], values[count:], sampled)
+        managed = ManagedObject(
+            schema.key, number, record.created, values[:count], values[count:], sampled, stale_since
+        )
         try:
             self.session.put(managed)
         except LocalProtocolError as error:
@@ -302,6 +336,8 @@ class QmfRole:
     def _deleted(self, record: DeleteRecord, now: int) -> list[RoleEffect]:
         schema = self._classes.get(record.class_number)
         key = ("", 0) if schema is None else (schema.class_name, record.row)
+        self._unnamed.discard(key)
+        self._last_end = max(self._last_end or 0, record.number) or None
         if key not in self._numbers:
             return []
         if record.number:
@@ -528,7 +564,9 @@ class QmfRole:
         self._asked[self._requests] = asked
         principal = Principal("qmf", user, self._config.name)
         source = self._config.source
-        return [Submit(OperationRequest(self._requests, principal, source, class_name, row, action, timeout))]
+        where = (principal, source, class_name, row)
+        request = OperationRequest(self._requests, *where, action, timeout, ends=self._last_end)
+        return [Submit(request)]
 
     def operation_answered(self, answer: OperationAnswer, now: int) -> list[RoleEffect]:
         """Report the outcome of an operation to its console, after all changes that it made."""
@@ -572,3 +610,15 @@ class QmfRole:
         outputs = found if outcome is Outcome.APPLIED else ()
         changed = self.session.publish(asked.number, now)
         return [*changed, *self.session.method_done(asked.handle, status, text, outputs)]
+
+
+def _lacks_owner(record: ObjectRecord, schema: ClassSchema) -> bool:
+    """Return whether an object is not known to which the name of this one refers.
+
+    Consoles make names of references, too, and would give it another one.
+    """
+    return any(
+        record.values.get(at) is None
+        for at in schema.index_positions
+        if schema.elements[at].type is ValueType.REFERENCE and not schema.elements[at].optional
+    )

@@ -10,13 +10,15 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import re
 import struct
 from collections.abc import Callable, Mapping
 from datetime import date, timedelta
 from functools import lru_cache, partial
-from typing import TypeAlias
+from typing import Final, TypeAlias
 from uuid import UUID
 
+from gateway.escapes import escaped, printable, without_part
 from gateway.feed.values import FeedValue, as_json
 from gateway.model.observations import EventState, Severity
 from gateway.model.times import EPOCH
@@ -72,7 +74,10 @@ def value_encoder(
 
 
 def encoder_with_length(syntax: Syntax) -> PairEncoder:
-    """Return the encoder of a value and its length column, the number of octets of the whole, uncut value."""
+    """Return the encoder of a value and its length column, the number of octets of the whole, uncut value.
+
+    The escapes of a text count, so that a cell with fewer octets is cut.
+    """
     whole, shown = _MEASURED[syntax]
 
     def encode(value: FeedValue) -> tuple[bytes | None, bytes | None]:
@@ -93,9 +98,16 @@ def float_encoder(*, single: bool) -> PairEncoder:
 
 
 def text(value: str, limit: int = MAX_TEXT_OCTETS) -> bytes:
-    """Return the TLV of ``value`` in UTF-8, cut before the first character that exceeds ``limit`` octets."""
-    # A peer's text may contain half of a surrogate pair: encoders never raise.
-    return _cut(value.encode("utf-8", "replace"), limit)
+    """Return the TLV of ``value`` as `escaped` displays it, cut to ``limit`` octets of UTF-8.
+
+    A character or an escape that exceeds the limit is left out whole.
+    """
+    return cut_text(escaped(value).encode(), limit)
+
+
+def line(value: str, limit: int = MAX_TEXT_OCTETS) -> bytes:
+    """Return the TLV of a line that is made of escaped texts, cut as `text` is."""
+    return cut_text(printable(value).encode(), limit)
 
 
 def date_and_time(nanoseconds: int) -> bytes | None:
@@ -318,10 +330,11 @@ def _measured_encoder(whole: _Whole, shown: _Shown) -> Encoder:
     return encode
 
 
-def _cut(octets: bytes, limit: int = MAX_TEXT_OCTETS) -> bytes:
+def cut_text(octets: bytes, limit: int = MAX_TEXT_OCTETS) -> bytes:
+    """Return the TLV of an escaped text, cut to ``limit`` octets."""
     if len(octets) > limit:
         # What was cut in the middle of a character is ignored.
-        octets = octets[:limit].decode("utf-8", "ignore").encode()
+        octets = without_part(octets[:limit].decode("utf-8", "ignore")).encode()
     return ber.encode_octets(octets)
 
 
@@ -330,11 +343,18 @@ def _whole_or_empty(limit: int) -> _Shown:
 
 
 def _text_octets(value: FeedValue) -> bytes | None:
-    return value.encode("utf-8", "replace") if isinstance(value, str) else None
+    return escaped(value).encode() if isinstance(value, str) else None
 
 
 def _bytes_octets(value: FeedValue) -> bytes | None:
-    return bytes(value) if isinstance(value, bytes | bytearray | memoryview) else None
+    if not isinstance(value, bytes | bytearray | memoryview):
+        return None
+    octets = bytes(value)
+    return escaped(octets.decode("ascii")).encode() if SHOWN_AS_TEXT.fullmatch(octets) else octets
+
+
+SHOWN_AS_TEXT: Final = re.compile(rb"[\t-\r -~]*")
+"""Octets that tools print as text, as net-snmp's do; line feeds among them would begin lines of their own."""
 
 
 def _json_octets(value: FeedValue) -> bytes | None:
@@ -352,7 +372,7 @@ _Whole: TypeAlias = Callable[[FeedValue], bytes | None]
 _Shown: TypeAlias = Callable[[bytes], bytes]
 
 _MEASURED: Mapping[Syntax, tuple[_Whole, _Shown]] = {
-    Syntax.TEXT: (_text_octets, _cut),
+    Syntax.TEXT: (_text_octets, cut_text),
     Syntax.OCTETS: (_bytes_octets, _whole_or_empty(MAX_BYTES_OCTETS)),
     Syntax.JSON: (_json_octets, _whole_or_empty(MAX_JSON_OCTETS)),
 }

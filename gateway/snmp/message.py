@@ -7,11 +7,15 @@ a list of variable bindings is refused.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final, NamedTuple, TypeAlias
 
 from gateway.snmp import ber
 from gateway.snmp.ber import BerError
+
+MAX_COMMUNITY_OCTETS: Final = 255
+"""The longest community of a notification."""
 
 VERSION_1: Final = 0
 VERSION_2C: Final = 1
@@ -63,6 +67,24 @@ UNDO_FAILED: Final = 15
 AUTHORIZATION_ERROR: Final = 16
 NOT_WRITABLE: Final = 17
 INCONSISTENT_NAME: Final = 18
+
+STATUS_NAMES: Final[Mapping[int, str]] = {
+    NO_ERROR: "noError",
+    TOO_BIG: "tooBig",
+    GEN_ERR: "genErr",
+    NO_ACCESS: "noAccess",
+    WRONG_TYPE: "wrongType",
+    WRONG_LENGTH: "wrongLength",
+    WRONG_VALUE: "wrongValue",
+    NO_CREATION: "noCreation",
+    INCONSISTENT_VALUE: "inconsistentValue",
+    RESOURCE_UNAVAILABLE: "resourceUnavailable",
+    COMMIT_FAILED: "commitFailed",
+    UNDO_FAILED: "undoFailed",
+    NOT_WRITABLE: "notWritable",
+    INCONSISTENT_NAME: "inconsistentName",
+}
+"""Every error-status with which a SET in version 2c can be answered here, by its name in RFC 3416."""
 FILLING: Final = (0x00, 0xFF)
 """The first octets of an integer that may have more of them than needed."""
 

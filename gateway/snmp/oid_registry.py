@@ -397,8 +397,8 @@ class OidRegistry(StrictModel):
         """Return the name of the class or event in this registry."""
         return str(key) if self.provisional else key.name
 
-    def class_key(self, entry: ClassEntry) -> ClassKey:
-        """Return the package and name of a class of this registry."""
+    def class_key(self, entry: ClassEntry | EventEntry) -> ClassKey:
+        """Return the package and name of a class or event of this registry."""
         package, _, name = entry.name.rpartition(":")
         return ClassKey(package, name) if self.provisional else ClassKey(self.package, entry.name)
 

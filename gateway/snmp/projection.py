@@ -6,9 +6,10 @@ objects are fresh. Changes of many rows are made in slices, so that requests are
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Final
 
 import msgspec
 
@@ -32,6 +33,7 @@ from gateway.feed.records import (
 from gateway.feed.replica import GATEWAY, FeedReplica, FeedStatus, FeedView
 from gateway.feed.values import ObjectLink
 from gateway.snmp.ber import Oid, encode_oid
+from gateway.snmp.notifications.backlog import PastEvent
 from gateway.snmp.notifications.bound_events import BoundEvent
 from gateway.snmp.notifications.forms import NotificationForms
 from gateway.snmp.notifications.notification import (
@@ -59,7 +61,9 @@ SLICE_ROWS = 250
 _HEAVY = 10
 """The cost, in rows, of changing every cell of a row (to withhold, show again or remove it)."""
 
-_SOURCE_DOWN = "sourceDown"
+_POLICY_CHANGED: Final = "gateway:policyChanged"
+
+_OF_SOURCES = frozenset({"sourceDown", "classNotReadable"})
 """The alarm that the core raises for a source that is down: it is fresh while the source is not."""
 
 
@@ -117,6 +121,7 @@ class Projection(FeedView[BoundClass, BoundEvent, Row, RowGroup]):
         self.forms = NotificationForms(settings.receivers)
         self._operations: list[Callable[[OperationRecord], None]] = []
         self._new_core: list[Callable[[], None]] = []
+        self._reloaded: list[Callable[[], None]] = []
         self._registries = OidRegistries(settings.registries, provisional, save=save, log=log, clock=clock)
         self._summaries = Summaries(store, root)
         self._source_table = SourceTable(store, root)
@@ -125,7 +130,9 @@ class Projection(FeedView[BoundClass, BoundEvent, Row, RowGroup]):
         self._columns = ShownColumns(self._source_table.name)
         for table in self._summaries.tables:
             self._columns.attach(table)
-        self._tables = ClassTables(store, self._summaries, self._registries, root, self._columns)
+        self._tables = ClassTables(
+            store, self._summaries, self._registries, root, self._columns, self._replica.last_end
+        )
         self._events = Events(self._registries, self._tables, root)
         self._alarms = AlarmTable(store, root, self._alarm_is_stale)
         self._ended = EndedObjects(store, root, self._tables.row_oid, settings.history)
@@ -155,6 +162,15 @@ class Projection(FeedView[BoundClass, BoundEvent, Row, RowGroup]):
         Call this before the feed is connected.
         """
         self._receivers.append(receivers)
+
+    def notify_of_reloads(self, take: Callable[[], None]) -> None:
+        """Call ``take`` wherever a reload of the configuration may be known: before a policy is used."""
+        self._reloaded.append(take)
+
+    def change_clients(self, principals: Iterable[str], receivers: Sequence[str]) -> None:
+        """Show what they may see to other principals of SNMP, and to other receivers of notifications."""
+        self.views.keep(principals)
+        self.forms.change(self._replica.access, receivers)
 
     def notify_of_operations(self, take: Callable[[OperationRecord], None]) -> None:
         """Pass each record of an operation to ``take``, also those that a snapshot repeats."""
@@ -291,9 +307,9 @@ class Projection(FeedView[BoundClass, BoundEvent, Row, RowGroup]):
 
     # ---- what the replica calls ---------------------------------------------------------------------------
 
-    def new_group(self, source: int, agent: str) -> RowGroup:
-        """Make the group of an agent's rows."""
-        return RowGroup(source, agent)
+    def new_group(self, source: int, agent: str, class_name: str) -> RowGroup:
+        """Make the group of the rows of an agent and class."""
+        return RowGroup(source, agent, class_name)
 
     def freshness_changed(self, group: RowGroup) -> None:
         """Bring the rows of a group into its state, in slices."""
@@ -315,12 +331,17 @@ class Projection(FeedView[BoundClass, BoundEvent, Row, RowGroup]):
 
     def policy_changed(self) -> None:
         """Show restricted views nothing but what the snapshot shows from now on."""
+        self._take_reload()
         self._summaries.forget_roles()
         self._tables.forget_roles()
         self.views.policy_changed(self._replica.access)
         self.forms.change(self._replica.access)
         for receivers in self._receivers:
             receivers.policy_changing()
+
+    def _take_reload(self) -> None:
+        for take in self._reloaded:
+            take()
 
     def source_changed(self, record: SourceRecord) -> None:
         """Show a source."""
@@ -375,7 +396,11 @@ class Projection(FeedView[BoundClass, BoundEvent, Row, RowGroup]):
         """Notify the receivers of an event."""
         if version is None:
             self.status.refused += 1
-        elif self._receivers:
+            return
+        if version.name == _POLICY_CHANGED:
+            self._take_reload()
+            self.views.settle()
+        if self._receivers:
             source = self._source_table.name(record.source)
             repeated, epoch = self._replica.in_snapshot, self.status.epoch
             again = partial(self._again, epoch, record, version, source, repeated=repeated)
@@ -412,10 +437,36 @@ class Projection(FeedView[BoundClass, BoundEvent, Row, RowGroup]):
         in_epoch = epoch == self.status.epoch
         return self.forms.again(receiver, record, version, source, make, in_epoch=in_epoch)
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether the core is connected, and no snapshot of it is under way."""
+        return self._replica.is_complete and not self._replica.in_snapshot
+
+    def past_event(self, receiver: str, record: EventRecord) -> PastEvent | None:
+        """Return an event of before as a receiver gets it; ``None`` where no notification can be made of it.
+
+        Call it while the feed is whole (`is_complete`): the tables of the policy are incomplete otherwise.
+
+        Args:
+            receiver: the name of the receiver.
+            record: the event, from the core's `PastEvents`.
+        """
+        version = self._replica.event_versions.get(record.class_number)
+        if version is None:
+            return None
+        source, epoch = self._source_table.name(record.source), self.status.epoch
+        again = partial(self._again, epoch, record, version, source, repeated=False)
+        is_meant = receiver not in record.withheld
+        notification = again(receiver) if is_meant else None
+        if notification is not None:
+            notification = msgspec.structs.replace(notification, again=again)
+        condition = (source, record.condition) if record.condition else None
+        return PastEvent((record.boot, record.number), version.name, notification, is_meant, condition)
+
     def events_made(self, record: EventsMadeRecord) -> None:
         """Have the receivers count the events that they missed."""
         for receivers in self._receivers:
-            receivers.events_made(record.boot, record.number)
+            receivers.events_made(record.boot, record.number, more=record.more)
 
     def alarm_changed(self, record: AlarmRecord) -> None:
         """Show an alarm, or its end."""
@@ -441,6 +492,8 @@ class Projection(FeedView[BoundClass, BoundEvent, Row, RowGroup]):
 
     def snapshot_ended(self) -> None:
         """Remove rows of the history that the snapshot did not contain, in slices."""
+        self._take_reload()
+        self.views.settle()
         self._history.sweep(self._replica.generation)
         self._columns.settle()
         for receivers in self._receivers:
@@ -451,7 +504,7 @@ class Projection(FeedView[BoundClass, BoundEvent, Row, RowGroup]):
         if not self.status.connected or generation < self._replica.generation:
             return True
         # These are the core's own findings: they are known as long as the core answers.
-        if record.name == _SOURCE_DOWN or record.source == GATEWAY:
+        if record.name in _OF_SOURCES or record.source == GATEWAY:
             return False
         row = self._tables.row(record.subject, record.source) if record.subject else None
         return (

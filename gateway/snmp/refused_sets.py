@@ -17,9 +17,10 @@ from gateway.model.operations import Outcome, Principal
 from gateway.model.secrets import MASK
 from gateway.snmp import ber, message
 from gateway.snmp.ber import Oid, dotted
+from gateway.snmp.message import STATUS_NAMES
 from gateway.snmp.syntax import WRITABLE_SYNTAXES
 from gateway.snmp.tables.classes import ManagedObjects, Target, Variable
-from gateway.snmp.written_values import STATUS_NAMES, Assignment, Rejected, WrittenValueError, written_value
+from gateway.snmp.written_values import Assignment, Rejected, WrittenValueError, written_value
 
 MAX_RECORDED: Final = 100
 """The maximum number of variable bindings recorded of one SET: the first ones, and the refused one."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from gateway.feed.access import GATEWAY_NAME, AccessTables
+from gateway.feed.access import GATEWAY_NAME, AccessTables, OperationShown
 from gateway.feed.cleared import shown_alarm
 from gateway.feed.latest import HistoryLimits
 from gateway.feed.operations import OperationKind, OperationRecord
@@ -168,7 +168,7 @@ class RestrictedViews:
     def of(self, name: str, own: Store | None = None, *, shares_own: bool = False) -> Mirror:
         """Return what a principal sees; it stays the same, whatever the policy becomes.
 
-        Call this before the feed is connected.
+        One that is added while the feed is connected sees little until `settle`.
 
         Args:
             name: the name of the principal at this front end.
@@ -177,13 +177,40 @@ class RestrictedViews:
         """
         principal = self._principals.get(name)
         if principal is None:
-            principal = _Principal(name, Mirror(), own or Store(), shares_own)
-            clearance = self._access.clearance(f"{FRONT_END}:{name}")
-            if clearance is not None and self._access.clearances[clearance].unrestricted:
-                principal.clearance = clearance
-            self._principals[name] = principal
-            self._attach(principal)
+            principal = self._add(name, own or Store(), shares_own=shares_own)
         return principal.mirror
+
+    def _add(self, name: str, own: Store, *, shares_own: bool) -> _Principal:
+        principal = self._principals[name] = _Principal(name, Mirror(), own, shares_own)
+        self._attach(principal)
+        return principal
+
+    def keep(self, names: Iterable[str]) -> None:
+        """Forget all principals but these. New ones see what is about the gateway itself until `settle`.
+
+        The policy may still be that of before the reload that named them.
+        """
+        kept = set(names)
+        for name in self._principals.keys() - kept:
+            principal = self._principals.pop(name)
+            principal.mirror.leave()
+            if principal.operations is not None:
+                self._history.tables.pop(principal.operations.rows, None)
+        for name in kept - self._principals.keys():
+            self._add(name, Store(), shares_own=False)
+
+    def settle(self) -> None:
+        """Show new principals what the present policy shows."""
+        access = self._access
+        shown = {view.clearance for view in self.all}
+        for principal in self._principals.values():
+            clearance = access.clearance(f"{FRONT_END}:{principal.name}")
+            if principal.clearance is not None or clearance is None:
+                continue
+            if access.clearances[clearance].unrestricted or clearance in shown:
+                principal.mirror.leave()
+                principal.clearance = clearance
+                self._attach(principal)
 
     def policy_changed(self, access: AccessTables) -> None:
         """Make all views again, empty: objects, sources, alarms and operations are shown again."""
@@ -199,6 +226,10 @@ class RestrictedViews:
             for principal in self._principals.values()
             if principal.clearance is not None and not access.clearances[principal.clearance].unrestricted
         }
+        # Also of those whom a reload adds, and the policy does not name.
+        others = access.clearance(f"{FRONT_END}:")
+        if others is not None and not access.clearances[others].unrestricted:
+            restricted[others] = None
         self.all = tuple(self._made(clearance) for clearance in restricted)
         self._columns.change(access, {view.clearance: view.mirror for view in self.all})
         for principal in self._principals.values():
@@ -259,14 +290,16 @@ class RestrictedViews:
             principal = f"{FRONT_END}:{each.name}"
             if each.operations is None or each.clearance is None:
                 continue
-            if not self._access.sees_operation(each.clearance, principal, requester, source, link):
+            much = self._access.shown_operation(each.clearance, principal, requester, source, link)
+            if much is OperationShown.NOTHING:
                 continue
+            shown = record.without_object() if much is OperationShown.WITHOUT_OBJECT else record
             is_call = record.kind is OperationKind.INVOKE
             if principal == requester:
                 hidden: tuple[OperationColumn, ...] = _READ[:1] if is_call else _READ
             else:
                 hidden = _OF_REQUESTER if is_call else (*_OF_REQUESTER, OperationColumn.TEXT)
-            each.operations.operation_changed(record, generation, hidden)
+            each.operations.operation_changed(shown, generation, hidden)
 
     def show_applications(self, records: Iterable[SourceRecord], *, connected: bool) -> None:
         """Bring applTable of each view up to date."""

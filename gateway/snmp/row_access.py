@@ -127,7 +127,8 @@ class ShownColumns:
         access = self._access.of_class(class_number)
         if not elements or access is None:
             return 0
-        mask = _OWN | (_NAMES if access.names(elements) else 0)
+        mask = _OWN if access.shows_parent(elements) else _OWN & ~_PARENT
+        mask |= _NAMES if access.names(elements) else 0
         for position, columns in enumerate(bound.binding.bits):
             if elements >> position & 1:
                 mask |= columns

@@ -81,6 +81,10 @@ class UdpServer:
         self._later: set[asyncio.Task[None]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
 
+    def answer_by(self, answer: Answer) -> None:
+        """Answer the next datagrams by another function; answers that are awaited are sent."""
+        self._answer = answer
+
     @property
     def addresses(self) -> tuple[ListenAddress, ...]:
         """The addresses listened on, with the ports that the system chose for 0."""

@@ -461,6 +461,8 @@ class SetRequests:
             timeout=self._settings.timeout,
             check_only=check_only,
             reference=reference,
+            ends=target.ends,
+            stable_name=target.stable_name,
         )
 
 

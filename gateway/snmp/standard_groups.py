@@ -9,6 +9,7 @@ from typing import Final
 
 from gateway.snmp import ber, message
 from gateway.snmp.ber import Oid
+from gateway.snmp.cells import text
 from gateway.snmp.store import ScalarValue, Store
 
 _SYSTEM: Final[Oid] = (1, 3, 6, 1, 2, 1, 1)
@@ -16,7 +17,6 @@ _OR_ENTRY: Final[Oid] = (*_SYSTEM, 9, 1)
 _OR_ID, _OR_DESCRIPTION, _OR_UP_TIME = 2, 3, 4
 _TICK: Final = 10_000_000
 _WRAP: Final = 1 << 32
-_LONGEST_TEXT: Final = 255
 
 APPLICATION_SERVICES: Final = 72
 """sysServices of a host that offers applications: layers 4 and 7, 2^3 + 2^6."""
@@ -59,12 +59,12 @@ class SystemGroup:
         self._last_index = 0
         self._last_change = 0
         values: dict[int, ScalarValue] = {
-            1: _text(description.description),
+            1: text(description.description),
             2: ber.encode_oid(description.object_id),
             3: lambda: ber.encode_time_ticks(self.up_time()),
-            4: _text(description.contact),
-            5: _text(description.name),
-            6: _text(description.location),
+            4: text(description.contact),
+            5: text(description.name),
+            6: text(description.location),
             7: ber.encode_integer(description.services),
             8: lambda: ber.encode_time_ticks(self._last_change),
         }
@@ -88,7 +88,7 @@ class SystemGroup:
             (self._last_index,),
             {
                 _OR_ID: ber.encode_oid(capability),
-                _OR_DESCRIPTION: _text(description),
+                _OR_DESCRIPTION: text(description),
                 _OR_UP_TIME: ber.encode_time_ticks(now),
             },
         )
@@ -97,11 +97,6 @@ class SystemGroup:
         """Remove a MIB module from sysORTable. Raises ``KeyError`` if it is not listed."""
         self._table.remove((self._modules.pop(capability),))
         self._last_change = self.up_time()
-
-
-def _text(text: str) -> bytes:
-    octets = text.encode("utf-8", "replace")[:_LONGEST_TEXT]
-    return ber.encode_octets(octets.decode("utf-8", "ignore").encode())
 
 
 _SNMP: Final[Oid] = (1, 3, 6, 1, 2, 1, 11)

@@ -16,12 +16,14 @@ from dataclasses import dataclass
 from typing import Final, Protocol, TypeAlias
 from uuid import UUID
 
+from gateway.escapes import unescaped
 from gateway.feed.values import FeedValue, ObjectLink, TextValueError, value_from_text
 from gateway.model.operations import Outcome, Principal
 from gateway.model.schema import Element
 from gateway.model.times import EPOCH, SECOND
 from gateway.snmp import ber, message
 from gateway.snmp.ber import Oid
+from gateway.snmp.cells import SHOWN_AS_TEXT
 from gateway.snmp.oid_registry import ElementEntry
 from gateway.snmp.store import Store
 from gateway.snmp.syntax import (
@@ -107,24 +109,6 @@ COMMIT_STATUSES: Final[Mapping[Outcome, int]] = {
     Outcome.UNKNOWN: message.UNDO_FAILED,
 }
 """The error-status of each outcome of an attempted change."""
-
-STATUS_NAMES: Final[Mapping[int, str]] = {
-    message.NO_ERROR: "noError",
-    message.TOO_BIG: "tooBig",
-    message.GEN_ERR: "genErr",
-    message.NO_ACCESS: "noAccess",
-    message.WRONG_TYPE: "wrongType",
-    message.WRONG_LENGTH: "wrongLength",
-    message.WRONG_VALUE: "wrongValue",
-    message.NO_CREATION: "noCreation",
-    message.INCONSISTENT_VALUE: "inconsistentValue",
-    message.RESOURCE_UNAVAILABLE: "resourceUnavailable",
-    message.COMMIT_FAILED: "commitFailed",
-    message.UNDO_FAILED: "undoFailed",
-    message.NOT_WRITABLE: "notWritable",
-    message.INCONSISTENT_NAME: "inconsistentName",
-}
-"""Every error-status with which a SET in version 2c can be answered here, by its name in RFC 3416."""
 
 SNMP_SET_SERIAL_NO: Final[Oid] = (1, 3, 6, 1, 6, 3, 1, 1, 6, 1)
 """The object snmpSetSerialNo; its only instance is 0."""
@@ -364,6 +348,19 @@ def _time(content: bytes, _: Element) -> int:
     return seconds * SECOND + int(tenth) * 10**8
 
 
+def _text(content: bytes, _: Element) -> str:
+    """Return the text that a cell shows so; what a manager read, it can write."""
+    written = unescaped(content.decode("utf-8"))
+    written.encode("utf-8")  # ValueError for half of a surrogate pair, which no protocol carries
+    return written
+
+
+def _bytes(content: bytes, _: Element) -> bytes:
+    return (
+        unescaped(content.decode("ascii")).encode("latin-1") if SHOWN_AS_TEXT.fullmatch(content) else content
+    )
+
+
 def _json(content: bytes, element: Element) -> FeedValue:
     return value_from_text(content.decode("utf-8"), element.type)
 
@@ -373,8 +370,8 @@ _OCTETS: Final[Mapping[Syntax, Callable[[bytes, Element], FeedValue]]] = {
     Syntax.FLOAT64: _float,
     Syntax.FLOAT_TEXT: _float_text,
     Syntax.DATE_AND_TIME: _time,
-    Syntax.TEXT: lambda content, _: content.decode("utf-8"),
-    Syntax.OCTETS: lambda content, _: content,
+    Syntax.TEXT: _text,
+    Syntax.OCTETS: _bytes,
     Syntax.JSON: _json,
     Syntax.UUID: lambda content, _: UUID(content.decode("ascii")),
 }

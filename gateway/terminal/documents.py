@@ -11,9 +11,11 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from gateway.escapes import escaped, printable_json
 from gateway.feed.operations import OperationAnswer, OperationRecord
 from gateway.feed.records import AlarmRecord, SourceRecord
 from gateway.feed.values import FeedValue, ObjectLink, as_json
+from gateway.model.operations import Outcome
 from gateway.model.schema import Argument, Element
 from gateway.model.times import MICROSECOND, MILLISECOND, SECOND, utc_time
 from gateway.model.values import ValueType
@@ -85,12 +87,24 @@ def object_document(known: KnownObject, view: TerminalView, elements: Iterable[E
     }
 
 
+ACCEPTED = "accepted"
+"""The outcome of a check that found no reason to refuse a request; nothing was applied."""
+
+
 def answer_document(
-    answer: OperationAnswer, described: Mapping[str, Element | Argument], source: str
+    answer: OperationAnswer, described: Mapping[str, Element | Argument], source: str, *, check: bool = False
 ) -> Document:
-    """Make the document of an answer; ``described`` has the elements or arguments of its values by name."""
+    """Make the document of an answer.
+
+    Args:
+        answer: the answer.
+        described: the elements or arguments of its values by name.
+        source: name of the source, for references.
+        check: whether the request was to be checked only.
+    """
+    accepted = check and answer.outcome is Outcome.APPLIED
     return {
-        "outcome": answer.outcome.value,
+        "outcome": ACCEPTED if accepted else answer.outcome.value,
         "operation_id": answer.operation_id,
         "text": answer.text,
         "element": answer.element,
@@ -287,9 +301,8 @@ def json_form(described: Element | Argument, value: FeedValue, source: str) -> o
         # In Python True == 1 == 1.0, and an enumeration may be of numbers.
         if type(named.value) is type(value) and named.value == value:
             return named.label
-    if described.type is ValueType.TIME and isinstance(value, int):
-        # 0, and a time beyond all calendars, have no text.
-        return time_text(value) or value
+    if described.type is ValueType.TIME and type(value) is int:
+        return utc_time(value) or value  # a time beyond all calendars has no text
     if isinstance(value, Mapping):
         return {str(key): _inner(inner, source) for key, inner in value.items()}
     if isinstance(value, tuple):
@@ -298,11 +311,11 @@ def json_form(described: Element | Argument, value: FeedValue, source: str) -> o
 
 
 def text_form(described: Element | Argument, value: FeedValue, source: str) -> str:
-    """Return a value in one text for people: as in JSON, without quotation marks around a text."""
+    """Return a value in one text for people: as in JSON, but a text is escaped, without quotation marks."""
     if described.type is ValueType.DURATION and type(value) is int:
         return duration_text(value)
     plain = json_form(described, value, source)
-    return plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
+    return escaped(plain) if isinstance(plain, str) else printable_json(json.dumps(plain, ensure_ascii=False))
 
 
 def duration_text(nanoseconds: int) -> str:

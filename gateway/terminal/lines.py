@@ -1,9 +1,13 @@
-"""Lines that commands print for people. Control characters in them are escaped where they are printed."""
+"""Lines that commands print for people: names and values in them are escaped, each by itself.
+
+What else does not print, in the texts of records, is escaped where lines are printed.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from gateway.escapes import escaped
 from gateway.feed.operations import OperationRecord, OperationState
 from gateway.feed.values import FeedValue
 from gateway.model.schema import Argument, Element
@@ -66,11 +70,11 @@ def object_lines(known: KnownObject, view: TerminalView) -> list[str]:
         ("sampled", time_text(record.statistics_sampled or record.properties_sampled) or "never"),
     ]
     if record.parent is not None:
-        about.append(("parent", link_path(record.parent, known.source)))
+        about.append(("parent", escaped(link_path(record.parent, known.source))))
     if stale:
         about.append(("stale since", time_text(stale) or ""))
     schema = known.in_class.schema
-    lines = [known.path, *(f"{_INDENT}{line}" for line in aligned(about))]
+    lines = [escaped(known.path), *(f"{_INDENT}{line}" for line in aligned(about))]
     for title, elements in (("properties", schema.properties), ("statistics", schema.statistics)):
         rows = value_rows(known, (element for element in known.read(elements) if element.readable))
         if rows:
@@ -106,7 +110,7 @@ def _below(
     stack = [(known, depth) for known in reversed(children.get(place, ()))]
     while stack:
         known, deep = stack.pop()
-        yield f"{_INDENT * deep}{known.class_name}  {known.record.stable_name}"
+        yield f"{_INDENT * deep}{known.class_name}  {escaped(known.record.stable_name)}"
         stack += [(child, deep + 1) for child in reversed(children.get(known.key, ()))]
 
 
@@ -130,18 +134,23 @@ def change_line(change: FeedChange, view: TerminalView, now: int) -> str:
 def _details(change: FeedChange, view: TerminalView) -> str:  # noqa: C901, PLR0911  one case for each kind
     match change:
         case Created(known):
-            return known.path
+            return escaped(known.path)
         case Changed(known, changes):
-            return f"{known.path}  {' '.join(_value_change(one, known.source) for one in changes)}"
+            return (
+                f"{escaped(known.path)}  {' '.join(f'{value_change(one, known.source)};' for one in changes)}"
+            )
         case Deleted(record=record):
             is_reported = record is not None and not record.inferred
-            return change.path if is_reported else f"{change.path}  (found missing)"
+            path = escaped(change.path)
+            return path if is_reported else f"{path}  (found missing)"
         case EventOccurred(source, in_class, record):
             severity = record.severity.name.lower()
             return f"{source}  {severity} {in_class.schema.key}  {record.text}  {record.event_id}"
         case AlarmChanged(source, record):
             state = "cleared" if record.cleared else "raised"
-            return f"{source}  {record.severity.name.lower()} {record.condition} {state}: {record.text}"
+            return (
+                f"{source}  {record.severity.name.lower()} {escaped(record.condition)} {state}: {record.text}"
+            )
         case SourceChanged(record):
             return f"{record.name}  {_state(record.state.value, record.detail)}"
         case GapFound(source, record):
@@ -169,6 +178,7 @@ def operation_line(record: OperationRecord, view: TerminalView) -> str:
     outcome = "" if record.outcome is None else f": {record.outcome.value}"
     text = f" ({record.text})" if record.text and record.state is not OperationState.BEGUN else ""
     path = path_of(source, record.class_name, record.stable_name) if record.class_name else "nothing known"
+    path = escaped(path)
     return f"{record.state.value} {what} {path} by {record.principal} {values}".rstrip() + outcome + text
 
 
@@ -182,18 +192,18 @@ def assignments(
     )
 
 
-def value_with_unit(element: Element, value: FeedValue | None, source: str) -> str:
+def value_with_unit(described: Element | Argument, value: FeedValue | None, source: str) -> str:
     """Return a value as people read it, with its unit if it has one."""
     if value is None:
         return ABSENT
-    text = text_form(element, value, source)
-    has_unit = isinstance(value, str) or element.type is ValueType.DURATION  # in its own text
-    return f"{text} {element.unit}" if element.unit and not has_unit else text
+    text = text_form(described, value, source)
+    has_unit = isinstance(value, str) or described.type is ValueType.DURATION  # in its own text
+    return f"{text} {described.unit}" if described.unit and not has_unit else text
 
 
-def _value_change(change: ValueChange, source: str) -> str:
+def value_change(change: ValueChange, source: str) -> str:
+    """Return ``name: former -> value``, with units."""
     former, value = (
-        ABSENT if value is None else text_form(change.element, value, source)
-        for value in (change.former, change.value)
+        value_with_unit(change.element, value, source) for value in (change.former, change.value)
     )
-    return f"{change.element.name}: {former} -> {value};"
+    return f"{change.element.name}: {former} -> {value}"

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from gateway.escapes import escaped
 from gateway.feed.values import ObjectLink
 from gateway.terminal.view import (
     AlarmChanged,
@@ -190,7 +191,7 @@ class Pattern:
         return (
             self.has_source(source)
             and self.has_class(class_name)
-            and any(self.name.match(name) for name in (stable_name, leaf_name))
+            and any(self.name.match(name) for name in _names(stable_name, leaf_name))
         )
 
     def has_source(self, source: str) -> bool:
@@ -214,6 +215,13 @@ class Pattern:
     def fits(self, known: KnownObject) -> bool:
         """Return whether this object is selected."""
         return self.has(known.source, known.class_name, known.record.stable_name, known.record.leaf_name)
+
+
+def _names(*names: str) -> Iterator[str]:
+    """Yield names as they are, and as they are displayed, from where they may have been copied."""
+    for name in names:
+        yield name
+        yield escaped(name)
 
 
 def _order(known: KnownObject) -> tuple[str, int]:

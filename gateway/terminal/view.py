@@ -12,7 +12,7 @@ import msgspec
 from gateway.feed.access import EVERYTHING
 from gateway.feed.cleared import ClearedFeed
 from gateway.feed.freshness import Group
-from gateway.feed.operations import OperationRecord
+from gateway.feed.operations import OperationRecord, OperationState
 from gateway.feed.records import (
     AlarmRecord,
     ClassRecord,
@@ -282,7 +282,6 @@ class TerminalView(FeedView[ClassRecord, EventClassRecord, _Shown, Group]):
         self._replica = FeedReplica(self, serve_stale_for=0, now=self._clock())
         self._shown: dict[ObjectKey, _Shown] = {}
         self._alarm_generations: dict[int, int] = {}
-        self._new_version: ObjectKey | None = None
         self._was_whole = False
         self._happened: list[FeedChange] = []
 
@@ -351,12 +350,15 @@ class TerminalView(FeedView[ClassRecord, EventClassRecord, _Shown, Group]):
     def stale_since(self, known: KnownObject) -> int:
         """Return the time since which an object is stale, in nanoseconds since 1970; 0 while it is fresh.
 
-        For an object that was deleted, this is the time of its agent.
+        For an object that was deleted, this is the time of its class and agent.
         """
         shown = self._shown.get(known.key)
-        if shown is not None:
+        if shown is not None and shown.group.stale_since:
             return shown.group.stale_since
-        return self._replica.stale_since(known.record.source, known.record.agent, self._clock())
+        # A group is judged as messages arrive, and nothing may have arrived since.
+        record = known.record
+        now, class_name = self._clock(), known.class_name
+        return self._replica.stale_since(record.source, record.agent, class_name, now, record.unread_since)
 
     def counts(self) -> dict[tuple[int, str], int]:
         """Count objects by number of the source and ``package:class``, in this order."""
@@ -368,9 +370,9 @@ class TerminalView(FeedView[ClassRecord, EventClassRecord, _Shown, Group]):
 
     # ---- what the replica calls ---------------------------------------------------------------------------
 
-    def new_group(self, source: int, agent: str) -> Group:
-        """Make the group of an agent's objects."""
-        return Group(source, agent)
+    def new_group(self, source: int, agent: str, class_name: str) -> Group:
+        """Make the group of the objects of an agent and class."""
+        return Group(source, agent, class_name)
 
     def source_changed(self, record: SourceRecord) -> None:
         """Report a source that is new, or has another state or detail."""
@@ -439,25 +441,19 @@ class TerminalView(FeedView[ClassRecord, EventClassRecord, _Shown, Group]):
         self._happened += _changed(former, known, sorted({*record.values, *record.absent}))
 
     def remove(self, shown: _Shown) -> None:
-        """Report that an object is gone, where its end was not reported, and no other version follows."""
+        """Report that an object is gone, where its end was not reported."""
         del self._shown[shown.key]
-        if shown.key != self._new_version and (known := self.objects.pop(shown.key, None)):
+        if known := self.objects.pop(shown.key, None):
             self._happened.append(Deleted(known.source, known.class_name, known.record.stable_name))
 
     def object_ended(self, record: DeleteRecord, version: ClassRecord | None) -> None:
         """Report an end that was not reported yet."""
-        # It holds for a removal that follows this end, and for no later one.
-        self._new_version = None
         if version is None or record.number in self.ends:
             return
         class_name = str(version.schema.key)
-        key = ObjectKey(record.source, class_name, record.row)
-        if not record.number:
-            self._new_version = key  # with which it is compared
-            return
         deleted = Deleted(self.source_name(record.source), class_name, record.stable_name, record)
         _remember(self.ends, record.number, deleted)
-        self.objects.pop(key, None)  # one that lives follows
+        self.objects.pop(ObjectKey(record.source, class_name, record.row), None)  # one that lives follows
         self._happened.append(deleted)
 
     def event_occurred(self, record: EventRecord, version: EventClassRecord | None) -> None:
@@ -501,6 +497,9 @@ class TerminalView(FeedView[ClassRecord, EventClassRecord, _Shown, Group]):
     def operation_changed(self, record: OperationRecord) -> None:
         """Report an operation that is new, or has changed."""
         former = self.operations.get(record.operation_id)
+        # A core gives up what has no end in the log, also if a former core has reported its end.
+        if former is not None and former.outcome is not None and record.state is not OperationState.SETTLED:
+            return
         _remember(self.operations, record.operation_id, record)
         if former != record:
             self._happened.append(OperationChanged(self.source_name(record.source), record))

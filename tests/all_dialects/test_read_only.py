@@ -189,6 +189,7 @@ def test_what_it_says_is_what_it_needs_to_show(virtual_host: VirtualHost, tmp_pa
                 for verb, path, *more in ATTEMPTS:
                     for words in ((verb, path, *more), ("get", "--fresh", path)):
                         wait_until(partial(onlooker.refuses, *words), f"{path} is there, and {verb} refused")
+                wait_until(lambda: onlooker.walk("oamqConfigMonitor"), "managers see it, too")
                 (monitor,) = onlooker.walk("oamqConfigMonitor")
                 assert "noAccess" in onlooker.set(monitor, "=", "60")
                 application.say("X")

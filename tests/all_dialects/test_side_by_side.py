@@ -21,7 +21,7 @@ from tests.analytics.conftest import SMALL
 from tests.components.jmx_client import JmxClient, JmxClientError
 from tests.components.open_amq import BROKER, CONFIG
 from tests.components.operated_gateway import OPERATOR
-from tests.components.waiting import eventually, wait_until
+from tests.components.waiting import eventually, until, wait_until
 
 pytestmark = pytest.mark.xdist_group("all-dialects")
 
@@ -182,12 +182,8 @@ async def test_methods_are_called_by_java(there: Scene, java: JmxClient) -> None
 
     assert there.peers.is_.qpid.called == ["echo"]
     assert there.peers.is_.cellar.done[-1] == (1, ("drain", (10, "cleaning")))
+    assert (await java.read(broker))["locked"].value is True  # it was read again before the answer
     assert (BROKER, "lock", (True,)) in there.peers.is_.openamq.done
-
-    async def is_locked() -> bool:
-        return (await java.read(broker))["locked"].value is True
-
-    await eventually(is_locked, "the broker is looked at again")
     called = {"rabbitmq", "qpid", "cellar", "openamq"}
     there.until_all_logged(called, "kind = 'operation' AND outcome = 'applied'")
 
@@ -208,6 +204,36 @@ def test_a_command_of_an_application_is_called(there: Scene) -> None:
     answering.join()
     assert drained.code is ExitCode.OK, drained.errors
     assert "drained" in drained.output
+
+
+async def test_an_mbean_goes_on_with_its_listeners_while_its_class_grows(
+    there: Scene, java: JmxClient
+) -> None:
+    tank = await bean(java, "source=plant,type=Tank")
+    await java.listen(tank)
+    await java.listen("JMImplementation:type=MBeanServerDelegate")
+    others: list[object] = []
+
+    async def is_shown(attribute: str, value: str) -> bool:
+        shown = await java.read(tank)
+        others.append((shown["level"].value, shown["Stale"].value))
+        return attribute in shown and shown[attribute].value == value
+
+    for key in ("colour", "maker"):
+        there.application.say(f'O|T="Tank"|I="t1"|{key}="red"')
+        await eventually(partial(is_shown, key, "red"), f"the attribute {key}")
+    there.application.say('O|T="Tank"|I="t1"|maker="blue"')
+    await eventually(partial(is_shown, "maker", "blue"), "a change of an attribute that was added")
+    assert set(others) == {(42, False)}
+
+    def received() -> list[str]:
+        of_tank = (one for one in java.notifications if tank in {one["source"], one.get("mbean")})
+        return [str(one["notification"]) for one in of_tank]
+
+    # The delegate, which says what is registered and unregistered, has nothing to say of it.
+    expected = ["jmx.mbean.info.changed", "jmx.mbean.info.changed", "jmx.attribute.change"]
+    await until(lambda: len(received()) >= len(expected), "all notifications")
+    assert received() == expected
 
 
 def _declare(there: Scene) -> None:

@@ -1,11 +1,14 @@
 """One Spark for all tests here: it takes longer to start than most of them to run.
 
-Every test that asks for it is of the group ``spark``, so that one worker starts it (``xdist_group``).
+Every test that asks for it is of the group ``spark``, so that one worker starts it (``xdist_group``). A test
+that breaks off in a call, as at its time limit, leaves an answer behind that the next call would read: its
+Spark ends with it, and the next test gets another one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import contextlib
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -25,10 +28,52 @@ SMALL = {
 }
 
 
+class SharedSpark:
+    """The Spark of all tests, which starts when it is asked for."""
+
+    def __init__(self) -> None:
+        self._running = contextlib.ExitStack()
+        self._session: SparkSession | None = None
+
+    def session(self) -> SparkSession:
+        """Return the session that runs, or another one."""
+        if self._session is None:
+            self._session = self._running.enter_context(session(SparkSettings("local[2]", SMALL), "tests"))
+        return self._session
+
+    def give_up(self) -> None:
+        """End it at once, as Ctrl-C does."""
+        self._session = None
+        with contextlib.suppress(KeyboardInterrupt), self._running:
+            raise KeyboardInterrupt
+
+    def end(self) -> None:
+        """End it."""
+        self._session = None
+        self._running.close()
+
+
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
-    with session(SparkSettings("local[2]", SMALL), "tests") as started:
-        yield started
+def shared_spark() -> Iterator[SharedSpark]:
+    shared = SharedSpark()
+    yield shared
+    shared.end()
+
+
+@pytest.fixture
+def spark(shared_spark: SharedSpark) -> SparkSession:
+    return shared_spark.session()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    shared = getattr(item, "funcargs", {}).get("shared_spark")
+    if shared is not None and call.excinfo is not None and not call.excinfo.errisinstance(AssertionError):
+        shared.give_up()
+    return report
 
 
 @pytest.fixture

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import socket
+import struct
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,6 +24,7 @@ from gateway.eventlog.record import RecordKind
 from gateway.service.processes.exit_codes import ExitCode
 from tests.analytics.logs import WrittenLog, event, of_object, reported
 from tests.components.command_line import amqp_gateway
+from tests.components.waiting import DEADLINE
 
 WITHOUT_SPARK = "import sys; sys.modules['pyspark'] = None; from gateway.cli.main import main; main()"
 NOON_HOURS = ("--from", "2026-11-20T11:00", "--to", "2026-11-20T13:00")
@@ -61,6 +64,8 @@ def test_a_report_is_printed_drawn_and_kept(
     assert said["contents"]["records"] == 2
     assert [row["queue"] for row in said["tables"]["queues"]] == ["orders"]
     assert said == json.loads((tmp_path / "kept" / "report.json").read_text())
+    written = [tmp_path / "page.png", *(tmp_path / "kept").iterdir()]
+    assert {oct(file.stat().st_mode & 0o777) for file in written} == {"0o600"}
     assert (tmp_path / "page.png").read_bytes().startswith(b"\x89PNG")
     progress = done.stderr.splitlines()
     assert progress[:2] == ["  ..  starting Spark", "  ..  reading the log"]
@@ -87,16 +92,41 @@ def test_spark_runs_on_the_interpreter_of_the_command_whatever_the_path_has(
     assert json.loads(ended.output)["contents"]["records"] == 1
 
 
+@pytest.mark.xdist_group("spark")
+def test_the_driver_accepts_nothing_from_other_users(spark: SparkSession) -> None:
+    """A request in the frame of Spark's own protocol, without the handshake that takes the secret."""
+    port = int(spark.sparkContext.getConf().get("spark.driver.port") or 0)
+    body = b"StopExecutor"
+    request = struct.pack(">BqI", 3, 7, len(body)) + body
+    with socket.create_connection(("127.0.0.1", port), timeout=DEADLINE) as stranger:
+        stranger.sendall(struct.pack(">q", 8 + len(request)) + request)
+        assert b"Expected SaslMessage" in stranger.recv(4096)
+
+
+def test_a_standalone_master_has_a_secret_of_its_own(tmp_path: Path) -> None:
+    assert SparkSettings("yarn").all(tmp_path)["spark.authenticate"] == "true"
+    assert "spark.authenticate" not in SparkSettings("spark://host:7077").all(tmp_path)
+    theirs = {"spark.authenticate": "false"}
+    assert SparkSettings("local[1]", theirs).all(tmp_path)["spark.authenticate"] == "false"
+
+
 def test_without_the_extra_it_is_said_what_brings_it(tmp_path: Path) -> None:
     program = (sys.executable, "-c", WITHOUT_SPARK)
     ended = amqp_gateway("analytics", "report", "--log", tmp_path, program=program)
     assert ended.code is ExitCode.NOT_INSTALLED
     (line,) = ended.errors.splitlines()
     installs = shlex.split(line.partition(": ")[2].partition("install it by: ")[2].partition(";")[0])
-    assert installs[:4] == [sys.executable, "-m", "pip", "install"]
-    assert {Requirement(wanted).name for wanted in installs[4:]} >= {"pyspark", "pandas", "matplotlib"}
+    assert installs[:5] == [sys.executable, "-P", "-m", "pip", "install"]
+    assert {Requirement(wanted).name for wanted in installs[5:]} >= {"pyspark", "pandas", "matplotlib"}
     assert "Java 17 or newer" in line
     assert amqp_gateway("analytics", "report", "--help", program=program).code is ExitCode.OK
+
+
+def test_the_log_of_a_newer_version_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "LOG").write_text('{"version": 3, "log_id": "x", "next_seq": 1}')
+    for command in (("report",), ("run", "--output", tmp_path)):
+        ended = amqp_gateway("analytics", *command, "--log", tmp_path)
+        assert (ended.code, "of version 3" in ended.errors) == (ExitCode.STATE, True)
 
 
 def test_without_java_it_is_said_what_brings_it(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 from matplotlib.image import imread
-from pyspark.sql import SparkSession
 
 from gateway.analytics.coverage import Period
 from gateway.analytics.reports import layout, page
@@ -19,6 +18,7 @@ from gateway.analytics.reports.report import make_report
 from gateway.dialects.qmf.messages import EventIndication, ObjectContent, PropertyContent, StatisticContent
 from gateway.model.times import SECOND
 from tests.analytics import recorded_peers
+from tests.analytics.conftest import SharedSpark
 from tests.analytics.logs import NOON, WrittenLog, after
 from tests.analytics.recorded_peers import FILLS, MEGABYTES, PLAYED, POLLS, QPIDD
 from tests.dialects.qmf.recordings import definitions, readable
@@ -41,11 +41,13 @@ OPENAMQ = {
 
 
 @pytest.fixture(scope="module")
-def made(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Report:
+def made(shared_spark: SharedSpark, tmp_path_factory: pytest.TempPathFactory) -> Report:
     folder = tmp_path_factory.mktemp("peers")
     log = WrittenLog(folder / "log")
     seconds = recorded_peers.write(log, folder) / SECOND
-    return make_report(spark, log.path, Period(NOON, after(seconds + 1)), lambda _: None, most_rows=1000)
+    return make_report(
+        shared_spark.session(), log.path, Period(NOON, after(seconds + 1)), lambda _: None, most_rows=1000
+    )
 
 
 def rows(report: Report, table: str, source: str, name: str) -> dict[object, Row]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import duckdb
 import pytest
+from msgspec.structs import replace
 from pyspark.sql import SparkSession
 
 from gateway.analytics import session
@@ -70,12 +71,14 @@ def test_the_question_to_duckdb_is_answered(
     spark: SparkSession, log: WrittenLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     update = reported(of_object(RecordKind.UPDATE, 60, 1, name="orders"), 60, messagesPublished=120)
-    records = frame(spark, log, [counted(update, messagesPublished=Delta(120, MINUTE))])
+    of_queue = counted(update, messagesPublished=Delta(120, MINUTE))
+    of_host = replace(of_queue, class_name="vhost", object_id="rabbitmq/rabbitmq:vhost/1")
+    records = frame(spark, log, [of_queue, of_host])
     name = "gold/counters_by_hour"
     Tables(Storage(spark), str(tmp_path)).publish(name, 0, GOLD[name](records))
     monkeypatch.chdir(tmp_path)
     question, _ = re.findall(r"```sql\n(.*?)```", PAGE, re.DOTALL)
-    assert duckdb.connect().execute(question).fetchall() == [("orders", 120, 2.0)]
+    assert duckdb.connect().execute(question).fetchall() == [("rabbitmq", "orders", 120, 2.0)]
 
 
 def test_the_notebook_runs(

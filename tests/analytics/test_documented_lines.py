@@ -22,4 +22,4 @@ async def test_the_lines_for_spark_answer_what_happened(
     reported = ["".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     assert "|create|queue|2|" in reported
     assert "|event|NULL|1|" in reported
-    assert "|/|orders|67|" in reported
+    assert "|orders|/|orders|67|" in reported

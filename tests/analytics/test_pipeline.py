@@ -90,7 +90,8 @@ def publish(spark: SparkSession, log: WrittenLog, output: Path, files: int = 64)
 def foreign_counts(output: Path) -> dict[str, tuple[int, int]]:
     """Return the rows, and the different ones, of each table, counted without Spark."""
     return {
-        table: duckdb.read_parquet(str(output / table / "*/*/*.parquet"))
+        table: duckdb.connect()
+        .read_parquet(str(output / table / "*/*/*.parquet"))
         .aggregate(f"count(*), count(DISTINCT ({key}))")
         .fetchall()[0]
         for table, key in KEYS.items()
@@ -104,7 +105,7 @@ def batch_counts(spark: SparkSession, log: WrittenLog) -> dict[str, tuple[int, i
 
 
 def sums(output: Path) -> list[tuple[object, ...]]:
-    rows = duckdb.read_parquet(str(output / "gold/counters_by_hour/*/*/*.parquet"))
+    rows = duckdb.connect().read_parquet(str(output / "gold/counters_by_hour/*/*/*.parquet"))
     return rows.aggregate("object_id, sum(delta)").order("object_id").fetchall()
 
 

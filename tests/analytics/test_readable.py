@@ -18,7 +18,7 @@ from gateway.analytics.reports.answers import Form, Value, cut, duration, readab
         (1234.4, Form.COUNT, "1,234"),
         (0.98, Form.SHARE, "98 %"),
         (90, Form.SECONDS, "1 min 30 s"),
-        ("a\nb\x1b[0m\u202e", Form.TEXT, "a\ufffdb\ufffd[0m\ufffd"),
+        ("a\nb\x1b[0m\u202e", Form.TEXT, r"a\nb\x1b[0m\u202e"),
         (
             dt.datetime(2026, 11, 20, 13, 5, 6, tzinfo=dt.timezone(dt.timedelta(hours=1))),
             Form.TIME,

@@ -80,18 +80,20 @@ def running_gateway(
     broker: PrivateBroker,
     folder: Path,
     prepare: Callable[[Site], None] = lambda _: None,
+    management: str = "",
     **sections: Any,  # noqa: ANN401
 ) -> Iterator[ShownGateway]:
     """A gateway with the source ``orders``, SNMP and JMX names, and the durable queue ``first``.
 
-    ``prepare`` is called when the configuration is written, before the gateway starts.
+    ``prepare`` is called when the configuration is written, before the gateway starts. ``management`` is the
+    URL of the management API, if it is another than the broker's own.
     """
     site = new_site(folder)
     password = site.secret(broker.administrator.password)
     account = {"user": broker.administrator.name, "password": password}
     source = {
         "kind": "rabbitmq",
-        "management": broker.management_url,
+        "management": management or broker.management_url,
         "interval": "1s",
         "budget": 0.5,
         "events": {"url": f"amqp://127.0.0.1:{broker.ports.amqp}"},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -12,14 +13,16 @@ import pytest
 
 from gateway.feed.messages import VERSION
 from gateway.feed.operations import InvokeMethod, OperationAnswer, OperationRequest, SetElements
-from gateway.feed.records import Hello
+from gateway.feed.records import Hello, Record
 from gateway.feed.server import FeedServer
+from gateway.model.observations import SourceState
 from gateway.model.operations import Outcome
-from gateway.service.processes.exit_codes import OF_OUTCOME, ExitCode
+from gateway.service.processes.exit_codes import ExitCode
+from gateway.service.processes.outcome_codes import OF_OUTCOME
 from tests.components.command_line import COMMAND, Ended, Site, environment
 from tests.components.policy import UNRESTRICTED
 from tests.components.scripted_operations import ScriptedOperations, nothing
-from tests.components.shop import GATEWAY_ID, START
+from tests.components.shop import GATEWAY_ID, START, source
 from tests.components.waiting import DEADLINE
 from tests.terminal.reported import KNOWN, till
 
@@ -27,13 +30,14 @@ ONE_OF_EACH = sorted({code: outcome for outcome, code in OF_OUTCOME.items()}.val
 """One outcome for each exit code."""
 
 TILL = "shop1/till/hall1|till1"
+NEVER_READ = "shop1/till/hall1|till9"
 
 
 @asynccontextmanager
-async def core(site: Site, operations: ScriptedOperations) -> AsyncIterator[None]:
-    """Run a core that knows a till, and answers as ``operations`` says."""
+async def core(site: Site, operations: ScriptedOperations, *more: Record) -> AsyncIterator[None]:
+    """Run a core that knows a till, and ``more``, and answers as ``operations`` says."""
     site.configure(operations={"deadline": "1min"})
-    reported = (UNRESTRICTED, *KNOWN, till(1))
+    reported = (UNRESTRICTED, *KNOWN, till(1), *more)
     feed = FeedServer(
         site.folder / "feed.sock",
         Hello(VERSION, 1, GATEWAY_ID, START),
@@ -47,15 +51,23 @@ async def core(site: Site, operations: ScriptedOperations) -> AsyncIterator[None
         await feed.close()
 
 
-async def start(site: Site, *words: str) -> asyncio.subprocess.Process:
+async def start(
+    site: Site,
+    *words: str,
+    output: int = asyncio.subprocess.PIPE,
+    errors: int = asyncio.subprocess.PIPE,
+    closing: str = "",
+) -> asyncio.subprocess.Process:
+    """Start a command; ``closing`` closes its streams, as a shell writes that (``>&-``)."""
     name, *rest = words
     return await asyncio.create_subprocess_exec(
+        *(("sh", "-c", f'exec "$@" {closing}', "sh") if closing else ()),
         *COMMAND,
         *(name, "--config", str(site.configuration), *rest),
         env=environment(),
         stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
+        stdout=output,
+        stderr=errors,
     )
 
 
@@ -63,7 +75,7 @@ async def end(process: asyncio.subprocess.Process) -> Ended:
     async with asyncio.timeout(DEADLINE):
         output, errors = await process.communicate()
     assert process.returncode is not None
-    return Ended(ExitCode(process.returncode), output.decode(), errors.decode())
+    return Ended(ExitCode(process.returncode), (output or b"").decode(), (errors or b"").decode())
 
 
 async def asked(site: Site, answer: OperationAnswer, *words: str) -> tuple[OperationRequest, Ended]:
@@ -114,6 +126,84 @@ async def test_a_method_s_arguments_and_outputs(site: Site) -> None:
     assert request.action == InvokeMethod("empty", {"keep": None})
     assert request.check_only
     assert ended.output == "nothing speaks against it\n"
+    checked = OperationAnswer(0, "", Outcome.APPLIED)
+    _, ended = await asked(site, checked, "invoke", TILL, "empty", "--check", "--json")
+    assert (ended.code, json.loads(ended.output)["outcome"]) == (ExitCode.OK, "accepted")
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+@pytest.mark.parametrize("outcome", [Outcome.APPLIED, Outcome.REMOTE_FAILURE, Outcome.UNKNOWN])
+@pytest.mark.parametrize("output", ["full", "closed", "none"])
+async def test_an_outcome_comes_before_troubles_of_the_output(
+    site: Site, output: str, outcome: Outcome, *, as_json: bool
+) -> None:
+    """Something was done: a full disk, or a reader who has gone, neither hides that nor asks for it again."""
+    operations = ScriptedOperations()
+    operations.script = lambda _request: OperationAnswer(0, "7b0c.1.o9", outcome, "OK", values={"taken": 41})
+    reading, closed = os.pipe()
+    os.close(reading)
+    full = os.open("/dev/full", os.O_WRONLY)
+    words = ("invoke", TILL, "empty", "keep=1", *(["--json"] if as_json else []))
+    closing = ">&-" if output == "none" else ""
+    try:
+        async with core(site, operations):
+            written = full if output == "full" else closed
+            ended = await end(await start(site, *words, output=written, closing=closing))
+    finally:
+        os.close(full)
+        os.close(closed)
+    assert ended.code is OF_OUTCOME[outcome]
+    (line,) = ended.reported
+    assert outcome.value in line
+    assert "7b0c.1.o9" in line
+    assert "again" not in line
+    if outcome is Outcome.APPLIED:
+        assert line.startswith("amqp-gateway: applied: operation 7b0c.1.o9; its output cannot be written: ")
+
+
+async def test_an_outcome_is_the_exit_code_where_nothing_can_be_printed(site: Site) -> None:
+    operations = ScriptedOperations()
+    full = os.open("/dev/full", os.O_WRONLY)
+    try:
+        async with core(site, operations):
+            done = await end(await start(site, "invoke", TILL, "empty", output=full, errors=full))
+            operations.script = lambda _: OperationAnswer(0, "7b0c.1.o9", Outcome.REMOTE_FAILURE, "no")
+            failed = await end(await start(site, "invoke", TILL, "empty", output=full, errors=full))
+        assert (done.code, failed.code) == (ExitCode.OK, ExitCode.REMOTE_FAILURE)
+    finally:
+        os.close(full)
+
+
+async def test_streams_that_are_closed_are_no_trouble(site: Site) -> None:
+    """No socket of the command is taken for one of them."""
+    operations, closing = ScriptedOperations(), "<&- >&- 2>&-"
+    async with core(site, operations):
+        done = await end(await start(site, "invoke", TILL, "empty", closing=closing))
+        operations.script = lambda _: OperationAnswer(0, "7b0c.1.o9", Outcome.REMOTE_FAILURE, "no")
+        failed = await end(await start(site, "invoke", TILL, "empty", closing=closing))
+        read = await end(await start(site, "get", TILL, closing=">&-"))
+    assert (done.code, failed.code) == (ExitCode.OK, ExitCode.REMOTE_FAILURE)
+    assert (read.code, read.errors) == (ExitCode.NOT_READ, "")
+
+
+@pytest.mark.parametrize("words", [("get", NEVER_READ), ("invoke", NEVER_READ, "empty", "keep=1")])
+@pytest.mark.parametrize(
+    ("state", "code"),
+    [
+        (SourceState.SYNCHRONISING, ExitCode.SOURCE_DOWN),
+        (SourceState.DOWN, ExitCode.SOURCE_DOWN),
+        (SourceState.SYNCHRONISED, ExitCode.NOT_FOUND),
+    ],
+)
+async def test_an_unknown_object_may_exist_until_its_source_is_read(
+    site: Site, state: SourceState, code: ExitCode, words: tuple[str, ...]
+) -> None:
+    reported = source(state)
+    async with core(site, ScriptedOperations(), reported):
+        ended = await end(await start(site, *words))
+    assert ended.code is code
+    (line, *_) = ended.reported
+    assert ("is not known yet" in line) is (code is ExitCode.SOURCE_DOWN)
 
 
 async def test_who_does_not_wait_does_not_know(site: Site) -> None:

@@ -11,13 +11,14 @@ import psutil
 import pytest
 
 from gateway.cli.main import COMMANDS, GROUPS
+from gateway.demo.broker import PrivateBroker
 from gateway.service.processes.exit_codes import ExitCode
 from gateway.state_folder import StateFolder
 from tests.components.command_line import Ended, Site, amqp_gateway, running
 from tests.components.rabbitmq import VirtualHost
 from tests.components.waiting import wait_until
 
-HIDDEN = {"process", "supervise"}
+HIDDEN = {"manual", "process", "supervise"}
 
 
 def said(ended: Ended) -> str:
@@ -82,6 +83,27 @@ def test_check_names_what_it_read(site: Site) -> None:
     assert said(amqp_gateway("check", "--config", site.configuration)) == (
         f"source orders: rabbitmq\n{site.configuration}: good\n"
     )
+
+
+def test_check_reports_what_is_probably_not_meant_so_in_a_password_file(site: Site) -> None:
+    source = {"kind": "rabbitmq", "management": "http://127.0.0.1:1", "user": "gateway"}
+    site.configure(sources={"orders": {**source, "password": site.secret("\ufeffhunter2")}})
+
+    first, *_ = said(amqp_gateway("check", "--config", site.configuration)).splitlines()
+
+    assert first.startswith("sources.orders.password: ")
+    assert "begins with a byte order mark, which counts as part of the secret" in first
+
+
+def test_check_connect_with_the_path_of_the_management_api(site: Site, rabbitmq: PrivateBroker) -> None:
+    user = {"user": rabbitmq.administrator.name, "password": site.secret(rabbitmq.administrator.password)}
+    url = f"{rabbitmq.management_url}/api"
+    site.configure(sources={"orders": {"kind": "rabbitmq", "management": url, **user}})
+
+    ended = amqp_gateway("check", "--connect", "--config", site.configuration)
+
+    assert ended.code is ExitCode.UNREACHABLE
+    assert f"the URL {url} ends in /api, which the gateway adds itself: leave it out" in ended.errors
 
 
 def test_check_connect_reaches_every_source(site: Site, virtual_host: VirtualHost) -> None:
@@ -157,15 +179,15 @@ def test_run_until_it_is_asked_to_end(site: Site, virtual_host: VirtualHost) -> 
         )
         health = amqp_gateway("health", "--config", site.configuration)
         unchanged = amqp_gateway("reload", "--config", site.configuration)
+        (site.folder / password["file"]).write_text("another", encoding="utf-8")
+        renewed = amqp_gateway("reload", "--config", site.configuration)
         site.configure(
             sources={"orders": {**source, "password": password, "interval": "2s"}},
             snmp={"listen": [f"127.0.0.1:{site.snmp_port}"], "serve_stale_for": "1min"},
         )
         changed = amqp_gateway("reload", "--config", site.configuration)
         gateway.process.send_signal(signal.SIGHUP)
-        wait_until(
-            lambda: any(record["event"] == "not-reloaded" for record in gateway.log), "it is not reloaded"
-        )
+        wait_until(lambda: any(record.get("by") == "SIGHUP" for record in gateway.log), "it is not reloaded")
         ended = gateway.terminate()
     afterwards = amqp_gateway("reload", "--config", site.configuration)
 
@@ -174,13 +196,17 @@ def test_run_until_it_is_asked_to_end(site: Site, virtual_host: VirtualHost) -> 
         ExitCode.OK,
         "the gateway runs with this configuration\n",
     )
+    assert (renewed.code, renewed.output) == (
+        ExitCode.OK,
+        f"secrets were replaced: {password['file']}\n",
+    )
     assert changed.code is ExitCode.DIFFERENCE
     assert changed.output.splitlines() == [
         f"{key} was changed: it takes effect when the gateway is restarted" for key in keys
     ]
     assert "restart the gateway" in changed.reported[0]
-    (not_reloaded,) = (record for record in ended.log if record["event"] == "not-reloaded")
-    assert not_reloaded["changed"] == keys
+    by_command, by_signal = (record for record in ended.log if record["event"] == "not-reloaded")
+    assert by_command["changed"] == by_signal["changed"] == keys
     assert afterwards.code is ExitCode.UNREACHABLE
     assert health.output.startswith("1 of 1 sources synchronised, ")
     assert health.output.splitlines()[1].startswith("event log: writing, ")

@@ -142,7 +142,8 @@ def test_a_disk_without_room_for_what_is_printed_is_reported(tmp_path: Path) -> 
         )
     assert ended.returncode == ExitCode.FAILED
     assert (
-        ended.stderr == b"amqp-gateway: No space left on device: free some space, and run the command again\n"
+        ended.stderr == b"amqp-gateway: No space left on device: the output is cut off, whatever was done: "
+        b"look whether it was, else free some space, and run the command again\n"
     )
 
 

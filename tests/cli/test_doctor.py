@@ -37,7 +37,7 @@ def test_a_gateway_that_works_has_no_problem(shown_gateway: ShownGateway) -> Non
 def test_problems_are_reported_with_what_to_do_and_end_with_12(site: Site) -> None:
     source = {"kind": "rabbitmq", "management": "http://127.0.0.1:1", "user": "gateway"}
     site.configure(
-        sources={"orders": {**source, "password": site.secret("hunter2")}}, log={"min_free": 2**40}
+        sources={"orders": {**source, "password": site.secret(" hunter2")}}, log={"min_free": 2**40}
     )
 
     ended = amqp_gateway("doctor", "--config", site.configuration)
@@ -47,6 +47,7 @@ def test_problems_are_reported_with_what_to_do_and_end_with_12(site: Site) -> No
     lines = ended.output.splitlines()
     problems = [line for line in lines if line.startswith("problem")]
     assert [line.split()[1] for line in problems] == ["disk:", "source"]
+    assert "begins with white space, which counts as part of the secret" in ended.output
     assert "the event log writes nothing below" in lines[lines.index(problems[0]) + 1]
     assert not [line for line in lines if line.startswith("good")]
     assert lines[-1].endswith("2 problem")

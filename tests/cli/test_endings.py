@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+from pathlib import Path
 
 import pytest
 
+from gateway.eventlog.record import LogRecord, RecordKind
 from gateway.service.processes.exit_codes import ExitCode
 from tests.cli.test_answers import TILL, core, end, start
 from tests.components.command_line import COMMAND, Site, amqp_gateway, environment
 from tests.components.scripted_operations import ScriptedOperations
 from tests.components.waiting import DEADLINE
+from tests.eventlog.logs import segment
 
 
 @pytest.mark.parametrize("words", [["version"], ["mib", "path"], ["state", "show"]])
@@ -31,6 +34,34 @@ def test_who_is_not_read_ends_quietly(site: Site, words: list[str]) -> None:
     finally:
         os.close(writing)
     assert (done.returncode, done.stderr) == (ExitCode.NOT_READ, b"")
+
+
+@pytest.mark.parametrize("words", [["--help"], ["log", "--help"], ["log", "tail", "--folder"]])
+def test_a_closed_output_is_one_without_a_reader(tmp_path: Path, words: list[str]) -> None:
+    segment(tmp_path, 1, [LogRecord(kind=RecordKind.GAP, ingest_ts="2026-11-20T08:00:01.000000Z")])
+    folder = [str(tmp_path)] if "--folder" in words else []
+    done = subprocess.run(  # noqa: S603  our own command
+        ["/bin/sh", "-c", 'exec "$@" >&-', "sh", *COMMAND, *words, *folder],
+        env=environment(),
+        stderr=subprocess.PIPE,
+        timeout=DEADLINE,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (ExitCode.NOT_READ, b"")
+
+
+def test_an_encoding_without_a_character_ends_no_command(tmp_path: Path) -> None:
+    record = LogRecord(kind=RecordKind.CREATE, ingest_ts="2026-11-20T08:00:01.000000Z", object_name="é\x1b€")
+    segment(tmp_path, 1, [record])
+    done = subprocess.run(  # noqa: S603  our own command
+        [*COMMAND, "log", "query", "--folder", str(tmp_path), "--csv", "SELECT object_name FROM log"],
+        env=environment(PYTHONIOENCODING="ascii"),
+        capture_output=True,
+        timeout=DEADLINE,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout == b"object_name\n" + rb"\xe9\x1b\u20ac" + b"\n"
 
 
 async def test_ctrl_c_ends_a_watch_as_it_ends_other_commands(site: Site) -> None:

@@ -1,18 +1,28 @@
-"""Processes that live long import only what they need; rich, which takes 5 MB of memory, none of them."""
+"""Processes and commands import only what they need; rich, which takes 5 MB of memory, few of them."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from gateway.cli.main import LONG_LIVED
+from gateway.cli.main import COMMANDS, WITH_TABLES
 from gateway.cli.process import PROCESSES
-from tests.components.command_line import environment
+from gateway.config.files import load_configuration
+from gateway.service.processes.exit_codes import ExitCode
+from gateway.service.state.running_configuration import note_running
+from tests.components.command_line import environment, new_site
 
 COMMAND = "from gateway.cli.main import main; main.get_command(None, {name!r})"
+ALL_WITHOUT_TABLES = "; ".join(
+    [
+        "from gateway.cli.main import main",
+        *(f"main.get_command(None, {name!r})" for name in sorted(COMMANDS.keys() - WITH_TABLES)),
+    ]
+)
 PROCESS = """
 import importlib
 import gateway.cli.main
@@ -27,6 +37,13 @@ import json, sys
 names = {name for name, module in sys.modules.items() if getattr(module, "__file__", None)}
 packages = {name.partition(".")[0] for name in names} - sys.stdlib_module_names - {"gateway"}
 print(json.dumps(sorted(name for name in packages if not name.startswith("_"))))
+"""
+RUN = """
+from gateway.cli.main import main
+try:
+    main({words!r})
+except SystemExit as end:
+    assert end.code == {code}, end
 """
 ALL = {"click", "msgspec", "structlog", "typing_extensions"}
 CONFIGURED = ALL | {"annotated_types", "pydantic", "pydantic_core", "typing_inspection", "yaml"}
@@ -47,7 +64,7 @@ PACKAGES = {
 @pytest.mark.parametrize(
     "script",
     [
-        *(COMMAND.format(name=name) for name in sorted(LONG_LIVED)),
+        ALL_WITHOUT_TABLES,
         *(PROCESS.format(name=place.partition(":")[0]) for place in PROCESSES.values()),
     ],
 )
@@ -64,6 +81,26 @@ def test_a_process_imports_only_the_packages_that_it_needs(name: str) -> None:
 
 def test_the_supervisor_imports_nothing_that_reads_a_configuration() -> None:
     assert imported_by(COMMAND.format(name="supervise")) <= ALL
+
+
+@pytest.mark.parametrize("name", ["get", "health", "tree", "set", "invoke"])
+def test_a_command_that_is_run_by_the_hundred_imports_no_library_of_a_protocol(name: str) -> None:
+    assert imported_by(COMMAND.format(name=name)) <= CONFIGURED
+
+
+@pytest.mark.parametrize(
+    ("words", "packages"),
+    [(("health",), {"click", "msgspec", "typing_extensions"}), (("get", "rabbitmq/queue//|orders"), ALL)],
+)
+def test_a_short_command_builds_no_model_of_a_configuration_that_runs(
+    tmp_path: Path, words: tuple[str, ...], packages: set[str]
+) -> None:
+    site = new_site(tmp_path)
+    (tmp_path / "community").write_text("orders", encoding="utf-8")
+    site.configure(snmp={"listen": [f"127.0.0.1:{site.snmp_port}"], "community": {"file": "community"}})
+    note_running(load_configuration(site.configuration))
+    script = RUN.format(words=[*words, "--config", str(site.configuration)], code=ExitCode.UNREACHABLE.value)
+    assert imported_by(script) <= packages
 
 
 def imported_by(script: str) -> set[str]:

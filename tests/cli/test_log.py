@@ -21,6 +21,7 @@ from gateway.eventlog.compaction import Compactor
 from gateway.eventlog.record import LogRecord, RecordKind
 from gateway.eventlog.segment import LogIdentity, compactable, identity_path, list_segments
 from gateway.service.processes.exit_codes import ExitCode
+from gateway.table_widths import fitting
 from tests.components.command_line import COMMAND, Ended, Site, environment
 from tests.components.waiting import DEADLINE, wait_until
 from tests.eventlog.logs import HOUR, LOG_ID, blocks, lines_of, segment, some_segments, update
@@ -219,7 +220,7 @@ def test_query_of_the_last_hour(tmp_path: Path) -> None:
 def test_query_chooses_records_and_writes_csv(log: Path) -> None:
     found = command("query", "--folder", log, "--csv", "--event", "queueGrows").output
     (row,) = csv.DictReader(io.StringIO(found))
-    assert (row["seq"], row["object_name"], row["lost"]) == ("57", NASTY, "")
+    assert (row["seq"], row["object_name"], row["lost"]) == ("57", r"/|a\x1b[2Jb", "")
     assert row["ingest_ts"] == "2026-11-20T08:00:01.000000Z"
 
 
@@ -227,6 +228,17 @@ def test_query_shows_no_control_sequence_of_a_terminal(log: Path) -> None:
     found = command("query", "--folder", log, "--event", "queueGrows").output
     assert "\\x1b[2J" in found
     assert "\x1b" not in found
+
+
+def test_a_narrow_table_has_a_line_for_each_row_and_leaves_columns_out() -> None:
+    names = ["ingest_ts", "name", "n", "text", "values"]
+    texts = [["2026-11-20T08:00:00.000000Z", "q" * 30, "12345", "words " * 9, "{}" * 20]]
+    rows: list[tuple[object, ...]] = [(dt.datetime.now(tz=dt.UTC), "q" * 30, 12345, "words " * 9, "{}" * 20)]
+    assert fitting(names, texts, rows, 1000) == {0: 27, 1: 30, 2: 5, 3: 54, 4: 40}
+    assert fitting(names, texts, rows, 120) == {0: 27, 1: 24, 2: 5, 3: 24, 4: 24}
+    assert fitting(names, texts, rows, 62) == {0: 27, 1: 22, 2: 5}
+    assert fitting(names, texts, rows, 62, ("n", "values")) == {0: 27, 1: 13, 3: 13}
+    assert list(fitting(names, texts, rows, 5)) == [0]
 
 
 def test_query_says_when_a_table_is_cut(log: Path) -> None:

@@ -135,6 +135,7 @@ async def test_clients_stay_while_mappings_change(gateway: Reloaded, tmp_path: P
     host, port = settings.jmx.listen
     password = gateway.site.state.secret("jmx-monitor")
     former = gateway.shown(gateway.running.path("first"))
+    wait_until(lambda: "first" in gateway.walk("rmqQueueName").values(), "managers see it, too")
     row = next(key for key, value in gateway.walk("rmqQueueName").items() if value == "first")
     assert gateway.walk("rmqExchangeTable")
     assert gateway.walk("rmqQueueArguments")

@@ -21,7 +21,7 @@ from tests.cli.conftest import ShownGateway, running_gateway
 from tests.components.command_line import RunningCommand, Site, amqp_gateway, running
 from tests.components.jmx_client import JmxClient
 from tests.components.operated_gateway import OperatedGateway
-from tests.components.waiting import wait_until
+from tests.components.waiting import eventually, wait_until
 
 pytestmark = pytest.mark.xdist_group("overridden gateway")
 
@@ -102,12 +102,17 @@ async def test_jmx_shows_what_is_left(gateway: Overridden, tmp_path: Path) -> No
     host, port = settings.jmx.listen
     password = gateway.site.state.secret("jmx-monitor")
     async with await JmxClient.connect(tmp_path / "jar", f"{host}:{port}", "monitor", password) as client:
+        found: list[str] = []
+
+        async def is_there() -> bool:
+            names = await client.names("amqp.gateway:source=orders,package=rabbitmq,type=queue,*")
+            host = gateway.running.virtual_host.name
+            found[:] = [name for name in names if "name=first" in name and host in name]
+            return bool(found)
+
+        await eventually(is_there, "the queue is in JMX")
         assert not await client.names("amqp.gateway:source=orders,package=rabbitmq,type=exchange,*")
-        (queue,) = [
-            name
-            for name in await client.names("amqp.gateway:source=orders,package=rabbitmq,type=queue,*")
-            if "name=first" in name and gateway.running.virtual_host.name in name
-        ]
+        (queue,) = found
         attributes = await client.read(queue)
     assert "messages" in attributes
     assert not {"arguments", "messageOctetsReady"} & attributes.keys()

@@ -17,11 +17,13 @@ import pytest
 import yaml
 
 from gateway.demo.broker import BrokerSettings, Credentials, PrivateBroker
+from gateway.mapping.paths import Json
 from gateway.service.processes.exit_codes import ExitCode
 from tests.cli.test_provision import Operator, printed, refused
 from tests.components.command_line import COMMAND, Ended, environment, new_site, running
 from tests.components.rabbitmq import new_virtual_host
 from tests.components.waiting import DEADLINE, wait_until
+from tests.outcomes.relay import Relay
 
 pytestmark = pytest.mark.xdist_group("removal")
 
@@ -132,6 +134,25 @@ def test_afterwards_the_broker_is_as_it_was_before(operator: Operator) -> None:
         == "nothing: the broker has nothing that these options set up"
     )
     assert definitions(operator.broker, by_rabbitmqctl=True) == before
+
+
+@pytest.mark.parametrize(
+    ("target", "answer"), [("parameters", {}), ("parameters", [1]), ("vhosts/VHOST", {"description": "x"})]
+)
+def test_nothing_is_removed_after_an_answer_that_shows_nothing(
+    operator: Operator, target: str, answer: Json
+) -> None:
+    printed(operator.provision())
+    before = operator.state()
+    with (
+        Relay(operator.broker.ports.management) as relay,
+        relay.showing(target.replace("VHOST", operator.vhost), answer),
+    ):
+        management = f"http://127.0.0.1:{relay.port}"
+        ended = operator.provision("--remove", "--yes", management=management)
+    assert ended.code is not ExitCode.OK
+    assert "is no listing" in ended.errors or "answers with something else" in ended.errors
+    assert operator.state() == before
 
 
 def test_a_removal_of_half_goes_on_where_it_ended(operator: Operator) -> None:

@@ -8,19 +8,24 @@ import secrets
 import shlex
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
 import yaml
 
-from gateway.cli.quickstart import installation_lines, lines_of_java
+from gateway.cli.quickstart import installation_lines, lines_of_java, lines_of_jconsole
 from gateway.demo.broker import PrivateBroker
 from gateway.demo.node_setup import free_ports
 from gateway.service.processes.exit_codes import ExitCode
+from gateway.sources.rabbitmq.management_api import by_proxy
 from tests.components.command_line import COMMAND, Ended, amqp_gateway, running
 from tests.components.ports import free_udp_port
+from tests.components.rabbitmq import VirtualHost
 from tests.components.waiting import wait_until
 
 
@@ -212,7 +217,8 @@ def test_a_user_who_may_not_consume_events_gets_a_gateway_without_them(
     name, password = user_with("monitoring", reads="^amqp-gateway")
     ended = newcomer.quickstart(user=name, password=password)
     assert ended.code is ExitCode.OK, ended.errors
-    (line,) = ended.reported
+    # Virtual hosts of other tests are reported, too.
+    (line,) = [line for line in ended.reported if line.startswith("The configuration is without events")]
     assert "access to exchange 'amq.rabbitmq.event' in vhost '/' refused" in line
     assert r"read ^amqp-gateway\.|^amq\.rabbitmq\.event$" in line
     written = newcomer.made / "gateway.yaml"
@@ -230,11 +236,17 @@ def test_what_keeps_it_from_beginning_is_said_and_nothing_is_made(
     newcomer: Newcomer, user_with: Callable[..., tuple[str, str]]
 ) -> None:
     name, password = user_with("")
+    limited, of_limited = user_with("management")
     management = newcomer.broker.management_url
     amqp = f"http://127.0.0.1:{newcomer.broker.ports.amqp}"
     for ended, code, said in (
         (newcomer.quickstart(password="wrong"), ExitCode.CREDENTIALS, "Login failed"),
         (newcomer.quickstart(user=name, password=password), ExitCode.FORBIDDEN, f"set_user_tags {name} mon"),
+        (
+            newcomer.quickstart(user=limited, password=of_limited),
+            ExitCode.FORBIDDEN,
+            f"set_user_tags {limited} management monitoring",
+        ),
         (newcomer.quickstart(url=amqp), ExitCode.UNREACHABLE, "cannot be reached"),
         (newcomer.quickstart(url="http://127.0.0.1:5671"), ExitCode.UNREACHABLE, "port 5671 is that of AMQP"),
         (newcomer.quickstart(url=f"{management}/elsewhere"), ExitCode.UNREACHABLE, "no RabbitMQ management"),
@@ -242,6 +254,81 @@ def test_what_keeps_it_from_beginning_is_said_and_nothing_is_made(
         (line,) = ended.reported
         assert (ended.code, said in line) == (code, True), line
     assert not newcomer.made.exists()
+
+
+@contextmanager
+def proxy_that_refuses(status: int) -> Iterator[str]:
+    """Yield the URL of a proxy that lets nothing through, and has pages of its own."""
+
+    class Refusing(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(b"<html><h1>Not you</h1></html>")
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Refusing) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_proxy_that_refuses_is_not_taken_for_a_user_without_a_tag(newcomer: Newcomer, status: int) -> None:
+    with proxy_that_refuses(status) as url:
+        (line,) = newcomer.quickstart(url=url).reported
+    assert by_proxy(status) in line
+    assert "rabbitmqctl" not in line
+    assert not newcomer.made.exists()
+
+
+def test_virtual_hosts_that_the_user_cannot_read_are_named_with_what_permits_it(
+    newcomer: Newcomer, user_with: Callable[..., tuple[str, str]], virtual_host: VirtualHost
+) -> None:
+    name, password = user_with("monitoring")
+    ended = newcomer.quickstart(user=name, password=password)
+    assert ended.code is ExitCode.OK, ended.errors
+    permits = ["rabbitmqctl", "set_permissions", "-p", virtual_host.name, name, "^$", "^$", "^$"]
+    assert any(shlex.split(line) == permits for line in ended.errors.splitlines()), ended.errors
+    assert not any("-p / " in line for line in ended.errors.splitlines()), "it may read this one"
+
+
+def test_prepared_only_it_does_not_speak_of_a_gateway_that_runs(newcomer: Newcomer) -> None:
+    ended = newcomer.quickstart("--yes", "--amqp", "amqp://192.0.2.1:5672")
+    assert ended.code is ExitCode.OK, ended.errors
+    assert "Ctrl-C stops it" not in ended.output
+    assert f"run --config {newcomer.made / 'gateway.yaml'}" in ended.output
+    source = yaml.safe_load((newcomer.made / "gateway.yaml").read_text("utf-8"))["sources"]["rabbitmq"]
+    assert source["events"]["url"] == "amqp://192.0.2.1:5672"
+
+
+@pytest.mark.parametrize("has_jconsole", [True, False])
+def test_jconsole_is_installed_before_it_is_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, has_jconsole: bool
+) -> None:
+    if has_jconsole:
+        (tmp_path / "jconsole").touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    first, *more = lines_of_jconsole("127.0.0.1:9990", "user monitor")
+    assert shlex.split(first)[0] == ("jconsole" if has_jconsole else "apt-get")
+    assert len(more) == (0 if has_jconsole else 1)
+
+
+def test_without_a_terminal_it_says_which_options_answer_its_questions(newcomer: Newcomer) -> None:
+    ended = amqp_gateway("quickstart", newcomer.broker.management_url, folder=newcomer.folder)
+    assert (ended.code, ended.output) == (ExitCode.USAGE, "")
+    (line,) = ended.reported
+    assert "use --user and --password-file" in line
+
+    unasked = newcomer.quickstart()
+    assert (unasked.code, newcomer.gateway in newcomer.users()) == (ExitCode.USAGE, False)
+    assert unasked.reported[-1].endswith("give --yes to change the broker without asking")
 
 
 def test_a_password_is_not_asked_for_where_it_would_be_shown(tmp_path: Path) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import getpass
 import json
 import signal
+import time
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 import psutil
 import pytest
@@ -15,11 +16,14 @@ import yaml
 from gateway.demo.broker import PrivateBroker
 from gateway.service.processes.exit_codes import ExitCode
 from tests.cli.conftest import ShownGateway, running_gateway
+from tests.components.alike import SURELY_DIFFERENT, in_turn, rank_sum, without_names
 from tests.components.command_line import Site, amqp_gateway
 from tests.components.waiting import wait_until
+from tests.hypothesis_profiles import PROVING
 
 pytestmark = pytest.mark.xdist_group("gateway with roles")
 
+HIDDEN: Final = 500 if PROVING else 4
 USER = f"cli:{getpass.getuser()}"
 POLICY: dict[str, Any] = {
     "roles": {
@@ -103,6 +107,20 @@ def test_a_role_is_shown_in_words(configured: Site) -> None:
             "b/rabbitmq:connection/127.0.0.1:1 -> 127.0.0.1:2",
             ExitCode.REFUSED,
             "by pattern, and it is private",
+        ),
+        (
+            "jmx:operator",
+            "read:definition",
+            "b/rabbitmq:operatorPolicy/shop|limits",
+            ExitCode.OK,
+            "allowed by the built-in role monitoring: ",
+        ),
+        (
+            "jmx:monitor",
+            "read:tls",
+            "b/rabbitmq:connection/127.0.0.1:1 -> 127.0.0.1:2",
+            ExitCode.REFUSED,
+            "JMX does not show the object: the rules let jmx:monitor read name by pattern, and it is private",
         ),
         (
             "jmx:monitor",
@@ -339,3 +357,58 @@ def test_a_policy_file_is_read_again_and_a_wrong_one_is_refused(gateway: ShownGa
     assert f"{USER}: no longer" in gateway.output("check", "--against-running")
     gateway.command.process.send_signal(signal.SIGHUP)
     wait_until(lambda: purges(gateway) is ExitCode.REFUSED, "nothing is permitted any more")
+
+
+def test_roles_that_show_no_names_are_reported(site: Site) -> None:
+    role = {"allow": [{"classes": ["rabbitmq:queue"], "read": ["messages", "name"]}]}
+    site.configure(
+        jmx={"users": {"operator": {}}},
+        policy={"roles": {"depths": role}, "principals": {"jmx:operator": ["depths"]}},
+    )
+    checked = amqp_gateway("check", "--config", site.configuration)
+    assert checked.code is ExitCode.OK
+    assert "policy: jmx:operator reads elements of rabbitmq:queue, but not vhost," in checked.output
+
+
+ATTEMPTS: Final = (
+    ("get",),
+    ("get", "--fresh"),
+    ("invoke", "purge"),
+    ("invoke", "purge", "--check"),
+    ("set", "maxLength=5"),
+    ("explain",),
+)
+"""Commands about an object, whose name follows the first word."""
+
+
+def test_own_attempts_do_not_show_what_there_is(gateway: ShownGateway) -> None:
+    """Each attempt on a hidden object is answered, recorded and timed like that on an invented name."""
+    rule = {
+        "classes": ["rabbitmq:queue"],
+        "objects": [f"{gateway.virtual_host.name}|first"],  # others have one, too
+        "read": ["*"],
+        "invoke": ["purge"],
+        "write": ["*"],
+    }
+    hidden = [f"hidden-{number}" for number in range(HIDDEN)]
+    for queue in hidden:
+        gateway.declare(queue)
+    written(gateway, operations={"allow": []}, policy={})
+    gateway.call("reload")
+    wait_until(lambda: gateway.call("get", gateway.path(hidden[-1])).code is ExitCode.OK, "they are shown")
+    written(gateway, policy={"roles": {"one": {"allow": [rule]}}, "principals": {USER: ["one"]}})
+    gateway.call("reload")
+    assert purges(gateway) is ExitCode.OK
+    answers: dict[str, set[tuple[object, ...]]] = {"hidden": set(), "absent": set()}
+    took: dict[str, dict[str, list[float]]] = {"hidden": {}, "absent": {}}
+    for queue in in_turn(hidden, "hidden", "absent"):
+        kind = queue.partition("-")[0]
+        for words in ATTEMPTS:
+            began = time.perf_counter()
+            ended = gateway.call(words[0], gateway.path(queue), *words[1:])
+            took[kind].setdefault(" ".join(words), []).append(time.perf_counter() - began)
+            texts = (without_names(text, queue) for text in (ended.output, ended.errors))
+            answers[kind].add((words, ended.code, *texts))
+    assert answers["hidden"] == answers["absent"]
+    for attempt, times in took["hidden"].items():
+        assert abs(rank_sum(times, took["absent"][attempt])) < SURELY_DIFFERENT, attempt

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from gateway.cli.main import main
-from gateway.config.types import CREDENTIALS
+from gateway.config.secret_places import CREDENTIALS
 from gateway.demo.broker import PrivateBroker
 from gateway.eventlog.query import ask
 from gateway.service.processes.exit_codes import ExitCode

@@ -67,7 +67,7 @@ def test_a_user_who_is_configured_needs_no_further_line(site: Site) -> None:
     site.configure(snmp={"users": {"nms": {}}})
     added = command(site, "user", "add", "nms", typed=PASSPHRASES)
     assert "users:" not in added.output
-    assert added.output.endswith("A running gateway takes it with its next start.\n")
+    assert added.output.endswith("A running gateway answers the user by these keys from now on.\n")
 
 
 def test_keys_for_a_receiver_of_informs_stand_beside_those_for_the_gateway(site: Site) -> None:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 import pytest
+import yaml
 from click.testing import CliRunner
 
 from gateway.cli.main import main
@@ -138,7 +142,8 @@ def test_a_user_who_may_set_limits_a_virtual_host(users: Users) -> None:
 
 def test_a_user_without_keys_is_reported_and_the_others_are_served(users: Users) -> None:
     lines = (users.gateway.site.folder / "log").read_text(encoding="utf-8").splitlines()
-    (line,) = [line for line in map(json.loads, lines) if line["event"] == "snmp-user-cannot-log-in"]
+    # Another test gives the user keys for a while.
+    line, *_ = [line for line in map(json.loads, lines) if line["event"] == "snmp-user-cannot-log-in"]
     assert (line["level"], line["user"]) == ("warning", "late")
     assert line["reason"] == "has no keys for this gateway: run `amqp-gateway snmp user add late`"
 
@@ -165,3 +170,101 @@ def test_a_restart_keeps_the_engine_and_counts_its_boots(tmp_path: Path) -> None
     third = started()
     assert first.engine_id == second.engine_id == third.engine_id
     assert 0 < first.boots < second.boots <= third.boots + 1
+
+
+class Asking:
+    """A manager that asks one after the other; a datagram that is lost, and sent again, is counted."""
+
+    def __init__(self, users: Users, engine_id: str, user: str) -> None:
+        authentication, privacy = PHRASES[user]
+        keys = ("-a", "SHA-256", "-A", authentication, "-x", "AES", "-X", privacy)
+        line = ["-v3", "-e", engine_id, "-u", user, "-l", "authPriv", *keys, "-t", "20", "-r", "0", "-Oqv"]
+        self._line = ["snmpget", *line, f"127.0.0.1:{users.port}", "1.3.6.1.6.3.10.2.1.2.0"]
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._ask)
+        self.boots: list[str] = []
+
+    def _ask(self) -> None:
+        while not self._is_over.is_set():
+            done = subprocess.run(self._line, capture_output=True, text=True, check=False)  # noqa: S603
+            self.boots.append(done.stdout.strip() or done.stderr.strip())
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._is_over.set()
+        self._thread.join()
+
+
+def command(site: Site, *words: str, typed: str = "") -> str:
+    done = CliRunner().invoke(main, [*words, "--config", str(site.configuration)], input=typed)
+    assert done.exit_code == ExitCode.OK, done.output
+    return done.output
+
+
+def assert_receiver_ends_with_keys(users: Users) -> None:
+    assert "of-late" in str(users.values("agTargetKind"))
+    command(users.gateway.site, "snmp", "user", "remove", "late")
+    (left,) = users.values("agTargetKind")
+    assert "noc" in left
+
+
+def test_users_communities_and_receivers_change_while_others_ask(users: Users) -> None:
+    """A gateway follows with the next datagram. No other request is lost, nor are there more boots."""
+    site, sink = users.gateway.site, socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    sink.bind(("127.0.0.1", 0))
+    sink.settimeout(60)
+    before = site.configuration.read_text(encoding="utf-8")
+    engine_id = StoredEngine.model_validate_json((site.state.path / ENGINE).read_bytes()).engine_id
+    try:
+        with Asking(users, engine_id, "nms") as manager, sink:
+            PHRASES["late"] = ("phrase of late", "secret of late")
+            command(site, "snmp", "user", "add", "late", typed="phrase of late\nsecret of late\n")
+            assert users.ask("snmpget", "sysName.0", user="late").returncode == 0
+            command(site, "snmp", "user", "add", "late", typed="another of late\nsecret of late\n")
+            refused = users.ask("snmpget", "sysName.0", user="late")
+            assert "Authentication failure" in refused.stderr
+            assert users.ask("snmpget", "sysName.0", user="late", phrase="another of late").returncode == 0
+            command(site, "snmp", "user", "remove", "late")
+            refused = users.ask("snmpget", "sysName.0", user="late", phrase="another of late")
+            assert "Unknown user name" in refused.stderr
+
+            receiver = {"address": f"127.0.0.1:{sink.getsockname()[1]}"}
+            wanted = yaml.safe_load(before)
+            wanted["snmp"]["users"]["guest"] = {"level": "noAuthNoPriv"}
+            of_late = {"address": "127.0.0.1:9", "version": "v3", "user": "late"}
+            command(site, "snmp", "user", "add", "late", typed="phrase of late\nsecret of late\n")
+            wanted["snmp"] |= {
+                "versions": ["v2c", "v3"],
+                "notifications": {"noc": receiver, "of-late": of_late},
+            }
+            site.configuration.write_text(yaml.safe_dump(wanted), encoding="utf-8")
+            said = command(site, "reload")
+            assert "snmp.users.guest was added\n" in said
+            assert "snmp.notifications.noc was added\n" in said
+            where = (f"127.0.0.1:{users.port}", "1.3.6.1.2.1.1.5.0")
+            asked = printed(
+                users.folder, "snmpget", "-v3", "-l", "noAuthNoPriv", "-u", "guest", *PATIENT, *where
+            )
+            assert asked.returncode == 0, asked.stderr
+            community = site.state.secret("community")
+            assert printed(users.folder, "snmpget", "-v2c", "-c", community, *PATIENT, *where).returncode == 0
+            assert b"policy" in sink.recv(65_536)
+            assert_receiver_ends_with_keys(users)
+
+            site.configuration.write_text(before, encoding="utf-8")
+            assert "snmp.users.guest was removed\n" in command(site, "reload")
+            asked = printed(
+                users.folder, "snmpget", "-v3", "-l", "noAuthNoPriv", "-u", "guest", *PATIENT, *where
+            )
+            assert "Unknown user name" in asked.stderr
+            done = printed(users.folder, "snmpget", "-v2c", "-c", community, *NO_ANSWER, *where)
+            assert "No Response" in done.stderr
+    finally:
+        site.configuration.write_text(before, encoding="utf-8")
+        PHRASES.pop("late", None)
+    assert len(manager.boots) > 10
+    assert len(set(manager.boots)) == 1, "each was answered, by one life of the engine"
+    assert manager.boots[0].isdecimal()

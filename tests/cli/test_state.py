@@ -35,8 +35,12 @@ def refused(ended: Ended) -> str:
 
 
 def said(ended: Ended) -> list[str]:
-    """Return the lines that a command that succeeded wrote on standard output."""
-    assert (ended.code, ended.errors) == (ExitCode.OK, "")
+    """Return the lines that a command that succeeded wrote on standard output.
+
+    On a busy machine it reports its progress on standard error.
+    """
+    errors = [line for line in ended.errors.splitlines() if not line.startswith("  ..  ")]
+    assert (ended.code, errors) == (ExitCode.OK, [])
     return ended.output.splitlines()
 
 
@@ -71,7 +75,7 @@ def test_show_says_what_is_there_and_no_secret(used: Site) -> None:
     reported = said(ended)
     assert reported[:5] == [
         f"folder        {used.folder}/state",
-        "version       1, instance index 2",
+        "version       2, instance index 2",
         f"identity      {used.state.identity}",
         "starts        1",
         "secrets       community",
@@ -86,7 +90,7 @@ def test_show_for_programs(used: Site) -> None:
     write_log(used)
     shown = json.loads("\n".join(said(command("state", "show", "--json", "--folder", used.state.path))))
     assert shown["folder"] == str(used.state.path)
-    assert (shown["version"], shown["index_version"], shown["boots"]) == (1, 2, 1)
+    assert (shown["version"], shown["index_version"], shown["boots"]) == (2, 2, 1)
     assert (shown["identity"], shown["in_use"]) == (used.state.identity, False)
     assert shown["sources"] == {"orders": 1, "field": 2}
     assert shown["classes"][1] == {
@@ -141,7 +145,7 @@ def test_a_backup_of_a_running_gateway_is_restored_elsewhere(used: Site, tmp_pat
         reported = said(amqp_gateway("state", "backup", file, "--config", used.configuration))
         assert "in use" in said(command("state", "show", "--config", used.configuration))[0]
     assert reported == [
-        f"{file}: gateway {used.state.identity}, started 2 times; 6 files, {file.stat().st_size:,} bytes",
+        f"{file}: gateway {used.state.identity}, started 2 times; 8 files, {file.stat().st_size:,} bytes",
         "It contains secrets: protect it like the state folder.",
     ]
     assert stat.S_IMODE(file.stat().st_mode) == 0o600

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import yaml
 
-from gateway.model.schema import ClassKey, ClassSchema, Element
+from gateway.model.observations import Severity
+from gateway.model.schema import Argument, ClassKey, ClassSchema, Element, EventSchema
 from gateway.model.values import ValueType
 from gateway.service.processes.exit_codes import ExitCode
 from gateway.snmp.registry_files import SiteRegistry
-from gateway.snmp.registry_growth import extend
+from gateway.snmp.registry_growth import extend, extend_events
 from gateway.snmp.registry_lookup import SeenSchemas
 from tests.components.command_line import amqp_gateway, new_site
 
@@ -69,3 +70,27 @@ def test_states_are_bad_by_the_alarms_of_the_configuration(tmp_path: Path) -> No
     (queue,) = (sensor["states"] for sensor in sensors if sensor["oid"] == "rmqQueueState")
     generic = {state["descr"]: state["generic"] for state in queue}
     assert (generic["down"], generic["crashed"], generic["minority"]) == (2, 0, 2)
+
+
+def test_severities_of_snmptt_are_those_of_the_configuration_and_events_of_the_site_are_there(
+    tmp_path: Path,
+) -> None:
+    site = new_site(tmp_path)
+    (tmp_path / "own.yaml").write_text(
+        "{version: 1, events: {'rabbitmq:queueDeleted': {severity: major}, 'zoo:fed': {severity: minor}}}"
+    )
+    site.configure(overrides=["own.yaml"], snmp={"root": "1.3.6.1.4.1.99999"})
+    files, today = SiteRegistry(site.state.path, "site"), dt.date(2026, 5, 1)
+    events = [
+        EventSchema(ClassKey("zoo", name), (Argument("dog", ValueType.STRING),), description="A dog is well.")
+        for name in ("fed", "barked")
+    ]
+    registry = extend_events(files.load(today), events, today)
+    files.save(registry, SeenSchemas({}, {str(event.key): event for event in events}))
+    ended = amqp_gateway("template", "snmptt", "--config", site.configuration)
+    assert ended.code is ExitCode.OK, ended
+    template = ended.output
+    assert 'EVENT rmqQueueDeleted .1.3.6.1.4.1.99999.2.1.0.2 "AMQP-GATEWAY-RABBITMQ-MIB" Major\n' in template
+    assert 'EVENT siteZooFed .1.3.6.1.4.1.99999.3.0.1 "AMQP-GATEWAY-SITE-MIB" Minor\n' in template
+    assert template.count("EVENT siteZooBarked") == len(Severity)
+    assert "  A dog is well.\n" in template

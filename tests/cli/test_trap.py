@@ -110,6 +110,23 @@ def test_a_receiver_that_cannot_be_sent_to_says_why(site: Site) -> None:
     assert "255.255.255.255:162: the notification was not sent: " in ended.reported[0]
 
 
+def test_the_name_of_a_receiver_is_resolved_or_it_says_what_to_do(site: Site, receiver: UdpReceiver) -> None:
+    port = receiver.address.rpartition(":")[2]
+    ended = trap_test(site, "nms", address=f"localhost:{port}")
+    assert ended.code is ExitCode.OK
+    sent = ended.output.splitlines()[0]
+    assert sent in {
+        f"nms: version 2c trap sent to localhost:{port} ({host})" for host in ("127.0.0.1", "::1")
+    }
+
+    ended = trap_test(site, "nms", address="nms.invalid:162")
+    assert ended.code is ExitCode.UNREACHABLE
+    assert ended.reported[0].startswith(
+        "amqp-gateway: nms.invalid:162: the notification was not sent: the name cannot be resolved ("
+    )
+    assert "`getent ahosts nms.invalid`" in ended.reported[0]
+
+
 def test_a_community_that_is_too_long_is_refused(site: Site, receiver: UdpReceiver, tmp_path: Path) -> None:
     community = site.secret("c" * 256)
     ended = trap_test(site, "nms", address=receiver.address, community=community)

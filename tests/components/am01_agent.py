@@ -64,6 +64,8 @@ class Am01Agent(AgentOnLink):
         revision: the protocol revision that it uses.
         exchange: the exchange that it declares and publishes to.
         accepted: the user whose requests it carries out; by default the administrator.
+        born: the number before that of its first object; by default the time of its start, as agents of 2008
+            have it.
 
     Attributes:
         done: sets (values by name) and calls (name and arguments), in order, by the vat's number.
@@ -77,6 +79,7 @@ class Am01Agent(AgentOnLink):
         revision: Revision,
         exchange: str = "qpid.management",
         accepted: str = "",
+        born: int | None = None,
     ) -> None:
         config = Am01AgentConfig(
             revision,
@@ -92,7 +95,7 @@ class Am01Agent(AgentOnLink):
         super().__init__(self.session)
         self._where = (broker, vhost, exchange)
         self._vats: dict[int, dict[str, Value]] = {}
-        self._born = CLOCK.now()
+        self._born = CLOCK.now() if born is None else born
         self.done: list[tuple[int, object]] = []
         self.deaf: set[str] = set()
 
@@ -108,6 +111,10 @@ class Am01Agent(AgentOnLink):
     def delete(self, number: int) -> None:
         """Delete a vat."""
         self.session.delete(self._born + number, CLOCK.now())
+
+    def leave_out(self, number: int) -> None:
+        """Publish a vat no more, without a word of its end."""
+        self.session.leave_out(self._born + number)
 
     def leak(self, rate: int) -> None:
         """Raise an event."""

@@ -65,12 +65,13 @@ def amqp_gateway(
     *arguments: str | Path,
     folder: Path | None = None,
     program: Sequence[str | Path] = COMMAND,
+    seconds: float = _COMMAND_SECONDS,
     **variables: str,
 ) -> Ended:
-    """Run a command to its end; ``program`` is the command's executable and first arguments."""
+    """Run a command to its end, within ``seconds``; ``program`` is its executable and first arguments."""
     words, inherited = list(map(str, arguments)), environment(**variables)
     if program == COMMAND and can_be_forked(variables):
-        done = run(words, folder, inherited, _COMMAND_SECONDS)
+        done = run(words, folder, inherited, seconds)
     else:
         done = subprocess.run(  # noqa: S603  our own command
             [*map(str, program), *words],
@@ -79,7 +80,7 @@ def amqp_gateway(
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=_COMMAND_SECONDS,
+            timeout=seconds,
             check=False,
         )
     return Ended(ExitCode(done.returncode), done.stdout, done.stderr)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import secrets
 import socket
+
+_FIRST, _NUMBER = 10_000, 10_000
+"""Below those from which systems take the ports of clients, of which other tests have many."""
 
 
 def free_udp_port() -> int:
@@ -16,7 +20,11 @@ def free_tcp_port() -> int:
 
 
 def _free(kind: socket.SocketKind) -> int:
-    with socket.socket(socket.AF_INET, kind) as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    while True:
+        port = _FIRST + secrets.randbelow(_NUMBER)
+        with socket.socket(socket.AF_INET, kind) as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port

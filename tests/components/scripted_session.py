@@ -20,6 +20,7 @@ from gateway.dialects.session import (
     ObjectsRestored,
     PeerConnected,
     PeerDisconnected,
+    ReceivedUntil,
     TimerExpired,
 )
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify
@@ -54,6 +55,8 @@ def _as_call(event: Event) -> tuple[Any, ...]:  # noqa: C901, PLR0911, PLR0912  
             return "disconnected", detail
         case LossSuspected(reason, since):
             return "loss_suspected", reason, since
+        case ReceivedUntil(until, connection):
+            return "received_until", until, connection
         case NotSent(sends, reason):
             return "not_sent", sends, reason
         case BacklogFollows(missed, waiting):

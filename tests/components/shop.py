@@ -5,6 +5,7 @@ Each front end has classes with the elements that matter to it; the records of o
 
 from __future__ import annotations
 
+import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -38,6 +39,9 @@ SERVE_STALE_FOR = 60 * SECOND
 GATEWAY_ID = "7b0c"
 HALL_CLASS, TILL_CLASS = 10, 20
 """The numbers of the classes."""
+
+next_end = itertools.count(1000).__next__
+"""Returns the number of another end of an object."""
 
 
 @dataclass

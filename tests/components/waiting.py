@@ -6,8 +6,11 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 
-DEADLINE = 120.0
-"""The default deadline in seconds; generous, because a slow machine is not a fault."""
+DEADLINE = 300.0
+"""The default deadline in seconds; generous, because a slow machine is not a fault.
+
+A broker that answers slowly is read every 2 min at the latest.
+"""
 
 _POLL_SECONDS = 0.02
 _LONGEST_PAUSE = 0.5

@@ -46,6 +46,8 @@ DBName=zabbix
 DBUser=root
 ListenIP=127.0.0.1
 CacheUpdateFrequency=1
+StartSNMPTrapper=1
+SNMPTrapperFile={NODE_PLACE}/trapd.log
 Timeout=10
 UnavailableDelay=5
 """
@@ -67,14 +69,19 @@ class ZabbixServer:
 
     Args:
         url: the address of the API.
+        folder: what the server can read.
+
+    Attributes:
         log: the log of the server.
+        traps: the file of its trap receiver.
     """
 
-    def __init__(self, url: str, log: Path) -> None:
+    def __init__(self, url: str, folder: Path) -> None:
         self._client = httpx.Client(trust_env=False, timeout=120)
         self._url = url
         self._token = ""
-        self.log = log
+        self.log = folder / "server.log"
+        self.traps = folder / "trapd.log"
 
     def __call__(self, method: str, parameters: Sequence[str] | None = None, **named: object) -> Any:  # noqa: ANN401
         """Return the result of a method of the API.
@@ -112,19 +119,26 @@ class ZabbixServer:
         return str(template["templateid"])
 
     def add_host(
-        self, name: str, template: str, port: int, access: Mapping[str, object], **macros: str
+        self,
+        name: str,
+        template: str,
+        port: int,
+        access: Mapping[str, object],
+        address: str = "127.0.0.1",
+        **macros: str,
     ) -> None:
-        """Add a host with an SNMP interface at ``port`` of the loopback.
+        """Add a host with an SNMP interface at ``port`` of a loopback address.
 
         Args:
             name: the name of the host.
             template: the id of its template.
             port: the port of the SNMP agent.
             access: the details of the interface: version, community or user.
+            address: the address, which the host has alone if it is to have traps of its own.
             macros: values of the template's macros, by their names without ``$AMQP``.
         """
         (group,) = self("hostgroup.get", filter={"name": [GROUP]})
-        interface = {"type": 2, "main": 1, "useip": 1, "ip": "127.0.0.1", "dns": "", "port": str(port)}
+        interface = {"type": 2, "main": 1, "useip": 1, "ip": address, "dns": "", "port": str(port)}
         self(
             "host.create",
             host=name,
@@ -145,10 +159,18 @@ class ZabbixServer:
         rules = self("discoveryrule.get", hostids=found["hostid"], output=["key_", "state", "error"])
         return {rule["key_"]: rule for rule in rules}
 
+    def tagged(self, host: str) -> dict[str, tuple[int, dict[str, str]]]:
+        """Return severity and tags of the problems of a host that are not resolved, by their names."""
+        (found,) = self("host.get", filter={"host": [host]})
+        problems = self("problem.get", hostids=found["hostid"], selectTags=["tag", "value"])
+        return {
+            problem["name"]: (int(problem["severity"]), {tag["tag"]: tag["value"] for tag in problem["tags"]})
+            for problem in problems
+        }
+
     def problems(self, host: str) -> set[str]:
         """Return the names of the triggers of a host that have fired and are not resolved."""
-        (found,) = self("host.get", filter={"host": [host]})
-        return {problem["name"] for problem in self("problem.get", hostids=found["hostid"])}
+        return set(self.tagged(host))
 
     def history(self, item: Mapping[str, Any]) -> list[tuple[float, float]]:
         """Return the values of an item of numbers with fractions, each after its time."""
@@ -177,7 +199,7 @@ def zabbix_server(folder: Path) -> Iterator[ZabbixServer]:
         options = [f"-d{name}={value}" for name, value in settings.items()]
         place = ("-S", f"127.0.0.1:{port}", "-t", "/usr/share/zabbix")
         stack.enter_context(_running(folder, "php", "php", *options, *place))
-        zabbix = ZabbixServer(f"http://127.0.0.1:{port}/api_jsonrpc.php", folder / "server.log")
+        zabbix = ZabbixServer(f"http://127.0.0.1:{port}/api_jsonrpc.php", folder)
 
         def serves() -> bool:
             assert server.poll() is None, zabbix.log.read_text(encoding="utf-8")

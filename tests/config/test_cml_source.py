@@ -48,7 +48,7 @@ def test_notifications_may_be_left_alone() -> None:
         ("interval: 100ms", "interval: is 1s to 1d here"),
         ("intervals: {queue: 2d}", "intervals.queue: is 1s to 1d here"),
         ("budget: {share: 2}", "budget.share: must be 1.0 or less"),
-        ("assured: [everything]", "assured.0: must be 'config-file' or 'heartbeats'"),
+        ("assured: [everything]", "assured.0: must be 'config-file', 'empty-values' or 'heartbeats'"),
         ("trusted_users: []", "trusted_users: "),
         ("durable: {}", "durable: unknown key"),
     ],

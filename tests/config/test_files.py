@@ -6,13 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config import files
-from gateway.config.files import (
-    LoadedConfiguration,
-    NoConfigurationError,
-    find_configuration,
-    load_configuration,
-)
+from gateway.config import places
+from gateway.config.files import LoadedConfiguration, load_configuration
+from gateway.config.places import NoConfigurationError, find_configuration
+from gateway.yaml_documents import DocumentError
 
 
 @pytest.fixture(autouse=True)
@@ -21,7 +18,7 @@ def nothing_of_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     for variable in ("AMQP_GATEWAY_CONFIG", "XDG_STATE_HOME", "XDG_RUNTIME_DIR"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(files, "PLACES", (Path("gateway.yaml"), tmp_path / "etc" / "gateway.yaml"))
+    monkeypatch.setattr(places, "PLACES", (Path("gateway.yaml"), tmp_path / "etc" / "gateway.yaml"))
 
 
 def written(path: Path, text: str = "version: 1\n") -> Path:
@@ -45,6 +42,18 @@ def test_the_first_place_that_has_one_is_taken(tmp_path: Path, monkeypatch: pyte
     assert find_configuration(None) == Path("/named/by/variable.yaml")
 
     assert find_configuration(Path("/given.yaml")) == Path("/given.yaml")
+
+
+@pytest.mark.parametrize("what", ["folder", "link"])
+def test_the_next_place_does_not_stand_in_for_one_that_is_wrong(tmp_path: Path, what: str) -> None:
+    place = tmp_path / "gateway.yaml"
+    if what == "folder":
+        place.mkdir()
+    else:
+        place.symlink_to("missing")
+    written(tmp_path / "etc" / "gateway.yaml")
+    with pytest.raises(DocumentError, match="cannot be read"):
+        load_configuration(None)
 
 
 def test_an_empty_variable_names_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

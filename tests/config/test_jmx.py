@@ -29,11 +29,21 @@ def reported(settings: str) -> list[str]:
         "enabled: true, listen: '0.0.0.0:9990', tls: {certificate: a, key: b, client_ca: c}",
         "enabled: true, listen: '10.0.0.1:9990', allow_plain_text: true",
         "listen: '10.0.0.1:9990'",
+        "hostname: gw.example.org",
+        "hostname: 'gw.example.org:19990'",
+        "hostname: '2001:db8::1'",
+        "hostname: '[2001:db8::1]:19990'",
         f"{TLS_OF_CLIENTS}, users: {{monitor: {{}}, keeper: {{subject: 'CN=keeper,O=Example'}}}}",
     ],
 )
 def test_what_can_be_said(settings: str) -> None:
     assert reported(settings) == []
+
+
+@pytest.mark.parametrize("hostname", ["gw:", "gw:0", "gw:65536", "gw:x", "a b", "http://gw", "[::1]x"])
+def test_what_is_no_address_to_connect_to_is_refused(hostname: str) -> None:
+    (complaint,) = reported(f"hostname: '{hostname}'")
+    assert "write HOST or HOST:PORT, such as gw.example.org:19990" in complaint
 
 
 @pytest.mark.parametrize("address", ["0.0.0.0:9990", "[::]:9990", "192.0.2.1:9990"])

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from gateway.config.types import CREDENTIALS, MAX_SECRET_OCTETS, SecretError, SecretSource
+from gateway.config.secret_places import CREDENTIALS, MAX_SECRET_OCTETS, SecretError
+from gateway.config.types import SecretSource
 from gateway.service.state.snmp_security import StoredKeys
 from gateway.snmp.message import Message
 from gateway.snmp.templates.credentials import Community
@@ -143,6 +144,25 @@ def test_a_file_that_holds_no_secret(tmp_path: Path, octets: bytes, what: str) -
     assert str(raised.value) == f"{tmp_path}/password: {what}"
 
 
+@pytest.mark.parametrize(
+    ("octets", "remark"),
+    [
+        (b"hunter2", ""),
+        (b"hun ter2\r\n\n", ""),
+        (b"\xef\xbb\xbfhunter2\n", "begins with a byte order mark, which counts"),
+        (b" hunter2\n", "begins with white space, which counts"),
+        (b"hunter2 \n", "ends with white space, which does not count"),
+        (b"hunter2\nhunter3\n", "has several lines, which all count"),
+    ],
+)
+def test_what_is_probably_not_meant_so_in_a_file(tmp_path: Path, octets: bytes, remark: str) -> None:
+    (tmp_path / "password").write_bytes(octets)
+    place = SecretSource(file=Path("password"))
+    assert place.read(tmp_path).get_secret_value() == octets.decode().rstrip()
+    assert place.remark(tmp_path).startswith(f"{tmp_path}/password: {remark}" if remark else "")
+    assert bool(place.remark(tmp_path)) is bool(remark)
+
+
 def test_a_file_without_end_is_not_read_to_it() -> None:
-    with pytest.raises(SecretError, match="this has more"):
+    with pytest.raises(SecretError, match="/dev/zero: "):
         SecretSource(file=Path("/dev/zero")).read(Path("/"))

@@ -111,3 +111,55 @@ def test_the_age_of_late_events_has_bounds() -> None:
     assert parse_document(snmp_of("  late_after: 1min\n"), Configuration, FILE).snmp.late_after == 60 * 10**9
     (complaint,) = complaints(snmp_of("  late_after: 0s\n"))
     assert complaint.startswith("9: snmp.late_after: ")
+
+
+def receiver_at(address: str) -> str:
+    return snmp_of(f"  notifications:\n    nms:\n      address: {address}\n")
+
+
+@pytest.mark.parametrize(
+    ("written", "host"),
+    [
+        ("nms.example.org:162", "nms.example.org"),
+        ("NMS.example.org.:162", "NMS.example.org."),
+        ("localhost:162", "localhost"),
+        ("nms_1:162", "nms_1"),
+        ("3com.example:162", "3com.example"),
+        (f"{'a' * 63}.example:162", f"{'a' * 63}.example"),
+        ("192.0.2.1:162", "192.0.2.1"),
+        ('"[2001:db8::7]:162"', "2001:db8::7"),
+    ],
+)
+def test_a_receiver_has_an_address_or_a_name(written: str, host: str) -> None:
+    settings = parse_document(receiver_at(written), Configuration, FILE).snmp
+    assert settings.notifications["nms"].address == (host, 162)
+    shown = settings.model_dump(mode="json")["notifications"]["nms"]["address"]
+    assert shown == written.strip('"')
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "nms.example.org",
+        "nms.example.org:0",
+        "nms.example.org:65536",
+        "nms..example.org:162",
+        "-nms.example.org:162",
+        "nms-.example.org:162",
+        "n\u00fcrnberg.example:162",
+        "nms example:162",
+        f"{'a' * 64}.example:162",
+        f"{'a.' * 126}org:162",
+        # What the resolver would take for an address in another form.
+        "192.0.2.256:162",
+        "127.1:162",
+        "0x7f000001:162",
+        "2001:db8::7:162",
+    ],
+)
+def test_what_is_neither_is_refused_with_its_line(written: str) -> None:
+    (complaint,) = complaints(receiver_at(written))
+    assert complaint == (
+        "11: snmp.notifications.nms.address: write HOST:PORT with an address or a DNS name, such as"
+        " 192.0.2.10:162, [2001:db8::7]:162 or nms.example.org:162"
+    )

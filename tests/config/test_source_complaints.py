@@ -22,6 +22,48 @@ def test_sources(source: str, complaint: str) -> None:
     assert complaints(f"version: 1\nsources:\n  orders: {source}\n") == [f"3: sources.orders: {complaint}"]
 
 
+def test_a_user_with_a_colon() -> None:
+    (found,) = complaints(RABBITMQ.replace("user: gateway", "user: 'shop:reader'"))
+    assert found.startswith(
+        "3: sources.orders: 'user': a name with a colon cannot log in to the management API"
+    )
+
+
+@pytest.mark.parametrize(
+    ("keys", "complaint"),
+    [
+        ("", "3: sources.orders: 'password' is required, or 'oauth' in its place: neither is given"),
+        (
+            "password: {env: P}, oauth: {token_url: 'https://id', client_id: a, client_secret: {env: S}}",
+            "3: sources.orders: 'password' is required, or 'oauth' in its place: both are given",
+        ),
+        (
+            "oauth: {token_url: 'https://id', client_id: a, client_secret: sesame}",
+            "3: sources.orders.oauth.client_secret: a secret does not stand in the configuration itself",
+        ),
+        (
+            "password: {env: P}, proxy: {url: 'http://proxy', user: a}",
+            "3: sources.orders.proxy: 'user' and 'password' are needed together, or neither",
+        ),
+        (
+            "password: {env: P}, proxy: {url: 'http://a:b@proxy'}",
+            "3: sources.orders.proxy.url: leave user and password out of the URL",
+        ),
+    ],
+)
+def test_logins_and_proxies(keys: str, complaint: str) -> None:
+    source = f"{{kind: rabbitmq, management: 'http://rabbit', user: 'shop:a', {keys}}}"
+    source = source.replace("shop:a", "shop") if "password: {env: P}" in keys else source
+    (found,) = complaints(f"version: 1\nsources:\n  orders: {source}\n")
+    assert found.startswith(complaint)
+
+
+def test_a_user_with_a_token_may_have_a_colon() -> None:
+    oauth = "oauth: {token_url: 'https://id', client_id: a, client_secret: {env: S}}"
+    text = RABBITMQ.replace("user: gateway", "user: 'urn:reader'").replace("password: {env: PASSWORD}", oauth)
+    assert complaints(text) == []
+
+
 @pytest.mark.parametrize(
     ("durable", "complaint"),
     [
@@ -101,10 +143,7 @@ def test_a_durable_subscription_needs_the_log() -> None:
     text = f"{RABBITMQ}    events: {{url: 'amqp://broker'}}\n    durable: {{}}\n"
     assert complaints(text) == []
     (found,) = complaints(f"{text}log: {{enabled: false}}\n")
-    assert found.endswith(
-        "sources.orders.durable acknowledges what the event log has on the disk: switch the log on, or leave"
-        " 'durable' out"
-    )
+    assert "9: sources.orders.durable: acknowledges what the event log has on the disk" in found
 
 
 @pytest.mark.parametrize("key", ["exchange", "direct_exchange"])
@@ -117,6 +156,17 @@ def test_names_that_amqp_has_no_room_for(key: str) -> None:
     assert complaints(f"version: 1\nsources:\n  orders: {{{source}}}\n") == [
         f"3: sources.orders.{key}: has more than 255 bytes, which AMQP 0-9-1 has no room for"
     ]
+
+
+@pytest.mark.parametrize("key", ["exchange", "direct_exchange"])
+@pytest.mark.parametrize("name", ["q?", "x" * 128, "für"])
+def test_names_that_the_client_library_does_not_take(key: str, name: str) -> None:
+    source = (
+        "kind: qmf, amqp: {url: 'amqp://broker', user: gateway, password: {env: P}}, "
+        f"trusted_users: [agent], {key}: '{name}'"
+    )
+    (found,) = complaints(f"version: 1\nsources:\n  orders: {{{source}}}\n")
+    assert found.startswith(f"3: sources.orders.{key}: must have letters, digits, spaces and -_.:@#,/+ only")
 
 
 def test_the_name_of_a_source() -> None:
@@ -183,7 +233,7 @@ agents:
 def test_what_is_captured_is_a_source() -> None:
     assert complaints(f"{RABBITMQ}captures: {{orders: {{max_size: 16}}}}") == []
     (complaint,) = complaints(f"{RABBITMQ}captures: {{other: {{}}}}")
-    assert complaint.endswith("captures.other names no source of 'sources'")
+    assert complaint.endswith("8: captures.other: names no source of 'sources'")
 
 
 AGENT = """\

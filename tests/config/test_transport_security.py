@@ -29,6 +29,10 @@ def agent(url: str) -> dict[str, Any]:
     return {"agents": {"orders": {**settings, "publish": publish}}}
 
 
+def issued(url: str) -> dict[str, Any]:
+    return {"token_url": url, "client_id": "gateway", "client_secret": {"env": "S"}}
+
+
 def ami(**changes: object) -> dict[str, Any]:
     return {"sources": {"plant": {"kind": "ami", "listen": "192.0.2.1:3289", **changes}}}
 
@@ -49,6 +53,16 @@ def found(settings: dict[str, Any]) -> list[str]:
         (rabbitmq(management=["https://a.example", "http://b.example"]), ["sources.orders.management"]),
         (rabbitmq(events={"url": "amqp://rabbit.example"}), ["sources.orders.events.url"]),
         (rabbitmq(prometheus=["http://rabbit.example:15692"]), ["sources.orders.prometheus"]),
+        (rabbitmq(password=None, oauth=issued("https://id.example/token")), []),
+        (
+            rabbitmq(password=None, oauth=issued("http://id.example/token")),
+            ["sources.orders.oauth.token_url"],
+        ),
+        (rabbitmq(proxy={"url": "http://proxy.example:3128"}), []),
+        (
+            rabbitmq(proxy={"url": "http://proxy.example:3128", "user": "a", "password": {"env": "P"}}),
+            ["sources.orders.proxy.url"],
+        ),
         (qmf("amqp://192.0.2.1"), ["sources.field.amqp.url"]),
         (agent("amqp://rabbit.example"), ["agents.orders.publish.amqp.url"]),
         (ami(allow_anyone=True), ["sources.plant.listen"]),

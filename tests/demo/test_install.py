@@ -146,8 +146,11 @@ def test_new_service_links_are_taken_out_and_old_ones_stay(tmp_path: Path, said:
         link(tmp_path, "etc/systemd/system/sockets.target.wants/epmd.socket")
         link(tmp_path, "etc/rc2.d/S01rabbitmq-server", "../init.d/rabbitmq-server")
 
+        timer = link(tmp_path, "etc/systemd/system/timers.target.wants/logrotate.timer")
+
     assert service_links(tmp_path) == before
     assert old.is_symlink()
+    assert timer.is_symlink(), "logs of the machine are rotated"
     assert not (tmp_path / "etc/systemd/system/sockets.target.wants").exists()
 
 

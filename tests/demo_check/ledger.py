@@ -55,8 +55,8 @@ _EVENT_TEXTS: Final = "SELECT event_id, text FROM log WHERE kind = 'event' AND s
 _DELETES: Final = """
 SELECT source, package || ':' || class, object_name FROM log WHERE kind = 'delete' AND seq > $since
 """
-_PUBLISHED: Final = f"""
-WITH told AS (
+PUBLISHED: Final = f"""
+WITH recorded AS (
   SELECT source, object_name, object_id, seq, kind, (deltas->'{_COUNTER}') AS delta,
     ("values"->>'{_COUNTER}')::HUGEINT AS counted
   FROM log WHERE class = 'queue' AND seq > $since AND kind IN ('create', 'update')
@@ -64,15 +64,16 @@ WITH told AS (
   SELECT source, object_name, coalesce(sum((delta->>'delta')::HUGEINT), 0) AS deltas,
     count(*) FILTER ((delta->>'reset') = 'true') AS resets,
     bool_or(kind = 'create') AS is_new,
-    coalesce(arg_min(counted, seq) FILTER (counted IS NOT NULL AND delta IS NULL), 0) AS first
-  FROM told GROUP BY source, object_name, object_id
+    coalesce(arg_min(if(delta IS NULL, counted, 0), seq) FILTER (counted IS NOT NULL), 0) AS first
+  FROM recorded GROUP BY source, object_name, object_id
 )
 SELECT source, object_name, sum(deltas + CASE WHEN is_new THEN first ELSE 0 END), sum(resets)
 FROM queues GROUP BY ALL
 """  # noqa: S608  a constant
-"""The query of published messages.
+"""The query of the messages published since a record, and of resets, by source and queue.
 
-The first value of a counter is no delta; it counts too if the queue was made in the period.
+The first value of a counter may have no delta; it counts too if the queue was made in the period. All later
+values are in the deltas. Each segment's head repeats them in snapshots, which are no messages.
 """
 
 _Key = TypeVar("_Key", bound=Hashable)
@@ -169,7 +170,7 @@ class LedgerPromises:
         async def problems() -> list[str]:
             found: Counter[tuple[str, str]] = Counter()
             resets: Counter[str] = Counter()
-            for source, name, delta, begun in await self._asked(_PUBLISHED, since=period.seq):
+            for source, name, delta, begun in await self._asked(PUBLISHED, since=period.seq):
                 key = (str(source), without_incarnation(str(name)))
                 if key in expected:
                     found[key] += int(str(delta))

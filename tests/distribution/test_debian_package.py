@@ -68,6 +68,12 @@ def test_nothing_in_it_names_the_folder_it_was_built_in(package: Path, unpacked:
         text=True,
     )
     assert found.stdout == ""
+    for name in (
+        "bash-completion/completions/amqp-gateway",
+        "man/man1/amqp-gateway.1.gz",
+        "doc/amqp-gateway/copyright",
+    ):
+        assert (unpacked / "usr/share" / name).stat().st_size > 0
 
 
 def test_it_runs_from_its_place(unpacked: Path) -> None:

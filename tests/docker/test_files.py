@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gateway.config.files import ENVIRONMENT_VARIABLE
 from gateway.config.model import Configuration
+from gateway.config.places import ENVIRONMENT_VARIABLE
 from gateway.config.sources import RabbitMqSource
 from gateway.yaml_documents import parse_document
 from tests.distribution.building import ROOT, tracked
@@ -128,6 +128,7 @@ def test_who_is_set_up_is_who_reads() -> None:
     assert isinstance(source, RabbitMqSource)
     script = setup_script()
     (folder,) = re.findall(r"--secrets (\S+)", script)
+    assert source.password is not None
     assert source.password.file is not None
     assert f"{SETTINGS}/{source.password.file}" == f"{folder}/{source.user}.password"
     assert all(url in script for url in source.management)

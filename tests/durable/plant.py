@@ -74,13 +74,18 @@ class Plant:
 
     def start_agent(self) -> None:
         """Start the agent; one that runs is killed before."""
-        if self.agent is not None:
-            os.kill(self.agent.process.pid, signal.SIGKILL)
-        self._agents.close()
+        self.kill_agent()
         log = self.folder / "agent.log"
         command = ("agent", "rabbitmq", "--config", self.site.configuration)
         self.agent = self._agents.enter_context(running(*command, log=log))
         self.agent.ready()
+
+    def kill_agent(self) -> None:
+        """Kill the agent, if it runs."""
+        if self.agent is not None:
+            os.kill(self.agent.process.pid, signal.SIGKILL)
+            self.agent = None
+        self._agents.close()
 
     def end(self) -> None:
         """Kill core and agent."""

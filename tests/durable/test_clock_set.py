@@ -51,18 +51,22 @@ class SetClock:
         }
 
 
-@contextmanager
-def watched(broker: PrivateBroker, folder: Path, clock: SetClock) -> Iterator[tuple[Site, RunningCommand]]:
-    site = new_site(folder)
-    source = {
+def read_every_second(broker: PrivateBroker, site: Site) -> dict[str, object]:
+    """Return the configuration of a source that reads a broker as its administrator, without events."""
+    return {
         "kind": "rabbitmq",
         "management": broker.management_url,
         "user": broker.administrator.name,
         "password": site.secret(broker.administrator.password),
-        "events": {"url": f"amqp://127.0.0.1:{broker.ports.amqp}"},
         "interval": "1s",
         "budget": 0.5,
     }
+
+
+@contextmanager
+def watched(broker: PrivateBroker, folder: Path, clock: SetClock) -> Iterator[tuple[Site, RunningCommand]]:
+    site = new_site(folder)
+    source = read_every_second(broker, site) | {"events": {"url": f"amqp://127.0.0.1:{broker.ports.amqp}"}}
     site.configure(sources={"orders": source}, log={"statistics_interval": "1s"}, snmp={"enabled": False})
     with running("run", "--config", site.configuration, log=folder / "log.txt", **clock.variables) as gateway:
         gateway.ready()

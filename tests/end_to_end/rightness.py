@@ -234,9 +234,11 @@ class Rightness:
         rows: dict[Row, str] = {}
         for prefix, class_name in CLASSES.items():
             for index, cells in (await self._observer.walk(f"{prefix}Table")).items():
-                if cells[f"{prefix}RowLifetime"] == "durable":
+                # A row that began or ended during the walk lacks columns; durable objects do neither.
+                full_name = cells.get(f"{prefix}RowFullName")
+                if full_name is not None and cells.get(f"{prefix}RowLifetime") == "durable":
                     source, row = index.split(".")
-                    rows[names[source], class_name, cells[f"{prefix}RowFullName"]] = row
+                    rows[names[source], class_name, full_name] = row
         return rows
 
     async def _numbers(self) -> dict[str, str]:

@@ -9,6 +9,7 @@ import pytest
 from aio_pika.abc import AbstractChannel
 
 from gateway.demo.demonstration import AGENT_SOURCE, SOURCE
+from tests.demo_check.ledger import PUBLISHED
 from tests.end_to_end.chaos import Killer
 from tests.end_to_end.observer import Observer
 from tests.end_to_end.rightness import Rightness
@@ -143,30 +144,22 @@ async def agrees(observer: Observer, since: int, ledger: Ledger) -> None:
 
     await observer.until("the log has each beginning and end once", lives_agree)
 
-    async def messages_agree() -> bool:
-        rows = await observer.logged(
-            """
-            SELECT source, object_name,
-              coalesce(sum(((deltas->'messagesPublished')->>'delta')::HUGEINT), 0)
-              + coalesce(arg_min(("values"->>'messagesPublished')::HUGEINT, seq)
-                  FILTER ((deltas->'messagesPublished') IS NULL), 0)
-            FROM log WHERE seq > $since AND class = 'queue' AND object_name LIKE $queues
-            GROUP BY ALL
-            """,
-            since=since,
-            queues=QUEUES,
-        )
-        published = {
-            (str(source), str(name).removeprefix(f"{VHOST}|")): int(str(count))
-            for source, name, count in rows
-        }
-        return all(
-            published.get((source, name)) == ledger.published[name]
-            for source in SOURCES
-            for name in ledger.kept
-        )
+    published: dict[tuple[str, str], int] = {}
+    confirmed = {(source, name): ledger.published[name] for source in SOURCES for name in ledger.kept}
 
-    await observer.until("deltas add up to what was published", messages_agree)
+    async def messages_agree() -> bool:
+        published.clear()
+        for source, name, count, _ in await observer.logged(PUBLISHED, since=since):
+            key = str(source), str(name).removeprefix(f"{VHOST}|")
+            if key in confirmed:
+                published[key] = int(str(count))
+        return published == confirmed
+
+    try:
+        await observer.until("deltas add up to what was published", messages_agree)
+    except AssertionError as error:
+        error.add_note(f"deltas add up to {published}; published were {confirmed}")
+        raise
 
 
 async def shown_elsewhere(observer: Observer, witness: Witness, ledger: Ledger) -> None:

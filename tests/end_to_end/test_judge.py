@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
+
+import pytest
 
 from gateway.demo.demonstration import AGENT_SOURCE, SOURCE
+from gateway.eventlog.query import ask
+from gateway.eventlog.record import Delta, LogRecord, RecordKind
+from tests.demo_check.ledger import PUBLISHED
 from tests.end_to_end.judge import AGENT, CORE, Judge
 from tests.end_to_end.shown import Shown, shown_by_snmp
 from tests.end_to_end.truth import MARKER, Timeline
+from tests.eventlog.logs import segment
 
 NOW = 1_795_000_000.0
 QUEUE = Shown("SNMP", "1", "rmqQueue shop|orders", "7", "shop|orders", False, True, 3, NOW, (NOW, NOW + 0.1))
@@ -152,3 +159,44 @@ def test_a_connection_may_be_shown_that_was_made_after_one_of_its_port_was_seen_
     never_seen = judge(0, back_since=NOW - 1)
     never_seen.source_is(SOURCE, "synchronised", NOW - 0.5, NOW)
     assert list(never_seen.lies(replace(connection, created=NOW - 302), SOURCE)) == []
+
+
+CREATE, UPDATE, SNAPSHOT = RecordKind.CREATE, RecordKind.UPDATE, RecordKind.SNAPSHOT
+
+
+@pytest.mark.parametrize(
+    ("records", "published"),
+    [
+        pytest.param([(CREATE, None, None), (UPDATE, 4, 4), (UPDATE, 6, 2)], 6, id="from zero"),
+        pytest.param([(CREATE, 4, None), (UPDATE, 6, 2)], 6, id="from the first value"),
+        pytest.param([(CREATE, None, None), (UPDATE, 4, None), (UPDATE, 6, 2)], 6, id="a late first value"),
+        pytest.param([(CREATE, None, None), (UPDATE, 4, 4), (SNAPSHOT, 4, None)], 4, id="another segment"),
+        pytest.param([(CREATE, 4, 4), (SNAPSHOT, 4, None), (UPDATE, 6, 2)], 6, id="two segments"),
+        pytest.param([(CREATE, 4, 4), (UPDATE, 5, None), (UPDATE, 6, 1)], 5, id="an unknown part"),
+        pytest.param([(CREATE, 4, 4), (UPDATE, 4, 4)], 8, id="doubled"),
+        pytest.param([(SNAPSHOT, 4, None), (UPDATE, 6, 2)], 2, id="older than the period"),
+    ],
+)
+def test_messages_published_are_counted_once(
+    tmp_path: Path, records: list[tuple[RecordKind, int | None, int | None]], published: int
+) -> None:
+    segment(
+        tmp_path,
+        1,
+        [
+            LogRecord(
+                kind=kind,
+                ingest_ts="2026-11-20T14:05:06.000000Z",
+                source=SOURCE,
+                class_name="queue",
+                object_id=f"{SOURCE}/rabbitmq:queue/1",
+                object_name="shop|orders",
+                values={} if value is None else {"messagesPublished": value},
+                deltas=None if delta is None else {"messagesPublished": Delta(delta, None)},
+            )
+            for kind, value, delta in records
+        ],
+    )
+    with ask(tmp_path, PUBLISHED, {"since": 0}) as answer:
+        ((source, name, count, _),) = answer.rows
+    assert (source, name, int(str(count))) == (SOURCE, "shop|orders", published)

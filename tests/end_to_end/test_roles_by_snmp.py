@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import getpass
+import re
 import secrets
-from collections.abc import AsyncIterator, Iterator
+import socket
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -14,25 +17,38 @@ import pytest
 
 from gateway.demo.broker import PrivateBroker
 from gateway.service.processes.exit_codes import ExitCode
+from gateway.snmp import message
+from gateway.snmp.ber import NULL, encode_octets
+from tests.components.alike import SURELY_DIFFERENT, rank_sum, without_names
 from tests.components.command_line import Ended, Site, amqp_gateway, new_site, running
-from tests.components.net_snmp import printed
+from tests.components.net_snmp import printed, with_modules
 from tests.components.rabbitmq import VirtualHost, new_virtual_host
-from tests.components.waiting import wait_until
+from tests.components.waiting import DEADLINE, wait_until
+from tests.hypothesis_profiles import PROVING
+from tests.snmp.datagrams import request
 
 pytestmark = pytest.mark.xdist_group("roles by SNMP")
 
 ROOT = "1.3.6.1.4.1.8072.9999.9999"
+HIDDEN = 500 if PROVING else 8
 USER = f"cli:{getpass.getuser()}"
 STRANGER = f"stranger-{secrets.token_hex(6)}"
 """A user of the broker that all tests share."""
 POLICY = {
     "roles": {
         "shop": {
-            "allow": [{"classes": ["rabbitmq:queue"], "objects": ["*|first"], "read": ["*"]}],
+            "allow": [
+                {
+                    "classes": ["rabbitmq:queue"],
+                    "objects": ["*|first"],
+                    "read": ["*"],
+                    "invoke": ["purge"],
+                }
+            ],
             "deny": [{"objects": ["*"], "read": ["messagesReady"]}],
         }
     },
-    "principals": {"snmp:auditor": ["everything"], "snmp:shop": ["shop"]},
+    "principals": {"snmp:auditor": ["everything"], "snmp:shop": ["shop"], "snmp:curious": ["shop"]},
 }
 
 
@@ -51,6 +67,15 @@ class Shown:
         access = ("-v2c", "-c", community, "-t", "30", "-r", "3")
         words = (*access, "-m", "", "-On", "-Oa", "-Cr50", agent, ROOT)
         return printed(self.site.folder / "snmp", "snmpbulkwalk", *words).stdout
+
+    def by_name(self, command: str, writer: str, *words: str) -> list[str]:
+        """Return the lines of a command of net-snmp, with a writer's community and names of our modules."""
+        community = self.site.state.secret(f"community-{writer}")
+        access = ("-v2c", "-c", community, "-t", "30", "-r", "3", "-OSX", "-Ir")
+        modules = with_modules(("AMQP-GATEWAY-MIB", "AMQP-GATEWAY-RABBITMQ-MIB"))
+        agent = f"127.0.0.1:{self.site.snmp_port}"
+        done = printed(self.site.folder / "snmp", command, *modules, *access, agent, *words)
+        return [*done.stdout.splitlines(), *done.stderr.splitlines()]
 
     def command(self, *words: str) -> Ended:
         """Run a command of the gateway."""
@@ -79,7 +104,10 @@ def shown(rabbitmq: PrivateBroker, tmp_path_factory: pytest.TempPathFactory) -> 
     rule = {"who": [USER], "classes": ["rabbitmq:queue"], "invoke": ["purge"]}
     site.configure(
         sources={"orders": source},
-        snmp={"listen": [f"127.0.0.1:{site.snmp_port}"], "writers": {"auditor": {}, "shop": {}}},
+        snmp={
+            "listen": [f"127.0.0.1:{site.snmp_port}"],
+            "writers": {"auditor": {}, "shop": {}, "curious": {}},
+        },
         policy=POLICY,
         operations={"allow": [rule]},
     )
@@ -94,7 +122,8 @@ def shown(rabbitmq: PrivateBroker, tmp_path_factory: pytest.TempPathFactory) -> 
             http.put(f"users/{STRANGER}", json=body).raise_for_status()
         command.ready()
         there = Shown(site, virtual_host)
-        wait_until(lambda: there.command("get", there.path("second")).code is ExitCode.OK, "queues are shown")
+        queue = f'"{virtual_host.name}|second"'
+        wait_until(lambda: queue in there.walk("auditor"), "queues are shown")
         yield there
         with virtual_host.http() as http:
             http.delete(f"users/{STRANGER}").raise_for_status()
@@ -159,3 +188,109 @@ def test_what_a_role_does_not_read_answers_like_what_is_not_there(shown: Shown) 
         words = ("-v2c", "-c", community, "-m", "", "-On", "-Oa", agent, instance)
         got = printed(shown.site.folder / "snmp", "snmpget", *words).stdout
         assert "No Such " in got, got
+
+
+def test_own_attempts_do_not_show_what_there_is(shown: Shown) -> None:
+    """A SET and a command on a hidden row are answered and reported like those on one that is not there."""
+    hidden = [f"hidden-{number}" for number in range(HIDDEN)]
+    with shown.virtual_host.http() as http:
+        for queue in hidden:
+            path = f"queues/{shown.virtual_host.path}/{queue}"
+            http.put(path, json={"durable": True}).raise_for_status()
+    rows: dict[str, str] = {}
+
+    def are_shown() -> bool:
+        lines = shown.by_name("snmpwalk", "auditor", "rmqQueueRowName")
+        found = (_ROW.search(line) for line in lines)
+        rows.update({one["name"]: f"{one['source']}.{one['row']}" for one in found if one is not None})
+        return rows.keys() >= set(hidden)
+
+    wait_until(are_shown, "the queues are shown")
+    answers: dict[bool, set[str]] = {True: set(), False: set()}
+    source = rows[hidden[0]].partition(".")[0]
+    for number, queue in enumerate(hidden):
+        for exists, index in ((True, rows[queue]), (False, f"{source}.{900_000 + number}")):
+            answers[exists].update(_answers(shown, index, f"{'is' if exists else 'no'}-{number}"))
+    assert answers[True] == answers[False]
+    operations = _operations(shown.by_name("snmpwalk", "curious", "agOperationEntry"))
+    assert operations[True] == operations[False] != set()
+    recorded = "\n".join(shown.by_name("snmpwalk", "auditor", "agOperationName"))
+    assert "hidden-0" in recorded, "the true record"
+    absent = [f"{source}.{900_000 + number}" for number in range(HIDDEN)]
+    for kind, took in _times(shown, [rows[queue] for queue in hidden], absent).items():
+        assert abs(rank_sum(*took)) < SURELY_DIFFERENT, kind
+
+
+TIMES = 500
+"""The number of requests of a kind for hidden rows whose times are compared; as many for absent ones."""
+
+
+def _times(
+    shown: Shown, hidden: Sequence[str], absent: Sequence[str]
+) -> Mapping[str, tuple[list[float], list[float]]]:
+    """Return the seconds that requests for hidden and for absent rows took, in turn, by kind of request."""
+    site = shown.site
+    name = f'"{shown.virtual_host.name}|hidden-0"'
+    (cell, *_) = (line.partition(" = ")[0] for line in shown.walk("auditor").splitlines() if name in line)
+    column = tuple(map(int, cell.strip(".").split(".")))[:-2]
+    community = site.state.secret("community-curious").encode()
+    kinds = {"get": message.GET, "next": message.GET_NEXT, "bulk": message.GET_BULK, "set": message.SET}
+    took: dict[str, tuple[list[float], list[float]]] = {kind: ([], []) for kind in kinds}
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
+        client.settimeout(DEADLINE)
+        client.connect(("127.0.0.1", site.snmp_port))
+        for number in range(TIMES):
+            for kind, pdu_type in kinds.items():
+                turns = list(zip(took[kind], (hidden, absent), strict=True))
+                for times, rows in turns if number % 2 else reversed(turns):  # the second finds warm caches
+                    oid = (*column, *map(int, rows[number % len(rows)].split(".")))
+                    value = encode_octets(b"other") if kind == "set" else NULL
+                    asked = request(pdu_type, [oid], community=community, request_id=number, value=value)
+                    began = time.perf_counter()
+                    client.send(asked)
+                    client.recv(65_536)
+                    times.append(time.perf_counter() - began)
+    return took
+
+
+_ABSENT = re.compile(r"row 9\d{5}|\.9\d{5}")
+_ROW = re.compile(r"rmqQueueRowName\[(?P<source>\d+)\]\[(?P<row>\d+)\] = STRING: (?P<name>.*)")
+
+
+def _answers(shown: Shown, index: str, name: str) -> Iterator[str]:
+    """Yield what is answered to a SET, and to a command, of a row."""
+    command = f'"curious"."{name}"'
+    attempts = (
+        (f"rmqQueueMaxLength.{index}", "u", "1"),
+        (f"rmqQueueRowName.{index}", "s", "other"),
+        (
+            *(f"agCommandTarget.{command}", "o", f"AMQP-GATEWAY-RABBITMQ-MIB::rmqQueueRowName.{index}"),
+            *(f"agCommandMethod.{command}", "s", "purge"),
+            *(f"agCommandRowStatus.{command}", "i", "createAndGo"),
+        ),
+    )
+    for words in attempts:
+        yield without_names(" ".join(shown.by_name("snmpset", "curious", *words)), name, index)
+    columns = [f"agCommand{column}.{command}" for column in ("State", "Outcome", "Element", "Code", "Text")]
+    ended: list[str] = []
+
+    def has_ended() -> bool:
+        ended[:] = shown.by_name("snmpget", "curious", *columns)
+        return "ended(3)" in ended[0]
+
+    wait_until(has_ended, "the command has ended")
+    yield without_names(" ".join(ended), name, index)
+    shown.by_name("snmpset", "curious", f"agCommandRowStatus.{command}", "i", "destroy")
+
+
+def _operations(lines: list[str]) -> dict[bool, set[str]]:
+    """Return the rows of operations on hidden rows (``True``) and on absent ones, without numbers."""
+    columns: dict[str, list[str]] = {}
+    for line in lines:
+        column, _, rest = line.partition("[")
+        index, _, value = rest.partition("] = ")
+        columns.setdefault(index, []).append(f"{column} {value}")
+    found: dict[bool, set[str]] = {True: set(), False: set()}
+    for row in map(" ".join, columns.values()):
+        found[_ABSENT.search(row) is None].add(without_names(row, "is-", "no-"))
+    return found

@@ -64,11 +64,16 @@ class Story:
             source="orders",
             package="rabbitmq",
             class_name="queue",
+            object_id=f"orders/rabbitmq:queue/{name}",
             object_name=f"/|{name}",
             sample_ts=self.now,
-            values={"messages": 5, "messagesPublished": published},
+            values={"messagesPublished": published, **self.depth(kind)},
             deltas=None if delta is None else {"messagesPublished": delta},
         )
+
+    def depth(self, kind: RecordKind) -> dict[str, int]:
+        """Return the value that no update has, because it does not change."""
+        return {"messages": 5} if kind is RecordKind.CREATE else {}
 
     def records(self) -> Iterator[LogRecord]:
         yield self.queue("orders", RecordKind.CREATE, 100, None)

@@ -116,7 +116,7 @@ def update(
 
 def deletion(row: int = 1, *, deleted: int = 0, inferred: bool = False) -> DeleteRecord:
     """The end of a queue."""
-    return DeleteRecord(1, QUEUE.number, row, f"/|q{row}", deleted, inferred=inferred)
+    return DeleteRecord(1, QUEUE.number, row, f"/|q{row}", deleted, inferred=inferred, number=1)
 
 
 def event(**changes: object) -> EventRecord:

@@ -110,7 +110,7 @@ def _as_line(row: Mapping[str, object]) -> dict[str, Any]:
     for name, value in line.items():
         if isinstance(value, dt.datetime):
             line[name] = value.replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
-        elif name in {"values", "deltas", "former"}:
+        elif name in {"values", "deltas", "former", "resend"}:
             line[name] = json.loads(str(value))
     return line
 

@@ -27,11 +27,12 @@ class Plant:
         self.states: list[EventLogRecord] = []
         self.standing: list[int] = []  # numbers of the objects that a head tells
         self.heads = 0
+        self.facts: dict[str, object] = {"boot": 7}
 
     def log(self) -> EventLog:
         return EventLog(
             self.folder, self.settings, self.clock, self.head, self.states.append,
-            facts=lambda: {"boot": 7}, disk=self.disk,
+            facts=lambda: self.facts, disk=self.disk,
         )  # fmt: skip
 
     def head(self) -> Iterator[LogRecord]:

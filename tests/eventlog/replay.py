@@ -6,8 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from gateway.eventlog.record import LogRecord, RecordKind
+from gateway.eventlog.retention import Why
 
 _WHOLE = (RecordKind.CREATE, RecordKind.SNAPSHOT)
+_OF_A_GATEWAY = (Why.BEGAN.value, Why.RECOVERED.value)
 _HAPPENINGS = (RecordKind.EVENT, RecordKind.OPERATION)
 """The kinds of records that name an object but do not have its values."""
 
@@ -51,7 +53,9 @@ def assert_deltas_add_up(records: Iterable[LogRecord]) -> int:
     """Check that each delta leads from the last recorded value to this one; return the number of deltas.
 
     A counter that is absent for a while goes on from what it had. One of an object that was created since its
-    source was read leads from zero. The schemas among the records define the counters.
+    source was read leads from zero. The first value after another ``reset_ts`` may have none, and that of a
+    counter that was absent when the gateway ended: it is not known whether the counter went on. The schemas
+    among the records define the counters.
 
     Raises:
         AssertionError: a delta does not, is negative, or is missing.
@@ -66,6 +70,11 @@ class _CounterReader:
         self._reported: dict[tuple[str, str], object] = {}
         self._read: dict[str | None, str] = {}
         self._since: dict[str, str] = {}
+        self._ended: set[str] = set()
+        self._resets: dict[str, str] = {}
+        self._absent: set[tuple[str, str]] = set()
+        self._absent_at_end: set[tuple[str, str]] = set()
+        self._began: dict[tuple[str, str], str | None] = {}  # the `reset_ts` of the value reported last
 
     def take(self, record: LogRecord) -> int:
         """Return how many deltas the record has."""
@@ -74,29 +83,51 @@ class _CounterReader:
             self._counters.setdefault(class_name, set()).update(_counters(record))
         elif record.kind is RecordKind.SOURCE and (record.values or {}).get("read_whole"):
             self._read.setdefault(record.source, record.ingest_ts)
+        elif record.kind is RecordKind.START and (record.values or {}).get("why") in _OF_A_GATEWAY:
+            self._absent_at_end = set(self._absent)
         if record.object_id is None or record.kind in _HAPPENINGS:
             return 0
         assert (record.deltas or {}).keys() <= self._counters[class_name], "only of counters"
         return self._take_object(record, record.object_id, self._counters[class_name])
 
     def _take_object(self, record: LogRecord, identifier: str, counters: set[str]) -> int:
-        if record.kind is RecordKind.CREATE and record.create_ts is not None:
-            self._since[identifier] = record.create_ts
-        deltas = 0
-        for name in counters:
-            former, value = self._reported.get((identifier, name)), (record.values or {}).get(name)
-            if former is None and identifier in self._since:
-                is_new = self._since[identifier] > self._read[record.source]
-                deltas += _leads_from_zero(record, name, value, must=is_new)
-            else:
-                deltas += _leads_on(record, name, former, value)
-            if value is not None:
-                self._reported[identifier, name] = value
-            elif record.kind is RecordKind.DELETE:
-                self._reported.pop((identifier, name), None)
+        read = self._read.get(record.source)
+        if record.kind is RecordKind.CREATE:
+            # Before its source was read whole, an object is known to be new only where the log has the end of
+            # its predecessor, which another gateway had read.
+            assert read is not None or identifier in self._ended, "a create at a source that was not read"
+            if record.create_ts is not None:
+                self._since[identifier] = record.create_ts
+        if record.reset_ts is not None:
+            self._resets[identifier] = record.reset_ts
+        deltas = sum(self._take_counter(record, (identifier, name)) for name in counters)
         if record.kind is RecordKind.DELETE:
             self._since.pop(identifier, None)
+            self._ended.add(identifier)
         return deltas
+
+    def _take_counter(self, record: LogRecord, counter: tuple[str, str]) -> bool:
+        identifier, name = counter
+        reset, read = self._resets.get(identifier), self._read.get(record.source)
+        former, value = self._reported.get(counter), (record.values or {}).get(name)
+        if record.kind is RecordKind.CREATE:
+            self._began[counter] = reset
+        goes_on = self._began.get(counter) == reset and counter not in self._absent_at_end
+        if former is None and identifier in self._since:
+            is_new = read is not None and self._since[identifier] > read
+            has_delta = _leads_from_zero(record, name, value, must=is_new and goes_on)
+        else:
+            has_delta = _leads_on(record, name, former, value, goes_on=goes_on)
+        if name in (record.absent or ()):
+            self._absent.add(counter)
+        if value is not None:
+            self._absent.discard(counter)
+            self._absent_at_end.discard(counter)
+            self._began[counter], self._reported[counter] = reset, value
+        elif record.kind is RecordKind.DELETE:
+            self._reported.pop(counter, None)
+            self._absent.discard(counter)
+        return has_delta
 
 
 def _counters(schema: LogRecord) -> Iterable[str]:
@@ -105,7 +136,7 @@ def _counters(schema: LogRecord) -> Iterable[str]:
     return (element["name"] for element in elements if element.get("kind") == "counter")
 
 
-def _leads_on(record: LogRecord, name: str, former: object, value: object) -> bool:
+def _leads_on(record: LogRecord, name: str, former: object, value: object, *, goes_on: bool) -> bool:
     """Return whether there is a delta; check that it is right, or that there is none to record."""
     delta = (record.deltas or {}).get(name)
     if delta is not None:
@@ -114,7 +145,7 @@ def _leads_on(record: LogRecord, name: str, former: object, value: object) -> bo
         assert delta.delta >= 0
         assert delta.interval_ns is None or delta.interval_ns > 0
         assert value == (delta.delta if delta.reset else former + delta.delta)
-    elif value is not None and former is not None:
+    elif value is not None and former is not None and goes_on:
         assert record.kind is RecordKind.SNAPSHOT
         assert value == former, "a snapshot adds nothing"
     return delta is not None

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from gateway.eventlog.compaction import CompactionError, Compactor
 from gateway.eventlog.disk import FILE_MODE, FOLDER_MODE
 from gateway.eventlog.parquet import COLUMNS
+from gateway.eventlog.record import VERSION as FORM
 from gateway.eventlog.record import Delta, LogRecord, RecordKind
 from gateway.eventlog.segment import LogIdentity, compactable, identity_path
 from tests.eventlog.logs import (
@@ -63,14 +64,20 @@ def test_a_file_has_all_columns_with_their_types_also_where_nothing_is_in_them(t
     first = segment(tmp_path, 1, [LogRecord(kind=RecordKind.GAP, ingest_ts="2026-11-20T08:00:00.000001Z")])
     with Compactor(tmp_path) as compactor:
         compactor.compact(first)
-    described = duckdb.execute("DESCRIBE FROM read_parquet($1)", [str(file_of(tmp_path, 1))]).fetchall()
+    described = (
+        duckdb.connect().execute("DESCRIBE FROM read_parquet($1)", [str(file_of(tmp_path, 1))]).fetchall()
+    )
     types = {"TIMESTAMPTZ": "TIMESTAMP WITH TIME ZONE"}
     expected = [(name, types.get(kind, kind)) for name, kind in COLUMNS.items()]
     assert [(name, kind) for name, kind, *_ in described if name not in {"dt", "hour"}] == expected
-    schema = duckdb.execute(
-        "SELECT name, logical_type FROM parquet_schema($1) WHERE name LIKE '%\\_ts' ESCAPE '\\'",
-        [str(file_of(tmp_path, 1))],
-    ).fetchall()
+    schema = (
+        duckdb.connect()
+        .execute(
+            "SELECT name, logical_type FROM parquet_schema($1) WHERE name LIKE '%\\_ts' ESCAPE '\\'",
+            [str(file_of(tmp_path, 1))],
+        )
+        .fetchall()
+    )
     assert len(schema) == 7
     assert all("isAdjustedToUTC=1" in kind and "MICROS" in kind for _, kind in schema)
 
@@ -126,7 +133,11 @@ def test_large_numbers_and_floats_stay_the_text_that_they_were(tmp_path: Path) -
     text = first.path.read_text(encoding="utf-8").partition('"values":')[2].partition("}")[0] + "}"
     with Compactor(tmp_path) as compactor:
         compactor.compact(first)
-    found = duckdb.execute('SELECT "values" FROM read_parquet($1)', [str(file_of(tmp_path, 1))]).fetchone()
+    found = (
+        duckdb.connect()
+        .execute('SELECT "values" FROM read_parquet($1)', [str(file_of(tmp_path, 1))])
+        .fetchone()
+    )
     assert found == (text,)
     assert '"most":18446744073709551615' in text
 
@@ -135,10 +146,15 @@ def test_rows_of_a_file_lie_in_the_order_of_seq(tmp_path: Path) -> None:
     first = segment(tmp_path, 1, map(update, range(1, 5001)), of_a_block=2500)
     with Compactor(tmp_path) as compactor:
         compactor.compact(first)
-    found = duckdb.execute(
-        "SELECT bool_and(seq = file_row_number + 1), count(*) FROM read_parquet($1, file_row_number = true)",
-        [str(file_of(tmp_path, 1))],
-    ).fetchone()
+    found = (
+        duckdb.connect()
+        .execute(
+            "SELECT bool_and(seq = file_row_number + 1), count(*)"
+            " FROM read_parquet($1, file_row_number = true)",
+            [str(file_of(tmp_path, 1))],
+        )
+        .fetchone()
+    )
     assert found == (True, 5000)
 
 
@@ -188,8 +204,10 @@ def test_a_segment_that_retention_took_is_nothing_to_compact(tmp_path: Path) -> 
 
 
 def test_a_segment_of_a_later_form_is_left_alone(tmp_path: Path) -> None:
-    head = LogRecord(kind=RecordKind.START, ingest_ts="2026-11-20T08:00:00.000000Z", values={"version": 2})
+    values: dict[str, object] = {"version": FORM + 1}
+    head = LogRecord(kind=RecordKind.START, ingest_ts="2026-11-20T08:00:00.000000Z", values=values)
     first = segment(tmp_path, 1, [head])
-    with Compactor(tmp_path) as compactor, pytest.raises(CompactionError, match=r"form 2 .* later version"):
+    later = rf"form {FORM + 1} .* later version"
+    with Compactor(tmp_path) as compactor, pytest.raises(CompactionError, match=later):
         compactor.compact(first)
     assert first.path.exists()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import random
 import signal
 import subprocess
@@ -164,6 +166,47 @@ def test_only_one_compacts_a_log(tmp_path: Path) -> None:
         pass
     with Compactor(tmp_path):
         pass
+
+
+def test_an_older_compactor_is_refused_and_the_lock_that_it_left_is_replaced(tmp_path: Path) -> None:
+    (segment,) = some_segments(tmp_path, 1)
+    lock = tmp_path / "lake" / ".lock"
+    lock.parent.mkdir()
+    with lock.open("wb") as older:
+        fcntl.flock(older, fcntl.LOCK_EX)
+        with pytest.raises(CompactionBusyError), Compactor(tmp_path):
+            pass
+    for _ in range(2):
+        with Compactor(tmp_path) as compactor, pytest.raises(CompactionBusyError), Compactor(tmp_path):
+            pass
+        with pytest.raises(IsADirectoryError):
+            os.open(lock, os.O_RDONLY | os.O_CREAT)
+    with Compactor(tmp_path) as compactor:
+        assert compactor.compact(segment) is not None
+
+
+def test_several_that_replace_the_lock_of_an_older_one_exclude_each_other(tmp_path: Path) -> None:
+    (tmp_path / "lake").mkdir()
+    inside: list[int] = []
+    seen: list[int] = []
+
+    def compact() -> None:
+        with Compactor(tmp_path, wait=True):
+            inside.append(1)
+            seen.append(len(inside))
+            inside.pop()
+
+    for _ in range(20):
+        lock = tmp_path / "lake" / ".lock"
+        if lock.is_dir():
+            lock.rmdir()
+        lock.touch()
+        threads = [threading.Thread(target=compact) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert seen == [1] * 80
 
 
 def test_a_disk_that_cannot_be_written_to_keeps_the_segment(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
 import random
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from gateway.eventlog.retention import LogFileSettings
 from gateway.eventlog.segment import list_segments
 from gateway.eventlog.waiting import Pressure
 from gateway.feed.records import EventLogState
+from gateway.file_owners import user_name
 from gateway.model.times import HOUR, SECOND
 from tests.components.full_disk import full_disk
 from tests.components.waiting import until
@@ -78,6 +80,14 @@ async def test_what_could_not_be_committed_is_committed_when_the_disk_is_well_ag
     assert numbers(records) == [0, 1, 2]
     assert reasons(records) == ["began", "trouble"]
     assert len(of_kind(records, "snapshot")) == 4
+
+
+async def test_where_files_of_root_are_in_the_way_the_detail_has_what_mends_that(tmp_path: Path) -> None:
+    plant = Plant(tmp_path, disk=FailingDisk(lambda name: name == "write", errno.EACCES))
+    async with plant.log() as log:
+        log.append(plant.update(0))
+        await until(lambda: log.state.state is EventLogState.READ_ONLY, "it cannot be written")
+        assert f": chown -R {user_name(os.geteuid())} {plant.folder}, as root" in log.state.detail
 
 
 async def test_after_an_error_the_same_file_is_not_synced_again_in_hope(tmp_path: Path) -> None:

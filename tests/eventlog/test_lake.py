@@ -8,6 +8,7 @@ import json
 import shlex
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
@@ -92,12 +93,17 @@ def test_the_lines_for_pandas_answer_what_happened() -> None:
         exec(code, {})  # noqa: S102  the documentation's own example
     lines = [line.split() for line in reported.getvalue().splitlines()]
     assert ["major", "queueGrows", "1"] in lines
-    assert [line[1:] for line in lines[-4:]] == [
-        ["/|orders", "5"],
-        ["/|large", "5"],
-        ["/|orders", "5"],
-        ["/|orders", "5"],
-    ]
+    depths = [(line[1], line[2], float(line[-1])) for line in lines[-4:]]
+    assert depths == [("orders", f"/|{name}", 5) for name in ("orders", "large", "orders", "orders")]
+
+
+@pytest.mark.usefixtures("log")
+def test_the_lines_for_arrow_read_segments() -> None:
+    (code,) = documented("python", "Other readers")
+    known: dict[str, Any] = {}
+    exec(code, known)  # noqa: S102  the documentation's own example
+    rows = [(row["kind"], row["text"], row["why"]) for row in known["table"].to_pylist()]
+    assert rows == [("start", None, "hour"), ("event", "it is empty", None)]
 
 
 def test_the_lines_for_jq_answer_what_happened(log: Path) -> None:

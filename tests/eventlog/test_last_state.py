@@ -27,7 +27,7 @@ from gateway.feed.records import (
     SourceRecord,
 )
 from gateway.feed.values import FeedValue
-from gateway.model.observations import SourceState
+from gateway.model.observations import Counting, SourceState
 from gateway.model.times import MINUTE, SECOND
 from tests.eventlog.feeds import (
     AGENT,
@@ -137,6 +137,20 @@ def test_what_was_under_way_when_the_log_ended_was_not_received(
     mirror = LogRecorder(RecorderSettings())
     records = mirror.apply(batch(SHOP, FULL, event(time=T0 - took)), T0)
     assert last_state(logged(tmp_path, records), ["shop"]).complete_until == {"shop": T0 - before}
+
+
+@pytest.mark.parametrize(
+    ("further", "before"), [([1], 8 * SECOND), ([29], 8 * SECOND), ([31], 8 * SECOND), ([31, 62], SECOND)]
+)
+def test_an_event_that_took_long_counts_for_half_a_minute(
+    further: list[int], before: int, tmp_path: Path
+) -> None:
+    """``further``: when events came that took no time, in seconds."""
+    mirror = LogRecorder(RecorderSettings())
+    records = mirror.apply(batch(SHOP, FULL, event(time=T0 - 4 * SECOND)), T0)
+    for now in (T0 + seconds * SECOND for seconds in further):
+        records += mirror.apply(batch(event(time=now)), now)
+    assert last_state(logged(tmp_path, records), ["shop"]).complete_until == {"shop": now - before}
 
 
 def test_what_was_created_shortly_before_the_end_is_young_by_the_clock_of_the_gateway(tmp_path: Path) -> None:
@@ -308,6 +322,16 @@ def test_what_is_not_reported_any_more_is_gone_once_everything_was_read() -> Non
     assert ended.values is None
 
 
+@pytest.mark.parametrize(("fresh", "ended"), [(True, ["/|q2"]), (False, [])])
+def test_a_source_of_which_a_part_cannot_be_read_has_read_what_is_fresh(
+    *, fresh: bool, ended: list[str]
+) -> None:
+    degraded = msgspec.structs.replace(SHOP, state=SourceState.DEGRADED)
+    agent = msgspec.structs.replace(AGENT, fresh=fresh)
+    reported = recorded(CATCHING_UP, QUEUE, queue(1), agent, degraded, former=former(queue(1), queue(2)))
+    assert [record.object_name for record in reported if record.kind is RecordKind.DELETE] == ended
+
+
 def test_objects_of_an_agent_that_was_not_read_yet_have_not_ended() -> None:
     """A remote agent may need longer for its start than all others, as after a start of their machine."""
     stale = AgentRecord(1, "1.0", fresh=False, since=T0, confirmed=T0)
@@ -384,6 +408,15 @@ def test_counters_go_on_over_a_restart() -> None:
     assert whole.values == {"name": "q1", "published": 130, "delivered": 7}
 
 
+def test_the_first_value_of_a_counter_of_which_nothing_is_known_has_a_discontinuity() -> None:
+    lived, lives = (queue(1, {NAME: "q1", PUBLISHED: count}) for count in (100, 130))
+    again = msgspec.structs.replace(lives, counting=Counting.UNKNOWN)
+    reported = recorded(CATCHING_UP, QUEUE, again, former=former(lived))
+    first, whole = (record for record in reported if record.object_id is not None)
+    assert (first.kind, first.values, first.deltas) == (RecordKind.UPDATE, {"published": 130}, None)
+    assert first.reset_ts == whole.reset_ts is not None
+
+
 def test_a_counter_that_is_read_later_than_its_object_goes_on_as_well() -> None:
     mirror = LogRecorder(
         RecorderSettings(statistics_interval=1), former(queue(1, {NAME: "q1", PUBLISHED: 100}))
@@ -396,36 +429,56 @@ def test_a_counter_that_is_read_later_than_its_object_goes_on_as_well() -> None:
     assert with_all_fields(reported)[-1].deltas == {"published": Delta(30, MINUTE)}
 
 
-def test_a_counter_that_had_no_value_when_the_log_ended_has_counted_all_that_it_shows_next(
+@pytest.mark.parametrize("there", [{PUBLISHED: 130}, {}], ids=["read", "read later"])
+@pytest.mark.parametrize(
+    ("counting", "deltas"),
+    [(Counting.GO_ON, []), (Counting.UNKNOWN, []), (Counting.BEGAN, [{"published": Delta(130, reset=True)}])],
+    ids=str,
+)
+@pytest.mark.parametrize("absent", [False, True], ids=["recorded", "absent"])
+def test_what_a_counter_gained_that_did_not_go_on_over_a_restart(
+    there: dict[int, FeedValue],
+    counting: Counting,
+    deltas: list[dict[str, Delta]],
     tmp_path: Path,
+    *,
+    absent: bool,
 ) -> None:
     mirror = LogRecorder(RecorderSettings(statistics_interval=1))
-    logged(
-        tmp_path,
-        mirror.apply(batch(SHOP, QUEUE, queue(1, {NAME: "q1", PUBLISHED: 100}), update({}, PUBLISHED)), T0),
-    )
+    lost = (update({}, PUBLISHED),) if absent else ()
+    logged(tmp_path, mirror.apply(batch(SHOP, QUEUE, queue(1, {NAME: "q1", PUBLISHED: 100}), *lost), T0))
     later = T0 + MINUTE
-    now_there: list[dict[int, FeedValue]] = [{PUBLISHED: 130}, {}]
-    for value in now_there:
-        mirror = LogRecorder(RecorderSettings(statistics_interval=1), last_state(tmp_path, ["shop"]))
-        reported = mirror.apply(batch(CATCHING_UP, QUEUE, queue(1, {NAME: "q1", **value}, later)), later)
-        reported += mirror.apply(batch(update({PUBLISHED: 130}, now=later)), later)
-        gained = next(record for record in with_all_fields(reported) if record.deltas)
-        assert gained.values == {"published": 130}
-        assert gained.deltas == {"published": Delta(130, reset=True)}
+    mirror = LogRecorder(RecorderSettings(statistics_interval=1), last_state(tmp_path, ["shop"]))
+    again = msgspec.structs.replace(queue(1, {NAME: "q1", **there}, later), counting=counting)
+    records = mirror.apply(batch(CATCHING_UP, QUEUE, again), later)
+    records += mirror.apply(batch(update({PUBLISHED: 130}, now=later)), later)
+    gained = [record.deltas for record in with_all_fields(records) if record.deltas]
+    if counting is Counting.GO_ON and not absent:
+        deltas = [{"published": Delta(30, MINUTE)}]
+    assert [one for one in gained if one != {"published": Delta(0)}] == deltas
+    records = mirror.apply(batch(update({PUBLISHED: 131}, now=later + 1)), later + 1)
+    assert with_all_fields(records)[-1].deltas == {"published": Delta(1, 1)}
 
 
-def test_that_a_counter_began_again_is_known_over_two_restarts(tmp_path: Path) -> None:
+@pytest.mark.parametrize("starts", [1, 2])
+def test_a_counter_that_began_again_and_was_not_read_before_the_gateway_ended(
+    starts: int, tmp_path: Path
+) -> None:
+    """RabbitMQ counts seconds after its start before it shows that, and the gateway may be killed then."""
     mirror = LogRecorder(RecorderSettings(statistics_interval=1))
-    reported = batch(SHOP, QUEUE, queue(1, {NAME: "q1", PUBLISHED: 100}), update({}, PUBLISHED))
-    logged(tmp_path, mirror.apply(reported, T0))
-    state = last_state(tmp_path, ["shop"])
-    silent = queue(1, {NAME: "q1"}, T0 + MINUTE)
-    (whole,) = (r for r in recorded(CATCHING_UP, QUEUE, silent, former=state) if r.object_id is not None)
-    assert whole.absent == ["published"]
-    state.objects = {str(whole.object_id): whole}
-    again = recorded(CATCHING_UP, QUEUE, queue(1, {NAME: "q1", PUBLISHED: 130}), former=state)
-    assert [record.deltas for record in again if record.deltas] == [{"published": Delta(130, reset=True)}]
+    began = msgspec.structs.replace(update({}, PUBLISHED, reset=T0 + SECOND), counting=Counting.BEGAN)
+    before = mirror.apply(batch(SHOP, QUEUE, queue(1, {NAME: "q1", PUBLISHED: 100})), T0)
+    before += mirror.apply(batch(began), T0 + SECOND)
+    segments = [before]
+    for number in range(1, starts + 1):
+        now = T0 + number * MINUTE
+        mirror = LogRecorder(
+            RecorderSettings(statistics_interval=1),
+            last_state(logged(tmp_path / str(number), *segments), ["shop"]),
+        )
+        segments.append(mirror.apply(batch(CATCHING_UP, QUEUE, queue(1, {NAME: "q1"}, now)), now))
+    records = mirror.apply(batch(update({PUBLISHED: 130}, now=now)), now)
+    assert with_all_fields(records)[-1].deltas == {"published": Delta(130, reset=True)}
 
 
 def test_a_counter_that_was_not_read_yet_has_not_begun_again() -> None:

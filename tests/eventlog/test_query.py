@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import signal
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -12,6 +14,7 @@ import pytest
 from gateway.eventlog import query
 from gateway.eventlog.compaction import Compactor
 from gateway.eventlog.follow import Selection
+from gateway.eventlog.parquet import database
 from gateway.eventlog.query import LogReadError, QueryError, ask
 from gateway.eventlog.segment import compactable, lake_files, list_segments
 from tests.eventlog.logs import HOUR, LOG_ID, segment, some_segments, update
@@ -206,3 +209,12 @@ def test_a_file_made_before_a_column_came_has_it_without_values(log: Path) -> No
     Path(f"{file}.older").replace(file)
     assert seqs(log) == list(range(1, 76))
     assert rows(log, "SELECT count(*), count(outcome), count(lost) FROM log") == [(75, 0, 0)]
+
+
+def test_ctrl_c_while_the_database_works_is_an_interruption(tmp_path: Path) -> None:
+    """DuckDB waits for its own threads, and replaces what the handler of the signal raises."""
+    endless = "SELECT sum(a.range * b.range) FROM range(100000000) a, range(1000000) b"
+    pressed = threading.Timer(0.5, signal.pthread_kill, (threading.get_ident(), signal.SIGINT))
+    with pytest.raises(KeyboardInterrupt), database(tmp_path, memory_mebibytes=200, threads=1) as opened:  # noqa: PT012  the timer begins where it works
+        pressed.start()
+        opened.execute(endless).fetchall()

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.eventlog.record import DETAIL_LENGTH, Delta, LogRecord, RecordKind, readable_line
-from gateway.model.texts import harmless, unescaped
 
 NOW = "2026-11-20T14:05:06.123456Z"
 WHEN = "2026-11-20 14:05:06.123"
@@ -102,12 +101,10 @@ def test_long_values_are_cut_unless_all_are_asked_for() -> None:
 
 
 def test_control_sequences_of_a_terminal_are_shown() -> None:
-    assert harmless("a\x1b[31m\n\u202eb\u00e9") == "a\\x1b[31m\\n\\u202ebé"
-
-
-@given(st.text().filter(lambda text: "\\" not in text))
-def test_what_is_harmless_can_be_read_back(text: str) -> None:
-    assert unescaped(harmless(text)) == text
+    shown = line(
+        reported(RecordKind.CREATE, object_name="a\x1b[31m", values={"to": "b\n\u202e", "map": {"c": "\x9b"}})
+    )
+    assert shown == 'create     a\\x1b[31m  to=b\\n\\u202e map={"c":"\\u009b"}'
 
 
 anything = st.recursive(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from uuid import UUID
 
 import msgspec
@@ -9,11 +10,12 @@ import pytest
 
 from gateway.eventlog.record import Delta, LogRecord, RecordKind
 from gateway.eventlog.recorder import STEP_OBJECTS, RecorderSettings
-from gateway.feed.records import ObjectRecord
+from gateway.feed.records import ObjectRecord, UpdateRecord
 from gateway.feed.values import FeedValue, ObjectLink
 from gateway.model.observations import SourceState
+from gateway.model.schema import Element
 from gateway.model.times import MINUTE, SECOND
-from gateway.model.values import Reference
+from gateway.model.values import Reference, ValueType
 from tests.eventlog.feeds import (
     ARGUMENTS,
     DELIVERED,
@@ -59,6 +61,31 @@ def test_an_object_that_begins_is_reported_whole() -> None:
         reset_ts="2026-11-20T15:00:00.000000Z",
         values={"name": "q7", "vhost": "shop/shop:vhost/1", "arguments": {"x-max-length": 9}, "depth": 3},
     )
+
+
+def test_an_object_goes_on_in_a_version_of_its_class_with_more_elements() -> None:
+    shop = Shop(EVERYTHING)
+    shop.publish(queue(1, {NAME: "q1", VHOST: ROOT, DEPTH: 3, PUBLISHED: 10}))
+    colour = Element("colour", ValueType.STRING, optional=True)
+    key = replace(QUEUE.schema.key, hash=b"\x02" * 16)
+    schema = replace(QUEUE.schema, key=key, properties=(*QUEUE.schema.properties, colour))
+    grown = msgspec.structs.replace(QUEUE, number=30, schema=schema)
+    # Statistics come one position later.
+    values: dict[int, FeedValue] = {NAME: "q1", VHOST: ROOT, 4: "red", 1 + DEPTH: 3, 1 + PUBLISHED: 12}
+    follows = msgspec.structs.replace(queue(1, values, now=T0 + SECOND), class_number=30)
+    left = msgspec.structs.replace(deletion(1, inferred=True), number=0)
+    records = [*shop.publish(grown, left, follows), *shop.wait(10 * SECOND)]
+    assert kinds(records) == ["schema", "update", "update"]
+    assert [record.values for record in records[1:]] == [{"colour": "red"}, {"published": 12}]
+    assert records[2].deltas == {"published": Delta(2, SECOND, reset=False)}
+    later = UpdateRecord(1, 30, 1, T0, T0, T0, T0, {4: "blue"})
+    assert [record.values for record in shop.publish(later)] == [{"colour": "blue"}]
+
+
+def test_an_object_whose_version_is_left_without_another_one_has_ended() -> None:
+    shop = Shop(EVERYTHING)
+    shop.publish(queue(1))
+    assert kinds(shop.publish(msgspec.structs.replace(deletion(1), number=0))) == ["delete"]
 
 
 def test_what_a_source_reports_before_it_is_known_was_there_already() -> None:
@@ -363,8 +390,9 @@ def test_values_that_json_has_no_form_for_are_text_and_integers_keep_their_bits(
     }
 
 
-def test_a_time_that_is_not_known_is_absent() -> None:
+def test_a_creation_time_that_is_not_known_is_absent_and_an_element_of_zero_is_a_time() -> None:
     shop = Shop()
     odd = msgspec.structs.replace(queue(1, {0: 0, 5: 0}), class_number=ODDITY.number, created=0)
     (reported,) = shop.publish(odd)
-    assert (reported.values, reported.create_ts) == ({"age": 0}, None)
+    values = {"born": "1970-01-01T00:00:00.000000000Z", "age": 0}
+    assert (reported.values, reported.create_ts) == (values, None)

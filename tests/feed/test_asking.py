@@ -28,6 +28,7 @@ from gateway.model.times import SECOND
 from tests.components.scripted_operations import ScriptedOperations, applied, nothing
 from tests.components.waiting import DEADLINE, eventually
 from tests.feed.test_messages import RECORDS
+from tests.feed.test_operation_messages import RECORD as OPERATION
 from tests.feed.test_server import Recorder
 
 PURGE = OperationRequest(
@@ -90,7 +91,8 @@ async def test_a_request_arrives_as_it_was_made_and_its_answer_comes_back(tmp_pa
         answer = await site.link.ask(PURGE)
         (request,) = site.operations.requests
         assert request.sent > 0
-        assert msgspec.structs.replace(request, request=0, sent=0) == PURGE
+        assert msgspec.structs.replace(request, request=0, sent=0, reference="") == PURGE
+        assert request.reference
         assert answer == OperationAnswer(
             request.request,
             "gw.1.o7",
@@ -167,6 +169,28 @@ async def test_what_was_asked_when_the_core_ended_is_unknown_and_never_asked_aga
         site.operations.script = applied
         assert (await site.link.ask(PURGE)).outcome is Outcome.APPLIED
         assert len(site.operations.requests) == 3
+
+
+@pytest.mark.parametrize("reference", ["", "one.of.the.front.end"])
+async def test_an_operation_that_has_begun_is_known_by_its_id_when_the_core_ends(
+    tmp_path: Path, reference: str
+) -> None:
+    async with running(tmp_path) as site:
+        site.operations.script = nothing
+        asked = msgspec.structs.replace(PURGE, reference=reference)
+        answers = [asyncio.create_task(site.link.ask(request)) for request in (asked, PURGE, CHECK)]
+        await site.operations.until_asked(3)
+        given = site.operations.requests[0].reference
+        assert given == reference or (given and not reference)
+        begun = msgspec.structs.replace(OPERATION, operation_id="gw.1.o7", reference=given)
+        others = msgspec.structs.replace(OPERATION, operation_id="gw.1.o8", reference="")
+        site.feed.publish(Batch(1, 6, (begun, others)))
+        await site.northbound.until(Batch(1, 6, (begun, others)))
+        await site.restart()
+        ended, other, check = await asyncio.gather(*answers)
+        assert (ended.outcome, ended.operation_id) == (Outcome.UNKNOWN, "gw.1.o7")
+        assert (other.outcome, other.operation_id) == (Outcome.UNKNOWN, "")
+        assert (check.outcome, check.operation_id) == (Outcome.SOURCE_DOWN, "")
 
 
 async def test_without_a_core_nothing_is_sent(tmp_path: Path) -> None:

@@ -37,6 +37,8 @@ MOMENT = 1_700_000_000 * 10**9
     [
         ("true", ValueType.BOOL, True),
         ("False", ValueType.BOOL, False),
+        ("1", ValueType.BOOL, True),
+        ("0", ValueType.BOOL, False),
         ("-5", ValueType.S8, -5),
         ("+5", ValueType.U64, 5),
         ("300", ValueType.U8, 300),  # out of range: not for this to say
@@ -66,7 +68,7 @@ def test_a_value_is_read_by_the_type_that_is_wanted(text: str, wanted: ValueType
 @pytest.mark.parametrize(
     ("text", "wanted", "outcome", "why"),
     [
-        ("1", ValueType.BOOL, Outcome.WRONG_TYPE, "expected true or false, found '1'"),
+        ("2", ValueType.BOOL, Outcome.WRONG_TYPE, "expected true or false, found '2'"),
         ("five", ValueType.U32, Outcome.WRONG_TYPE, "expected an integer, found 'five'"),
         ("1_000", ValueType.U32, Outcome.WRONG_TYPE, "expected an integer, found '1_000'"),
         ("9" * 41, ValueType.U32, Outcome.WRONG_TYPE, f"expected an integer, found '{'9' * 40}...'"),

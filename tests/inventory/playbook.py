@@ -92,6 +92,7 @@ class Playbook:
         schemas: Sequence[ClassSchema | EventSchema] = (VHOST, QUEUE, CONSUMER, CONNECTION),
         slicing: BatchSettings | None = None,
         overrides: Overrides = NO_OVERRIDES,
+        kind: str = "qmf",
     ) -> None:
         self.now = NOW
         self.batches: list[Batch] = []
@@ -99,7 +100,7 @@ class Playbook:
         self.schemas = schemas
         registry = ClassRegistry({mapping.package: mapping}, overrides)
         self.inventory = Inventory("gw", boot, registry, self.index, self.batches.append, slicing)
-        self.source = self.inventory.add_source("shop", "qmf", max_objects)
+        self.source = self.inventory.add_source("shop", kind, max_objects)
 
     def publish(self, *observations: Observation) -> list[Record]:
         """Pass the observations of one body to the inventory; return the resulting records."""

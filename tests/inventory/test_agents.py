@@ -17,6 +17,7 @@ from gateway.model.observations import (
     ResyncEnded,
     Severity,
 )
+from gateway.model.times import SECOND
 from tests.inventory.playbook import NOW, Playbook, of, queue, vhost
 
 FARM = "1.10"
@@ -145,3 +146,27 @@ def test_which_of_several_agents_hangs_is_reported_once_and_so_is_that_it_is_bac
 
 def test_nothing_is_reported_of_an_agent_that_never_reported(playbook: Playbook) -> None:
     assert not of(EventRecord, playbook.publish(AgentLost("1.99", "it does not answer", remote=True)))
+
+
+# What was not confirmed in time.
+
+
+def outdated(playbook: Playbook, records: list[Record]) -> list[tuple[str, ...]]:
+    """Return the classes that are stale although their agent is fresh, by each of its records."""
+    return [one.outdated_classes(playbook.now) for one in of(AgentRecord, records) if one.agent == FARM]
+
+
+def test_an_agent_that_says_nothing_more_is_published_when_its_time_is_over(playbook: Playbook) -> None:
+    """The event log and a serving role have no timer of their own: the record shows them what is stale."""
+    playbook.publish(HeartbeatSeen(FARM, NOW, {"": playbook.now + 60 * SECOND}))
+    assert outdated(playbook, playbook.tick(59)) == []
+    assert outdated(playbook, playbook.tick(1)) == [("",)]
+    assert outdated(playbook, playbook.tick(1)) == [], "once"
+    later = {"": playbook.now + 60 * SECOND}
+    assert outdated(playbook, playbook.publish(HeartbeatSeen(FARM, NOW, later))) == [()]
+
+
+def test_a_heartbeat_without_a_time_extends_none(playbook: Playbook) -> None:
+    playbook.publish(HeartbeatSeen(FARM, NOW, {"": playbook.now + 60 * SECOND}))
+    playbook.now += 60 * SECOND
+    assert outdated(playbook, playbook.publish(HeartbeatSeen(FARM, NOW))) == [("",)]

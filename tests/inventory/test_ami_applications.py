@@ -165,7 +165,7 @@ def test_what_happens_is_reported_as_events(relay: Relay) -> None:
     records = relay.time_passes(2)
     assert [record.values for record in of(EventRecord, records)] == [
         {0: "pump-7", 1: 1, 2: "Already logged in"},
-        {0: "pump-7", 1: 5, 2: 0},
+        {0: "pump-7", 1: 4, 2: 0},
     ]
 
 

@@ -21,7 +21,7 @@ from gateway.feed.records import (
     ObjectRecord,
     SourceRecord,
 )
-from gateway.inventory.inventory import History
+from gateway.inventory.history import History
 from gateway.model.observations import ClassLearned, EventLearned, RecordLost
 from gateway.model.schema import ClassKey
 from gateway.model.times import SECOND
@@ -213,7 +213,7 @@ def test_how_many_events_a_former_core_made_stands_behind_those_that_are_known(p
         msgspec.structs.replace(now, boot=boot, number=number) for boot, number in ((2, 8), (2, 9), (4, 1))
     ]
     history = History()
-    history.recall(former, {5: 6, 2: 9, 3: 7, 4: 2})
+    history.recall(former, {5: 6, 2: 9, 3: 7, 4: 2}, 0)
     history.note([now])
     assert history.events() == [
         *former[:2],

@@ -66,12 +66,40 @@ def test_that_the_log_is_written_is_reported_once(reported: Reported) -> None:
     assert record == WELL
     assert reported.event_name(event) == "gateway:logWritten"
     assert isinstance(event, EventRecord)
-    # A core that is gone may have told of trouble: this ends it.
-    assert (event.source, event.state, event.condition) == (0, EventState.CLEARED, "logTrouble")
+    assert (event.source, event.state, event.condition) == (0, EventState.ONE_SHOT, ""), "no alarm was raised"
+    assert event.severity is Severity.INFO
     assert reported.stands(WELL, NOW) == []
     assert reported.stands(EventLogRecord(EventLogState.WRITING, committed=5), NOW) == [
         EventLogRecord(EventLogState.WRITING, committed=5)
     ]
+
+
+def raised_before(reported: Reported) -> EventRecord:
+    """Return the event by which an earlier core raised the alarm."""
+    _, event, _ = reported.stands(FULL, NOW)
+    assert isinstance(event, EventRecord)
+    return event
+
+
+@pytest.mark.parametrize("is_recorded", [True, False])
+@pytest.mark.parametrize("state", [EventLogState.WRITING, EventLogState.OFF])
+def test_an_alarm_of_an_earlier_core_is_cleared_once(
+    reported: Reported, tmp_path: Path, *, is_recorded: bool, state: EventLogState
+) -> None:
+    event = raised_before(reported)
+    again = Reported(tmp_path / "again.sqlite3")
+    events = [event] if is_recorded else []
+    again.inventory.recall(events, {3: 1})
+    if not is_recorded:
+        again.inventory.expect_log_clearing()
+    assert again.inventory.log_alarm_is_raised
+    _, cleared = again.stands(EventLogRecord(state), NOW + HOLD)
+    assert isinstance(cleared, EventRecord)
+    assert (cleared.state, cleared.severity) == (EventState.CLEARED, Severity.CLEARED)
+    assert cleared.condition == event.condition
+    assert not again.inventory.log_alarm_is_raised
+    assert again.tick(NOW + 2 * HOLD) == []
+    again.index.close()
 
 
 def test_a_log_that_is_off_has_no_trouble(reported: Reported) -> None:

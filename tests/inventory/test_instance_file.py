@@ -10,9 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from gateway.inventory.instance_file import STEPS, InstanceIndexError, copy_index, open_index, read_index
+from gateway.durable_files import DiskReserve
+from gateway.inventory.index_upkeep import DiskState
+from gateway.inventory.instance_file import (
+    STEPS,
+    IndexNotWrittenError,
+    InstanceIndexError,
+    copy_index,
+    open_index,
+    read_index,
+)
 from gateway.inventory.instances import InstanceIndex
-from tests.components.full_disk import full_disk
+from tests.components.full_disk import full_disk, small_disk
 from tests.hypothesis_profiles import PROVING
 
 VERSION_1 = Path(__file__).parent.parent / "data" / "state" / "version-1" / "instances.sqlite3"
@@ -162,28 +171,69 @@ def test_random_bytes_in_the_index_never_give_other_rows(used: Path) -> None:
 # -- a disk that will not have it
 
 
-def test_a_full_disk_is_no_damage_and_what_was_not_written_was_not_given(used: Path) -> None:
+def test_a_full_disk_is_no_damage_and_what_it_has_is_used_on(used: Path) -> None:
     asked: list[str] = []
     with closing(InstanceIndex(used, needs_upkeep=lambda: asked.append("upkeep"))) as index:
         index.start("gateway", 2)
         before = index.durable_row(1, "rabbitmq:queue", "/|queue 7")
-
-        def use() -> None:
-            index.durable_row(1, "rabbitmq:queue", "/|lost")
+        with full_disk(0):
+            waiting = index.durable_row(1, "rabbitmq:queue", "/|waits")
             index.commit()
-
-        with full_disk(0), pytest.raises(InstanceIndexError) as raised:
-            use()
-        assert str(raised.value).startswith(f"{used}: cannot be used: ")
-        assert str(raised.value).endswith(": see to space on the disk and to the rights of file and folder")
-        assert asked == ["upkeep"], "whoever keeps the index is told at once"
-        with pytest.raises(InstanceIndexError):
-            index.commit()
-        with pytest.raises(InstanceIndexError):
-            index.durable_row(1, "rabbitmq:queue", "/|after")
+            assert index.trouble.startswith(f"{used}: cannot be used: ")
+            assert index.trouble.endswith(": see to space on the disk and to the rights of file and folder")
+            assert asked == ["upkeep"], "whoever keeps the index is told at once"
+            with pytest.raises(IndexNotWrittenError):
+                index.durable_row(1, "rabbitmq:queue", "/|after")
+            assert index.durable_row(1, "rabbitmq:queue", "/|queue 7") == before
+    # The process ended before the disk took it: the object gets another number, and no other object this one.
     with closing(InstanceIndex(used, must_exist=True)) as again:
         again.start("gateway", 3)
         assert again.durable_row(1, "rabbitmq:queue", "/|queue 7") == before
+        assert again.durable_row(1, "rabbitmq:queue", "/|waits") > waiting
+
+
+def test_a_full_disk_has_room_for_the_index_until_the_reserve_is_used(tmp_path: Path) -> None:
+    rows: dict[str, int] = {}
+    with small_disk(tmp_path / "disk", 4 << 20) as disk:
+        path = disk.folder / "i"
+        reserve = DiskReserve(disk.folder / "reserve", octets=1 << 20, step=128 << 10)
+        with closing(InstanceIndex(path, reserve=reserve)) as index:
+            index.start("gateway", 1)
+            index.checkpoint()
+            assert reserve.is_whole
+            disk.fill()
+            states = {}
+            while index.disk is not DiskState.NOTHING:
+                name = f"/|queue {len(rows)}"
+                rows[name] = index.durable_row(1, "rabbitmq:queue", name)
+                if not len(rows) % 100:
+                    index.commit()
+                    states[index.disk] = len(rows)
+            assert list(states) == [DiskState.ROOM, DiskState.RESERVE, DiskState.NOTHING]
+            assert not reserve.left
+            assert len(rows) > 1_000
+        disk.empty()
+        with closing(InstanceIndex(path, must_exist=True, reserve=reserve)) as again:
+            again.start("gateway", 2)
+            again.checkpoint()
+            assert reserve.is_whole, "it is made again"
+            kept = [name for name, row in rows.items() if again.durable_row(1, "rabbitmq:queue", name) == row]
+            assert kept == list(rows)[: len(kept)]
+            assert len(kept) >= len(rows) - 100, "all but those of the commit that failed"
+
+
+def test_a_start_on_a_full_disk_has_the_room_of_the_reserve(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", 4 << 20) as disk:
+        path = disk.folder / "i"
+        reserve = DiskReserve(disk.folder / "reserve", octets=1 << 20, step=128 << 10)
+        with closing(InstanceIndex(path, reserve=reserve)) as index:
+            index.start("gateway", 1)
+            index.checkpoint()
+        disk.fill()
+        with closing(InstanceIndex(path, must_exist=True, reserve=reserve)) as index:
+            index.start("gateway", 2)
+            assert index.disk is DiskState.RESERVE
+            assert 0 < reserve.left < 1 << 20
 
 
 def test_a_folder_that_is_missing_is_reported(tmp_path: Path) -> None:

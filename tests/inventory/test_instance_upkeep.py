@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from gateway.inventory import instance_file
-from gateway.inventory.instances import BLOCK, MAX_UNSYNCED_CHANGES, InstanceIndex, Reservation, keep_on_disk
+from gateway.inventory.index_upkeep import Reservation, keep_on_disk
+from gateway.inventory.instances import BLOCK, MAX_UNSYNCED_CHANGES, InstanceIndex
 
 
 class Asked:
@@ -57,7 +58,7 @@ def in_another_thread(index: InstanceIndex) -> None:
     upkeep = index.upkeep()
     assert upkeep is not None
     done: list[Reservation] = []
-    thread = threading.Thread(target=lambda: done.extend(upkeep()))
+    thread = threading.Thread(target=lambda: done.extend(upkeep().granted))
     thread.start()
     thread.join()
     index.reserved(done)
@@ -101,7 +102,7 @@ def test_a_reservation_that_comes_too_late_lowers_no_mark(index: InstanceIndex, 
     last = use(index, 2 * BLOCK)
     mark = high_water(tmp_path / "i")
 
-    assert late() == ()
+    assert late().granted == ()
 
     assert high_water(tmp_path / "i") == mark >= last
 
@@ -113,7 +114,7 @@ def test_a_reservation_reported_too_late_means_nothing_to_a_new_lap(
     monkeypatch.setattr("gateway.inventory.instances.MAX_ROW", end)
     late = index.upkeep()
     assert late is not None
-    granted = late()
+    granted = late().granted
     assert [reservation.upto for reservation in granted] == [end]
     assert use(index, BLOCK + 5) == 5
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -12,8 +12,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gateway.inventory import instances
+from gateway.inventory.index_upkeep import Upkeep
 from gateway.inventory.instance_file import InstanceIndexError
-from gateway.inventory.instances import BLOCK, InstanceIndex, Reservation
+from gateway.inventory.instances import BLOCK, InstanceIndex
 from tests.components.opened_index import opened_index
 from tests.hypothesis_profiles import examples
 
@@ -216,7 +217,7 @@ class Life:
         self.owner: dict[int, str] = {}
         self.rows: dict[str, int] = {}
         self.on_disk: dict[str, int] = {}
-        self.asked: Callable[[], Collection[Reservation]] | None = None
+        self.asked: Callable[[], Upkeep] | None = None
         self.synced()
 
     def synced(self) -> None:
@@ -240,7 +241,7 @@ class Life:
 
     def upkeep(self) -> None:
         if self.asked is not None:
-            self.index.reserved(self.asked())
+            self.index.upkept(self.asked())
             self.asked = None
             self.synced()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from gateway.feed.records import (
@@ -19,6 +20,7 @@ from gateway.feed.records import (
 from gateway.feed.values import ObjectLink
 from gateway.model.observations import (
     AgentLost,
+    ClassLearned,
     Gap,
     HeartbeatSeen,
     ObjectSeen,
@@ -27,7 +29,9 @@ from gateway.model.observations import (
     SourceState,
     SourceStateSeen,
 )
+from gateway.model.schema import Element
 from gateway.model.times import SECOND
+from gateway.model.values import Reference, ValueType
 from tests.inventory.playbook import (
     AGENT,
     CONNECTION,
@@ -59,6 +63,20 @@ def test_an_object_is_reported_whole_with_its_name_parent_and_row(playbook: Play
     assert reported.row == 1
     assert reported.lifetime is Lifetime.DURABLE
     assert reported.values == {0: ObjectLink("shop:vhost", 1, "/"), 1: "orders", 2: False, DEPTH: 7}
+
+
+def test_what_its_source_cannot_read_keeps_its_row_and_values(playbook: Playbook) -> None:
+    playbook.synchronise(vhost("/", "v1"), queue("orders", "q1", depth=7))
+    before = playbook.objects()["/|orders"]
+    unread = ObjectSeen(QUEUE.key, AGENT, "q1", NOW, 0, 0, (Reference("v1"), "orders", False), unread_since=5)
+    (whole,) = of(ObjectRecord, playbook.publish(unread))
+    assert whole == msgspec.structs.replace(
+        before, unread_since=5, properties_sampled=whole.properties_sampled
+    )
+    alone = replace(queue("orders", "q1", depth=7), properties=None, unread_since=None)
+    assert of(ObjectRecord, playbook.publish(alone)) == [], "statistics alone do not show that it is read"
+    (read,) = of(ObjectRecord, playbook.publish(queue("orders", "q1", depth=8)))
+    assert (read.unread_since, read.row, read.values[DEPTH]) == (0, before.row, 8)
 
 
 def test_a_durable_object_has_its_row_again_after_every_kind_of_restart(tmp_path: Path) -> None:
@@ -263,6 +281,57 @@ def test_two_discontinuities_never_have_the_same_time_though_the_clock_of_the_ag
     second = playbook.objects()["/|a"].reset
     tenths = [time // 10**8 for time in (born, first, second)]
     assert tenths == sorted(set(tenths)), "SNMP tells tenths of a second"
+
+
+WIDER = replace(
+    QUEUE,
+    key=replace(QUEUE.key, hash=b"w" * 16),
+    properties=(*QUEUE.properties, Element("colour", ValueType.STRING, optional=True)),
+)
+"""A version of the class in which the positions of all statistics are others."""
+
+
+def in_wider(seen: ObjectSeen) -> ObjectSeen:
+    """Return the observation in the other version of the class."""
+    return replace(seen, key=WIDER.key, properties=(*(seen.properties or ()), "red"))
+
+
+def test_an_object_whose_class_grows_keeps_its_statistics_until_they_are_reported(playbook: Playbook) -> None:
+    playbook.synchronise(vhost("/", "v1"), queue("a", "q1", depth=3, published=500))
+    former = playbook.objects()["/|a"]
+    playbook.now += SECOND
+    playbook.publish(
+        ClassLearned(WIDER),
+        replace(in_wider(queue("a", "q1")), statistics=None),
+    )
+    grown = playbook.objects()["/|a"]
+    assert (grown.row, grown.values[3], grown.values[4], grown.values[5]) == (former.row, "red", 3, 500)
+    assert (grown.reset, grown.statistics_sampled) == (former.reset, NOW)
+
+
+@pytest.mark.parametrize(("published", "is_reset"), [(501, False), (3, True), (None, False)])
+def test_counters_of_an_object_whose_class_grows_go_on_unless_they_fall(
+    playbook: Playbook, published: int | None, *, is_reset: bool
+) -> None:
+    playbook.synchronise(vhost("/", "v1"), queue("a", "q1", published=500))
+    former = playbook.objects()["/|a"].reset
+    playbook.publish(ClassLearned(WIDER), in_wider(queue("a", "q1", published=published)))
+    assert (playbook.objects()["/|a"].reset > former) == is_reset
+    playbook.publish(replace(statistics("q1", 0, 600, NOW + SECOND), key=WIDER.key))
+    assert (playbook.objects()["/|a"].reset > former) == (is_reset or published is None)
+
+
+@pytest.mark.parametrize("grows", [False, True])
+def test_an_id_without_a_time_that_an_agent_gives_again_is_no_sign_that_counters_go_on(
+    playbook: Playbook, *, grows: bool
+) -> None:
+    playbook.synchronise(vhost("/", "v1"), queue("a", "q1", published=5))
+    former = playbook.objects()["/|a"].reset
+    if grows:
+        playbook.publish(ClassLearned(WIDER))
+    after = queue("a", "q1", published=7)
+    playbook.synchronise(vhost("/", "v1"), in_wider(after) if grows else after, restarted=True)
+    assert playbook.objects()["/|a"].reset > former
 
 
 def test_a_gauge_that_falls_is_no_discontinuity(playbook: Playbook) -> None:

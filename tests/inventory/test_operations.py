@@ -12,7 +12,7 @@ from gateway.feed.latest import HistoryLimits
 from gateway.feed.operations import OperationState
 from gateway.feed.records import EventRecord
 from gateway.inventory.classes import ClassRegistry
-from gateway.inventory.inventory import History
+from gateway.inventory.history import History
 from gateway.mapping.rules import Mapping
 from gateway.model.observations import ResyncBegan, Severity
 from gateway.model.operations import Outcome, Principal

@@ -86,4 +86,26 @@ def test_a_stream_that_elects_its_leader_raises_no_alarm(playbook: Playbook) -> 
     playbook.tick(60)
     assert standing(playbook) == []
     playbook.publish(orders(type="stream", online=[], state="down"))
+    playbook.tick(16)
     assert standing(playbook) == ["queueDown"]
+
+
+def test_a_queue_that_is_down_while_its_node_starts_raises_no_alarm(playbook: Playbook) -> None:
+    classic = {"type": "classic", "members": None, "online": None}
+    for _ in range(5):
+        assert not alarms(playbook.publish(orders(**classic, state="down")))
+        assert not alarms(playbook.tick(14))
+        assert not alarms(playbook.publish(orders(**classic, state="running")))
+        assert not alarms(playbook.tick(14))
+    assert standing(playbook) == []
+
+
+def test_a_queue_that_stays_down_raises_an_alarm(playbook: Playbook) -> None:
+    classic = {"type": "classic", "members": None, "online": None}
+    assert not alarms(playbook.publish(orders(**classic, state="down")))
+    playbook.tick(10)
+    assert not alarms(playbook.publish(orders(**classic, state="down")))
+    (alarm,) = alarms(playbook.tick(6))
+    assert alarm.name == "queueDown"
+    (alarm,) = alarms(playbook.publish(orders(**classic, state="running")))
+    assert (alarm.name, bool(alarm.cleared)) == ("queueDown", True)

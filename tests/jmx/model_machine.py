@@ -207,8 +207,7 @@ class ModelMachine:
         definition = self.definitions[command.class_number]
         assert len(command.values) == len(definition.attributes)
         present = self.beans.get(command.number)
-        fits = present and (present.name, present.definition) == (command.object_name, definition)
-        if not fits:
+        if not present or present.name != command.object_name:
             self._unregister(command.number)
             if command.object_name in self.names:
                 self._unregister(self.names[command.object_name])

@@ -55,6 +55,7 @@ from tests.components.shop import (
     TILL_CLASS,
     Feeding,
     hall_link,
+    next_end,
     till_record,
 )
 from tests.jmx.model_machine import ModelMachine
@@ -266,7 +267,7 @@ def operation(number: int = 1, **changes: Any) -> OperationRecord:  # noqa: ANN4
     return msgspec.structs.replace(record, **changes)
 
 
-def delete(row: int, number: int = 0, class_number: int = 20) -> DeleteRecord:
+def delete(row: int, number: int | None = None, class_number: int = 20) -> DeleteRecord:
     return DeleteRecord(
         1,
         class_number,
@@ -274,7 +275,7 @@ def delete(row: int, number: int = 0, class_number: int = 20) -> DeleteRecord:
         f"hall1|till{row}#1",
         START + SECOND,
         inferred=False,
-        number=number,
+        number=next_end() if number is None else number,
         leaf_name=f"till{row}",
         created=START,
         received=START + 2 * SECOND,

@@ -11,7 +11,7 @@ from gateway.jmx.classes import MAX_VERSIONS, Own
 from gateway.jmx.commands import AttributeType
 from gateway.model.schema import ClassKey, ClassSchema, Element
 from gateway.model.values import ValueType
-from tests.components.shop import agent, source
+from tests.components.shop import agent, source, update
 from tests.jmx.shop import NAME, TILL, Gateway, classes, delete, hall, hall_name, till, till_name
 
 
@@ -44,7 +44,7 @@ def test_changes_of_states_and_configuration_are_reported_and_of_nothing_else(ga
     ]
     hall_definition = gateway.machine.beans[gateway.machine.names[hall_name()]].definition
     assert [a.name for a in hall_definition.attributes if a.notifies] == []
-    assert hall_definition.notifications == ()
+    assert hall_definition.notifications == definition.notifications[1:]
 
 
 ODD = ClassSchema(
@@ -96,6 +96,20 @@ def test_a_later_version_of_a_class_lives_beside_the_former(gateway: Gateway) ->
     assert "returns" not in gateway.till(1)
     gateway.publish(delete(1), till(1, {NAME: "till1", 9: 5}, class_number=21))
     assert gateway.till(1)["returns"] == 5
+
+
+def test_an_object_whose_class_grows_keeps_its_mbean(gateway: Gateway) -> None:
+    history = list(gateway.machine.history)
+    wider = replace(TILL, statistics=(*TILL.statistics, Element("returns", ValueType.U32)))
+    gateway.publish(
+        ClassRecord(21, wider, "name", "hall"),
+        *(delete(1, number=0), till(1, {NAME: "till1", 9: 5}, class_number=21)),
+        *(delete(2, number=0), till(2, {NAME: "till2", 9: 6}, class_number=21)),
+    )
+    assert [gateway.till(row)["returns"] for row in (1, 2)] == [5, 6]
+    gateway.publish(msgspec.structs.replace(update(1, {9: 7}), class_number=21))
+    assert gateway.till(1)["returns"] == 7
+    assert gateway.machine.history == history
 
 
 def test_a_new_core_may_number_classes_again_and_nothing_is_registered_again(gateway: Gateway) -> None:

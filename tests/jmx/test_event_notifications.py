@@ -88,12 +88,6 @@ def test_the_name_of_an_object_that_has_gone_is_still_reported(gateway: Gateway)
     assert data["tillName"] == "hall1|till1#1"
 
 
-def test_an_object_whose_class_emits_nothing_leaves_it_to_the_others(gateway: Gateway) -> None:
-    gateway.publish(event(1, link(1)))
-    ((emitters, _),) = gateway.machine.emitted
-    assert emitters == (SOURCE, GATEWAY)
-
-
 def test_a_value_that_does_not_fit_is_absent_and_logged(gateway: Gateway) -> None:
     gateway.publish(msgspec.structs.replace(event(1), values={2: "much", 9: "unknown position"}))
     ((_, emit),) = gateway.machine.emitted

@@ -98,7 +98,18 @@ def test_the_object_and_the_gateway_report_the_last_operations(gateway: Gateway)
     assert "unknown: set limit" in str(gateway.machine.read(SAFE_NAME)["LastOperation"])
     gateway.publish(operation(**SETTLED))
     assert gateway.machine.read(SAFE_NAME)["LastOperation"] == LINE
-    gateway.settle()
+    # At the same time: the MBean of the gateway does not wait for the next second.
+    assert gateway.machine.read(GATEWAY)["LastOperations"] == (f"{LINE} shop:safe safe1",)
+
+
+def test_the_object_and_the_gateway_agree_when_the_object_comes_after_the_operation() -> None:
+    gateway = Gateway()
+    gateway.hello()
+    classes, *objects = safe()
+    gateway.snapshot(source(), agent(fresh=True), classes, operation())
+    assert gateway.machine.read(GATEWAY)["LastOperations"] == (f"{LINE} shop:safe safe1",)
+    gateway.publish(*objects)
+    assert gateway.machine.read(SAFE_NAME)["LastOperation"] == LINE
     assert gateway.machine.read(GATEWAY)["LastOperations"] == (f"{LINE} shop:safe safe1",)
 
 
@@ -138,8 +149,22 @@ def test_another_virtual_machine_is_not_sent_it_again_and_a_new_core_numbers_aga
     assert reported(later) == []
     later.disconnect()
     later.hello(epoch=2)
-    later.snapshot(source(), agent(fresh=True), *safe(), operation())
+    later.snapshot(source(), agent(fresh=True), *safe(), operation(operation_id="7b0c.2.o1"))
     assert reported(later) == [("1", "applied")]
+
+
+@pytest.mark.parametrize("before", [UNKNOWN, {}, SETTLED])
+def test_what_several_cores_give_up_is_reported_once(gateway: Gateway, before: dict[str, Any]) -> None:
+    """A core that is killed before the end of an operation is in the log leaves the end to the next one."""
+    gateway.publish(operation(7, **before))
+    for epoch in (2, 3):
+        gateway.disconnect()
+        gateway.hello(epoch=epoch)
+        given_up = operation(epoch, operation_id="7b0c.1.o7", outcome=Outcome.UNKNOWN, text="its core ended")
+        own = operation(1, operation_id=f"7b0c.{epoch}.o1")
+        gateway.snapshot(source(), agent(fresh=True), *safe(), own, given_up)
+    outcome = before.get("outcome", Outcome.APPLIED).value
+    assert reported(gateway) == [("7", outcome), ("1", "applied"), ("1", "applied")]
 
 
 def everybody(_record: OperationRecord) -> tuple[int, ...]:

@@ -16,7 +16,7 @@ from gateway.feed.operations import (
     SetElements,
 )
 from gateway.feed.values import ObjectLink
-from gateway.jmx.backend import RefusedAttempt, Reply, Status
+from gateway.jmx.backend import Named, RefusedAttempt, Reply, Status
 from gateway.jmx.commands import AttributeType
 from gateway.jmx.operations import STATUSES, Operations, explanation
 from gateway.jmx.types import Written
@@ -75,7 +75,9 @@ def gateway() -> Gateway:
 @pytest.fixture
 def operations(gateway: Gateway, core: Core) -> Operations:
     """Return the operations of the gateway's objects."""
-    return Operations(gateway.projection.objects, core.ask, core.caught_up, TIMEOUT, core.reports.append)
+    projection = gateway.projection
+    last_end = projection.last_end
+    return Operations(projection.objects, core.ask, core.caught_up, TIMEOUT, last_end, core.reports.append)
 
 
 @pytest.fixture
@@ -99,11 +101,13 @@ def till_reference(gateway: Gateway) -> Written:
 
 async def test_a_set_is_one_request_with_all_values(operations: Operations, core: Core, number: int) -> None:
     values = [("limit", long(7)), ("code", text("1234")), ("labels", None)]
-    assert await operations.set(number, MONITOR, values) == Reply(
+    assert await operations.set(Named(number, "hall1|safe1"), MONITOR, values) == Reply(
         Status.APPLIED, "applied [7b0c.1.o1]", ("limit", "code", "labels")
     )
     elements = SetElements({"limit": 7, "code": "1234", "labels": None})
-    assert core.requests == [OperationRequest(0, MONITOR, 1, "shop:safe", 1, elements, TIMEOUT)]
+    assert core.requests == [
+        OperationRequest(0, MONITOR, 1, "shop:safe", 1, elements, TIMEOUT, ends=0, stable_name="hall1|safe1")
+    ]
     assert core.history == ["asked", "caught up"]
 
 
@@ -112,7 +116,7 @@ async def test_an_invocation_names_its_arguments_and_leaves_out_what_is_null(
 ) -> None:
     link_of_till = ObjectLink("shop:till", 1, "hall1|till1#1")
     core.answer = ended(Outcome.APPLIED, values={"moved": 3, "where": link(2, "shop:till")})
-    reply = await operations.invoke(number, MONITOR, "move", [till_reference(gateway), None])
+    reply = await operations.invoke(Named(number), MONITOR, "move", [till_reference(gateway), None])
     assert reply == Reply(Status.APPLIED, "applied [7b0c.1.o1]", (3, till_name(2)))
     (request,) = core.requests
     assert request.action == InvokeMethod("move", {"to": link_of_till})
@@ -122,15 +126,15 @@ async def test_results_that_are_not_reported_or_do_not_fit_are_null(
     operations: Operations, core: Core, number: int
 ) -> None:
     core.answer = ended(Outcome.APPLIED, values={"moved": "many"})
-    reply = await operations.invoke(number, MONITOR, "move", [None, None])
+    reply = await operations.invoke(Named(number), MONITOR, "move", [None, None])
     assert (reply.status, reply.items) == (Status.APPLIED, (None, None))
     core.answer = ended(Outcome.APPLIED, values={"where": link(9, "shop:till")})
-    assert (await operations.invoke(number, MONITOR, "move", [None, None])).items == (None, None)
+    assert (await operations.invoke(Named(number), MONITOR, "move", [None, None])).items == (None, None)
 
 
 async def test_a_fresh_read_is_an_operation_too(operations: Operations, core: Core, number: int) -> None:
     core.answer = ended(Outcome.APPLIED, values={"limit": 5})
-    assert await operations.invoke(number, MONITOR, "readFresh", []) == Reply(
+    assert await operations.invoke(Named(number), MONITOR, "readFresh", []) == Reply(
         Status.APPLIED, "applied [7b0c.1.o1]"
     )
     (request,) = core.requests
@@ -142,8 +146,8 @@ async def test_an_object_that_has_gone_meanwhile(
 ) -> None:
     number = gateway.machine.names[till_name()]
     gateway.publish(delete(1))
-    assert (await operations.set(number, MONITOR, [])).status is Status.GONE
-    assert (await operations.invoke(number, MONITOR, "readFresh", [])).status is Status.GONE
+    assert (await operations.set(Named(number), MONITOR, [])).status is Status.GONE
+    assert (await operations.invoke(Named(number), MONITOR, "readFresh", [])).status is Status.GONE
     assert core.requests == []
 
 
@@ -152,7 +156,7 @@ async def test_a_reference_to_an_object_that_has_gone_is_none(
 ) -> None:
     reference = till_reference(gateway)
     gateway.publish(delete(1))
-    await operations.set(number, MONITOR, [("till", reference)])
+    await operations.set(Named(number), MONITOR, [("till", reference)])
     (request,) = core.requests
     assert request.action == SetElements({"till": "hall1|till1#1"})
 
@@ -160,9 +164,11 @@ async def test_a_reference_to_an_object_that_has_gone_is_none(
 async def test_what_another_version_of_the_class_does_not_have(
     operations: Operations, core: Core, number: int
 ) -> None:
-    assert (await operations.set(number, MONITOR, [("colour", long(1))])).status is Status.UNKNOWN_ELEMENT
+    assert (
+        await operations.set(Named(number), MONITOR, [("colour", long(1))])
+    ).status is Status.UNKNOWN_ELEMENT
     for operation, arguments in (("close", []), ("move", []), ("empty", [None])):
-        reply = await operations.invoke(number, MONITOR, operation, arguments)
+        reply = await operations.invoke(Named(number), MONITOR, operation, arguments)
         assert reply.status is Status.UNKNOWN_ELEMENT
     assert core.requests == []
 
@@ -172,7 +178,7 @@ async def test_every_outcome_has_a_status_and_is_named(
     operations: Operations, core: Core, number: int, outcome: Outcome
 ) -> None:
     core.answer = ended(outcome, text="why", element="limit", code=7)
-    reply = await operations.set(number, MONITOR, [("limit", long(7))])
+    reply = await operations.set(Named(number), MONITOR, [("limit", long(7))])
     assert reply.status is STATUSES[outcome]
     assert reply.text.startswith(f"{outcome.value}: limit: why")
     assert reply.text.endswith(" (code 7) [7b0c.1.o1]")
@@ -184,11 +190,11 @@ async def test_of_a_set_that_failed_midway_what_was_read_back_counts(
 ) -> None:
     asked = [("limit", long(7)), ("code", text("1")), ("labels", Written(AttributeType.MAP, [["a", "1"]]))]
     core.answer = ended(Outcome.REMOTE_FAILURE, element="labels", values={"limit": 7, "labels": {"a": 2}})
-    assert (await operations.set(number, MONITOR, asked)).items == ("limit",)
+    assert (await operations.set(Named(number), MONITOR, asked)).items == ("limit",)
     core.answer = OperationAnswer(0, "", Outcome.REFUSED, values={"limit": 7})
-    assert (await operations.set(number, MONITOR, asked)).items == ()
+    assert (await operations.set(Named(number), MONITOR, asked)).items == ()
     core.answer = ended(Outcome.UNKNOWN, element="limit")
-    assert (await operations.set(number, MONITOR, asked)).items == ()
+    assert (await operations.set(Named(number), MONITOR, asked)).items == ()
 
 
 @pytest.mark.parametrize(
@@ -238,9 +244,9 @@ def test_what_the_virtual_machine_refused_is_reported_with_its_object(
 async def test_what_is_refused_before_the_core_is_asked_is_reported(
     operations: Operations, core: Core, number: int
 ) -> None:
-    await operations.set(number, MONITOR, [("colour", long(7))])
-    await operations.invoke(number, MONITOR, "explode", [])
-    await operations.set(999_999, MONITOR, [("limit", long(7))])
+    await operations.set(Named(number), MONITOR, [("colour", long(7))])
+    await operations.invoke(Named(number), MONITOR, "explode", [])
+    await operations.set(Named(999_999), MONITOR, [("limit", long(7))])
     assert [each.refusal.outcome for each in core.reports if each.refusal is not None] == [
         Outcome.UNKNOWN_ELEMENT,
         Outcome.UNKNOWN_ELEMENT,

@@ -8,7 +8,7 @@ import msgspec
 
 from gateway.feed.records import Batch, ClassRecord, GapRecord, SnapshotBegan
 from gateway.feed.replica import SWEEP_LOOKS
-from gateway.jmx.commands import DefineAccess, DefineClass, Register, RegisterTable
+from gateway.jmx.commands import DefineAccess, DefineClass, Register, RegisterTable, SetGroup
 from gateway.jmx.projection import SLICE_OBJECTS
 from gateway.model.observations import SourceState
 from gateway.model.schema import ClassKey
@@ -156,7 +156,8 @@ def test_the_tables_of_a_source_that_leaves_are_removed_and_come_back_with_it(ga
 def test_commands_are_taken_in_order_and_no_more_than_asked_for(gateway: Gateway) -> None:
     kiosk = ClassRecord(30, replace(TILL, key=ClassKey("shop", "kiosk")), "", "")
     gateway.projection.received(Batch(1, 2, (kiosk, till(1, {}, class_number=30))))
-    assert gateway.projection.waiting == 4
-    assert [type(command) for command in gateway.projection.take(2)] == [DefineClass, DefineAccess]
-    assert [type(command) for command in gateway.projection.take(9)] == [RegisterTable, Register]
+    assert gateway.projection.waiting == 5
+    assert [type(command) for command in gateway.projection.take(2)] == [SetGroup, DefineClass]
+    taken = [type(command) for command in gateway.projection.take(9)]
+    assert taken == [DefineAccess, RegisterTable, Register]
     assert gateway.projection.take(9) == []

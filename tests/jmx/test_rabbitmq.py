@@ -26,7 +26,8 @@ def attribute(class_name: str, name: str) -> Attribute:
 
 def test_what_a_virtual_host_or_node_holds_by_name_is_named_below_it_and_nothing_else_is() -> None:
     of_virtual_hosts = {
-        *("queue", "exchange", "policy", "parameter", "operatorPolicy", "permission", "topicPermission")
+        *("queue", "exchange", "policy", "parameter", "operatorPolicy", "permission", "topicPermission"),
+        "federationLink",
     }
     assert {name for name in SCHEMAS if shown(name).has_parent} == of_virtual_hosts | {"protocol"}
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,17 +13,22 @@ import pytest
 import yaml
 
 from gateway.demo.broker import PrivateBroker
+from gateway.feed.audit_rate_limiter import RECORDED_IN_FULL
 from gateway.service.processes.exit_codes import ExitCode
+from tests.components.alike import SURELY_DIFFERENT, in_turn, rank_sum, without_names
 from tests.components.command_line import Site, amqp_gateway, new_site, running
 from tests.components.ports import free_tcp_port
 from tests.components.rabbitmq import VirtualHost, new_virtual_host
 from tests.components.waiting import DEADLINE, wait_until
+from tests.hypothesis_profiles import PROVING
 
 pytestmark = pytest.mark.xdist_group("roles by JMX")
 
 DELEGATE = "JMImplementation:type=MBeanServerDelegate"
 GATEWAY = "amqp.gateway:type=Gateway"
 PRIVATE_CLASSES = ("user", "permission", "topicPermission", "connection", "channel", "consumer")
+ROLES = {"jmx:limited": ["one-host"], "jmx:curious": ["one-host"], "jmx:whole": ["everything"]}
+HIDDEN = 500 if PROVING else 30
 LONG_ENOUGH = int(DEADLINE * 1000)
 
 
@@ -107,6 +114,7 @@ def configure(site: Site, broker: PrivateBroker, mine: VirtualHost, port: int) -
                 "objects": [f"{mine.name}|*"],
                 "read": ["*"],
                 "subscribe": ["*:*"],
+                "invoke": ["purge"],
             },
         ],
         "deny": [{"classes": ["rabbitmq:queue"], "read": ["messages"]}],
@@ -128,11 +136,11 @@ def configure(site: Site, broker: PrivateBroker, mine: VirtualHost, port: int) -
             "enabled": True,
             "listen": f"127.0.0.1:{port}",
             "heap": 128,
-            "users": {"monitor": {}, "limited": {}, "whole": {}},
+            "users": {"monitor": {}, "limited": {}, "curious": {}, "whole": {}},
         },
         policy={
             "roles": {"one-host": limited},
-            "principals": {"jmx:limited": ["one-host"], "jmx:whole": ["everything"]},
+            "principals": ROLES,
         },
     )
 
@@ -148,6 +156,13 @@ def monitor(shown: Shown) -> Iterator[Any]:
 def limited(shown: Shown) -> Iterator[Any]:
     """A client of the user of one virtual host."""
     with contextlib.closing(shown.client("limited")) as client:
+        yield client
+
+
+@pytest.fixture
+def curious(shown: Shown) -> Iterator[Any]:
+    """A client of another user with the same rights, of whose attempts none was counted yet."""
+    with contextlib.closing(shown.client("curious")) as client:
         yield client
 
 
@@ -193,6 +208,47 @@ def test_a_user_of_one_virtual_host_sees_no_other(shown: Shown, limited: Any, wh
     assert limited.count() < whole.count()
 
 
+def test_own_attempts_do_not_show_what_there_is(
+    shown: Shown,
+    curious: Any,  # noqa: ANN401  in Java
+    whole: Any,  # noqa: ANN401
+) -> None:
+    """Each attempt on a hidden object is answered, reported and timed like that on an invented name."""
+    hidden = [f"hidden-{number}" for number in range(HIDDEN)]
+    for queue in hidden:
+        declare(shown.other, queue)
+    last = shown.queue(shown.other, hidden[-1])
+    wait_until(lambda: last in names(whole), "the queues are shown")
+    curious.listen(GATEWAY)
+    answers: dict[str, set[str]] = {"hidden": set(), "absent": set()}
+    took: dict[str, list[float]] = {"hidden": [], "absent": []}
+    for queue in in_turn(hidden, "hidden", "absent"):
+        kind, name = queue.partition("-")[0], shown.queue(shown.other, queue)
+        began = time.perf_counter()
+        answer = curious.tryInvoke(name, "purge", "", None)
+        took[kind].append(time.perf_counter() - began)
+        answers[kind].add(without_names(f"{answer} {curious.tryEverything(name, 'messages')}", queue))
+    assert answers["hidden"] == answers["absent"]
+    assert abs(rank_sum(took["hidden"], took["absent"])) < SURELY_DIFFERENT
+    reports: dict[str, list[str]] = {"hidden": [], "absent": []}
+    while sum(map(len, reports.values())) < RECORDED_IN_FULL:
+        received = curious.received(LONG_ENOUGH)
+        assert received, reports
+        for kind in (kind for kind in reports if f"name={kind}-" in received):
+            reports[kind].append(_without_queue(received))
+    assert set(reports["hidden"]) == set(reports["absent"])
+    lines = re.findall(r"object-gone: [^\[]*", curious.attribute(GATEWAY, "LastOperations"))
+    of_kinds = [{_without_queue(line) for line in lines if f"name={kind}-" in line} for kind in reports]
+    assert of_kinds[0] == of_kinds[1] != set()
+    assert f"{shown.other.name}|hidden-" in whole.attribute(GATEWAY, "LastOperations"), "the true record"
+    for queue in hidden:
+        delete(shown.other, queue)
+
+
+def _without_queue(text: str) -> str:
+    return without_names(text, *re.findall(r"(?:hidden|absent)-\d+", text))
+
+
 def test_a_query_is_no_oracle(shown: Shown, limited: Any, whole: Any) -> None:  # noqa: ANN401
     java_class, orders = "amqp.gateway.rabbitmq.queue", shown.queue(shown.mine, "orders")
     assert orders in list(whole.namesWhere("amqp.gateway:*", java_class, "messages", 0))
@@ -227,14 +283,44 @@ def test_listeners_receive_what_they_see(shown: Shown, limited: Any, whole: Any)
         collected += f"{received}\n"
 
 
+def test_events_of_before_are_those_that_a_user_may_read_now(shown: Shown, limited: Any, whole: Any) -> None:  # noqa: ANN401
+    for vhost in (shown.mine, shown.other):
+        declare(vhost, "gone")
+        delete(vhost, "gone")
+    deleted = "amqp.gateway.rabbitmq.queueDeleted"
+
+    def since(client: Any, event_id: str = "") -> str:  # noqa: ANN401  in Java
+        return str(client.invoke(GATEWAY, "eventsSince", [event_id, 1000]))
+
+    wait_until(lambda: f"{shown.other.name}|gone" in since(whole), "it is recorded that they are gone")
+    assert f"{shown.mine.name}|gone" in since(whole)
+    assert "amqp.gateway.rabbitmq.queueCreated" in since(whole), "though an argument of it is named type, too"
+    wait_until(lambda: f"{shown.mine.name}|gone" in since(limited), "it is read by who may read it")
+    assert deleted in since(limited)
+    assert shown.other.name not in since(limited)
+    assert deleted not in since(limited, f"{shown.site.state.identity}.999999.1")
+
+
 def test_other_roles_hold_at_once(shown: Shown) -> None:
     secret = shown.queue(shown.other, "secret")
-    with contextlib.closing(shown.client("limited")) as client:
-        assert secret not in names(client)
-        shown.reload({"jmx:limited": ["everything"], "jmx:whole": ["everything"]})
-        wait_until(lambda: secret in names(client), "it is shown to a client that was connected")
-        shown.reload({"jmx:limited": ["one-host"], "jmx:whole": ["everything"]})
-        wait_until(lambda: secret not in names(client), "it is hidden again")
-        orders = shown.queue(shown.mine, "orders")
-        wait_until(lambda: orders in names(client), "what it may see is shown again")
-        assert secret not in names(client)
+    declare(shown.other, "reported")
+
+    def reported(client: Any) -> bool:  # noqa: ANN401  in Java
+        return f"{shown.other.name}|reported" in str(client.invoke(GATEWAY, "eventsSince", ["", 1000]))
+
+    try:
+        with contextlib.closing(shown.client("limited")) as client:
+            assert secret not in names(client)
+            assert not reported(client)
+            shown.reload({**ROLES, "jmx:limited": ["everything"]})
+            wait_until(lambda: secret in names(client), "it is shown to a client that was connected")
+            wait_until(lambda: reported(client), "and so is the event")
+            shown.reload(ROLES)
+            wait_until(lambda: secret not in names(client), "it is hidden again")
+            assert not reported(client)
+            orders = shown.queue(shown.mine, "orders")
+            wait_until(lambda: orders in names(client), "what it may see is shown again")
+            assert secret not in names(client)
+    finally:
+        shown.reload(ROLES)
+        delete(shown.other, "reported")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
-from gateway.jmx.backend import RefusedAttempt, Reply, Status
+from gateway.jmx.backend import Named, RefusedAttempt, Reply, Status
 from gateway.jmx.types import Written
 from gateway.model.operations import Principal
 
@@ -25,9 +25,9 @@ class ScriptedOperator:
     logins: list[Principal] = field(default_factory=list)
 
     async def set(
-        self, number: int, principal: Principal, values: Sequence[tuple[str, Written | None]]
+        self, target: Named, principal: Principal, values: Sequence[tuple[str, Written | None]]
     ) -> Reply:
-        self.asked.append((number, principal, list(values)))
+        self.asked.append((target.number, principal, list(values)))
         await self.wait()
         return self.reply
 
@@ -44,8 +44,8 @@ class ScriptedOperator:
         return values
 
     async def invoke(
-        self, number: int, principal: Principal, operation: str, arguments: Sequence[Written | None]
+        self, target: Named, principal: Principal, operation: str, arguments: Sequence[Written | None]
     ) -> Reply:
-        self.asked.append((number, principal, operation, list(arguments)))
+        self.asked.append((target.number, principal, operation, list(arguments)))
         await self.wait()
         return self.reply

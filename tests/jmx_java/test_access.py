@@ -160,6 +160,7 @@ async def test_a_hidden_attribute_is_none(visitor: AsyncClient, keeper: AsyncCli
         "Stale",
         "!",
         "!",
+        "!",
     ]
     assert "messages java.lang.Long (d) rw {}" in await keeper("info", NARROW)
     reported = (await visitor("tryEverything", NARROW, "messages"))[0]

@@ -100,8 +100,8 @@ async def test_many_wrong_passwords_make_a_bounded_log() -> None:
 
 
 MONITOR = Principal("jmx", USER, "192.0.2.1")
-SET = request("set", 1, 7, USER, "192.0.2.1", [["limit", [2, 5]], ["label", None]])
-INVOKE = request("invoke", 2, 7, USER, "192.0.2.1", "move", [[5, "x"], None])
+SET = request("set", 1, 7, "hall1", USER, "192.0.2.1", [["limit", [2, 5]], ["label", None]])
+INVOKE = request("invoke", 2, 7, "hall1", USER, "192.0.2.1", "move", [[5, "x"], None])
 
 
 async def test_an_operator_is_asked_by_whom_for_what() -> None:
@@ -122,7 +122,7 @@ async def test_a_request_that_arrives_twice_is_carried_out_once_and_its_outcome_
     assert [status for status, _, _ in answers] == [Status.APPLIED, Status.OUTCOME_UNKNOWN]
     assert len(operator.asked) == 1
     for number in range(10, 10 + 2 * MAX_REMEMBERED):
-        await backend.answer(request("set", number, 7, USER, "", []))
+        await backend.answer(request("set", number, 7, "", USER, "", []))
     assert len(operator.asked) == 1 + 2 * MAX_REMEMBERED
 
 

@@ -71,13 +71,50 @@ async def test_who_connects_and_says_nothing_is_left_after_a_while(
     assert await said(bridge.listen()) == b""
 
 
-async def test_only_so_many_are_connected_at_a_time(bridge: Bridge, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_token_has_to_be_shown_in_one_time_for_all_of_it(
+    bridge: Bridge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gateway.jmx.bridge, "_LOGIN_SECONDS", 0.3)
+    async with asyncio.timeout(DEADLINE):
+        reader, writer = await asyncio.open_connection(LOOPBACK, bridge.listen())
+        received = asyncio.create_task(reader.read())
+        while not received.done():
+            writer.write(b"A")
+            await asyncio.wait([received], timeout=0.05)
+        writer.close()
+
+
+async def test_strangers_take_no_place_from_the_virtual_machine(
+    bridge: Bridge, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(gateway.jmx.bridge, "_LOGIN_SECONDS", 10 * DEADLINE)
     port = bridge.listen()
+    login = b"A\n" + bridge.inward_token.encode() + b"\ne\n"
     with contextlib.ExitStack() as connections:
-        for _ in range(gateway.jmx.bridge._MAX_CONNECTIONS + 8):  # noqa: SLF001
-            last = await asyncio.to_thread(connect, port, connections)
-        assert last is None or await asyncio.to_thread(is_hung_up, last)
+        strangers = [
+            await asyncio.to_thread(connect, port, connections)
+            for _ in range(gateway.jmx.bridge._MAX_STRANGERS + 1)  # noqa: SLF001
+        ]
+        assert strangers[0] is not None
+        assert await asyncio.to_thread(is_hung_up, strangers[0])
+        assert (await said(port, login, CALL, b"q\n\n")).endswith(ANSWERED)
+
+
+async def test_so_many_that_have_shown_the_token_are_served(
+    bridge: Bridge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gateway.jmx.bridge, "_MAX_CONNECTIONS", 1)
+    port = bridge.listen()
+    login = b"A\n" + bridge.inward_token.encode() + b"\ne\n"
+    async with asyncio.timeout(DEADLINE):
+        reader, writer = await asyncio.open_connection(LOOPBACK, port)
+        writer.write(login + CALL)
+        while not (await reader.readline()).endswith(ANSWERED):
+            pass
+        assert ANSWERED not in await said(port, login, CALL)
+        writer.write(CALL)
+        assert await reader.readline() == ANSWERED
+        writer.close()
 
 
 def connect(port: int, connections: contextlib.ExitStack) -> socket.socket | None:

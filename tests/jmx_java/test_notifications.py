@@ -15,16 +15,18 @@ from gateway.jmx.commands import (
     Emit,
     NotificationType,
     Register,
+    RegisterTable,
     SetGroup,
     Unregister,
 )
 from gateway.jmx.virtual_machine import JavaMachine
 from tests.components.waiting import DEADLINE
-from tests.jmx_java.conftest import AsyncClient, Connect, authenticate, publish, publish_well, settings
+from tests.jmx_java.conftest import AsyncClient, Connect, authenticate, publish_well, settings
 
 DELEGATE = "JMImplementation:type=MBeanServerDelegate"
 ORDERS = "amqp.gateway:type=queue,name=orders"
 PARCELS = "amqp.gateway:type=queue,name=parcels"
+TABLE = RegisterTable(9, "amqp.gateway:type=Table,source=r1,class=rabbitmq.queue", "r1", "rabbitmq:queue")
 FRESH = SetGroup(1, Freshness.FRESH)
 QUEUE = DefineClass(
     1,
@@ -136,7 +138,7 @@ async def test_which_notifications_a_class_has_stands_in_its_description(
     machine: JavaMachine, client: AsyncClient
 ) -> None:
     await publish_well(machine, QUEUE, Register(1, 1, 1, ORDERS, VALUES))
-    event, change = (await client("info", ORDERS))[-2:]
+    event, change, info = (await client("info", ORDERS))[-3:]
     assert event == (
         "! [amqp.gateway.rabbitmq.queueCreated] javax.management.Notification (A queue was created)"
     )
@@ -144,21 +146,64 @@ async def test_which_notifications_a_class_has_stands_in_its_description(
         "! [jmx.attribute.change] javax.management.AttributeChangeNotification "
         "(An attribute flagged for it has changed)"
     )
+    assert info == (
+        "! [jmx.mbean.info.changed] javax.management.Notification "
+        "(Attributes, operations or notifications have changed)"
+    )
 
 
-async def test_only_objects_with_notifications_can_be_listened_to(
+async def test_an_mbean_whose_class_grows_goes_on_with_its_listeners(
     machine: JavaMachine, client: AsyncClient
 ) -> None:
-    quiet = DefineClass(2, "rabbitmq:user", "d", (Attribute("name", AttributeType.STRING, "d"),))
+    await publish_well(machine, TABLE, QUEUE, FRESH, Register(1, 1, 1, ORDERS, VALUES, 9))
+    former = await client("info", ORDERS)
+    await client("listen", DELEGATE)
+    await client("listen", ORDERS)
+    # The new attribute moves all others by one place.
+    colour = Attribute("colour", AttributeType.STRING, "d", notifies=True)
+    grown = replace(QUEUE, class_number=2, attributes=(colour, *QUEUE.attributes))
     await publish_well(
-        machine, QUEUE, quiet, Register(1, 1, 1, ORDERS, VALUES), Register(2, 2, 1, PARCELS, ("",))
+        machine,
+        grown,
+        Register(1, 2, 1, ORDERS, ("red", "idle", *VALUES[1:]), 9),
+        Change.of(1, {0: "blue"}),
+        Register(2, 2, 1, PARCELS, ("", *VALUES), 9),
     )
-    emitter = "javax.management.NotificationEmitter"
-    assert await client("isInstanceOf", ORDERS, emitter) is True
-    assert await client("isInstanceOf", PARCELS, emitter) is False
-    result = await publish(machine, replace(CREATED, emitters=(2,)))
-    assert result.errors == 1
-    assert "without notifications" in result.texts[0]
+    received = [await client("received", LONG_ENOUGH) for _ in range(4)]
+    info, state, colour, registered = received
+    assert info.startswith(f"jmx.mbean.info.changed of {ORDERS}: the description of the MBean has changed; ")
+    attributes = "[colour, state, messages, arguments, policies, Stale]"
+    assert info.endswith(f"OpenMBeanInfoSupport {attributes}")
+    assert "state (java.lang.String) java.lang.String running -> java.lang.String idle" in state
+    assert "colour (java.lang.String) java.lang.String red -> java.lang.String blue" in colour
+    assert registered == f"JMX.mbean.registered of {DELEGATE}: {PARCELS}"
+    names = ["messages", "colour", "state"]
+    values = ["messages=java.lang.Long 1", "colour=java.lang.String blue", "state=java.lang.String idle"]
+    assert await client("attributes", ORDERS, names) == values
+    assert await client("info", ORDERS) == [former[0], *(await client("info", PARCELS))[1:]]
+    page = await client("page", TABLE.object_name, "messages,colour", "", 0)
+    assert len(page) == 4
+
+
+async def test_readers_never_see_a_class_and_the_values_of_another_version(
+    machine: JavaMachine, client: AsyncClient
+) -> None:
+    wide = replace(QUEUE, class_number=2, attributes=QUEUE.attributes[::-1])
+    await publish_well(machine, QUEUE, wide, FRESH, Register(1, 1, 1, ORDERS, VALUES))
+    reading = asyncio.create_task(
+        client("differentReads", ORDERS, [each.name for each in QUEUE.attributes], 3000)
+    )
+    while not reading.done():
+        await publish_well(
+            machine, Register(1, 2, 1, ORDERS, VALUES[::-1]), Register(1, 1, 1, ORDERS, VALUES)
+        )
+    expected = [
+        "state=java.lang.String running",
+        "messages=java.lang.Long 1",
+        "arguments=TabularData {a=1}",
+        "policies=String[] [x]",
+    ]
+    assert await reading == [f"[{', '.join(expected)}]"]
 
 
 async def test_the_delegate_notifies_which_objects_come_and_go(

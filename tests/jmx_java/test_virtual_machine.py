@@ -32,7 +32,17 @@ from gateway.jmx.virtual_machine import JavaMachine, PushResult
 from tests.components.stopping import stop
 from tests.components.waiting import DEADLINE, wait_until
 from tests.hypothesis_profiles import PROVING
-from tests.jmx_java.conftest import Connect, authenticate, publish, publish_well, settings
+from tests.jmx_java.conftest import (
+    PASSWORD,
+    USER,
+    AsyncClient,
+    Connect,
+    JavaObject,
+    authenticate,
+    publish,
+    publish_well,
+    settings,
+)
 
 TWELVE = DefineClass(
     1, "test:twelve", "d", tuple(Attribute(f"a{n}", AttributeType.LONG, "d") for n in range(12))
@@ -41,6 +51,35 @@ TWELVE = DefineClass(
 
 def name_of(number: int) -> str:
     return f'amqp.gateway:source=r1,package=rabbitmq,type=queue,parent="/",name=queue{number}'
+
+
+async def test_clients_from_elsewhere_come_by_a_port_that_is_forwarded(java_client: JavaObject) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as outside:
+        port = outside.getsockname()[1]
+        advertised = settings(hostname="localhost", advertised_port=port)
+        async with JavaMachine(advertised, authenticate) as machine:
+            await machine.open()
+            forwarded: list[str] = []
+
+            async def forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+                forwarded.append("")
+                inside, into = await asyncio.open_connection("127.0.0.1", machine.port)
+                await asyncio.gather(copy(reader, into), copy(inside, writer))
+
+            async with await asyncio.start_server(forward, sock=outside):
+                stranger = AsyncClient(java_client)
+                assert f"[endpoint:[localhost:{port}]" in await stranger("registered", port)
+                client = AsyncClient(await asyncio.to_thread(java_client.connect, port, USER, PASSWORD))
+                assert await client("names", "java.lang:type=Runtime") == ["java.lang:type=Runtime"]
+                assert (await client("connectionId")).startswith(f"rmi://127.0.0.1 {USER} ")
+                await client("close")
+            assert len(forwarded) >= 2, "the registry, and what it leads to"
+
+
+async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while octets := await reader.read(65_536):
+        writer.write(octets)
+    writer.close()
 
 
 async def test_it_starts_listens_and_ends_with_the_block() -> None:

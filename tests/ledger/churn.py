@@ -24,7 +24,7 @@ import signal
 import time
 import urllib.error
 import urllib.request
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -51,6 +51,7 @@ SLOWLY: Final = 10
 """The factor of the pause between two acts, between SIGUSR1 and SIGUSR2."""
 _RETRY_SECONDS: Final = 0.3
 _REQUEST_SECONDS: Final = 5.0
+_COUNTED_SECONDS: Final = 60.0
 _FAILURES: Final = (
     aio_pika.exceptions.AMQPError,
     aio_pika.exceptions.ChannelInvalidStateError,
@@ -147,6 +148,7 @@ class Churn:
     _number: int = 0
     _ended_names: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     _lasting: Connection | None = None
+    _sent: Counter[AbstractChannel] = field(default_factory=Counter)
 
     async def run(self) -> None:
         """Work until `ending`, then come to rest."""
@@ -328,6 +330,7 @@ class Churn:
                 while not self.ending.is_set():
                     await act(channel)
                     await self._pause()
+                await self._counted(connection, channel)
             await self._closed(connection)
 
     async def _lasts(self) -> None:
@@ -452,6 +455,16 @@ class Churn:
 
     # Messages.
 
+    async def _counted(self, connection: Connection, channel: AbstractChannel) -> None:
+        """Wait until the broker has counted what was published: it may not do so after the channel's end."""
+        sent, path = self._sent.pop(channel, 0), f"channels/{quote(connection.channel_name(1), safe='')}"
+        async with asyncio.timeout(_COUNTED_SECONDS):
+            while sent:
+                shown = await asyncio.to_thread(self.request, "GET", f"{path}?columns=message_stats.publish")
+                if shown.get("message_stats", {}).get("publish", 0) >= sent:
+                    return
+                await self._pause()
+
     async def _publishes(self, name: str) -> None:
         """Publish persistent messages with confirms; unconfirmed messages may or may not be counted."""
         await self._over_connections(f"publish {name}", lambda channel: self._publish_some(channel, name))
@@ -465,6 +478,7 @@ class Churn:
                 for _ in range(count):
                     await channel.default_exchange.publish(message, name)
                     confirmed += 1
+                    self._sent[channel] += 1
         except _FAILURES:
             self.ledger.write("publish", began, time.time(), "unknown", name=name, confirmed=confirmed)
             raise

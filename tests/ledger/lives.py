@@ -57,7 +57,10 @@ class Life:
         end_sure: whether it certainly ended.
         may_return: whether its end may be undone: then its end was reported, and the object that exists after
             that is reported as another life.
+        may_vanish: whether its begin may be undone, after it was reported: then no event reports its end.
         within: lives with which it ends, if not before.
+        given_up: the time from which on its client may have ended it: aiormq closes a channel whose opening
+            it awaits no longer.
     """
 
     created: Span
@@ -66,7 +69,9 @@ class Life:
     sure: bool = True
     end_sure: bool = True
     may_return: bool = False
+    may_vanish: bool = False
     within: list[Life] = field(default_factory=list)
+    given_up: float = float("inf")
 
     def end(self, span: Span, *, sure: bool) -> None:
         """End the life, unless it has already ended."""
@@ -160,13 +165,15 @@ class _Reader:
         match act:
             case "create" | "open":
                 life = Life(span, line.get("kind", what), sure=sure)
+                if what == "channel" and not sure:
+                    life.given_up = line["to"]
                 self._begin(self._lives(what, name), life)
                 for owner in _OWNERS & line.keys():
                     self._within.setdefault((owner, line[owner]), []).append(life)
                     life.within += self._lives(owner, line[owner])[-1:]
             case "delete" | "close":
                 for life in [*self._lives(what, name)[-1:], *self._within.pop((what, name), ())]:
-                    life.end(span, sure=sure)
+                    life.end((min(span[0], life.given_up), span[1]), sure=sure)
             case _ if what == "publish":
                 self._published(name, line, sure=sure)
 
@@ -181,15 +188,22 @@ class _Reader:
         return self._found
 
     def _doubt(self, life: Life) -> None:
-        """Mark acts on a lasting object as unsure where a kill may have undone them."""
-        if life.kind in _LASTING:
-            life.sure = life.sure and not self._may_be_undone(life.created)
-            if life.ended is not None and self._may_be_undone(life.ended):
-                life.end_sure, life.may_return = False, True
+        """Mark acts as unsure where a kill may have undone them."""
+        lasts = life.kind in _LASTING
+        life.may_vanish = self._may_be_undone(life.created) if lasts else self._may_be_lost(life)
+        life.sure = life.sure and not life.may_vanish
+        if lasts and life.ended is not None and self._may_be_undone(life.ended):
+            life.end_sure, life.may_return = False, True
 
     def _may_be_undone(self, span: Span) -> bool:
         return any(
             outage.began - UNDONE_SECONDS <= span[1] and span[0] <= outage.ended for outage in self._outages
+        )
+
+    def _may_be_lost(self, life: Life) -> bool:
+        """Return whether its client heard of its begin when its broker may have been killed already."""
+        return any(
+            outage.began <= life.created[1] and life.created[0] <= outage.died for outage in self._outages
         )
 
     def _published(self, name: str, line: Line, *, sure: bool) -> None:

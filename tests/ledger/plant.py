@@ -31,7 +31,7 @@ from tests.components.command_line import (
 )
 from tests.components.ports import free_tcp_port
 from tests.components.waiting import wait_until
-from tests.ledger.absences import Reading
+from tests.ledger.absences import GATEWAY, Reading
 from tests.ledger.churn import LASTING
 from tests.ledger.front_ends import JmxAccess
 from tests.ledger.lives import Kill, Truth, read_ledger, truth
@@ -86,12 +86,13 @@ class Plant:
 
     def reading(self, source: str) -> Reading:
         """Return how a source reads the broker, and the victims without which it misses events."""
-        gateway = frozenset({"core", "supervisor"})
         if source != RELAYED:
             # Its queue on the broker keeps what a durable subscription does not hear.
-            return Reading(self.log, source, frozenset() if source == KEPT else gateway)
+            if source == KEPT:
+                return Reading(self.log, source, waits=GATEWAY)
+            return Reading(self.log, source, GATEWAY)
         of = Reading(self.site.folder / "state" / "agents" / AGENT / "log", AGENT, frozenset({"agent"}))
-        return Reading(self.log, source, gateway, of)
+        return Reading(self.log, source, GATEWAY, of)
 
     def process(self, name: str) -> psutil.Process | None:
         """Return the ``supervisor``, ``core``, ``snmp``, ``jmx``, ``jvm``, ``compactor`` or ``agent``."""
@@ -232,7 +233,7 @@ def plant(broker: PrivateBroker, folder: Path, seed: int, pace: float = 0.1) -> 
             log={"statistics_interval": "1s", "segment_duration": "10s"},
             snmp={"listen": [snmp.address], "notifications": reported.configured()},
             jmx={"enabled": True, "listen": jmx.address},
-            policy={"principals": {"*": ["everything"]}},
+            policy={"principals": {"*": ["everything"], "notify:monitored": ["monitoring"]}},
         )
         agent = agents.enter_context(_running(site, "agent", AGENT))
         gateway = processes.enter_context(_running(site, "run"))
@@ -248,8 +249,8 @@ def plant(broker: PrivateBroker, folder: Path, seed: int, pace: float = 0.1) -> 
         wait_until(lambda: made.truth().lives.keys() >= lasting, "the churn has made what lasts")
         try:
             yield made
-        except AssertionError as error:
-            error.add_note(made.last_lines())
+        except AssertionError:
+            print(made.last_lines())  # noqa: T201  pytest shows it with the failure
             raise
 
 

@@ -21,14 +21,19 @@ import duckdb
 from gateway.eventlog.query import ask
 from tests.components.command_line import amqp_gateway, environment
 from tests.components.waiting import wait_until
+from tests.hypothesis_profiles import PROVING
 from tests.ledger.lives import Truth
 from tests.ledger.verdict import CLASSES
 
 FIRST_FILES = 20
 """The number of files of a build after which the driver is killed, in the middle of its tables."""
 
+FILES = 4 if PROVING else 16
+"""The files of a batch; the log has some 25. Each further batch takes seconds, on a busy machine a minute."""
+
 _SPARK = ("--master=local[1]", "--conf=spark.driver.memory=1g", "--conf=spark.sql.shuffle.partitions=1")
-_BUILD_SECONDS = 400.0
+_BUILD_SECONDS = 1000.0
+"""The longest time of a build, which a busy machine takes several minutes for."""
 
 _OBJECTS = """
     SELECT source, class, sum(created)::BIGINT, sum(deleted)::BIGINT
@@ -73,7 +78,7 @@ def build(log: Path, output: Path) -> None:
             _BUILD_SECONDS,
         )
         assert driver.poll() is None, "the driver ended before it could be killed"
-    ended = amqp_gateway(*_words(log, output))
+    ended = amqp_gateway(*_words(log, output), seconds=_BUILD_SECONDS)
     assert ended.code == 0, ended.errors
 
 
@@ -95,7 +100,7 @@ def _driver(log: Path, output: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def _words(log: Path, output: Path) -> tuple[str, ...]:
-    return ("analytics", "run", "--once", "--files=4", *_SPARK, f"--log={log}", f"--output={output}")
+    return ("analytics", "run", "--once", f"--files={FILES}", *_SPARK, f"--log={log}", f"--output={output}")
 
 
 def _files_below(folder: Path) -> int:

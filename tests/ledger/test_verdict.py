@@ -9,9 +9,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.ledger.absences import Absence, earliest, is_of_life, is_overtaken
 from tests.ledger.lives import Kill, Span, truth
 from tests.ledger.receiving import Received
-from tests.ledger.verdict import Record, contradictions
+from tests.ledger.verdict import Gap, Record, contradictions, joined
 
 CONNECTION = "127.0.0.1:40000 -> 127.0.0.1:5672"
 CHANNEL = f"{CONNECTION} (1)"
@@ -218,6 +219,16 @@ def test_a_consumer_of_such_a_channel_may_be_missed_if_it_was_short() -> None:
     assert "are none of" in "\n".join(_found(list(_without(log(), 8, 9)), lines, received))
 
 
+def test_a_queue_that_lived_through_two_gaps_that_adjoin_may_be_missed() -> None:
+    lines = [*ledger()[:-1], _line("queue-create", 52, "led-queue-1", kind="durable")]
+    lines.append(_line("queue-delete", 76, "led-queue-1", kind="durable"))
+    missed = joined([(72.8, 105.0), (31.9, 72.8), (120.0, 130.0)])
+
+    assert missed == [(31.9, 105.0), (120.0, 130.0)]
+    assert _found(log()[:-1], lines, Received(missed, [])) == []
+    assert "0 lives" in "\n".join(_found(log()[:-1], lines, Received([(31.9, 72.8)], [])))
+
+
 def test_lives_of_an_agent_may_overlap_and_must_be_of_the_ledger() -> None:
     gap: Span = 14.0, 16.0
     received = Received([gap], [gap])
@@ -241,6 +252,79 @@ def test_what_a_killed_broker_takes_along_ends_with_it() -> None:
     assert "its end is inferred" in "\n".join(
         contradictions(killed, truth(lines, [kill]), EVERYTHING_RECEIVED)
     )
+
+
+@pytest.mark.parametrize(("kind", "killed"), [("durable", 46.0), ("transient", 45.05)])
+def test_what_a_killed_broker_had_not_written_yet_is_gone_unreported(kind: str, killed: float) -> None:
+    lines = [*ledger()[:-1], _line("queue-create", 45, "led-queue-1", kind=kind)]
+    lines.append(_line("queue-delete", 60, "led-queue-1", kind=kind))
+    gone = [*log(), *_life(16, "queue", 2, "/|led-queue-1", 45, 55)[1:]]
+    gone[-1] = msgspec.structs.replace(gone[-1], inferred=True)
+    early, late = (Kill("broker", began, began + 0.1, began + 5) for began in (killed, 70.0))
+
+    received = Received([(45.5, 54.0)], [])
+    assert contradictions(gone, truth(lines, [early]), received) == []
+    wrong = contradictions(gone, truth(lines, [late]), received)
+    assert "its end is inferred (seq 17)" in "\n".join(wrong)
+
+
+@pytest.mark.parametrize(
+    ("began", "ended", "within"),
+    [(9.0, 30.0, True), (25.0, 30.0, True), (12.0, 30.0, False), (9.0, 11.5, False)],
+)
+def test_a_queue_that_was_overtaken_is_in_its_gap_and_those_that_adjoin_it(
+    began: float, ended: float, *, within: bool
+) -> None:
+    """It lived from 10 s to 20 s; another gap is from 5 s to 25 s."""
+    of_before = Gap(1, "the gateway was not running", 5.0, 25.0)
+    gap = Gap(2, "an object was read before the events of an earlier one of its name", began, ended)
+    life = ((20.0, 20.1), (10.0, 10.1))
+
+    assert is_overtaken(gap, [of_before, gap], [life]) is within
+    assert not is_overtaken(gap._replace(text="not connected"), [of_before, gap], [life])
+
+
+def test_a_gap_may_begin_before_the_events_that_were_late_when_the_broker_was_killed() -> None:
+    """While events wait at the broker nothing proves that all were received; they were in time until 40 s."""
+    in_time = [(float(at), 0.2) for at in range(30, 41)]
+    late = [(float(at), (at - 40) / 4) for at in range(44, 60)]
+
+    assert earliest([*in_time, (59.5, 0.2)], 60.0, 10.0) == 60.0 - 8.0 - 1.0
+    assert earliest([*in_time, *late], 60.0, 10.0) == 44.0 - 8.0 - 2 * 4.75
+    assert earliest([*in_time, *late, (59.5, 0.2)], 60.0, 10.0) == 60.0 - 8.0 - 2 * 4.75
+
+
+@pytest.mark.parametrize(("away", "provable"), [(41.0, 40.0), (38.0, 40.0), (20.0, 50.0), (55.0, 50.0)])
+def test_a_gap_may_begin_before_the_gateway_was_killed_whose_events_waited(
+    away: float, provable: float
+) -> None:
+    """Its processes may have gone on for a moment; the next gateway was behind when the broker was killed."""
+    in_time = [(float(at), 0.2) for at in range(30, 41)]
+    late = [(float(at), 12.0) for at in range(50, 60)]
+
+    assert earliest([*in_time, *late], 60.0, 10.0, [away]) == provable - 8.0 - 10.0
+    assert earliest([*in_time, (59.5, 0.2)], 60.0, 10.0, [away]) == 60.0 - 8.0 - 1.0
+
+
+@pytest.mark.parametrize(
+    ("began", "ended", "waited", "of_life"),
+    [
+        (60.0, 81.0, (), True),
+        (40.0, 81.0, (), False),
+        (40.0, 81.0, ((35.0, 45.0, 90.0),), True),
+        (34.0, 81.0, ((35.0, 45.0, 90.0),), False),
+        (40.0, 81.0, ((35.0, 45.0, 75.0),), False),
+        (40.0, 90.0, ((35.0, 45.0, 99.0),), False),
+    ],
+)
+def test_the_gap_of_a_life_begins_when_all_was_received(
+    began: float, ended: float, waited: tuple[tuple[float, float, float], ...], *, of_life: bool
+) -> None:
+    """It lived from 70 s to 80 s; events of it may have waited since the gateway was killed."""
+    gap = Gap(1, "an object came and went before that was read to which it belongs", began, ended)
+    life = ((80.0, 80.1), (70.0, 70.1))
+
+    assert is_of_life(gap, [life], [Absence(*one) for one in waited]) is of_life
 
 
 def _found(

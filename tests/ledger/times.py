@@ -17,6 +17,9 @@ _ANSWERED_FIRST = frozenset({"durable", "transient", "exclusive", "consumer"})
 UNDER_WAY_SECONDS = 3.0
 """The longest transit time of an event to the log on a busy machine; the broker collects for a second."""
 
+ORPHANED_SECONDS = 10.0
+"""The longest time for which processes may go on after their supervisor was killed."""
+
 
 def touches(span: Span, missed: list[Span]) -> bool:
     """Return whether an act in ``span`` may have been missed."""

@@ -154,7 +154,23 @@ def received(log: Path, source: str) -> Received:
 
 def gaps(log: Path, source: str) -> list[Span]:
     """Return the spans of the gaps of a source, including those of its agent."""
-    return [(gap.began, gap.ended) for gap in (*recorded_gaps(log, source), *lost_by_agent(log, source))]
+    return joined(
+        (gap.began, gap.ended) for gap in (*recorded_gaps(log, source), *lost_by_agent(log, source))
+    )
+
+
+def joined(spans: Iterable[Span]) -> list[Span]:
+    """Return spans of which those that adjoin or overlap are one.
+
+    A gap leaves out what an earlier one has, so that the parts of one time without events adjoin.
+    """
+    found: list[Span] = []
+    for began, ended in sorted(spans):
+        if found and began <= found[-1][1] + MILLISECONDS:
+            found[-1] = found[-1][0], max(found[-1][1], ended)
+        else:
+            found.append((began, ended))
+    return found
 
 
 def recorded_gaps(log: Path, source: str) -> list[Gap]:
@@ -380,7 +396,7 @@ def _wrong_end(reported: Reported, life: Life, received: Received) -> Iterator[s
     if deleted is not None and within(deleted, life.ended, slack):
         return
     if reported.last.inferred or _is_noticed(reported.last, life.ended, received.missed):
-        if not received.ends_untold(life):
+        if not life.may_vanish and not received.ends_untold(life):
             yield f"its end is inferred (seq {reported.last.seq}), which was {reported_span(life.ended)}"
     else:
         when = f"{reported_time(deleted)} (seq {reported.last.seq})"

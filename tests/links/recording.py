@@ -15,6 +15,7 @@ from gateway.demo.broker import PrivateBroker
 from gateway.dialects.session import Binding, Delivery, Effect, Send
 from gateway.links.amqp import AmqpLink, AmqpRole
 from gateway.links.amqp_connection import AmqpEndpoint
+from gateway.links.credentials import login_secret
 from gateway.links.session_driver import MessageDriver
 from tests.components.scripted_session import ScriptedSession
 from tests.components.waiting import eventually
@@ -121,7 +122,7 @@ async def linked(
     finally:
         assert running.cancel(), "the link ended by itself"
         await asyncio.wait({running})
-        assert endpoint.password.get_secret_value() not in "".join(session.down)
+        assert await login_secret(endpoint.password).current() not in "".join(session.down)
 
 
 def role(

@@ -176,7 +176,7 @@ def test_no_queue_is_left_when_its_process_is_killed(virtual_host: VirtualHost) 
     ) as holder:
         try:
             assert holder.stdin is not None
-            holder.stdin.write(f"{endpoint.password.get_secret_value()}\n")
+            holder.stdin.write(f"{virtual_host.broker.administrator.password}\n")
             holder.stdin.flush()
             wait_until(lambda: len(queues(virtual_host)) == 1, "the other process declared its queue")
         finally:

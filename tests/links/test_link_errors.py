@@ -26,6 +26,7 @@ from gateway.links.amqp_connection import (
     open_connection,
     refusal_in,
 )
+from gateway.links.credentials import login_secret
 from gateway.links.tls import ClientTls
 from tests.components.amqp_peer import AmqpPeer
 from tests.components.rabbitmq import VirtualHost, version_of
@@ -64,7 +65,7 @@ async def trouble(endpoint: AmqpEndpoint) -> tuple[Trouble, str]:
         await open_connection(endpoint, "test")
     text = str(raised.value)
     assert "\n" not in text
-    assert endpoint.password.get_secret_value() not in text
+    assert await login_secret(endpoint.password).current() not in text
     return raised.value.trouble, text.removeprefix(f"{endpoint.url}: ").removeprefix(f"{endpoint}: ")
 
 

@@ -38,6 +38,33 @@ async def test_each_end_is_reported_and_the_next_attempt_follows() -> None:
     assert reported[:3] == ["end 0", "end 1", "end 2"]
 
 
+async def test_a_sign_that_the_broker_is_back_ends_the_pause_and_makes_the_next_ones_short(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "LAST_PAUSE_SECONDS", 3_600.0)
+    attempts, sooner = asyncio.Queue[None](), asyncio.Event()
+
+    async def converse() -> None:
+        attempts.put_nowait(None)
+        raise LinkError(Trouble.UNREACHABLE, "refused")
+
+    def down(_: LinkError) -> None:
+        # After the first attempt every pause is an hour, but the first one after the sign.
+        monkeypatch.setattr(module, "FIRST_PAUSE_SECONDS", 0.0)
+
+    monkeypatch.setattr(module, "FIRST_PAUSE_SECONDS", 3_600.0)
+    task = asyncio.create_task(reconnecting(converse, down, sooner))
+    try:
+        await asyncio.wait_for(attempts.get(), 60)
+        sooner.set()
+        for _ in range(2):
+            await asyncio.wait_for(attempts.get(), 60)
+        assert not sooner.is_set()
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
 async def test_a_cancellation_that_the_library_turns_into_a_failure_is_one_all_the_same() -> None:
     trying = asyncio.Event()
     reported: list[LinkError] = []

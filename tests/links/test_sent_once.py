@@ -141,7 +141,7 @@ async def test_nothing_is_stuck_in_a_broker_that_takes_no_messages(own_rabbitmq:
                 return len(link.session.unsent) == count
 
             await eventually(is_refused, "the message was refused")
-            assert time.monotonic() - asked < 5, "long before the deadline of a call"
+            assert time.monotonic() - asked < 30, "long before the deadline of a call"
         await watermark("0.6")
 
         async def is_sent() -> bool:

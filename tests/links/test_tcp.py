@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ctypes
 import shutil
 import socket
 import ssl
+import struct
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -21,6 +23,7 @@ from hypothesis import strategies as st
 
 from gateway.clock import SystemClock
 from gateway.dialects.session import Close, Effect, Note, Peer, WakeAt, Write
+from gateway.links import tcp
 from gateway.links.amqp_connection import LinkError, Trouble
 from gateway.links.handshakes import Handshakes
 from gateway.links.session_driver import StreamDriver
@@ -31,6 +34,7 @@ from tests.components.scripted_session import ScriptedSession
 from tests.components.waiting import eventually
 
 LIMITS = StreamLimits(linger_seconds=1.0)
+_SO_ATTACH_FILTER = 26  # of Linux; Python has no name for it
 
 
 class EchoSession(ScriptedSession):
@@ -41,6 +45,7 @@ class EchoSession(ScriptedSession):
         self.received: dict[int, bytes] = {}
         self.over: list[tuple[int, str]] = []
         self.woken = 0
+        self.empty: dict[int, list[int]] = {}
         self._partial: Counter[int] = Counter()
 
     def opened(self, connection: int, peer: Peer, now: int) -> list[Effect]:
@@ -61,6 +66,11 @@ class EchoSession(ScriptedSession):
             return [WakeAt(now)]
         said: list[Effect] = [Write(connection, octets)]
         return [*said, Write(connection, b"goodbye\n"), Close(connection)] if b"bye" in lines else said
+
+    def received_until(self, until: int, connection: int, now: int) -> list[Effect]:
+        assert 0 < until <= now
+        self.empty.setdefault(connection, []).append(len(self.received[connection]))
+        return []
 
     def ended(self, connection: int, reason: str, now: int) -> list[Effect]:
         assert now > 0
@@ -278,6 +288,35 @@ async def test_a_peer_that_resets_is_over() -> None:
     assert reason.startswith("it broke: ") or reason == "the peer ended it"
 
 
+@pytest.mark.parametrize("sent_to", [False, True])
+async def test_a_peer_that_vanishes_without_a_word_is_over_also_where_it_was_just_sent_something(
+    monkeypatch: pytest.MonkeyPatch,
+    sent_to: bool,  # noqa: FBT001  a parameter of the test
+) -> None:
+    sooner = {
+        socket.TCP_KEEPIDLE: 1,
+        socket.TCP_KEEPINTVL: 1,
+        socket.TCP_KEEPCNT: 2,
+        socket.TCP_USER_TIMEOUT: 3_000,
+    }
+    monkeypatch.setattr(tcp, "KEEPALIVE", {option: sooner[option] for option in tcp.KEEPALIVE})
+    async with listening() as here, here.client() as (reader, writer):
+        assert await reader.readline() == b"hello\n"
+        vanished = writer.get_extra_info("socket")
+        if sent_to:
+            writer.write(b"wake\n")
+        receive_nothing(vanished)
+        ((_, reason),) = await here.ended()
+    assert reason == "it broke: [Errno 110] Connection timed out"
+
+
+def receive_nothing(vanished: socket.socket) -> None:
+    """Have the system drop every packet for a socket, by a filter that keeps no octet of any (BPF)."""
+    keep_nothing = ctypes.create_string_buffer(struct.pack("HBBI", 0x06, 0, 0, 0))
+    program = struct.pack("HL", 1, ctypes.addressof(keep_nothing))
+    vanished.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, program)
+
+
 async def test_a_fault_of_the_session_ends_the_listener() -> None:
     """The source begins again then; the end of one connection would hide the fault."""
     async with listening() as here, here.client() as (reader, writer):
@@ -443,3 +482,24 @@ def certificate_of(authority: Authority, *, clients: bool = False) -> ServerTls:
 def trusting(authority: Authority) -> ssl.SSLContext:
     """Return the TLS context of a client that trusts the authority."""
     return ssl.create_default_context(cafile=authority.own.certificate)
+
+
+async def test_a_connection_is_empty_when_all_that_has_arrived_was_passed_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("gateway.links.tcp._PROOF_SECONDS", 0.05)
+    async with listening() as here, here.client() as (_, writer):
+        session = here.session
+
+        async def is_proved_at(octets: int) -> bool:
+            return session.empty.get(1, [-1])[-1] == octets
+
+        await eventually(lambda: is_proved_at(0), "a quiet connection is proved empty")
+        writer.write(b"x" * 3_000_000)
+        await eventually(lambda: is_proved_at(3_000_000), "all octets are passed on")
+        proofs = len(session.empty[1])
+
+        async def is_proved_again() -> bool:
+            return len(session.empty[1]) > proofs + 2
+
+        await eventually(is_proved_again, "a silent connection is proved empty again and again")

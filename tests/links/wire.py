@@ -14,6 +14,7 @@ class Wire:
         self._target = target
         self._open = asyncio.Event()
         self._open.set()
+        self._last = b""
         self._tasks: set[asyncio.Task[None]] = set()
         self.port = 0
 
@@ -33,6 +34,10 @@ class Wire:
         """Stop forwarding."""
         self._open.clear()
 
+    def end_at(self, octets: bytes) -> None:
+        """End a connection when a client has sent these octets in one piece, which are not forwarded."""
+        self._last = octets
+
     async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         there_reader, there_writer = await asyncio.open_connection("127.0.0.1", self._target)
         self._tasks.add(asyncio.create_task(self._forward(reader, there_writer)))
@@ -45,6 +50,8 @@ class Wire:
         try:
             while octets := await source.read(65536):
                 await self._open.wait()
+                if self._last and self._last in octets:
+                    break
                 target.write(octets)
         except ConnectionError:
             pass

@@ -172,6 +172,7 @@ def test_the_rabbitmq_mapping_keeps_to_what_am2_and_a_mib_can_carry() -> None:
         *("node", "vhost", "queue", "exchange", "connection", "channel", "session", "link", "consumer"),
         *("streamConsumer", "streamPublisher", "binding", "policy", "user", "parameter", "operatorPolicy"),
         *("permission", "topicPermission", "featureFlag", "deprecatedFeature", "protocol"),
+        *("shovel", "federationLink"),
     ]
     for name, schema in class_schemas(rabbitmq).items():
         assert len(schema.statistics) <= 63, name

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.model.stable_names import escaped, joined, parts
+from gateway.model.stable_names import escaped, joined, parts, without_distinction
 
 
 @pytest.mark.parametrize(
@@ -37,3 +37,18 @@ def test_what_is_written_is_read(texts: list[str]) -> None:
 @given(st.text("ab|#\\-?"))
 def test_any_text_has_parts(text: str) -> None:
     assert all(part is None or isinstance(part, str) for part in parts(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("shop|q003#7db6", "shop|q003"),
+        ("shop|q003", "shop|q003"),
+        (r"shop|a\#b#7db6", r"shop|a\#b"),
+        (r"shop|a\#b", r"shop|a\#b"),
+        ("#7db6", "#7db6"),
+        ("", ""),
+    ],
+)
+def test_the_distinction_is_left_out(text: str, expected: str) -> None:
+    assert without_distinction(text) == expected

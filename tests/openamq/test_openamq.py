@@ -83,6 +83,17 @@ def test_what_would_end_the_broker_is_not_sent(gateway: OpenAmqGateway, broker: 
     assert broker.done[before:] == []
 
 
+@pytest.mark.parametrize("setting", ["heartbeat", "direct_heartbeat"])
+def test_a_heartbeat_is_set_by_its_name_only_and_what_zero_leads_to_is_said(
+    gateway: OpenAmqGateway, broker: OpenAmq, setting: str
+) -> None:
+    before = len(broker.done)
+    ended = gateway.command("set", _SETTINGS, f"{setting}=0")
+    assert ended.code is ExitCode.REFUSED
+    assert "heartbeats, and setting the trace of one of them ends the broker" in ended.output + ended.errors
+    assert broker.done[before:] == []
+
+
 def test_a_method_is_called_once(gateway: OpenAmqGateway, broker: OpenAmq) -> None:
     ended = gateway.command("invoke", _QUEUE, "purge")
     assert (ended.code, ended.output.partition(":")[0]) == (ExitCode.OK, "applied")
@@ -93,6 +104,8 @@ def test_a_method_is_called_once(gateway: OpenAmqGateway, broker: OpenAmq) -> No
         is ExitCode.OK
     )
     assert broker.text(BROKER, "locked") == "1"
+    # As after a set: what is read after the answer is the new value.
+    assert gateway.shown(f"{SOURCE}/broker/OpenAMQ 1.4c1")["values"]["locked"] is True
     gateway.command("invoke", f"{SOURCE}/broker/OpenAMQ 1.4c1", "lock", "setting=false")
 
 

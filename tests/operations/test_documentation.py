@@ -11,7 +11,7 @@ from gateway.model.operations import Outcome
 from gateway.model.times import SECOND
 from gateway.operations.audit import MAX_LENGTH
 from gateway.operations.reconciler import CERTAIN_AFTER, MAX_PENDING, READ_AFTER
-from gateway.service.processes.exit_codes import OF_OUTCOME
+from gateway.service.processes.outcome_codes import OF_OUTCOME
 
 PAGE = (Path(__file__).parents[2] / "docs" / "set-and-invoke.md").read_text(encoding="utf-8")
 

@@ -16,6 +16,7 @@ from gateway.feed.operations import (
     ReadFresh,
     SetElements,
 )
+from gateway.feed.records import DeleteRecord
 from gateway.feed.values import ObjectLink
 from gateway.model.observations import ResyncBegan, SourceState, SourceStateSeen
 from gateway.model.operations import Outcome
@@ -105,25 +106,51 @@ def test_an_object_that_is_not_there(works: Works, where: dict[str, int]) -> Non
     [
         (SourceState.CONNECTING, Outcome.SOURCE_DOWN),
         (SourceState.DOWN, Outcome.SOURCE_DOWN),
-        (SourceState.SYNCHRONISING, Outcome.NOT_NOW),
+        (SourceState.SYNCHRONISING, Outcome.SOURCE_DOWN),
         (SourceState.DEGRADED, Outcome.OBJECT_GONE),
+        (SourceState.SYNCHRONISED, Outcome.OBJECT_GONE),
     ],
 )
 def test_an_object_that_was_not_read_yet_is_not_said_to_be_gone(
     works: Works, state: SourceState, outcome: Outcome
 ) -> None:
     works.publish(SourceStateSeen(state, "a detail"))
-    answer = works.answers[works.ask(SET, row=3)]
+    answer = works.answers[works.ask(SET, row=3, stable_name="attic")]
     assert answer.outcome is outcome
     assert works.sent == []
+    # The front end shows it: its row shows the attempt, unless the object is another one by now.
+    is_gone = outcome is Outcome.OBJECT_GONE
+    assert (works.record.row, works.record.stable_name) == ((0, "") if is_gone else (3, "attic"))
 
 
-def test_what_a_source_that_was_never_read_whole_lacks_is_not_said_to_be_gone(works: Works) -> None:
+@pytest.mark.parametrize("state", [one for one in SourceState if one is not SourceState.SYNCHRONISED])
+def test_what_a_source_that_was_never_read_whole_lacks_is_not_said_to_be_gone(
+    works: Works, state: SourceState
+) -> None:
     other = works.inventory.add_source("other", "any")
-    works.inventory.observed(other, [SourceStateSeen(SourceState.DEGRADED, "no answer")], works.now)
+    works.inventory.observed(other, [SourceStateSeen(state, "no answer")], works.now)
     answer = works.answers[works.ask(SET, source=other.identity.number)]
-    assert (answer.outcome, works.sent) == (Outcome.NOT_NOW, [])
+    assert (answer.outcome, works.sent) == (Outcome.SOURCE_DOWN, [])
     assert answer.text.endswith("row 1 of works:boiler is not known yet: no answer")
+
+
+@pytest.mark.parametrize("action", [SET, PURGE, ReadFresh()])
+@pytest.mark.parametrize("check_only", [True, False])
+def test_a_request_is_for_the_life_that_the_object_had(
+    works: Works, action: Action, *, check_only: bool
+) -> None:
+    for name in ("south", "north"):
+        works.publish(boiler(name, deleted=works.now), boiler(name))
+    records, _ = works.inventory.snapshot()
+    first, second = [record.number for record in records if isinstance(record, DeleteRecord)]
+    # The boiler of row 1 ended, and another one got its name, after the requester had chosen it.
+    for known in (0, first):
+        late = works.answers[works.ask_of_life(action, known, check_only=check_only)]
+        assert (late.outcome, works.sent) == (Outcome.OBJECT_GONE, [])
+        assert "has ended, and another one has its name now: row 1 of works:boiler" in late.text
+    for row, last in ((1, None), (1, second), (1, second + 1), (2, first)):
+        asked = works.ask_of_life(action, last, row, check_only=check_only)
+        assert asked not in works.answers or works.answers[asked].outcome is Outcome.APPLIED
 
 
 @pytest.mark.parametrize("action", [SET, PURGE, MOVE, ReadFresh()])

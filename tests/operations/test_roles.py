@@ -59,7 +59,7 @@ def test_a_refusal_does_not_contain_a_name_that_may_not_be_read(works: Works) ->
     decided_by(works, Rule("a rule", read=("heat",)))
     text = answer(works, InvokeMethod("purge", {})).text
     assert "north" not in text
-    assert "row 1 of works:boiler of works" in text
+    assert "row 1 of works:boiler" in text
     decided_by(works, Rule("a rule", read=("heat", "name")))
     assert "works:boiler north of works" in answer(works, InvokeMethod("purge", {})).text
 
@@ -87,3 +87,15 @@ def test_a_dangerous_setting_needs_its_name_and_its_outcome_says_what_it_leads_t
         works.answer(found=boiler(mode="cold"))
     assert works.answers[number].outcome is outcome
     assert "at cold nobody can shower" in works.answers[number].text
+
+
+@pytest.mark.parametrize(("limit", "text"), [(8, ""), (7, "limit: at 7 nothing is heated")])
+def test_what_a_value_leads_to_is_not_said_of_other_values(tmp_path: Path, limit: int, text: str) -> None:
+    effect, values = {"limit": "at 7 nothing is heated"}, {"limit": (7,)}
+    works = Works(tmp_path / "works", dangerous=effect, dangerous_at=values)
+    decided_by(works, Rule("a rule", read=("*",), write=("limit",)))
+    number = works.set(limit=limit)
+    works.answer(found=boiler())
+    works.answer()
+    works.answer(found=boiler(limit=limit))
+    assert (works.answers[number].outcome, works.answers[number].text) == (Outcome.APPLIED, text)

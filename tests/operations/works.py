@@ -137,11 +137,13 @@ def boiler(
     return ObjectSeen(BOILER.key, AGENT, f"id-{name}", sampled, 0, deleted, values, (70,))
 
 
-def _marked(dangerous: Mapping[str, str]) -> MappingFile:
-    """Return the mapping with elements that are dangerous to set."""
+def _marked(dangerous: Mapping[str, str], at: Mapping[str, tuple[int, ...]]) -> MappingFile:
+    """Return the mapping with elements that are dangerous to set, some of them to chosen values."""
     rule = MAPPING.classes["boiler"]
     marked = {
-        name: known.model_copy(update={"dangerous": dangerous.get(name, "")})
+        name: known.model_copy(
+            update={"dangerous": dangerous.get(name, ""), "dangerous_at": at.get(name, ())}
+        )
         for name, known in rule.properties.items()
     }
     return MAPPING.model_copy(update={"classes": {"boiler": rule.model_copy(update={"properties": marked})}})
@@ -158,6 +160,7 @@ class Works:
         schema: ClassSchema = BOILER,
         sets_natively: bool = False,
         dangerous: Mapping[str, str] = MappingProxyType({}),
+        dangerous_at: Mapping[str, tuple[int, ...]] = MappingProxyType({}),
     ) -> None:
         self.now = NOW
         self.reported: list[OperationRecord] = []
@@ -176,7 +179,7 @@ class Works:
             self.inventory,
             classes,
             policy_of(permissions or (ANYTHING,)),
-            Marks({MAPPING.package: _marked(dangerous)}),
+            Marks({MAPPING.package: _marked(dangerous, dangerous_at)}),
             Audit("gw", 3, Redaction(SecretRules())),
             ManagerSettings(DEADLINE, max_running),
         )
@@ -220,7 +223,7 @@ class Works:
 
     # ---- what happens north ---------------------------------------------------------------------------
 
-    def ask(
+    def ask(  # noqa: PLR0913  fields of a request
         self,
         action: Action,
         *,
@@ -231,15 +234,27 @@ class Works:
         class_name: str = BOILER_CLASS,
         source: int = 1,
         refusal: FrontEndRefusal | None = None,
+        stable_name: str = "",
     ) -> int:
         """Submit a request; return its number."""
         self._requests += 1
         number = self._requests
         request = OperationRequest(
-            number, principal, source, class_name, row, action, timeout, check_only, refusal
+            *(number, principal, source, class_name, row, action, timeout, check_only, refusal),
+            stable_name=stable_name,
         )
         self.perform(self.manager.submit(request, self._answered, self.now))
         return number
+
+    def ask_of_life(self, action: Action, ends: int | None, row: int = 1, *, check_only: bool) -> int:
+        """Submit a request for the life that an object had before ends with higher numbers."""
+        self._requests += 1
+        where = (1, BOILER_CLASS, row)
+        request = OperationRequest(
+            self._requests, OPERATOR, *where, action, DEADLINE, check_only=check_only, ends=ends
+        )
+        self.perform(self.manager.submit(request, self._answered, self.now))
+        return self._requests
 
     def ask_of_snmp(self, action: Action, principal: Principal = OPERATOR) -> int:
         """Submit a request of a front end that records itself the requests that fail its check."""

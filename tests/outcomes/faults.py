@@ -13,16 +13,6 @@ from tests.outcomes.scene import Scene
 
 
 @contextmanager
-def standing_still(there: Scene) -> Iterator[None]:
-    """Stop the broker; its connections stay open."""
-    _stop(there)
-    try:
-        yield
-    finally:
-        go_on(there)
-
-
-@contextmanager
 def no_change_arriving(there: Scene) -> Iterator[None]:
     """Block all changes to the broker, which still answers readers, so that its source does not go down."""
     released = threading.Event()

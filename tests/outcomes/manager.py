@@ -90,7 +90,8 @@ class Manager:
         ]
         for argument, value in (arguments or {}).items():
             words += [f'agCommandArgumentValue.{command}."{argument}"', "s", value]
-        assert self.status(*words) == ""
+        refused = self.status(*words)
+        assert refused == "", refused
 
     def command(self, name: str) -> dict[str, str]:
         """Return the columns of a command."""

@@ -18,7 +18,7 @@ from tests.components.operated_gateway import OPERATOR, OperatedGateway
 from tests.components.ports import free_tcp_port
 from tests.components.waiting import wait_until
 from tests.outcomes.relay import Relay
-from tests.outcomes.targets import DISTANT, ORDERS, QUEUE, SOURCE, VHOST, doomed
+from tests.outcomes.targets import DISTANT, LOST, ORDERS, QUEUE, QUORUM, SOURCE, VHOST, doomed, lost
 
 READER, WRITER = "gateway", "gateway-writer"
 TRAINEE: Final = "trainee"
@@ -184,7 +184,12 @@ def configure(site: Site, sources: Mapping[str, Any], jmx_port: int, **operation
                     "set": ["*", "maxConnections", "maxChannels"],
                     "invoke": ["purge", "start", "setMaxQueues"],
                     "read": True,
-                }
+                },
+                {
+                    "who": [f"snmp:{OPERATOR}", f"jmx:{OPERATOR}", f"cli:{getpass.getuser()}"],
+                    "objects": [f"{VHOST}|{LOST}*"],
+                    "invoke": ["delete"],
+                },
             ],
             **operations,
         },
@@ -201,9 +206,13 @@ def _prepare(broker: PrivateBroker) -> dict[str, str]:
 
         put(f"vhosts/{VHOST}", {"description": "sells", "tags": "live,old"})
         put(f"permissions/{VHOST}/{broker.administrator.name}", everything)
-        for queue in (ORDERS, *doomed("queue")):
-            put(f"queues/{VHOST}/{queue.names[-1]}", {"durable": True})
-        for number, name in enumerate((POLICY, *(policy.names[-1] for policy in doomed("policy")))):
+        for queue in (ORDERS, *doomed("queue"), *lost("queue")):
+            kind = {"arguments": {"x-queue-type": "quorum"}} if queue == QUORUM else {}
+            put(f"queues/{VHOST}/{queue.names[-1]}", {"durable": True, **kind})
+        for exchange in lost("exchange"):
+            put(f"exchanges/{VHOST}/{exchange.names[-1]}", {"type": "fanout", "durable": True})
+        policies = (*doomed("policy"), *lost("policy"))
+        for number, name in enumerate((POLICY, *(policy.names[-1] for policy in policies))):
             policy = {"pattern": f"^{name}", "definition": {"max-length": 10_000}, "priority": number}
             put(f"policies/{VHOST}/{name}", policy)
         put(f"parameters/shovel/{VHOST}/{SHOVEL}", {"value": _SHOVEL})

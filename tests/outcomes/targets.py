@@ -61,5 +61,18 @@ def doomed(class_name: str) -> tuple[Target, Target, Target]:
     return first, second, third
 
 
+LOST: Final = "lost-"
+"""The prefix of the names of objects that the operator may delete."""
+
+
+def lost(class_name: str) -> tuple[Target, ...]:
+    """Return objects of the distant source for a test to delete."""
+    return tuple(Target(class_name, (VHOST, f"{LOST}{number}"), DISTANT) for number in range(6))
+
+
+QUORUM: Final = lost("queue")[4]
+"""The one of them that is a quorum queue."""
+
+
 def _capitalised(name: str) -> str:
     return name[:1].upper() + name[1:]

@@ -32,7 +32,7 @@ def test_what_was_before_is_what_the_broker_had_and_not_what_was_shown(there: Sc
             there.limit_behind_its_back(before)
         done = there.command("set", path, f"maxConnections={limit}")
         assert done.code is ExitCode.OK, done.errors
-        assert done.output.splitlines()[0] == f"maxConnections: {before} -> {limit}"
+        assert done.output.splitlines()[0] == f"maxConnections: {before} connections -> {limit} connections"
     assert there.command("set", path, "maxConnections=-1").code is ExitCode.OK
 
 

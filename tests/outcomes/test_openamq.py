@@ -125,7 +125,7 @@ def test_what_is_set_is_found_and_the_brokers_notice_is_reported(scene: Scene) -
     scene.broker.change(CONFIG, port="5672", monitor="0")
     ended = scene.settings("port=6673", "monitor=60")
     assert ended.code is ExitCode.OK, ended.errors
-    assert ended.output.splitlines()[:2] == ["port: 5672 -> 6673", "monitor: 0 -> 60"]
+    assert ended.output.splitlines()[:2] == ["port: 5672 -> 6673", "monitor: 0 seconds -> 60 seconds"]
     assert ended.output.rstrip().endswith(f"({OUTCOME})")
     assert scene.broker.requests[-1] == {"port": "6673", "monitor": 60}
     record = scene.logged(ended.output)

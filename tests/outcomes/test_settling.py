@@ -14,7 +14,7 @@ from gateway.service.processes.exit_codes import ExitCode
 from tests.components.operated_gateway import OPERATOR
 from tests.components.waiting import wait_until
 from tests.outcomes.attempts import Attempts, JavaClient, Reported, classes
-from tests.outcomes.faults import go_on, standing_still, standing_still_at_the_change
+from tests.outcomes.faults import go_on, standing_still_at_the_change
 from tests.outcomes.manager import Manager
 from tests.outcomes.scene import Scene
 from tests.outcomes.targets import DISTANT_ORDERS, DISTANT_SHOP
@@ -79,7 +79,7 @@ def test_a_purge_during_a_standstill(
 ) -> None:
     there.fill(2)
     mark, row = attempts.mark(), manager.row_of(DISTANT_ORDERS)
-    with standing_still(there), ThreadPoolExecutor() as threads:
+    with standing_still_at_the_change(there), ThreadPoolExecutor() as threads:
         # In this order, so that it is known whose purge the broker has. All wait for their outcomes together,
         # at a source that is looked at seldom: the other one would be called down meanwhile.
         called = threads.submit(manager.call, "purge-still", row, "purge")

@@ -129,6 +129,10 @@ class Am01AgentSession:
         """Remove an object, deleted at ``deleted_at`` (nanoseconds); False if there is none."""
         return self._objects.delete(number, deleted_at)
 
+    def leave_out(self, number: int) -> None:
+        """Publish an object no more, without a word of its end."""
+        self._objects.leave_out(number)
+
     @property
     def objects(self) -> ServedObjects:
         """The known objects: supports ``number in``, ``len`` and iteration over numbers."""
@@ -558,6 +562,10 @@ class ServedObjects:
             return False
         self._deleted.append((gone, deleted))
         return True
+
+    def leave_out(self, number: int) -> None:
+        """Forget an object, as if it had never been."""
+        del self._objects[number]
 
     def publish_everything(self) -> None:
         """Mark all schemas and objects as unpublished."""

@@ -74,8 +74,15 @@ class Expected:
         return {
             ("parent", thing.path, thing.parent.path)
             for thing in self.things
-            if thing.parent is not None and self._shows(thing) and self._shows(thing.parent)
+            if thing.parent is not None and self.shows_parent(thing)
         }
+
+    def shows_parent(self, thing: Thing) -> bool:
+        """Whether the parent of an object is shown: the reference is read, and leads to what is shown."""
+        parent = thing.parent
+        return (
+            parent is not None and self._shows(thing) and self._reads(thing, "vhost") and self._shows(parent)
+        )
 
     def events(self) -> set[Fact]:
         """``("event", id, text, names of arguments)``."""

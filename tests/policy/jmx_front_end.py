@@ -251,8 +251,19 @@ def _shown(expected: Expected) -> list[Thing]:
 def _name(thing: Thing, stable_name: str | None = None) -> str:
     package, _, class_name = thing.class_name.partition(":")
     name = thing.stable_name if stable_name is None else stable_name
-    keys = (("name", name), ("package", package), ("source", SOURCES[thing.source]), ("type", class_name))
-    return object_name(keys)
+    keys = [
+        *_places(thing, name),
+        ("package", package),
+        ("source", SOURCES[thing.source]),
+        ("type", class_name),
+    ]
+    return object_name(sorted(keys))
+
+
+def _places(thing: Thing, name: str) -> list[tuple[str, str]]:
+    """Return the keys of an ObjectName that are made of a stable name."""
+    *parents, leaf = [name] if thing.parent is None else name.split("|", 1)
+    return [*(("parent", parent) for parent in parents), ("name", leaf)]
 
 
 def _source_name(source: str) -> str:
@@ -273,7 +284,7 @@ def _described(value: int | str | Thing | None, expected: Expected) -> str:
         case Thing() if ("object", value.path) in expected.objects():
             package, _, class_name = value.class_name.partition(":")
             keys = (("source", SOURCES[value.source]), ("package", package), ("type", class_name))
-            return f"javax.management.ObjectName {object_name((*keys, ('name', value.stable_name)))}"
+            return f"javax.management.ObjectName {object_name((*keys, *_places(value, value.stable_name)))}"
     return "null"
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, Protocol
 
+from gateway.escapes import escaped, unescaped
 from gateway.model.observations import EventState
 from gateway.model.schema import Argument, ClassKey
 from gateway.snmp import ber
@@ -136,11 +137,11 @@ class Receiver:
         if isinstance(value, Thing):
             pointer, name = contents
             is_shown = name != b""
-            assert name in {b"", value.stable_name.encode()}
+            assert name in {b"", escaped(value.stable_name).encode()}
             target = ber.decode_name(pointer)
             assert target[-2:] == (value.source, value.row) if is_shown else target == NO_ROW
             return is_shown
-        assert contents in ([b""], [value.encode()])
+        assert contents in ([b""], [escaped(value).encode()])
         return contents != [b""]
 
     def _names(self, event: ClassKey, argument: str) -> list[Oid]:
@@ -163,7 +164,7 @@ def _is_of(entry: ArgumentEntry, argument: str) -> bool:
 
 
 def _text(received: Received, number: NotificationObject) -> str:
-    return received.content(number).decode()
+    return unescaped(received.content(number).decode())
 
 
 def _content(tlv: bytes) -> bytes:

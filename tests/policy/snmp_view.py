@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeAlias
 
+from gateway.escapes import escaped
 from gateway.model.operations import Outcome
 from gateway.model.schema import Element
 from gateway.snmp.ber import Oid
@@ -190,10 +191,10 @@ class SnmpView:
         yield from ((column, None) for column in _ANY_OF_ROWS)
         yield RowColumn.STALE, 2
         if self._is_named(thing):
-            yield RowColumn.NAME, thing.parts[-1].encode()
-            yield RowColumn.NATIVE_ID, thing.native_id.encode()
-            yield RowColumn.FULL_NAME, thing.stable_name.encode()
-        if thing.parent is not None and self._read(thing.parent):
+            yield RowColumn.NAME, _displayed(thing.parts[-1])
+            yield RowColumn.NATIVE_ID, _displayed(thing.native_id)
+            yield RowColumn.FULL_NAME, _displayed(thing.stable_name)
+        if thing.parent is not None and "vhost" in self._read(thing) and self._read(thing.parent):
             yield RowColumn.PARENT, self._pointer(thing.parent)
         of_class = self._tables[thing.class_name].of_class
         for name in self._read(thing):
@@ -208,9 +209,9 @@ class SnmpView:
             if self._read(value):
                 yield entry.column, self._pointer(value)
                 if second is not None and self._is_named(value):
-                    yield second, value.stable_name.encode()
+                    yield second, _displayed(value.stable_name)
             return
-        octets = value if isinstance(value, int) else value.encode()
+        octets = value if isinstance(value, int) else _displayed(value)
         yield entry.column, octets
         if second is not None:
             yield second, octets if isinstance(octets, int) else len(octets)
@@ -238,7 +239,7 @@ class SnmpView:
                 column for column in SourceColumn if self._counts or column not in _OF_ALL_OBJECTS
             )
             row |= {
-                SourceColumn.NAME: name.encode(),
+                SourceColumn.NAME: _displayed(name),
                 SourceColumn.ROWS: ours if self._counts and exist else sum(map(len, whole)),
                 SourceColumn.STALE_ROWS: 0,
                 SourceColumn.ACTIVE_ALARMS: len(raised),
@@ -265,8 +266,8 @@ class SnmpView:
                 row: dict[int, Shown] = dict.fromkeys(ClassColumn)
                 package, _, name = class_name.partition(":")
                 row |= {
-                    ClassColumn.PACKAGE: package.encode(),
-                    ClassColumn.NAME: name.encode(),
+                    ClassColumn.PACKAGE: _displayed(package),
+                    ClassColumn.NAME: _displayed(name),
                     ClassColumn.ROWS: len(whole) if exist else 0,
                     ClassColumn.STALE_ROWS: 0,
                     ClassColumn.ROW_TABLE: table.entry[:-1],
@@ -285,7 +286,7 @@ class SnmpView:
                 continue
             total, objects = (value * len(whole), len(whole)) if exist else (0, 0)
             row: dict[int, Shown] = {
-                SumColumn.NAME: name.encode(),
+                SumColumn.NAME: _displayed(name),
                 SumColumn.UNITS: None,
                 SumColumn.TOTAL: total,
                 SumColumn.OBJECTS: objects,
@@ -316,11 +317,11 @@ class SnmpView:
                 AlarmColumn.SOURCE: thing.source,
                 AlarmColumn.NAME: b"full",
                 AlarmColumn.SEVERITY: SeverityNumber.MAJOR,
-                AlarmColumn.CONDITION: alarm_condition(thing).encode(),
-                AlarmColumn.CLASS: thing.class_name.encode(),
-                AlarmColumn.OBJECT_NAME: thing.stable_name.encode(),
+                AlarmColumn.CONDITION: _displayed(alarm_condition(thing)),
+                AlarmColumn.CLASS: _displayed(thing.class_name),
+                AlarmColumn.OBJECT_NAME: _displayed(thing.stable_name),
                 AlarmColumn.ROW: self._pointer(thing),
-                AlarmColumn.TEXT: self._expected.text_of_alarm(thing).encode(),
+                AlarmColumn.TEXT: _displayed(self._expected.text_of_alarm(thing)),
             }
             index = self._stamp * 100 + number
             found |= {(*self._root, *ALARM_ENTRY, column, index): value for column, value in row.items()}
@@ -341,13 +342,13 @@ class SnmpView:
             row: dict[int, Shown] = dict.fromkeys(_ANY_OF_ENDS)
             row |= {
                 DeletedColumn.SOURCE: thing.source,
-                DeletedColumn.CLASS: thing.class_name.encode(),
+                DeletedColumn.CLASS: _displayed(thing.class_name),
                 DeletedColumn.ROW: self._pointer(thing),
             }
             if self._is_named(thing):
-                row[DeletedColumn.NAME] = thing.parts[-1].encode()
-                row[DeletedColumn.FULL_NAME] = thing.stable_name.encode()
-                row[DeletedColumn.NATIVE_ID] = thing.native_id.encode()
+                row[DeletedColumn.NAME] = _displayed(thing.parts[-1])
+                row[DeletedColumn.FULL_NAME] = _displayed(thing.stable_name)
+                row[DeletedColumn.NATIVE_ID] = _displayed(thing.native_id)
             for column, value in row.items():
                 yield (*self._root, *DELETED_ENTRY, column, number), value
 
@@ -361,12 +362,12 @@ class SnmpView:
             indexes.append(number)
             row: dict[int, Shown] = dict.fromkeys(_ANY_OF_OPERATIONS)
             row |= {
-                OperationColumn.ID: operation_id(thing).encode(),
-                OperationColumn.PRINCIPAL: str(OTHER).encode(),
+                OperationColumn.ID: _displayed(operation_id(thing)),
+                OperationColumn.PRINCIPAL: _displayed(str(OTHER)),
                 OperationColumn.SOURCE: thing.source,
-                OperationColumn.CLASS: thing.class_name.encode(),
-                OperationColumn.NAME: thing.parts[-1].encode(),
-                OperationColumn.FULL_NAME: thing.stable_name.encode(),
+                OperationColumn.CLASS: _displayed(thing.class_name),
+                OperationColumn.NAME: _displayed(thing.parts[-1]),
+                OperationColumn.FULL_NAME: _displayed(thing.stable_name),
                 OperationColumn.ROW: self._pointer(thing),
                 OperationColumn.ELEMENT: b"",
                 OperationColumn.OUTCOME: OutcomeNumber[Outcome.APPLIED.name],
@@ -374,10 +375,10 @@ class SnmpView:
             if self.sees_everything:
                 element = number_of(thing)
                 row |= {
-                    OperationColumn.VALUES: b'{"%s":%d}' % (element.encode(), self._stamp),
-                    OperationColumn.FORMER: b'{"%s":0}' % element.encode(),
+                    OperationColumn.VALUES: b'{"%s":%d}' % (_displayed(element), self._stamp),
+                    OperationColumn.FORMER: b'{"%s":0}' % _displayed(element),
                     OperationColumn.FOUND: b"{}",
-                    OperationColumn.TEXT: operation_text(thing).encode(),
+                    OperationColumn.TEXT: _displayed(operation_text(thing)),
                 }
             found |= {(*self._root, *OPERATION_ENTRY, column, number): value for column, value in row.items()}
         return {**found, **self._scalars(OPERATIONS, OperationScalar, indexes)}
@@ -417,3 +418,7 @@ def _tables(registries: Sequence[OidRegistry], root: Oid) -> Iterator[tuple[str,
             (registry, found) for registry in registries if (found := registry.find(key)) is not None
         )
         yield str(key), _Table(registry, of_class, registry.entry_oid(root, of_class))
+
+
+def _displayed(text: str) -> bytes:
+    return escaped(text).encode()

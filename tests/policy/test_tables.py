@@ -8,7 +8,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.feed.access import AccessTables, ClassAccess, PolicyRecord, Received
+from gateway.feed.access import AccessTables, ClassAccess, OperationShown, PolicyRecord, Received
 from gateway.feed.records import ClassRecord, EventClassRecord
 from gateway.feed.values import ObjectLink
 from gateway.mapping.files import load_shipped_mappings
@@ -187,10 +187,10 @@ def test_operations_of_others_are_seen_as_single_decisions_say(rules: list[Rule]
             link = ObjectLink("rabbitmq:queue", 1, name)
             exists = received.reads_named(clearance, source, link)
             audits = decided(rules, Subject(source, link.class_name, name), ReadOperations()).allowed
-            assert received.sees_operation(clearance, "jmx:anna", "jmx:bert", source, link) is (
-                exists and audits
-            )
-            assert received.sees_operation(clearance, "jmx:anna", "jmx:anna", source, link) is exists
+            of_other = received.shown_operation(clearance, "jmx:anna", "jmx:bert", source, link)
+            assert of_other is (OperationShown.WHOLE if exists and audits else OperationShown.NOTHING)
+            own = received.shown_operation(clearance, "jmx:anna", "jmx:anna", source, link)
+            assert own is (OperationShown.WHOLE if exists else OperationShown.WITHOUT_OBJECT)
 
 
 CHANGING = st.builds(
@@ -241,7 +241,8 @@ def test_by_default_addresses_users_and_operations_of_others_are_hidden() -> Non
     assert received.vector(QUEUE.number, "east", "/|orders")[clearance] == 0b111
     assert received.vector(USER.number, "east", "guest")[clearance] == 0
     link = ObjectLink("rabbitmq:queue", 1, "/|orders")
-    assert not received.sees_operation(clearance, "jmx:anna", "jmx:bert", "east", link)
+    shown = received.shown_operation(clearance, "jmx:anna", "jmx:bert", "east", link)
+    assert shown is OperationShown.NOTHING
     assert received.receives_event(clearance, 5, "east", None) is Received.NOTHING
     assert received.receives_event(clearance, QUEUE_DELETED.number, "east", link) is Received.WITHOUT_PRIVATE
     assert received.receives_event(clearance, 6, "east", None) is Received.WHOLE

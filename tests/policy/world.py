@@ -44,7 +44,8 @@ def _class(number: int, package: str, name: str, *elements: Element) -> ClassRec
     index = [element.name for element in elements if element.index]
     numbers = tuple(element for element in elements if element.type is _NUMBER)
     others = tuple(element for element in elements if element.type is not _NUMBER)
-    return ClassRecord(number, ClassSchema(ClassKey(package, name), others, numbers), index[-1], "")
+    parent = "vhost" if "vhost" in index else ""
+    return ClassRecord(number, ClassSchema(ClassKey(package, name), others, numbers), index[-1], parent)
 
 
 CLASSES: Final = (

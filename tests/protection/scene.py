@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import getpass
 import re
-import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -78,11 +77,8 @@ class ProtectedShop(OperatedGateway):
         return found[-1]
 
     def publish(self, message: Message, **changed: object) -> None:
-        """Publish a message of the witness again, as the user who sent it, and with changes.
-
-        It has another message id: a link drops a message whose id it has seen before it looks at the body.
-        """
-        properties = {**message["properties"], "message_id": uuid.uuid4().hex}
+        """Publish a message of the witness again, as the user who sent it, and with changes."""
+        properties = dict(message["properties"])
         properties |= dict(changed.pop("properties", {}))  # type: ignore[call-overload]
         body = {
             "routing_key": message["routing_key"],

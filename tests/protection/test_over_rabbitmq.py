@@ -142,12 +142,16 @@ def test_an_agent_has_metrics_of_its_own(there: ProtectedShop) -> None:
 
 
 def test_a_capture_is_replayed_without_keys(there: ProtectedShop, tmp_path: Path) -> None:
-    file = tmp_path / "shop.jsonl"
-    captured = there.command("source", "capture", SOURCE, "--for", "3s", "--out", str(file))
-    assert captured.code is ExitCode.OK, captured.errors
-    replayed = amqp_gateway("source", "replay", file, folder=tmp_path)
-    assert replayed.code is ExitCode.OK, replayed.errors
-    assert re.search(r"^state +synchronised$", replayed.output, re.MULTILINE)
+    def is_whole(seconds: int) -> bool:
+        file = tmp_path / f"{seconds}.jsonl"
+        captured = there.command("source", "capture", SOURCE, "--for", f"{seconds}s", "--out", str(file))
+        assert captured.code is ExitCode.OK, captured.errors
+        replayed = amqp_gateway("source", "replay", file, folder=tmp_path)
+        assert replayed.code is ExitCode.OK, replayed.errors
+        return re.search(r"^state +synchronised$", replayed.output, re.MULTILINE) is not None
+
+    # A busy machine does not read everything in 3 s.
+    assert any(map(is_whole, (3, 15, 60)))
 
 
 def test_the_gateway_goes_on_reading_after_a_rotation_of_the_agents_keys(there: ProtectedShop) -> None:
@@ -160,7 +164,7 @@ def test_the_gateway_goes_on_reading_after_a_rotation_of_the_agents_keys(there: 
         http.put(f"queues/{there.shop.path}/after-rotation", json={}).raise_for_status()
     path = f"{SOURCE}/queue/{there.shop.name}|after-rotation"
     wait_until(lambda: there.shown(path), "the new queue is shown")
-    assert there.states() == {SOURCE: "synchronised"}
+    there.are_all("synchronised")
 
 
 def test_a_revoked_key_of_the_agent_is_refused_at_once(there: ProtectedShop) -> None:

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from gateway.demo.broker import PrivateBroker
 from gateway.demo.snmp_commands import TrapReceiver
@@ -81,7 +81,8 @@ def cellar(broker: PrivateBroker, folder: Path) -> Iterator[Cellar]:
         yield there
 
 
-def _configure(site: Site, broker: PrivateBroker, vhost: str, traps: TrapReceiver) -> None:
+def am01_source(site: Site, broker: PrivateBroker, vhost: str) -> dict[str, Any]:
+    """Return the settings of a source that reads a virtual host as the administrator, whom it trusts."""
     user = broker.administrator
     amqp = {
         "url": f"amqp://127.0.0.1:{broker.ports.amqp}",
@@ -89,7 +90,11 @@ def _configure(site: Site, broker: PrivateBroker, vhost: str, traps: TrapReceive
         "user": user.name,
         "password": site.secret(user.password),
     }
-    source = {"kind": "am01", "amqp": amqp, "trusted_users": [user.name], "interval": "1s"}
+    return {"kind": "am01", "amqp": amqp, "trusted_users": [user.name], "interval": "1s"}
+
+
+def _configure(site: Site, broker: PrivateBroker, vhost: str, traps: TrapReceiver) -> None:
+    source = am01_source(site, broker, vhost)
     written = {
         "exchange": "written.management",
         "get_and_set": True,

@@ -32,6 +32,14 @@ def test_what_agents_manage_is_walked_and_goes(there: Cellar) -> None:
     there.shows("siteCellarVatName", "v1", "v1")
 
 
+def test_what_an_agent_publishes_no_more_has_ended(there: Cellar) -> None:
+    """Its records are published again with the times that they had, so that these show nothing."""
+    there.agents.do(lambda: there.agents.is_.written.put(3))
+    there.shows("siteCellarVatName", "v1", "v1", "v3")
+    there.agents.do(lambda: there.agents.is_.written.leave_out(3))
+    there.shows("siteCellarVatName", "v1", "v1")
+
+
 @pytest.mark.parametrize("source", [ASKED, WRITTEN])
 def test_a_method_is_called(there: Cellar, source: str) -> None:
     agent = there.agents.is_.asked if source == ASKED else there.agents.is_.written

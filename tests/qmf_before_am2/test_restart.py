@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from tests.components.background import background
 from tests.components.command_line import Site, new_site, running
 from tests.components.rabbitmq import new_virtual_host
 from tests.components.waiting import wait_until
+from tests.qmf_before_am2.gateway import am01_source
 
 SOURCE = "cellar"
 
@@ -75,24 +76,22 @@ def _of(lines: list[Mapping[str, Any]], name: str, *kinds: str) -> list[Mapping[
     return [line for line in lines if line.get("object_name") == name and line["kind"] in kinds]
 
 
+def _configure(site: Site, broker: PrivateBroker, vhost: str, revision: Revision) -> None:
+    source = am01_source(site, broker, vhost)
+    if revision is Revision.DESIGN_NOTES:
+        source["republish_interval"] = f"{REPUBLISHED}s"
+    site.configure(sources={SOURCE: source}, snmp={"enabled": False}, log={"compact": False})
+
+
 @pytest.mark.parametrize(
     "revision", [Revision.FEBRUARY_2008, pytest.param(Revision.DESIGN_NOTES, marks=pytest.mark.prove)]
 )
 def test_objects_go_on_where_the_log_ended(
     rabbitmq: PrivateBroker, tmp_path: Path, revision: Revision
 ) -> None:
-    site, user = new_site(tmp_path), rabbitmq.administrator
+    site = new_site(tmp_path)
     with new_virtual_host(rabbitmq) as host:
-        amqp = {
-            "url": f"amqp://127.0.0.1:{rabbitmq.ports.amqp}",
-            "vhost": host.name,
-            "user": user.name,
-            "password": site.secret(user.password),
-        }
-        source = {"kind": "am01", "amqp": amqp, "trusted_users": [user.name], "interval": "1s"}
-        if revision is Revision.DESIGN_NOTES:
-            source["republish_interval"] = f"{REPUBLISHED}s"
-        site.configure(sources={SOURCE: source}, snmp={"enabled": False}, log={"compact": False})
+        _configure(site, rabbitmq, host.name, revision)
         with background(lambda: _speaking(Am01Agent(rabbitmq, host.name, revision))) as agent:
             for number in (1, 2):
                 agent.do(partial(agent.is_.put, number))
@@ -114,3 +113,32 @@ def test_objects_go_on_where_the_log_ended(
     )
     assert _of(now, "v3", "create")
     assert [line for line in now if line["kind"] == "gap" and line.get("source") == SOURCE]
+
+
+def test_objects_of_an_agent_that_is_started_again_at_once_go_on(
+    rabbitmq: PrivateBroker, tmp_path: Path
+) -> None:
+    site, revision = new_site(tmp_path), Revision.DESIGN_NOTES
+
+    def manage(stack: ExitStack, born: int) -> None:
+        """Run an agent with a vat, whose number is no time."""
+        made = lambda: _speaking(Am01Agent(rabbitmq, host.name, revision, born=born))  # noqa: E731
+        agent = stack.enter_context(background(made))
+        agent.do(partial(agent.is_.put, 1))
+
+    with new_virtual_host(rabbitmq) as host, ExitStack() as stack:
+        _configure(site, rabbitmq, host.name, revision)
+        former = stack.enter_context(ExitStack())
+        manage(former, 0)
+        stack.enter_context(_core(site))
+        wait_until(lambda: _of(_lines(site), "v1", "snapshot"), "its object is recorded")
+        former.close()
+        manage(stack, 70)
+        wait_until(lambda: _numbered(_lines(site), 71), "its object is recorded under the other number")
+        lines = _lines(site)
+    assert {line["object_name"] for line in _numbered(lines, 71)} == {"v1"}
+    assert len({line["object_id"] for line in lines if line.get("object_id")}) == 1
+
+
+def _numbered(lines: list[Mapping[str, Any]], number: int) -> list[Mapping[str, Any]]:
+    return [line for line in lines if (line.get("native_id") or "").endswith(f"-{number}")]

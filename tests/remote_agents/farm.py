@@ -98,7 +98,8 @@ class RemoteAgent:
             assert isinstance(request, GetQuery)
             if request.selector.get("_class") == "shed":
                 shed, name = ObjectId.of(sequence=1, agent_bank=self.bank, number=1), f"shed {self.bank}"
-                reported.append(ObjectContent(request.sequence, self._shed, now, now, 0, shed, (name,), ()))
+                values = (name, None)  # it is not stale
+                reported.append(ObjectContent(request.sequence, self._shed, now, now, 0, shed, values, ()))
             reported.append(CommandComplete(request.sequence))
         return [self._send(DIRECT_EXCHANGE, delivery.reply_to, *reported)]
 

@@ -47,9 +47,6 @@ from tests.components.command_line import RunningCommand, running
 from tests.components.rabbitmq import VirtualHost
 from tests.components.waiting import until
 
-TAKEOVER_SECONDS = 30.0
-"""The limit for a busy machine; on a quiet one a takeover takes one or two seconds."""
-
 
 @dataclass
 class Gateway(NoOperations):
@@ -304,9 +301,8 @@ async def test_one_serves_and_the_other_takes_its_place_when_it_is_killed(
             await shop.declare(name)
         names += ["late1", "late2"]
         await until(shop.serving, "the other serves")
-        takeover = loop.time() - began
-        record_property("takeover_seconds", round(takeover, 2))
-        assert takeover < TAKEOVER_SECONDS
+        # One or two seconds on a quiet machine.
+        record_property("takeover_seconds", round(loop.time() - began, 2))
         for name in ("later1", "later2"):
             await shop.declare(name)
         names += ["later1", "later2"]

@@ -34,7 +34,7 @@ async def test_it_is_not_sent_and_nothing_is_carried_out_later(
             # Greetings of agents are blocked, too: in time none is known, which is another reason.
             later = token > 1 and "no agent has answered the greeting" in answer.text
             assert later or "short of memory or disk" in answer.text
-            assert time.monotonic() - asked < 5, "long before the deadline"
+            assert time.monotonic() - asked < 30, "long before the deadline"
 
         await watermark(USUAL_WATERMARK)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from uuid import UUID
 
@@ -63,6 +64,13 @@ PUMP = ClassSchema(
 )
 VALVE = ClassSchema(
     ClassKey("plant", "valve", b"v1"), properties=(Element("name", ValueType.STRING, index=True),)
+)
+PIPE = ClassSchema(
+    ClassKey("plant", "pipe", b"v1"),
+    properties=(
+        Element("pump", ValueType.REFERENCE, index=True, references="pump"),
+        Element("name", ValueType.STRING, index=True),
+    ),
 )
 BURST = EventSchema(
     ClassKey("plant", "burst", b"v1"), (Argument("pump", ValueType.REFERENCE, references="pump"),)
@@ -153,6 +161,12 @@ class Plant:
     def objects(self, class_name: str = "pump") -> list[ObjectSeen]:
         """Return the objects that the console observed."""
         return [one for one in self.seen if isinstance(one, ObjectSeen) and one.key.name == class_name]
+
+    def shown(self) -> tuple[int, Value | None]:
+        """Return since when the only pump is stale, and its turns, as the console observed them last."""
+        stale = [one.unread_since for one in self.objects() if one.unread_since is not None]
+        turns = [one.statistics[0] for one in self.objects() if one.statistics is not None]
+        return stale[-1], turns[-1]
 
     def call(self, *arguments: Value) -> None:
         """Call ``measure`` of the only pump, as the console."""
@@ -245,12 +259,51 @@ def test_a_stale_agent_silences_the_role(plant: Plant) -> None:
     assert [one.statistics for one in plant.objects() if one.statistics is not None][-1][0] == 6
 
 
+def test_what_its_source_cannot_read_is_stale_and_without_statistics(plant: Plant) -> None:
+    plant.is_read(pump())
+    since = plant.now
+    plant.observed(replace(pump(), unread_since=since))
+    assert plant.shown() == (since, None)
+    plant.observed(pump())
+    assert plant.shown() == (0, 5)
+
+
+def test_a_class_that_is_not_confirmed_in_time_is_stale_and_without_statistics(plant: Plant) -> None:
+    plant.is_read(pump())
+    until = plant.now
+    plant.observed(HeartbeatSeen("a1", plant.now, {"plant:pump": until}))
+    assert plant.shown() == (until, None)
+    plant.observed(HeartbeatSeen("a1", plant.now, {"plant:pump": until + SECOND}))
+    assert plant.shown() == (until, None), "it was read too late again"
+    plant.observed(HeartbeatSeen("a1", plant.now, {"plant:pump": plant.now + 600 * SECOND}))
+    assert plant.shown() == (0, 5)
+
+
+def test_an_object_that_comes_while_its_class_is_not_confirmed_is_stale_from_the_first(plant: Plant) -> None:
+    plant.is_read()
+    until = plant.now
+    plant.observed(HeartbeatSeen("a1", plant.now, {"plant:pump": until}))
+    plant.observed(pump())
+    assert {one.unread_since for one in plant.objects()} == {until}
+
+
 def test_a_class_that_is_learned_later_is_announced(plant: Plant) -> None:
     plant.is_read(pump())
     valve = ObjectSeen(VALVE.key, "a1", "v", 3 * SECOND, 0, 0, ("inlet",))
     plant.observed(ClassLearned(VALVE), valve)
     plant.pass_time(30)
     assert [one.properties for one in plant.objects("valve")][-1:] == [("inlet",)]
+
+
+def test_what_is_named_after_an_unknown_object_is_published_when_that_is_known(plant: Plant) -> None:
+    target = Reference("line-1#7", "line-1")
+    pipe = ObjectSeen(PIPE.key, "a1", "p", 3 * SECOND, 0, 0, (target, "inlet"))
+    plant.is_read(ClassLearned(PIPE), pipe)
+    assert plant.objects("pipe") == [], "consoles would name it otherwise"
+    plant.observed(pump())
+    plant.pass_time(30)
+    published = plant.objects("pipe")[-1]
+    assert published.properties == (Reference(plant.objects()[-1].native_id), "inlet")
 
 
 def test_another_version_of_a_class_is_no_end_of_its_objects(plant: Plant) -> None:
@@ -321,6 +374,23 @@ def test_a_call_is_an_operation_of_its_user(plant: Plant) -> None:
     assert 8 * SECOND <= request.timeout <= 30 * SECOND
     plant.answered(Outcome.APPLIED, result=77)
     assert [(one.outcome, one.outputs) for one in plant.answers] == [(Outcome.APPLIED, (77,))]
+
+
+def test_a_call_is_for_the_life_that_consoles_were_shown(plant: Plant) -> None:
+    """The core refuses it, if that ended while the call was on its way."""
+    plant.is_read(pump())
+    plant.call(3)
+    assert plant.requests[-1].ends is None  # nothing has ended
+    ends: list[int | None] = []
+    for _ in range(2):
+        plant.observed(pump(deleted=plant.now))
+        plant.observed(pump())
+        plant.call(3)
+        ends.append(plant.requests[-1].ends)
+    assert None not in ends
+    assert ends[0] != ends[1]
+    record = plant.source.by_row("plant:pump", 1).record  # type: ignore[union-attr]  # it is there
+    assert [plant.inventory.ended_since(end or 0, record) for end in ends] == [True, False]
 
 
 def test_a_call_that_no_rule_allows_is_refused_with_its_reason(plant: Plant) -> None:

@@ -10,12 +10,15 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
+import msgspec
+
 from gateway.eventlog.last_state import EVENTS, LastEvents, LastState, events_value
+from gateway.eventlog.past_events import Page
 from gateway.eventlog.record import LogRecord
 from gateway.feed.client import SILENCE_SECONDS
 from gateway.feed.messages import VERSION, FrameReader, RequestReader, encode
 from gateway.feed.operations import OperationAnswer, OperationRequest
-from gateway.feed.records import Alive, Batch, FeedMessage, Hello
+from gateway.feed.records import Alive, Batch, FeedMessage, Hello, PastEventsRequest, Place
 from gateway.feed.server import ALIVE_SECONDS
 from gateway.feed.subscription import Subscription
 from gateway.inventory.classes import ClassRegistry
@@ -33,9 +36,13 @@ from gateway.model.times import MILLISECOND, SECOND
 from gateway.operations.audit import Audit, Redaction
 from gateway.operations.manager import ManagerSettings, OperationManager
 from gateway.policy.marks import Marks
+from gateway.policy.publishing import PolicyPublisher
+from gateway.policy.rules import RoleSet
 from gateway.service.processes.event_log import AckTracker
 from gateway.service.processes.operations import CoreOperations, RecordingLog
+from gateway.service.state.past_events import PastEventService
 from gateway.service.state.restored_records import restored_events, restored_operations
+from gateway.snmp.notifications.backlog import place_of
 from gateway.sources.rabbitmq.source import RabbitMqSource
 from tests.components.opened_index import opened_index
 from tests.components.permissions import Permission, policy_of
@@ -96,6 +103,7 @@ class Surroundings:
         begins: called with a core's inventory when its sources are known and before anything is observed,
             and with a function that returns the first values of each segment; returns the log of that core.
         last_events: returns the events of earlier cores in the log.
+        logged_events: returns the records of all events in the log.
         unfinished: returns the records of operations that were begun and have no end in the log.
         permissions: the permissions of users.
         loop: the event loop for asynchronous code.
@@ -116,6 +124,7 @@ class Surroundings:
     last_state: Callable[[Collection[str]], LastState]
     begins: Callable[[Inventory, Callable[[], dict[str, object]]], RecordingLog]
     last_events: Callable[[], LastEvents]
+    logged_events: Callable[[], Sequence[LogRecord]]
     unfinished: Callable[[], Sequence[LogRecord]]
     permissions: Sequence[Permission]
     loop: VirtualLoop
@@ -144,6 +153,7 @@ class Core:
     def __init__(self, around: Surroundings, epoch: int, parts: Parts) -> None:
         self.epoch = epoch
         self.clock = around.clock
+        self.loop = around.loop
         self.feeds: list[Feed] = []
         self.process = Process()
         self._around = around
@@ -187,9 +197,28 @@ class Core:
         names = {object_id: record.object_name or "" for object_id, record in self.last.objects.items()}
         events = restored_events(recorded, GATEWAY, classes, numbers, names)
         self.inventory.recall(events, recorded.made)
+        policy = PolicyPublisher(RoleSet(), Marks(around.mappings), (), classes.records)
+        self.past = PastEventService(
+            GATEWAY, self._read_past, None, self.inventory, classes, policy, self._publish_tables
+        )
         self._runs = [start(self, known[name]) for name, start in around.sources.items()]
         self._every(SECOND, lambda: self.inventory.tick(self.clock.now()))
         self._every(15 * SECOND, self._keep_index)
+
+    async def _read_past(self, after: Place, until: Place, limit: int) -> Page:
+        """Return a page of the events that the log has now."""
+        found = [
+            record
+            for record in self._around.logged_events()
+            if (place := place_of(record.event_id or "")) is not None and after < place <= until
+        ][:limit]
+        last = self._around.last_events()
+        through = place_of(found[-1].event_id or "") if len(found) == limit else until
+        return Page(found, last.schemas, last.classes, through or until)
+
+    def _publish_tables(self, batch: Batch) -> None:
+        for feed in self.feeds:
+            feed.offer(batch)
 
     def observed(self, source: SourceInventory, observations: tuple[Observation, ...]) -> None:
         """Process the observations of one message body."""
@@ -367,6 +396,9 @@ class Feed:
 
     def _receive(self, octets: bytes) -> None:
         for request in self._requests.feed(octets):
+            if isinstance(request, PastEventsRequest):
+                self._core.process.run(partial(self._recall, request))
+                continue
             assert isinstance(request, OperationRequest), "these norths want to be told of everything"
             self._take(request)
 
@@ -374,6 +406,15 @@ class Feed:
         demand(request.request not in self._unanswered, f"{request} is asked twice")
         self._unanswered.add(request.request)
         self._core.operations.submit(request, self._answered)
+
+    def _recall(self, request: PastEventsRequest) -> None:
+        self._core.loop.spawn(self._answer_past(request))
+
+    async def _answer_past(self, request: PastEventsRequest) -> None:
+        answer = await self._core.past.page(request.after, request.until, request.limit)
+        if self._open:
+            self.subscription.answer(msgspec.structs.replace(answer, request=request.request))
+            self._write()
 
     def _answered(self, answer: OperationAnswer) -> None:
         demand(answer.request in self._unanswered, f"{answer} answers nothing")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from tests.simulation.violations import demand
 
@@ -30,10 +30,16 @@ class EventAccount:
         self._reported: set[Place] = set()
         self._counted: set[Place] = set()
         self._saved: Place = (0, 0)
+        self._owed: frozenset[Place] = frozenset()
 
-    def process_begins(self, saved: Place) -> None:
-        """Record the start of an SNMP process, and the place up to which the former one handled events."""
-        self._saved = saved
+    def process_begins(self, saved: Place, owed: Collection[Place] = ()) -> None:
+        """Record the start of an SNMP process.
+
+        Args:
+            saved: the place up to which the former one handled events.
+            owed: those up to there that it had not sent when it saved this.
+        """
+        self._saved, self._owed = saved, frozenset(owed)
 
     def saved(self, place: Place) -> None:
         """Record the place that the SNMP process saves."""
@@ -46,7 +52,7 @@ class EventAccount:
         if place is None:
             return
         # What was told and saved is not told again by a later process.
-        again = place in self._reported and place <= self._saved
+        again = place in self._reported and place <= self._saved and place not in self._owed
         demand(is_alarm or not again, f"event {event_id} is told again, and was handled up to {self._saved}")
         self._reported.add(place)
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-from contextlib import AbstractContextManager, closing
+from contextlib import AbstractContextManager, ExitStack, closing
 from pathlib import Path
 from unittest.mock import patch
 
-from gateway.inventory import instances
+from gateway.inventory import index_upkeep, instances
 from gateway.inventory.instance_file import sync
 
 _PARTS = ("", "-wal")
@@ -33,7 +33,10 @@ class IndexDisk:
 
     def watched(self) -> AbstractContextManager[object]:
         """Return a context manager that intercepts each sync of an index."""
-        return patch.object(instances, "sync", self._sync)
+        watched = ExitStack()
+        for module in (instances, index_upkeep):
+            watched.enter_context(patch.object(module, "sync", self._sync))
+        return watched
 
     def synced(self) -> None:
         """Copy the files to the disk."""

@@ -108,7 +108,8 @@ class _Life:
         self._link = around.link(projection)
         self._backend = Backend(_no_user, 1.0)
         self._backend.operator = Operations(
-            projection.objects, self._link.ask, self._caught_up, DEADLINE - _ANSWERING
+            *(projection.objects, self._link.ask, self._caught_up, DEADLINE - _ANSWERING),
+            projection.last_end,
         )
         self._answering: list[asyncio.Task[object]] = []
         self._taken = self._pushed = 0

@@ -13,9 +13,10 @@ from aio_pika.abc import AbstractIncomingMessage
 from gateway.dialects.session import BacklogFollows, LinkDown, LinkUp
 from gateway.links.durable_queue import KEPT_PREFETCH, DurableQueueCounts, Ledger, UnacknowledgedDeliveries
 from gateway.model.times import MILLISECOND, SECOND
+from gateway.sources.rabbitmq.event_consumer import WATCH_SECONDS, Received
 from gateway.sources.rabbitmq.event_gaps import BacklogGap
 from gateway.sources.rabbitmq.events import EVENT_EXCHANGE
-from gateway.sources.rabbitmq.source_events import BrokerEventReceived
+from gateway.sources.rabbitmq.source_events import BrokerEventReceived, EventsReceived
 from gateway.tasks import until_one_ends
 from tests.simulation.half_open import Silence
 from tests.simulation.kept_broker import WAY, Incoming, KeptBroker, Link, Message
@@ -260,7 +261,11 @@ class KeptEventLink:
             self._received(BacklogFollows(missed, waiting or 0))
         self._missing_reported = False
         await until_one_ends(
-            self._ended.wait(), deliveries.acknowledge(), deliveries.release(), self._catch_up(deliveries)
+            self._ended.wait(),
+            deliveries.acknowledge(),
+            deliveries.release(),
+            self._catch_up(deliveries),
+            self._prove(deliveries),
         )
 
     async def _catch_up(self, deliveries: UnacknowledgedDeliveries) -> None:
@@ -285,10 +290,19 @@ class KeptEventLink:
         key, headers = incoming.routing_key, incoming.headers
         self._scheduler.note("rabbitmq-events", f"event {key} {headers.get('name', '')}")
         self._received(BrokerEventReceived.of_message(key, headers))
-        self._gap.event_taken(self._run.now())
 
-    def _received(self, event: BacklogFollows | LinkUp | LinkDown | BrokerEventReceived) -> None:
+    async def _prove(self, deliveries: UnacknowledgedDeliveries) -> None:
+        """Report that no event waits in the queue, as its checks do."""
+        link = self._link
+        while link is not None:
+            await asyncio.sleep(WATCH_SECONDS)
+            if link.deliveries.is_quiet and deliveries.are_passed_on and self._link is link:
+                self._received(EventsReceived(self._run.now()))
+
+    def _received(self, event: Received) -> None:
         """Take an event as `gateway.sources.rabbitmq.runner.SourceRunner` does."""
+        if isinstance(event, EventsReceived):
+            self._gap.received(event.until)
         dropped = self._gap.before(event, self._run.now())
         if dropped is not None:
             self._run.handle(dropped)

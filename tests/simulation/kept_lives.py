@@ -17,6 +17,16 @@ _NOTICED = 2 * FURTHEST_OFF
 _UNREAD = "the management API did not answer"
 """The reason of a gap in values, whether or not events arrived."""
 
+_OVERTAKEN = "an object was read before the events of an earlier one of its name"
+"""The reason of a gap in lives: a listing showed the successor before the broker delivered the events.
+
+The row and the name are the successor's by then, and records are in the order of time. So the earlier life is
+in no record, and the log says so.
+"""
+
+_WITHOUT_OWNER = "an object came and went before that was read to which it belongs"
+"""The reason of a gap in lives: the event of the owner's creation was lost before."""
+
 _UNNAMED = frozenset({"rabbitmq:channel", "rabbitmq:consumer"})
 """The classes whose events name a channel by its Erlang process, which a new core cannot resolve."""
 
@@ -59,11 +69,23 @@ class KeptLives:
         """Yield a difference if a gap has no loss of the broker as its cause."""
         since, until = nanoseconds_of(record.from_ts), nanoseconds_of(record.to_ts)
         self._gaps.setdefault(source, []).append((since, until))
+        if record.text == _UNREAD or self._is_overtaken(source, since, until, record.text):
+            return
         unkept = self._truth.kept[source].unkept()
-        if record.text != _UNREAD and not any(
-            since - _NOTICED <= end and begin <= until + _NOTICED for begin, end in unkept
-        ):
+        if not any(since - _NOTICED <= end and begin <= until + _NOTICED for begin, end in unkept):
             yield f"the log has a gap, and the broker kept all events: {record}"
+
+    def _is_overtaken(self, source: str, since: int, until: int, reason: str | None) -> bool:
+        """Return whether an object came and went in this time, as a gap for this reason needs it."""
+        if reason not in {_OVERTAKEN, _WITHOUT_OWNER}:
+            return False
+        things = [thing for thing in self._truth.things.values() if thing.source == source]
+        last = {(thing.class_name, thing.name): thing.serial for thing in things}
+        return any(
+            since - _NOTICED <= thing.created <= thing.ended <= until + _NOTICED
+            and (reason == _WITHOUT_OWNER or last[thing.class_name, thing.name] != thing.serial)
+            for thing in things
+        )
 
     def _life(self, record: LogRecord) -> None:
         if record.object_id is None:
@@ -93,5 +115,5 @@ class KeptLives:
 def _event_of(record: LogRecord) -> bytes:
     """Return the content and the time of an event, independent of the core that recorded it."""
     return msgspec.json.encode(
-        (record.event, record.object_name, record.values, record.state, record.sample_ns)
+        (record.event, record.object_name, record.condition, record.values, record.state, record.sample_ns)
     )

@@ -81,6 +81,7 @@ class Ledger:
             before.
         forgotten: the number of these that came over a further core, which cannot recognise a retransmission
             either.
+        is_empty: whether the queue of this name has lately been empty.
         at: called when an operation comes to a point at which a process may be killed.
     """
 
@@ -93,6 +94,7 @@ class Ledger:
     begun: Counter[Key] = field(default_factory=Counter)
     repeated: Counter[Key] = field(default_factory=Counter)
     forgotten: Counter[Key] = field(default_factory=Counter)
+    is_empty: Callable[[str], bool] = lambda _: False
     at: Callable[[str], None] = lambda _: None
     _elements: dict[Key, Timeline] = field(default_factory=dict)
     _reported_by: dict[str, int] = field(default_factory=dict)
@@ -122,7 +124,8 @@ class Ledger:
         self.answers.append((key, reported, text))
         if reported is Reported.DONE:
             # Nothing is told as done that was not.
-            demand(self.done[key] > 0, f"{key} is told as done and was not: {text}")
+            is_so = self.done[key] > 0 or any(_found_empty(one, key) for one in self.final.values())
+            demand(is_so, f"{key} is told as done and was not: {text}")
 
     def shown(self, key: Key, value: Plain) -> None:
         """Check the value that a front end shows of an element when it reports that it was set."""
@@ -143,9 +146,9 @@ class Ledger:
         uncertain: Counter[Key] = Counter()
         for record in self.final.values():
             key = _key_of_record(record)
-            if record.outcome is Outcome.APPLIED:
+            if record.outcome is Outcome.APPLIED and not _found_empty(record, key):
                 applied[key] += 1
-            elif record.outcome is None or record.outcome in UNCERTAIN or _is_reported(record):
+            elif record.outcome in {None, Outcome.APPLIED, *UNCERTAIN} or _is_reported(record):
                 uncertain[key] += 1
         for key in self.begun.keys() | self.done.keys():
             # None is reported as done that was not, and none as not done that was.
@@ -203,6 +206,8 @@ class Ledger:
             demand(former.state is expected, f"{record} follows {former}")
             known = former.outcome not in {None, Outcome.UNKNOWN}
             demand(not known, f"{record} contradicts {former}")
+        if _found_empty(record, key):
+            demand(self.is_empty(record.stable_name), f"{record} of a queue with messages")
         self.final[record.operation_id] = record
         self._reported_by[record.operation_id] = epoch
 
@@ -219,6 +224,12 @@ def _is_reported(record: OperationRecord) -> bool:
     """Return whether an operation was reported as done and had no effect."""
     is_gone = record.outcome is Outcome.OBJECT_GONE and record.text.startswith("reported as done")
     return is_gone or record.outcome is Outcome.APPLIED_DIFFERENTLY
+
+
+def _found_empty(record: OperationRecord, key: Key) -> bool:
+    """Return whether an operation is the purge ``key`` without an answer, of a queue that was found empty."""
+    is_empty = record.outcome is Outcome.APPLIED and record.text.startswith("the queue is empty")
+    return is_empty and _key_of_record(record) == key
 
 
 def _key_of_record(record: OperationRecord) -> Key:

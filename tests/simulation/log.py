@@ -171,9 +171,14 @@ class SimulatedLog:
     @property
     def events(self) -> list[str]:
         """The ids of all events that the log has."""
+        return [record.event_id for record in self.event_records if record.event_id]
+
+    @property
+    def event_records(self) -> list[LogRecord]:
+        """The records of all events that the log has."""
         assert self._life is not None
         records = (*self._past, *self._life.records)
-        return [record.event_id for record in records if record.kind is RecordKind.EVENT and record.event_id]
+        return [record for record in records if record.kind is RecordKind.EVENT]
 
     def begins(self, inventory: Inventory, facts: Callable[[], dict[str, object]]) -> Recording:
         """Begin the log of a core whose sources are known."""

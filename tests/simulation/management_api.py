@@ -21,6 +21,7 @@ from gateway.sources.rabbitmq.management_api import (
     Refused,
     Unavailable,
 )
+from gateway.sources.rabbitmq.object_names import ObjectName
 from tests.simulation.half_open import Silence
 from tests.simulation.pipes import Pipe
 from tests.simulation.rabbitmq import RabbitMq
@@ -71,8 +72,9 @@ class ManagementApi:
             case ListingRequest():
                 return self._page(request)
             case ObjectRequest():
-                found = (request.name.class_name, *request.name.parts) in self._rabbitmq.things
-                return Document({}) if found else NotFound()
+                name = request.name
+                thing = self._rabbitmq.things.get((name.class_name, *name.parts))
+                return NotFound() if thing is None else Document(self._document(name.class_name, thing))
             case PermissionRequest(host):
                 return self._permission(host)
         return Document([{"name": "administrator", "tags": ["administrator"]}])
@@ -82,7 +84,7 @@ class ManagementApi:
             return NotFound()
         if host in self._rabbitmq.forbidden:
             return Refused(login=False, reason="not authorised")
-        return Document({"items": []})
+        return Document({"items": [{"vhost": host, "name": ""}], "page": 1, "page_count": 1})
 
     def _page(self, request: ListingRequest) -> Answer:
         items = self._listed(request.class_name)
@@ -190,3 +192,8 @@ def broken() -> Answer:
 def unavailable() -> Answer:
     """Return the answer of a proxy in front of the broker."""
     return Unavailable("status 503")
+
+
+def _named(name: ObjectName) -> dict[str, Json]:
+    host, leaf = name.parts if len(name.parts) > 1 else ("", name.leaf)
+    return {"vhost": host, "name": leaf}

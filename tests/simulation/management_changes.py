@@ -19,7 +19,6 @@ from gateway.sources.rabbitmq.management_changes import (
     Purge,
     PurgeAnswer,
     Purged,
-    Rejected,
     Unanswered,
 )
 from tests.simulation.ledger import Key, key_of, mark_in
@@ -69,6 +68,16 @@ class ManagementChanges:
         self._scheduler = stage.scheduler
         self._rabbitmq = rabbitmq
         self.management = management
+        stage.ledger.is_empty = self._is_empty
+
+    def _is_empty(self, queue: str) -> bool:
+        """Return whether a queue has been empty in the last minute; one without values may be."""
+        thing = self._rabbitmq.things.get(("queue", *queue.split("|")))
+        shown = None if thing is None else thing.values.get("messages")
+        now = self._scheduler.now
+        return (
+            shown is None or shown.held(0, now - 60 * SECOND, now) or shown.held(None, now - 60 * SECOND, now)
+        )
 
     def make(self, request: BrokerRequest, answered: Answered) -> None:
         """Make a request; a failure is an answer, too. The process that asked may be gone by then."""
@@ -123,7 +132,7 @@ class ManagementChanges:
         if isinstance(trouble, Broken):
             return Unanswered(trouble.reason)
         if trouble is not None:
-            return Rejected("status 503")
+            return Unanswered("status 503")
         if isinstance(request, Purge):
             queue = "queue", request.virtual_host, request.queue
             return self._purge(self._rabbitmq.things.get(queue), self._scheduler.random.randrange(-1, 3))
@@ -141,8 +150,8 @@ class ManagementChanges:
                     for host, limit in self._rabbitmq.limits.items()
                 ]
             )
-        if collection == "vhosts" and not parts:
-            return Document([*self.management.present("vhost")])
+        if not parts:
+            return Document([*self.management.present(_SINGULAR.get(collection, "vhost"))])
         if collection == "policies" and len(parts) == 1:
             return Document([one for one in self.management.present("policy") if one["vhost"] == parts[0]])
         class_name = _SINGULAR[collection]

@@ -154,8 +154,8 @@ class NorthboundInvariants:
             is_pointer = self._reader.is_pointer(row.class_name, element)
             is_statistic = element in self._truth.statistics
             is_apart = element in self._truth.apart
-            if value is None and (is_pointer or is_apart or (blind and is_statistic)):
-                continue  # what is pointed to is not known yet, or not any more; a statistic is not known
+            if value is None and (is_pointer or is_apart):
+                continue  # what is pointed to is not known yet, or not any more
             if is_pointer and isinstance(value, bytes):
                 # A name that its former holder still has is shown with more, also within a longer one.
                 value = _ADDED.sub(b"", value)

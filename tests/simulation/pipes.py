@@ -54,6 +54,11 @@ class Pipe(Generic[Item]):
         """The items in transit, in order."""
         return list(self._waiting)
 
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nothing is in transit, and something that is sent now would arrive."""
+        return not self._waiting and not self._stalled
+
     def put(self, item: Item) -> None:
         """Send an item."""
         self._waiting.append(item)

@@ -10,6 +10,7 @@ from gateway.dialects.qmf.agent import AgentConfig
 from gateway.dialects.session import Effect, LinkDown, LinkUp, LossSuspected
 from gateway.mapping.files import load_shipped_mappings
 from gateway.model.times import MILLISECOND, SECOND
+from gateway.sources.rabbitmq.event_consumer import SUSPECTED_SHARE
 from gateway.sources.rabbitmq.management_api import Answer, ManagementRequest
 from gateway.sources.rabbitmq.management_changes import BrokerAnswer
 from gateway.sources.rabbitmq.source import RabbitMqSource
@@ -18,6 +19,7 @@ from gateway.sources.rabbitmq.source_events import (
     AnswerReceived,
     BrokerEventReceived,
     CallAnswered,
+    EventsReceived,
     RequestSent,
     SourceEvent,
     Work,
@@ -38,7 +40,7 @@ from tests.simulation.site import Stage
 MAPPING = load_shipped_mappings()["rabbitmq"]
 
 _LONGEST_WAIT = SECOND
-_WATCH = 5 * SECOND
+_WATCH = 2 * SECOND
 
 
 class Events(Protocol):
@@ -256,7 +258,7 @@ class EventLink:
         self._run = run
         self._limit = limit
         self._timers: list[Timer] = []
-        self._fine_at = 0
+        self._received_until = 0
         self._process = RUNNING.get() or Process()
         self._pipe: Pipe[tuple[str, Mapping[str, object]]] = Pipe(stage.scheduler, self._arrived)
         self._normal = self._pipe.delay
@@ -271,7 +273,7 @@ class EventLink:
             self._later(self._scheduler.between(500 * MILLISECOND, 8 * SECOND), self.connect)
             return
         self._pipe = Pipe(self._scheduler, self._arrived, self.delay, self._limit)
-        self._fine_at = self._scheduler.now
+        self._received_until = self._run.now()
         self._rabbitmq.listeners.append(self)
         self._run.handle(LinkUp(""), sooner=True)
         self._later(_WATCH, self._watch)
@@ -324,15 +326,14 @@ class EventLink:
         self._run.event(key, headers)
 
     def _watch(self) -> None:
-        doubtful = self._limit // 10
-        if self._pipe.longest >= doubtful and len(self._pipe) < doubtful:
+        suspected = int(self._limit * SUSPECTED_SHARE)
+        if self._pipe.longest >= suspected and len(self._pipe) < suspected:
             self._pipe.longest = 0
             reason = f"{self._pipe.dropped} events were dropped"
-            now = self._run.now()
-            since = now - (self._scheduler.now - self._fine_at)
-            self._run.handle(LossSuspected(reason, since), sooner=True)
-        if self._pipe.longest < doubtful:
-            self._fine_at = self._scheduler.now
+            self._run.handle(LossSuspected(reason, self._received_until), sooner=True)
+        if self._pipe.longest < suspected and self._pipe.is_quiet:
+            self._received_until = self._run.now()
+            self._run.handle(EventsReceived(self._received_until))
         self._later(_WATCH, self._watch)
 
     def _later(self, delay: int, action: Callable[[], None]) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from gateway.model.times import MILLISECOND, SECOND
+from gateway.service.processes.notifications import FetchPast
 from gateway.snmp import ber, message
 from gateway.snmp.ber import Oid
 from gateway.snmp.fixed_mib import (
@@ -15,20 +17,23 @@ from gateway.snmp.fixed_mib import (
     NotificationObject,
     TargetKindNumber,
 )
+from gateway.snmp.notifications.backlog import PAGE, place_of
 from gateway.snmp.notifications.notification import Notification
 from gateway.snmp.notifications.receiver import Address, Target
 from gateway.snmp.notifications.saved import SavedNotifications, from_text, to_text
 from gateway.snmp.notifications.sender import NotificationSender, Outside, SenderSettings, SendResult
 from gateway.snmp.projection import Projection
 from tests.simulation.core import GATEWAY
-from tests.simulation.event_account import EventAccount, Place
+from tests.simulation.event_account import EventAccount
 from tests.simulation.pipes import QUICK, Pipe
 from tests.simulation.scheduler import Clock, Scheduler, Timer
 from tests.simulation.table_reader import ROOT, decoded
+from tests.simulation.violations import demand
 
 _SAVE = SECOND
 FORGOTTEN = 2 * SECOND
 """The time before a power failure within which notifications may be neither saved nor committed."""
+_FETCH_SECONDS, _FETCH_AGAIN_SECONDS = 30.0, 0.2
 _WAY = (50_000, 20 * MILLISECOND)
 
 
@@ -41,7 +46,8 @@ class Receiver:
         loss: share of datagrams that are lost, in either direction.
         trusted: conditions of which it received the begin and not the end, with their source.
         event_ids: ids of the events that it received from the present run of the SNMP process.
-        twice: ids of those that it received twice.
+        twice: ids of those that it received twice, but for a beginning behind an end of its condition: what
+            came late may end a condition that has begun again.
         deaf: whether no datagram reaches it.
         account: the account of its events, if it loses none of them.
         lately: the time of the last notification of each condition.
@@ -74,12 +80,13 @@ class Receiver:
 
     def _take(self, values: dict[NotificationObject, str], now: int) -> None:
         event_id = values.get(NotificationObject.ID, "")
-        if event_id in self.event_ids:
-            self.twice.append(event_id)
-        self.event_ids.add(event_id)
         condition = values.get(NotificationObject.CONDITION, "")
         key = values.get(NotificationObject.SOURCE, ""), condition
         state = values.get(NotificationObject.STATE)
+        begins_again = state == str(int(ConditionStateNumber.RAISED)) and key not in self.trusted
+        if event_id in self.event_ids and not (condition and begins_again):
+            self.twice.append(event_id)
+        self.event_ids.add(event_id)
         if self.account is not None:
             self.account.reported(event_id, is_alarm=state == str(int(ConditionStateNumber.RAISED)))
         self.lately[key] = now
@@ -110,6 +117,10 @@ class Receivers:
         (account,) = (receiver.account for receiver in self.all.values() if receiver.account is not None)
         return account
 
+    def is_accounted(self, name: str) -> bool:
+        """Return whether the account of a receiver is kept."""
+        return any(each.account is not None and each.target.name == name for each in self.all.values())
+
     @property
     def targets(self) -> tuple[Target, ...]:
         """The targets as they are configured."""
@@ -124,7 +135,8 @@ class Sending:
         clock: the gateway's clock.
         receivers: the receivers of notifications.
         boot: the epoch of the core when the process began.
-        projection: the source of the lasting alarms.
+        projection: the source of the lasting alarms, and of past events as receivers get them.
+        past_events: fetches past events.
     """
 
     def __init__(
@@ -134,7 +146,11 @@ class Sending:
         receivers: Receivers,
         boot: int,
         projection: Projection,
+        past_events: FetchPast,
     ) -> None:
+        self._past_events = past_events
+        self._past_event = projection.past_event
+        self._is_complete: Callable[[], bool] = lambda: projection.is_complete
         self._scheduler = scheduler
         self._receivers = receivers
         self._traps: Pipe[tuple[Receiver, bytes]] = Pipe(scheduler, self._arrive, QUICK)
@@ -156,28 +172,54 @@ class Sending:
             alarm=projection.alarm_notification,
             wake=self._wake,
             failed=self._failed,
+            missed=self._missed,
         )
         settings = SenderSettings(ROOT, (*ROOT, *PRODUCT), GATEWAY, boot, "", receivers.targets)
         saved: SavedNotifications | None = from_text(receivers.kept) if receivers.kept else None
-        self._account.process_begins((saved.epoch, saved.number) if saved is not None else (0, 0))
+        owed = {
+            (epoch, number)
+            for target in (saved.targets if saved is not None else ())
+            for epoch, first, last in target.owed
+            for number in range(first, last + 1)
+        }
+        self._account.process_begins((saved.epoch, saved.number) if saved is not None else (0, 0), owed)
         self._sender = NotificationSender(settings, outside, saved)
         self._sender.start()
 
     def notify(self, notification: Notification) -> None:
         """Send the notification of an event."""
-        suppressed, lost = self._counts()
+        suppressed = self._suppressed()
         self._sender.notify(notification)
-        suppressed_now, lost_now = self._counts()
-        place = notification.epoch, notification.number
-        self._account.counted([place] if suppressed_now > suppressed else ())
-        self._account.counted(_before(place, lost_now - lost))
+        if self._suppressed() > suppressed:
+            self._account.counted([(notification.epoch, notification.number)])
 
-    def events_made(self, epoch: int, number: int) -> None:
+    def events_made(self, epoch: int, number: int, *, more: bool = False) -> None:
         """Process the number of events that a former core made."""
-        _, lost = self._counts()
-        self._sender.events_made(epoch, number)
-        _, lost_now = self._counts()
-        self._account.counted(_before((epoch, number + 1), lost_now - lost))
+        self._sender.events_made(epoch, number, more=more)
+
+    def _missed(self, receiver: str, first: str, last: str, number: int | None) -> None:
+        begin, end = place_of(first), place_of(last)
+        assert begin is not None
+        assert end is not None
+        demand(end[1] - begin[1] + 1 == number, f"{number} events are missed from {first} to {last}")
+        if self._receivers.is_accounted(receiver):
+            self._account.counted((begin[0], each) for each in range(begin[1], end[1] + 1))
+
+    async def fetch(self) -> None:
+        """Fetch what receivers are owed, until the process ends."""
+        while not self._stopped:
+            wanted = self._sender.wanted()
+            epoch, first, last = wanted.range if wanted is not None else (0, 0, 0)
+            page = None
+            if wanted is not None:
+                page = await self._past_events((epoch, first - 1), (epoch, last), PAGE, _FETCH_SECONDS)
+            if wanted is None or page is None or page.through < (epoch, first) or not self._is_complete():
+                await asyncio.sleep(_FETCH_AGAIN_SECONDS)
+                continue
+            if self._stopped:
+                return
+            events = [self._past_event(wanted.receiver, record) for record in page.records]
+            self._sender.fetched(wanted, [each for each in events if each is not None], page.through)
 
     def policy_changing(self) -> None:
         """Hold what waits."""
@@ -205,14 +247,10 @@ class Sending:
         self._account.saved((saved.epoch, saved.number))
         self._receivers.kept = to_text(saved)
 
-    def _counts(self) -> tuple[int, int]:
-        """Return how many events were suppressed and lost for the receiver whose account is kept."""
-        (health,) = (
-            self._sender.health[receiver.target.name]
-            for receiver in self._receivers.all.values()
-            if receiver.account is not None
-        )
-        return health.suppressed, health.lost
+    def _suppressed(self) -> int:
+        """Return how many events were suppressed for the receiver whose account is kept."""
+        health = self._sender.health
+        return sum(each.suppressed for name, each in health.items() if self._receivers.is_accounted(name))
 
     def _work_after(self, delay: int) -> None:
         if self._stopped:
@@ -256,12 +294,6 @@ class Sending:
     @staticmethod
     def _failed(error: Exception) -> None:
         raise error
-
-
-def _before(place: Place, events: int) -> list[Place]:
-    """Return the places of so many events of the same core before one."""
-    epoch, number = place
-    return [(epoch, number - distance) for distance in range(1, events + 1)]
 
 
 def _content(datagram: bytes) -> tuple[int, dict[NotificationObject, str]]:

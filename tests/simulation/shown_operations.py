@@ -7,7 +7,10 @@ from collections import Counter
 from collections.abc import Mapping
 
 from gateway.feed.operations import OperationRecord
+from gateway.jmx.commands import JmxValue
+from gateway.jmx.names import DOMAIN
 from gateway.jmx.notifications import OPERATION
+from gateway.jmx.own_beans import GATEWAY_NAME
 from gateway.model.operations import Outcome
 from gateway.snmp.ber import Oid
 from gateway.snmp.fixed_mib import (
@@ -67,6 +70,7 @@ def check_jmx(reported: Mapping[str, OperationRecord], machine: ModelMachine) ->
             record = reported.get(found["id"]) if found else None
             if found and record is not None and record.outcome is not None:
                 demand(found["outcome"] == record.outcome.value, f"{name} shows {line!r}, it is {record}")
+    _check_last_operations(machine)
     notices: Counter[object] = Counter()
     for _, emitted in machine.emitted:
         if emitted.type.startswith(OPERATION):
@@ -75,6 +79,28 @@ def check_jmx(reported: Mapping[str, OperationRecord], machine: ModelMachine) ->
             demand(SECRET not in repr(emitted), f"{emitted} tells a secret")
     twice = [notice for notice, times in notices.items() if times > 1]
     demand(not twice, f"clients were told twice of {twice}")
+
+
+def _check_last_operations(machine: ModelMachine) -> None:
+    """Check that the latest of all operations on an object is its last one."""
+    shown = machine.everything()
+    all_lines = shown[GATEWAY_NAME]["LastOperations"]
+    objects: dict[str, list[str]] = {}
+    for name, attributes in shown.items():
+        if "StableName" in attributes:
+            package, _, class_name = (
+                machine.beans[machine.names[name]].definition.name.removeprefix(f"{DOMAIN}.").rpartition(".")
+            )
+            objects.setdefault(f" {package}:{class_name} {attributes['StableName']!s}", []).append(name)
+    for ending, (name, *others) in objects.items():
+        last = next((line for line in _texts(all_lines) if line.endswith(ending)), None)
+        if last is not None and not others:  # the object of another source may have the same name
+            single = f"{shown[name]['LastOperation']!s}{ending}"
+            demand(single == last, f"{name} shows {single!r}, the gateway {last!r}")
+
+
+def _texts(value: JmxValue) -> list[str]:
+    return [str(line) for line in value] if isinstance(value, tuple) else []
 
 
 def _outcomes(view: MibView, entry: Oid, of_id: int, of_outcome: int) -> dict[str, Outcome | None]:

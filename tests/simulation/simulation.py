@@ -191,6 +191,7 @@ class Simulation:
             self._log.last_state,
             self._log.begins,
             self._log.last_events,
+            lambda: self._log.event_records,
             self._disk.unfinished,
             (ANYTHING,),
             self._loop,

@@ -75,9 +75,10 @@ class SnmpProcess:
             clock=clock.now,
             log=lambda event, detail: scheduler.note("snmp", f"{event}: {detail}"),
         )
-        self._sending = Sending(scheduler, clock, receivers, boot, self.projection)
-        self.projection.notify_of_events(self._sending)
         self.link = around.link(self.projection, _SLICE_RECORDS)
+        self._sending = Sending(scheduler, clock, receivers, boot, self.projection, self.link.past_events)
+        self.projection.notify_of_events(self._sending)
+        self._fetching = self._loop.spawn(self._sending.fetch())
         settings = SnmpSettings(writers={WRITER: SnmpWriter()})
         submission = Submission(self.projection, secret_arguments(mappings), DEADLINE)
         self.commands = Commands(
@@ -148,6 +149,7 @@ class SnmpProcess:
             task.cancel()
         self._loop.spawn(self.commands.close())
         self._sending.stop()
+        self._fetching.cancel()
         self.process.end()
 
     def _connect(self) -> None:

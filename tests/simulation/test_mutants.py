@@ -202,7 +202,7 @@ class LosesGaps(ChangingInventory):
 class ForgetsEvents(Inventory):
     """An inventory that does not publish the events of earlier cores."""
 
-    def recall(self, events: Iterable[EventRecord], made: Mapping[int, int]) -> None:
+    def recall(self, events: Iterable[EventRecord], made: Mapping[int, int], uncertain: int = 0) -> None:
         pass
 
 

@@ -274,7 +274,7 @@ class Users:
         action, key = self._wish(beans[number])
         self._scheduler.note("user", f"asks by JMX for {action} of bean {number}: {key}")
         request = next(self._ports)
-        who: list[object] = [number, "operator", "192.0.2.2"]
+        who: list[object] = [number, _name(beans[number]).decode(), "operator", "192.0.2.2"]
         if isinstance(action, SetElements):
             values = [[name, _written(value)] for name, value in action.values.items()]
             asked = ["set", request, *who, values]

@@ -95,25 +95,37 @@ def snmpd(folder: Path, root: Oid, instances: Mapping[Oid, bytes], access: str =
     data = folder / "instances.json"
     rows = [(dotted(oid), _PASS_TYPES[value[0]], plain(value)) for oid, value in sorted(instances.items())]
     data.write_text(json.dumps(rows))
-    configuration = folder / "agent.conf"
     # Strings travel as "octet", in hexadecimal: any octets may be in them.
-    configuration.write_text(
-        f"pass_persist {dotted(root)} {sys.executable} {_PASS_PERSIST} {data}\n{access}\n"
-    )
+    program = f"{sys.executable} {_PASS_PERSIST} {data}"
+    lines = f"pass_persist {dotted(root)} {program}\n{access}\n"
+    modules = "pass,pass_persist" + (",vacm_conf,vacm_vars" if access else "")
+    with _daemon(folder, lines, modules, (1, 3)) as port:
+        yield port
+
+
+def proxying_snmpd(folder: Path, lines: str) -> contextlib.AbstractContextManager[int]:
+    """Run net-snmp's daemon on a loopback port of its own, with these lines, which forward requests."""
+    # It is there when it answers for itself: the agent behind it may be of the process that waits.
+    return _daemon(folder, lines, "proxy,vacm_conf,vacm_vars,system_mib", (1, 3, 6, 1, 2, 1, 1))
+
+
+@contextlib.contextmanager
+def _daemon(folder: Path, lines: str, modules: str, served: Oid) -> Iterator[int]:
+    """Run the daemon with these lines and modules, nothing of the host; it answers below ``served``."""
+    configuration = folder / "agent.conf"
+    configuration.write_text(lines)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     log = (folder / "snmpd.log").open("w")
-    # Nothing of the host.
-    modules = ("-I", "pass,pass_persist" + (",vacm_conf,vacm_vars" if access else ""))
     daemon = subprocess.Popen(  # noqa: S603
-        ["/usr/sbin/snmpd", "-f", "-Lo", "-C", "-c", configuration, *modules, f"127.0.0.1:{port}"],
+        ["/usr/sbin/snmpd", "-f", "-Lo", "-C", "-c", configuration, "-I", modules, f"127.0.0.1:{port}"],
         env=_without_modules(folder),
         stdout=log,
         stderr=log,
     )
     try:
-        wait_until(lambda: answers(port) or daemon.poll() is not None, "an answer of snmpd")
+        wait_until(lambda: answers(port, served) or daemon.poll() is not None, "an answer of snmpd")
         assert daemon.poll() is None, (folder / "snmpd.log").read_text()
         yield port
     finally:
@@ -131,10 +143,10 @@ def exchange(port: int, datagram: bytes, seconds: float = 20.0) -> bytes:
         return manager.recv(65_536)
 
 
-def answers(port: int) -> bool:
+def answers(port: int, oid: Oid = (1, 3)) -> bool:
     """Return whether an agent on this port answers."""
     try:
-        return bool(exchange(port, request(GET_NEXT, [(1, 3)]), seconds=0.5))
+        return bool(exchange(port, request(GET_NEXT, [oid]), seconds=0.5))
     except OSError:
         return False
 

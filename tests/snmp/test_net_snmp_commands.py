@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from gateway.snmp import ber
+from gateway.snmp.oid_registry import DEFAULT_ROOT
 from gateway.snmp.subtree_view import Subtrees, SubtreeView
 from tests.snmp.conftest import Serve
-from tests.snmp.net_snmp import dotted, printed, run
+from tests.snmp.datagrams import COMMUNITY
+from tests.snmp.net_snmp import dotted, printed, proxying_snmpd, run
 from tests.snmp.sample_data import ROOT, sample
 from tests.snmp.sorted_oracle import SortedOracle
 
+PAGE = (Path(__file__).parents[2] / "docs" / "mibs.md").read_text(encoding="utf-8")
 PAST_THE_END = " = No more variables left in this MIB View (It is past the end of the MIB tree)"
 
 
@@ -37,6 +41,26 @@ async def test_snmpwalk_v2c(serve: Serve, data: SortedOracle, tmp_path: Path) ->
 async def test_snmpwalk_v1_leaves_out_counter64(serve: Serve, data: SortedOracle, tmp_path: Path) -> None:
     walked = await run("snmpwalk", tmp_path, serve(data.store), [dotted(ROOT)], version="1")
     assert walked == [*lines(data, counter64=False), "End of MIB"]
+
+
+async def test_snmpd_forwards_every_row_by_the_lines_of_the_page(
+    serve: Serve, data: SortedOracle, tmp_path: Path
+) -> None:
+    (lines_of_page,) = re.findall(r"^## Behind snmpd$.*?```text\n(.*?)```", PAGE, re.MULTILINE | re.DOTALL)
+    for written, here in (
+        ("COMMUNITY", COMMUNITY.decode()),
+        ("127.0.0.1:1161", f"127.0.0.1:{serve(data.store)}"),
+        (dotted(DEFAULT_ROOT), dotted(ROOT)),
+    ):
+        assert written in lines_of_page
+        lines_of_page = lines_of_page.replace(written, here)
+    with proxying_snmpd(tmp_path, lines_of_page) as port:
+        walked = await run("snmpbulkwalk", tmp_path, port, [dotted(ROOT)])
+        assert walked[: len(data.instances)] == lines(data)
+        (known, *_) = data.instances
+        assert await run("snmpget", tmp_path, port, [dotted(known)]) == [
+            printed(known, data.instances[known])
+        ]
 
 
 @pytest.mark.parametrize("repetitions", [1, 7, 50, 100_000])

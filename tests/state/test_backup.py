@@ -55,6 +55,14 @@ def test_a_backup_without_secrets(state: StateFolder, tmp_path: Path) -> None:
     assert StateFolder(tmp_path / "new").secret("community") != secret
 
 
+def test_a_link_is_no_place_for_a_backup(state: StateFolder, tmp_path: Path) -> None:
+    (tmp_path / "b.tar").symlink_to(tmp_path / "missing")
+    for replace, said in ((False, "is there already"), (True, "is no regular file")):
+        with pytest.raises(StateError, match=said):
+            back_up(state, tmp_path / "b.tar", NOW, replace=replace)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["b.tar", "state"]
+
+
 def test_a_gateway_that_was_never_started(tmp_path: Path) -> None:
     state = StateFolder.create(tmp_path / "state")
     assert "instances.sqlite3" not in back_up(state, tmp_path / "b.tar", NOW).manifest.files

@@ -127,8 +127,8 @@ def test_names_that_lead_elsewhere(backup: Path, tmp_path: Path, name: str) -> N
     [
         ({"format": 2}, "manifest: format: Input should be 1"),
         (
-            {"state_version": 2},
-            "state of version 2, this gateway knows 1: use the gateway that wrote it, or a ",
+            {"state_version": 3},
+            "state of version 3, this gateway knows 2: use the gateway that wrote it, or a ",
         ),
         ({"boots": -1}, "manifest: boots: "),
         ({"boots": MAX_BOOTS - 1}, "its gateway cannot be started often enough: make a new one with `init`"),

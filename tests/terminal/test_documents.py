@@ -243,7 +243,7 @@ def test_each_happening_has_a_line() -> None:
     (event,) = publish(view, rang(3))
     lines = [change_line(one, view, START) for one in (changed, event, CoreChanged())]
     assert lines == [
-        f"22:13:20.000  changed    {TILL_PATH}  limit: 10 -> (absent); sales: 7 -> 9;",
+        f"22:13:20.000  changed    {TILL_PATH}  limit: 10 coins -> (absent); sales: 7 -> 9;",
         "22:13:20.000  event      shop1  info shop:rang  it rang  7b0c.1.3",
         "22:13:20.000  core       is back",
     ]
@@ -269,6 +269,9 @@ def test_a_subscriber_to_a_part_receives_that_part(pattern: str, reported: bool)
         (ValueType.BYTES, b"\x00\xff", "00ff"),
         (ValueType.UUID, UUID(int=1), "00000000-0000-0000-0000-000000000001"),
         (ValueType.TIME, START, AT),
+        (ValueType.TIME, 0, "1970-01-01T00:00:00.000000000Z"),
+        (ValueType.TIME, -1, "1969-12-31T23:59:59.999999999Z"),
+        (ValueType.DURATION, 0, "0 ns"),
         (ValueType.DURATION, 90 * 10**9, "90 s"),
         (ValueType.MAP, {"b": (1, b"\x01")}, '{"b": [1, "01"]}'),
         (ValueType.F64, float("inf"), "inf"),

@@ -162,6 +162,9 @@ def test_operations_are_reported_as_they_go_on() -> None:
         OperationChanged("shop1", done),
     ]
     assert view.operations == {"7b0c.1.o1": done}
+    given_up = msgspec.structs.replace(done, number=2, outcome=Outcome.UNKNOWN, text="its core ended")
+    happened = snapshot(view, source(), given_up, epoch=2)
+    assert not [one for one in happened if isinstance(one, OperationChanged)], "its end has been reported"
 
 
 def test_values_are_stale_while_agent_or_source_are_silent() -> None:

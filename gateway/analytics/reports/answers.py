@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import datetime as dt
 import enum
+import io
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import TimestampType
 
 from gateway.analytics.coverage import Period
+from gateway.durable_files import write_durably
+from gateway.escapes import escaped, spreadsheet_text
 
 Value: TypeAlias = str | int | float | bool | dt.datetime | None
 Row: TypeAlias = Mapping[str, Value]
@@ -181,7 +184,6 @@ def _plain_row(row: Row) -> dict[str, object]:
 
 _DIGITS: Final = 3
 _UNITS: Final = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
-_REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}"
 
 
 def readable(value: Value, form: Form = Form.TEXT) -> str:
@@ -191,17 +193,12 @@ def readable(value: Value, form: Form = Form.TEXT) -> str:
     if isinstance(value, dt.datetime):
         return f"{value.astimezone(dt.UTC):%Y-%m-%d %H:%M:%S}"
     if isinstance(value, str) or form is Form.TEXT:
-        return printable(str(value))
+        return escaped(str(value))
     if form is Form.SECONDS:
         return duration(float(value))
     if form is Form.SHARE:
         return f"{100 * float(value):.0f} %"
     return f"{round(value):,}" if form is Form.COUNT else rounded(float(value))
-
-
-def printable(text: str) -> str:
-    """Return a stranger's text without unprintable characters, which may move a cursor or set a colour."""
-    return "".join(character if character.isprintable() else _REPLACEMENT for character in text)
 
 
 def rounded(value: float) -> str:
@@ -251,25 +248,30 @@ def short(value: float) -> str:
 
 
 def write_files(report: Report, folder: Path) -> list[Path]:
-    """Write ``report.json`` and a CSV file for each table; return the files.
+    """Write ``report.json`` and a CSV file for each table, mode 0600; return the files.
 
     Raises:
         OSError: a file cannot be written.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     plain = report.as_json()
     whole = folder / "report.json"
-    whole.write_text(json.dumps(plain, indent=2) + "\n", encoding="utf-8")
+    write_durably(whole, json.dumps(plain, indent=2) + "\n")
     names = [table.name for table in report.tables]
     return [whole, *(_write_table(report, name, folder / f"{name}.csv") for name in names)]
+
+
+def _csv_cell(value: object) -> object:
+    return spreadsheet_text(escaped(value)) if isinstance(value, str) else value
 
 
 def _write_table(report: Report, name: str, file: Path) -> Path:
     rows = report.plain_rows(name)
     # Rows may hold more than people are shown.
     names = list(rows[0]) if rows else [column.name for column in report.table(name).columns]
-    with file.open("w", encoding="utf-8", newline="") as opened:
-        writer = csv.DictWriter(opened, fieldnames=names)
-        writer.writeheader()
-        writer.writerows(rows)
+    lines = io.StringIO(newline="")
+    writer = csv.DictWriter(lines, fieldnames=names)
+    writer.writeheader()
+    writer.writerows({name: _csv_cell(value) for name, value in row.items()} for row in rows)
+    write_durably(file, lines.getvalue())
     return file

@@ -13,6 +13,7 @@ from rich.text import Text
 from gateway.analytics.reports.answers import Column, Form, Report, Row, Table, cut, number, readable
 from gateway.analytics.reports.events import FLAPPING_TIMES, STORM_A_MINUTE
 from gateway.analytics.reports.findings import findings
+from gateway.table_widths import fitting
 
 _NAME: Final = 36
 _SAID: Final = 45
@@ -265,8 +266,8 @@ LAYOUTS: Final = {
 """The layouts by name, in order."""
 
 
-PLAIN_WIDTH: Final = 150
-"""The width in characters where there is no terminal."""
+PLAIN_WIDTH: Final = 100_000
+"""The width in characters where there is no terminal: nothing is left out."""
 
 SEVERITY_STYLES: Final = {
     "critical": "bold red",
@@ -326,19 +327,27 @@ def _show_table(console: Console, table: Table, most_rows: int) -> None:
         for column in table.columns
         if not column.optional or any(row[column.name] is not None for row in rows)
     ]
-    shown = RichTable(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, collapse_padding=True)
-    for column in columns:
-        is_text = column.form is Form.TEXT
+    shown = RichTable(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    headings = [column.heading for column in columns]
+    cells = [[_cell(column, row) for column in columns] for row in rows]
+    # Texts may be cut. A number that is cut would be read as another one.
+    kinds = [["" if column.form is Form.TEXT else 0 for column in columns]]
+    places = fitting(headings, cells, kinds, console.width)
+    for place, width in places.items():
+        is_left = columns[place].form in {Form.TEXT, Form.TIME}
         shown.add_column(
-            column.heading,
-            justify="left" if is_text or column.form is Form.TIME else "right",
-            overflow="fold",
-            # A number that is broken over two lines is read as two.
-            no_wrap=not is_text,
+            Text(headings[place]),
+            width=width,
+            justify="left" if is_left else "right",
+            overflow="ellipsis",
+            no_wrap=True,
         )
-    for row in rows:
-        shown.add_row(*(Text(_cell(column, row)) for column in columns), style=_style(row))
+    for row, line in zip(rows, cells, strict=True):
+        shown.add_row(*(Text(line[place]) for place in places), style=_style(row))
     console.print(shown)
+    left_out = [heading for place, heading in enumerate(headings) if place not in places]
+    if left_out:
+        console.print(f"  too narrow for {', '.join(left_out)}: --json shows all", soft_wrap=True)
 
 
 def _cell(column: Column, row: Row) -> str:

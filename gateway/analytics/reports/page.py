@@ -27,7 +27,6 @@ from gateway.analytics.reports.answers import (
     cut,
     duration,
     number,
-    printable,
     readable,
     rounded,
     short,
@@ -35,6 +34,8 @@ from gateway.analytics.reports.answers import (
 from gateway.analytics.reports.events import SEVERE, SEVERITIES
 from gateway.analytics.reports.findings import findings
 from gateway.analytics.reports.quality import CURRENT
+from gateway.durable_files import replaced_durably
+from gateway.escapes import escaped
 
 BLUE: Final = "#0072B2"
 ORANGE: Final = "#E69F00"
@@ -65,7 +66,7 @@ def labels(names: Mapping[str, str]) -> dict[str, str]:
         for key, name in short.items()
     }
     again = _repeated(of_source.values())
-    return {key: printable(names[key] if name in again else name) for key, name in of_source.items()}
+    return {key: escaped(names[key] if name in again else name) for key, name in of_source.items()}
 
 
 def _source(object_id: str) -> str:
@@ -194,14 +195,14 @@ _LOWEST: Final = 0.58
 
 
 def draw(report: Report, file: Path) -> None:
-    """Write the page as PNG.
+    """Write the page as PNG, mode 0600.
 
     Raises:
         OSError: the file cannot be written.
     """
     # Names are a stranger's, and dollars in them no formulas, which may be wrong ones.
-    with rc_context({"text.parse_math": False}):
-        _draw(report).savefig(file, format="png", facecolor=PAPER)
+    with rc_context({"text.parse_math": False}), replaced_durably(file) as drawn:
+        _draw(report).savefig(drawn, format="png", facecolor=PAPER)
 
 
 def _draw(report: Report) -> Figure:

@@ -36,6 +36,7 @@ from gateway.dialects.session import (
     Peer,
     PeerConnected,
     PeerDisconnected,
+    ReceivedUntil,
     TimerExpired,
     cannot_be_set,
 )
@@ -207,6 +208,8 @@ class RelaySession:
                 if known is not None:
                     self._lines.finish(known, now)
                     self._forget(known, reason, now)
+            case ReceivedUntil(until, connection):
+                self._received_until(connection, until)
             case MethodCall():
                 self._client.call(event, now)
             case ObjectFetch():
@@ -257,6 +260,14 @@ class RelaySession:
             if not known.over:
                 self._lines.take(known, piece, now)
         self._end_if_over(known, now)
+
+    def _received_until(self, connection: int, until: int) -> None:
+        """Note that nothing of a connection waits; lines behind a pause do."""
+        known = self._connections.get(connection)
+        if known is not None and not known.held:
+            known.received_until = until
+            if known.application is not None:
+                self._applications.confirm(known.application)
 
     def _pass_time(self, now: int) -> None:
         """Expire objects, give up calls, and observe changed classes."""

@@ -26,7 +26,16 @@ from gateway.dialects.ami.relay_schemas import (
 from gateway.dialects.ami.relay_tables import Table
 from gateway.dialects.ami.values import AmiValue
 from gateway.dialects.session import Peer
-from gateway.model.observations import AgentGone, AgentLost, EventSeen, ResyncBegan, ResyncEnded, Severity
+from gateway.model.observations import (
+    AgentGone,
+    AgentLost,
+    EventSeen,
+    HeartbeatSeen,
+    ResyncBegan,
+    ResyncEnded,
+    Severity,
+    current_until,
+)
 from gateway.model.schema import EventSchema, Method
 from gateway.model.times import SECOND
 from gateway.model.values import Value
@@ -128,6 +137,7 @@ class Applications:
     def _all_reported(self, application: Application, login: int) -> None:
         """End the resynchronisation when all objects have been reported, unless it has disconnected."""
         if application.connections and application.logins == login:
+            self.confirm(application)
             self._out.observe(ResyncEnded(complete=True, agent=application.name))
 
     def _admit(self, connection: Connection, login: Login) -> None:
@@ -228,6 +238,17 @@ class Applications:
         application.reported_at = now
 
     # Observations of applications.
+
+    def confirm(self, application: Application) -> None:
+        """Report until when the objects of an application are current.
+
+        AMI has no request that it would answer, and it says nothing while nothing changes: what it has said
+        holds as long as its connections are, and until nothing that it sent waits to be read.
+        """
+        received_until = min(one.received_until for one in application.connections.values())
+        if received_until:
+            until = current_until(received_until, 0, self._config.stale_after)
+            self._out.observe(HeartbeatSeen(application.name, received_until, {"": until}))
 
     def report_metrics(self, connection: Connection, metrics: Mapping[str, AmiValue], now: int) -> None:
         """Report metrics of the application of a connection, which may be a part of all.

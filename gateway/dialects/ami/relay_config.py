@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from gateway.dialects.ami.dates import DateRules
 from gateway.dialects.ami.deviations import Reading
 from gateway.dialects.ami.relay_publishing import PublishRules
+from gateway.model.observations import STALE_AFTER
 from gateway.model.schema import ClassSchema
 from gateway.model.secrets import SecretRules
 from gateway.model.times import MINUTE, SECOND
@@ -100,6 +101,8 @@ class RelayConfig:
         at_once: objects that are reported again, or expire, in one turn; the others follow in further turns,
             between which other events are processed.
         report_interval: the shortest time between two reports of an application's counts.
+        stale_after: the time after which an application's objects are stale, if something that it sent may
+            have waited so long.
         schemas: classes from before a restart, whose elements stay the same.
         publishing: what peers may publish; ``None`` permits everything that logins permit.
     """
@@ -117,5 +120,6 @@ class RelayConfig:
     settle_longest: int = MINUTE
     at_once: int = 1_000
     report_interval: int = SECOND
+    stale_after: int = STALE_AFTER
     schemas: tuple[ClassSchema, ...] = ()
     publishing: PublishRules | None = None

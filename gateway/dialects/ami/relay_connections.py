@@ -28,17 +28,22 @@ class Sequence:
     repeated: int = 0
     _expected: int = 0
     _replies: int = 0
+    _unnumbered: int = 0
+    """Instructions without a number, before the first one with a number."""
 
     def take(self, number: int | None) -> int:
         """Count an instruction with this number, or without one; return the number of its reply.
 
         No document defines the effect of a gap, and a relay ignores it. Replies to instructions without a
-        number continue the last number, as those of a relay do.
+        number continue the last number, as those of a relay do. Numbers may begin at any instruction: one
+        without a number before them counts, as in the document's example, a login without a number and S#1.
         """
         if number is None:
+            self._unnumbered += not self._expected
             number = self._replies
         elif number >= self._expected:
-            self.missing = min(self.missing + number - self._expected, _MOST)
+            passed = number - (self._expected or min(self._unnumbered, number))
+            self.missing = min(self.missing + passed, _MOST)
             self._expected = number + 1
         else:
             self.repeated += 1
@@ -115,6 +120,8 @@ class Connection:
     Attributes:
         number: its number at the listener.
         opened: the time at which it was accepted, nanoseconds.
+        received_until: the last time at which nothing that it had sent was waiting, nanoseconds; 0 while that
+            is not known.
         application: its application after the login.
         offers: its commands, by id; ``None`` for those that users cannot call.
         offer_octets: octets of the definition of each; ``offered_octets`` is their sum.
@@ -144,3 +151,4 @@ class Connection:
     over: bool = False
     closed: bool = False
     said_goodbye: bool = False
+    received_until: int = 0

@@ -73,9 +73,10 @@ class MessageHandler:
             self._take_schema(message)
         elif self._state.tree.find(asked.known.number) is asked.known:
             if isinstance(message, InspectReply):
-                self._poller.inspected(asked.known, message)
+                self._poller.inspected(asked.known, message, asked.sent)
             else:
                 self._poller.failed(asked.known, f"the answer is a {type(message).__name__}")
+            self._client.inspected(asked.known)
 
     def _asked(self, message_id: str, message: Received | ProtocolError) -> Asked | None:
         """End and return the request that a message answers; ``None`` where there is none."""
@@ -234,6 +235,8 @@ class ConsoleSession:
         for asked in overdue:
             if asked.operation is None:
                 self._poller.missed(asked)
+                if asked.known is not None:
+                    self._client.inspected(asked.known)
         self._client.pass_time()
         self._poller.pass_time()
         return self._finish()
@@ -251,4 +254,5 @@ class ConsoleSession:
 
     def _finish(self) -> list[Effect]:
         self._client.launch()
-        return self._state.flush(self._client.next_deadline)
+        self._poller.report()
+        return self._state.flush(min(self._client.next_deadline, self._poller.report_due))

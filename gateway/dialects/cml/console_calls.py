@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 from typing import Final
 
 from gateway.dialects.cml.codec import write_message
@@ -31,9 +32,10 @@ from gateway.dialects.cml.values import write_value
 from gateway.dialects.console import NotSentError
 from gateway.dialects.errors import LocalProtocolError, ProtocolError
 from gateway.dialects.session import NEVER
-from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify, Outcome
+from gateway.model.operations import NOT_READ, Answer, MethodCall, ObjectFetch, ObjectModify, Outcome
 from gateway.model.schema import Access, Argument, Element
 from gateway.model.texts import peer_line
+from gateway.model.times import SECOND
 from gateway.model.validation import validate
 from gateway.model.values import Reference, Value, ValueType
 
@@ -54,11 +56,25 @@ _NOT_ASKING: Final = {
     State.LEARNING: "the broker has not sent its schema yet",
     State.UNREACHED: "the broker takes no requests",
 }
+_NOT_LISTED: Final = "the broker lists no such object"
+_LISTED_AGAIN: Final = "the objects were listed again meanwhile: try again when the source is synchronised"
 _SILENT_METHODS: Final = frozenset({"shutdown", "kill"})
 """Methods that may end the broker or the console's own connection, so that no answer can come."""
 _MAY_BE_DONE: Final = "it may have been carried out, or may still be"
 _CONFIG: Final = "config"
 _NAME: Final = "name"
+
+SHOWN_WITHIN: Final = 2 * SECOND
+"""The longest time, in nanoseconds, for which the answer to a call waits for its object to be inspected."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Unshown:
+    """An answer to a call whose effect was not read yet: it would overtake the values that it led to."""
+
+    known: Known
+    answer: Answer
+    until: int
 
 
 class RpcClient:
@@ -68,6 +84,7 @@ class RpcClient:
         self._state = state
         self._poller = poller
         self._waiting: deque[Operation] = deque()
+        self._unshown: dict[int, _Unshown] = {}
 
     # Requests of users.
 
@@ -104,13 +121,14 @@ class RpcClient:
 
     def _body(self, request: Request) -> bytes:
         """Return the encoded request, if it does not harm the broker."""
-        spelling = self._state.config.spelling
+        spelling, assured = self._state.config.spelling, self._assured()
+        # What could be assured is refused, and not a wrong value; but for an empty value, which users know.
         try:
-            write_message(request, spelling, frozenset(Assurance))
+            write_message(request, spelling, assured | set(Assurance) - {Assurance.EMPTY_VALUES})
         except LocalProtocolError as error:
             raise NotSentError(Outcome.WRONG_VALUE, str(error)) from error
         try:
-            return write_message(request, spelling, self._assured())
+            return write_message(request, spelling, assured)
         except LocalProtocolError as error:
             raise NotSentError(Outcome.REFUSED, str(error)) from error
 
@@ -119,12 +137,12 @@ class RpcClient:
         known = None if number is None else self._state.tree.find(number)
         if known is not None and known.view is not None:
             return known
-        raise NotSentError(*self._gone())
+        raise self._gone()
 
-    def _gone(self) -> tuple[Outcome, str]:
+    def _gone(self) -> NotSentError:
         if self._state.state is State.WALKING:
-            return Outcome.NOT_NOW, "the broker's objects are being listed again"
-        return Outcome.OBJECT_GONE, "the broker lists no such object"
+            return NotSentError(Outcome.SOURCE_DOWN, NOT_READ)
+        return NotSentError(Outcome.OBJECT_GONE, _NOT_LISTED)
 
     def _request(self, wanted: Wanted, known: Known, view: ClassView) -> tuple[Request, type[AboutObject]]:
         number, name = known.number, view.key.name
@@ -163,7 +181,7 @@ class RpcClient:
         return tuple(Field(argument.name, self._text(argument, value)) for argument, value in pairs)
 
     def _text(self, item: Element | Argument, value: Value | None) -> str:
-        """Return the text of a value; not of an absent or empty one, which OpenAMQ misreads or crashes on."""
+        """Return the text of a value; not of an absent one, which CML cannot express."""
         if value is None:
             raise NotSentError(Outcome.WRONG_VALUE, f"{item.name}: a value is wanted")
         found = validate(item, value)
@@ -175,12 +193,9 @@ class RpcClient:
                 raise NotSentError(Outcome.WRONG_VALUE, f"{item.name}: the broker has no such object")
             value = Reference(str(number))
         try:
-            text = write_value(value, item, self._state.config.spelling)
+            return write_value(value, item, self._state.config.spelling)
         except LocalProtocolError as error:
             raise NotSentError(Outcome.WRONG_VALUE, str(error)) from error
-        if not text.strip():
-            raise NotSentError(Outcome.WRONG_VALUE, f"{item.name}: an empty value cannot be sent")
-        return text
 
     def _assured(self) -> AbstractSet[Assurance]:
         """Return the known facts of the broker: it has a configuration file if that has a name."""
@@ -198,16 +213,18 @@ class RpcClient:
         state = self._state
         if state.state in _NOT_ASKING:
             self.give_up_waiting(_NOT_ASKING[state.state])
+        self._release_unshown()
         if not self._waiting:
             return
         held: deque[Operation] = deque()
         blocked: set[int] = set()
         for operation in self._waiting:
             known = operation.known
-            is_free = not (known.busy or known.number in blocked or (state.one_at_a_time and state.requests))
+            is_blocked = known.busy or known.number in blocked or known.number in self._unshown
+            is_free = not (is_blocked or (state.one_at_a_time and state.requests))
             if not self._is_current(known):
-                outcome, text = self._gone()
-                self._refuse(operation, outcome, text)
+                gone = self._gone()
+                self._refuse(operation, gone.outcome, gone.text)
             elif is_free:
                 state.send_operation(operation)
             else:
@@ -230,7 +247,8 @@ class RpcClient:
     @property
     def next_deadline(self) -> int:
         """The time at which `pass_time` has something to do; `NEVER` for never."""
-        return min((one.wanted.deadline for one in self._waiting), default=NEVER)
+        waiting = (one.wanted.deadline for one in self._waiting)
+        return min((*waiting, *(one.until for one in self._unshown.values())), default=NEVER)
 
     def unsent(self, operation: Operation, reason: str) -> None:
         """End an operation that certainly did not reach the broker."""
@@ -265,9 +283,36 @@ class RpcClient:
             text = f"the answer is about another object, {message.object_id}"
             self._state.answer(operation.answer(Outcome.UNKNOWN, text))
         elif isinstance(message, InspectReply):
-            self._state.answer(self._fetched(operation, message))
+            self._state.answer(self._fetched(operation, message, asked.sent))
         else:
-            self._state.answer(self._done(operation, message))
+            answer = self._done(operation, message)
+            known = operation.known
+            if answer.outcome is Outcome.APPLIED and self._is_read_again(operation):
+                left = (operation.wanted.deadline - self._state.now) // 2
+                until = self._state.now + min(SHOWN_WITHIN, max(left, 0))
+                self._unshown[known.number] = _Unshown(known, answer, until)
+            else:
+                self._state.answer(answer)
+
+    def _is_read_again(self, operation: Operation) -> bool:
+        """Return whether the object of a call is inspected at once afterwards, which shows its effect."""
+        wanted, known = operation.wanted, operation.known
+        if not isinstance(wanted, MethodCall) or wanted.method in _SILENT_METHODS:
+            return False
+        return self._is_current(known) and not known.shut and not self._state.tree.may_end(known)
+
+    def inspected(self, known: Known) -> None:
+        """Give the answer to a call of an object that was read again, or did not answer when it was."""
+        if (unshown := self._unshown.pop(known.number, None)) is not None:
+            self._state.answer(unshown.answer)
+
+    def _release_unshown(self) -> None:
+        """Give the answers to calls of objects that are not read in time, or not at all."""
+        state = self._state
+        for unshown in list(self._unshown.values()):
+            is_over = unshown.until <= state.now or state.state in _NOT_ASKING
+            if is_over or not self._is_current(unshown.known):
+                self.inspected(unshown.known)
 
     def _done(self, operation: Operation, reply: ModifyReply | MethodReply) -> Answer:
         known = operation.known
@@ -280,14 +325,16 @@ class RpcClient:
         text = notice or _TEXTS.get(reply.status, "")
         return operation.answer(_OUTCOMES[reply.status], text, _CODES[reply.status])
 
-    def _fetched(self, operation: Operation, reply: InspectReply) -> Answer:
+    def _fetched(self, operation: Operation, reply: InspectReply, sent: int) -> Answer:
         known = operation.known
-        if self._is_current(known) and self._poller.inspected(known, reply):
+        if self._is_current(known) and self._poller.inspected(known, reply, sent):
             return operation.answer(Outcome.APPLIED, peer_line(reply.notice), _CODES[Status.OK])
         if reply.status == Status.NOT_FOUND:
             return operation.answer(Outcome.OBJECT_GONE, _TEXTS[Status.NOT_FOUND], _CODES[Status.NOT_FOUND])
         if not self._is_current(known):
-            return operation.answer(*self._gone())
+            if self._state.state is State.WALKING:
+                return operation.answer(Outcome.NOT_NOW, _LISTED_AGAIN)
+            return operation.answer(Outcome.OBJECT_GONE, _NOT_LISTED)
         text = known.shut or "the object cannot be shown"
         return operation.answer(Outcome.REMOTE_FAILURE, peer_line(text), _CODES.get(reply.status))
 

@@ -10,6 +10,7 @@ from typing import Final
 from gateway.dialects.cml.messages import SchemaReply, Spelling
 from gateway.dialects.cml.safety import Assurance
 from gateway.dialects.cml.schema import IsStatistic
+from gateway.model.observations import STALE_AFTER
 from gateway.model.secrets import SecretRules
 from gateway.model.times import SECOND
 
@@ -115,6 +116,8 @@ class ConsoleConfig:
         assured: facts about the broker that it does not report (`safety.Assurance`).
         short_lived_classes: classes whose objects end with a user's connection,
         possibly_short_lived_classes: and classes of which some objects do, which only an inspection shows.
+        longest_interval: the longest planned interval to which the budget may lengthen ``intervals``.
+        stale_after: the least time after which objects that were not read again are stale.
         request_deadline: the time after which an answer is missing.
         request_attempts: the attempts without an answer after which the broker counts as silent.
         operation_limit: operations that may be under way; more are refused.
@@ -144,6 +147,8 @@ class ConsoleConfig:
     possibly_short_lived_classes: frozenset[str] = frozenset({"queue"})
     budget: Budget = field(default_factory=Budget)
     intervals: Intervals = field(default_factory=Intervals)
+    longest_interval: int = 900 * SECOND
+    stale_after: int = STALE_AFTER
     request_deadline: int = 10 * SECOND
     request_attempts: int = 3
     operation_limit: int = 1_000

@@ -1,13 +1,14 @@
-"""Schedules inspections: which object is due when, and how many requests may be in flight."""
+"""Schedules inspections: which object is due when, how many requests may be in flight, what was read when."""
 
 from __future__ import annotations
 
 import heapq
-from collections import deque
+from collections import Counter, deque
 from typing import Final
 
-from gateway.dialects.cml.console_config import Budget, Intervals
+from gateway.dialects.cml.console_config import Budget, ConsoleConfig, Intervals
 from gateway.dialects.session import NEVER
+from gateway.model.observations import current_until
 from gateway.model.times import SECOND
 
 _SOON: Final = SECOND
@@ -28,10 +29,6 @@ class Schedule:
     """The objects that wait for their inspection, by number. Times are nanoseconds.
 
     An object waits for one time only: a later call replaces an earlier one. One that was taken waits no more.
-
-    Attributes:
-        stretch: the factor by which the recent intervals are longer than configured; 1 where the budget
-            suffices.
     """
 
     def __init__(self, intervals: Intervals) -> None:
@@ -42,7 +39,6 @@ class Schedule:
         self._tickets: dict[int, int] = {}
         self._last_ticket = 0
         self._was_soon = False
-        self.stretch = 1.0
 
     def __len__(self) -> int:
         return len(self._tickets)
@@ -86,8 +82,6 @@ class Schedule:
             return None
         _, _, number = chosen.entries.popleft()
         del self._tickets[number]
-        if chosen is not self._soon:
-            self.stretch += (1 + most - self.stretch) / 64
         return number
 
     @property
@@ -110,6 +104,71 @@ class Schedule:
                 return due
             entries.popleft()
         return NEVER
+
+
+class Readings:
+    """When the objects of each class were read last, and until when that is current. Times are nanoseconds.
+
+    The planned interval of a class is the configured one, or what the budget makes of it for so many objects.
+    The gateway's own slowness makes it no longer: of each class the fastest answer counts.
+
+    Args:
+        config: the intervals, the budget, and the bounds of both.
+
+    Attributes:
+        has_news: whether an object was read since `current_until` was called.
+    """
+
+    def __init__(self, config: ConsoleConfig) -> None:
+        self._config = config
+        self.has_news = False
+        self._read: dict[int, tuple[str, int]] = {}
+        self._oldest: dict[str, list[tuple[int, int]]] = {}  # heaps, also with times that were replaced
+        self._counts: Counter[str] = Counter()
+        self._costs: dict[str, float] = {}
+
+    def read(self, number: int, class_name: str, sent: int) -> None:
+        """Note an object that was read by a request of ``sent``."""
+        self.drop(number)
+        self.has_news = True
+        self._read[number] = class_name, sent
+        self._counts[class_name] += 1
+        heapq.heappush(self._oldest.setdefault(class_name, []), (sent, number))
+
+    def drop(self, number: int) -> None:
+        """Forget an object that has ended, or is not shown."""
+        if (known := self._read.pop(number, None)) is not None:
+            self._counts[known[0]] -= 1
+
+    def answered(self, class_name: str, latency: int, alongside: int) -> None:
+        """Note what an answer may have cost the broker, as `Pace.answered`."""
+        each = max(latency, 0) / alongside
+        self._costs[class_name] = min(each, self._costs.get(class_name, each))
+
+    @property
+    def stretch(self) -> float:
+        """The factor by which the budget makes intervals longer; 1 where it suffices."""
+        requests, share = 0.0, 0.0
+        for name, count in self._counts.items():
+            often = count / max(1, self._config.intervals.of(name))
+            requests += often * SECOND
+            share += often * self._costs.get(name, 0.0)
+        budget = self._config.budget
+        return max(1.0, requests / max(budget.rate, _LEAST), share / max(budget.share, _LEAST))
+
+    def current_until(self) -> dict[str, int]:
+        """Return until when all objects of each class are current, by its name."""
+        self.has_news = False
+        stretch, config = self.stretch, self._config
+        until: dict[str, int] = {}
+        for name, times in self._oldest.items():
+            while times and self._read.get(times[0][1]) != (name, times[0][0]):
+                heapq.heappop(times)
+            if times:
+                interval = config.intervals.of(name)
+                planned = max(interval, min(int(interval * stretch), config.longest_interval))
+                until[name] = current_until(times[0][0], planned, config.stale_after)
+        return until
 
 
 _BURST: Final = 0.1

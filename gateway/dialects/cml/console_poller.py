@@ -10,15 +10,20 @@ from gateway.dialects.cml.messages import InspectReply, SchemaReply, Status
 from gateway.dialects.cml.schema import ObjectRead
 from gateway.dialects.cml.session_state import Asked, SessionState, Signal, State
 from gateway.dialects.errors import ProtocolError
+from gateway.dialects.session import NEVER
 from gateway.model.observations import AgentLost, Gap, HeartbeatSeen, ResyncBegan, ResyncEnded, SourceState
-from gateway.model.times import MINUTE, SECOND
+from gateway.model.times import SECOND
 
 _UNSEEN: Final = "what comes and goes between two looks is not seen"
 _LONG: Final = 2
+_CONFIRMED_EVERY: Final = 10 * SECOND
+"""Nanoseconds between two reports of what is current; less where things are stale soon."""
+_SAID_EVERY: Final = 30 * SECOND
+"""Nanoseconds between two reports of what is not visible, for which all objects are looked through."""
 
 
-class Rounds:
-    """Counts the objects that have answered in a round of inspections.
+class Report:
+    """Reports until when what was read is current, and what is not visible.
 
     Attributes:
         shut: the reasons why existing objects are not shown, by number.
@@ -26,55 +31,51 @@ class Rounds:
 
     def __init__(self, state: SessionState) -> None:
         self._state = state
-        self._number = 0
-        self._began = 0
-        self._behind = 0
         self._said_at = 0
+        self._confirmed_at = 0
+        self._interval = min(_CONFIRMED_EVERY, state.config.stale_after // 4)
+        self._overdue: tuple[str, ...] = ()
         self.shut: dict[int, str] = {}
 
-    def begin(self) -> None:
-        """Begin a round, in which no object has answered yet."""
-        self._number += 1
-        self._began = self._state.now
-        self._behind = len(self._state.tree)
+    @property
+    def due(self) -> int:
+        """The time at which `pass_time` has something to report."""
+        if self._state.state is not State.SYNCHRONISED or not self._state.readings.has_news:
+            return NEVER
+        return self._confirmed_at + self._interval
 
-    def joined(self, known: Known) -> None:
-        """Count a new object from the next round on."""
-        known.round = self._number
+    def pass_time(self) -> None:
+        """Report what is current, and less often what is not visible, where that is due."""
+        # The clock may have been set back.
+        if self.due != NEVER and not 0 <= self._state.now - self._confirmed_at < self._interval:
+            self.confirm()
+            if not 0 <= self._state.now - self._said_at < _SAID_EVERY:
+                self.say()
 
-    def answered(self, known: Known) -> None:
-        """Count an answer of an object."""
-        known.attempts = 0
-        self.left(known)
-        known.round = self._number
+    def confirm(self) -> None:
+        """Report until when the objects of each class are current."""
+        state, views = self._state, self._state.views
+        assert views is not None  # nothing is read without a schema
+        self._confirmed_at = state.now
+        until = state.readings.current_until()
+        keys = {str(view.key): until[name] for name in until if (view := views.find(name)) is not None}
+        state.observations.append(HeartbeatSeen(state.config.agent, state.now, keys))
+        overdue = tuple(sorted(name for name, time in until.items() if time <= state.now))
+        if overdue != self._overdue:
+            self._overdue = overdue
+            if state.state is State.SYNCHRONISED:
+                self.say()
 
-    def left(self, known: Known) -> None:
-        """Do not wait for an object in this round."""
-        if known.round != self._number:
-            self._behind -= 1
-
-    def end(self) -> None:
-        """End the round if all have answered: objects not reported are unchanged since its beginning."""
-        if self._behind <= 0 and self._state.state is State.SYNCHRONISED:
-            self._state.observations.append(HeartbeatSeen(self._state.config.agent, self._began))
-            self.synchronised()
-
-    def synchronised(self) -> None:
-        """Begin a round after a complete walk, and report what is not visible."""
-        self.begin()
-        self._say()
-
-    def keep_saying(self) -> None:
-        """Report what is not visible, once a minute, because a round may take long."""
-        if self._state.state is State.SYNCHRONISED and self._state.now >= self._said_at + MINUTE:
-            self._say()
-
-    def _say(self) -> None:
+    def say(self) -> None:
+        """Report what is not visible, and what was not read in time."""
         self._said_at = self._state.now
-        self._state.report_state(SourceState.SYNCHRONISED, self._unseen())
+        state, text = SourceState.SYNCHRONISED, self._unseen()
+        if self._overdue:
+            state, text = SourceState.DEGRADED, f"not read in time: {', '.join(self._overdue)}; {text}"
+        self._state.report_state(state, text)
 
     def _unseen(self) -> str:
-        tree, stretch = self._state.tree, self._state.schedule.stretch
+        tree, stretch = self._state.tree, self._state.readings.stretch
         parts = [_UNSEEN]
         if tree.passed_over:
             parts.append(f"{tree.passed_over} objects that come and go with connections are not inspected")
@@ -117,7 +118,7 @@ class Poller:
         self._silent = False  # no request is answered
         self._unanswered_since = 0  # the last answer before none came any more
         self._noted: set[tuple[str, str]] = set()
-        self._rounds = Rounds(state)
+        self._report = Report(state)
 
     # Beginning.
 
@@ -235,8 +236,7 @@ class Poller:
         self._state.move(Signal.LEARNED)
         self._shortcoming = ""
         self._looked_again.clear()
-        self._rounds.shut.clear()
-        self._rounds.begin()
+        self._report.shut.clear()
         self._unsettled = {self._state.tree.root.number}
         self._state.report_state(SourceState.SYNCHRONISING)
         self._state.schedule.soon(self._state.tree.root.number, self._state.now)
@@ -246,25 +246,26 @@ class Poller:
         self._unsettled.discard(number)
         if self._state.state is State.WALKING and not self._unsettled:
             self._end_walk()
-        self._rounds.end()
 
     def _end_walk(self) -> None:
         complete = not self._shortcoming and self._resync_open
+        if complete:
+            self._report.confirm()
         if self._resync_open:
             self._state.observations.append(ResyncEnded(complete=complete))
         self._resync_open = False
         if complete:
             self._state.move(Signal.WALKED)
             self._state.succeeded()
-            self._rounds.synchronised()
+            self._report.say()
             return
         self._state.move(Signal.FELL_SHORT)
         self._state.retry_later(SourceState.DEGRADED, f"the reading was incomplete: {self._shortcoming}")
 
     # Inspect replies.
 
-    def inspected(self, known: Known, reply: InspectReply) -> bool:
-        """Process an inspected object; return whether it was observed."""
+    def inspected(self, known: Known, reply: InspectReply, sent: int) -> bool:
+        """Process an object that was inspected by a request of ``sent``; return whether it was observed."""
         state = self._state
         assert state.views is not None  # nothing is inspected without a schema
         if self._silent:
@@ -284,9 +285,9 @@ class Poller:
             self._shut_off(known, f"its class {reply.class_name[:_SHOWN]!r} is not in the schema")
             return False
         read = view.read(reply.fields, known.parent.number if known.parent is not None else None)
-        return self._read(known, view, read)
+        return self._read(known, view, read, sent)
 
-    def _read(self, known: Known, view: ClassView, read: ObjectRead) -> bool:
+    def _read(self, known: Known, view: ClassView, read: ObjectRead, sent: int) -> bool:
         state = self._state
         known.class_name, known.name = view.key.name, self._current_name(known, view, read)
         if known.parent is None and not self._root_read(view, read):
@@ -303,11 +304,12 @@ class Poller:
         seen, too_long = view.seen(read, state.config.agent, known.number, state.runs.native_id)
         self._note_anomalies(view, [*read.anomalies, *too_long])
         known.view, known.native_id = view, seen.native_id
-        self._rounds.shut.pop(known.number, None)
+        self._report.shut.pop(known.number, None)
         known.shut = ""
         state.observations.append(seen)
+        known.attempts = 0
+        state.readings.read(known.number, view.key.name, sent)
         self._listed(known, state.tree.list_children(known, read.children))
-        self._rounds.answered(known)
         return True
 
     def _current_name(self, known: Known, view: ClassView, read: ObjectRead) -> str:
@@ -326,7 +328,6 @@ class Poller:
             self._is_restarted |= 0 < newest < self._newest_connection
             self._reconnected = False
         self._newest_connection = newest
-        self._rounds.keep_saying()
         if self._resync_open or state.state is not State.WALKING:
             if state.runs.started == view.text(read, _STARTED):
                 return True
@@ -351,7 +352,6 @@ class Poller:
             self._forget(one)
         walking = state.state is State.WALKING
         for one in listing.new:
-            self._rounds.joined(one)
             state.schedule.soon(one.number, state.now)
             if walking:
                 self._unsettled.add(one.number)
@@ -385,14 +385,14 @@ class Poller:
         """Remove an object from schedule and walk, and report its end."""
         self._state.schedule.drop(known.number)
         self._unsettled.discard(known.number)
-        self._rounds.shut.pop(known.number, None)
+        self._report.shut.pop(known.number, None)
         self._report_end(known)
-        self._rounds.left(known)
 
     def _report_end(self, known: Known) -> None:
         if known.view is not None:
             gone = known.view.gone(self._state.config.agent, known.native_id, self._state.now)
             self._state.observations.append(gone)
+            self._state.readings.drop(known.number)
             known.view, known.native_id = None, ""
 
     def _shut_off(self, known: Known, why: str) -> None:
@@ -402,10 +402,10 @@ class Poller:
             return
         if not known.shut:
             self._state.note("not-shown", f"object {known.number}: {why}")
-        known.shut = self._rounds.shut[known.number] = why
+        known.shut = self._report.shut[known.number] = why
         self._report_end(known)
         self._forget_all(self._state.tree.list_children(known, ()).gone)
-        self._rounds.answered(known)
+        known.attempts = 0
         self._state.schedule.again(known.number, known.class_name, self._state.now)
         self._settled(known.number)
 
@@ -460,6 +460,15 @@ class Poller:
             state.observations.append(AgentLost(state.config.agent, reason))
             state.move(Signal.SILENT)
             state.retry_later(SourceState.DEGRADED, reason)
+
+    @property
+    def report_due(self) -> int:
+        """The time at which `report` has something to do."""
+        return self._report.due
+
+    def report(self) -> None:
+        """Report what is current, and what is not visible, where that is due."""
+        self._report.pass_time()
 
     def pass_time(self) -> None:
         """Begin again if that is due."""

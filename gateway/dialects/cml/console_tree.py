@@ -6,6 +6,7 @@ observations, and drops elements that hold secrets.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -42,7 +43,6 @@ class Known:
         left_out: the number of further ones that it lists.
         native_id: its native id in observations; empty before the first.
         name: its last name.
-        round: the round of its last answer.
         attempts: the inspections since its last answer.
         busy: whether a request about it is open.
         private: whether it ends with a user's connection, by its own reply.
@@ -58,7 +58,6 @@ class Known:
     left_out: int = 0
     native_id: str = ""
     name: str = ""
-    round: int = -1
     attempts: int = 0
     busy: bool = False
     private: bool = False
@@ -258,6 +257,8 @@ MAX_FIELDS: Final = 4_096
 _MAX_RUN: Final = 64
 _SHOWN_CLASSES: Final = 10
 _ENDS_WITH_CONNECTIONS: Final = ("exclusive", "auto_delete")
+_OWN_QUEUE: Final = re.compile(r"amqp-gateway\.[a-z-]+\.[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+"""Names of queues that end with a connection of a gateway, and of their bindings."""
 
 
 def difference(saved: SchemaReply, described: SchemaReply) -> str:
@@ -345,8 +346,12 @@ class ClassView:
         return value if isinstance(value, str) else ""
 
     def is_private(self, read: ObjectRead) -> bool:
-        """Return whether the object ends with a user's connection, by its own fields."""
-        return any(self._value(read, name) is True for name in _ENDS_WITH_CONNECTIONS)
+        """Return whether the object ends with a user's connection, or is a gateway's own, by its own fields.
+
+        OpenAMQ keeps the bindings of a queue that has ended: each connection of a gateway would leave some.
+        """
+        own = _OWN_QUEUE.fullmatch(self.text(read, "name")) is not None
+        return own or any(self._value(read, name) is True for name in _ENDS_WITH_CONNECTIONS)
 
     def _value(self, read: ObjectRead, name: str) -> Value | None:
         position = self.description.schema.positions.get(name)

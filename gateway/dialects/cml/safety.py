@@ -46,10 +46,13 @@ class Assurance(enum.Enum):
     ``CONFIG_FILE``: it runs with a configuration file (``config.name`` is not empty); without one
     ``config.commit`` ends it, and ``config.rollback`` loses all its users.
 
+    ``EMPTY_VALUES``: it takes an empty value in a request, which ends 1.4c1.
+
     ``HEARTBEATS``: the connection whose ``trace`` is set negotiated heartbeats; without them this ends it.
     """
 
     CONFIG_FILE = "config file"
+    EMPTY_VALUES = "empty values"
     HEARTBEATS = "heartbeats"
 
 
@@ -78,7 +81,7 @@ def check_request(
     if request.class_name:
         _check_name("class", request.class_name)
     if isinstance(request, ModifyRequest | MethodRequest):
-        _check_fields(request.fields, spelling)
+        _check_fields(request.fields, spelling, assured)
     if isinstance(request, MethodRequest):
         _check_name("method", request.name or "")
     if spelling is Spelling.OPENAMQ:
@@ -93,7 +96,7 @@ def _check_name(what: str, name: str) -> None:
         raise LocalProtocolError(f"a {what} must have a name of 1 to {MAX_NAME} out of A-Za-z0-9-_.")
 
 
-def _check_fields(fields: tuple[Field, ...], spelling: Spelling) -> None:
+def _check_fields(fields: tuple[Field, ...], spelling: Spelling, assured: AbstractSet[Assurance]) -> None:
     for field in fields:
         _check_name("field", field.name)
         if field.object_id is not None:
@@ -101,8 +104,11 @@ def _check_fields(fields: tuple[Field, ...], spelling: Spelling) -> None:
         if len(octets_of(field.text)) > MAX_STRING:
             raise LocalProtocolError(f"{field.name}: a value may have {MAX_STRING} octets")
         if spelling is Spelling.OPENAMQ:
-            if not field.text.strip(_BLANKS):
-                raise LocalProtocolError(f"{field.name}: an empty value ends OpenAMQ")
+            if not field.text.strip(_BLANKS) and Assurance.EMPTY_VALUES not in assured:
+                raise LocalProtocolError(
+                    f"{field.name}: an empty value ends OpenAMQ 1.4c1, so that a text that was set cannot be"
+                    " emptied; 'assured: [empty-values]' in the source states that this broker takes it"
+                )
             if "\t" in field.text:
                 raise LocalProtocolError(f"{field.name}: OpenAMQ replaces a tab by blanks")
 

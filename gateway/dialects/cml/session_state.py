@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 
 from gateway.dialects.cml.codec import write_message
 from gateway.dialects.cml.console_config import ConsoleConfig, Matching
-from gateway.dialects.cml.console_pace import Pace, Schedule
+from gateway.dialects.cml.console_pace import Pace, Readings, Schedule
 from gateway.dialects.cml.console_tree import Known, Runs, Tree, Views
 from gateway.dialects.cml.messages import InspectReply, MethodReply, ModifyReply, Request, SchemaRequest
 from gateway.dialects.console import Outbox, Pending, Transitions
@@ -211,6 +211,7 @@ class SessionState(Outbox):
         self.strays_until = 0
         self.pace = Pace(config.budget)
         self.schedule = Schedule(config.intervals)
+        self.readings = Readings(config)
         self.retry_at = NEVER
         self.retry_reason = ""
         self._shortfalls = 0
@@ -246,6 +247,7 @@ class SessionState(Outbox):
             _free(asked)
         self.tree = Tree(self.config, self.tree.numbers())
         self.schedule = Schedule(self.config.intervals)
+        self.readings = Readings(self.config)
         self.pace = Pace(self.config.budget)
         if self.one_at_a_time:
             self.pace.one_at_a_time()
@@ -278,6 +280,8 @@ class SessionState(Outbox):
         _free(asked)
         if asked.operation is None:
             self.pace.answered(self.now - asked.sent, asked.alongside)
+            if asked.known is not None:
+                self.readings.answered(asked.known.class_name, self.now - asked.sent, asked.alongside)
         else:
             self._inspect_after(asked.operation)
 
@@ -326,14 +330,14 @@ class SessionState(Outbox):
 
     # Effects.
 
-    def flush(self, operations_due: int = NEVER) -> list[Effect]:
+    def flush(self, due: int = NEVER) -> list[Effect]:
         """Inspect objects that are due; return the effects of an event.
 
-        ``operations_due``: when the next waiting operation expires.
+        ``due``: when the next waiting operation expires, or something is to be reported.
         """
         if self.state in POLLING:
             self._inspect_due()
-        wake_at = min(self.requests.next_deadline, self.retry_at, operations_due, self._next_poll())
+        wake_at = min(self.requests.next_deadline, self.retry_at, due, self._next_poll())
         return self.hand_out(wake_at, self.now)
 
     def _inspect_due(self) -> None:

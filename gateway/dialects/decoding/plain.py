@@ -53,9 +53,13 @@ def _nothing(_: None) -> Plain:
 
 @plain.register(bool)
 @plain.register(int)
-@plain.register(str)
-def _same(value: int | str) -> Plain:
+def _same(value: int) -> Plain:
     return value
+
+
+@plain.register
+def _text(value: str) -> Plain:
+    return str.__str__(value)  # of texts that are more, as those that were Latin-1
 
 
 @plain.register

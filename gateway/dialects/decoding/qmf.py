@@ -190,7 +190,10 @@ class Am01Decoder:
         if isinstance(received, UnknownClass | UnknownOpcode):
             return Decoded([shown], None)
         if arguments is not None:
-            received = with_arguments(received, arguments)
+            try:
+                received = with_arguments(received, arguments)
+            except LocalProtocolError:  # a text that is no UTF-8 is shown by a longer one
+                return Decoded([shown], None)
         written: list[bytes] = []
         for revision in sorted(revisions, key=lambda one: one.value):
             try:

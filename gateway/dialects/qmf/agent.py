@@ -103,7 +103,7 @@ class AgentSession:
 
     Args:
         config: see `AgentConfig`.
-        classes: the classes to serve. Their hashes are computed, and ``absentStatistics`` is added.
+        classes: the classes to serve. Their hashes are computed, `with_marks` is applied.
         events: the events to serve.
 
 

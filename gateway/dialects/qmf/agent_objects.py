@@ -29,7 +29,7 @@ from gateway.dialects.qmf.messages import (
     SchemaRequest,
     SchemaResponse,
 )
-from gateway.dialects.qmf.model_values import wire_values, with_absence, with_absence_marked
+from gateway.dialects.qmf.model_values import wire_values, with_absence_marked, with_marks
 from gateway.dialects.qmf.schema_records import described_class
 from gateway.model.schema import ClassKey, ClassSchema
 from gateway.model.values import Values
@@ -59,6 +59,8 @@ class ManagedObject:
         properties: one value per property of the class; ``None`` only where it is optional.
         statistics: one value per statistic; ``None`` for absent.
         sampled: the time at which the values were read, nanoseconds since 1970-01-01 UTC.
+        stale_since: the time since which the values are not confirmed, nanoseconds since 1970-01-01 UTC; 0
+            while they are.
     """
 
     key: ClassKey
@@ -67,22 +69,24 @@ class ManagedObject:
     properties: Values
     statistics: Values
     sampled: int
+    stale_since: int = 0
 
 
 class AgentClass:
-    """A class that the agent serves: its definition with absence added, and its objects by number."""
+    """A class that the agent serves: its definition with marks added, and its objects by number."""
 
     __slots__ = ("definition", "key_octets", "marks_absence", "objects")
 
     def __init__(self, schema: ClassSchema) -> None:
-        self.definition: ClassDefinition = described_class(with_absence(schema))
+        self.definition: ClassDefinition = described_class(with_marks(schema))
         self.marks_absence = bool(schema.statistics)
         self.key_octets = fields.class_key(self.definition.key)
         self.objects: dict[int, AgentObject] = {}
 
     def encode(self, managed: ManagedObject) -> tuple[bytes, bytes]:
         """Encode properties and statistics; raise `LocalProtocolError` if they do not fit the class."""
-        properties = self.definition.properties.write(wire_values(managed.properties))
+        marked = (*managed.properties, managed.stale_since or None)
+        properties = self.definition.properties.write(wire_values(marked))
         statistics = wire_values(managed.statistics)
         if self.marks_absence:
             statistics = with_absence_marked(statistics)

@@ -56,6 +56,7 @@ from gateway.dialects.session import (
     Note,
     NotSent,
     PropertiesMissing,
+    ReceivedUntil,
     TimerExpired,
 )
 from gateway.model.observations import HeartbeatSeen, ObjectSeen, RecordLost
@@ -204,6 +205,7 @@ class MessageHandler:
             if subject is not None and message.code:
                 self._state.greeting_refused(said)
             return
+        self._state.objects_answered(message.sequence)
         self._state.requests.complete(message.sequence)
         if isinstance(subject, FetchSchema):
             self._state.give_class_up(subject.key)
@@ -212,26 +214,44 @@ class MessageHandler:
             agent = subject.agent if isinstance(subject, FetchObjects) else BROKER_AGENT
             self._state.fall_short(f"{type(subject).__name__} refused: {said}", agent)
 
-    def _on_content(self, message: Content) -> None:
-        seen = self._translator.content(message)
+    def _on_content(self, message: Content) -> bool:
+        """Observe an object; return False if its record is ignored."""
+        seen = self._translator.content(message, self._state.now)
         if not self._state.agent_spoke(seen.agent):
-            return
-        self._state.object_received(seen.agent, message)
+            return False
         if message.sequence:
             self._state.wake()
             self._state.requests.progress(message.sequence, self._state.now)
-            self.client.on_content(message)
         else:
             self._published(seen.agent)
-        observations = self._state.observations
-        last = observations[-1] if observations else None
-        together = joined(last, seen) if isinstance(last, ObjectSeen) else None
+        if self._state.is_late(message) and self._joined(seen) is None:
+            self._ignore_late(message)
+            return False
+        self._state.object_received(seen.agent, message)
+        if message.deleted:
+            self._state.object_ended(message)
+        if message.sequence:
+            self._state.objects_answered(message.sequence)
+            self.client.on_content(message)
+        together = self._joined(seen)
         if together is None:
-            observations.append(seen)
+            self._state.observations.append(seen)
         else:
-            observations[-1] = together
+            self._state.observations[-1] = together
         if message.properties is not None:
             self._notice_agent(message)
+        return True
+
+    def _joined(self, seen: ObjectSeen) -> ObjectSeen | None:
+        """Return one observation for the last one and ``seen``, where they are of one object."""
+        last = self._state.observations[-1] if self._state.observations else None
+        return joined(last, seen) if isinstance(last, ObjectSeen) else None
+
+    def _ignore_late(self, message: Content) -> None:
+        """Ignore a record of an object whose end was reported before; a second end is ignored as well."""
+        if not message.deleted:
+            self._state.wake()
+            self._state.read_the_revived()
 
     def _published(self, agent: str) -> None:
         """Note what an agent sent without a request."""
@@ -328,7 +348,7 @@ class ConsoleSession:
         replies = Binding(self._config.direct_exchange, queue)
         return (replies, *(Binding(exchange, key) for key in keys))
 
-    def handle(self, event: Event, now: int) -> list[Effect]:
+    def handle(self, event: Event, now: int) -> list[Effect]:  # noqa: C901  a case for each event
         """Process an event; as `Session.handle`, for events of a link to a broker and for operations.
 
         After `BacklogFollows` nothing is requested until `LinkUp`, and answers to earlier requests are
@@ -350,12 +370,15 @@ class ConsoleSession:
                 self._handler.client.take(event)
             case LinkUp(reply_to):
                 self._state.connect(reply_to)
-            case LinkDown(detail):
+            case LinkDown(detail, received_until):
+                self._state.gaps.link_lost(received_until)
                 self._state.disconnect(detail)
             case BacklogFollows(missed, waiting):
                 self._state.resume(missed, waiting)
             case LossSuspected(reason, since):
                 self._suspect_loss(reason, since)
+            case ReceivedUntil(until):
+                self._state.proved(until)
             case NotSent(sends, reason):
                 self._handler.client.unsent(sends, reason)
             case PropertiesMissing():

@@ -8,8 +8,8 @@ return before its objects end: under another bank its objects are the same ones.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Collection, Iterable, Iterator
+from collections import OrderedDict, deque
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 from zlib import crc32
@@ -17,23 +17,43 @@ from zlib import crc32
 from gateway.dialects.console import Outbox
 from gateway.dialects.qmf.addresses import BROKER_AGENT
 from gateway.dialects.qmf.console_config import ConsoleConfig, HeartbeatRules, Heartbeats
-from gateway.dialects.qmf.console_requests import ClassName, FetchObjects, Requests
+from gateway.dialects.qmf.console_requests import REQUEST_SEQUENCES, ClassName, FetchObjects, Requests
 from gateway.dialects.qmf.definitions import ClassDefinition
 from gateway.dialects.qmf.fields import ObjectId
 from gateway.dialects.qmf.messages import Content
 from gateway.dialects.session import NEVER
-from gateway.model.observations import AgentGone, AgentLost, ResyncBegan, ResyncEnded
+from gateway.model.observations import (
+    AgentGone,
+    AgentLost,
+    HeartbeatSeen,
+    ResyncBegan,
+    ResyncEnded,
+    current_until,
+)
 from gateway.model.times import SECOND
 
 _AGENT_CLASS: Final = ("org.apache.qpid.broker", "agent")
 
 
 class _Agent:
-    __slots__ = ("asked", "beat_received", "beat_time", "beats", "interval", "lost", "received", "spoke")
+    __slots__ = (
+        "asked",
+        "beat_received",
+        "beat_time",
+        "beats",
+        "confirmed",
+        "interval",
+        "lost",
+        "received",
+        "spoke",
+        "spoke_after",
+    )
 
-    def __init__(self, received: int, spoke: int, interval: int) -> None:
+    def __init__(self, received: int, spoke: int, interval: int, spoke_after: int) -> None:
         self.received = received
         self.spoke = spoke
+        self.spoke_after = spoke_after
+        self.confirmed = 0
         self.interval = interval
         self.beats = False
         self.beat_time: int | None = None
@@ -49,12 +69,17 @@ class Agents:
         rules: when an agent is lost.
         limit: the largest number of agents; others are ignored, because their silence would not be
             noticed. The broker's own agent is always known.
+
+    Attributes:
+        received_until: a time (ns, the gateway's clock) at which no message waited in the session's queue:
+            what comes now reached it later, whatever its sender's clock says. 0 while it is not known.
     """
 
     def __init__(self, rules: HeartbeatRules, limit: int) -> None:
         self._rules = rules
         self._limit = limit
         self._agents: dict[str, _Agent] = {}
+        self.received_until = 0
 
     def __iter__(self) -> Iterator[str]:
         return iter(tuple(self._agents))
@@ -63,8 +88,9 @@ class Agents:
         return agent in self._agents
 
     def clear(self) -> None:
-        """Forget all agents."""
+        """Forget all agents, and what was received."""
         self._agents.clear()
+        self.received_until = 0
 
     def forget(self, agent: str) -> bool:
         """Stop watching an agent; return False if it was not known."""
@@ -88,7 +114,7 @@ class Agents:
         known = self._agents.get(agent)
         if known is None or known.lost or known.asked:
             return False
-        known.received, known.spoke = now, spoke
+        known.received, known.spoke, known.spoke_after = now, spoke, self.received_until
         return True
 
     def received(self, agent: str, now: int, spoke: int) -> int | None:
@@ -96,11 +122,26 @@ class Agents:
         known = self._agents.get(agent)
         if known is None:
             if agent == BROKER_AGENT or self._has_room():
-                self._agents[agent] = _Agent(now, spoke, self._rules.interval)
+                self._agents[agent] = _Agent(now, spoke, self._rules.interval, self.received_until)
             return None
         silent_since = known.spoke if known.lost else None
+        known.spoke_after = self.received_until
         known.received, known.spoke, known.lost, known.asked = now, spoke, False, False
         return silent_since
+
+    def confirmations(self) -> list[HeartbeatSeen]:
+        """Return until when the objects of agents are current that have spoken later than was reported.
+
+        An agent sends what it publishes, its heartbeats and its answers in one order, which the exchanges
+        and the queue keep: its message shows that all before it was received.
+        """
+        confirmed = []
+        for agent, known in self._agents.items():
+            if not known.lost and known.spoke_after > known.confirmed:
+                known.confirmed = known.spoke_after
+                until = current_until(known.confirmed, known.interval, self._rules.stale_after)
+                confirmed.append(HeartbeatSeen(agent, known.beat_time or 0, {"": until}))
+        return confirmed
 
     def _has_room(self) -> bool:
         return len(self._agents) < self._limit
@@ -153,23 +194,27 @@ class Agents:
             return None
         return known.received + self._rules.missed * known.interval
 
-    def _question(self) -> int | None:
-        """Return when to query the broker's agent, because its silence alone is not a fault."""
-        known, mode = self._agents.get(BROKER_AGENT), self._rules.mode
-        if known is None or known.lost or known.asked or mode is Heartbeats.EXPECTED:
+    def _question(self, agent: str, known: _Agent) -> int | None:
+        """Return when to query an agent, because its silence alone is not a fault."""
+        mode = self._rules.mode if agent == BROKER_AGENT else Heartbeats.AUTO
+        if known.lost or known.asked or mode is Heartbeats.EXPECTED:
             return None
         if mode is Heartbeats.AUTO and known.beats:
             return None
-        return known.received + max(1, self._rules.missed - 1) * known.interval
+        patience = max(1, self._rules.missed - 1) * known.interval
+        if agent != BROKER_AGENT:  # in time before its objects are stale
+            patience = max(patience, self._rules.stale_after - known.interval)
+        return known.received + patience
 
-    def newly_quiet(self, now: int) -> int | None:
-        """Return since when the broker's agent is silent, if it is due to be queried."""
-        asked_at = self._question()
-        if asked_at is None or asked_at > now:
-            return None
-        known = self._agents[BROKER_AGENT]
-        known.asked = True
-        return known.received
+    def newly_quiet(self, now: int) -> list[tuple[str, int]]:
+        """Return the agents to query, once each, and since when they are silent."""
+        quiet = []
+        for agent, known in self._agents.items():
+            asked_at = self._question(agent, known)
+            if asked_at is not None and asked_at <= now:
+                known.asked = True
+                quiet.append((agent, known.received))
+        return quiet
 
     def newly_lost(self, now: int) -> list[tuple[str, int]]:
         """Return the agents that are lost since the last call, and since when they are silent."""
@@ -184,8 +229,9 @@ class Agents:
     @property
     def next_deadline(self) -> int | None:
         """The time at which `newly_lost` or `newly_quiet` returns something, if no agent publishes first."""
-        deadlines = [self._deadline(agent, known) for agent, known in self._agents.items()]
-        return min((one for one in (*deadlines, self._question()) if one is not None), default=None)
+        known = self._agents.items()
+        deadlines = [time for one in known for time in (self._deadline(*one), self._question(*one))]
+        return min((one for one in deadlines if one is not None), default=None)
 
 
 def agent_described(definition: ClassDefinition, message: Content) -> str | None:
@@ -243,6 +289,61 @@ class LivingObjects:
         """Forget the objects that were not reported since the resynchronisation began."""
         self._known = self._confirmed
         self._confirmed = set()
+
+
+ENDED: Final = 10_000
+"""Lives whose ends are kept; the oldest is forgotten when another comes."""
+
+
+class EndedLives:
+    """The lives of objects that ended lately, by id and time of creation. Bounded in number.
+
+    A record of such a life that is not newer than its end was late, or was delivered twice.
+    """
+
+    def __init__(self) -> None:
+        self._ends: OrderedDict[tuple[int, int, int], tuple[int, Sequence[int]]] = OrderedDict()
+
+    def forget(self) -> None:
+        """Forget all ends, because the agent restarted: its ids may mean other objects."""
+        self._ends.clear()
+
+    def ended(self, message: Content, asked: Sequence[int]) -> None:
+        """Note the end of a life.
+
+        Args:
+            message: the record with the end.
+            asked: the highest sequence numbers of requests, and of operations, that were sent before.
+        """
+        life = _life(message)
+        self._ends[life] = max(message.deleted, message.sampled), asked
+        self._ends.move_to_end(life)
+        if len(self._ends) > ENDED:
+            self._ends.popitem(last=False)
+
+    def is_late(self, message: Content, answers: int) -> bool:
+        """Return whether a record is of an ended life, and not newer than its end; a newer one revives it.
+
+        An answer to a query that was sent after the end is newer, whatever the clocks of the agent say. The
+        last statistics may follow the end in a record of their own.
+
+        Args:
+            message: the record.
+            answers: the sequence number of the query that it answers; 0 for none that is under way.
+        """
+        end = self._ends.get(_life(message)) if self._ends else None
+        if end is None or (message.deleted and message.properties is None):
+            return False
+        time, asked = end
+        was_asked_later = answers > asked[answers >= REQUEST_SEQUENCES]
+        if 0 < (message.deleted or message.sampled) <= time and not was_asked_later:
+            return True
+        del self._ends[_life(message)]
+        return False
+
+
+def _life(message: Content) -> tuple[int, int, int]:
+    return message.object_id.prefix, message.object_id.number, message.created
 
 
 _NAMED: Final = 3
@@ -333,6 +434,7 @@ class RemoteAgents:
     def read(self, agent: str, classes: Iterable[ClassName]) -> None:
         """Read an agent separately: its objects, under whatever ids, are reported again or gone."""
         self._out.observations.append(ResyncBegan(agent))
+        self._requests.drop_objects_of(agent)  # what answers to these reported before does not count
         self._reading[agent] = waiting = deque(classes)
         self._shortcomings.pop(agent, None)
         # An agent that failed before is queried for one class first, and for more when it has answered.
@@ -357,6 +459,7 @@ class RemoteAgents:
     def _end_reading(self, agent: str, now: int) -> None:
         del self._reading[agent]
         shortcoming = self._shortcomings.pop(agent, "")
+        self._out.observations += self._agents.confirmations()
         self._out.observations.append(ResyncEnded(not shortcoming, agent))
         if shortcoming:
             self._degrade(agent, f"it was read incompletely: {shortcoming}", now)

@@ -31,7 +31,7 @@ from gateway.dialects.qmf.messages import (
 from gateway.dialects.qmf.model_values import wire_values
 from gateway.dialects.qmf.session_state import SessionState, State
 from gateway.dialects.session import NO_SET, Send
-from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify, Outcome
+from gateway.model.operations import NOT_READ, Answer, MethodCall, ObjectFetch, ObjectModify, Outcome
 from gateway.model.schema import Direction, Method
 from gateway.model.texts import peer_line
 from gateway.model.validation import validate
@@ -47,6 +47,7 @@ OUTCOMES: Final[dict[int, Outcome]] = {
     Status.UNKNOWN_METHOD: Outcome.UNKNOWN_ELEMENT,
     Status.INVALID_PARAMETER: Outcome.WRONG_VALUE,
     Status.OUTCOME_UNKNOWN: Outcome.UNKNOWN,
+    Status.NOT_APPLIED: Outcome.NOT_APPLIED,
 }
 """The outcome of each status; all other statuses are failures of the called program."""
 
@@ -142,9 +143,11 @@ class RpcClient:
         session = self._state
         if operation.definition.key.hash != NO_HASH or operation.object_id in session.living:
             return
-        if session.state is State.SYNCHRONISED and not session.living.is_full:
-            raise NotSentError(Outcome.OBJECT_GONE, "the agent does not report this object any more")
-        raise NotSentError(Outcome.NOT_NOW, "the agent has not reported this object yet")
+        if session.state is not State.SYNCHRONISED:
+            raise NotSentError(Outcome.SOURCE_DOWN, NOT_READ)
+        if session.living.is_full:
+            raise NotSentError(Outcome.NOT_NOW, "the agent has not reported this object yet")
+        raise NotSentError(Outcome.OBJECT_GONE, "the agent does not report this object any more")
 
     def _send(self, request: MethodCall | ObjectFetch, message: Message) -> None:
         body = write(message)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from gateway.dialects.qmf import addresses
 from gateway.dialects.qmf.console_requests import RequestRules
 from gateway.dialects.qmf.definitions import ClassDefinition, EventDefinition
+from gateway.model.observations import STALE_AFTER
 from gateway.model.secrets import SecretRules
 from gateway.model.times import SECOND
 
@@ -32,6 +33,7 @@ class HeartbeatRules:
         shortest: the lower bound of a derived interval,
         longest: and its upper bound.
         gone: the silence after which an agent is gone, with its objects.
+        stale_after: the least time after which an agent's objects are stale, if no message proves more.
     """
 
     mode: Heartbeats = Heartbeats.EXPECTED
@@ -40,6 +42,7 @@ class HeartbeatRules:
     shortest: int = SECOND
     longest: int = 3600 * SECOND
     gone: int = 86_400 * SECOND
+    stale_after: int = STALE_AFTER
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Converts content records to observations of the model, without secrets.
 
 Elements that hold secrets are dropped from schemas and values here, references become the model's, and
-statistics that an agent of this gateway marks absent are absent.
+the marks of an agent of this gateway are applied: for absent statistics, and for stale objects.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ from gateway.dialects.qmf.messages import Content, EventIndication
 from gateway.dialects.qmf.model_values import (
     absence_applied,
     has_absence_marks,
+    has_stale_marks,
     model_severity,
-    without_absence,
+    staleness_applied,
+    without_marks,
 )
 from gateway.dialects.qmf.schema_records import write_class, write_event
 from gateway.dialects.qmf.typed_values import QmfValue, QmfValues
@@ -76,12 +78,13 @@ def _plain(value: QmfValue) -> Value:
 
 
 class _ClassView:
-    __slots__ = ("key", "marks_absence", "properties", "statistics")
+    __slots__ = ("key", "marks_absence", "marks_staleness", "properties", "statistics")
 
     def __init__(self, key: ClassKey, definition: ClassDefinition, rules: SecretRules) -> None:
-        visible = without_absence(definition.schema)
+        visible = without_marks(definition.schema)
         self.key = key
         self.marks_absence = has_absence_marks(definition.schema)
+        self.marks_staleness = has_stale_marks(definition.schema)
         self.properties = _Group(visible.properties, rules)
         self.statistics = _Group(visible.statistics, rules)
 
@@ -115,7 +118,7 @@ class ContentTranslator:
             self._definitions.pop(previous.key, None)
         self._classes[definition.key] = _ClassView(key, definition, self._rules)
         self._definitions[key] = definition
-        visible = without_absence(definition.schema)
+        visible = without_marks(definition.schema)
         shown = replace(
             visible,
             key=key,
@@ -161,10 +164,13 @@ class ContentTranslator:
         convert = _converter(argument.type, self._rules)
         return cast("Value", value) if convert is None else convert(value)
 
-    def content(self, message: Content) -> ObjectSeen:
-        """Return the observation of a c, i or g record of a known class."""
+    def content(self, message: Content, now: int) -> ObjectSeen:
+        """Return the observation of a c, i or g record of a known class, received ``now`` (ns)."""
         view = self._classes[message.key]
-        properties = None if message.properties is None else view.properties.shown(message.properties)
+        properties = message.properties
+        unread_since: int | None = 0
+        if view.marks_staleness:
+            properties, unread_since = staleness_applied(properties, now)
         statistics = message.statistics
         if statistics is not None and view.marks_absence:
             statistics = absence_applied(statistics)
@@ -176,9 +182,10 @@ class ContentTranslator:
             message.sampled,
             message.created,
             message.deleted,
-            properties,
+            None if properties is None else view.properties.shown(properties),
             None if statistics is None else view.statistics.shown(statistics),
             persistent_id=is_persistent,
+            unread_since=unread_since,
         )
 
     def event(self, message: EventIndication, agent: str) -> EventSeen:
@@ -206,4 +213,5 @@ def joined(first: ObjectSeen, second: ObjectSeen) -> ObjectSeen | None:
         first.properties,
         second.statistics,
         persistent_id=second.persistent_id,
+        unread_since=first.unread_since,
     )

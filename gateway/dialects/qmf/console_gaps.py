@@ -66,6 +66,14 @@ class GapTracker:
         self._awaits_first = True
         return gaps
 
+    def link_lost(self, received_until: int) -> None:
+        """Note the end of a connection; until ``received_until`` (0: unknown) all was received on it.
+
+        What arrived later may have waited while the gateway stood still, and may have no time of its own.
+        """
+        if received_until:
+            self.spoken_at = min(self.spoken_at, received_until)
+
     def arrived(self, sent: int, now: int) -> list[Gap]:
         """Note a message that was sent at ``sent`` (0 for unknown); all before it have arrived or are lost.
 

@@ -154,6 +154,11 @@ class Requests:
         self._timers: Timers[_Request] = Timers()
         self._objects_of: Counter[str] = Counter()
 
+    @property
+    def last_sequence(self) -> int:
+        """The number of the request that was sent last."""
+        return self._sequence
+
     def __bool__(self) -> bool:
         """Return whether any request is unanswered."""
         return bool(self._known)
@@ -329,6 +334,11 @@ class Operations(Pending[int, Operation]):
         self._number = first_sequence % REQUEST_SEQUENCES
 
     @property
+    def last_sequence(self) -> int:
+        """The number of the operation that was sent last."""
+        return REQUEST_SEQUENCES + self._number
+
+    @property
     def is_full(self) -> bool:
         """Whether no further operation may wait for an answer."""
         return len(self) >= self.limit
@@ -336,9 +346,8 @@ class Operations(Pending[int, Operation]):
     def ask(self, operation: Operation) -> int:
         """Wait for an answer to this operation; return its sequence number."""
         self._number = (self._number + 1) % REQUEST_SEQUENCES
-        sequence = REQUEST_SEQUENCES + self._number
-        self.begin(sequence, operation, operation.request.deadline)
-        return sequence
+        self.begin(self.last_sequence, operation, operation.request.deadline)
+        return self.last_sequence
 
 
 ClassName: TypeAlias = tuple[str, str]

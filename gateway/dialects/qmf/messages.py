@@ -41,6 +41,9 @@ class Status(enum.IntEnum):
     OUTCOME_UNKNOWN = 0x554E4B4E
     """The status of this gateway's agents for an uncertain outcome. All other statuses are certain.
     Its octets are ``UNKN``, so that it does not equal another agent's own status by chance."""
+    NOT_APPLIED = 0x4E4F5441
+    """The status of this gateway's agents for a call that was reported as done, or was not answered, and
+    certainly was not carried out. Its octets are ``NOTA``."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,13 @@
-"""The encoding of the model's values: references, absent statistics, severities.
+"""The encoding of the model's values: references, absent statistics, stale objects, severities.
 
 AM2 can leave out optional properties but not statistics, and absent is not zero. So a class of this gateway's
 agents has an additional statistic at its end, ``absentStatistics`` (u64): bit n is set if statistic n is
 absent, and its value is then a meaningless zero. This gateway's console applies and hides it; other consoles
 show it and the zeros.
+
+AM2 has no sign that one object is stale either. So each class has an additional optional property at its
+end, ``staleSince`` (absTime), which only stale objects have. This gateway's console applies and hides it,
+too. For other consoles, the statistics of stale objects are absent.
 
 QMF's severities are those of syslog (RFC 5424, section 6.2.1).
 """
@@ -54,12 +58,22 @@ _ELEMENT: Final = Element(
 )
 
 
-def with_absence(schema: ClassSchema) -> ClassSchema:
-    """Return ``schema`` with the additional statistic, or unchanged if it has no statistics.
+STALE_SINCE: Final = "staleSince"
+_STALE_SINCE: Final = Element(
+    STALE_SINCE,
+    ValueType.TIME,
+    optional=True,
+    description="The time since which the agent cannot confirm what it reports of the object",
+)
+
+
+def with_marks(schema: ClassSchema) -> ClassSchema:
+    """Return ``schema`` with the additional property, and the additional statistic if it has statistics.
 
     Raises:
         LocalProtocolError: there are more statistics than bits.
     """
+    schema = replace(schema, properties=(*schema.properties, _STALE_SINCE))
     if not schema.statistics:
         return schema
     if len(schema.statistics) > _BITS:
@@ -75,9 +89,21 @@ def has_absence_marks(schema: ClassSchema) -> bool:
     return last.name == ABSENT_STATISTICS and last.type is ValueType.U64
 
 
-def without_absence(schema: ClassSchema) -> ClassSchema:
-    """Return ``schema`` without the additional statistic of `with_absence`, if it has one."""
-    return replace(schema, statistics=schema.statistics[:-1]) if has_absence_marks(schema) else schema
+def has_stale_marks(schema: ClassSchema) -> bool:
+    """Return whether the last property of a class is the additional one."""
+    if not schema.properties:
+        return False
+    last = schema.properties[-1]
+    return last.name == STALE_SINCE and last.type is ValueType.TIME and last.optional
+
+
+def without_marks(schema: ClassSchema) -> ClassSchema:
+    """Return ``schema`` without the additional elements of `with_marks`, as far as it has them."""
+    return replace(
+        schema,
+        properties=schema.properties[:-1] if has_stale_marks(schema) else schema.properties,
+        statistics=schema.statistics[:-1] if has_absence_marks(schema) else schema.statistics,
+    )
 
 
 def with_absence_marked(statistics: QmfValues) -> QmfValues:
@@ -100,6 +126,17 @@ def absence_applied(statistics: QmfValues) -> QmfValues:
         shown[lowest.bit_length() - 1] = None
         bits ^= lowest
     return tuple(shown)
+
+
+def staleness_applied(properties: QmfValues | None, now: int) -> tuple[QmfValues | None, int | None]:
+    """Return the properties without the additional last one, and the time since which the object is stale.
+
+    The clock of the agent may be ahead of the gateway's.
+    """
+    if properties is None:
+        return None, None
+    since = properties[-1]
+    return properties[:-1], min(since, now) if isinstance(since, int) else 0
 
 
 _TO_MODEL: Final = (

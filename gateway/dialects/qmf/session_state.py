@@ -14,7 +14,7 @@ from gateway.dialects.console import Outbox, Transitions
 from gateway.dialects.qmf import addresses
 from gateway.dialects.qmf.addresses import BROKER_AGENT
 from gateway.dialects.qmf.codec import write
-from gateway.dialects.qmf.console_agents import Agents, LivingObjects, RemoteAgents
+from gateway.dialects.qmf.console_agents import Agents, EndedLives, LivingObjects, RemoteAgents
 from gateway.dialects.qmf.console_config import ConsoleConfig, Heartbeats
 from gateway.dialects.qmf.console_gaps import GapTracker, Restarts, gap_until_now
 from gateway.dialects.qmf.console_requests import (
@@ -98,6 +98,7 @@ class Resync:
         missed: classes whose objects were reported before their schema, and the agents that reported them.
         unavailable: schemas that are not requested again in this resync.
         is_open: whether its beginning was reported, and its end was not.
+        is_answered: whether an agent has answered a query for objects since then.
         shortcoming: the reason why it is incomplete; empty if none is known.
         due_at: when the next one begins, nanoseconds; `NEVER` where none is planned.
         reason: the reason for the next one.
@@ -108,6 +109,7 @@ class Resync:
         self.missed: dict[ClassKey, set[str]] = {}
         self.unavailable: set[ClassKey] = set()
         self.is_open = False
+        self.is_answered = False
         self.shortcoming = ""
         self.due_at = NEVER
         self.reason = ""
@@ -118,6 +120,7 @@ class Resync:
         self.listed.clear()
         self.missed.clear()
         self.unavailable.clear()
+        self.is_answered = False
         self.shortcoming = ""
         self.cancel()
 
@@ -169,9 +172,11 @@ class SessionState(Outbox):
         self.restarts = Restarts()
         self.resync = Resync()
         self.living = LivingObjects(config.object_limit)
+        self.ends = EndedLives()
         self.remotes = RemoteAgents(config, self.agents, self.requests, self)
         self.gaps = GapTracker(self.agents, config.complete_until)
         self._last_greeting = -NEVER
+        self._hurried_at = -NEVER
         self._refusal = ""
         self._unnamed_after = -NEVER
         self._is_awake = True
@@ -358,15 +363,41 @@ class SessionState(Outbox):
             is_expected = self.restarts.shown_by(message)
             if is_expected is not None:
                 self.wake()
-                self.living.forget()
+                self._forget_lives()
+                self.restart_shows()
                 self.observations += [] if is_expected else self.gaps.restarted()
                 self.observations.append(ResyncBegan(restarted=True))
                 self.greet_soon(f"agent {agent} restarted")
         if message.key.hash == NO_HASH:
             self.living.object_received(message)
 
+    def restart_shows(self) -> None:
+        """Note a restart of the broker's agent; what it answered before is of its earlier objects."""
+        if self.state is State.FETCHING and self.resync.is_answered:
+            self.fall_short(f"agent {BROKER_AGENT} restarted")
+
+    def objects_answered(self, sequence: int) -> None:
+        """Note an answer to a query for objects, or a part of one, if the query is under way."""
+        if isinstance(self.requests.subject(sequence), FetchObjects):
+            self.resync.is_answered = True
+
+    def object_ended(self, message: Content) -> None:
+        """Note the end of an object."""
+        self.ends.ended(message, (self.requests.last_sequence, self.operations.last_sequence))
+
+    def _forget_lives(self) -> None:
+        """Forget which objects live or have ended: the agent restarted."""
+        self.living.forget()
+        self.ends.forget()
+
+    def is_late(self, message: Content) -> bool:
+        """Return whether a record is of an object that has ended, and does not show that it lives."""
+        is_answer = self.requests.subject(message.sequence) or self.operations.find(message.sequence)
+        return self.ends.is_late(message, message.sequence if is_answer else 0)
+
     def _remote_restarted(self, agent: str) -> None:
         self.observations.append(ResyncBegan(agent, restarted=True))
+        self.requests.drop_objects_of(agent)  # what answers to these reported before is of earlier objects
         if self.state in _ASKING:
             self._read_agent(agent)
 
@@ -395,11 +426,8 @@ class SessionState(Outbox):
         self.timer_expired()
         for agent, since in self.agents.newly_lost(self.now):
             self.lose(agent, f"agent {agent} has been silent for {(self.now - since) // SECOND} s")
-        quiet_since = self.agents.newly_quiet(self.now)
-        if quiet_since is not None and self.state is State.SYNCHRONISED:
-            silence = (self.now - quiet_since) // SECOND
-            self.publishes_nothing = self.config.heartbeats.mode is Heartbeats.AUTO
-            self.greet(f"agent {BROKER_AGENT} has said nothing for {silence} s: asking it for everything")
+        for agent, since in self.agents.newly_quiet(self.now):
+            self._ask_quiet(agent, (self.now - since) // SECOND)
         if self.resync.due_at <= self.now:
             self.greet(self.resync.reason)
         if self.state in _ASKING:
@@ -407,6 +435,20 @@ class SessionState(Outbox):
                 self._read_agent(agent)
         if self.state is State.SYNCHRONISED:
             self.remotes.end_absences(self.now)
+
+    def _ask_quiet(self, agent: str, seconds: int) -> None:
+        """Read an agent that sends no heartbeats, and has been silent for so long."""
+        if agent == BROKER_AGENT and self.state is State.SYNCHRONISED:
+            self.publishes_nothing = self.config.heartbeats.mode is Heartbeats.AUTO
+            self.greet(f"agent {BROKER_AGENT} has said nothing for {seconds} s: asking it for everything")
+        elif agent != BROKER_AGENT and self.state in _ASKING and agent not in self.remotes.left_out:
+            self._read_agent(agent)
+
+    def proved(self, received_until: int) -> None:
+        """Note that all was received that had reached the queue by then, and report what that confirms."""
+        if self.state not in (State.DISCONNECTED, State.CATCHING_UP):
+            self.observations += self.agents.confirmations()
+            self.agents.received_until = received_until
 
     def _list(self) -> None:
         self.move(Signal.ANSWERED)
@@ -439,9 +481,28 @@ class SessionState(Outbox):
         else:
             self.resync.plan(at, reason)
 
+    def _greet_sooner(self) -> None:
+        """Repeat the greeting of an agent that speaks: it was not there, or stood still, when it was greeted.
+
+        An agent that never answers is greeted twice within the time of one answer by that.
+        """
+        if self.now - self._hurried_at >= self.config.request_deadline:
+            self._hurried_at = self.now
+            self.requests.retry_at(
+                Greeting(), max(self.now, self._last_greeting + self.config.greeting_interval)
+            )
+            self.wake()
+
     def read_the_unnamed(self) -> None:
         """Read everything again for objects without properties; less often, as they may stay so."""
         self._plan_resync("objects were reported without their properties")
+
+    def read_the_revived(self) -> None:
+        """Read everything again, because a late record may be of an object that lives; as `read_the_unnamed`.
+
+        The end of an object that is published again may have a time of another clock.
+        """
+        self._plan_resync("records of objects that ended arrived late")
 
     def read_the_unread(self) -> None:
         """Read everything again after an unreadable publication; as `read_the_unnamed`."""
@@ -469,7 +530,7 @@ class SessionState(Outbox):
             self.resync.is_open = True
             restarted = self.restarts.resync_begins()
             if restarted:
-                self.living.forget()
+                self._forget_lives()
             self.living.resync_began()
             self.observations.append(ResyncBegan(restarted=restarted))
             for agent in (BROKER_AGENT, *self.remotes.to_ask()):
@@ -480,6 +541,7 @@ class SessionState(Outbox):
 
     def _end_resync(self) -> None:
         self.resync.is_open = False
+        self.observations += self.agents.confirmations()
         self.remotes.everything_read(self.now)
         complete = not self.resync.shortcoming
         without = self.remotes.left_out if complete else frozenset()
@@ -567,6 +629,8 @@ class SessionState(Outbox):
 
         Returns False if there are too many agents: its silence would not be noticed, so it is not shown.
         """
+        if self.state is State.GREETING and agent == BROKER_AGENT:
+            self._greet_sooner()
         if self.agents.received_again(agent, self.now, self.gaps.spoken_at):
             return True
         self.wake()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -11,8 +13,10 @@ from aio_pika.abc import AbstractIncomingMessage
 from aiormq.exceptions import ChannelAccessRefused
 
 from gateway.config.files import LoadedConfiguration
-from gateway.config.model import JmxSettings
+from gateway.config.logins import LoginSettings
+from gateway.config.model import Configuration, JmxSettings
 from gateway.config.protection import ProtectedSettings
+from gateway.config.secret_places import SecretError
 from gateway.config.sources import (
     Am01Source,
     AmiSource,
@@ -23,14 +27,18 @@ from gateway.config.sources import (
     RabbitMqSource,
     Source,
 )
-from gateway.config.types import SecretError
 from gateway.jmx.java_runtime import JavaMissingError, find_java
 from gateway.jmx.tls import TlsError
 from gateway.jmx.users import PasswordError, SubjectError
-from gateway.links.amqp_connection import AmqpEndpoint, LinkError, Trouble, tls_context
+from gateway.links.amqp_connection import AmqpEndpoint, LinkError, Trouble
+from gateway.links.tls import TlsFileError
 from gateway.mapping.files import MappingError
 from gateway.mapping.override_files import known_of_mappings, load_with_overrides, remarks
+from gateway.model.times import SECOND
+from gateway.policy.marks import Marks
+from gateway.policy.named_objects import nameless_classes
 from gateway.service.diagnostics.health import greets
+from gateway.service.diagnostics.policy_patterns import check_patterns
 from gateway.service.diagnostics.source_checks import (
     OF_TROUBLE,
     Report,
@@ -45,24 +53,27 @@ from gateway.service.diagnostics.source_checks import (
 from gateway.service.processes.command_errors import command_errors
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.service.processes.jmx import certificate_users, check_password, tls_renewal
-from gateway.service.processes.notifications import targets_of
 from gateway.service.processes.snmp_users import users_of
 from gateway.service.sources.cml import configured_schema
 from gateway.service.sources.endpoints import (
     amqp_endpoint,
+    both_accounts,
     event_endpoint,
-    http_reader,
     http_writer,
     management_endpoint,
 )
+from gateway.service.sources.logins import Logins
 from gateway.service.sources.protection import watched_keys
+from gateway.service.state.running_configuration import jmx_address
+from gateway.service.state.snmp_communities import read_receivers
 from gateway.service.state.snmp_security import enterprise_of, read_engine, read_users
 from gateway.snmp.ber import parse_oid
 from gateway.sources.rabbitmq.events import EVENT_EXCHANGE
-from gateway.sources.rabbitmq.http_reader import HttpReader
+from gateway.sources.rabbitmq.http_reader import HttpReader, after_pauses
 from gateway.sources.rabbitmq.management_api import (
     Answer,
     Document,
+    NotFound,
     NotManagement,
     OverviewRequest,
     Refused,
@@ -70,37 +81,89 @@ from gateway.sources.rabbitmq.management_api import (
 )
 from gateway.sources.rabbitmq.management_changes import Lookup
 from gateway.sources.rabbitmq.rights import consuming_events, tags_of
-from gateway.state_folder import StateError, StateFolder
+from gateway.state_folder import StateError, StateFolder, check_owners
 from gateway.yaml_documents import DocumentError
 
+LET_THROUGH: Final = (
+    "let the proxy forward paths as they are, or give the broker's own URL (docs/rabbitmq.md, Behind a proxy)"
+)
 
-def check_files(loaded: LoadedConfiguration) -> list[str]:
+
+@dataclass(frozen=True, slots=True)
+class FileRemarks:
+    """What is remarkable in files that can be used.
+
+    Attributes:
+        unknown: what overrides name that no mapping knows, each with file and line.
+        nameless: roles that show nothing where objects are known by their names.
+        secrets: files of secrets that have something that is probably not meant so.
+        patterns: patterns of roles that match nothing that a mapping knows, each with file and line.
+    """
+
+    unknown: list[str]
+    nameless: list[str]
+    secrets: list[str]
+    patterns: list[str]
+
+
+def check_files(loaded: LoadedConfiguration) -> FileRemarks:
     """Read every secret, certificate and mapping that a configuration names, and find the Java that it needs.
 
-    Returns:
-        Remarks on overrides: what they name that no mapping knows, each with file and line.
-
     Raises:
-        CommandError: one of them cannot be read, or there is no Java.
+        CommandError: one of them cannot be read, there is no Java or no such address, or the state folder is
+            another user's.
     """
     settings, folder = loaded.settings, loaded.folder
     try:
+        check_owners(loaded.state_folder)
         known = load_with_overrides(loaded.mapping_files, loaded.override_files)
+        patterns = check_patterns(loaded, known.mappings)
+        _check_private_keys(loaded)
         if settings.snmp.community is not None:
             settings.snmp.community.read(folder)
+        _check_listeners(settings)
         _check_jmx_files(settings.jmx, folder)
         check_listener_files(settings.metrics.tls, folder)
-        targets_of(loaded, "", None)
+        read_receivers(loaded, "")
         _check_snmp_users(loaded)
         for part in (*settings.sources.values(), *settings.agents.values()):
             _check_part(part, folder)
     except (SecretError, DocumentError, MappingError, TlsError, PasswordError, SubjectError) as error:
         raise CommandError(ExitCode.CONFIGURATION, str(error)) from error
+    except StateError as error:
+        raise CommandError(ExitCode.STATE, str(error)) from error
     except LinkError as error:
         raise CommandError(OF_TROUBLE[error.trouble], str(error)) from error
     except JavaMissingError as error:
         raise CommandError(ExitCode.NOT_INSTALLED, str(error)) from error
-    return remarks(loaded.override_files, known_of_mappings(known.mappings))
+    marks = Marks(known.mappings, known.overrides)
+    return FileRemarks(
+        remarks(loaded.override_files, known_of_mappings(known.mappings)),
+        list(nameless_classes(settings.role_set, settings.principals, known.mappings, marks)),
+        [f"{key}: {text}" for key, text in loaded.secret_remarks()],
+        patterns,
+    )
+
+
+def _check_private_keys(loaded: LoadedConfiguration) -> None:
+    """Raise `SecretError` where a file of a private key of TLS is not trusted."""
+    if (distrusted := loaded.distrusted_key()) is not None:
+        raise SecretError(": ".join(distrusted))
+
+
+def _check_listeners(settings: Configuration) -> None:
+    """Raise `CommandError` where this machine has no such address, or no such interface, to listen on."""
+    for place, _, (host, _port) in settings.listeners:
+        key = ".".join(map(str, place))
+        try:
+            (family, *_, address), *_ = socket.getaddrinfo(
+                host, 0, type=socket.SOCK_DGRAM, flags=socket.AI_NUMERICHOST
+            )
+            with socket.socket(family, socket.SOCK_DGRAM) as tried:
+                tried.bind(address)
+        except OSError as error:  # socket.gaierror is one, for an interface that is not there
+            text = f"{key}: this machine has no address {host}: {error.strerror}"
+            raise CommandError(ExitCode.ADDRESS_IN_USE, text) from error
 
 
 def _check_part(part: Source | RabbitMqAgent, folder: Path) -> None:
@@ -109,7 +172,9 @@ def _check_part(part: Source | RabbitMqAgent, folder: Path) -> None:
         check_listener_files(part.tls, folder)
         return
     if isinstance(part, RabbitMqSettings):
-        http_reader(part, folder)
+        both_accounts(part, folder)
+        if isinstance(part.prometheus_login, LoginSettings):
+            Logins().secret(part.prometheus_login, folder, part.client_tls(folder))
     if isinstance(part, CmlSource):
         configured_schema(part, folder)
     if isinstance(part, RabbitMqSource):
@@ -117,7 +182,11 @@ def _check_part(part: Source | RabbitMqAgent, folder: Path) -> None:
     of_bodies = part.publish if isinstance(part, RabbitMqAgent) else part
     if of_bodies.protected is not None:
         watched_keys(of_bodies.protected, folder)
-    tls_context(amqp_endpoint(of_bodies.amqp, folder))
+    endpoint = amqp_endpoint(of_bodies.amqp, folder)
+    try:
+        endpoint.tls.check()
+    except TlsFileError as error:
+        raise LinkError(Trouble.MISCONFIGURED, f"{endpoint.url}: {error}") from error
     if isinstance(part, RabbitMqAgent) and part.metrics is not None:
         check_listener_files(part.metrics.tls, folder)
 
@@ -154,7 +223,7 @@ async def check_jmx(loaded: LoadedConfiguration, report: Report) -> None:
     """
     host, port = loaded.settings.jmx.listen
     try:
-        answers = await greets(loaded.settings.jmx)
+        answers = await greets(jmx_address(loaded.settings.jmx))
     except OSError:
         report(f"jmx: {host}:{port} is free")
         return
@@ -257,10 +326,15 @@ async def check_rabbitmq(settings: RabbitMqSettings, folder: Path, report: Repor
         what = "check user and password" if answer.login else "give the user the tag 'monitoring'"
         raise CommandError(code, f"{_nodes(settings)}: user {settings.user!r}: {answer.reason}: {what}")
     if not isinstance(answer, Document):
-        reason = getattr(answer, "reason", type(answer).__name__)
-        what = (
-            "is this the management API?" if isinstance(answer, NotManagement) else "is the broker running?"
-        )
+        reason, what = getattr(answer, "reason", "there is no overview (404)"), "is the broker running?"
+        if isinstance(answer, NotManagement):
+            what = "is this the management API?"
+        elif isinstance(answer, NotFound):
+            what = "is the broker starting? Is this the URL of the management API?"
+        if isinstance(answer, Unavailable) and answer.explained:
+            raise CommandError(ExitCode.UNREACHABLE, f"{_nodes(settings)}: {reason}")
+        if isinstance(answer, Unavailable) and answer.pause:
+            what = f"it, or a proxy in front of it, demands a pause of {answer.pause / SECOND:.2g} s"
         raise CommandError(ExitCode.UNREACHABLE, f"{_nodes(settings)}: {reason}: {what}")
     events = event_endpoint(settings, folder)
     if events is None:
@@ -283,12 +357,14 @@ def _nodes(settings: RabbitMqSettings) -> str:
 
 async def _first_overview(settings: RabbitMqSettings, folder: Path, report: Report) -> Answer:
     """Return the first answer of a node; each node that does not answer is reported by a line."""
-    endpoint = management_endpoint(settings, settings.user, settings.password, folder)
+    endpoint = management_endpoint(settings, settings, folder)
     answers: list[Answer] = []
     failures: list[str] = []
     for url in endpoint.urls:
         async with HttpReader(replace(endpoint, url=url, others=())) as reader:
-            answer = await reader.read(OverviewRequest())
+            answer = await after_pauses(partial(reader.read, OverviewRequest()))
+        if isinstance(answer, Document) and answer.paths is not None and answer.paths.text:
+            report(f"{url}: {answer.paths.text}: {LET_THROUGH}")
         if isinstance(answer, Unavailable):
             failures.append(f"{url}: {answer.reason}: other nodes are asked in its place")
         answers.append(answer)

@@ -15,15 +15,23 @@ from typing import Any, Final
 import msgspec
 
 from gateway.eventlog.record import RecordKind
-from gateway.feed.access import GATEWAY_NAME, AccessTables, Clearance, Received, mask_of
+from gateway.feed.access import (
+    GATEWAY_NAME,
+    AccessTables,
+    Clearance,
+    OperationShown,
+    Received,
+    mask_of,
+)
 from gateway.feed.cleared import COUNTERS_OF_ALL
 from gateway.feed.records import ClassRecord, EventClassRecord
 from gateway.feed.values import ObjectLink
-from gateway.model.schema import Argument, ClassKey, ClassSchema, Element, EventSchema
+from gateway.model.schema import Argument, ClassKey, EventSchema
 from gateway.model.values import ValueType
 from gateway.policy.marks import Marks
 from gateway.policy.rules import RoleSet
 from gateway.policy.tables import PolicyTables
+from gateway.service.state.restored_records import class_of
 
 Record = Mapping[str, object]
 """A line of the log: its fields by name."""
@@ -50,6 +58,11 @@ _OF_OPERATIONS: Final = (
     *("principal", "origin", "operation", "operation_id", "method", "state", "outcome", "element", "code"),
     *("text", "latency_ns", "attempts"),
 )
+_OF_ATTEMPTS: Final = (
+    *("log_id", "seq", "kind", "ingest_ts", "principal", "origin", "operation", "operation_id", "method"),
+    *("state", "outcome", "text", "latency_ns", "attempts"),
+)
+"""Those of an own operation on what has no name for the principal, or is not there."""
 _OF_SCHEMAS: Final = (*_OF_EVERY_RECORD, "package", "class", "event", "values")
 _OF_SOURCES: Final = (*_OF_EVERY_RECORD, "agent", "state", "text", "from_ts", "to_ts", "principal", "origin")
 _FACTS_OF_SOURCES: Final = COUNTERS_OF_ALL | {
@@ -59,6 +72,7 @@ _FACTS_OF_SOURCES: Final = COUNTERS_OF_ALL | {
     "read_whole",
     "read_whole_since",
     "confirmed",
+    "stale_classes",
     "version",
     "gateway_version",
     "why",
@@ -158,7 +172,7 @@ class ClearedLog:
         number = len(self._seen)
         try:
             if isinstance(class_name, str):
-                of_class = _class_of(number, ClassKey(package, class_name), values)
+                of_class = class_of(number, ClassKey(package, class_name), values)
                 self._tables.take(self._compiled.class_access(of_class))
                 self._versions.setdefault(str(of_class.schema.key), []).append(_Version(of_class))
             elif isinstance(event, str):
@@ -280,10 +294,11 @@ class ClearedLog:
     def _operation(self, record: Record) -> dict[str, object] | None:
         source = _text(record, "source") or GATEWAY_NAME
         link = _link_of(record) or ObjectLink(f"{_text(record, 'package')}:{_text(record, 'class')}", 0, "")
-        if not self._audits(record, link, source):
-            return None
-        if "object_name" in record and not self._tables.reads_named(self._clearance, source, link):
-            return None
+        match self._shown(record, link, source):
+            case OperationShown.NOTHING:
+                return None
+            case OperationShown.WITHOUT_OBJECT:
+                return _fields(record, _OF_ATTEMPTS)
         found = _fields(record, _OF_OPERATIONS)
         is_own = record.get("principal") == self._principal
         if is_own or record.get("operation") == "invoke":
@@ -296,11 +311,12 @@ class ClearedLog:
 
     def _login(self, record: Record) -> dict[str, object] | None:
         nothing = ObjectLink(f"{GATEWAY_NAME}:", 0, "")
-        return _fields(record, (*_OF_SOURCES, "attempts")) if self._audits(record, nothing) else None
+        shown = self._shown(record, nothing) is not OperationShown.NOTHING
+        return _fields(record, (*_OF_SOURCES, "attempts")) if shown else None
 
-    def _audits(self, record: Record, link: ObjectLink, source: str = GATEWAY_NAME) -> bool:
+    def _shown(self, record: Record, link: ObjectLink, source: str = GATEWAY_NAME) -> OperationShown:
         requester = _text(record, "principal")
-        return self._tables.sees_operation(self._clearance, self._principal, requester, source, link)
+        return self._tables.shown_operation(self._clearance, self._principal, requester, source, link)
 
     def _source(self, record: Record) -> dict[str, object] | None:
         if not self._tables.sees_source(self._clearance, _text(record, "source") or GATEWAY_NAME):
@@ -336,25 +352,8 @@ def _link_of(record: Record) -> ObjectLink | None:
     return ObjectLink(key, row if isinstance(row, int) else 0, name)
 
 
-def _class_of(number: int, key: ClassKey, values: Record) -> ClassRecord:
-    """Return the class of a ``schema`` record.
-
-    Raises:
-        KeyError, TypeError, ValueError: it is not as the log writes it.
-    """
-    elements = values["elements"]
-    if not isinstance(elements, list):
-        raise TypeError("elements are a list")
-    described = tuple(
-        Element(str(one["name"]), ValueType(one["type"]), index=one.get("index") is True) for one in elements
-    )
-    if len({element.name for element in described}) != len(described):
-        raise ValueError("two elements have one name")
-    return ClassRecord(number, ClassSchema(key, described), _text(values, "name_element"), "")
-
-
 def _event_of(number: int, key: ClassKey, values: Record) -> EventClassRecord:
-    """Return the event of a ``schema`` record; raises as `_class_of` does."""
+    """Return the event of a ``schema`` record; raises as `class_of` does."""
     arguments = values.get("arguments", [])
     if not isinstance(arguments, list):
         raise TypeError("arguments are a list")

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
+from gateway.escapes import escaped, printable, unescaped
 from gateway.eventlog.query import TABLE, LogReadError, QueryError, ask, line_of_row
+from gateway.eventlog.record import object_id
 from gateway.feed.records import ObjectRecord
 from gateway.feed.values import ObjectLink
+from gateway.file_owners import reason_of
 from gateway.model.schema import Access, Argument, ClassKey, ClassSchema, Element, EventSchema
+from gateway.model.stable_names import joined
 from gateway.service.diagnostics.cleared_log import ClearedLog
-from gateway.service.diagnostics.published_names import PublishedNames, SnmpMeaning, by_published_name
+from gateway.service.diagnostics.published_names import PublishedNames, by_published_name
+from gateway.service.diagnostics.snmp_meaning import SnmpMeaning
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.terminal.documents import (
     Document,
@@ -47,9 +54,9 @@ class Explainer:
         self._names = names
 
     def meanings(self, text: str) -> list[Document]:
-        """Return all meanings of ``text``, each with a ``kind`` and its details."""
+        """Return all meanings of ``text``, escaped or not, each with a ``kind`` and its details."""
         found: list[Document] = []
-        for document in self._meanings(text):
+        for document in chain.from_iterable(map(self._meanings, dict.fromkeys((unescaped(text), text)))):
             if document not in found:
                 found.append(document)
             if len(found) == MAX_MEANINGS:
@@ -321,6 +328,8 @@ def lines_of(document: Document, indent: str = "") -> Iterator[str]:
             yield from lines_of(value, f"{indent}    ")
         elif isinstance(value, list):
             yield f"{label}{_listed(value)}"
+        elif name == "text":
+            yield f"{label}{printable(str(value))}"  # a line, made of escaped names already
         else:
             yield f"{label}{_word(value)}"
 
@@ -330,7 +339,7 @@ def _listed(items: Iterable[object]) -> str:
 
 
 def _word(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return str(value).lower() if isinstance(value, bool) else escaped(str(value))
 
 
 def _argument(argument: Document) -> str:
@@ -338,13 +347,16 @@ def _argument(argument: Document) -> str:
 
 
 MAX_RECORDS: Final = 20
-_NAMING: Final = ("event_id", "operation_id", "object_id", "native_id", "object_name")
+_NAMING: Final = ("event_id", "operation_id", "object_id", "native_id", "object_name", "event")
 
 # The last of each object; every event and each state of an operation.
 _QUERY: Final = f"""
     SELECT * FROM {TABLE}
-    WHERE event_id = $name OR operation_id = $name
-       OR object_id = $name OR native_id = $name OR object_name = $name
+    WHERE event_id = $name OR operation_id = $name OR native_id = $name OR object_name = $name
+       OR event = $name OR object_id IN ($name, $object_id)
+       OR (source = $source AND class = $class AND package LIKE $package
+           AND $object_name IN (object_name, CAST("row" AS VARCHAR)))
+       OR (kind = 'source' AND source = $name) OR (kind = 'schema' AND concat(package, ':', class) = $name)
     QUALIFY kind IN ('event', 'operation')
          OR row_number() OVER (PARTITION BY object_id ORDER BY ingest_ts DESC, seq DESC) = 1
     ORDER BY ingest_ts DESC
@@ -352,32 +364,110 @@ _QUERY: Final = f"""
 """  # noqa: S608  nothing in it is from outside
 
 
+@dataclass(frozen=True, slots=True)
+class LoggedName:
+    """What a name stands for in the log, beside the text itself.
+
+    Attributes:
+        object_id: the log's id of an object, of an OID, a descriptor or an ObjectName with a row.
+        source: with the next three the name of an object, of a path or an ObjectName.
+        package: of its class; empty for any.
+        class_name: its class, without the package.
+        object_name: its stable name.
+    """
+
+    object_id: str = ""
+    source: str = ""
+    package: str = ""
+    class_name: str = ""
+    object_name: str = ""
+
+    def parameters(self, name: str) -> dict[str, object]:
+        """Return the parameters of the query for a text."""
+        return {
+            "name": name,
+            "object_id": self.object_id,
+            "source": self.source,
+            "class": self.class_name,
+            "package": self.package or "%",
+            "object_name": self.object_name,
+        }
+
+    def is_of(self, row: Mapping[str, object], name: str) -> bool:
+        """Return whether a row is still named, after parts of it were left out."""
+        if {name, self.object_id} & {row.get(field) for field in _NAMING}:
+            return True
+        key = f"{row.get('package')}:{row.get('class')}"
+        if name in ((row.get("source"),) if row.get("kind") == "source" else (key,)):
+            return row.get("kind") in {"source", "schema"}
+        own = {row.get("object_name"), str(row.get("row"))}
+        return (row.get("source"), row.get("class")) == (
+            self.source,
+            self.class_name,
+        ) and self.object_name in own
+
+
+def logged_name(names: PublishedNames | None, sources: Mapping[int, str], text: str) -> LoggedName:
+    """Return what a text may stand for in the log: a path, an OID, a descriptor or an ObjectName.
+
+    Args:
+        names: the published names; ``None`` where they cannot be read.
+        sources: the names of sources by their numbers, also of former ones.
+        text: the text.
+    """
+    properties = None if names is None else names.properties(text)
+    if properties is not None:
+        source, package, name = (properties.get(key, "") for key in ("source", "package", "type"))
+        if "id" in properties:
+            return LoggedName(object_id=object_id(source, f"{package}:{name}", int(properties["id"])))
+        whole = joined(properties[key] for key in ("parent", "name") if key in properties)
+        return LoggedName("", source, package, name, whole)
+    oid = None if names is None else names.oid_of(text)
+    meaning = None if oid is None or names is None else names.meaning(oid)
+    if meaning is not None and meaning.row is not None:
+        row = meaning.row
+        return LoggedName(object_id=object_id(sources.get(int(row.source), ""), row.class_name, row.row))
+    if text.count("/") > 1:  # a stable name may contain slashes
+        source, class_name, name = text.split("/", 2)
+        package, _, short = class_name.rpartition(":")
+        return LoggedName("", source, package, short, name)
+    return LoggedName()
+
+
 def logged_meanings(
-    folder: Path, name: str, cleared_log: Callable[[Path], ClearedLog | None]
+    folder: Path,
+    name: str,
+    cleared_log: Callable[[Path], ClearedLog | None],
+    meant: LoggedName | None = None,
 ) -> list[Document]:
     """Return the records of a name, the newest first, in the log's own form beside ``kind: "record"``.
 
     Args:
         folder: of the log; it need not be there.
-        name: an event id, operation id, native id, object id of the log, or name of an object.
+        name: an event id, operation id, native id, object id of the log, name of an object, event, source or
+            class (``PACKAGE:CLASS``), or path.
         cleared_log: returns what leaves out of the log's records what the reader may not see, if anything.
+        meant: what the name may stand for, beside itself (`logged_name`).
 
     Raises:
         CommandError: the log cannot be read.
     """
+    meant = meant or logged_name(None, {}, name)
     try:
         if not folder.is_dir():
             return []
         cleared = cleared_log(folder)
-        with ask(folder, _QUERY, {"name": name}) as answer:
+        with ask(folder, _QUERY, meant.parameters(name)) as answer:
             rows = [json.loads(line_of_row(answer.columns, row)) for row in answer.rows]
         if cleared is not None:
             seen = [read for row in rows if (read := cleared.read(row)) is not None]
-            rows = [row for row in seen if name in {row.get(field) for field in _NAMING}]
+            rows = [row for row in seen if meant.is_of(row, name)]
     except (QueryError, LogReadError) as error:
         raise CommandError(ExitCode.STATE, f"the event log cannot be asked: {error}") from error
     except OSError as error:
-        raise CommandError(ExitCode.STATE, f"{folder}: cannot be read: {error.strerror}") from error
+        raise CommandError(
+            ExitCode.STATE, f"{error.filename or folder}: cannot be read: {reason_of(error, folder)}"
+        ) from error
     return [
         {"kind": "record", **{("record" if key == "kind" else key): value for key, value in row.items()}}
         for row in rows

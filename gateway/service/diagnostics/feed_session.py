@@ -15,10 +15,10 @@ from gateway.clock import SystemClock
 from gateway.feed.cleared import ClearedFeed
 from gateway.feed.client import FeedLink
 from gateway.feed.operations import Action, OperationAnswer, OperationRequest
-from gateway.feed.records import FeedMessage, Interest
+from gateway.feed.records import Batch, DeleteRecord, FeedMessage, Interest
+from gateway.file_owners import user_name
 from gateway.model.operations import Principal
 from gateway.service.processes.exit_codes import CommandError, ExitCode
-from gateway.state_folder import user_name
 from gateway.terminal.view import FeedChange, KnownObject, TerminalView
 
 SNAPSHOT_SECONDS: Final = 120.0
@@ -48,6 +48,7 @@ class FeedSession:
         self.cleared = ClearedFeed(str(principal()))
         self.view = TerminalView(SystemClock().now, self.cleared)
         self.core_ended = False
+        self._ends: dict[int, int] = {}  # of each source, also of objects that the user may not read
         self._path = path
         self._link = FeedLink(path, self, self._ready, interest=interest)
         self._whole: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -57,6 +58,10 @@ class FeedSession:
 
     def received(self, message: FeedMessage) -> None:
         """Process a message, as `gateway.feed.client.Subscriber` requires."""
+        if isinstance(message, Batch):
+            for record in message.records:
+                if isinstance(record, DeleteRecord):
+                    self._ends[record.source] = max(self._ends.get(record.source, 0), record.number)
         self._note(self.view.received(message))
         if self.view.is_whole and not self._whole.done():
             self._whole.set_result(None)
@@ -97,8 +102,12 @@ class FeedSession:
             check_only: return what can be known without doing anything.
         """
         record = known.record
+        where = (record.source, known.class_name, record.row)
         request = OperationRequest(
-            0, principal(), record.source, known.class_name, record.row, action, patience, check_only
+            *(0, principal(), *where, action, patience),
+            check_only=check_only,
+            ends=self._ends.get(record.source, 0),
+            stable_name=record.stable_name,
         )
         return await self._link.ask(request)
 

@@ -4,38 +4,76 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import importlib
+import os
 import secrets
 import socket
 import ssl
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Coroutine, Sequence
+from ipaddress import ip_network
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
-from gateway.clock import SystemClock
-from gateway.config.files import LoadedConfiguration
-from gateway.config.model import JmxSettings
-from gateway.config.types import reached_at
-from gateway.service.processes.command_errors import command_errors
+from gateway.config.places import reached_at
+from gateway.config.secret_places import SecretError
+from gateway.durable_files import FOR_STARTS, RESERVE, DiskReserve
 from gateway.service.processes.exit_codes import CommandError, ExitCode
-from gateway.service.processes.snmp import read_community
-from gateway.service.processes.snmp_users import running_security
+from gateway.service.state.running_addresses import Addresses, JmxAddress, SnmpAddress
+from gateway.service.state.snmp_communities import community_at
 from gateway.snmp import ber, message
 from gateway.snmp.allowed_networks import AllowedNetworks
 from gateway.snmp.ber import parse_oid
 from gateway.snmp.fixed_mib import HEALTH, LOG, Health, LogScalar, LogStateNumber
-from gateway.snmp.message import Request
-from gateway.snmp.requests import LARGEST_DATAGRAM
-from gateway.snmp.written_values import STATUS_NAMES
-from gateway.state_folder import StateFolder
+from gateway.snmp.message import STATUS_NAMES, Request
+from gateway.state_folder import StateError, StateFolder
 
-TIMEOUT_SECONDS = 2.0
+if TYPE_CHECKING:  # Its import takes longer than most checks.
+    from gateway.config.files import LoadedConfiguration
+
+Whole: TypeAlias = "Callable[[], LoadedConfiguration]"
+"""What reads the whole configuration, for the checks that need more of it than the addresses."""
+
+_LARGEST_ANSWER: Final = 65_535
+_TRY_SECONDS = 1.25
+_GREETING_SECONDS = 2.5
+"""Seconds for the greeting of JMX, from the connection on; SNMP and JMX are asked at the same time."""
+
 _TRIES = 2
 _REQUEST_IDS = 2**31
 _LOG_SCALARS = (LogScalar.STATE, LogScalar.DETAIL, LogScalar.WAITING, LogScalar.LOST)
 _TRUE = 1
+_WAITING = "new objects wait, not shown"
 
 
-async def ask_health(loaded: LoadedConfiguration, report: Callable[[str], None]) -> None:
+async def ask(addresses: Addresses, whole: Whole, report: Callable[[str], None]) -> None:
+    """Report on SNMP and JMX, as far as they are enabled; within 2.5 s, whatever stands still.
+
+    Raises:
+        CommandError: as `ask_health` and `ask_jmx_health`, with the exit code of the first.
+    """
+    of_snmp, of_jmx = list[str](), list[str]()
+    running: list[Coroutine[Any, Any, None]] = []
+    if addresses.snmp is not None:
+        running.append(ask_health(addresses, addresses.snmp, whole, of_snmp.append))
+    if addresses.jmx is not None:
+        running.append(ask_jmx_health(addresses.jmx, of_jmx.append))
+    outcomes = await asyncio.gather(*running, return_exceptions=True)
+    for line in (*of_snmp, *of_jmx):
+        report(line)
+    if state := state_line(addresses.state_folder):
+        report(state)
+    failures = [outcome for outcome in outcomes if outcome is not None]
+    match failures:
+        case [CommandError() as first, CommandError() as second]:
+            raise CommandError(first.code, f"{first}\n{second}") from second
+        case [first, *_]:
+            raise first
+
+
+async def ask_health(
+    addresses: Addresses, snmp: SnmpAddress, whole: Whole, report: Callable[[str], None]
+) -> None:
     """Print one line on core, sources and rows, and one on the event log.
 
     Trouble with the log is no failure: to restart a gateway because of it would not help.
@@ -51,11 +89,9 @@ async def ask_health(loaded: LoadedConfiguration, report: Callable[[str], None])
         Health.ROWS_STALE,
     )
     names = [(*HEALTH, scalar) for scalar in scalars] + [(*LOG, scalar) for scalar in _LOG_SCALARS]
-    root = parse_oid(loaded.settings.snmp.root)
+    root = parse_oid(snmp.root)
     instances = [ber.encode_name((*root, *name, 0)) for name in names]
-    with command_errors():
-        question = _question(loaded, instances)
-    values = await _read(loaded, question)
+    values = await _read(snmp, _question(addresses, snmp, whole, instances))
     if ber.NO_SUCH_OBJECT in values[: len(scalars)]:
         text = "the view of the community that reads (snmp.view) lacks agHealth: include root.1.1.1"
         raise CommandError(ExitCode.CONFIGURATION, text)
@@ -68,6 +104,20 @@ async def ask_health(loaded: LoadedConfiguration, report: Callable[[str], None])
         raise CommandError(
             ExitCode.UNREACHABLE, "not every source is synchronised: walk agSourceTable for the reasons"
         )
+
+
+def state_line(folder: Path) -> str:
+    """Return a line on the disk of the state folder if it takes no more; it is no failure, as for the log."""
+    try:
+        os.close(os.open(folder / "boots", os.O_WRONLY | os.O_CLOEXEC))
+    except OSError as error:
+        if error.errno == errno.EROFS:
+            return f"state folder: cannot be written: {error.strerror}: {_WAITING}"
+    reserve = DiskReserve(folder / RESERVE, leaves=FOR_STARTS)
+    if not reserve.is_in_use:
+        return ""
+    left = f"{reserve.left >> 10:,} KiB of its reserve are left"
+    return f"state folder: its disk is full, {left if reserve.left else _WAITING}: make room"
 
 
 def _log_line(state: bytes, detail: bytes, waiting: bytes, lost: bytes) -> str:
@@ -116,44 +166,50 @@ class _Question(Protocol):
         """Return the response; ``None`` where the request has to be sent again. Raises `BerError`."""
 
 
-def _question(loaded: LoadedConfiguration, names: Sequence[bytes]) -> _Question:
+def _question(addresses: Addresses, snmp: SnmpAddress, whole: Whole, names: Sequence[bytes]) -> _Question:
     """Return a GET by the community that reads, or by the first user who can log in.
 
     Raises:
-        CommandError: the configuration permits neither.
-        SecretError: the community cannot be read.
-        StateError: the state folder cannot be read.
+        CommandError: the configuration permits neither, or community or state folder cannot be read.
     """
-    settings, state = loaded.settings.snmp, StateFolder(loaded.state_folder)
-    if "v2c" in settings.versions:
-        return _ByCommunity(read_community(loaded, state), names)
-    security = running_security(loaded, state, SystemClock())
-    if "v3" not in settings.versions or not security.users:
-        raise CommandError(
-            ExitCode.CONFIGURATION,
-            f"{loaded.path}: snmp has neither version v2c nor a user of version v3 with keys: run "
-            "`amqp-gateway snmp user add NAME`",
-        )
+    if "v2c" in snmp.versions:
+        return _ByCommunity(_community(addresses, snmp), names)
     # The module loads the cryptographic library, which most checks of a container do not need.
     late = importlib.import_module("gateway.service.diagnostics.health_by_user")
-    question: _Question = late.QuestionByUser(security.remote(next(iter(security.users))), names)
+    question: _Question | None = late.question_by_user(whole(), names)
+    if question is None:
+        raise CommandError(
+            ExitCode.CONFIGURATION,
+            f"{addresses.path}: snmp has neither version v2c nor a user of version v3 with keys: run "
+            "`amqp-gateway snmp user add NAME`",
+        )
     return question
 
 
-async def _read(loaded: LoadedConfiguration, question: _Question) -> list[bytes]:
+def _community(addresses: Addresses, snmp: SnmpAddress) -> str:
+    """Return the community that reads. Raises ``CommandError`` as `_question`."""
+    try:
+        return community_at(snmp.community, StateFolder(addresses.state_folder))
+    except StateError as error:
+        raise CommandError(ExitCode.STATE, str(error)) from error
+    except SecretError as error:
+        raise CommandError(ExitCode.CONFIGURATION, str(error)) from error
+
+
+async def _read(snmp: SnmpAddress, question: _Question) -> list[bytes]:
     """Return the answer to a GET as value TLVs."""
-    host, port = loaded.settings.snmp.listen[0]
+    host, port = snmp.listen
     try:
         answer = await _answer((reached_at(host), port), question)
         reason = STATUS_NAMES.get(answer.first, "an error") if answer.first else ""
     except TimeoutError:
-        reason = f"no answer within {_TRIES * TIMEOUT_SECONDS:g} s"
+        reason = f"no answer within {_TRIES * _TRY_SECONDS:g} s"
     except OSError as error:
         reason = error.strerror or str(error)
     if reason:
         text = f"SNMP {host}:{port}: {reason}: is `amqp-gateway run` running?"
-        networks = loaded.settings.snmp.allowed_networks
-        if networks is not None and reached_at(host) not in AllowedNetworks(networks):
+        allowed = snmp.allowed_networks
+        if allowed is not None and reached_at(host) not in AllowedNetworks(map(ip_network, allowed)):
             text += f" It does not answer {reached_at(host)}, which snmp.allowed_networks lacks"
         raise CommandError(ExitCode.UNREACHABLE, text)
     return answer.values
@@ -174,14 +230,14 @@ async def _answer(address: tuple[str, int], question: _Question) -> Request:
         for _ in range(_TRIES):
             await loop.sock_sendall(asking, question.request())
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(TIMEOUT_SECONDS):
+                async with asyncio.timeout(_TRY_SECONDS):
                     return await _received(loop, asking, question)
     raise TimeoutError
 
 
 async def _received(loop: asyncio.AbstractEventLoop, asking: socket.socket, question: _Question) -> Request:
     while True:
-        datagram = await loop.sock_recv(asking, LARGEST_DATAGRAM)
+        datagram = await loop.sock_recv(asking, _LARGEST_ANSWER)
         with contextlib.suppress(ber.BerError, message.UnknownVersionError):
             answer = question.receive(datagram)
             if answer is not None:
@@ -193,28 +249,31 @@ _GREETING = b"JRMI\x00\x02\x4b"
 _ACKNOWLEDGED = b"\x4e"
 
 
-async def ask_jmx_health(loaded: LoadedConfiguration, report: Callable[[str], None]) -> None:
+async def ask_jmx_health(jmx: JmxAddress, report: Callable[[str], None]) -> None:
     """Report one line on the JMX agent.
 
     Raises:
         CommandError: nothing answers, or something else does.
     """
-    host, port = loaded.settings.jmx.listen
+    host, port = jmx.listen
     where = f"JMX {host}:{port}"
     try:
-        answers = await greets(loaded.settings.jmx)
+        answers = await greets(jmx)
     except OSError as error:
+        reason = error.strerror or str(error) or f"no answer within {_GREETING_SECONDS:g} s"
         raise CommandError(
-            ExitCode.UNREACHABLE, f"{where}: {error.strerror or error}: is `amqp-gateway run` running?"
+            ExitCode.UNREACHABLE, f"{where}: {reason}: is `amqp-gateway run` running?"
         ) from error
     if not answers:
         raise CommandError(
-            ExitCode.UNREACHABLE, f"{where}: what listens there is no JMX agent: see the log of the gateway"
+            ExitCode.UNREACHABLE,
+            f"{where}: there is no greeting of a JMX agent within {_GREETING_SECONDS:g} s: the gateway's "
+            "stands still, or another program listens there; see the log of the gateway",
         )
     report(f"{where} takes connections")
 
 
-async def greets(settings: JmxSettings) -> bool:
+async def greets(jmx: JmxAddress) -> bool:
     """Return whether the listener is an RMI server (Java RMI specification, section 10.2: the protocol).
 
     With TLS its certificate is not verified: it receives no secret. A listener that
@@ -223,25 +282,23 @@ async def greets(settings: JmxSettings) -> bool:
     Raises:
         OSError: nothing listens there.
     """
-    host, port = settings.listen
-    async with asyncio.timeout(TIMEOUT_SECONDS):
+    host, port = jmx.listen
+    async with asyncio.timeout(_GREETING_SECONDS) as deadline:
         reader, writer = await asyncio.open_connection(reached_at(host), port)
     try:
-        if settings.tls is not None:
-            async with asyncio.timeout(TIMEOUT_SECONDS):
+        async with asyncio.timeout_at(deadline.when()):
+            if jmx.has_tls:
                 await writer.start_tls(_unverified())
-            if settings.tls.client_ca is not None:
-                return True
-        async with asyncio.timeout(TIMEOUT_SECONDS):
+                if jmx.asks_certificates:
+                    return True
             writer.write(_GREETING)
             await writer.drain()
             return await reader.read(1) == _ACKNOWLEDGED
     except (ConnectionError, TimeoutError, ssl.SSLError):
         return False
     finally:
-        writer.close()
-        with contextlib.suppress(OSError):
-            await writer.wait_closed()
+        # Without the end of TLS, for which a process that stands still would be waited for.
+        writer.transport.abort()
 
 
 def _unverified() -> ssl.SSLContext:

@@ -6,11 +6,29 @@ import secrets
 import time
 from collections.abc import Sequence
 
+from gateway.clock import SystemClock
+from gateway.config.files import LoadedConfiguration
+from gateway.service.processes.command_errors import command_errors
+from gateway.service.processes.snmp_users import running_security
 from gateway.snmp import ber, message
 from gateway.snmp.message import Request
 from gateway.snmp.v3.remote import Answered, NotAcceptedError, RemoteEngine, Reported
+from gateway.state_folder import StateFolder
 
 _REQUEST_IDS = 2**31
+
+
+def question_by_user(loaded: LoadedConfiguration, names: Sequence[bytes]) -> QuestionByUser | None:
+    """Return a GET by the first user who can log in; ``None`` without version 3 or such a user.
+
+    Raises:
+        CommandError: the state folder cannot be read.
+    """
+    with command_errors():
+        security = running_security(loaded, StateFolder(loaded.state_folder), SystemClock())
+    if "v3" not in loaded.settings.snmp.versions or not security.users:
+        return None
+    return QuestionByUser(security.remote(next(iter(security.users))), names)
 
 
 class QuestionByUser:

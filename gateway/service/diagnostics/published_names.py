@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from gateway.config.files import LoadedConfiguration
+from gateway.escapes import escaped, unescaped
 from gateway.feed.records import Interest
 from gateway.jmx.names import DOMAIN, begins_with_parent, name_of
+from gateway.model.observations import UNREAD
 from gateway.model.schema import ClassKey
-from gateway.model.texts import harmless, unescaped
+from gateway.service.diagnostics.snmp_meaning import SnmpMeaning
 from gateway.service.processes.exit_codes import CommandError, ExitCode
+from gateway.service.state.running_addresses import Addresses
 from gateway.shipped_files import shipped_folder
 from gateway.snmp.ber import Oid, dotted, parse_oid
-from gateway.snmp.oid_registry import ARGUMENTS_ARC, ClassEntry, EventEntry, OidRegistry
-from gateway.snmp.registry_files import SiteRegistry, load_shipped_registries
-from gateway.snmp.row_columns import ROW_COLUMNS, RowColumn
+from gateway.snmp.row_columns import RowColumn
 from gateway.state_folder import StateError, StateFolder
 from gateway.terminal.documents import time_text
-from gateway.terminal.selection import NotOneObjectError, find_object
+from gateway.terminal.selection import NotOneObjectError, find_object, find_objects
 from gateway.terminal.view import KnownObject, ObjectKey, TerminalView
-from gateway.yaml_documents import DocumentError
+
+if TYPE_CHECKING:  # Their modules are imported where a registry is read: they take longer than most commands.
+    from gateway.snmp.oid_registry import ClassEntry, OidRegistry
 
 _OID: Final = re.compile(r"\.?(?:[0-9]{1,10}\.)+[0-9]{1,10}", re.ASCII)
 _DESCRIPTOR: Final = re.compile(
@@ -32,30 +34,8 @@ _DESCRIPTOR: Final = re.compile(
     re.ASCII,
 )
 _PROPERTY: Final = re.compile(r'([^,=:"*?]+)=("(?:[^"\\]|\\.)*"|[^,=:"*?]*)(?:,|$)')
+_ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
 _MAX_OBJECT_NAME: Final = 100_000
-
-
-@dataclass(frozen=True, slots=True)
-class SnmpMeaning:
-    """The meaning of an object identifier below the gateway's root.
-
-    Attributes:
-        oid: the object identifier, without the leading dot.
-        descriptor: ``MODULE::descriptor.index``, as net-snmp's commands write and take it.
-        key: the class or event; ``None`` where it is a module, or something that has none.
-        element: the name of an element, of a column of the gateway's, or of an argument of events.
-        description: the description of a column of the gateway's, or of a name in the gateway's own module.
-        row: the object, where it names an instance.
-        is_event: whether ``key`` is an event.
-    """
-
-    oid: str
-    descriptor: str
-    key: ClassKey | None = None
-    element: str = ""
-    description: str = ""
-    row: ObjectKey | None = None
-    is_event: bool = False
 
 
 class PublishedNames:
@@ -63,45 +43,54 @@ class PublishedNames:
 
     Args:
         root: the root of all object identifiers; ``None`` where SNMP is off.
-        registries: the shipped ones and the site's.
+        registries: the shipped ones and the site's, or what reads them: most commands need none, and reading
+            them takes as long as all else that these do.
         buckets: the buckets of JMX; ``None`` where it is off.
-        fixed: names of the gateway's own module.
+        fixed: names of the gateway's own module, or what reads them.
     """
 
     def __init__(
         self,
         root: Oid | None,
-        registries: Iterable[OidRegistry],
+        registries: Iterable[OidRegistry] | Callable[[], Iterable[OidRegistry]],
         buckets: Mapping[str, int] | None,
-        fixed: FixedNames | None = None,
+        fixed: FixedNames | Callable[[], FixedNames] | None = None,
     ) -> None:
         self._root = root
-        self._fixed = fixed or FixedNames()
-        self._registries = tuple(registries) if root is not None else ()
+        self._given_fixed = fixed or FixedNames()
+        self._given_registries = registries if root is not None else ()
         self._buckets = buckets
 
+    @cached_property
+    def _registries(self) -> tuple[OidRegistry, ...]:
+        given = self._given_registries
+        return tuple(given() if callable(given) else given)
+
+    @cached_property
+    def _fixed(self) -> FixedNames:
+        given = self._given_fixed
+        return given() if callable(given) else given
+
     @classmethod
-    def of(cls, loaded: LoadedConfiguration) -> PublishedNames:
+    def of(cls, addresses: Addresses) -> PublishedNames:
         """Return the published names of a configuration, as the running gateway has them.
 
+        What needs a name of SNMP raises `CommandError` if a registry cannot be read.
+
         Raises:
-            CommandError: a registry or the state folder cannot be read.
+            CommandError: the state folder cannot be read.
         """
-        snmp, jmx = loaded.settings.snmp, loaded.settings.jmx
+        snmp, jmx = addresses.snmp, addresses.jmx
         try:
-            state = StateFolder(loaded.state_folder)
-            today = dt.datetime.now(tz=dt.UTC).date()
-            registries = (
-                *load_shipped_registries(),
-                SiteRegistry(state.path, loaded.settings.site).load(today),
-            )
-            fixed = FixedNames.of(shipped_folder("mibs"))
+            state = StateFolder(addresses.state_folder)
         except StateError as error:
             raise CommandError(ExitCode.STATE, str(error)) from error
-        except (DocumentError, OSError) as error:
-            raise CommandError(ExitCode.CONFIGURATION, str(error)) from error
-        root = parse_oid(snmp.root) if snmp.enabled else None
-        return cls(root, registries, jmx.buckets if jmx.enabled else None, fixed)
+        return cls(
+            None if snmp is None else parse_oid(snmp.root),
+            partial(_registries_of, state.path, addresses.site),
+            None if jmx is None else jmx.buckets,
+            _shipped_names,
+        )
 
     # ---- of objects -------------------------------------------------------------------------------------
 
@@ -165,9 +154,11 @@ class PublishedNames:
         fixed = self._fixed.by_descriptor.get(match["name"])
         if fixed is not None and match["module"] in {None, MODULE_NAME}:
             return (*self._root, *fixed, *index)
+        from gateway.service.diagnostics.registry_names import descriptors  # noqa: PLC0415  see above
+
         for registry in self._registries:
             if match["module"] in {None, registry.module}:
-                oid = dict(_descriptors(registry, self._root)).get(match["name"])
+                oid = dict(descriptors(registry, self._root)).get(match["name"])
                 if oid is not None:
                     return (*oid, *index)
         return None
@@ -176,11 +167,13 @@ class PublishedNames:
         """Return the meaning of an object identifier; ``None`` where it has none below the gateway's root."""
         if self._root is None or oid[: len(self._root)] != self._root:
             return None
+        from gateway.service.diagnostics.registry_names import meaning_of  # noqa: PLC0415  see above
+
         relative = oid[len(self._root) :]
         for registry in self._registries:
             arc = registry.module_arc
             if relative[: len(arc)] == arc:
-                return _meaning(registry, oid, relative[len(arc) :])
+                return meaning_of(registry, oid, relative[len(arc) :])
         return self._fixed_meaning(oid, relative)
 
     def _fixed_meaning(self, oid: Oid, relative: Oid) -> SnmpMeaning | None:
@@ -195,6 +188,12 @@ class PublishedNames:
     def is_object_name(text: str) -> bool:
         """Return whether a text is an ObjectName of ours."""
         return text.startswith(f"{DOMAIN}:")
+
+    @staticmethod
+    def properties(text: str) -> dict[str, str] | None:
+        """Return the keys of an ObjectName of ours, with values without quotes; ``None`` for another text."""
+        found = _properties(text)
+        return None if found is None else {key: _unquoted(value) for key, value in found.items()}
 
     def by_object_name(self, text: str, objects: Iterable[KnownObject]) -> KnownObject | None:
         """Return the object of this ObjectName; the order of its keys does not matter."""
@@ -211,81 +210,24 @@ class PublishedNames:
         return None
 
 
-def _meaning(registry: OidRegistry, oid: Oid, relative: Oid) -> SnmpMeaning:
-    """Return the meaning below a module: ``0.E`` an event, ``1.C`` a class, ``1.1000.A`` an argument."""
-    text = dotted(oid)
-    match relative:
-        case (0, arc, *_):
-            for event_entry in registry.events:
-                if event_entry.arc == arc:
-                    return SnmpMeaning(
-                        text,
-                        _named(registry, event_entry.descriptor),
-                        _key(registry, event_entry),
-                        is_event=True,
-                    )
-        case (1, area, arc, *rest) if area == ARGUMENTS_ARC:
-            for argument in registry.arguments:
-                if arc in argument.arcs:
-                    descriptor = argument.descriptors[argument.arcs.index(arc)]
-                    return SnmpMeaning(text, _named(registry, descriptor, rest), element=argument.name)
-        case (1, arc, *rest):
-            for class_entry in registry.classes:
-                if class_entry.arc == arc:
-                    return _class_meaning(registry, class_entry, text, tuple(rest))
-    return SnmpMeaning(text, registry.module)
+def _registries_of(state: Path, site: str) -> Iterable[OidRegistry]:
+    from gateway.service.diagnostics.registry_names import read_registries  # noqa: PLC0415  see above
+
+    return read_registries(state, site)
 
 
-def _class_meaning(registry: OidRegistry, class_entry: ClassEntry, text: str, rest: Oid) -> SnmpMeaning:
-    """Return the meaning below a table: ``1.COLUMN.SOURCE.ROW``."""
-    key = _key(registry, class_entry)
-    match rest:
-        case (1, column, *index):
-            name, descriptor, description = _column(class_entry, column)
-            row = ObjectKey(index[0], str(key), index[1]) if len(index) == 2 else None  # noqa: PLR2004
-            return SnmpMeaning(text, _named(registry, descriptor, index), key, name, description, row)
-        case _:
-            suffix = "Entry" if rest else "Table"
-            return SnmpMeaning(text, _named(registry, class_entry.descriptor + suffix), key)
+def _shipped_names() -> FixedNames:
+    try:
+        return FixedNames.of(shipped_folder("mibs"))
+    except OSError as error:
+        raise CommandError(ExitCode.CONFIGURATION, str(error)) from error
 
 
-def _column(class_entry: ClassEntry, column: int) -> tuple[str, str, str]:
-    """Return name, descriptor and description of a column; the description of the gateway's own only."""
-    if column in set(RowColumn):
-        text = ROW_COLUMNS[RowColumn(column)]
-        name = text.suffix[0].lower() + text.suffix[1:]
-        return name, class_entry.descriptor + text.suffix, text.description.format(label=class_entry.name)
-    for element in class_entry.elements:
-        if column in element.columns:
-            return element.name, element.descriptors[element.columns.index(column)], ""
-    return "", f"{class_entry.descriptor}Entry.{column}", ""
-
-
-def _descriptors(registry: OidRegistry, root: Oid) -> Iterator[tuple[str, Oid]]:
-    """Yield every descriptor that names something, with its object identifier without an index."""
-    for class_entry in registry.classes:
-        entry = registry.entry_oid(root, class_entry)
-        yield class_entry.descriptor + "Table", entry[:-1]
-        yield class_entry.descriptor + "Entry", entry
-        for number, text in ROW_COLUMNS.items():
-            yield class_entry.descriptor + text.suffix, (*entry, number)
-        for element in class_entry.elements:
-            for column, descriptor in zip(element.columns, element.descriptors, strict=True):
-                yield descriptor, (*entry, column)
-    for event_entry in registry.events:
-        yield event_entry.descriptor, registry.notification_oid(root, event_entry)
-    for argument in registry.arguments:
-        for arc, descriptor in zip(argument.arcs, argument.descriptors, strict=True):
-            yield descriptor, registry.argument_oid(root, arc)[:-1]
-
-
-def _named(registry: OidRegistry, descriptor: str, index: Iterable[int] = ()) -> str:
-    return f"{registry.module}::{'.'.join((descriptor, *map(str, index)))}"
-
-
-def _key(registry: OidRegistry, entry: ClassEntry | EventEntry) -> ClassKey:
-    package, _, name = entry.name.rpartition(":")
-    return ClassKey(package or registry.package, name)
+def _unquoted(value: str) -> str:
+    """Return what was quoted by ``javax.management.ObjectName.quote``."""
+    if not value.startswith('"'):
+        return value
+    return _ESCAPED.sub(lambda found: "\n" if found[1] == "n" else found[1], value[1:-1])
 
 
 def _properties(object_name: str) -> dict[str, str] | None:
@@ -318,7 +260,7 @@ def object_of(view: TerminalView, names: PublishedNames, text: str, *, whole: bo
     Args:
         view: the objects.
         names: their published names.
-        text: as it was written.
+        text: as it was written, or copied from a line, with escapes.
         whole: accept no abbreviation, because the object will be changed.
 
     Raises:
@@ -327,14 +269,50 @@ def object_of(view: TerminalView, names: PublishedNames, text: str, *, whole: bo
     found = by_published_name(view, names, text)
     if found is not None:
         return found
+    meant = unescaped(text)
+    try:
+        found = find_object(view, meant, whole=whole)
+    except NotOneObjectError as error:
+        # A name with a backslash may be written as it is, too; what is gone is not changed by another name.
+        is_gone = whole and error.ended is not None
+        if meant != text and not error.several and not is_gone:
+            return _object_called(view, text, whole=whole)
+        raise _not_one(view, error, whole=whole) from error
+    if whole and meant != text and any(one is not found for one in find_objects(view, text, whole=True)):
+        raise CommandError(
+            ExitCode.NOT_FOUND,
+            f"{text} is an object's name, and another one's as it is displayed: write its OID or ObjectName, "
+            "which `amqp-gateway explain` shows",
+        )
+    return found
+
+
+def _object_called(view: TerminalView, text: str, *, whole: bool) -> KnownObject:
+    """Return the one object that ``text`` means as it is. Raises ``CommandError`` as `object_of`."""
     try:
         return find_object(view, text, whole=whole)
     except NotOneObjectError as error:
-        # What was copied from a line has escapes in place of what does not print. Who changes something has
-        # to mean exactly this: another object may be called as the escapes read.
-        if not whole and not error.several and unescaped(text) != text:
-            return object_of(view, names, unescaped(text))
-        raise CommandError(ExitCode.NOT_FOUND, _complaint(error, whole=whole)) from error
+        raise _not_one(view, error, whole=whole) from error
+
+
+def _not_one(view: TerminalView, error: NotOneObjectError, *, whole: bool) -> CommandError:
+    if not error.several and error.ended is None:
+        _refuse_unread(view, error.text)
+    return CommandError(ExitCode.NOT_FOUND, _complaint(error, whole=whole))
+
+
+def _refuse_unread(view: TerminalView, text: str) -> None:
+    """Check that the source of an object that is not known is being read no more.
+
+    Raises:
+        CommandError: ``SOURCE_DOWN``: the object may exist.
+    """
+    name = text.partition("/")[0]
+    for source in view.sources.values():
+        if source.name == name and source.state in UNREAD:
+            state = f"{source.state.value}: {source.detail}".removesuffix(": ")
+            complaint = f"source-down: {text!r} is not known yet, and the source {name} is {state}"
+            raise CommandError(ExitCode.SOURCE_DOWN, complaint)
 
 
 def by_published_name(view: TerminalView, names: PublishedNames, text: str) -> KnownObject | None:
@@ -347,7 +325,7 @@ def by_published_name(view: TerminalView, names: PublishedNames, text: str) -> K
 
 
 def _complaint(error: NotOneObjectError, *, whole: bool) -> str:
-    shown = "".join(f"\n  {harmless(path)}" for path in error.candidates)
+    shown = "".join(f"\n  {escaped(path)}" for path in error.candidates)
     if error.several:
         left = error.several - len(error.candidates)
         more = f"\n  and {left:,} more" if left else ""
@@ -356,12 +334,7 @@ def _complaint(error: NotOneObjectError, *, whole: bool) -> str:
         record = error.ended.record
         when = time_text(record.deleted or record.received) if record is not None else None
         return (
-            f"{error.text!r} is gone: {harmless(error.ended.path)} was deleted{f' at {when}' if when else ''}"
-        )
-    if whole and unescaped(error.text) != error.text:
-        return (
-            f"{error.text!r} is no object; where a name has characters that do not print, write its OID or "
-            "ObjectName, which `amqp-gateway explain` shows"
+            f"{error.text!r} is gone: {escaped(error.ended.path)} was deleted{f' at {when}' if when else ''}"
         )
     if whole and error.candidates:
         return f"{error.text!r} is no object; write the whole name of what is to be changed{shown}"

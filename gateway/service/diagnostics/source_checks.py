@@ -18,8 +18,8 @@ import aio_pika
 from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractIncomingMessage, AbstractQueue
 from aiormq import exceptions
 
+from gateway.config.places import reached_at
 from gateway.config.sources import Am01Source, AmiSource, CmlSource, ListenerTls, QmfSource
-from gateway.config.types import reached_at
 from gateway.dialects.cml.codec import read_message, write_message
 from gateway.dialects.cml.messages import SchemaReply, SchemaRequest, Spelling, Status
 from gateway.dialects.cml.schema import read_classes

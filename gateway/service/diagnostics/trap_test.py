@@ -11,11 +11,12 @@ from gateway.clock import Clock
 from gateway.config.files import LoadedConfiguration
 from gateway.service.processes.command_errors import command_errors
 from gateway.service.processes.exit_codes import CommandError, ExitCode
-from gateway.service.processes.notifications import outside, sender_settings, shown, targets_of
-from gateway.service.processes.snmp import read_community
+from gateway.service.processes.notifications import advice, outside, sender_settings, shown, targets_of
 from gateway.service.processes.snmp_users import SnmpSecurity, running_security
+from gateway.service.state.snmp_communities import read_community, read_receivers
 from gateway.snmp.ber import dotted, parse_oid
 from gateway.snmp.fixed_mib import TargetKindNumber
+from gateway.snmp.notifications.names import NameChange
 from gateway.snmp.notifications.receiver import Address
 from gateway.snmp.notifications.sender import NotificationSender, SenderSettings
 from gateway.snmp.notifications.sockets import NotificationSockets, keep_sending
@@ -50,9 +51,11 @@ async def send_test(
         )
     with command_errors():
         state = StateFolder(loaded.state_folder)
-        community = read_community(loaded, state)
+        communities = read_receivers(loaded, read_community(loaded, state))
         security = running_security(loaded, state, clock)
-        target = {target.name: target for target in targets_of(loaded, community, security)}[name]
+        target = {target.name: target for target in targets_of(loaded.settings.snmp, communities, security)}[
+            name
+        ]
         root = parse_oid(loaded.settings.snmp.root)
         settings = sender_settings(loaded, state, root, (target,))
     await _Test(settings, clock, security).run(report)
@@ -65,8 +68,11 @@ class _Test:
         (self._target,) = settings.targets
         self._missing_keys = security.missing.commands
         self._refusal: Exception | None = None
+        self._found = ""  # the address of a name
         self._wake = asyncio.Event()
-        self._sockets = NotificationSockets([self._target.address], self._refused, self._failed)
+        self._sockets = NotificationSockets(
+            [self._target.address], self._refused, self._failed, self._name_changed
+        )
         world = outside(
             self._sockets,
             clock,
@@ -79,14 +85,14 @@ class _Test:
     async def run(self, report: Callable[[str], None]) -> None:
         """Send the notification, and report the result."""
         target = self._target
-        where = shown(target.address)
-        self._sockets.open(self._sender.received)
+        self._sockets.open(self._sender)
         try:
             notification = self._sender.test(target.name)
             begun = time.monotonic()
             await until_one_ends(keep_sending(self._sender, self._wake), self._ended())
         finally:
             self._sockets.close()
+        where = f"{shown(target.address)}{self._found}"
         if self._refusal is not None:
             reason = getattr(self._refusal, "strerror", None) or str(self._refusal)
             raise CommandError(ExitCode.UNREACHABLE, f"{where}: the notification was not sent: {reason}")
@@ -124,6 +130,12 @@ class _Test:
                     if health.failed or (health.acknowledged if is_inform else health.sent):
                         return
                     await asyncio.sleep(_POLL_SECONDS)
+
+    def _name_changed(self, change: NameChange) -> None:
+        self._found = f" ({change.in_use})" if change.in_use else ""
+        if change.trouble:
+            reason = f"the name cannot be resolved ({change.trouble}): {advice(change.address)}"
+            self._refusal = OSError(reason)
 
     def _refused(self, _address: Address, error: OSError) -> None:
         self._refusal = error

@@ -37,6 +37,7 @@ SOURCE_COUNTERS: Mapping[str, Family] = {
     "objects_created": families.SOURCE_CREATED,
     "objects_deleted": families.SOURCE_DELETED,
     "objects_refused": families.SOURCE_OBJECTS_REFUSED,
+    "objects_unshown": families.SOURCE_OBJECTS_UNSHOWN,
     "alarms_refused": families.SOURCE_ALARMS_REFUSED,
     "unknown_class": families.SOURCE_UNKNOWN,
     "events": families.SOURCE_EVENTS,
@@ -89,6 +90,9 @@ def index_readings(index: InstanceIndex, inventory: Inventory, path: Path) -> It
     yield families.INDEX_RETIRED.at(usage.retired)
     yield families.INDEX_RETIRED_MAX.at(MAX_RETIRED)
     yield families.INDEX_UNSYNCED.at(usage.unsynced)
+    yield families.INDEX_WRITTEN.at(not index.trouble)
+    yield families.INDEX_RESERVE.at(index.reserve_left)
+    yield families.INDEX_UNSHOWN.at(sum(source.unshown for source in inventory.sources))
     yield families.INDEX_BYTES.at(sum(file.stat().st_size for file in path.parent.glob(f"{path.name}*")))
 
 

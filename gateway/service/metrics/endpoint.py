@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gzip
 import ipaddress
+import re
 import socket
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
@@ -42,8 +44,13 @@ It raises `PageUnavailableError` if the page cannot be made now.
 
 METRICS: Final = b"/metrics"
 OBJECTS: Final = b"/metrics/objects"
-MAX_CONNECTIONS: Final = 16
+BACKLOG: Final = 64
 MAX_HEAD_OCTETS: Final = 8192
+COMPRESSED_OCTETS: Final = 4096
+"""The length from which on a body is compressed for a client that accepts that."""
+
+_REFUSED: Final = re.compile(r"q=0(\.0*)?")
+_COMPRESSION: Final = 1  # the fastest; names and labels repeat, so that more gains little
 IDLE_SECONDS: Final = 75.0
 """Seconds for which a connection may be kept without a request; longer than Prometheus' usual interval."""
 
@@ -55,7 +62,8 @@ FRONT_END: Final = "metrics"
 
 FAILURE_LINES: Final = 10
 FAILURE_SECONDS: Final = 60.0
-"""So many handshakes that fail are logged in so many seconds; the others are counted."""
+"""So many handshakes that fail, and connections that are refused, are logged in so many seconds; the others
+are counted."""
 
 ACCEPT_AGAIN_SECONDS: Final = 1.0
 WRITE_SECONDS: Final = 10.0
@@ -90,6 +98,11 @@ class EndpointSettings(Protocol):
         ...
 
     @property
+    def connections(self) -> int:
+        """The maximum number of connections."""
+        ...
+
+    @property
     def tls(self) -> tuple[Path, Path] | None:
         """The files with certificate and key; ``None`` for plain HTTP."""
         ...
@@ -103,15 +116,19 @@ class EndpointSettings(Protocol):
 class MetricsEndpoint:
     """An HTTP server, which listens while the context is entered.
 
+    Where a new connection finds no place, the one that has been idle for the longest time gives way: a
+    scraper connects again. Only if all of them are being answered the new one is refused.
+
     Args:
         listen: numeric address, and port; 0 for any.
         pages: makes a page, by path.
         tls: the settings of TLS, whose files may be replaced; ``None`` for plain HTTP.
         look_seconds: the interval at which the files are compared.
         guesses: counts and reports clients that TLS refuses; ``None`` reports them to no one.
+        connections: the maximum number of connections.
 
     Attributes:
-        refused: number of connections that were refused because there were too many.
+        refused: number of connections that were refused, or gave way, because there were too many.
         port: the port on which it listens.
     """
 
@@ -122,17 +139,21 @@ class MetricsEndpoint:
         tls: TlsRenewal | None = None,
         look_seconds: float = LOOK_SECONDS,
         guesses: Guesses | None = None,
+        connections: int = 64,
     ) -> None:
         self._listen = listen
+        self._most = connections
         self._pages = pages
         self._tls = tls
         self._look_seconds = look_seconds
         self._guesses = guesses
         self._handshakes = Handshakes("TLS on the endpoint of metrics", guesses)
         self._failure_lines = RateLimiter(FAILURE_LINES, FAILURE_SECONDS)
+        self._refusal_lines = RateLimiter(FAILURE_LINES, FAILURE_SECONDS)
         self._loopback = ipaddress.ip_address(listen[0]).is_loopback
         self._running: list[asyncio.Task[None]] = []
         self._connections: set[asyncio.Task[None]] = set()
+        self._idle: dict[asyncio.Task[None], None] = {}  # those without a request, the longest first
         self.refused = 0
         self.port = listen[1]
 
@@ -151,7 +172,7 @@ class MetricsEndpoint:
         host, port = self._listen
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:
-            listening = socket.create_server(self._listen, family=family, backlog=MAX_CONNECTIONS)
+            listening = socket.create_server(self._listen, family=family, backlog=BACKLOG)
         except OSError as error:
             raise CommandError(
                 ExitCode.ADDRESS_IN_USE,
@@ -191,13 +212,33 @@ class MetricsEndpoint:
                     log.warning("metrics-not-accepted", reason=error.strerror or str(error))
                     await asyncio.sleep(ACCEPT_AGAIN_SECONDS)
                     continue
-                if len(self._connections) >= MAX_CONNECTIONS:
-                    self.refused += 1
+                if len(self._connections) >= self._most and not self._makes_room(address[0]):
                     accepted.close()
                     continue
                 task = asyncio.create_task(self._connected(accepted, address[0]))
                 self._connections.add(task)
-                task.add_done_callback(self._connections.discard)
+                self._idle[task] = None
+                task.add_done_callback(self._forget)
+
+    def _makes_room(self, address: str) -> bool:
+        """Close the connection that has been idle for the longest time; return whether there is one."""
+        self.refused += 1
+        task = next(iter(self._idle), None)
+        left_out = self._refusal_lines.admit()
+        if left_out is not None:
+            what = "refused" if task is None else "another one gave way"
+            log.warning(
+                "metrics-connections-full", address=address, most=self._most, what=what, left_out=left_out
+            )
+        if task is None:
+            return False
+        self._forget(task)
+        task.cancel()
+        return True
+
+    def _forget(self, task: asyncio.Task[None]) -> None:
+        self._connections.discard(task)
+        self._idle.pop(task, None)
 
     async def _connected(self, accepted: socket.socket, address: str) -> None:
         loop = asyncio.get_running_loop()
@@ -237,6 +278,8 @@ class MetricsEndpoint:
     async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer one request after the other."""
         connection = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEAD_OCTETS)
+        task = asyncio.current_task()
+        assert task is not None
         while True:
             async with asyncio.timeout(IDLE_SECONDS):
                 try:
@@ -244,12 +287,21 @@ class MetricsEndpoint:
                 except h11.RemoteProtocolError as error:
                     if connection.our_state is h11.IDLE:
                         status = HTTPStatus(error.error_status_hint)
-                        await _send(connection, writer, status, f"{status.phrase}\n".encode(), _TEXT)
+                        body = f"{status.phrase}\n".encode()
+                        await _send(connection, writer, status, body, [("content-type", _TEXT)])
                     return
             if request is None:
                 return
+            self._idle.pop(task, None)
             status, body, content_type = await self._respond(request)
-            await _send(connection, writer, status, body, content_type, head=request.method == b"HEAD")
+            is_compressed = len(body) >= COMPRESSED_OCTETS and _takes_gzip(request)
+            if is_compressed:
+                body = await asyncio.to_thread(gzip.compress, body, _COMPRESSION)
+            headers = [("content-type", content_type)]
+            headers += [("content-encoding", "gzip")] if is_compressed else []
+            await _send(connection, writer, status, body, headers, head=request.method == b"HEAD")
+            if task in self._connections:
+                self._idle[task] = None
             if connection.our_state is not h11.DONE or connection.their_state is not h11.DONE:
                 return
             connection.start_next_cycle()
@@ -302,7 +354,9 @@ def metrics_endpoint(
     if settings.objects is not None:
         pages[OBJECTS] = partial(ask_process, settings.objects)
     guesses = Guesses(report, time.monotonic_ns)
-    endpoint = MetricsEndpoint(settings.listen, pages, _renewal(settings), guesses=guesses)
+    endpoint = MetricsEndpoint(
+        settings.listen, pages, _renewal(settings), guesses=guesses, connections=settings.connections
+    )
     return endpoint
 
 
@@ -375,6 +429,17 @@ async def _request(connection: h11.Connection, reader: asyncio.StreamReader) -> 
         connection.receive_data(await reader.read(_CHUNK_OCTETS))
 
 
+def _takes_gzip(request: h11.Request) -> bool:
+    """Return whether a client accepts a compressed body (RFC 9110, section 12.5.3)."""
+    for name, value in request.headers:
+        if name == b"accept-encoding":
+            for coding in value.decode("ascii", "replace").lower().split(","):
+                name_of, _, weight = coding.partition(";")
+                if name_of.strip() in {"gzip", "x-gzip", "*"}:
+                    return _REFUSED.fullmatch(weight.replace(" ", "")) is None
+    return False
+
+
 def _has_body(request: h11.Request) -> bool:
     headers = dict(request.headers)
     return b"transfer-encoding" in headers or headers.get(b"content-length", b"0") != b"0"
@@ -385,13 +450,14 @@ async def _send(
     writer: asyncio.StreamWriter,
     status: HTTPStatus,
     body: bytes,
-    content_type: str,
+    headers: Iterable[tuple[str, str]],
     *,
     head: bool = False,
 ) -> None:
     headers = [
-        ("content-type", content_type),
+        *headers,
         ("content-length", str(len(body))),
+        ("vary", "accept, accept-encoding"),
         ("x-content-type-options", "nosniff"),
     ]
     if status is HTTPStatus.METHOD_NOT_ALLOWED:

@@ -206,6 +206,8 @@ PROCESS_UP = _gauge("process_up", "1 where the process answered when it was aske
 
 RESTARTS = _counter("process_restarts", "Times that a process died and was started again.", "process")
 
+LOG_LINES_LOST = _counter("process_log_lines_lost", "Lines of its log that were lost.", "process")
+
 PROCESS_START = _gauge("process_start_time_seconds", "Start of the process, in Unix time.", "process")
 
 PROCESS_CPU = _counter("process_cpu_seconds", "Processor time of the process.", "process")
@@ -339,6 +341,10 @@ SOURCE_DELETED = _counter("source_objects_deleted", "Objects deleted.", "source"
 
 SOURCE_OBJECTS_REFUSED = _counter("source_objects_refused", "Objects beyond the bound.", "source")
 
+SOURCE_OBJECTS_UNSHOWN = _counter(
+    "source_objects_unshown", "Objects that waited, not shown, for the disk of the state folder.", "source"
+)
+
 SOURCE_ALARMS_REFUSED = _counter("source_alarms_refused", "Alarms beyond the bound.", "source")
 
 SOURCE_UNKNOWN = _counter(
@@ -423,6 +429,14 @@ INDEX_RETIRED_MAX = _gauge("instance_index_retired_max", "Numbers that may be ke
 
 INDEX_UNSYNCED = _gauge("instance_index_unsynced_changes", "Changes that a power cut would lose.")
 
+INDEX_WRITTEN = _gauge("instance_index_written", "1 if the disk takes row numbers, else 0.")
+
+INDEX_RESERVE = _gauge("instance_index_reserve_bytes", "What is left of the reserve for a full disk.")
+
+INDEX_UNSHOWN = _gauge(
+    "instance_index_unshown_objects", "Objects that wait, not shown, for the disk of the state folder."
+)
+
 INDEX_BYTES = _gauge("instance_index_bytes", "Size of its files on the disk.")
 
 # The SNMP agent.
@@ -494,6 +508,16 @@ NOTIFICATIONS_WAITING = _gauge(
     "target",
 )
 
+NOTIFICATIONS_OWED = _gauge(
+    "snmp_notifications_owed", "Events that are still to be sent late, from the event log.", "target"
+)
+
+NOTIFICATIONS_MISSED = _counter(
+    "snmp_notifications_missed",
+    "Events that could not be sent because the event log does not have them; they may have been for others.",
+    "target",
+)
+
 NOTIFICATIONS_WAITING_MAX = _gauge("snmp_notifications_waiting_max", "How many may wait.")
 
 # The JMX agent.
@@ -514,6 +538,10 @@ JMX_UNFIT = _gauge("jmx_unfit_elements", "Elements with a value that could not b
 JMX_STARTS = _counter("jmx_virtual_machine_starts", "Virtual machines that were started.")
 
 JMX_LOGINS = _counter("jmx_logins", "Attempts to log in.", "outcome")
+
+JMX_REFUSED_REQUESTS = _counter(
+    "jmx_refused_requests", "Requests of clients of JMX that were refused without being carried out."
+)
 
 JMX_CLIENTS = _gauge("jmx_clients", "Clients that are logged in.")
 

@@ -99,8 +99,7 @@ def usage(process: str, pid: int) -> Iterator[Reading]:
     """
     folder = _PROC / str(pid)
     try:
-        # The name of the program stands in parentheses, and may contain blanks and parentheses itself.
-        fields = (folder / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()
+        fields = _stat(folder)
         open_files = sum(1 for _ in (folder / "fd").iterdir())
         limits = (folder / "limits").read_text("utf-8")
     except OSError:
@@ -111,6 +110,23 @@ def usage(process: str, pid: int) -> Iterator[Reading]:
     yield families.PROCESS_MEMORY.at(int(fields[_RESIDENT]) * _PAGE_OCTETS, process)
     yield families.PROCESS_FILES.at(open_files, process)
     yield families.PROCESS_MAX_FILES.at(_max_open_files(limits), process)
+
+
+def _stat(folder: Path) -> list[str]:
+    # The name of the program stands in parentheses, and may contain blanks and parentheses itself.
+    return (folder / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()
+
+
+def processor_seconds(pid: int) -> float:
+    """Return the processor time of the main thread of a process in seconds; 0 where it is not known.
+
+    Args:
+        pid: the number of the process.
+    """
+    with contextlib.suppress(OSError):
+        fields = _stat(_PROC / str(pid) / "task" / str(pid))
+        return (int(fields[_USER_TIME]) + int(fields[_SYSTEM_TIME])) / _TICKS
+    return 0.0
 
 
 def context_switches(pid: int) -> int:

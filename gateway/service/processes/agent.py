@@ -32,7 +32,7 @@ from gateway.service.processes.lifeline import Lifeline
 from gateway.service.processes.supervisor import MetricsPages
 from gateway.service.sources.endpoints import amqp_endpoint
 from gateway.shipped_files import version
-from gateway.state_folder import AGENTS, StateError, StateFolder
+from gateway.state_folder import AGENTS, StateError, StateFolder, refuse_root
 
 log = structlog.get_logger(__name__)
 
@@ -61,6 +61,8 @@ async def run_agent(loaded: LoadedConfiguration, name: str, clock: Clock, lifeli
     with command_errors():
         await _refused_from_the_start(settings, loaded.folder)
         own = configuration_of(loaded, name)
+        refuse_root(loaded.state_folder)
+        refuse_root(own.state_folder)
     if not own.state_folder.exists():
         try:
             StateFolder.create(own.state_folder)
@@ -90,10 +92,11 @@ async def _run(
 
 def pages_of(settings: AgentMetrics, folder: Path) -> MetricsPages:
     """Return the endpoint of an agent's metrics; ``folder`` is the one to which paths are relative."""
+    most = settings.connections
     if settings.tls is None:
-        return MetricsPages(settings.listen, None)
+        return MetricsPages(settings.listen, None, connections=most)
     files = settings.tls.files(folder)
-    return MetricsPages(settings.listen, None, (files.certificate, files.key), files.client_ca)
+    return MetricsPages(settings.listen, None, (files.certificate, files.key), files.client_ca, most)
 
 
 async def _readings(metrics: Metrics) -> Sequence[Reading]:

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Final, NoReturn, TypeAlias
 
 import structlog
 
@@ -44,6 +44,10 @@ MAX_KEPT: Final = 1_000
 """The maximum number of heads that wait for the operator's file; the newest ones."""
 
 
+Note: TypeAlias = Callable[[str], None]
+"""Keeps the last line that the operator's file took."""
+
+
 class AuditHeads:
     """Makes and sends the heads of one core.
 
@@ -56,6 +60,7 @@ class AuditHeads:
         file: the operator's file; ``None`` for none.
         stands: called with the reason for which the file cannot be written, and with an empty text whenever
             it was written.
+        note: called in another thread with the last line that the file took; it may raise `OSError`.
     """
 
     def __init__(
@@ -67,14 +72,16 @@ class AuditHeads:
         publish: Callable[[int, str, str, int], None],
         file: Path | None,
         stands: Callable[[str], None] = lambda _: None,
+        note: Note = lambda _: None,
     ) -> None:
         self._key = key
         self._gateway = gateway
         self._event_log = event_log
         self._clock = clock
         self._publish = publish
-        self._file = None if file is None else HeadsFile(file, stands)
+        self._file = None if file is None else HeadsFile(file, stands, note)
         self._signed = 0
+        self._is_recorded = False
         self._turn = asyncio.Lock()
         event_log.state_deletions(self._deletion)
 
@@ -104,6 +111,9 @@ class AuditHeads:
     async def sign(self) -> None:
         """Sign the present end of the chain and send it, unless it was signed already; does not raise."""
         async with self._turn:
+            if self._file is not None and not self._is_recorded and self._event_log.log_id:
+                self._is_recorded = True
+                self._event_log.take_heads_file(str(self._file.path))
             head = await self._head()
             if head is not None:
                 line = line_of(head)
@@ -141,16 +151,25 @@ class HeadsFile:
     Args:
         path: its path; made where it is missing, its folder is not.
         stands: as of `AuditHeads`.
+        note: likewise.
     """
 
-    def __init__(self, path: Path, stands: Callable[[str], None] = lambda _: None) -> None:
+    def __init__(
+        self, path: Path, stands: Callable[[str], None] = lambda _: None, note: Note = lambda _: None
+    ) -> None:
         self._path = path
         self._stands = stands
+        self._note = note
         self._waiting: deque[str] = deque(maxlen=MAX_KEPT)
         self._writing: asyncio.Future[None] | None = None
         # A thread of its own: a file system that hangs must not take those of the loop's pool.
         self._thread = ThreadPoolExecutor(1, "audit-heads")
         self._failed = False
+
+    @property
+    def path(self) -> Path:
+        """Its path."""
+        return self._path
 
     @property
     def is_waiting(self) -> bool:
@@ -168,12 +187,17 @@ class HeadsFile:
         if self._writing is None:
             lines = tuple(self._waiting)
             loop = asyncio.get_running_loop()
-            self._writing = loop.run_in_executor(self._thread, append_lines, self._path, lines)
+            self._writing = loop.run_in_executor(self._thread, self._append, lines)
             self._writing.add_done_callback(lambda done: self._written(done, lines))
         done, _ = await asyncio.wait({self._writing}, timeout=FILE_SECONDS)
         if not done:
             self._report(f"does not answer within {FILE_SECONDS:g} s")
         await asyncio.sleep(0)  # the callback has run then
+
+    def _append(self, lines: tuple[str, ...]) -> None:
+        append_lines(self._path, lines)
+        with contextlib.suppress(OSError):  # a state folder that is full has an alarm of its own
+            self._note(lines[-1])
 
     def _written(self, done: asyncio.Future[None], lines: tuple[str, ...]) -> None:
         self._writing = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from gateway.config.types import SecretError
+from gateway.config.secret_places import SecretError
 from gateway.mapping.files import MappingError
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.state_folder import StateError

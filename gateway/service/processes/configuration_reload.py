@@ -1,25 +1,29 @@
-"""Taking policy, mappings and overrides of the configuration again, while the gateway runs."""
+"""Taking policy, clients of SNMP, mappings and overrides of the configuration again, while it runs."""
 
 from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Coroutine
-from typing import Protocol
+from collections.abc import Collection, Coroutine
+from typing import Final, Protocol
 
 import structlog
 
 from gateway.config.files import LoadedConfiguration, load_configuration
+from gateway.config.secret_places import SecretError
 from gateway.feed.operations import OperationAnswer, ReloadRequest
 from gateway.feed.server import Reply
 from gateway.inventory.classes import ClassRegistry
 from gateway.mapping.files import MappingError, secret_patterns
-from gateway.mapping.override_files import load_with_overrides
+from gateway.mapping.override_files import LoadedMappings, load_with_overrides
 from gateway.model.operations import Outcome
 from gateway.model.secrets import SecretRules
 from gateway.policy.differences import policy_changes
 from gateway.policy.rules import RoleSet
-from gateway.service.state.running_configuration import Changes, changes, note_reload
+from gateway.service.diagnostics.policy_patterns import check_patterns
+from gateway.service.state.running_configuration import Changes, changes, note_addresses, note_reload
+from gateway.service.state.snmp_communities import read_communities
+from gateway.state_folder import StateError, StateFolder
 from gateway.yaml_documents import DocumentError
 
 log = structlog.get_logger(__name__)
@@ -28,8 +32,12 @@ log = structlog.get_logger(__name__)
 class ReloadTarget(Protocol):
     """The part of a core that follows a reload."""
 
-    def change_policy(self, roles: RoleSet, by: str, changes: list[str]) -> None:
-        """Apply a policy: the roles, who requested it, and what changes, in words."""
+    def change_policy(self, roles: RoleSet, receivers: Collection[str], by: str, changes: list[str]) -> None:
+        """Apply roles and receivers of notifications; who requested it, and what changes, in words."""
+        ...
+
+    async def read_secrets_again(self) -> list[str]:
+        """Read the secrets of sources again; return the places of those that were replaced."""
         ...
 
     def record_mappings(self, by: str, changes: list[str]) -> None:
@@ -37,11 +45,18 @@ class ReloadTarget(Protocol):
         ...
 
 
-class ConfigurationReload:
-    """Applies changes of policy, mappings and overrides; other changes wait for a restart of the gateway.
+SECRETS_RENEWED: Final = "secrets were replaced: "
+"""The beginning of the part of the text that names the places of replaced secrets."""
+UNCHANGED: Final = "the gateway runs with this configuration"
 
-    A file that is wrong changes nothing. Reloads are carried out one after the other. A policy is applied by
-    the running core; other mappings are those of the next core, so that this one has to end.
+
+class ConfigurationReload:
+    """Applies changes of policy, clients, mappings and overrides; others wait for a restart of the gateway.
+
+    The secrets of sources are read again, too. A file that is wrong changes nothing. Reloads are carried out
+    one after the other. A policy is applied by the running core; other mappings are those of the next core,
+    so that this one has to end. Clients of SNMP are applied by its process, which sees that the copy of the
+    configuration is another one.
 
     Args:
         loaded: the configuration with which the core runs.
@@ -100,40 +115,52 @@ class ConfigurationReload:
             try:
                 # Some 100 ms of work, in which the core goes on.
                 wanted, found = await asyncio.to_thread(self._read)
-                return self._apply(wanted, found, by)
-            except (DocumentError, MappingError, OSError, re.error) as error:
+                texts = self._apply(wanted, found, by)
+            except (DocumentError, MappingError, SecretError, StateError, OSError, re.error) as error:
                 log.warning("not-reloaded", reason="nothing was changed", wrong=str(error), by=by)
                 return Outcome.REFUSED, f"nothing was changed: {error}"
+            await asyncio.to_thread(note_addresses, self._running.state_folder, self._running)
+            if places := await self._target.read_secrets_again():
+                texts.append(f"{SECRETS_RENEWED}{', '.join(places)}")
+            return Outcome.APPLIED, "; ".join(texts) or UNCHANGED
 
     def _read(self) -> tuple[LoadedConfiguration, Changes]:
         wanted = load_configuration(self._running.path).with_copies()
+        known = load_with_overrides(wanted.mapping_files, wanted.override_files)
         if wanted.mapping_files or wanted.override_files:
-            _check(wanted)
+            _check(known)
+        check_patterns(wanted, known.mappings)
+        if wanted.settings.snmp.enabled:
+            read_communities(wanted, StateFolder(self._running.state_folder))
         return wanted, changes(wanted, self._running)
 
-    def _apply(self, wanted: LoadedConfiguration, found: Changes, by: str) -> tuple[Outcome, str]:
+    def _apply(self, wanted: LoadedConfiguration, found: Changes, by: str) -> list[str]:
         texts = []
-        if found.policy or found.mappings:
-            # Before it holds: a process that is restarted must not read the former one.
-            note_reload(self._running.state_folder, wanted)
-        if found.policy:
+        running = self._running.reloaded(wanted)
+        # Before it holds: a process that is restarted must not read the former one. Also where nothing
+        # differs: the files of communities are read again, which no configuration contains.
+        note_reload(self._running.state_folder, running)
+        if found.policy or found.clients:
             roles = wanted.settings.role_set
             lines = list(policy_changes(self._running.settings.role_set, roles))
-            self._target.change_policy(roles, by, lines)
-            log.info("policy-reloaded", by=by, changes=len(lines))
+            receivers = tuple(wanted.settings.snmp.notifications)
+            self._target.change_policy(roles, receivers, by, [*found.clients, *lines])
+            log.info("policy-reloaded", by=by, changes=len(lines), clients=found.clients)
+        if found.policy:
             texts.append(f"the policy was applied: {len(lines)} rules of principals changed")
+        if found.clients:
+            texts.append(f"{len(found.clients)} changes of users, communities and receivers were applied")
         if found.mappings:
             self._target.record_mappings(by, list(found.mappings))
             log.info("mappings-reloaded", by=by, changes=found.mappings, next="the core starts again")
             self._has_other_mappings.set()
             texts.append(f"{len(found.mappings)} changes of mappings and overrides: the core starts again")
-        if found.policy or found.mappings:
-            self._running = self._running.reloaded(wanted)
+        self._running = running
         if found.waiting:
             reason = "this takes effect by a restart of the gateway only"
             log.warning("not-reloaded", reason=reason, changed=list(found.waiting), by=by)
             texts.append(f"these wait for a restart of the gateway: {', '.join(found.waiting)}")
-        return Outcome.APPLIED, "; ".join(texts) or "the gateway runs with this configuration"
+        return texts
 
     def _start(self, work: Coroutine[object, object, None]) -> None:
         task = asyncio.ensure_future(work)
@@ -141,8 +168,7 @@ class ConfigurationReload:
         task.add_done_callback(self._tasks.discard)
 
 
-def _check(wanted: LoadedConfiguration) -> None:
+def _check(known: LoadedMappings) -> None:
     """Use mappings and overrides as the next core does, which must not fail by what can be found now."""
-    known = load_with_overrides(wanted.mapping_files, wanted.override_files)
     ClassRegistry(known.mappings, known.overrides)
     SecretRules(pattern for mapping in known.mappings.values() for pattern in secret_patterns(mapping))

@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from functools import partial
 
 import structlog
@@ -17,18 +16,18 @@ from gateway.config.files import LoadedConfiguration
 from gateway.config.model import Configuration
 from gateway.config.sources import AgentPublishing, RabbitMqSettings
 from gateway.config.transport_security import sent_in_plain_text
+from gateway.durable_files import RESERVE, DiskReserve
+from gateway.eventlog.disk import EventLogError, NewerLogError
 from gateway.eventlog.last_state import (
     EVENTS,
-    LastEvents,
     LastState,
     LastStates,
     events_value,
-    last_events,
     read_last_state,
-    unfinished_operations,
 )
 from gateway.eventlog.logged_operations import Reloaded
-from gateway.eventlog.record import LogRecord
+from gateway.eventlog.ownership import ForeignLogError, LogOwner, check_owner
+from gateway.eventlog.recorder import RecorderSettings
 from gateway.feed.guesses import Guess
 from gateway.feed.messages import VERSION
 from gateway.feed.records import Batch, EventLogRecord, EventRecord, Hello, Record
@@ -37,7 +36,7 @@ from gateway.inventory.certificates import CertificateExpiry
 from gateway.inventory.classes import ClassRegistry
 from gateway.inventory.instance_file import InstanceIndexError
 from gateway.inventory.instances import InstanceIndex
-from gateway.inventory.inventory import BatchSettings, Inventory
+from gateway.inventory.inventory import LOG_IS_WELL, BatchSettings, Inventory
 from gateway.inventory.source import SourceInventory
 from gateway.links.tls import PresentedCertificates
 from gateway.mapping.files import secret_patterns
@@ -64,7 +63,7 @@ from gateway.service.metrics.families import Metrics
 from gateway.service.processes.audit_heads import AuditHeads
 from gateway.service.processes.command_errors import command_errors
 from gateway.service.processes.configuration_reload import ConfigurationReload
-from gateway.service.processes.event_log import OFF, AckTracker, CoreEventLog, file_settings
+from gateway.service.processes.event_log import OFF, AckTracker, CoreEventLog, LogAlarmMark, file_settings
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.service.processes.index_upkeep import keep_index
 from gateway.service.processes.lifeline import (
@@ -75,16 +74,25 @@ from gateway.service.processes.lifeline import (
     ProcessEnd,
     Reload,
 )
+from gateway.service.processes.log_output import OutputWatch
 from gateway.service.processes.operations import CoreOperations
 from gateway.service.processes.process_setup import tune_garbage_collection
 from gateway.service.serving import QmfServer, ServedBroker
 from gateway.service.sources.captures import Captures, CaptureTarget
 from gateway.service.sources.endpoints import amqp_endpoint, http_publisher
+from gateway.service.sources.logins import Logins
 from gateway.service.sources.source_context import DurableContext, PresentRoles, SourceContext
 from gateway.service.sources.sources import RunSource, needs_last_state, source_of
-from gateway.service.state.audit_key import audit_key
-from gateway.service.state.restored_records import restored_events, restored_operations
-from gateway.state_folder import StateFolder
+from gateway.service.state.audit_key import WrittenHead, audit_key, note_written_head
+from gateway.service.state.event_counts import EventCounts
+from gateway.service.state.past_events import PastEventService, page_reader
+from gateway.service.state.restored_records import (
+    RecordedBefore,
+    recorded_before,
+    restored_events,
+    restored_operations,
+)
+from gateway.state_folder import EVENT_COUNTS, LOG_ALARM, LOG_PLACE, StateFolder
 from gateway.tasks import until_one_ends
 
 log = structlog.get_logger(__name__)
@@ -126,7 +134,12 @@ async def run_core(
             with (
                 state.locked(inherited=lifeline.state_lock),
                 contextlib.closing(
-                    InstanceIndex(state.instances, must_exist=state.boots > 0, needs_upkeep=needs_upkeep.set)
+                    InstanceIndex(
+                        state.instances,
+                        must_exist=state.boots > 0,
+                        needs_upkeep=needs_upkeep.set,
+                        reserve=DiskReserve(state.path / RESERVE),
+                    )
                 ) as index,
             ):
                 return await _run_locked(loaded, state, index, clock, lifeline, needs_upkeep, served or {})
@@ -134,19 +147,14 @@ async def run_core(
         raise CommandError(ExitCode.STATE, str(error)) from error
 
 
-@dataclass(frozen=True, slots=True)
-class _Recorded:
-    """The contents of the event log from which a core continues.
+async def run_core_process(loaded: LoadedConfiguration, clock: Clock, lifeline: Lifeline) -> None:
+    """Run the core as a process of the supervisor, which runs it again where the clock was set.
 
-    Attributes:
-        unfinished: the operations that an earlier core left unfinished.
-        events: the events that front ends may not have.
-        names: the names of the objects to which these events refer, as far as sources need them.
+    Raises:
+        CommandError: as `run_core`; ``AGAIN`` also where the clock was set.
     """
-
-    unfinished: list[LogRecord]
-    events: LastEvents
-    names: dict[str, str]
+    if await run_core(loaded, clock, lifeline):
+        raise CommandError(ExitCode.AGAIN, "")
 
 
 async def _run_locked(
@@ -160,9 +168,10 @@ async def _run_locked(
 ) -> bool:
     # An agent says itself what it sends, by the keys of its own.
     log_plain_text(loaded.settings, lambda key: not served and not key.startswith("agents."))
+    _check_log(loaded, state)
     epoch = count_start(state, index)
     last = await asyncio.to_thread(_last_state, loaded)
-    recorded = await asyncio.to_thread(_recorded_before, loaded, state.identity, last)
+    recorded = await asyncio.to_thread(recorded_before, loaded, state.identity, last)
     core = _Core(loaded, state, index, clock, epoch, last, recorded)
     core.add_sources(last, lifeline.metrics, served)
     del last  # its objects take 2 kB each, and sources and the event log release what they have read again
@@ -182,6 +191,7 @@ async def _run_locked(
             core.run(needs_upkeep),
             core.until_other_mappings(),
         )
+        core.notice_standstill()
     if core.has_other_mappings:
         log.info("core-starts-again", reason="mappings or override files were changed")
         raise CommandError(ExitCode.AGAIN, "")
@@ -209,7 +219,7 @@ class _Core:
         clock: Clock,
         epoch: int,
         last: LastState | None,
-        recorded: _Recorded,
+        recorded: RecordedBefore,
     ) -> None:
         self._loaded, self._state, self._index, self._clock, self._epoch = loaded, state, index, clock, epoch
         known = load_with_overrides(loaded.mapping_files, loaded.override_files)
@@ -228,11 +238,35 @@ class _Core:
             BatchSettings(self._is_left.set),
             loaded.settings.history.limits,
         )
-        facts = partial(_facts, state.identity, epoch, self._inventory, recorded.events.made)
-        self._event_log = _event_log(loaded, clock, last, facts, known.overrides.log_intervals)
         settings, roles = loaded.settings.operations, loaded.settings.role_set
         marks = Marks(self._mappings, known.overrides)
-        self._policy, self._roles = PolicyPublisher(roles, marks), PresentRoles(roles)
+        receivers = tuple(loaded.settings.snmp.notifications)
+        self._policy = PolicyPublisher(roles, marks, receivers, self._classes.records)
+        self._roles = PresentRoles(roles)
+        self._output_watch = OutputWatch(self._inventory.log_lines_lost)
+        self._log_alarm = LogAlarmMark(state.path / LOG_ALARM)
+        self._counts = EventCounts(
+            state.path / EVENT_COUNTS,
+            epoch,
+            logged=loaded.settings.log.enabled,
+            was_paused=self._log_alarm.was_raised,
+            in_log=recorded.events.made,
+        )
+        facts = partial(_facts, state.identity, epoch, self._inventory, self._counts.former.numbers)
+        withheld = self._policy.withheld
+        self._event_log = _event_log(loaded, clock, last, facts, known.overrides.log_intervals, withheld)
+        if self._event_log is not None:
+            self._event_log.belongs_to(LogOwner(state.identity, epoch, state.path / LOG_PLACE))
+        self._past = PastEventService(
+            state.identity,
+            page_reader(loaded.log_folder, state.identity) if loaded.settings.log.enabled else None,
+            self._event_log,
+            self._inventory,
+            self._classes,
+            self._policy,
+            self._publish_tables,
+        )
+        self._past.recall(recorded.events)
         self._manager = OperationManager(
             self._inventory,
             self._classes,
@@ -244,6 +278,7 @@ class _Core:
         self._heads = self._audit_heads()
         self._stopping: asyncio.Task[None] | None = None
         self._operations = CoreOperations(self._manager, self._inventory, clock, self._event_log)
+        self._logins = Logins()
         self._reload = ConfigurationReload(loaded, self)
         self._feed = FeedServer(
             loaded.feed_socket,
@@ -253,6 +288,7 @@ class _Core:
             self._operations.submit,
             (lambda _report: None) if self._event_log is None else self._event_log.take_login,
             self._reload.requested,
+            self._past.requested,
         )
         self._sources: list[RunSource] = []
         self._servers: dict[str, QmfServer] = {}
@@ -261,14 +297,16 @@ class _Core:
     def _audit_heads(self) -> AuditHeads | None:
         if self._event_log is None:
             return None
+        file = self._loaded.heads_file
         return AuditHeads(
             audit_key(self._state),
             self._state.identity,
             self._event_log,
             self._clock,
             self._inventory.audit_signed,
-            self._loaded.heads_file,
+            file,
             self._heads_file_stands,
+            lambda line: note_written_head(self._state, WrittenHead(str(file), line)),
         )
 
     def _heads_file_stands(self, reason: str) -> None:
@@ -313,6 +351,7 @@ class _Core:
             patience=self._loaded.settings.operations.deadline,
             watchers=self._servers,
             presented=self._presented,
+            logins=self._logins,
             roles=self._roles,
         )
         settings = self._loaded.settings.sources
@@ -320,6 +359,9 @@ class _Core:
         for source in self._inventory.sources:
             if (publishing := served.get(source.identity.name)) is not None:
                 self._servers[source.identity.name] = self._server(source, publishing, context)
+
+    def _publish_tables(self, batch: Batch) -> None:
+        self._feed.publish(batch)
 
     def _snapshot(self) -> tuple[list[Record], int]:
         records, sequence = self._inventory.snapshot()
@@ -335,8 +377,8 @@ class _Core:
             name,
             publishing,
             ServedBroker(
-                amqp_endpoint(publishing.amqp, folder, name),
-                http_publisher(settings, publishing, folder, name),
+                amqp_endpoint(publishing.amqp, folder, name, logins=context.logins),
+                http_publisher(settings, publishing, folder, name, context.logins),
                 context.protection(name, publishing.protected),
             ),
             source,
@@ -347,6 +389,8 @@ class _Core:
 
     def subscribe(self) -> None:
         """Let all parts receive the inventory's batches."""
+        # First: what a front end has received is counted, whatever is killed next.
+        self._subscribers.add(lambda _batch: self._counts.note(self._inventory.events_made))
         self._subscribers.add(lambda batch: self._feed.publish(self._policy.batch(batch)))
         if self._event_log is not None:
             self._subscribers.add(self._event_log.take)
@@ -355,7 +399,7 @@ class _Core:
         # Last: the others receive the effects of an operation before its answer.
         self._subscribers.add(self._operations.noticed)
 
-    async def start(self, running: AsyncExitStack, recorded: _Recorded) -> None:
+    async def start(self, running: AsyncExitStack, recorded: RecordedBefore) -> None:
         """Open the event log, continue what an earlier core began, and serve the feed.
 
         Args:
@@ -365,8 +409,10 @@ class _Core:
         Raises:
             CommandError: the feed cannot be served, or the event log cannot be opened.
         """
+        running.callback(self._counts.close)
         if self._event_log is not None:
-            await running.enter_async_context(self._event_log)
+            with _log_errors():
+                await running.enter_async_context(self._event_log)
             records, sequence = self._inventory.snapshot()
             self._event_log.take(Batch(self._epoch, sequence, tuple(records)))
             assert self._heads is not None
@@ -378,10 +424,13 @@ class _Core:
         events = restored_events(
             recorded.events, self._state.identity, self._classes, numbers, recorded.names
         )
-        self._inventory.recall(events, recorded.events.made)
+        self._inventory.recall(events, self._counts.former.numbers, self._counts.former.uncertain)
+        if self._log_alarm.was_raised:  # the log may not have it, because it could not be written
+            self._inventory.expect_log_clearing()
         if self._heads is None or self._loaded.heads_file is None:
             self._heads_file_stands("")
         running.push_async_callback(self._feed.close)
+        running.push_async_callback(self._past.close)
         try:
             await self._feed.start()
         except (OSError, ValueError) as error:
@@ -416,15 +465,20 @@ class _Core:
             case AccessRefused(front_end, address, reason, attempts):
                 self._operations.refused(Guess(address, reason, attempts).request(front_end))
 
-    def change_policy(self, roles: RoleSet, by: str, changes: list[str]) -> None:
+    def change_policy(self, roles: RoleSet, receivers: Collection[str], by: str, changes: list[str]) -> None:
         """Apply a policy, as `ReloadTarget` requires."""
-        self._policy.change(roles)
+        self._policy.change(roles, receivers)
+        self._past.policy_changed()
         self._manager.change_policy(Policy(roles))
         self._roles.change(roles)
         self._feed.send_snapshots()
         if self._event_log is not None:
             self._event_log.take_reload(Reloaded.POLICY, by, changes)
         self._inventory.policy_changed(by, changes, self._clock.now())
+
+    async def read_secrets_again(self) -> list[str]:
+        """Read the secrets of sources again, as `ReloadTarget` requires."""
+        return await self._logins.read_again()
 
     def record_mappings(self, by: str, changes: list[str]) -> None:
         """Record that the next core has other mappings, as `ReloadTarget` requires."""
@@ -482,7 +536,10 @@ class _Core:
         await asyncio.get_running_loop().create_future()
 
     def _publish_log_state(self, record: EventLogRecord) -> None:
+        if record.state not in LOG_IS_WELL:  # before it is published: the next core must know it
+            self._log_alarm.note(raised=True)
         self._inventory.event_log_changed(record, self._clock.now())
+        self._log_alarm.note(raised=self._inventory.log_alarm_is_raised)
 
     def _judge_certificates(self, found: list[CertificateExpiry], not_known: list[str]) -> None:
         warn_before = self._loaded.settings.certificates.warn_before
@@ -499,10 +556,16 @@ class _Core:
             self._inventory.go_on()
             await asyncio.sleep(0)  # other tasks run, and messages are received
 
+    def notice_standstill(self) -> None:
+        """Have the log say until when sources had received everything, if the clock was set since."""
+        self._inventory.tick(self._clock.now())
+
     async def _tick(self) -> None:
         while True:
             await asyncio.sleep(TICK_SECONDS)
             self._inventory.tick(self._clock.now())
+            self._output_watch.tick(self._clock.now())
+            self._log_alarm.note(raised=self._inventory.log_alarm_is_raised)
 
 
 def log_plain_text(settings: Configuration, is_ours: Callable[[str], bool]) -> None:
@@ -547,12 +610,42 @@ def _captures(loaded: LoadedConfiguration, clock: Clock) -> Captures:
     return Captures(clock, targets)
 
 
+@contextlib.contextmanager
+def _log_errors() -> Iterator[None]:
+    """Turn a log that this gateway must not write into the error that ends it."""
+    try:
+        yield
+    except (ForeignLogError, NewerLogError) as error:
+        raise CommandError(ExitCode.STATE, str(error)) from error
+
+
+def _check_log(loaded: LoadedConfiguration, state: StateFolder) -> None:
+    """Check that the next start of this gateway may write its log, before the start is counted.
+
+    Whatever else is wrong with the log is reported when it is opened.
+
+    Raises:
+        CommandError: it must not.
+    """
+    if not loaded.settings.log.enabled:
+        return
+    owner = LogOwner(state.identity, state.boots + 1, state.path / LOG_PLACE)
+    with _log_errors():
+        try:
+            check_owner(loaded.log_folder, owner)
+        except (ForeignLogError, NewerLogError):
+            raise
+        except EventLogError as error:
+            log.warning("event-log-not-read", reason=str(error))
+
+
 def _event_log(
     loaded: LoadedConfiguration,
     clock: Clock,
     last: LastState | None,
     facts: Callable[[], dict[str, object]],
     overridden: Mapping[str, int],
+    withheld: Callable[[EventRecord, str], Sequence[str]],
 ) -> CoreEventLog | None:
     """Return the event log, with the intervals of overrides before the configured ones."""
     if not loaded.settings.log.enabled:
@@ -571,7 +664,7 @@ def _event_log(
         facts,
         last,
         durable=durable,
-        same_as=same_as,
+        recording=RecorderSettings(same_as=same_as, withheld=withheld),
     )
 
 
@@ -589,29 +682,6 @@ def _last_state(loaded: LoadedConfiguration) -> LastState | None:
     return read_last_state(loaded.log_folder, asking)
 
 
-def _recorded_before(loaded: LoadedConfiguration, gateway: str, last: LastState | None) -> _Recorded:
-    if not loaded.settings.log.enabled:
-        return _Recorded([], LastEvents(), {})
-    folder = loaded.log_folder
-    try:
-        events = last_events(folder, loaded.settings.history.events, gateway)
-        return _Recorded(unfinished_operations(folder), events, _names(last, events))
-    except OSError as error:  # the error is reported when the log is opened
-        log.warning("event-log-not-read", path=error.filename, reason=error.strerror)
-        return _Recorded([], LastEvents(), {})
-
-
-def _names(last: LastState | None, recorded: LastEvents) -> dict[str, str]:
-    objects = {} if last is None else last.objects
-    referred = {
-        value
-        for event in recorded.events
-        for value in (event.values or {}).values()
-        if isinstance(value, str) and value in objects
-    }
-    return {object_id: objects[object_id].object_name or "" for object_id in referred}
-
-
 def count_start(state: StateFolder, index: InstanceIndex) -> int:
     """Return the number of this start, which is on the disk in both places before it is published.
 
@@ -620,4 +690,6 @@ def count_start(state: StateFolder, index: InstanceIndex) -> int:
     """
     boot = state.boots + 1
     index.start(state.identity, boot)
-    return state.next_boot()
+    counted = state.next_boot()
+    index.leave_room_for_starts()
+    return counted

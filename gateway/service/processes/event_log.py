@@ -11,6 +11,7 @@ import contextlib
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Final, NoReturn, Protocol, Self
@@ -20,10 +21,12 @@ import structlog
 
 from gateway.clock import Clock
 from gateway.config.model import LogSettings
+from gateway.durable_files import create_durably
 from gateway.eventlog.audit_chain import ChainEnd
-from gateway.eventlog.disk import Disk, EventLogClosedError, EventLogError
+from gateway.eventlog.disk import Disk, EventLogClosedError, EventLogError, NewerLogError
 from gateway.eventlog.last_state import LastState, RecordedDeliveries
 from gateway.eventlog.logged_operations import Reloaded
+from gateway.eventlog.ownership import ForeignLogError, LogOwner
 from gateway.eventlog.record import AnyRecord, LogRecord, RecordKind, microseconds_text
 from gateway.eventlog.recorder import LogRecorder, RecorderSettings
 from gateway.eventlog.retention import LogFileSettings
@@ -58,7 +61,7 @@ class CoreEventLog:
         disk: the disk of the folder.
         durable: names of the sources with a durable subscription. Those that the log knows record themselves
             what they missed while there was no core; what others missed is recorded here.
-        same_as: for a source the other one that reads the same broker, by names.
+        recording: further settings of the recorder; the intervals of statistics are those of ``settings``.
 
     Attributes:
         mirror: what has been recorded so far.
@@ -74,10 +77,12 @@ class CoreEventLog:
         former: LastState | None = None,
         disk: Disk | None = None,
         durable: Collection[str] = (),
-        same_as: Mapping[str, str] | None = None,
+        recording: RecorderSettings | None = None,
     ) -> None:
-        mirrored = RecorderSettings(
-            settings.statistics_interval, settings.statistics_intervals, same_as=same_as or {}
+        mirrored = replace(
+            recording or RecorderSettings(),
+            statistics_interval=settings.statistics_interval,
+            statistics_intervals=settings.statistics_intervals,
         )
         self.mirror = LogRecorder(mirrored, former, own_gaps=durable)
         self.last_seq = 0
@@ -105,10 +110,21 @@ class CoreEventLog:
             disk=disk,
         )
 
+    def belongs_to(self, owner: LogOwner) -> None:
+        """Let a start of a gateway own the log, before it is entered; without one that is not checked."""
+        self._log.owner = owner
+
     async def __aenter__(self) -> Self:
+        """Open the log; where that fails, the gateway runs without it.
+
+        Raises:
+            ForeignLogError, NewerLogError: it must not be written by this gateway.
+        """
         self._since = self._clock.now()
         try:
             await self._log.__aenter__()
+        except (ForeignLogError, NewerLogError):
+            raise
         except EventLogError as error:
             self._failure = str(error)
             log.error("event-log-failed", reason=str(error))  # noqa: TRY400  the text says what to do
@@ -165,6 +181,10 @@ class CoreEventLog:
     def take_login(self, report: LoginReport) -> None:
         """Record logins; neither waits nor raises."""
         self._record(lambda: self.mirror.login(report, self._clock.now()), 1)
+
+    def take_heads_file(self, file: str) -> None:
+        """Record the file to which signed heads are written; neither waits nor raises."""
+        self._record(lambda: self.mirror.heads_file(file, self._clock.now()), 1)
 
     def take_reload(self, reloaded: Reloaded, principal: str, changes: Sequence[str]) -> None:
         """Record that a principal had the configuration reloaded; neither waits nor raises."""
@@ -286,6 +306,38 @@ class CoreEventLog:
         if state.deleted_files > self._recorded_deleted:
             log.info("event-log-files-deleted", files=state.deleted_files - self._recorded_deleted)
             self._recorded_deleted = state.deleted_files
+
+
+class LogAlarmMark:
+    """Whether a core has raised the alarm of the event log, for the next core.
+
+    Its raising may not be in the log, which could not be written. The disk may be full: so the file has one
+    byte that is overwritten in its place. It is not synced, because the disk may hang, and after a power
+    failure it is less than what receivers have already.
+
+    Args:
+        path: the file; made where it is missing.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._raised: bool | None = None
+        self.was_raised = False
+        with contextlib.suppress(OSError):
+            create_durably(path, _MARKS[False])
+        with contextlib.suppress(OSError):  # it is there also on a disk that takes no draft
+            self.was_raised = path.read_text("ascii", "replace") == _MARKS[True]
+
+    def note(self, *, raised: bool) -> None:
+        """Note whether the alarm is active; a failure of the disk has no consequence."""
+        if raised is self._raised:
+            return
+        self._raised = raised
+        with contextlib.suppress(OSError), self._path.open("r+b", buffering=0) as file:
+            file.write(_MARKS[raised].encode())
+
+
+_MARKS: Final = {False: "0\n", True: "1\n"}
 
 
 def named_after(records: list[AnyRecord], delivery: str) -> list[AnyRecord]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import enum
 
-from gateway.model.operations import Outcome
-
 
 class ExitCode(enum.IntEnum):
     """The reason why a command ended."""
@@ -52,30 +50,13 @@ class ExitCode(enum.IntEnum):
     UNKNOWN_OUTCOME = 20
     """No answer came in time: an operation may have been carried out, or may still be."""
     AGAIN = 21
-    """A process of the gateway ends to be started again at once, with other mappings; no command ends so."""
+    """A process of the gateway ends to be started again at once, for other mappings or a clock that was set.
+
+    No command ends so."""
     INTERRUPTED = 130
     """Ctrl-C, as shells report any command that it ended."""
     NOT_READ = 141
     """The reader of the output has gone, as with ``| head``; shells report the same."""
-
-
-OF_OUTCOME = {
-    Outcome.APPLIED: ExitCode.OK,
-    Outcome.APPLIED_DIFFERENTLY: ExitCode.NOT_APPLIED,
-    Outcome.NOT_APPLIED: ExitCode.NOT_APPLIED,
-    Outcome.OBJECT_GONE: ExitCode.NOT_FOUND,
-    Outcome.UNKNOWN_ELEMENT: ExitCode.NOT_FOUND,
-    Outcome.READ_ONLY: ExitCode.REFUSED,
-    Outcome.REFUSED: ExitCode.REFUSED,
-    Outcome.WRONG_TYPE: ExitCode.WRONG_VALUE,
-    Outcome.WRONG_LENGTH: ExitCode.WRONG_VALUE,
-    Outcome.WRONG_VALUE: ExitCode.WRONG_VALUE,
-    Outcome.NOT_NOW: ExitCode.NOT_NOW,
-    Outcome.REMOTE_FAILURE: ExitCode.REMOTE_FAILURE,
-    Outcome.SOURCE_DOWN: ExitCode.SOURCE_DOWN,
-    Outcome.UNKNOWN: ExitCode.UNKNOWN_OUTCOME,
-}
-"""The exit code for each outcome of an operation; `docs/set-and-invoke.md` describes them."""
 
 
 class CommandError(Exception):

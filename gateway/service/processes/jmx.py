@@ -25,9 +25,10 @@ from pydantic import Field, SecretStr, ValidationError
 from gateway.clock import Clock
 from gateway.config.files import LoadedConfiguration
 from gateway.config.model import JmxSettings
-from gateway.config.types import SecretError
-from gateway.durable_files import write_durably
+from gateway.config.secret_places import SecretError
+from gateway.durable_files import FOR_STARTS, write_durably
 from gateway.feed.client import FeedLink, RefusalReports
+from gateway.file_owners import reason_of
 from gateway.jmx.backend import Identify
 from gateway.jmx.classes import ColumnOids
 from gateway.jmx.delivery import MAX_WAITING, Delivery
@@ -35,6 +36,7 @@ from gateway.jmx.java_runtime import JavaMissingError, JmxError, ListenError, Ma
 from gateway.jmx.logins import Logins
 from gateway.jmx.notifications import MAX_SENT, EventCursor, OperationCursor
 from gateway.jmx.operations import Operations
+from gateway.jmx.past_events import EVENTS_SINCE, PastEventReading
 from gateway.jmx.projection import Projection, ProjectionSettings
 from gateway.jmx.tls import TlsError, TlsMaterial
 from gateway.jmx.users import Holder, PasswordError, ReadPassword, SubjectError, Users, check_stored
@@ -173,7 +175,8 @@ def machine_settings(loaded: LoadedConfiguration, tls: TlsMaterial | None) -> Ma
     return MachineSettings(
         address,
         port,
-        hostname=settings.hostname,
+        hostname=settings.hostname[0],
+        advertised_port=settings.hostname[1],
         java=None if settings.java is None else loaded.folder / settings.java,
         heap=settings.heap,
         notification_buffer=settings.notification_buffer,
@@ -263,11 +266,14 @@ class _JmxAgent:
         self._operation_cursor = OperationCursor(2 * sources * loaded.settings.history.operations + MAX_SENT)
         self._starts = 0
         self._logins: Counter[LoginOutcome] = Counter()
+        self._refused_requests = 0
         self._was_ready = False
         self._was_killed = False
         jmx = loaded.settings.jmx
         buffer = kept_notifications(jmx.notification_buffer, jmx.heap)
-        lifeline.metrics.add("agent", lambda: agent_readings(self._starts, self._logins, buffer))
+        lifeline.metrics.add(
+            "agent", lambda: agent_readings(self._starts, self._logins, self._refused_requests, buffer)
+        )
 
     async def run(self) -> NoReturn:
         """Run one virtual machine after the other, without end.
@@ -309,6 +315,7 @@ class _JmxAgent:
             list(users).index,
             self._identify,
             self._count_login,
+            self._count_refusal,
         )
         try:
             await self._run(machine)
@@ -324,8 +331,11 @@ class _JmxAgent:
             timeout = deadline - int(ANSWER_SECONDS * SECOND)
             refusals = RefusalReports(link.ask, time.monotonic_ns)
             logins = Logins(link.report_login, time.monotonic_ns)
+            past = PastEventReading(projection, link.past_events, timeout / SECOND)
             operations = Operations(
-                projection.objects, link.ask, delivery.caught_up, timeout, refusals.report, logins.accepted
+                *(projection.objects, link.ask, delivery.caught_up, timeout, projection.last_end),
+                *(refusals.report, logins.accepted),
+                {(projection.bean_number, EVENTS_SINCE.name): past.invoke},
             )
             metrics = self._lifeline.metrics
             metrics.add("delivery", lambda: delivery_readings(projection, delivery))
@@ -358,6 +368,9 @@ class _JmxAgent:
 
     def _count_login(self, accepted: bool) -> None:  # noqa: FBT001  the only argument, named by the function
         self._logins[LoginOutcome.ACCEPTED if accepted else LoginOutcome.REFUSED] += 1
+
+    def _count_refusal(self) -> None:
+        self._refused_requests += 1
 
     def _may_change(self, user: str) -> bool:
         rules = self._loaded.settings.role_set.rules_of(f"jmx:{user}")
@@ -400,12 +413,15 @@ class LoginOutcome(enum.StrEnum):
     REFUSED = "refused"
 
 
-def agent_readings(starts: int, logins: Mapping[LoginOutcome, int], buffer: int) -> Iterator[Reading]:
+def agent_readings(
+    starts: int, logins: Mapping[LoginOutcome, int], refused_requests: int, buffer: int
+) -> Iterator[Reading]:
     """Read the counters that outlive a virtual machine; ``buffer`` is how many notifications one keeps."""
     yield families.JMX_STARTS.at(starts)
     yield families.JMX_BUFFER.at(buffer)
     for outcome in LoginOutcome:
         yield families.JMX_LOGINS.at(logins.get(outcome, 0), outcome.value)
+    yield families.JMX_REFUSED_REQUESTS.at(refused_requests)
 
 
 def delivery_readings(projection: Projection, delivery: Delivery) -> Iterator[Reading]:
@@ -479,7 +495,9 @@ class EventCursorFile:
         except FileNotFoundError:
             return EventCursor(late_after=self._late_after)
         except (OSError, ValidationError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "it is damaged, or of a newer gateway"
+            reason = "it is damaged, or of a newer gateway"
+            if isinstance(error, OSError):
+                reason = reason_of(error, self._path.parent)
             log.warning("jmx-events-not-read", path=str(self._path), reason=reason)
             return EventCursor(late_after=self._late_after)
         self._kept = place.epoch, place.number
@@ -500,9 +518,14 @@ class EventCursorFile:
                 return True
             epoch, number = place
             try:
-                write_durably(self._path, _Place(epoch=epoch, number=number).model_dump_json() + "\n")
+                text = _Place(epoch=epoch, number=number).model_dump_json()
+                write_durably(self._path, f"{text}\n", leaves=FOR_STARTS)
             except OSError as error:
-                log.warning("jmx-events-not-kept", path=str(self._path), reason=error.strerror)
+                log.warning(
+                    "jmx-events-not-kept",
+                    path=str(self._path),
+                    reason=reason_of(error, self._path.parent),
+                )
                 return False
             self._kept = place
             return True

@@ -189,6 +189,7 @@ class ProcessLine:
 
     Attributes:
         last_answer: the last answer of the child.
+        answers: the number of its answers, also of those that came late.
     """
 
     def __init__(self, line: socket.socket) -> None:
@@ -197,6 +198,7 @@ class ProcessLine:
         self._asked: asyncio.Future[list[Reading]] | None = None
         self._is_ready = False
         self.last_answer: list[Reading] = []
+        self.answers = 0
 
     @property
     def is_ready(self) -> bool:
@@ -269,6 +271,7 @@ class ProcessLine:
             log.warning("answer-not-understood", reason=str(error))
             readings = []
         self.last_answer = readings
+        self.answers += 1
         asked, self._asked = self._asked, None
         if asked is not None and not asked.done():
             asked.set_result(readings)

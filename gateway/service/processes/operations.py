@@ -17,7 +17,7 @@ from gateway.feed.operations import OperationRecord, OperationRequest
 from gateway.feed.records import Batch, EventLogRecord, EventLogState
 from gateway.feed.server import Reply as ReplyTo
 from gateway.inventory.inventory import Inventory
-from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify
+from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify, Outcome
 from gateway.model.times import SECOND
 from gateway.operations.manager import OperationManager
 from gateway.operations.operation import Effect, Publish, Reply, Send, SourcePort
@@ -93,8 +93,17 @@ class CoreOperations:
 
     def connect(self, source: int, port: SourcePort) -> None:
         """Send operations on objects of the source (its number) through ``port`` from now on."""
+
+        def precheck(request: MethodCall | ObjectModify) -> Answer | None:
+            try:
+                return port.precheck(request)
+            except Exception as error:
+                log.exception("operation-not-checked")
+                text = f"not sent: internal error {type(error).__name__}: see the log"
+                return Answer(request.token, Outcome.REMOTE_FAILURE, text)
+
         self._ports[source] = port
-        self._manager.connect(source, port.precheck)
+        self._manager.connect(source, precheck)
 
     def submit(self, request: OperationRequest, reply: ReplyTo) -> None:
         """Take a request of a front end."""
@@ -152,9 +161,10 @@ class CoreOperations:
                     port.modify(message)
                 case ObjectFetch():
                     port.fetch(message)
-        except Exception:
-            # An internal error: it is unknown whether it was sent, and the deadline will report that.
+        except Exception as error:
             log.exception("operation-not-sent")
+            text = f"internal error {type(error).__name__}: it may have been carried out; see the log"
+            self.answered(Answer(message.token, Outcome.UNKNOWN, text))
 
     def _record(self, number: int) -> None:
         """Continue the operation once its begin is in the log."""

@@ -14,10 +14,17 @@ from typing import Any, TypeAlias
 import structlog
 
 from gateway.clock import Clock, SystemClock
+from gateway.escapes import printable
+from gateway.service.metrics import families
 from gateway.service.metrics.process import measured
 from gateway.service.processes.lifeline import Lifeline
+from gateway.service.processes.log_output import LogLines, LogOutput, log_output, replace_standard_error
 from gateway.service.processes.parent_guard import ParentGuard
-from gateway.service.processes.stop_signals import let_stop_signals_in
+from gateway.service.processes.stop_signals import (
+    ends_with_terminal,
+    let_stop_signals_in,
+    survive_other_signals,
+)
 
 RunProcess: TypeAlias = Callable[[Clock, Lifeline], Coroutine[Any, Any, None]]
 """The work of a process with its configuration, until it is cancelled."""
@@ -39,20 +46,32 @@ def run_process(
         CommandError: the process cannot run.
     """
     lifeline = Lifeline(*inherited)
+    output = log_output()
+    if output is not None:
+        lifeline.metrics.add("log", lambda: (families.LOG_LINES_LOST.at(output.lost, name),))
     work = run(SystemClock(), lifeline)
-    asyncio.run(until_terminated(measured(work, name, lifeline.metrics), is_service=True))
+    try:
+        asyncio.run(until_terminated(measured(work, name, lifeline.metrics), is_service=True))
+    finally:
+        # Else what was frozen is never freed, and DuckDB complains at the end of what it holds.
+        gc.unfreeze()
 
 
 def configure_logs(process: str, level: int = logging.INFO) -> None:
     """Log to standard error: readable on a terminal, else one JSON object a line.
+
+    A line and its end are one write, because all processes share standard error.
 
     Args:
         process: part of every line: ``core``, ``snmp``, ...
         level: the least level that is logged; a command that reports errors itself passes
             ``logging.CRITICAL``.
     """
+    lines = replace_standard_error() if level < logging.CRITICAL else LogLines(LogOutput(2))
     renderer: structlog.typing.Processor
+    display: tuple[structlog.typing.Processor, ...] = ()
     if sys.stderr.isatty():
+        display = (_displayed,)
         renderer = structlog.dev.ConsoleRenderer(colors=not os.environ.get("NO_COLOR"))  # no-color.org
     else:
         renderer = structlog.processors.JSONRenderer(sort_keys=True)
@@ -62,16 +81,29 @@ def configure_logs(process: str, level: int = logging.INFO) -> None:
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
+            lines.note_lost,
+            *display,
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level),
-        # A line and its end in one write: all processes share standard error.
-        logger_factory=structlog.WriteLoggerFactory(sys.stderr),
+        logger_factory=lines,
     )
     structlog.contextvars.bind_contextvars(process=process)
     # The links report in one line what these libraries log with a traceback.
     for library in ("aio_pika", "aiormq", "httpx", "httpcore", "asyncio", "py4j"):
         logging.getLogger(library).setLevel(logging.CRITICAL)
+
+
+def _displayed(
+    _logger: object, _method: str, fields: structlog.typing.EventDict
+) -> structlog.typing.EventDict:
+    """Escape texts for a terminal, which JSON escapes by itself; the lines of a traceback stay."""
+    return {
+        name: "\n".join(map(printable, value.split("\n") if name == "exception" else [value]))
+        if isinstance(value, str)
+        else value
+        for name, value in fields.items()
+    }
 
 
 _YOUNG_OBJECTS = 10_000
@@ -94,7 +126,7 @@ async def until_terminated(work: Coroutine[Any, Any, None], *, is_service: bool 
     Args:
         work: the work.
         is_service: SIGHUP, which asks a service to read its configuration again, is logged as not followed.
-            Where standard error is a terminal, it says that the terminal is gone, and cancels the work.
+            It cancels the work where `ends_with_terminal` is true. SIGUSR1 and SIGUSR2 are logged.
 
     Raises:
         Exception: what ``work`` raises.
@@ -111,7 +143,8 @@ async def until_terminated(work: Coroutine[Any, Any, None], *, is_service: bool 
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, ask)
     if is_service:
-        loop.add_signal_handler(signal.SIGHUP, ask if sys.stderr.isatty() else log_not_reloaded)
+        loop.add_signal_handler(signal.SIGHUP, ask if ends_with_terminal() else log_not_reloaded)
+        survive_other_signals()
     let_stop_signals_in()
     try:
         await task

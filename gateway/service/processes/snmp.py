@@ -15,7 +15,7 @@ import structlog
 
 from gateway.clock import Clock
 from gateway.config.files import LoadedConfiguration
-from gateway.config.snmp import COMMUNITY, SnmpSettings
+from gateway.config.snmp import SnmpSettings
 from gateway.config.sources import RabbitMqSource, Source
 from gateway.config.types import ListenAddress
 from gateway.feed.client import FeedLink, RefusalReports
@@ -34,6 +34,7 @@ from gateway.service.processes.lifeline import Lifeline
 from gateway.service.processes.notifications import FILE as NOTIFICATIONS_FILE
 from gateway.service.processes.notifications import Notifications, sender_settings, serve_log, targets_of
 from gateway.service.processes.process_setup import tune_garbage_collection
+from gateway.service.processes.snmp_clients import ClientFiles
 from gateway.service.processes.snmp_rights import UserAccess, access_of
 from gateway.service.processes.snmp_secrets import CommandSecrets
 from gateway.service.processes.snmp_users import start_security
@@ -42,10 +43,11 @@ from gateway.snmp.ber import Oid, parse_oid
 from gateway.snmp.commands.command import SecretArguments, Submission
 from gateway.snmp.commands.table import CommandHealth, CommandLimits, CommandRows, CommandTable
 from gateway.snmp.fixed_mib import PRODUCT
-from gateway.snmp.message import VERSION_1, VERSION_2C
+from gateway.snmp.message import STATUS_NAMES, VERSION_1, VERSION_2C
 from gateway.snmp.mirror import Mirror
 from gateway.snmp.notifications.delivery import MAX_WAITING
 from gateway.snmp.notifications.receiver import TargetHealth
+from gateway.snmp.notifications.sender import SenderSettings
 from gateway.snmp.obsolete_counters import serve_obsolete_counters
 from gateway.snmp.oid_registry import OidRegistry
 from gateway.snmp.projection import Projection, ProjectionSettings
@@ -61,8 +63,8 @@ from gateway.snmp.store import Store
 from gateway.snmp.tables.applications import ApplicationSettings, ApplicationTable
 from gateway.snmp.tables.health import ShownCounts, serve_losses
 from gateway.snmp.v3.groups import serve_version_3
-from gateway.snmp.written_values import STATUS_NAMES, AdvisoryLock
 from gateway.snmp.written_values import VALUES as LOCK_VALUES
+from gateway.snmp.written_values import AdvisoryLock
 from gateway.state_folder import StateFolder
 from gateway.tasks import until_one_ends
 
@@ -118,8 +120,10 @@ class _Agent:
 
     def __init__(self, loaded: LoadedConfiguration, state: StateFolder, clock: Clock) -> None:
         settings, self._settings = loaded.settings, loaded.settings.snmp
-        self._community = read_community(loaded, state)
-        self._writers = read_writers(loaded, state, self._community)
+        self._loaded, self._state = loaded, state
+        # Without writers nothing needs mappings, which take some megabytes.
+        self._secrets = CommandSecrets(loaded) if self._settings.all_writers else None
+        self._files = ClientFiles(loaded, state)
         self._root = parse_oid(self._settings.root)
         self._store, self._counters, self._failures = Store(), SnmpCounters(), _Failures()
         self._counters.serve(self._store, authentication_traps=self._settings.authentication_traps)
@@ -143,7 +147,7 @@ class _Agent:
         )
         self._security = start_security(loaded, state, clock)
         self._notifications = Notifications(
-            sender_settings(loaded, state, self._root, targets_of(loaded, self._community, self._security)),
+            self._sender_settings(),
             state.path / NOTIFICATIONS_FILE,
             self._store,
             clock,
@@ -169,12 +173,12 @@ class _Agent:
         self._refused_sets = RefusedSets(self._projection, self._reports.report)
         self._guesses = Guesses(lambda guess: self._reports.report(guess.request("snmp")), time.monotonic_ns)
         deadline = settings.operations.deadline
-        self._commands = self._command_table(loaded, deadline, clock)
+        self._commands = self._command_table(deadline, clock)
         self._sets = self._set_requests(deadline)
-        before = partial(_judge, self._link, self._projection)
         self._server = UdpServer(
-            self._responder(loaded).answer, self._counters, self._failures.failed, before=before
+            self._responder().answer, self._counters, self._failures.failed, before=self._before
         )
+        self._projection.notify_of_reloads(self._follow_clients)
         serve_losses(
             self._store,
             self._root,
@@ -184,9 +188,51 @@ class _Agent:
         serve_version_3(self._store, self._counters, self._security.engine, LARGEST_DATAGRAM)
         list_modules(self._system, self._store, self._root, registries)
 
-    def _command_table(self, loaded: LoadedConfiguration, deadline: int, clock: Clock) -> Commands:
-        # Without writers nothing needs mappings, which take some megabytes.
-        secrets = CommandSecrets(loaded) if self._settings.all_writers else None
+    def _sender_settings(self, *, running: bool = False) -> SenderSettings:
+        clients, security = self._files.clients, self._security
+        targets = targets_of(clients.settings, clients.communities.receivers, security, running=running)
+        return sender_settings(self._files.loaded, self._state, self._root, targets)
+
+    def _before(self) -> None:
+        """Answer by the present clients; with stale rows, if this process was stopped."""
+        self._follow_clients()
+        if self._link.judge():
+            while self._projection.tick():
+                pass
+
+    def _follow_clients(self, *, again: bool = False) -> None:
+        """Answer and notify the clients that there are now. Engine, accepted SETs and counters stay."""
+        if not self._files.follow(again=again):
+            return
+        clients = self._files.clients
+        settings = self._settings = clients.settings
+        self._security.change(settings, clients.keys)
+        self._commands.change(settings)
+        self._learn_secrets()
+        self._projection.change_clients(
+            (READER, *settings.writers, *settings.users), tuple(settings.notifications)
+        )
+        self._server.answer_by(self._responder().answer)
+        self._notifications.change(self._sender_settings(running=True))
+        log.info("snmp-clients-changed", users=len(settings.users), receivers=len(settings.notifications))
+
+    def _learn_secrets(self) -> None:
+        """Find out which arguments of commands are secrets, where no client could write before."""
+        if self._secrets is not None or not self._settings.all_writers:
+            return
+        table, secrets = self._commands.table, CommandSecrets(self._loaded, is_known=False)
+        self._secrets = secrets
+        table.hide(secrets.arguments)
+        self._projection.notify_of_cores(partial(_follow_secrets, secrets, table))
+
+        def learnt(_done: asyncio.Future[bool]) -> None:
+            table.hide(secrets.arguments)
+
+        # A tenth of a second, in which requests are answered.
+        asyncio.get_running_loop().run_in_executor(None, secrets.follow).add_done_callback(learnt)
+
+    def _command_table(self, deadline: int, clock: Clock) -> Commands:
+        secrets = self._secrets
         hidden = SecretArguments(SecretRules()) if secrets is None else secrets.arguments
         submission = Submission(self._projection, hidden, deadline, self._reports.report)
         commands = Commands(
@@ -221,17 +267,17 @@ class _Agent:
             self._refused_sets,
         )
 
-    def _responder(self, loaded: LoadedConfiguration) -> Responder:
-        settings, views = self._settings, self._projection.views
-        communities = {self._community.encode(): access_of(settings, views.of(READER))} | {
+    def _responder(self) -> Responder:
+        settings, views, known = self._settings, self._projection.views, self._files.clients.communities
+        communities = {known.reading.encode(): access_of(settings, views.of(READER))} | {
             secret.encode(): access_of(settings, self._commands.view(writer), writer)
-            for writer, secret in self._writers.items()
+            for writer, secret in known.writers.items()
         }
         limits = settings.limits
         users = UserAccess(
             settings,
             views,
-            loaded.settings.sources,
+            self._loaded.settings.sources,
             self._projection.source_number,
         )
         return Responder(
@@ -276,7 +322,8 @@ class _Agent:
 
     async def run(self) -> None:
         """Serve requests and send notifications until one of the parts fails."""
-        await until_one_ends(self._link.run(), self._tick(), self._notifications.run(), self._report())
+        sending = self._notifications.run(self._link.past_events)
+        await until_one_ends(self._link.run(), self._tick(), sending, self._report())
 
     async def close(self) -> None:
         """Close the sockets, after commands and notifications under way have ended."""
@@ -299,6 +346,7 @@ class _Agent:
         while True:
             busy = self._projection.tick()
             self._commands.table.tick()
+            self._follow_clients(again=True)
             self._notifications.show()
             sources, connected = self._projection.sources, self._projection.status.connected
             self._applications.show(sources, connected=connected)
@@ -323,47 +371,6 @@ def _registries() -> tuple[OidRegistry, ...]:
         return load_shipped_registries()
     except FileNotFoundError as error:
         raise CommandError(ExitCode.CONFIGURATION, str(error)) from error
-
-
-def read_community(loaded: LoadedConfiguration, state: StateFolder) -> str:
-    """Return the community that reads: the configured one, or the state folder's, created if missing.
-
-    Raises:
-        SecretError: the configured community cannot be read.
-    """
-    configured = loaded.settings.snmp.community
-    if configured is not None:
-        return configured.read(loaded.folder).get_secret_value()
-    return state.secret(COMMUNITY)
-
-
-def read_writers(loaded: LoadedConfiguration, state: StateFolder, community: str) -> dict[str, str]:
-    """Return the community of each writer: the configured one, or the state folder's, created if missing.
-
-    Args:
-        loaded: the configuration.
-        state: the state folder.
-        community: the one that reads.
-
-    Raises:
-        SecretError: a configured community cannot be read.
-        CommandError: two communities are equal, so that the writer is ambiguous.
-    """
-    communities: dict[str, str] = {}
-    names = {community: "the community that reads"}
-    for name, writer in loaded.settings.snmp.writers.items():
-        if writer.community is not None:
-            secret = writer.community.read(loaded.folder).get_secret_value()
-        else:
-            secret = state.secret(f"{COMMUNITY}-{name}")
-        if secret in names:
-            raise CommandError(
-                ExitCode.CONFIGURATION,
-                f"snmp.writers.{name}: has the same community as {names[secret]}: give each its own",
-            )
-        names[secret] = f"snmp.writers.{name}"
-        communities[name] = secret
-    return communities
 
 
 def _site_registry(loaded: LoadedConfiguration, state: StateFolder) -> SiteRegistry:
@@ -420,13 +427,6 @@ class _Failures:
             log.error("request-failed", count=self._count, exc_info=error)
 
 
-def _judge(link: FeedLink, projection: Projection) -> None:
-    """Make every row stale before an answer, if this process was stopped."""
-    if link.judge():
-        while projection.tick():
-            pass
-
-
 Ask = Callable[[OperationRequest], Awaitable[OperationAnswer]]
 """The signature of `gateway.feed.client.FeedLink.ask`."""
 
@@ -460,13 +460,11 @@ class Commands:
         self._views = projection.views
         self._ask = ask
         self._asking: set[asyncio.Task[None]] = set()
-        is_shared = settings.commands.shown_to_all
-        shared = [CommandRows(store, root, projection.pointer)] if is_shared else []
+        self._made = partial(CommandRows, root=root, pointer=projection.pointer)
+        self._shared = [self._made(store)] if settings.commands.shown_to_all else []
         self._rows: dict[str, Sequence[CommandRows]] = {}
-        for writer in settings.all_writers:
-            own = Store()
-            self._rows[writer] = (CommandRows(own, root, projection.pointer), *shared)
-            self._views.of(writer, own, shares_own=is_shared)
+        self._stores: dict[str, Store] = {}
+        self.change(settings)
         self.table = CommandTable(
             root,
             CommandLimits(settings.commands.quota, settings.commands.keep),
@@ -476,6 +474,14 @@ class Commands:
             clock,
         )
         self.table.serve(store)
+
+    def change(self, settings: SnmpSettings) -> None:
+        """Let all users and writers of these settings have commands; those of others run to their end."""
+        for writer in (*settings.writers, *settings.users):
+            own = self._stores.setdefault(writer, Store())
+            if writer not in self._rows:
+                self._rows[writer] = (self._made(own), *self._shared)
+            self._views.of(writer, own, shares_own=bool(self._shared))
 
     def view(self, writer: str) -> Mirror:
         """Return the view of a writer."""
@@ -570,4 +576,6 @@ def notification_readings(targets: Mapping[str, TargetHealth]) -> Iterator[Readi
         yield families.NOTIFICATIONS_SUPPRESSED.at(health.suppressed, name)
         yield families.NOTIFICATIONS_FAILED.at(health.failed, name)
         yield families.NOTIFICATIONS_WAITING.at(health.waiting, name)
+        yield families.NOTIFICATIONS_OWED.at(health.owed, name)
+        yield families.NOTIFICATIONS_MISSED.at(health.lost, name)
     yield families.NOTIFICATIONS_WAITING_MAX.at(MAX_WAITING)

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from gateway.snmp.processing import LARGEST_DATAGRAM
+from gateway.snmp.v3.accepted_sets import AcceptedSets
 from gateway.snmp.v3.ciphers import Salts
 from gateway.snmp.v3.engine import Engine
 from gateway.snmp.v3.notifications import SecuredInforms, SecuredTraps
@@ -33,10 +34,11 @@ class SecuredMessages:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._salts = Salts(secrets.randbits(_SALT_BITS))
+        self._accepted = AcceptedSets(time.monotonic_ns)
 
     def version_3(self, users: Sequence[User], access: AccessOf) -> Version3:
         """Return what a responder of version 3 needs."""
-        return Version3(self._engine, users, access, self._salts, time.monotonic_ns)
+        return Version3(self._engine, users, access, self._salts, self._accepted)
 
     def remote(self, user: UserAt, level: SecurityLevel) -> RemoteEngine:
         """Return an engine elsewhere, not known yet, to which a user sends requests."""

@@ -43,15 +43,16 @@ class CommandSecrets:
 
     Args:
         loaded: the configuration with which the process was started.
+        is_known: read them at once; otherwise every argument is a secret until `follow`.
 
     Raises:
         DocumentError: a mapping or an override file is wrong; so is `MappingError`.
     """
 
-    def __init__(self, loaded: LoadedConfiguration) -> None:
+    def __init__(self, loaded: LoadedConfiguration, *, is_known: bool = True) -> None:
         self._loaded = loaded
-        self._is_known = True
-        self.arguments = _of(loaded)
+        self._is_known = is_known
+        self.arguments = _of(loaded) if is_known else _ALL
 
     def follow(self) -> bool:
         """Read the mappings again, if the running gateway has others now; return whether it has.
@@ -68,8 +69,11 @@ class CommandSecrets:
             self._is_known = True
         except (DocumentError, MappingError) as error:
             log.warning("mappings-not-read", reason=str(error), next="arguments of commands are not shown")
-            self.arguments, self._is_known = SecretArguments(SecretRules([_EVERY_NAME])), False
+            self.arguments, self._is_known = _ALL, False
         return True
+
+
+_ALL: Final = SecretArguments(SecretRules([_EVERY_NAME]))
 
 
 def _of(loaded: LoadedConfiguration) -> SecretArguments:

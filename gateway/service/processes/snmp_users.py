@@ -33,6 +33,7 @@ from gateway.state_folder import StateFolder
 
 if TYPE_CHECKING:
     from gateway.service.processes.snmp_messages import SecuredMessages
+    from gateway.snmp.v3.notifications import SecuredInforms
     from gateway.snmp.v3.remote import RemoteEngine
 
 log = structlog.get_logger(__name__)
@@ -64,11 +65,22 @@ class SnmpSecurity:
         self, engine: Engine, settings: SnmpSettings, keys: Mapping[str, Sequence[StoredKeys]]
     ) -> None:
         self.engine = engine
-        self.users, self.refused = users_of(settings, keys, engine.engine_id.hex())
         self.missing = MissingKeys()
+        self._late: SecuredMessages | None = None
+        self._informs: dict[tuple[str, str], SecuredInforms] = {}
+        self.refused: dict[str, str] = {}
+        self.change(settings, keys)
+
+    def change(self, settings: SnmpSettings, keys: Mapping[str, Sequence[StoredKeys]]) -> None:
+        """Use other users and keys from now on; the engine, and what was proved of others, stay."""
+        former = self.refused
+        self.users, self.refused = users_of(settings, keys, self.engine.engine_id.hex())
         self._keys = keys
         self._permit_weak = settings.weak_algorithms
-        self._late: SecuredMessages | None = None
+        for (_, user), informs in self._informs.items():
+            informs.use(self._kept(user), self._level(user))
+        for name, reason in self.refused.items() - former.items():
+            log.warning("snmp-user-cannot-log-in", user=name, reason=reason)
 
     def version_3(self, access: AccessOf) -> NextVersion:
         """Return what a responder of version 3 needs."""
@@ -94,8 +106,12 @@ class SnmpSecurity:
             NoKeysError: the user cannot log in, so no trap can be sent.
         """
         if informs:
-            no_keys = partial(self.missing.report, receiver, user)
-            return self._messages().informs(self._kept(user), user, self._level(user), no_keys)
+            found = self._informs.get((receiver, user))
+            if found is None:
+                no_keys = partial(self.missing.report, receiver, user)
+                found = self._messages().informs(self._kept(user), user, self._level(user), no_keys)
+                self._informs[receiver, user] = found
+            return found
         if user not in self.users:
             raise NoKeysError(f"snmp.users.{user}: {self.refused[user]}")
         return self._messages().traps(self.users[user])
@@ -126,10 +142,7 @@ def start_security(loaded: LoadedConfiguration, state: StateFolder, clock: Clock
     """
     settings = loaded.settings.snmp
     stored = start_engine(state, enterprise_of(parse_oid(settings.root)), clock.now())
-    security = _security(settings, state, stored, time.monotonic_ns())
-    for name, reason in security.refused.items():
-        log.warning("snmp-user-cannot-log-in", user=name, reason=reason)
-    return security
+    return _security(settings, state, stored, time.monotonic_ns())
 
 
 def running_security(loaded: LoadedConfiguration, state: StateFolder, clock: Clock) -> SnmpSecurity:

@@ -11,10 +11,16 @@ import asyncio
 import os
 import pwd
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
+
+import structlog
+
+log = structlog.get_logger(__name__)
 
 STOP_SIGNALS = frozenset({signal.SIGINT, signal.SIGTERM})
 
@@ -53,6 +59,22 @@ def stop_signals(stop: Callable[[str], None]) -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, former)
         for number in STOP_SIGNALS:
             loop.remove_signal_handler(number)
+
+
+def ends_with_terminal() -> bool:
+    """Return whether SIGHUP says that the terminal is gone; not if it was ignored before, as by ``nohup``."""
+    return sys.stderr.isatty() and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
+
+
+def survive_other_signals() -> None:
+    """Log SIGUSR1 and SIGUSR2, by which other services open their logs again, and go on.
+
+    Without a handler they would end this process without a word.
+    """
+    for number in (signal.SIGUSR1, signal.SIGUSR2):
+        asyncio.get_running_loop().add_signal_handler(
+            number, partial(log.warning, "signal-without-meaning", signal=number.name)
+        )
 
 
 def let_stop_signals_in() -> None:

@@ -12,7 +12,6 @@ import os
 import platform
 import signal
 import socket
-import sys
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
@@ -24,7 +23,7 @@ import structlog
 
 from gateway.service.metrics import families
 from gateway.service.metrics.families import Reading, continued
-from gateway.service.metrics.process import context_switches, usage
+from gateway.service.metrics.process import context_switches, processor_seconds, usage
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.service.processes.lifeline import (
     AccessRefused,
@@ -35,8 +34,8 @@ from gateway.service.processes.lifeline import (
     ProcessLine,
     Reload,
 )
-from gateway.service.processes.stop_signals import stop_signals
-from gateway.service.processes.systemd import ServiceManager
+from gateway.service.processes.stop_signals import ends_with_terminal, stop_signals, survive_other_signals
+from gateway.service.processes.systemd import MODULE, ServiceManager
 from gateway.shipped_files import version
 from gateway.tasks import until_one_ends
 
@@ -54,7 +53,13 @@ LOOK_SECONDS = 2.0
 """Seconds between two looks at whether a process answers, or whether there is work for one."""
 
 HUNG_QUESTIONS = 6
-"""A process with so many unanswered questions in a row is hung, after half a minute."""
+"""A process that did not run while so many questions in a row had no answer hangs: half a minute."""
+
+BUSY_QUESTIONS = 120
+"""A process that leaves so many without an answer hangs although it runs, after ten minutes.
+
+A slow machine has answered long before. An endless loop has not.
+"""
 
 IDLE_LOOKS = 30
 """A process that starts, and has not run at all between so many looks, is hung, after a minute."""
@@ -106,7 +111,7 @@ def gateway_command(name: str, configuration: Path, copy: Path) -> tuple[str, ..
         copy: the copy of it that the process reads.
     """
     words = ("process", name, "--config", str(configuration), "--copy", str(copy))
-    return (sys.executable, "-m", "gateway.cli.main", *words)
+    return (*MODULE, *words)
 
 
 class Supervisor:
@@ -136,10 +141,11 @@ class Supervisor:
         self._lifeline = lifeline
         self._manager = manager or ServiceManager()
         self._asked, self._stopping = asyncio.Event(), asyncio.Event()
-        self._reload_wanted, self._publisher_ready = asyncio.Event(), asyncio.Event()
+        self._reload_wanted = asyncio.Event()
         self._why = ""
         self._failure: CommandError | None = None
         self._lines: dict[str, ProcessLine] = {}
+        self._unanswered: dict[str, Unanswered] = {}
         self._unpublished: deque[ProcessEnd] = deque(maxlen=MAX_UNPUBLISHED)
         self._refusals: deque[AccessRefused] = deque()
         self._former = {plan.name: list(plan.at_rest) for plan in plans if plan.has_work is not None}
@@ -159,10 +165,11 @@ class Supervisor:
                 killed is started again.
         """
         loop = asyncio.get_running_loop()
-        if sys.stderr.isatty():
+        if ends_with_terminal():
             loop.add_signal_handler(signal.SIGHUP, self.stop, "its terminal was closed")
         else:
             loop.add_signal_handler(signal.SIGHUP, self._reload_wanted.set)
+        survive_other_signals()
         with stop_signals(self.stop):
             await self._run()
         log.info("gateway-ended", reason=self._why)
@@ -175,7 +182,7 @@ class Supervisor:
             ready = asyncio.Event()
             if plan.has_work is not None:
                 ready.set()
-            keepers.append(asyncio.create_task(self._keep(plan, ready)))
+            keepers.append(asyncio.create_task(self._kept(plan, ready)))
             await until_one_ends(ready.wait(), self._asked.wait())
             if self._asked.is_set():
                 break
@@ -188,7 +195,8 @@ class Supervisor:
         self._manager.stopping()
         log.info("gateway-stopping", reason=self._why, processes=self.processes)
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._announce_stop(), ANNOUNCE_SECONDS)
+            async with asyncio.timeout(ANNOUNCE_SECONDS):
+                await self._announce_stop()
         self._stopping.set()
         await asyncio.gather(*keepers)
         while self._refusals:
@@ -210,18 +218,28 @@ class Supervisor:
         while True:
             await self._reload_wanted.wait()
             self._reload_wanted.clear()
-            core = self._lines.get(PUBLISHER)
-            if core is not None and core.announce(Reload("SIGHUP")):
-                # It has taken the announcement when it answers. If it ended before, the next one gets it.
-                if await core.ask(ANSWER_SECONDS) is not None or core.is_ready:
-                    continue
-            else:
-                log.info("reload-waits", reason="the core is not running; the next one reloads")
-            core = self._lines.get(PUBLISHER)
-            if core is None or not core.is_ready:
-                self._publisher_ready.clear()
-                await self._publisher_ready.wait()
-            self._reload_wanted.set()
+            waits = False
+            while not await self._has_taken(Reload("SIGHUP")):
+                if not waits:
+                    log.info("reload-waits", reason="the core is not running; the next one reloads")
+                waits = True
+                # The core may seem ready although it has ended: what ends it must have its turn.
+                await asyncio.sleep(FIRST_RESTART_SECONDS)
+
+    async def _has_taken(self, announcement: Announcement) -> bool:
+        """Return whether the core has taken an announcement; one that ended before has not."""
+        core = self._lines.get(PUBLISHER)
+        if core is None or not core.announce(announcement):
+            return False
+        unproven = 2  # the first answer may be that to a question of before
+        while core.is_ready:
+            if await core.ask(ANSWER_SECONDS) is None:
+                await asyncio.sleep(FIRST_RESTART_SECONDS)
+                continue
+            unproven -= 1
+            if not unproven:
+                return True
+        return False
 
     def refused(self, refusal: AccessRefused) -> None:
         """Have the core record that clients of a listener of this process were refused."""
@@ -249,9 +267,13 @@ class Supervisor:
         return readings
 
     async def silent(self) -> list[str]:
-        """Return the names of the processes that are hung: ready once, alive, and without an answer."""
+        """Return the names of the processes that were ready, live, give no answer, and do not run either."""
         answers = await self._answers()
-        return [name for name, line in self._lines.items() if line.is_ready and answers[name] is None]
+        return [
+            name
+            for name, line in self._lines.items()
+            if line.is_ready and answers[name] is None and not self._unanswered[name].runs
+        ]
 
     async def _answers(self) -> dict[str, list[Reading] | None]:
         """Return the present answer of each process; ``None`` for one that does not answer."""
@@ -263,6 +285,15 @@ class Supervisor:
         names = [plan.name for plan in self._plans]
         return dict(zip(names, await asyncio.gather(*map(ask, names)), strict=True))
 
+    async def _kept(self, plan: ProcessPlan, ready: asyncio.Event) -> None:
+        """Keep ``plan``'s process; an unexpected failure ends the gateway, which would look alive."""
+        try:
+            await self._keep(plan, ready)
+        except Exception as error:
+            log.exception("process-not-kept", name=plan.name)
+            self._failure = CommandError(ExitCode.FAILED, f"the process {plan.name!r} is not kept: {error!r}")
+            self.stop(f"the process {plan.name} could not be kept")
+
     async def _keep(self, plan: ProcessPlan, ready: asyncio.Event) -> None:
         """Start ``plan``'s process, again and again, until the end."""
         pause = FIRST_RESTART_SECONDS
@@ -272,7 +303,11 @@ class Supervisor:
             if self._stopping.is_set():
                 return
             started = time.monotonic()
-            code, reason = await self._run_once(plan, ready)
+            try:
+                code, reason = await self._run_once(plan, ready)
+            except (OSError, RuntimeError) as error:  # too few processes, threads, descriptors or memory
+                log.warning("process-not-started", name=plan.name, reason=str(error))
+                code, reason = ExitCode.FAILED, f"it could not be started: {error}"
             if self._stopping.is_set():
                 return
             if not ready.is_set() and code >= 0:
@@ -289,7 +324,8 @@ class Supervisor:
             log.warning("process-died", name=plan.name, exit_code=code, restart_in_seconds=pause)
             self._publish(ProcessEnd(plan.name, reason))
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._stopping.wait(), timeout=pause)
+                async with asyncio.timeout(pause):
+                    await self._stopping.wait()
             pause = min(2 * pause, LAST_RESTART_SECONDS)
 
     async def _run_once(self, plan: ProcessPlan, ready: asyncio.Event) -> tuple[int, str]:
@@ -308,17 +344,16 @@ class Supervisor:
                     start_new_session=True,  # Ctrl-C is for the supervisor: it ends the others in order
                 )
             self.processes[plan.name], self._lines[plan.name] = process.pid, line
+            unanswered = self._unanswered[plan.name] = Unanswered(plan.name)
 
             def is_ready() -> None:
                 ready.set()
-                if plan.name == PUBLISHER:
-                    self._publisher_ready.set()
                 self._publish()
 
             receiving = asyncio.create_task(line.receive(is_ready, self._reported))
             ended = asyncio.create_task(process.wait())
             stopping = asyncio.create_task(self._stopping.wait())
-            hanging = asyncio.create_task(_until_hung(line, plan.name, process.pid))
+            hanging = asyncio.create_task(_until_hung(line, unanswered, process.pid))
             await asyncio.wait({ended, stopping, hanging}, return_when=asyncio.FIRST_COMPLETED)
             stopping.cancel()
             hangs = hanging.result() if hanging.done() and not ended.done() else ""
@@ -328,7 +363,8 @@ class Supervisor:
                 with contextlib.suppress(ProcessLookupError):
                     process.terminate()
                 try:
-                    await asyncio.wait_for(asyncio.shield(ended), timeout=STOP_SECONDS)
+                    async with asyncio.timeout(STOP_SECONDS):
+                        await asyncio.shield(ended)
                 except TimeoutError:
                     _kill(process, plan.name, "did not end when asked")
             code = await ended
@@ -394,30 +430,74 @@ async def _until_work(has_work: Callable[[], bool]) -> None:
         await asyncio.sleep(LOOK_SECONDS)
 
 
-async def _until_hung(line: ProcessLine, name: str, pid: int) -> str:
+class Unanswered:
+    """The questions that a process which was ready left without an answer, and whether it ran meanwhile.
+
+    A process that uses its processor and answers late is slow. An answer, however late, ends the count.
+
+    Args:
+        name: the name of the process.
+
+    Attributes:
+        runs: by the last question, it gives no answer, and its main thread used the processor since the
+            question before.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.runs = False
+        self._questions = self._idle = self._answers = 0
+        self._processor: float | None = None
+
+    def asked(self, answers: int, processor: float) -> str:
+        """Take the result of a question; return why the process hangs, and the empty text if it does not.
+
+        Args:
+            answers: the number of its answers so far.
+            processor: the processor time of its main thread so far, in seconds; 0 where it is not known.
+        """
+        before, self._processor = self._processor, processor
+        if answers != self._answers:
+            self._answers, self._questions, self._idle, self.runs = answers, 0, 0, False
+            return ""
+        self.runs = before is not None and processor > before
+        self._questions += 1
+        self._idle = 0 if self.runs else self._idle + 1
+        if self._idle >= HUNG_QUESTIONS:
+            return "it hangs: it lives, and neither answers nor runs"
+        if self._questions >= BUSY_QUESTIONS:
+            seconds = round(self._questions * (LOOK_SECONDS + ANSWER_SECONDS))
+            return f"it hangs: it runs, and has not answered for {seconds} s"
+        if self._questions % HUNG_QUESTIONS == 0:
+            log.warning("process-answers-late", name=self.name, unanswered=self._questions)
+        return ""
+
+
+async def _until_hung(line: ProcessLine, unanswered: Unanswered, pid: int) -> str:
     """Wait until a process is hung, and return the reason.
 
-    One that was ready has left `HUNG_QUESTIONS` without an answer. One that starts may need minutes, and
-    cannot answer before its event loop runs; but as long as it works, or its loop runs, its main thread is
-    switched to. Counts of looks decide, not times: where the supervisor itself, or the machine, stood still,
-    time passed for all of them.
+    One that was ready is judged by `Unanswered`. One that starts may need minutes, and cannot answer before
+    its event loop runs; but as long as it works, or its loop runs, its main thread is switched to. Counts of
+    looks decide, not times: where the supervisor itself, or the machine, stood still, time passed for all of
+    them.
     """
-    unanswered = idle = starting = switches = 0
-    while unanswered < HUNG_QUESTIONS:
+    idle = starting = switches = 0
+    while True:
+        await asyncio.sleep(LOOK_SECONDS)
+        if line.is_ready:
+            await line.ask(ANSWER_SECONDS)
+            if hangs := unanswered.asked(line.answers, processor_seconds(pid)):
+                return hangs
+            continue
+        starting += 1
+        if starting % IDLE_LOOKS == 0:
+            log.warning("process-not-ready-yet", name=unanswered.name, seconds=_seconds(starting))
+        before, switches = switches, context_switches(pid)
+        idle = idle + 1 if 0 < switches == before else 0  # 0: this system does not count them
         if idle >= IDLE_LOOKS:
             return "it hangs: it has not run for long, and was not ready yet"
         if starting >= START_LOOKS:
             return f"it hangs: it works, and is not ready after {_seconds(starting)} s"
-        await asyncio.sleep(LOOK_SECONDS)
-        if line.is_ready:
-            unanswered = unanswered + 1 if await line.ask(ANSWER_SECONDS) is None else 0
-            continue
-        starting += 1
-        if starting % IDLE_LOOKS == 0:
-            log.warning("process-not-ready-yet", name=name, seconds=_seconds(starting))
-        before, switches = switches, context_switches(pid)
-        idle = idle + 1 if 0 < switches == before else 0  # 0: this system does not count them
-    return "it hangs: it lives and does not answer"
 
 
 def _seconds(looks: int) -> int:
@@ -447,12 +527,14 @@ class MetricsPages:
         objects: the socket of the process that has the metrics of objects; ``None`` where there is none.
         tls: the files with certificate and key; ``None`` for plain HTTP.
         client_ca: the file with the authorities of required client certificates; ``None`` requires none.
+        connections: the maximum number of connections.
     """
 
     listen: tuple[str, int]
     objects: Path | None
     tls: tuple[Path, Path] | None = None
     client_ca: Path | None = None
+    connections: int = 64
 
 
 async def run_gateway(

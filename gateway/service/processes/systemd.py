@@ -32,6 +32,12 @@ USERS: Final = Path("etc/sysusers.d/amqp-gateway.conf")
 _HOPELESS = (ExitCode.USAGE, ExitCode.CONFIGURATION, ExitCode.NOT_INSTALLED)
 """Exit codes that no further start can mend."""
 
+MODULE: Final = (sys.executable, "-P", "-m", "gateway.cli.main")
+"""The command line of a process of this installation.
+
+Python looks for no module in the current folder (``-P``): others may write there.
+"""
+
 _FIRST_FREE_PORT = 1024
 _HOMES = (Path("/home"), Path("/root"), Path("/run/user"))
 
@@ -53,6 +59,7 @@ RestrictRealtime=yes
 RestrictSUIDSGID=yes
 LockPersonality=yes
 RemoveIPC=yes
+LimitCORE=0
 SystemCallArchitectures=native
 SystemCallFilter=@system-service
 SystemCallFilter=~@privileged
@@ -106,7 +113,7 @@ def unit_files(loaded: LoadedConfiguration) -> Mapping[Path, str]:
 def program() -> tuple[str, ...]:
     """Return the command that calls the running installation."""
     script = Path(sys.executable).with_name("amqp-gateway")
-    return (str(script),) if script.exists() else (sys.executable, "-m", "gateway.cli.main")
+    return (str(script),) if script.exists() else MODULE
 
 
 def _gateway_unit(loaded: LoadedConfiguration) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+import errno
 import hashlib
 import os
 import re
@@ -34,7 +35,7 @@ from gateway.links.amqp_connection import LinkError
 from gateway.links.handshakes import Handshakes
 from gateway.links.session_driver import StreamDriver
 from gateway.links.tcp import StreamLimits, TcpListener
-from gateway.model.observations import ClassLearned, Observation, SourceState, SourceStateSeen
+from gateway.model.observations import ClassLearned, Gap, Observation, SourceState, SourceStateSeen
 from gateway.model.schema import ClassSchema
 from gateway.model.times import SECOND
 from gateway.service.metrics.core import handshake_readings, listener_readings
@@ -69,9 +70,10 @@ async def _keep_listening(
     handshakes = Handshakes(f"TLS on the listener of {name}", guesses)
     around.metrics.add(f"handshakes of {name}", partial(handshake_readings, name, handshakes))
     reported = ""
+    ended: list[tuple[int, str]] = []
     while True:
         try:
-            await _listen(name, settings, source, around, known, handshakes, guesses)
+            await _listen(name, settings, source, around, known, handshakes, guesses, ended)
         except LinkError as error:
             detail = str(error)
             if detail != reported:
@@ -79,6 +81,7 @@ async def _keep_listening(
         except Exception as error:
             log.exception("source-failed", name=name)
             detail = f"internal error {type(error).__name__}: see the log; it begins again"
+            ended[:] = ended or [(around.clock.now(), detail)]
         reported = detail
         down = SourceStateSeen(SourceState.DOWN, detail)
         around.inventory.observed(source, [down], around.clock.now())
@@ -93,8 +96,13 @@ async def _listen(
     known: _Known,
     handshakes: Handshakes,
     guesses: Guesses,
+    ended: list[tuple[int, str]],
 ) -> None:
-    """Listen until an error occurs."""
+    """Listen until an error occurs.
+
+    ``ended`` has the time (ns) and the reason of the last end by an internal error; applications could report
+    nothing from then on.
+    """
     publishing = publish_rules(around.roles.now, name)
     config = replace(relay_config(settings, around, known.classes), publishing=publishing)
     relay = RelaySession(config)
@@ -133,7 +141,12 @@ async def _listen(
 
     async def note_started() -> None:
         await listener.listening.wait()
+        now = around.clock.now()
+        gaps = tuple(Gap(min(since, now), now, reason) for since, reason in ended)
+        ended.clear()
         driver.handle(Listening())
+        if gaps:
+            around.inventory.observed(source, gaps, now)
         await asyncio.get_running_loop().create_future()
 
     keeping = (known.keep(), *(() if logs is None else (logs.keep(),)))
@@ -224,6 +237,7 @@ def relay_config(settings: AmiSource, around: SourceContext, known: tuple[ClassS
             commands=limits.commands,
         ),
         user=settings.user,
+        stale_after=settings.stale_after,
         schemas=known,
     )
 
@@ -295,6 +309,8 @@ class SessionLogs:
         self._waiting: dict[str, list[bytes]] = {}
         self._octets = 0
         self._left_out: dict[str, int] = {}
+        self._unwritten: dict[str, int] = {}
+        self._is_failing = False
         self._something = asyncio.Event()
 
     def take(self, application: str, line: bytes, now: int, *, outgoing: bool) -> None:
@@ -323,27 +339,40 @@ class SessionLogs:
                 await self._something.wait()
                 await asyncio.sleep(SETTLING_SECONDS)
                 self._something.clear()
-                waiting = self._taken()
-                await asyncio.to_thread(self._write, waiting)
+                self._unwritten = await asyncio.to_thread(self._write, self._taken())
         finally:
-            self._write(self._taken())
+            self._unwritten = self._write(self._taken())
 
-    def _taken(self) -> dict[str, bytes]:
-        waiting = {name: b"".join(lines) for name, lines in self._waiting.items()}
-        for name, count in self._left_out.items():
-            notice = f"# {count} lines were left out here: they came faster than they could be written\n"
-            waiting[name] = waiting.get(name, b"") + notice.encode()
+    def _taken(self) -> dict[str, tuple[int, bytes]]:
+        """Return for each file the number of lines that it lacks or gets, and what is to be written."""
+        taken: dict[str, tuple[int, bytes]] = {}
+        for name in self._waiting.keys() | self._left_out.keys() | self._unwritten.keys():
+            missing, left_out = self._unwritten.get(name, 0), self._left_out.get(name, 0)
+            lines = self._waiting.get(name, [])
+            before = f"# {missing} lines are missing here: they could not be written\n" if missing else ""
+            after = f"# {left_out} lines were left out here: they came faster than they could be written\n"
+            written = b"".join([before.encode(), *lines, after.encode() if left_out else b""])
+            taken[name] = missing + len(lines) + left_out, written
         self._waiting.clear()
         self._left_out.clear()
+        self._unwritten = {}
         self._octets = 0
-        return waiting
+        return taken
 
-    def _write(self, waiting: dict[str, bytes]) -> None:
-        try:
-            for name, octets in waiting.items():
+    def _write(self, taken: dict[str, tuple[int, bytes]]) -> dict[str, int]:
+        """Write what was taken; return the number of lines that each file lacks."""
+        lacking: dict[str, int] = {}
+        for name, (count, octets) in taken.items():
+            try:
                 self._append(self._folder / name, octets)
-        except OSError as error:
-            log.warning("session-not-logged", path=str(error.filename or self._folder), detail=str(error))
+            except OSError as error:
+                if len(lacking) < self._limits.applications:
+                    lacking[name] = count
+                if not self._is_failing:
+                    path = str(error.filename or self._folder / name)
+                    log.warning("session-not-logged", path=path, detail=error.strerror or str(error))
+        self._is_failing = bool(lacking)
+        return lacking
 
     def _append(self, path: Path, octets: bytes) -> None:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -352,10 +381,15 @@ class SessionLogs:
             self._make_room()
         elif size and size + len(octets) > self._limits.octets:
             self._turn_over(path)
+            size = None
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
         descriptor = os.open(path, flags, 0o600)
-        with os.fdopen(descriptor, "ab") as file:
-            file.write(octets)
+        try:
+            if os.write(descriptor, octets) < len(octets):
+                os.ftruncate(descriptor, size or 0)  # no line without its end, with the next one behind it
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+        finally:
+            os.close(descriptor)
 
     def _turn_over(self, path: Path) -> None:
         """Rename ``x.log`` to ``x.log.1``, and that one to ``x.log.2``; delete the last one."""

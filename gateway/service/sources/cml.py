@@ -15,6 +15,7 @@ from gateway.dialects.cml.documents import MAX_BODY
 from gateway.dialects.cml.messages import SchemaReply, Spelling
 from gateway.dialects.cml.safety import Assurance
 from gateway.dialects.errors import ProtocolError
+from gateway.file_owners import opened
 from gateway.inventory.source import SourceInventory
 from gateway.links.amqp import AmqpLink, AmqpRole
 from gateway.links.amqp_connection import AmqpEndpoint
@@ -29,6 +30,7 @@ from gateway.tasks import until_one_ends
 
 _ASSURANCES: Final[Mapping[str, Assurance]] = {
     "config-file": Assurance.CONFIG_FILE,
+    "empty-values": Assurance.EMPTY_VALUES,
     "heartbeats": Assurance.HEARTBEATS,
 }
 _PREFIX_OCTETS: Final = 18
@@ -92,6 +94,8 @@ def console_config(settings: CmlSource, around: SourceContext, schema: SchemaRep
         short_lived=ShortLived(settings.short_lived),
         budget=Budget(budget.rate, budget.in_flight, budget.share),
         intervals=Intervals({**Intervals().by_class, **settings.intervals}, settings.interval),
+        longest_interval=settings.longest_interval,
+        stale_after=settings.stale_after,
         request_deadline=settings.request_deadline,
         object_limit=settings.max_objects,
         retry_longest=_RETRY_LONGEST,
@@ -108,7 +112,7 @@ def configured_schema(settings: CmlSource, folder: Path) -> SchemaReply | None:
         return None
     path = folder / settings.schema_file
     try:
-        with path.open("rb") as file:
+        with opened(path) as file:
             return schema_of(file.read(MAX_BODY + 1))
     except OSError as error:
         reason = error.strerror or str(error)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from gateway.config.protection import ProtectedSettings
+from gateway.file_owners import reason_of
 from gateway.model.times import MILLISECOND
 from gateway.protection.bodies import AcceptedInMemory, BodyProtection
 from gateway.protection.envelope import Refusal
@@ -60,7 +61,8 @@ def protection_of(
     try:
         accepted = ReplayFile(path, late, now, waits=waits // MILLISECOND)
     except OSError as error:
-        text = f"{path}: cannot be written, but has to remember accepted bodies: {error.strerror}"
+        reason = reason_of(error, around.state)
+        text = f"{path}: cannot be written, but has to remember accepted bodies: {reason}"
         raise CommandError(ExitCode.STATE, text) from error
     protection = BodyProtection(keys, accepted, secrets.randbits(_BOOT_BITS))
     around.metrics.add(f"protection of {name}", partial(protection_readings, name, protection))

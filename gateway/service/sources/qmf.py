@@ -16,10 +16,11 @@ from gateway.dialects.qmf.console import ConsoleConfig, ConsoleSession
 from gateway.dialects.qmf.console_config import HeartbeatRules, Heartbeats
 from gateway.dialects.session import PropertiesMissing
 from gateway.inventory.source import SourceInventory
-from gateway.links.amqp import AmqpLink, AmqpRole
+from gateway.links.amqp import WATCH_SECONDS, AmqpLink, AmqpRole
 from gateway.links.amqp_connection import AmqpEndpoint
 from gateway.links.protection import Protection
 from gateway.model.observations import ClassLearned, EventLearned, Observation
+from gateway.model.times import SECOND
 from gateway.service.sources.source_context import SourceContext, remarked, source_console
 from gateway.service.state.cached_schemas import definitions_cache
 from gateway.tasks import until_one_ends
@@ -74,8 +75,9 @@ async def run_qmf(
         max_queue_length=settings.max_queue_length,
         durable=subscription,
         protection=protection,
+        takes_proofs=True,
     )
-    link = AmqpLink(endpoint, role, driver, around.clock)
+    link = AmqpLink(endpoint, role, driver, around.clock, watch_seconds=_watch_seconds(settings.stale_after))
     if schemas is None:
         await link.run()
     else:
@@ -101,7 +103,9 @@ def _console_config(settings: QmfSource, source: SourceInventory, around: Source
         management_exchange=settings.exchange,
         direct_exchange=settings.direct_exchange,
         secrets=around.secrets,
-        heartbeats=HeartbeatRules(Heartbeats(settings.heartbeats), settings.heartbeat),
+        heartbeats=HeartbeatRules(
+            Heartbeats(settings.heartbeats), settings.heartbeat, stale_after=settings.stale_after
+        ),
         request_deadline=settings.request_deadline,
         object_limit=settings.max_objects,
         # Nothing was reported yet: the inventory knows the agents that had objects when the log ended.
@@ -129,8 +133,15 @@ async def run_am01(
         probed=settings.exchange,
         max_queue_length=settings.max_queue_length,
         protection=protection,
+        takes_proofs=True,
     )
-    await AmqpLink(endpoint, role, driver, around.clock).run()
+    watch_seconds = _watch_seconds(settings.stale_after)
+    await AmqpLink(endpoint, role, driver, around.clock, watch_seconds=watch_seconds).run()
+
+
+def _watch_seconds(stale_after: int) -> float:
+    """Return the interval of checks of the queue, of which several must be in time before all is stale."""
+    return min(WATCH_SECONDS, stale_after / SECOND / 5)
 
 
 def _am01_config(settings: Am01Source, source: SourceInventory, around: SourceContext) -> Am01ConsoleConfig:
@@ -143,7 +154,7 @@ def _am01_config(settings: Am01Source, source: SourceInventory, around: SourceCo
         management_exchange=settings.exchange,
         direct_exchange=settings.direct_exchange,
         secrets=around.secrets,
-        heartbeats=HeartbeatRules(interval=settings.interval),
+        heartbeats=HeartbeatRules(interval=settings.interval, stale_after=settings.stale_after),
         request_deadline=settings.request_deadline,
         revisions=ALL if spoken == "auto" else frozenset((Revision(spoken),)),
         package=settings.package,

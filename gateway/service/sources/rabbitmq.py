@@ -16,6 +16,7 @@ from gateway.service.metrics.core import MeasuredReader
 from gateway.service.sources.endpoints import source_config
 from gateway.service.sources.source_context import BrokerWatcher, ConsolePort, SourceContext, remarked
 from gateway.service.state.restored_objects import restored_rabbitmq_objects
+from gateway.sources.rabbitmq.event_consumer import MAX_QUEUE_LENGTH
 from gateway.sources.rabbitmq.http_reader import HttpReader, PrometheusReader
 from gateway.sources.rabbitmq.http_writer import HttpWriter
 from gateway.sources.rabbitmq.runner import Reader, SourceRunner
@@ -52,19 +53,34 @@ async def run_rabbitmq(
     source: SourceInventory,
     around: SourceContext,
 ) -> None:
-    """Run the source until it is cancelled; an internal error in it restarts it, and no other source."""
+    """Run the source until it is cancelled; an internal error in it restarts it, and no other source.
+
+    What happened in between is a gap, unless a durable subscription keeps it.
+    """
     measured = MeasuredReader(broker.reader, name)
     around.metrics.add(f"agent of {name}", measured.readings)
+    interruption = _Interruption()
     async with broker.reader, broker.writer, broker.scraper:
         while True:
             try:
-                await _observe(name, settings, measured, broker, source, around)
+                await _observe(name, settings, measured, broker, source, around, interruption)
             except Exception as error:
                 log.exception("source-failed", name=name)
                 detail = f"internal error {type(error).__name__}: see the log; the source restarts"
                 down = SourceStateSeen(SourceState.DOWN, detail)
                 around.inventory.observed(source, [down], around.clock.now())
             await asyncio.sleep(RESTART_SECONDS)
+
+
+@dataclass(slots=True)
+class _Interruption:
+    """The time of which a source that an internal error has ended received nothing.
+
+    Attributes:
+        since: when that time began, nanoseconds since 1970 UTC; 0 for none.
+    """
+
+    since: int = 0
 
 
 async def _observe(
@@ -74,6 +90,7 @@ async def _observe(
     broker: BrokerAccess,
     source: SourceInventory,
     around: SourceContext,
+    interruption: _Interruption,
 ) -> None:
     subscription = around.subscription("events", name, settings.durable)
     watcher = around.watchers.get(name)
@@ -91,12 +108,15 @@ async def _observe(
         around.after_observations(source),
     )
     complete_until = await _restore(rabbitmq, name, around, events_kept=subscription is not None)
+    if interruption.since and subscription is None:
+        rabbitmq.interrupted(interruption.since, around.clock.now())
     runner = SourceRunner(
         rabbitmq,
         reader,
         driver.perform,
         around.clock,
         events=broker.events,
+        max_events=MAX_QUEUE_LENGTH if settings.events is None else settings.events.max_length,
         writer=broker.writer,
         scraper=broker.scraper,
         subscription=subscription,
@@ -110,6 +130,7 @@ async def _observe(
         blocked = () if watcher is None else (_watch_for_blocked(watcher, runner),)
         await until_one_ends(runner.run(), driver.until_failed(), *blocked)
     except Exception:
+        interruption.since = rabbitmq.received_until(around.clock.now()) or interruption.since
         driver.perform(rabbitmq.abandon("the source restarts after an internal error"))
         raise
     finally:

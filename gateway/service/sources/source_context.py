@@ -31,6 +31,7 @@ from gateway.service.metrics.core import kept_queue_readings
 from gateway.service.metrics.families import Metrics
 from gateway.service.processes.event_log import AckTracker
 from gateway.service.sources.captures import Captures, SourceDesign
+from gateway.service.sources.logins import Logins
 from gateway.sources.rabbitmq.source import RabbitMqSource
 from gateway.sources.rabbitmq.source_config import RabbitMqSourceConfig
 from gateway.sources.rabbitmq.status import SourceStatus
@@ -117,6 +118,7 @@ class SourceContext:
         patience: nanoseconds that an operation may take.
         watchers: watchers of the brokers that sources read, by the name of the source.
         presented: the certificates that servers presented.
+        logins: the secrets by which sources log in.
         roles: the roles of principals.
     """
 
@@ -134,6 +136,7 @@ class SourceContext:
     patience: int = 0
     watchers: Mapping[str, BrokerWatcher] = field(default_factory=dict)
     presented: PresentedCertificates = field(default_factory=PresentedCertificates)
+    logins: Logins = field(default_factory=Logins)
     roles: PresentRoles = field(default_factory=PresentRoles)
 
     def protection(

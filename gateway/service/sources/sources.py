@@ -67,21 +67,21 @@ def source_of(name: str, settings: Source, around: SourceContext) -> RunSource:
         return partial(run_ami, name, settings, source, around)
     if isinstance(settings, CmlSource):
         schema = configured_schema(settings, around.folder)
-        endpoint = amqp_endpoint(settings.amqp, around.folder, name, around.presented)
+        endpoint = amqp_endpoint(settings.amqp, around.folder, name, around.presented, around.logins)
         protection = around.protection(name, settings.protected)
         return partial(run_cml, name, settings, endpoint, schema, protection, source, around)
     if isinstance(settings, Am01Source):
-        endpoint = amqp_endpoint(settings.amqp, around.folder, name, around.presented)
+        endpoint = amqp_endpoint(settings.amqp, around.folder, name, around.presented, around.logins)
         protection = around.protection(name, settings.protected)
         return partial(run_am01, name, settings, endpoint, protection, source, around)
     if isinstance(settings, QmfSource):
-        endpoint = amqp_endpoint(settings.amqp, around.folder, name, around.presented)
+        endpoint = amqp_endpoint(settings.amqp, around.folder, name, around.presented, around.logins)
         protection = around.protection(name, settings.protected, settings.durable)
         return partial(run_qmf, name, settings, endpoint, protection, source, around)
     broker = BrokerAccess(
-        http_reader(settings, around.folder, name, around.presented),
-        http_writer(settings, around.folder, name, around.patience),
-        event_endpoint(settings, around.folder, name, around.presented),
-        prometheus_reader(settings, around.folder, name),
+        http_reader(settings, around.folder, name, around.presented, around.logins),
+        http_writer(settings, around.folder, name, around.patience, around.logins),
+        event_endpoint(settings, around.folder, name, around.presented, around.logins),
+        prometheus_reader(settings, around.folder, name, around.logins),
     )
     return partial(run_rabbitmq, name, settings, broker, source, around)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import io
+import os
 import re
 import tarfile
 import tempfile
@@ -23,14 +24,17 @@ from typing import IO, Annotated, BinaryIO, Literal
 from pydantic import Field, ValidationError, model_validator
 
 from gateway.config.files import CAPTURES
-from gateway.durable_files import replaced_durably
+from gateway.durable_files import RESERVE, replaced_durably
+from gateway.file_owners import reason_of
 from gateway.inventory.instance_file import copy_index
 from gateway.shipped_files import version
 from gateway.state_folder import (
     AGENTS,
+    EVENT_COUNTS,
     MAX_BOOTS,
     REPLAY,
     RUNNING,
+    RUNNING_ADDRESSES,
     RUNNING_FILES,
     SESSION_LOGS,
     StateError,
@@ -45,6 +49,7 @@ _LEFT_OUT = frozenset(
     {
         "LOCK",
         AGENTS,
+        EVENT_COUNTS,
         "feed.sock",
         "feed.objects",
         "log",
@@ -53,7 +58,9 @@ _LEFT_OUT = frozenset(
         "lost+found",
         REPLAY,
         RUNNING,
+        RUNNING_ADDRESSES,
         RUNNING_FILES,
+        RESERVE,
     }
     | {INDEX, f"{INDEX}-wal", f"{INDEX}-shm"}
 )
@@ -105,7 +112,7 @@ def back_up(
         StateError: the folder cannot be read, or the file not be written.
         InstanceIndexError: the index is damaged, or cannot be read.
     """
-    if to.exists() and not replace:
+    if os.path.lexists(to) and not replace:
         raise StateError(f"{to}: is there already: take another name, or say --replace")
     boots = state.boots
     with ExitStack() as stack:
@@ -154,7 +161,7 @@ def _contents(
         except FileNotFoundError:
             continue  # a draft that has become a file meanwhile
         except OSError as error:
-            raise StateError(f"{path}: cannot be read: {error.strerror}") from error
+            raise StateError(f"{path}: cannot be read: {reason_of(error, folder)}") from error
     return contents, tuple(left_out)
 
 

@@ -20,7 +20,16 @@ from pathlib import Path
 from gateway.durable_files import PRIVATE, sync_folder, write_durably
 from gateway.inventory.instances import InstanceIndex
 from gateway.service.state.backup import INDEX, REQUIRED, Backup, Manifest, open_backup
-from gateway.state_folder import AGENTS, MAX_BOOTS, VERSION, StateError, StateFolder, held, is_empty
+from gateway.state_folder import (
+    AGENTS,
+    MAX_BOOTS,
+    VERSION,
+    StateError,
+    StateFolder,
+    check_owners,
+    held,
+    is_empty,
+)
 
 LEAST_BOOTS, LEAST_ROWS, LEAST_SOURCES = 100_000, 1_000_000, 1_000
 """The least numbers that are skipped, even with a wrong clock: a day of one start each second, and so on."""
@@ -149,6 +158,7 @@ def _taken(folder: Path) -> Iterator[None]:
     except OSError as error:
         raise StateError(f"{folder}: cannot be made: {error.strerror}") from error
     try:
+        check_owners(folder)
         with held(folder, patience_seconds=0):
             yield
     except BaseException:

@@ -18,7 +18,7 @@ from gateway.dialects.errors import ProtocolError
 from gateway.dialects.qmf.am01.session_state import is_unique
 from gateway.dialects.qmf.fields import ObjectId
 from gateway.eventlog.last_state import LastState
-from gateway.eventlog.record import LogRecord, nanoseconds_of
+from gateway.eventlog.record import LogRecord, nanoseconds_of, time_value
 from gateway.feed.records import Lifetime
 from gateway.inventory.restored_objects import RestoredObject
 from gateway.inventory.source import SourceInventory
@@ -27,10 +27,11 @@ from gateway.mapping.rules import Mapping as MappingFile
 from gateway.model.observations import ObjectSeen
 from gateway.model.schema import ClassSchema, Element
 from gateway.model.source_kinds import source_kind
+from gateway.model.stable_names import parts
 from gateway.model.times import MICROSECOND
 from gateway.model.values import Reference, Value, Values, ValueType
 from gateway.sources.rabbitmq.object_lives import KnownObject
-from gateway.sources.rabbitmq.object_names import ObjectName, number_of, object_number
+from gateway.sources.rabbitmq.object_names import ObjectName, number_of, object_number, recorded_name
 
 
 def restore_source(source: SourceInventory, last: LastState, *, by_native_id: bool) -> None:
@@ -43,6 +44,9 @@ def restore_source(source: SourceInventory, last: LastState, *, by_native_id: bo
     """
     name, kind = source.identity.name, source.identity.kind
     source.restore(restored_identities(last, name, kind), by_native_id=by_native_id)
+    for record in last.of(name):
+        values = record.values or {}
+        source.restore_peer(f"{record.package}:{record.class_name}", record.agent or "", values)
     if source_kind(kind).with_agents:
         agents = sorted({record.agent for record in last.of(name) if record.agent})
         source.restore_agents(agents, last.complete_until.get(name, 0))
@@ -118,10 +122,11 @@ def restored_rabbitmq_objects(mapping: MappingFile, last: LastState, source: str
 def _known(schema: ClassSchema, record: LogRecord, last: LastState) -> KnownObject | None:
     values = record.values or {}
     properties = tuple(_value(element, values.get(element.name), last) for element in schema.properties)
-    parts = _parts(schema, properties)
-    if parts is None:
+    properties = _with_names(schema, properties, record.object_name or "")
+    indexes = _indexes(schema, properties)
+    if indexes is None:
         return None
-    name = ObjectName(schema.key.name, parts)
+    name = ObjectName(schema.key.name, indexes)
     created = nanoseconds_of(record.create_ts)
     number = number_of(record.native_id or "")
     return KnownObject(
@@ -130,17 +135,42 @@ def _known(schema: ClassSchema, record: LogRecord, last: LastState) -> KnownObje
         created=created,
         first_seen=0,
         properties=properties,
-        statistics=(None,) * len(schema.statistics),
+        statistics=_statistics(schema, values),
         sampled=record.sample_ns or 0,
         announced=last.young.get(record.object_id or "", 0),
     )
 
 
-def _parts(schema: ClassSchema, properties: Values) -> tuple[str, ...] | None:
+def _statistics(schema: ClassSchema, values: Mapping[str, object]) -> Values:
+    """Return the statistics of a node, which show whether it counted on; of other classes none are needed."""
+    if schema.key.name != "node":
+        return (None,) * len(schema.statistics)
+    return tuple(plain_value(values.get(element.name)) for element in schema.statistics)
+
+
+def _with_names(schema: ClassSchema, properties: Values, object_name: str) -> Values:
+    """Return properties with the names of those index references whose targets were not recorded yet.
+
+    The name of an object has them from its own document: its virtual host may be listed later, or never.
+    """
+    named = parts(object_name)
+    positions = schema.index_positions
+    if len(named) != len(positions):
+        return properties
+    completed = list(properties)
+    for position, target in zip(positions, named, strict=True):
+        element = schema.properties[position]
+        if element.type is ValueType.REFERENCE and completed[position] is None and target is not None:
+            leaf = parts(target)[-1]
+            completed[position] = None if leaf is None else recorded_name(leaf)
+    return tuple(completed)
+
+
+def _indexes(schema: ClassSchema, properties: Values) -> tuple[str, ...] | None:
     indexed = zip(schema.properties, properties, strict=True)
-    parts = [value for element, value in indexed if element.index]
-    texts = tuple(part for part in parts if isinstance(part, str))
-    return texts if parts and len(texts) == len(parts) else None
+    found = [value for element, value in indexed if element.index]
+    texts = tuple(recorded_name(one) for one in found if isinstance(one, str))
+    return texts if found and len(texts) == len(found) else None
 
 
 def _value(element: Element, logged: object, last: LastState) -> Value | None:
@@ -150,7 +180,7 @@ def _value(element: Element, logged: object, last: LastState) -> Value | None:
             target = last.objects.get(logged) if isinstance(logged, str) else None
             return None if target is None else _leaf(target)
         case ValueType.TIME:
-            return logged if isinstance(logged, int) else nanoseconds_of(logged) or None
+            return _time(logged)
         case ValueType.BYTES:
             return _octets(logged)
         case ValueType.UUID:
@@ -161,7 +191,7 @@ def _value(element: Element, logged: object, last: LastState) -> Value | None:
 def _leaf(target: LogRecord) -> str | None:
     """Return the name of an object that references lead to: these have one index, which is their name."""
     name = (target.values or {}).get("name")
-    return name if isinstance(name, str) else None
+    return recorded_name(name) if isinstance(name, str) else None
 
 
 def plain_value(value: object) -> Value | None:
@@ -253,7 +283,8 @@ def _text(logged: object) -> str | None:
 
 
 def _time(logged: object) -> int | None:
-    return _integer(logged) or nanoseconds_of(logged) or None
+    number = _integer(logged)  # a time beyond all calendars
+    return time_value(logged) if number is None else number
 
 
 def _octets(logged: object) -> bytes | None:

@@ -15,6 +15,7 @@ from typing import Annotated, Literal, TypeVar
 from pydantic import Field, ValidationError
 
 from gateway.durable_files import create_durably, write_durably
+from gateway.file_owners import as_owner, reason_of
 from gateway.snmp.ber import Oid
 from gateway.snmp.v3.algorithms import AUTHENTICATION_PROTOCOLS, PRIVACY_PROTOCOLS
 from gateway.snmp.v3.engine import MAX_COUNT, RANDOM_OCTETS, new_engine_id, next_boots
@@ -103,10 +104,11 @@ def read_engine(state: StateFolder, enterprise: int) -> StoredEngine:
     try:
         if not path.exists():
             engine_id = new_engine_id(enterprise, secrets.token_bytes(RANDOM_OCTETS))
-            create_durably(path, _text(StoredEngine(engine_id=engine_id.hex())))
+            with as_owner(state.path):
+                create_durably(path, _text(StoredEngine(engine_id=engine_id.hex())))
         return _read(path, StoredEngine)
     except OSError as error:
-        raise StateError(f"{path}: cannot be used: {error.strerror}") from error
+        raise StateError(f"{path}: cannot be used: {reason_of(error, state.path)}") from error
 
 
 def start_engine(state: StateFolder, enterprise: int, now: int) -> StoredEngine:
@@ -129,7 +131,7 @@ def start_engine(state: StateFolder, enterprise: int, now: int) -> StoredEngine:
     try:
         write_durably(path, _text(started))
     except OSError as error:
-        raise StateError(f"{path}: cannot be written: {error.strerror}") from error
+        raise StateError(f"{path}: cannot be written: {reason_of(error, state.path)}") from error
     return started
 
 
@@ -145,7 +147,7 @@ def read_users(state: StateFolder) -> Mapping[str, Sequence[StoredKeys]]:
     except FileNotFoundError:
         return {}
     except OSError as error:
-        raise StateError(f"{path}: cannot be read: {error.strerror}") from error
+        raise StateError(f"{path}: cannot be read: {reason_of(error, state.path)}") from error
 
 
 def write_user(state: StateFolder, name: str, keys: Sequence[StoredKeys]) -> None:
@@ -159,10 +161,11 @@ def write_user(state: StateFolder, name: str, keys: Sequence[StoredKeys]) -> Non
         users[name] = tuple(keys)
     path = state.secret_path(USERS)
     try:
-        path.parent.mkdir(mode=0o700, exist_ok=True)
-        write_durably(path, _text(_StoredUsers(users=users)))
+        with as_owner(state.path):
+            path.parent.mkdir(mode=0o700, exist_ok=True)
+            write_durably(path, _text(_StoredUsers(users=users)))
     except OSError as error:
-        raise StateError(f"{path}: cannot be written: {error.strerror}") from error
+        raise StateError(f"{path}: cannot be written: {reason_of(error, state.path)}") from error
     except ValidationError as error:
         raise StateError(f"{path}: has room for {_MAX_USERS} users: remove one first") from error
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
 
+from gateway.escapes import unescaped
 from gateway.snmp import ber, message
 from gateway.snmp.ber import Oid
 from gateway.snmp.commands.command import (
@@ -196,12 +197,16 @@ def _text(limit: int) -> Callable[[bytes], str]:
         if len(octets) > limit:
             raise _WrongError(message.WRONG_LENGTH)
         try:
-            return octets.decode("utf-8")
+            text = octets.decode("utf-8")
+            unescaped(text).encode("utf-8")  # ValueError for half of a surrogate pair
         except ValueError:
             raise _WrongError(message.WRONG_VALUE) from None
+        return text
 
     return read
 
+
+_read_method: Final = _text(_MAX_METHOD_OCTETS)
 
 _SETTABLE: Final = frozenset(RowStatus) - {RowStatus.NOT_READY}
 
@@ -209,7 +214,7 @@ _Columns: TypeAlias = Mapping[int, Callable[[bytes], ColumnValue]]
 
 _COMMAND_COLUMNS: Final[_Columns] = {
     CommandColumn.TARGET: _target,
-    CommandColumn.METHOD: _text(_MAX_METHOD_OCTETS),
+    CommandColumn.METHOD: lambda value: unescaped(_read_method(value)),
     CommandColumn.TIMEOUT: _timeout,
     CommandColumn.ROW_STATUS: _row_status,
 }

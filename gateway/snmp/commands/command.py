@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple, TypeAlias
 
+from gateway.escapes import unescaped
 from gateway.feed.client import refused_request
 from gateway.feed.operations import FrontEndRefusal, InvokeMethod, OperationRequest
 from gateway.feed.values import FeedValue, ObjectLink, TextValueError, value_from_json, value_from_text
@@ -15,6 +16,7 @@ from gateway.model.schema import Argument as MethodArgument
 from gateway.model.schema import Direction, Method
 from gateway.model.secrets import SecretRules
 from gateway.model.times import SECOND
+from gateway.model.values import ValueType
 from gateway.snmp import message
 from gateway.snmp.ber import NO_ROW, Oid
 from gateway.snmp.fixed_mib import CommandStateNumber, ValueSyntaxNumber
@@ -210,6 +212,7 @@ class Command:
         timeout: seconds; 0 for the configured deadline.
         arguments: the arguments by index: a name, or the place among those that are passed, from 1.
         written: the time at which its owner last wrote to it, nanoseconds since 1970-01-01 UTC.
+        ends: as `OperationRequest.ends`, when the target was set: the command is for that life of the object.
     """
 
     status: RowStatus = RowStatus.NOT_READY
@@ -219,6 +222,7 @@ class Command:
     arguments: Mapping[str, Argument] = field(default_factory=dict)
     progress: Progress = Progress()
     written: int = 0
+    ends: int | None = None
 
     @property
     def is_complete(self) -> bool:
@@ -311,9 +315,9 @@ class Submission:
         """Take other arguments for secrets from now on."""
         self._secrets = secrets
 
-    def is_object(self, instance: Oid) -> bool:
-        """Return whether an instance is in a table of objects."""
-        return self._directory.target(instance) is not None
+    def target(self, instance: Oid) -> Target | None:
+        """Return the object in whose row an instance is; ``None`` outside the tables of objects."""
+        return self._directory.target(instance)
 
     def request(self, command: Command, principal: Principal) -> OperationRequest:
         """Return the operation; the core refuses elements that this process does not know.
@@ -337,6 +341,9 @@ class Submission:
             raise NotSubmittedError(
                 Outcome.OBJECT_GONE, "", "agCommandTarget leads to no object that is known"
             )
+        if command.ends is not None and target.life > command.ends:
+            text = "the object has ended since agCommandTarget was set, and another one has its name now"
+            raise NotSubmittedError(Outcome.OBJECT_GONE, "", text)
         return OperationRequest(
             request=0,
             principal=principal,
@@ -346,6 +353,8 @@ class Submission:
             action=InvokeMethod(command.method, self._arguments(command, method)),
             # agCommandTimeout 0, its default, stands for the configured deadline.
             timeout=command.timeout * SECOND or self._deadline,
+            ends=command.ends,
+            stable_name=target.stable_name,
         )
 
     def described(self, command: Command) -> DescribedCommand:
@@ -399,6 +408,9 @@ class Submission:
         self, command: Command, name: str, argument: Argument, described: MethodArgument | None
     ) -> FeedValue:
         text = argument.value or ""
+        is_plain = described is None or described.type is ValueType.STRING
+        if is_plain and argument.syntax is ValueSyntaxNumber.TEXT:
+            text = unescaped(text)
         if described is None:
             return text
         read = value_from_json if argument.syntax is ValueSyntaxNumber.JSON else value_from_text

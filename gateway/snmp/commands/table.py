@@ -9,13 +9,14 @@ from typing import Final
 
 import msgspec
 
+from gateway.escapes import escaped, printable, printable_json
 from gateway.feed.operations import OperationAnswer, OperationRecord, OperationRequest
 from gateway.feed.values import FeedValue, ObjectLink, text_of
 from gateway.model.operations import Outcome, Principal
 from gateway.model.times import SECOND
 from gateway.snmp import ber, message
 from gateway.snmp.ber import NO_ROW, Oid
-from gateway.snmp.cells import counter64, gauge32, known_time, text
+from gateway.snmp.cells import counter64, cut_text, gauge32, known_time, text
 from gateway.snmp.commands.assignments import (
     MAX_VALUE_OCTETS,
     CommandChange,
@@ -232,7 +233,7 @@ class CommandTable:
             former = self._commands.get(key)
             command = after[key] = changed(former, change, now)
             if command is not None and command is not former:
-                self._check_target(former, command, change)
+                after[key] = self._aimed(former, command, change)
         made = [key for key, command in after.items() if command is not None and key not in self._commands]
         gone = [key for key, command in after.items() if command is None and key in self._commands]
         freed = sum(key not in self._numbers for key in gone)  # what runs still counts
@@ -241,10 +242,14 @@ class CommandTable:
             raise RefusedAssignmentError(message.RESOURCE_UNAVAILABLE, index)
         return after
 
-    def _check_target(self, former: Command | None, command: Command, change: CommandChange) -> None:
-        target = command.target
-        if target not in (NO_ROW, former and former.target) and not self._submission.is_object(target):
+    def _aimed(self, former: Command | None, command: Command, change: CommandChange) -> Command:
+        """Return a command for the life that its object has, if the SET names it."""
+        if "target" not in change.command.columns or command.target == NO_ROW:
+            return command
+        target = self._submission.target(command.target)
+        if target is None and command.target != (former and former.target):
             raise RefusedAssignmentError(message.INCONSISTENT_VALUE, change.command.indexes["target"])
+        return replace(command, ends=None if target is None else target.ends)
 
     def _count(self, owner: str) -> int:
         """Return the number of an owner's rows, and of its running commands whose rows were destroyed."""
@@ -390,12 +395,12 @@ class CommandRows:
         output = described.outputs.get(name)
         written = text_of(value) if output is None else text_of(value, output.type, output.values)
         is_json = isinstance(value, Mapping | tuple)
-        octets = written.encode("utf-8", "replace")
-        shown = "" if is_json and len(octets) > MAX_VALUE_OCTETS else written
+        octets = (printable_json(written) if is_json else escaped(written)).encode()
+        shown = b"" if is_json and len(octets) > MAX_VALUE_OCTETS else octets
         syntax = ValueSyntaxNumber.JSON if is_json else ValueSyntaxNumber.TEXT
         return {
             CommandResultColumn.NAME: text(name),
-            CommandResultColumn.VALUE: text(shown, MAX_VALUE_OCTETS),
+            CommandResultColumn.VALUE: cut_text(shown, MAX_VALUE_OCTETS),
             CommandResultColumn.SYNTAX: ber.encode_integer(syntax),
             CommandResultColumn.LENGTH: gauge32(len(octets)),
             CommandResultColumn.ROW: self._pointer(value, described.source)
@@ -442,8 +447,12 @@ def _command_cells(command: Command, expires: int) -> Cells:
 
 def _argument_cells(argument: Argument, *, is_secret: bool) -> Cells:
     value = "" if is_secret and argument.value is not None else argument.value
+    # As it was written, so that it means the same if it is written again.
+    displayed = printable_json if argument.syntax is ValueSyntaxNumber.JSON else printable
     return {
-        CommandArgumentColumn.VALUE: None if value is None else text(value, MAX_VALUE_OCTETS),
+        CommandArgumentColumn.VALUE: None
+        if value is None
+        else cut_text(displayed(value).encode(), MAX_VALUE_OCTETS),
         CommandArgumentColumn.SYNTAX: ber.encode_integer(argument.syntax),
         CommandArgumentColumn.ROW_STATUS: ber.encode_integer(argument.status),
     }

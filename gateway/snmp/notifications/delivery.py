@@ -100,6 +100,7 @@ class Waiting(NamedTuple):
         content: its variable bindings in the form of the receiver's SNMP version.
         ends: whether it ends its condition.
         form: what it was made of; ``None`` where the last process made it.
+        event_id: the id of its event.
     """
 
     number: int
@@ -110,6 +111,7 @@ class Waiting(NamedTuple):
     content: bytes | Version1Fields
     ends: bool = False
     form: Notification | None = None
+    event_id: str = ""
 
 
 Revise: TypeAlias = Callable[[Waiting], Waiting | None]
@@ -248,6 +250,9 @@ class Delivery(Protocol):
     def resend(self, request_id: int, now: int) -> None:
         """Send an inform again at once: the receiver could not read what was sent."""
 
+    def hasten(self, now: int) -> None:
+        """Send all informs without an answer again at once: the receiver is at another address."""
+
     def revise(self, revised: Revise) -> list[Dropped]:
         """Replace or drop notifications that were not delivered yet; return those that were dropped."""
 
@@ -299,6 +304,9 @@ class TrapDelivery:
         return False
 
     def resend(self, request_id: int, now: int) -> None:
+        """Do nothing: a trap is not answered."""
+
+    def hasten(self, now: int) -> None:
         """Do nothing: a trap is not answered."""
 
     def revise(self, revised: Revise) -> list[Dropped]:
@@ -432,6 +440,12 @@ class InformDelivery:
         if unanswered is not None:
             self._set_due(unanswered, now)
             unanswered.tries -= 1
+
+    def hasten(self, now: int) -> None:
+        """See `Delivery.hasten`. The tries count from the beginning, and the rate limits them."""
+        for unanswered in self._unanswered.values():
+            unanswered.tries = 0
+            self._set_due(unanswered, now)
 
     def revise(self, revised: Revise) -> list[Dropped]:
         """See `Delivery.revise`."""

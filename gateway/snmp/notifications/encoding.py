@@ -17,12 +17,30 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple, TypeVar
 
+from gateway.escapes import escaped, printable
 from gateway.model.times import MILLISECOND
 from gateway.snmp import ber
 from gateway.snmp.ber import Oid
-from gateway.snmp.cells import CONDITION_STATES, SEVERITIES, date_and_time, known_time, text, truth
+from gateway.snmp.cells import (
+    CONDITION_STATES,
+    SEVERITIES,
+    cut_text,
+    date_and_time,
+    known_time,
+    line,
+    text,
+    truth,
+)
 from gateway.snmp.fixed_mib import COMMON_OBJECTS, NOTIFICATION_OBJECTS, NotificationObject
-from gateway.snmp.message import INFORM, TRAP_V1, TRAP_V2, VERSION_1, VERSION_2C, preamble
+from gateway.snmp.message import (
+    INFORM,
+    MAX_COMMUNITY_OCTETS,
+    TRAP_V1,
+    TRAP_V2,
+    VERSION_1,
+    VERSION_2C,
+    preamble,
+)
 from gateway.snmp.notifications.notification import (
     SNMP_TRAP_ENTERPRISE,
     SNMP_TRAP_OID,
@@ -35,7 +53,6 @@ from gateway.snmp.notifications.notification import (
 MAX_DATAGRAM_OCTETS: Final = 1400
 """The size that passes every usual path unfragmented: Ethernet, with room for headers, tunnels, VLAN tags."""
 
-MAX_COMMUNITY_OCTETS: Final = 255
 NO_AGENT_ADDRESS: Final = bytes(4)
 """agent-addr of a version 1 trap that is sent over anything but IPv4 (RFC 3584 section 3.2)."""
 
@@ -207,15 +224,19 @@ class NotificationEncoder:
         late = self._late if notification.is_late else b""
         octets = b"".join(
             (
-                self._text(NotificationObject.ID, self._id_heads, notification.event_id),
+                self._text(NotificationObject.ID, self._id_heads, escaped(notification.event_id)),
                 self._severities[notification.severity],
                 self._time(notification.time // _TENTH if notification.time else None),
                 self._source_and_class(notification.source, notification.class_name),
-                self._text(NotificationObject.OBJECT_NAME, self._object_name_heads, notification.object_name),
+                self._text(
+                    NotificationObject.OBJECT_NAME, self._object_name_heads, escaped(notification.object_name)
+                ),
                 self._row(notification.row),
-                self._text(NotificationObject.TEXT, self._text_heads, notification.text),
+                self._text(NotificationObject.TEXT, self._text_heads, printable(notification.text)),
                 self._states[notification.state],
-                self._text(NotificationObject.CONDITION, self._condition_heads, notification.condition),
+                self._text(
+                    NotificationObject.CONDITION, self._condition_heads, escaped(notification.condition)
+                ),
                 *notification.arguments,
             )
         )
@@ -245,11 +266,11 @@ class NotificationEncoder:
     def _varbinds(self, number: NotificationObject, values: Mapping[_Value, bytes]) -> Mapping[_Value, bytes]:
         return {value: ber.encode_varbind(self._names[number], tlv) for value, tlv in values.items()}
 
-    def _text(self, number: NotificationObject, heads: Sequence[bytes], value: str) -> bytes:
-        octets = value.encode("utf-8", "replace")
+    def _text(self, number: NotificationObject, heads: Sequence[bytes], displayed: str) -> bytes:
+        octets = displayed.encode()
         if len(octets) < len(heads):
             return heads[len(octets)] + octets
-        return ber.encode_varbind(self._names[number], text(value))
+        return ber.encode_varbind(self._names[number], cut_text(octets))
 
     def _time_varbind(self, tenths: int | None) -> bytes:
         known = None if tenths is None else date_and_time(tenths * _TENTH)
@@ -343,7 +364,7 @@ def _common_values(notification: Notification) -> dict[NotificationObject, bytes
         NotificationObject.CLASS: text(notification.class_name),
         NotificationObject.OBJECT_NAME: text(notification.object_name),
         NotificationObject.ROW: notification.row,
-        NotificationObject.TEXT: text(notification.text),
+        NotificationObject.TEXT: line(notification.text),
         NotificationObject.STATE: CONDITION_STATES[notification.state],
         NotificationObject.CONDITION: text(notification.condition),
     }
@@ -380,4 +401,4 @@ def _fitting(own: Sequence[bytes], common: Sequence[bytes], room: int) -> bytes:
 def _shortened(value: bytes, octets: int) -> bytes:
     """Return the text ``value`` (a TLV), ``octets`` shorter or empty."""
     _, start, stop = ber.read_header(value, 0, len(value))
-    return text(value[start:stop].decode("utf-8"), max(0, stop - start - octets))
+    return cut_text(value[start:stop], max(0, stop - start - octets))

@@ -34,9 +34,11 @@ class NotificationForms:
         self._receivers = tuple(receivers)
         self.change(AccessTables())
 
-    def change(self, access: AccessTables) -> None:
-        """Use these tables; call it again whenever their policy has changed."""
+    def change(self, access: AccessTables, receivers: Sequence[str] | None = None) -> None:
+        """Use these tables; call it again whenever their policy, or the receivers, have changed."""
         self._access = access
+        if receivers is not None:
+            self._receivers = tuple(receivers)
         # Every event needs the list, which is usually empty.
         self._restricted = tuple(
             (receiver, access.clearance(f"{FRONT_END}:{receiver}"))

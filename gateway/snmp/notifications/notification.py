@@ -114,26 +114,49 @@ class SuppressedSummary:
         names: the number of each ``package:event``, the most frequent first.
         uncertain: those of ``count`` that may have been lost: the gateway does not know whether the receiver
             got them, or was to get them. Since version 3.
+        missed: those of ``count`` that the event log does not have; which of them the receiver was to get is
+            not known. Since version 5, as the next two.
+        missed_from: the event id of the first of them.
+        missed_to: that of the last.
+        unknown_from: not empty if events were missed whose number is not known, and so are not counted: the
+            event id that the first of them has. Since version 6.
     """
 
     count: int
     since: int
     names: tuple[tuple[str, int], ...]
     uncertain: int = 0
+    missed: int = 0
+    missed_from: str = ""
+    missed_to: str = ""
+    unknown_from: str = ""
+
+    @property
+    def shown_names(self) -> str:
+        """The names and their numbers, as text."""
+        names = [f"{name} {count}" for name, count in self.names]
+        return ", ".join(names + ["*:* unknown"] * bool(self.unknown_from))
 
     @property
     def text(self) -> str:
         """One line for people, which says of each number only what the gateway knows."""
-        names = ", ".join(f"{name} {count}" for name, count in self.names)
-        certain = self.count - self.uncertain
-        if not self.uncertain:
-            return f"{certain} notifications were not sent to this receiver: {names}"
-        if not certain:
-            return f"{self.uncertain} notifications to this receiver may have been lost: {names}"
-        return (
-            f"{certain} notifications were not sent to this receiver, "
-            f"and {self.uncertain} may have been lost: {names}"
-        )
+        certain = self.count - self.uncertain - self.missed
+        parts = [
+            f"{certain} notifications were not sent to this receiver" if certain else "",
+            f"{self.uncertain} may have been lost" if certain and self.uncertain else "",
+            f"{self.uncertain} notifications to this receiver may have been lost"
+            if self.uncertain and not certain
+            else "",
+            f"{self.missed} events from {self.missed_from} to {self.missed_to} cannot be sent: "
+            "the event log does not have them"
+            if self.missed
+            else "",
+            f"an unknown number of events from {self.unknown_from} on cannot be sent: "
+            "neither an event log nor a count of them is on the disk"
+            if self.unknown_from
+            else "",
+        ]
+        return f"{', and '.join(part for part in parts if part)}: {self.shown_names}"
 
 
 class Receivers(Protocol):
@@ -142,8 +165,11 @@ class Receivers(Protocol):
     def notify(self, notification: Notification) -> None:
         """Take an event; one that a snapshot repeats and that was taken before is ignored."""
 
-    def events_made(self, epoch: int, number: int) -> None:
-        """Record that a former core made events up to ``number``: no further one of it follows."""
+    def events_made(self, epoch: int, number: int, *, more: bool = False) -> None:
+        """Record that a former core made events up to ``number``: no further one of it follows.
+
+        ``more`` if it may have made further ones, whose number is not known.
+        """
 
     def policy_changing(self) -> None:
         """Send nothing that waits to receivers whose roles have changed, until `policy_changed`."""
@@ -313,12 +339,11 @@ class OwnNotifications:
 
     def suppressed(self, now: int, target: str, summary: SuppressedSummary) -> Notification:
         """Return agEventsSuppressed, on notifications that were not sent to the receiver ``target``."""
-        names = ", ".join(f"{name} {count}" for name, count in summary.names)
         values = {
             NotificationObject.SUPPRESSED_TARGET: text(target),
             NotificationObject.SUPPRESSED_COUNT: gauge32(summary.count),
             NotificationObject.SUPPRESSED_SINCE: date_and_time(summary.since) or date_and_time(0),
-            NotificationObject.SUPPRESSED_NAMES: text(names),
+            NotificationObject.SUPPRESSED_NAMES: text(summary.shown_names),
         }
         return self._made(
             now,

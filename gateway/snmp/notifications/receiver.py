@@ -1,10 +1,11 @@
-"""One receiver: its filter, its rate limit, and the reports of suppressed notifications."""
+"""One receiver: which notifications are sent to it, when, and what it is owed."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass, field
+import ipaddress
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
 import msgspec
@@ -12,6 +13,7 @@ import msgspec
 from gateway.model.observations import EventState, Severity
 from gateway.model.times import SECOND
 from gateway.snmp.fixed_mib import TargetKindNumber
+from gateway.snmp.notifications.backlog import Owed, PastEvent, Range, missing, place_of
 from gateway.snmp.notifications.delivery import (
     MAX_WAITING,
     WINDOW,
@@ -37,10 +39,20 @@ from gateway.snmp.notifications.notification import (
 )
 from gateway.snmp.notifications.saved import SavedInform, SavedTarget
 from gateway.snmp.notifications.secured import OVERHEAD, Reply, ReplyKind, Secured
-from gateway.snmp.notifications.selection import MAX_NAMES, Selection
+from gateway.snmp.notifications.selection import Selection
+from gateway.snmp.notifications.suppression import OTHERS, Suppression
 
 Address: TypeAlias = tuple[str, int]
-"""An IPv4 or IPv6 literal and a UDP port."""
+"""An IPv4 or IPv6 literal or a DNS name, as configured, and a UDP port."""
+
+
+def is_name(host: str) -> bool:
+    """Return whether the host of an address is a DNS name, and no literal."""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return True
+    return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +68,8 @@ class Target:
         patterns: patterns of ``package:event``, one of which an event must match (`fnmatch.fnmatchcase`).
         rate: notifications a second.
         window: the maximum number of informs without an answer.
+        backlog_rate: notifications a second of what could not be sent at its time.
+        backlog: the number of events of that; beyond it the oldest are counted, and not sent.
         secured: encloses its notifications in messages of version 3; ``None`` in versions 1 and 2c.
     """
 
@@ -67,6 +81,8 @@ class Target:
     patterns: tuple[str, ...] = ("*",)
     rate: int = 100
     window: int = WINDOW
+    backlog_rate: int = 100
+    backlog: int = 100_000
     secured: Secured | None = field(default=None, repr=False)
 
     @property
@@ -89,11 +105,12 @@ class TargetHealth:
         acknowledged: informs that were answered.
         suppressed: traps that were not sent because of the configured rate.
         failed: all other notifications that were given up: informs that were not delivered, for whatever
-            reason, and traps that the system did not send.
+            reason, and traps that the system did not send and that are no events.
         waiting: informs not answered yet.
         last_sent: nanoseconds since 1970-01-01 UTC, 0 for never.
-        lost: events that may have been lost to this receiver: the core no longer had them when the SNMP agent
-            connected, and it is not known which were for it.
+        lost: events that this receiver missed: the event log does not have them, and it is not known which
+            of them were for it.
+        owed: events that are still to be sent from the event log.
     """
 
     sent: int = 0
@@ -103,60 +120,11 @@ class TargetHealth:
     waiting: int = 0
     last_sent: int = 0
     lost: int = 0
+    owed: int = 0
 
 
-QUIET: Final = SECOND
-"""Nanoseconds without a suppressed notification after which a flood has ended."""
-
-LONGEST_SILENCE: Final = 10 * SECOND
-"""Nanoseconds after which the receiver gets agEventsSuppressed while the flood lasts."""
-
-OTHERS: Final = "*:*"
-"""The name under which further names are counted, and lost events whose names are not known."""
-
-
-class Suppression:
-    """The count of suppressed notifications; ``restored`` is what the last process had not reported yet."""
-
-    def __init__(self, now: int, restored: SuppressedSummary | None = None) -> None:
-        self._names: Counter[str] = Counter(dict(restored.names) if restored else {})
-        self._uncertain = restored.uncertain if restored else 0
-        self._since = restored.since if restored else 0
-        self._first = self._last = now
-
-    def count(self, name: str, now: int, wall: int, times: int = 1, *, uncertain: bool = False) -> None:
-        """Count suppressed ones; ``uncertain`` if they only may have been lost.
-
-        Args:
-            name: ``package:event``.
-            now: monotonic nanoseconds.
-            wall: nanoseconds since 1970-01-01 UTC.
-            times: their number.
-            uncertain: it is not known whether the receiver got them, or was to get them.
-        """
-        if not self._names:
-            self._since, self._first = wall, now
-        self._last = now
-        self._names[name if name in self._names or len(self._names) < MAX_NAMES else OTHERS] += times
-        if uncertain:
-            self._uncertain += times
-
-    def due(self) -> int | None:
-        """Return when to send agEventsSuppressed, monotonic nanoseconds; ``None`` if none was suppressed."""
-        return min(self._last + QUIET, self._first + LONGEST_SILENCE) if self._names else None
-
-    def summary(self) -> SuppressedSummary | None:
-        """Return the summary to be reported; ``None`` if nothing was suppressed."""
-        if not self._names:
-            return None
-        return SuppressedSummary(
-            self._names.total(), self._since, tuple(self._names.most_common()), self._uncertain
-        )
-
-    def reset(self) -> None:
-        """Start counting again, because agEventsSuppressed is on its way."""
-        self._names.clear()
-        self._uncertain = 0
+PAST_PAUSE: Final = SECOND
+"""Nanoseconds until the system is asked again to send an event that is late, after it refused that."""
 
 
 class TargetSender:
@@ -169,7 +137,12 @@ class TargetSender:
         clock: returns nanoseconds since 1970-01-01 UTC.
         saved: the state of this receiver that the last process saved.
         policy: what stands for its rules (`Outside.policy`).
+        epoch: that of the present core: a new receiver begins with its events.
         restricted: they do not let it have everything, or are not known yet.
+
+    Attributes:
+        is_new: the last process did not have this receiver, and it gets what comes from now on.
+        since: the epoch of the core with whose events it began.
     """
 
     def __init__(
@@ -181,14 +154,21 @@ class TargetSender:
         saved: SavedTarget | None = None,
         policy: str | None = None,
         *,
+        epoch: int = 0,
         restricted: bool = False,
     ) -> None:
         self.target = target
         self._request_id = request_id
         self._monotonic = monotonic
         self._clock = clock
-        saved = saved or SavedTarget(target.name)
+        self.is_new = saved is None
+        saved = saved or SavedTarget(target.name, since=epoch)
+        self.since = saved.since
         now = monotonic()
+        self._owed = Owed(saved.owed)
+        self._past: deque[PastEvent] = deque()
+        self._past_limit = RateLimit(target.backlog_rate, now)
+        self._past_not_before = now
         self._number = 0
         self._selection = Selection(
             target.severity, target.patterns, saved.conditions, saved.declined, saved.uncertain
@@ -199,7 +179,10 @@ class TargetSender:
         if target.is_inform:
             self._limit = None  # they wait, and leave at that rate
             restored = [
-                self._waiting(inform.urgency, inform.name, inform.condition, inform.varbinds)
+                self._waiting(
+                    *(inform.urgency, inform.name, inform.condition, inform.varbinds),
+                    event_id=inform.event_id,
+                )
                 for inform in saved.informs
             ]
             self._delivery = InformDelivery(target.rate, now, restored, target.window)
@@ -207,6 +190,25 @@ class TargetSender:
         self._is_held = False
         self.policy_changing(policy, restricted=restricted)
         self._sent = self._acknowledged = self._suppressed = self._failed = self._last_sent = self._lost = 0
+
+    def redirect(self, target: Target) -> bool:
+        """Send to another address, or by another community or user; return whether no more has changed."""
+        former = self.target
+        if former != replace(
+            target, address=former.address, community=former.community, secured=former.secured
+        ):
+            return False
+        self.target = target
+        return True
+
+    def go_on_counting(self, former: TargetSender) -> None:
+        """Go on with the counts of the sender to the same receiver before; what does not wait here failed."""
+        before = former.health
+        self._sent, self._acknowledged = before.sent, before.acknowledged
+        self._suppressed, self._last_sent, self._lost = before.suppressed, before.last_sent, before.lost
+        not_taken = before.waiting - len(self._delivery) if former.target.is_inform else 0
+        self._failed = before.failed + not_taken
+        self.is_new = former.is_new
 
     @property
     def health(self) -> TargetHealth:
@@ -219,6 +221,7 @@ class TargetSender:
             len(self._delivery),
             self._last_sent,
             self._lost,
+            len(self._owed),
         )
 
     @property
@@ -273,18 +276,125 @@ class TargetSender:
         return self._datagram(self._content(encoded), self._request_id(), agent_address)
 
     def sent_at_once(self, notification: Notification, *, accepted: bool) -> None:
-        """Record that a trap was sent without waiting, or that the system could not send it."""
+        """Record that a trap was sent without waiting, or refused by the system: an event is owed then."""
         self._selection.note_sent(notification)
         if accepted:
             self._sent += 1
             self._last_sent = self._clock()
-        else:
-            self._failed += 1
+            return
+        urgency = max(notification.severity, Severity.INFO)
+        self._refused(_event_id(notification), condition_of(notification), urgency)
 
-    def lose(self, events: int) -> None:
-        """Count events that are not known any more: notifications of them may have been lost."""
-        self._lost += events
-        self._suppression.count(OTHERS, self._monotonic(), self._clock(), events, uncertain=True)
+    def _refused(self, event_id: str, condition: Condition | None, urgency: Severity) -> None:
+        """Owe an event that the system refused to send; a condition without one is compared again."""
+        place = place_of(event_id)
+        if place is not None:
+            self._owed.add(*place, place[1])
+            self.past_refused()
+            return
+        self._failed += 1
+        if condition is not None:
+            self._selection.doubt(condition, urgency)
+
+    # ---- what is sent late --------------------------------------------------------------------------------
+
+    @property
+    def owed(self) -> int:
+        """The number of events that are still to be sent late."""
+        return len(self._owed)
+
+    def is_owed(self, event_id: str) -> bool:
+        """Return whether an event is still to be sent late."""
+        return place_of(event_id) in self._owed
+
+    def owe(self, epoch: int, first: int, last: int) -> None:
+        """Note events of a core that are to be sent from the event log."""
+        self._owed.add(epoch, first, last)
+
+    def wanted(self) -> Range | None:
+        """Return the events to fetch now, for `fetched`; ``None`` for none."""
+        return None if self._past else self._owed.first
+
+    def fetched(self, wanted: Range, events: Sequence[PastEvent], through: int) -> list[tuple[int, int]]:
+        """Take events that were fetched.
+
+        Args:
+            wanted: the range from `wanted`.
+            events: those of it that are known, in order.
+            through: the number up to which no more of them are known.
+
+        Returns:
+            The ranges of numbers up to there that are not known: the receiver has missed these events.
+        """
+        epoch, first, last = wanted
+        last = min(last, through)
+        self._past.extend(events)
+        found = []
+        for begin, end in missing([event.place[1] for event in events], first, last):
+            missed = self._owed.remove(epoch, begin, end)
+            self._lost += missed
+            found += [(begin, end)] if missed else []
+        return found
+
+    def miss(self, first: str, last: str, events: int) -> None:
+        """Report events that are missed, from one event id to another."""
+        self._suppression.miss(first, last, self._monotonic(), self._clock(), events)
+
+    def miss_unknown(self, first: str) -> None:
+        """Report that events are missed whose number is not known, from an event id on."""
+        self._suppression.miss_unknown(first, self._monotonic(), self._clock())
+
+    def next_past(self) -> PastEvent | None:
+        """Return the event that is to be sent late now, if any; call `past_done` when it is on its way."""
+        while self._past:
+            past = self._past[0]
+            notification = past.notification
+            urgency = None if notification is None else self._selection.urgency(notification)
+            if notification is None or urgency is None:
+                if notification is not None:
+                    self._selection.decline(notification)
+                elif past.is_meant:
+                    self._give_up(OTHERS, past.condition)  # its roles do not permit it any more
+            elif len(self._owed) > self.target.backlog:
+                self._give_up(past.name, None)
+            elif self._has_room() and self._may_send_past(self._monotonic()):
+                return past
+            else:
+                return None
+            self.past_done(past)
+        return None
+
+    def past_done(self, past: PastEvent, *, was_sent: bool = False) -> None:
+        """Note that an event is finished, or waits with others, or was given up."""
+        if was_sent:
+            self._past_limit.take_anyway(self._monotonic())
+        self._past.popleft()
+        epoch, number = past.place
+        self._owed.remove(epoch, number, number)
+
+    def past_refused(self) -> None:
+        """Note that the system refused an event that is sent late: it may wait until there is a way again."""
+        self._past_not_before = self._monotonic() + PAST_PAUSE
+
+    def _may_send_past(self, now: int) -> bool:
+        return now >= self._past_not_before and self._past_limit.allows(Severity.CRITICAL, now)
+
+    def past_due(self) -> int | None:
+        """Return when `next_past` may have something, if nothing happens before; monotonic."""
+        if not self._past or not self._has_room():
+            return None
+        allowed_at = self._past_limit.allowed_at(Severity.CRITICAL, self._monotonic())
+        return max(allowed_at, self._past_not_before)
+
+    def _has_room(self) -> bool:
+        """Return whether something that is late delays nothing that happens now."""
+        return len(self._delivery) < (1 if self._limit is not None else max(1, self.target.window // 2))
+
+    def _give_up(self, name: str, condition: Condition | None) -> None:
+        self._failed += 1
+        self._suppression.count(name, self._monotonic(), self._clock())
+        if condition is not None and self._selection.has_raised(condition):
+            self._selection.doubt(condition, Severity.INFO)
 
     def send_anyway(self, notification: Notification, encoded: EncodedNotification) -> None:
         """Send ``notification`` regardless of the receiver's filter and rate."""
@@ -298,6 +408,8 @@ class TargetSender:
             restricted: they do not let it have everything.
         """
         is_same = policy is not None and policy == self._policy
+        if not is_same:
+            self._past.clear()  # they are fetched again, as the roles then permit
         self._is_held = restricted and not is_same and len(self._delivery) > 0
         if not self._is_held:
             self._policy = policy
@@ -315,6 +427,11 @@ class TargetSender:
             return False
         for dropped in self._delivery.revise(lambda waiting: self._permitted(waiting, encode)):
             waiting = dropped.waiting
+            place = place_of(waiting.event_id) if waiting.form is None else None
+            if place is not None:
+                # The last process made it by other roles: it is made once more, from the event log.
+                self._owed.add(*place, place[1])
+                continue
             self._failed += 1
             self._suppression.count(
                 waiting.name, self._monotonic(), self._clock(), uncertain=dropped.perhaps_sent
@@ -354,19 +471,29 @@ class TargetSender:
         """Whether `datagram` returns the question for the engine of the receiver, and no notification."""
         return self.target.secured is not None and self.target.secured.asks_for_engine
 
-    def sent(self, waiting: Waiting) -> None:
-        """Record that the system accepted the datagram."""
-        if self._delivery.sent(waiting, self._monotonic()):
+    def sent(self, waiting: Waiting) -> bool:
+        """Record that the system accepted the datagram; return whether for the first time."""
+        is_first = self._delivery.sent(waiting, self._monotonic())
+        if is_first:
             self._sent += 1
         self._last_sent = self._clock()
+        return is_first
 
-    def unsent(self, waiting: Waiting) -> None:
-        """Record that the system could not send it: a trap is lost, an inform is sent again later."""
-        if self._delivery.sent(waiting, self._monotonic()):
-            if self.target.is_inform:
-                self._sent += 1
-            else:
-                self._failed += 1
+    def unsent(self, waiting: Waiting) -> bool:
+        """Record that the system could not send it: a trap is owed, an inform is sent again later.
+
+        Returns whether that was tried for the first time.
+        """
+        is_first = self._delivery.sent(waiting, self._monotonic())
+        if is_first and self.target.is_inform:
+            self._sent += 1
+        elif is_first:
+            self._refused(waiting.event_id, waiting.condition, waiting.urgency)
+        return is_first
+
+    def moved(self) -> None:
+        """Send informs without an answer again at once: the address leads to another host now."""
+        self._delivery.hasten(self._monotonic())
 
     def answered(self, request_id: int, *, accepted: bool) -> bool:
         """Record an answer, ``accepted`` if without an error-status; return whether it answers an inform."""
@@ -413,10 +540,14 @@ class TargetSender:
     def saved(self) -> SavedTarget:
         """Return the state that must outlive the process."""
         informs = tuple(
-            SavedInform(waiting.urgency, waiting.name, waiting.condition, waiting.content)
+            SavedInform(
+                *(waiting.urgency, waiting.name, waiting.condition, waiting.content), waiting.event_id
+            )
             for waiting in self._delivery.unfinished()
             if isinstance(waiting.content, bytes)
         )
+        lost = [place_of(waiting.event_id) for waiting in self._delivery.lost_at_an_end()]
+        owed = Owed((*self._owed.ranges, *((*place, place[1]) for place in lost if place is not None)))
         return SavedTarget(
             self.target.name,
             self._raised_conditions(),
@@ -425,6 +556,8 @@ class TargetSender:
             self._suppression.summary(),
             informs,
             self._policy,
+            owed.ranges,
+            self.since,
         )
 
     def _raised_conditions(self) -> tuple[tuple[Condition, Severity], ...]:
@@ -444,7 +577,10 @@ class TargetSender:
         content = self._content(encoded)
         ends = notification.state is EventState.CLEARED
         waiting = self._waiting(
-            urgency, notification.name, condition_of(notification), content, ends=ends, form=notification
+            *(urgency, notification.name, condition_of(notification), content),
+            ends=ends,
+            form=notification,
+            event_id=_event_id(notification),
         )
         dropped = self._delivery.add(waiting)
         if dropped is not None:
@@ -498,6 +634,14 @@ class TargetSender:
         *,
         ends: bool = False,
         form: Notification | None = None,
+        event_id: str = "",
     ) -> Waiting:
         self._number += 1
-        return Waiting(self._number, urgency, name, condition, self._request_id(), content, ends, form)
+        return Waiting(
+            self._number, urgency, name, condition, self._request_id(), content, ends, form, event_id
+        )
+
+
+def _event_id(notification: Notification) -> str:
+    # The end of a condition that no event reported, and the beginning sent again, are no event.
+    return notification.event_id if notification.number else ""

@@ -11,11 +11,12 @@ from typing import Annotated, ClassVar, Final, Literal
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from gateway.model.observations import Severity
+from gateway.snmp.notifications.backlog import Range
 from gateway.snmp.notifications.delivery import MAX_WAITING
 from gateway.snmp.notifications.notification import MAX_CONDITIONS, Condition, SuppressedSummary
 from gateway.yaml_documents import in_words
 
-VERSION: Final = 4
+VERSION: Final = 7
 
 _STRICT: Final = ConfigDict(extra="forbid", ser_json_bytes="base64", val_json_bytes="base64")
 
@@ -30,7 +31,10 @@ class NewerVersionError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SavedInform:
-    """An inform that was not answered; ``varbinds`` is the TLV of its variable bindings."""
+    """An inform that was not answered; ``varbinds`` is the TLV of its variable bindings.
+
+    ``event_id`` is that of its event; empty where that is not known. Since version 5.
+    """
 
     __pydantic_config__: ClassVar[ConfigDict] = _STRICT
 
@@ -38,6 +42,7 @@ class SavedInform:
     name: str
     condition: Condition | None
     varbinds: bytes
+    event_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +58,11 @@ class SavedTarget:
         informs: informs that it has not answered, in the order of events.
         policy: the rules of the receiver by which these were made, see `NotificationForms.policy`; ``None``
             where that is not known. Since version 4.
+        owed: events that were not sent to it yet, and are in the event log: epoch of the core, first number
+            and last number. All others up to the last event that was handled are finished, or are among the
+            informs. Since version 5.
+        since: the epoch of the core since which it is configured; events of cores before are not for it. 0 of
+            a receiver of before version 7.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = _STRICT
@@ -64,6 +74,8 @@ class SavedTarget:
     suppressed: SuppressedSummary | None = None
     informs: Annotated[tuple[SavedInform, ...], Field(max_length=MAX_WAITING)] = ()
     policy: str | None = None
+    owed: tuple[Range, ...] = ()
+    since: Annotated[int, Field(ge=0)] = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +99,7 @@ class SavedNotifications:
     configuration: str = ""
     own: int = 0
     targets: tuple[SavedTarget, ...] = ()
-    version: Literal[1, 2, 3, 4] = VERSION
+    version: Literal[1, 2, 3, 4, 5, 6, 7] = VERSION
 
 
 _DOCUMENT: Final = TypeAdapter(SavedNotifications)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import enum
 from collections import OrderedDict, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
+from gateway.feed.records import Place
 from gateway.model.observations import Severity
 from gateway.model.times import SECOND
 from gateway.snmp import message
@@ -23,6 +24,7 @@ from gateway.snmp.notifications.alarm_check import (
     has_ended,
     is_active_and_unsent,
 )
+from gateway.snmp.notifications.backlog import PastEvent, Range
 from gateway.snmp.notifications.delivery import RateLimit
 from gateway.snmp.notifications.encoding import EncodedNotification, NotificationEncoder
 from gateway.snmp.notifications.notification import ActiveAlarms, Condition, Notification, OwnNotifications
@@ -104,6 +106,10 @@ class Outside:
         policy: returns what stands for the rules of a receiver, by its name: equal for equal rules; ``None``
             while none are known.
         receives_end: returns whether a receiver may get the end of an alarm that no event reported.
+        unanswered: called with the address of a receiver that did not answer an inform, which is sent again.
+        missed: called with the name of a receiver, the ids of the first and the last event that it has missed
+            because the event log does not have them, and their number; ``None`` where that is not known, with
+            the last id empty.
     """
 
     send: Callable[[Address, bytes], SendResult]
@@ -120,6 +126,15 @@ class Outside:
     is_restricted: Callable[[str], bool] = lambda _: False
     policy: Callable[[str], str | None] = lambda _: None
     receives_end: Callable[[str, Condition], bool] = lambda _receiver, _condition: True
+    unanswered: Callable[[Address], None] = lambda _address: None
+    missed: Callable[[str, str, str, int | None], None] = lambda _receiver, _first, _last, _number: None
+
+
+class Wanted(NamedTuple):
+    """Events that are fetched for a receiver: its name, and their places."""
+
+    receiver: str
+    range: Range
 
 
 # A receiver may send any number as its error-status.
@@ -132,7 +147,9 @@ class NotificationSender:
 
     An event is handled once: its epoch and number are remembered, and events that a snapshot of the feed
     repeats are ignored. All receivers are handled together, so they share one position in the sequence of
-    events; a new receiver begins there, too.
+    events; a new receiver begins with the events of the present core. Events before that position that could
+    not be sent are owed to each receiver: they are fetched from the event log (`wanted`, `fetched`), and sent
+    late.
 
     Args:
         settings: the settings.
@@ -145,43 +162,73 @@ class NotificationSender:
     ) -> None:
         self._settings = settings
         self._outside = outside
-        longest = max((target.overhead for target in settings.targets), default=0)
-        # With the longest community of all receivers: one encoding must fit into a datagram for each of them.
-        self._encoder = NotificationEncoder(settings.root, settings.object_id, longest)
+        self._encoder = _encoder(settings)
         self._last = saved or SavedNotifications()
         self._own = OwnNotifications(settings.root, settings.gateway, settings.boot, self._last.own)
         self._epoch, self._handled = self._last.epoch, self._last.number
+        if saved is not None and not self._epoch:
+            # The last process ended before it had saved that it handled an event: those of the core that it
+            # began with are owed.
+            self._epoch = saved.boot
         self._received_epoch = self._epoch
         self._has_begun = self._epoch > 0
         kept: Mapping[str, SavedTarget] = {
             target.name: self._with_late_informs(target) for target in self._last.targets
         }
-        self._targets = [
-            TargetSender(
-                target,
-                outside.request_id,
-                outside.monotonic,
-                outside.clock,
-                kept.get(target.name),
-                outside.policy(target.name),
-                restricted=outside.is_restricted(target.name),
-            )
-            for target in settings.targets
-        ]
+        self._targets = [self._sender_of(target, kept.get(target.name)) for target in settings.targets]
+        self._logged: Place = (0, 0)  # the last event of those that were sent late
         self._offenders: OrderedDict[str, int] = OrderedDict()
         self._failures_limit = RateLimit(AUTHENTICATION_FAILURES, outside.monotonic())
         self._began = outside.monotonic()
         self._next_check = self._began + CHECK_INTERVAL
+        self._find_targets()
+        self.counts = NotificationCounts()
+        """The messages that were sent and received."""
+        self.revision = 0
+        """A number that changes whenever the result of `saved` changes."""
+
+    def _sender_of(self, target: Target, saved: SavedTarget | None) -> TargetSender:
+        outside, name = self._outside, target.name
+        return TargetSender(
+            target,
+            outside.request_id,
+            outside.monotonic,
+            outside.clock,
+            saved,
+            outside.policy(name),
+            epoch=max(self._settings.boot, self._epoch if saved is None else 0),
+            restricted=outside.is_restricted(name),
+        )
+
+    def _find_targets(self) -> None:
+        """Make what is found by the receivers, which have changed."""
         self._by_address: dict[Address, list[TargetSender]] = {}
         for each in self._targets:
             # Several receivers of the configuration may have one address.
             self._by_address.setdefault(each.target.address, []).append(each)
         self._active = AlarmCheck({each.target.name: each.selection for each in self._targets})
         self._unsent: deque[Difference] = deque()
-        self.counts = NotificationCounts()
-        """The messages that were sent and received."""
-        self.revision = 0
-        """A number that changes whenever the result of `saved` changes."""
+
+    def change(self, settings: SenderSettings) -> list[SavedTarget]:
+        """Send to other receivers from now on; return those that were removed, with what they are not sent.
+
+        A receiver of the same name goes on with what waits for it, and with its counts. One that is new gets
+        what comes from now on, and the alarms that last.
+        """
+        former = {each.target.name: each for each in self._targets}
+        self._settings, self._encoder = settings, _encoder(settings)
+        self._targets = []
+        for target in settings.targets:
+            known = former.pop(target.name, None)
+            if known is None:
+                known = self._sender_of(target, None)
+            elif not known.redirect(target):
+                known, before = self._sender_of(target, known.saved()), known
+                known.go_on_counting(before)
+            self._targets.append(known)
+        self._find_targets()
+        self._changed()
+        return [each.saved() for each in former.values()]
 
     @property
     def health(self) -> Mapping[str, TargetHealth]:
@@ -212,7 +259,9 @@ class NotificationSender:
             if not notification.repeated:
                 self._received_epoch = notification.epoch
             elif self._is_late(notification):
-                notification = msgspec.structs.replace(notification, is_late=True)
+                self._owe(notification.epoch, notification.number, notification.number)
+                self._changed()
+                return
         self._offer(notification)
 
     def _is_late(self, notification: Notification) -> bool:
@@ -230,25 +279,36 @@ class NotificationSender:
     def _comes_to(self, epoch: int, number: int, *, repeated: bool) -> bool:
         """Return whether an event follows the last one that was handled; if so, it becomes the last one.
 
-        Events are numbered without holes, so those that a snapshot leaves out may have been lost: the core
-        has dropped them, or no notification could be made of them.
+        Events are numbered without holes, so those that a snapshot leaves out are owed: the core has dropped
+        them.
         """
         if (epoch, number) <= (self._epoch, self._handled):
             return False
-        if repeated:
-            self._lose(epoch, number - 1)
+        if repeated and self._has_begun:
+            self._owe(epoch, self._handled + 1 if epoch == self._epoch else 1, number - 1)
         self._epoch, self._handled = epoch, number
         return True
 
-    def events_made(self, epoch: int, number: int) -> None:
-        """Record that a former core made events up to ``number``; those not handled by now may be lost.
+    def events_made(self, epoch: int, number: int, *, more: bool = False) -> None:
+        """Record that a former core made events up to ``number``; those not handled by now are owed.
 
-        In a snapshot this follows the events of that core that are still known.
+        In a snapshot this follows the events of that core that are still known. ``more`` if it may have made
+        further ones, whose number is not known: each receiver is sent that, once.
         """
         if self._has_begun and (epoch, number) > (self._epoch, self._handled):
-            self._lose(epoch, number)
+            self._owe(epoch, self._handled + 1 if epoch == self._epoch else 1, number)
             self._epoch, self._handled = epoch, number
             self._changed()
+        if self._has_begun and more and epoch >= self._epoch:
+            self._miss_unknown(self._epoch, f"{self._settings.gateway}.{self._epoch}.{self._handled + 1}")
+            self._epoch, self._handled = epoch + 1, 0  # so that no later snapshot reports it again
+            self._changed()
+
+    def _miss_unknown(self, epoch: int, first: str) -> None:
+        for target in self._targets:
+            if not target.is_new and epoch >= target.since:
+                target.miss_unknown(first)
+                self._outside.missed(target.target.name, first, "", None)
 
     def policy_changing(self) -> None:
         """Send nothing that waits to receivers whose roles have changed, until `policy_changed`."""
@@ -263,16 +323,47 @@ class NotificationSender:
             target.policy_changed(self._outside.policy(target.target.name), self._encoded)
             for target in self._targets
         ]
+        for target in self._targets:
+            target.is_new = False
         if any(were_held):
             self._changed()
 
-    def _lose(self, epoch: int, number: int) -> None:
-        """Count the events up to ``number`` that were not handled: they may have been lost."""
-        lost = number - (self._handled if epoch == self._epoch else 0)
-        # Before the first event nothing was missed: there was no SNMP agent then.
-        if lost and self._has_begun:
-            for target in self._targets:
-                target.lose(lost)
+    def _owe(self, epoch: int, first: int, last: int) -> None:
+        """Note for each receiver that events are to be sent from the event log."""
+        for target in self._targets:
+            # A new one begins with what comes from now on, and not where the last process ended.
+            if epoch >= target.since and not (target.is_new and epoch <= self._last.epoch):
+                target.owe(epoch, first, last)
+
+    def wanted(self) -> Wanted | None:
+        """Return the events to fetch now, for `fetched`; ``None`` for none."""
+        for place, target in enumerate(self._targets):
+            wanted = target.wanted()
+            if wanted is not None:
+                # The next time another one is the first.
+                self._targets.append(self._targets.pop(place))
+                return Wanted(target.target.name, wanted)
+        return None
+
+    def fetched(self, wanted: Wanted, events: Sequence[PastEvent], through: Place) -> None:
+        """Take events that were fetched, to send them late.
+
+        Args:
+            wanted: what `wanted` returned.
+            events: those that are known, in order, as the receiver gets them.
+            through: the place up to which no more of them are known.
+        """
+        target = next((each for each in self._targets if each.target.name == wanted.receiver), None)
+        if target is None or target.wanted() != wanted.range:
+            return  # its roles have changed meanwhile, or more is owed, or it was removed
+        epoch, _, last = wanted.range
+        number = last if through[0] > epoch else through[1] if through[0] == epoch else 0
+        for begin, end in target.fetched(wanted.range, events, number):
+            gateway = self._settings.gateway
+            first_id, last_id = f"{gateway}.{epoch}.{begin}", f"{gateway}.{epoch}.{end}"
+            target.miss(first_id, last_id, end - begin + 1)
+            self._outside.missed(wanted.receiver, first_id, last_id, end - begin + 1)
+        self._changed()
 
     def test(self, name: str) -> Notification:
         """Send agTest to one receiver, regardless of its filter. Raises ``KeyError`` for an unknown one."""
@@ -297,11 +388,22 @@ class NotificationSender:
         targets = [each for each in self._targets if not self._outside.is_restricted(each.target.name)]
         self._offer(self._own.authentication_failure(self._outside.clock(), sender), targets)
 
-    def received(self, datagram: bytes, address: Address) -> None:
-        """Take a receiver's answer; a datagram that answers no inform of this agent is ignored."""
+    def moved(self, address: Address) -> None:
+        """Send informs without an answer again at once: an address leads to another host now."""
+        for target in self._by_address.get(address, ()):
+            target.moved()
+        self._outside.wake()
+
+    def received(self, datagram: bytes, *addresses: Address) -> None:
+        """Take a receiver's answer; a datagram that answers no inform of this agent is ignored.
+
+        Args:
+            datagram: the answer.
+            addresses: those of receivers from which it may come: a name may lead to the address of another.
+        """
         self.counts.received += 1
         if is_version_3(datagram):
-            self._received_secured(datagram, address)
+            self._received_secured(datagram, self._at(addresses))
             return
         try:
             envelope = message.read_message(datagram)
@@ -311,16 +413,19 @@ class NotificationSender:
         except (BerError, message.UnknownVersionError):
             return
         accepted = status == message.NO_ERROR
-        for target in self._by_address.get(address, ()):
+        for target in self._at(addresses):
             # The request id says which of them it was.
             if target.answered(request_id, accepted=accepted):
                 self._count_answer(status)
                 self._changed()
                 return
 
-    def _received_secured(self, datagram: bytes, address: Address) -> None:
+    def _at(self, addresses: Iterable[Address]) -> Iterator[TargetSender]:
+        return (target for address in addresses for target in self._by_address.get(address, ()))
+
+    def _received_secured(self, datagram: bytes, targets: Iterable[TargetSender]) -> None:
         """Take a message of version 3."""
-        for target in self._by_address.get(address, ()):
+        for target in targets:
             reply = target.received(datagram)
             if reply is not None:
                 if reply.kind is not ReplyKind.RESEND:
@@ -344,8 +449,12 @@ class NotificationSender:
         self._check_alarms()
         # An equal share for each, so that a receiver with a long queue does not hold up the others.
         share = max(1, DATAGRAMS_A_TURN // max(1, len(self._targets)))
-        busy = [not self._send(target, share) for target in self._targets]
-        dues = [due for target in self._targets if (due := target.due()) is not None]
+        busy = [
+            not (self._send(target, share) and self._send_past(target, share)) for target in self._targets
+        ]
+        dues = [
+            due for target in self._targets for due in (target.due(), target.past_due()) if due is not None
+        ]
         due = min([*dues, self._next_check]) if self._targets else None
         if due is None:
             return None
@@ -395,7 +504,7 @@ class NotificationSender:
             target = next(each for each in self._targets if each.target.name == difference.receiver)
             if is_active_and_unsent(condition, target.selection, active):
                 begun = self._outside.alarm(*condition)
-                if begun is not None and target.can_take(begun):
+                if begun is not None and not target.is_owed(begun.event_id) and target.can_take(begun):
                     self._offer(begun, [target])
             return
         receives_end = self._outside.receives_end
@@ -423,11 +532,60 @@ class NotificationSender:
             if result is SendResult.BUSY:
                 return False
             if result is SendResult.SENT:
-                target.sent(waiting)
+                is_first = target.sent(waiting)
                 self._count_datagram(target, asks=asks)
             else:
-                target.unsent(waiting)
+                is_first = target.unsent(waiting)
+                self._changed()
+            if not is_first:
+                self._outside.unanswered(address)
         return True
+
+    def _send_past(self, target: TargetSender, share: int) -> bool:
+        """Send up to ``share`` events late to one receiver; return whether the system took them."""
+        owed = target.owed
+        if owed:
+            was_taken = self._send_some_past(target, share)
+            if target.owed != owed:
+                self._changed()
+            return was_taken
+        return True
+
+    def _send_some_past(self, target: TargetSender, share: int) -> bool:
+        for _ in range(share):
+            past = target.next_past()
+            if past is None or past.notification is None:
+                break
+            encoded = self._encoded(past.notification)
+            urgency = target.selection.urgency(past.notification) or Severity.INFO
+            try:
+                encoded.objects()
+                if target.sends_at_once:
+                    result = self._sent_late(target, past.notification, encoded)
+                    if result is SendResult.FAILED:
+                        target.past_refused()
+                        break
+                    if result is SendResult.BUSY:
+                        return False
+                else:
+                    target.take(past.notification, urgency, encoded)
+            except ValueError as error:  # a value that BER cannot say
+                self._outside.failed(error)
+            target.past_done(past, was_sent=True)
+            if past.place > self._logged:
+                self._logged = past.place
+                self._outside.record(past.notification, encoded)
+        return True
+
+    def _sent_late(
+        self, target: TargetSender, notification: Notification, encoded: EncodedNotification
+    ) -> SendResult:
+        """Send a trap that is late; what the system refuses is still owed."""
+        result = self._outside.send(target.target.address, target.trap(encoded, self._outside.agent_address))
+        if result is SendResult.SENT:
+            target.sent_at_once(notification, accepted=True)
+            self._count_datagram(target)
+        return result
 
     def _offer(self, notification: Notification, targets: Sequence[TargetSender] | None = None) -> None:
         """Offer ``notification`` to these receivers, by default to all; encoded once, if at all."""
@@ -495,6 +653,12 @@ class NotificationSender:
     def _changed(self) -> None:
         self.revision += 1
         self._outside.wake()
+
+
+def _encoder(settings: SenderSettings) -> NotificationEncoder:
+    # With the longest community of all receivers: one encoding must fit into a datagram for each of them.
+    longest = max((target.overhead for target in settings.targets), default=0)
+    return NotificationEncoder(settings.root, settings.object_id, longest)
 
 
 def _if_permitted(

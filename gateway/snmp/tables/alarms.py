@@ -10,7 +10,7 @@ from gateway.feed.records import AlarmRecord
 from gateway.model.observations import Severity
 from gateway.snmp import ber
 from gateway.snmp.ber import Oid
-from gateway.snmp.cells import SEVERITIES, counter64, gauge32, known_time, text, truth
+from gateway.snmp.cells import SEVERITIES, counter64, gauge32, known_time, line, text, truth
 from gateway.snmp.fixed_mib import ALARM_ENTRY, ALARMS, AlarmColumn, AlarmScalar
 from gateway.snmp.store import ScalarValue, Store
 
@@ -207,7 +207,7 @@ def _cells(record: AlarmRecord, row: Oid) -> dict[int, bytes | None]:
         AlarmColumn.CLASS: text(subject.class_name if subject else ""),
         AlarmColumn.OBJECT_NAME: text(subject.stable_name if subject else ""),
         AlarmColumn.ROW: ber.encode_oid(row),
-        AlarmColumn.TEXT: text(record.text),
+        AlarmColumn.TEXT: line(record.text),
         AlarmColumn.SINCE: known_time(record.raised),
         AlarmColumn.EVENT_ID: text(record.event_id, _MAX_EVENT_ID_OCTETS),
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -30,6 +31,8 @@ class Target:
         row: the row of the object.
         schema: the schema of its class; ``None`` where the object does not exist any more.
         stable_name: the stable name of the object; empty where it does not exist any more.
+        life: the number of the last end in its source before the object's present life.
+        ends: the number of the last end in its source; ``None`` where the object does not exist.
     """
 
     source: int
@@ -37,6 +40,8 @@ class Target:
     row: int
     schema: ClassSchema | None = None
     stable_name: str = ""
+    life: int = 0
+    ends: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +83,20 @@ class ClassTables:
         registries: the registries that have the numbers of classes.
         root: the configured root.
         access: decides what restricted views show of rows.
+        last_end: returns the number of the last end of an object of a source.
     """
 
     def __init__(
-        self, store: Store, summaries: Summaries, registries: OidRegistries, root: Oid, access: RowAccess
+        self,
+        store: Store,
+        summaries: Summaries,
+        registries: OidRegistries,
+        root: Oid,
+        access: RowAccess,
+        last_end: Callable[[int], int] = lambda _source: 0,
     ) -> None:
         self._access = access
+        self._last_end = last_end
         self._store = store
         self._summaries = summaries
         self._registries = registries
@@ -132,7 +145,8 @@ class ClassTables:
         row = table.rows.get(index)
         if row is None:
             return Target(index[0], class_name, index[1])
-        return Target(index[0], class_name, index[1], row.bound.binding.schema, table.stable_name(row))
+        name, ends = table.stable_name(row), self._last_end(index[0])
+        return Target(index[0], class_name, index[1], row.bound.binding.schema, name, row.life, ends)
 
     def variable(self, name: Oid) -> Variable | None:
         """Return the variable of that name; ``None`` outside the tables of classes."""

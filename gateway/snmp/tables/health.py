@@ -355,6 +355,12 @@ class TargetTable:
         )
         self.show(name, TargetHealth())
 
+    def keep(self, names: Iterable[str]) -> None:
+        """Remove all receivers but these."""
+        kept = {_index(name) for name in names}
+        for index in [index for index in self._table.indexes() if index not in kept]:
+            self._table.remove(index)
+
     def show(self, name: str, health: TargetHealth) -> None:
         """Show the present state of a receiver. Raises ``KeyError`` for one that was not added."""
         if _index(name) not in self._table:

@@ -16,7 +16,7 @@ from gateway.snmp import ber
 from gateway.snmp.ber import Oid
 from gateway.snmp.fixed_mib import TargetKindNumber
 from gateway.snmp.notifications.delivery import FIRST_PATIENCE, TRIES
-from gateway.snmp.notifications.receiver import Address, Target
+from gateway.snmp.notifications.receiver import Address, Target, is_name
 from gateway.snmp.store import Store
 from gateway.snmp.v3.users import SecurityLevel
 
@@ -67,6 +67,7 @@ class NotifyColumn(enum.IntEnum):
 _UDP_IPV4: Final[Oid] = (1, 3, 6, 1, 6, 1, 1)  # snmpUDPDomain (RFC 3417)
 _UDP_IPV6: Final[Oid] = (1, 3, 6, 1, 2, 1, 100, 1, 2)  # transportDomainUdpIpv6 (RFC 3419)
 _UDP_IPV6_ZONE: Final[Oid] = (1, 3, 6, 1, 2, 1, 100, 1, 4)  # transportDomainUdpIpv6z
+_UDP_DNS: Final[Oid] = (1, 3, 6, 1, 2, 1, 100, 1, 14)  # transportDomainUdpDns
 _VERSION_1, _VERSION_2C, _VERSION_3 = (0, 1), (1, 2), (3, 3)
 _TRAP, _INFORM = 1, 2
 _TICK: Final = 10_000_000
@@ -86,19 +87,29 @@ _READ_ONLY: Final = ber.encode_integer(5)
 _ACTIVE: Final = ber.encode_integer(1)
 
 
-def serve_receivers(store: Store, targets: Iterable[Target]) -> None:
-    """Serve the tables with a row for each receiver; without any they are empty.
+class ReceiverTables:
+    """The tables, with a row for each receiver; without any they are empty.
 
     Args:
         store: the store in which the tables are made.
-        targets: the configured receivers.
     """
-    addresses = store.table(TARGET_ADDRESS_ENTRY, tuple(TargetAddressColumn))
-    parameters = store.table(TARGET_PARAMETERS_ENTRY, tuple(TargetParametersColumn))
-    notify = store.table(NOTIFY_ENTRY, tuple(NotifyColumn))
-    for target in targets:
-        name = shortened(target.name).encode("ascii")
-        label, index = ber.encode_octets(name), tuple(name)
+
+    def __init__(self, store: Store) -> None:
+        self._addresses = store.table(TARGET_ADDRESS_ENTRY, tuple(TargetAddressColumn))
+        self._parameters = store.table(TARGET_PARAMETERS_ENTRY, tuple(TargetParametersColumn))
+        self._notify = store.table(NOTIFY_ENTRY, tuple(NotifyColumn))
+
+    def show(self, targets: Iterable[Target]) -> None:
+        """Show these receivers, and no others."""
+        shown = {tuple(shortened(target.name).encode("ascii")): target for target in targets}
+        for table in (self._addresses, self._parameters, self._notify):
+            for index in [index for index in table.indexes() if index not in shown]:
+                table.remove(index)
+        for index, target in shown.items():
+            self._put(index, target)
+
+    def _put(self, index: Oid, target: Target) -> None:
+        label = ber.encode_octets(bytes(index))
         processing, security, kind = MODELS[target.kind]
         secured = target.secured
         # A community is never shown, so that its receiver stands in its place.
@@ -106,7 +117,7 @@ def serve_receivers(store: Store, targets: Iterable[Target]) -> None:
         level = SecurityLevel.NO_AUTH_NO_PRIV if secured is None else secured.level
         domain, address = transport_address(target.address)
         is_inform = kind == _INFORM
-        addresses.put(
+        self._addresses.put(
             index,
             {
                 TargetAddressColumn.DOMAIN: ber.encode_oid(domain),
@@ -120,7 +131,7 @@ def serve_receivers(store: Store, targets: Iterable[Target]) -> None:
                 TargetAddressColumn.ROW_STATUS: _ACTIVE,
             },
         )
-        parameters.put(
+        self._parameters.put(
             index,
             {
                 TargetParametersColumn.MESSAGE_PROCESSING: ber.encode_integer(processing),
@@ -131,7 +142,7 @@ def serve_receivers(store: Store, targets: Iterable[Target]) -> None:
                 TargetParametersColumn.ROW_STATUS: _ACTIVE,
             },
         )
-        notify.put(
+        self._notify.put(
             index,
             {
                 NotifyColumn.TAG: label,
@@ -157,9 +168,11 @@ def transport_address(address: Address) -> tuple[Oid, bytes]:
     """Return the transport domain of an address, and the address as that domain has it.
 
     Args:
-        address: an IPv4 or IPv6 literal, perhaps with a zone, and a UDP port.
+        address: an IPv4 or IPv6 literal, perhaps with a zone, or a DNS name, and a UDP port.
     """
     host, port = address
+    if is_name(host):
+        return _UDP_DNS, f"{host}:{port}".encode("ascii")
     literal, _, zone = host.partition("%")
     octets, port_octets = ipaddress.ip_address(literal).packed, port.to_bytes(2, "big")
     if len(octets) == 4:  # noqa: PLR2004  the length of an IPv4 address

@@ -191,7 +191,7 @@ LIFETIMES = {
 
 @dataclass(slots=True, eq=False)
 class RowGroup(Group):
-    """The rows that one agent of one source reports: they become stale, and fresh again, together.
+    """The rows of one class of one agent of one source: they become stale, and fresh again, together.
 
     ``freshness`` is the state that the rows must get; `ClassTable.settle` gives it to them.
     """

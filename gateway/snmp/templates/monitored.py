@@ -10,6 +10,7 @@ import enum
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
+from typing import Final
 
 from gateway.feed.freshness import Freshness
 from gateway.mapping.rules import AlarmRule
@@ -114,7 +115,9 @@ class MonitoredTable:
 
 
 _TRUTH = ((1, "true"), (2, "false"))
-_MODULE = "AMQP-GATEWAY-MIB"
+OWN_MODULE: Final = "AMQP-GATEWAY-MIB"
+"""The module of what every gateway has."""
+
 _SOURCE_INDEX = "agSourceIndex"
 _READINGS: Mapping[Syntax, Reading] = {
     Syntax.COUNTER64: Reading.COUNTER,
@@ -324,11 +327,11 @@ _SUMS: tuple[_Row, ...] = (
 def gateway_tables(root: Oid) -> Iterator[MonitoredTable]:
     """Yield what is polled of the gateway's own module: scalars, sources, classes, sums."""
     scalars = tuple(value for prefix, base, rows in _SCALARS for value in _values(prefix, base, rows, root))
-    yield MonitoredTable("gateway:health", "ag", _MODULE, "gateway", (), (), scalars)
+    yield MonitoredTable("gateway:health", "ag", OWN_MODULE, "gateway", (), (), scalars)
     source = _source(root)
     of_sources = tuple(_values("agSource", SOURCE_ENTRY, _SOURCES, root))
     yield MonitoredTable(
-        "gateway:source", "agSource", _MODULE, "source", (_SOURCE_INDEX,), (source,), of_sources
+        "gateway:source", "agSource", OWN_MODULE, "source", (_SOURCE_INDEX,), (source,), of_sources
     )
     of_class = (_SOURCE_INDEX, "agClassIndex")
     class_label = Label("class", "agClassName", (*root, *CLASS_ENTRY, ClassColumn.NAME), of_class)
@@ -336,7 +339,7 @@ def gateway_tables(root: Oid) -> Iterator[MonitoredTable]:
     yield MonitoredTable(
         "gateway:class",
         "agClass",
-        _MODULE,
+        OWN_MODULE,
         "class",
         of_class,
         (source, package, class_label),
@@ -347,7 +350,7 @@ def gateway_tables(root: Oid) -> Iterator[MonitoredTable]:
     yield MonitoredTable(
         "gateway:sum",
         "agSum",
-        _MODULE,
+        OWN_MODULE,
         "sum",
         of_sum,
         (source, package, class_label, statistic),

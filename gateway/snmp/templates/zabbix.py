@@ -11,8 +11,10 @@ from collections.abc import Iterable, Iterator
 
 import yaml
 
+from gateway.model.observations import Severity
 from gateway.snmp.ber import dotted
 from gateway.snmp.templates.monitored import Monitored, MonitoredTable, Reading
+from gateway.snmp.templates.zabbix_traps import PRIORITIES, trap_items
 
 _VERSION = "6.4"
 _TEMPLATE = "AMQP gateway by SNMP"
@@ -32,8 +34,8 @@ _UNCHANGED, _UTF_8 = "0", "1"
 
 _TRIGGERS = {
     "agFeedConnected": ("<>1", "AMQP gateway: the SNMP agent has lost the core", "HIGH"),
-    "agAlarmsCritical": (">0", "AMQP gateway: critical alarms", "HIGH"),
-    "agAlarmsMajor": (">0", "AMQP gateway: major alarms", "AVERAGE"),
+    "agAlarmsCritical": (">0", "AMQP gateway: critical alarms", PRIORITIES[Severity.CRITICAL]),
+    "agAlarmsMajor": (">0", "AMQP gateway: major alarms", PRIORITIES[Severity.MAJOR]),
     "agSourceState": ("<>4", "AMQP gateway: source {#NAME} is not synchronised", "AVERAGE"),
 }
 """Condition, name and priority of a trigger, by object."""
@@ -68,6 +70,7 @@ def zabbix(tables: Iterable[MonitoredTable]) -> str:
             _availability(),
             *(_scalar(value) for table in scalars for value in table.values),
             *(item for table in walked for item in _walks(table)),
+            *trap_items(_TEMPLATE, _uuid),
         ],
         "discovery_rules": [_discovery(table) for table in walked],
         "macros": [
@@ -87,7 +90,8 @@ def zabbix(tables: Iterable[MonitoredTable]) -> str:
         "template_groups": [{"uuid": _GROUP_UUID, "name": _GROUP}],
         "templates": [template],
     }
-    return yaml.safe_dump({"zabbix_export": export}, sort_keys=False, allow_unicode=False, width=110)
+    # Of a text in double quotes that goes on in the next line, Zabbix makes one with a space too many.
+    return yaml.safe_dump({"zabbix_export": export}, sort_keys=False, allow_unicode=False, width=2**31)
 
 
 def _valuemap(name: str, labels: Iterable[tuple[int, str]]) -> dict[str, object]:

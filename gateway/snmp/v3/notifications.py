@@ -7,13 +7,21 @@ it, that inform is sent at once.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Container
 
 from gateway.snmp import message
 from gateway.snmp.ber import BerError
 from gateway.snmp.notifications.encoding import MAX_DATAGRAM_OCTETS, notification_pdu
 from gateway.snmp.notifications.secured import NoKeysError, Reply, ReplyKind
-from gateway.snmp.v3.remote import Answered, NotAcceptedError, RemoteEngine, Reported, encode_notification
+from gateway.snmp.v3.remote import (
+    Answered,
+    NotAcceptedError,
+    RemoteEngine,
+    Reported,
+    UserAt,
+    encode_notification,
+)
 from gateway.snmp.v3.security import SecurityModel
 from gateway.snmp.v3.users import SecurityLevel
 
@@ -73,6 +81,12 @@ class SecuredInforms:
         self.level = level
         self._remote = remote
         self._no_keys = no_keys
+
+    def use(self, user: UserAt, level: SecurityLevel) -> None:
+        """Send with other keys of the same user from now on."""
+        self.level = level
+        with contextlib.suppress(NoKeysError):  # reported when the engine is found out again
+            self._remote.use(user, level)
 
     @property
     def asks_for_engine(self) -> bool:

@@ -121,6 +121,17 @@ class RemoteEngine:
         """The identifier of the engine; empty until it is known."""
         return self._engine_id
 
+    def use(self, credentials: UserAt, level: SecurityLevel) -> None:
+        """Use other keys from now on. What was proved of the engine's boots and time stays.
+
+        A user without keys for the engine has to find it out again.
+        """
+        self._credentials, self._level = credentials, level
+        engine_id, self._user, self._engine_id = self._engine_id, None, b""
+        if engine_id:
+            self._user = KeyedUser(credentials.at(engine_id, level), self._salts)
+            self._engine_id = engine_id
+
     def request(self, message_id: int, pdu: bytes, now: int, context: bytes = b"") -> bytes:
         """Return the message of a request; before the engine is known, the discovery, which is without it.
 

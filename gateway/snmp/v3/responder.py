@@ -48,14 +48,14 @@ class Version3:
         users: its users, whose names are distinct.
         access: the rights of users.
         salts: the salts of everything that this process encrypts.
-        clock: returns monotonic nanoseconds, for the time in which a SET is not accepted again.
+        accepted: the SETs that are not accepted again, also after users or rights have changed.
     """
 
     engine: Engine
     users: Sequence[User]
     access: AccessOf
     salts: Salts
-    clock: Callable[[], int]
+    accepted: AcceptedSets
 
     def responder(
         self,
@@ -103,7 +103,7 @@ class V3Responder:
         self._usual = UsualReads(version_3.engine, self._model.users, version_3.access, counters, limits)
         self._engine_id = version_3.engine.engine_id
         self._access = version_3.access
-        self._accepted = AcceptedSets(version_3.clock)
+        self._accepted = version_3.accepted
         self._processor = processor
         self._counters = counters
         self._limits = limits

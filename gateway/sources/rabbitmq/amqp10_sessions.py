@@ -11,6 +11,7 @@ from typing import Final
 
 from gateway.mapping.paths import Json
 from gateway.model.times import SECOND
+from gateway.sources.rabbitmq.source_config import LONGEST_INTERVAL
 
 PROTOCOL: Final = "AMQP 1-0"
 """The name of AMQP 1.0 in the management API."""
@@ -99,10 +100,15 @@ class SessionRounds:
         missing_pause: nanoseconds until a broker that does not show sessions is asked again.
         refused_pause: the same after another failure.
         share: share of time that the questions may take.
+        longest_interval: the longest nanoseconds between two questions to a connection.
     """
 
-    def __init__(self, missing_pause: int, refused_pause: int, share: float) -> None:
+    def __init__(
+        self, missing_pause: int, refused_pause: int, share: float, longest_interval: int = LONGEST_INTERVAL
+    ) -> None:
         self._share = share
+        self._longest_interval = longest_interval
+        self._read: dict[str, int] = {}
         self._missing_pause = missing_pause
         self._refused_pause = refused_pause
         self._due: dict[str, int] = {}
@@ -127,7 +133,16 @@ class SessionRounds:
         """Nanoseconds from one question to a connection to the next; 0 if none is asked."""
         if not self._due or not self._answered:
             return 0
-        return max(INTERVAL, int(len(self._due) * self._cost / self._share))
+        return max(INTERVAL, int(len(self._due) * self._pause(self._cost)))
+
+    @property
+    def read_at(self) -> int:
+        """When that connection was asked last whose answer is the oldest (ns); 0 if none answered."""
+        return min(self._read.values(), default=0)
+
+    def _pause(self, cost: float) -> float:
+        """Return the nanoseconds from one question that costs this to the next, of any connection."""
+        return min(cost / self._share, self._longest_interval / max(1, len(self._due)))
 
     def learn(self, connections: Iterable[str]) -> None:
         """Set the connections that exist now, the oldest first."""
@@ -139,6 +154,7 @@ class SessionRounds:
                 break
             kept.setdefault(name, 0)
         self._due = kept
+        self._read = {name: when for name, when in self._read.items() if name in kept}
 
     def due(self) -> int:
         """Return when to call `next_connection` (ns)."""
@@ -155,13 +171,15 @@ class SessionRounds:
         self._answered = True
         self._attempts = 0
         self._cost = 0.8 * self._cost + 0.2 * (ended - began) if self._cost else float(ended - began)
-        self._not_before = ended + int((ended - began) / self._share)
+        self._not_before = ended + int(self._pause(ended - began))
         if connection in self._due:
             self._due[connection] = ended + INTERVAL
+            self._read[connection] = began
 
     def not_found(self, connection: str, ended: int) -> None:
         """Take the status 404: the broker does not show sessions, or the connection has ended."""
         self._due.pop(connection, None)
+        self._read.pop(connection, None)
         if self._answered:
             return
         self._attempts += 1
@@ -171,6 +189,7 @@ class SessionRounds:
     def failed(self, connection: str, ended: int) -> None:
         """Take note that the sessions could not be read."""
         self._not_before = ended + self._refused_pause
+        self._read.pop(connection, None)
         if connection in self._due:
             self._due[connection] = ended + INTERVAL
 

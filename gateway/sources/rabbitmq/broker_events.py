@@ -21,6 +21,7 @@ from gateway.sources.rabbitmq.events import (
     Deleted,
     EventKinds,
     EventReader,
+    Other,
     completed_headers,
 )
 from gateway.sources.rabbitmq.object_lives import Change, Gone, KnownObject
@@ -28,6 +29,7 @@ from gateway.sources.rabbitmq.object_names import ObjectName, claims_to_be_own
 from gateway.sources.rabbitmq.reading import ClassReader
 from gateway.sources.rabbitmq.source_events import BrokerEventReceived
 
+_OF_CONSUMERS = frozenset({"consumer.created", "consumer.deleted"})
 LOGIN_EVENTS = ("user.authentication.success", "user.authentication.failure")
 
 
@@ -87,6 +89,7 @@ class BrokerEvents:
     def lost(self) -> None:
         """Take note that some events may have been lost."""
         self._view.processes.forget()
+        self._view.known.unplaced.clear()
         self._logins.forget()
         self._kinds.forget()
 
@@ -102,6 +105,7 @@ class BrokerEvents:
             waited: it may have happened long ago, because a durable subscription kept it.
         """
         plain = received.headers
+        self._view.byte_names.learn(plain.values())
         key = self._kinds.kind(received.key, plain)
         time = received.time or now
         self.alarms.event(key, plain, min(time, now) if waited else now)
@@ -109,9 +113,7 @@ class BrokerEvents:
         if key in LOGIN_EVENTS and isinstance(connection, str):
             self._logins.began(connection)
         event = self.reader.read(key, plain, received.time)
-        process = plain.get("pid")
-        if key == "channel.closed" and isinstance(process, str):
-            self._view.processes.channel_closed(process)
+        self._of_process(key, plain, event, time, now)
         match event:
             case Changed():
                 self._view.changed(event)
@@ -140,6 +142,23 @@ class BrokerEvents:
             return EventOutcome(event)
         return EventOutcome(event, self._node_of_alarm(key, plain), self._raised(key, plain, time))
 
+    def _of_process(
+        self, key: str, plain: Mapping[str, Json], event: BrokerEvent, time: int, now: int
+    ) -> None:
+        """Note the end of a channel's process, and the begin and end of a consumer of an unknown process."""
+        process, host, queue = (plain.get(header) for header in ("pid", "vhost", "queue"))
+        if key == "channel.closed" and isinstance(process, str):
+            self._view.processes.channel_closed(process)
+        if key not in _OF_CONSUMERS or not isinstance(host, str) or not isinstance(queue, str):
+            return
+        which = (host, queue, str(plain.get("consumer_tag")), str(plain.get("channel")))
+        if key == "consumer.deleted":
+            since = self._view.known.unplaced.ended(which)
+            if since is not None and isinstance(event, Other):
+                self._view.known.came_and_went(since, time)
+        elif isinstance(event, Other) and self._view.shows(ObjectName("queue", (host, queue)), plain):
+            self._view.known.unplaced.began(which, time, now)
+
     def _unseen_host(self, event: Created, now: int) -> list[Change]:
         """Add the virtual host of a new queue or exchange, if the event of its creation was missed.
 
@@ -155,7 +174,8 @@ class BrokerEvents:
         if not is_listed or known.get(vhost) is not None or known.remembered(vhost) is not None:
             return []
         created = self.reader.read("vhost.created", {"name": host}, 0)
-        return self._view.born(created, now) if isinstance(created, Created) else []
+        changes = self._view.born(created, now) if isinstance(created, Created) else []
+        return [*changes, *known.unread_alone(vhost, now)]  # nothing but its name is known
 
     def _node_of_alarm(self, key: str, plain: Mapping[str, Json]) -> list[Change]:
         """Apply an alarm that was set or cleared to its node at once, not when the node is listed."""

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
 from gateway.mapping.paths import Json
-from gateway.model.values import Value
+from gateway.model.values import Value, Values
+from gateway.sources.rabbitmq.broker_identity import Cluster
 from gateway.sources.rabbitmq.cluster import (
     DEPRECATED_FEATURE,
     FEATURE_FLAG,
     KHEPRI,
     LIMITS,
+    START_LATENESS,
     Features,
     NodeFailures,
     Nodes,
@@ -20,21 +22,24 @@ from gateway.sources.rabbitmq.cluster import (
     VirtualHosts,
 )
 from gateway.sources.rabbitmq.events import Changed, Created, Deleted
+from gateway.sources.rabbitmq.forwarders import FORWARDERS, SHOVEL, ForwarderStates, shovel_of
 from gateway.sources.rabbitmq.known_objects import KnownObjects
 from gateway.sources.rabbitmq.listing import (
     DEFAULT_EXCHANGE,
     Listing,
+    ShownProperties,
     completed_binding,
-    completed_lean,
     completed_queue,
-    is_anonymous,
     is_measured,
 )
 from gateway.sources.rabbitmq.management_api import ADMINISTRATIVE
+from gateway.sources.rabbitmq.node_counters import NodeCounters
 from gateway.sources.rabbitmq.object_lives import Change, Gone, KnownObject, listing_lag
 from gateway.sources.rabbitmq.object_names import (
+    ByteNames,
     ObjectName,
     Processes,
+    is_anonymous,
     is_own,
     is_publication,
     is_shown_component,
@@ -44,7 +49,9 @@ from gateway.sources.rabbitmq.reading import ClassReader, Reading
 
 WITHIN_VIRTUAL_HOST = frozenset({"queue", "exchange"})
 """Classes whose listings omit virtual hosts that may not be read. Connections are shown of all."""
-_FILTERED = WITHIN_VIRTUAL_HOST | {"binding"}
+_CONTENTS = WITHIN_VIRTUAL_HOST | FORWARDERS
+"""Classes of which what is known of a virtual host ends, or is hidden, with it."""
+_FILTERED = _CONTENTS | {"binding"}
 _WITH_NODES = WITHIN_VIRTUAL_HOST | {"connection"}
 """Classes of which objects end with a node: those that are not durable, and connections."""
 _HIDDEN = _FILTERED | {"consumer"}
@@ -89,8 +96,10 @@ class BrokerView:
         statistics: the statistics of a class that are read as metrics; ``None`` if there are none.
 
     Attributes:
+        counters: knows whether counters go on.
         failures: distinguishes unreachable objects from ended ones.
         processes: objects by their Erlang process.
+        byte_names: gives names of listings their bytes back.
         withheld: classes that may not be read. Their events are ignored: they would show some of the objects
             as if they were all.
     """
@@ -108,33 +117,69 @@ class BrokerView:
         self.nodes = Nodes()
         self.hosts = VirtualHosts()
         self.features = Features()
+        self._forwarders = ForwarderStates()
         self.failures = NodeFailures(readers, self.known, self.nodes)
+        self.counters = NodeCounters(readers, self.known, self.nodes)
         self._readers = readers
         self._show_own = show_own
         self._own_users = own_users
         self._management_virtual_host = management_virtual_host
         self.withheld = set(ADMINISTRATIVE)
         self._complete_until = 0
-        self._former_starts: dict[str, NodeStart] = {}
         self._former_store = ""
         self.processes = Processes()
         self.statistics = statistics
+        self._shown = ShownProperties()
+        self.byte_names = ByteNames()
 
-    def left(self, objects: Iterable[KnownObject], complete_until: int) -> None:
-        """Take the objects that were known before the gateway's start.
+    def left(self, objects: Iterable[KnownObject], complete_until: int) -> list[KnownObject]:
+        """Take the objects that were known before the gateway's start; return them without statistics.
 
         Args:
             objects: all these objects.
             complete_until: when events were last received (ns); 0 if unknown.
         """
         self._complete_until = complete_until
+        nodes: set[str] = set()
+        cluster_names: set[object] = set()
+        former: list[KnownObject] = []
+        counts: dict[str, Values] = {}
         for known in objects:
+            former.append(known)
+            self.byte_names.learn(known.name.parts)
             if known.name.class_name == "node":
                 process, time, store = self.values(known, "osProcess", "startTime", "metadataStore")
+                nodes.add(known.name.leaf)
+                cluster_names.update(self.values(known, "clusterName"))
                 self._former_store = store if isinstance(store, str) else self._former_store
-                self._former_starts[known.name.leaf] = NodeStart(
-                    process, time if isinstance(time, int) else 0
-                )
+                # In its first seconds a node reports neither.
+                if process is not None and isinstance(time, int):
+                    self.nodes.former[known.name.leaf] = NodeStart(process, time)
+                    # Not by events, which a durable subscription may have to catch up with for long.
+                    self.nodes.former_until = max(self.nodes.former_until, known.sampled)
+                counts[known.name.leaf] = known.statistics
+                former[-1] = replace(known, statistics=(None,) * len(known.statistics))
+        name = next((name for name in cluster_names if isinstance(name, str)), "")
+        self.nodes.identity.cluster = Cluster(name, frozenset(nodes))
+        if former:
+            self.counters.remember(counts, complete_until)
+        return former
+
+    def replaced(self, now: int) -> list[Change]:
+        """Forget everything, because another broker is read; return the ends of all objects.
+
+        When they have been published, their ends must be forgotten (`EndedObjects.forget_all`): a listing
+        that shows one of their names shows an object of the other broker.
+        """
+        changes = self.known.end_all(now)
+        self.nodes.retain(set())
+        self.counters.forget()
+        self.hosts, self.features = VirtualHosts(), Features()
+        self._forwarders = ForwarderStates()
+        self.processes.forget()
+        self.nodes.former.clear()
+        self._former_store = ""
+        return changes
 
     # The objects that events refer to.
 
@@ -188,9 +233,11 @@ class BrokerView:
             self.hosts.forget(name.leaf)
             self.hosts.question(name.leaf)
             self.known.ends.forget_all(partial(_is_within, name.leaf))
-        lasts = self._outlives_node(event.reading)
+        outlives = self._outlives_node(event.reading)
+        # RabbitMQ 4 also reports a binding that a client declares again, as most do when they connect.
+        lasts = outlives or name.class_name == "binding"
         changes = self.known.created(
-            self._completed(event.reading), event.time, now, lasts=lasts, recovered=lasts and recovering
+            self._completed(event.reading), event.time, now, lasts=lasts, recovered=outlives and recovering
         )
         if name.class_name == "channel" and event.process and self.known.get(name) is not None:
             self.processes.channel_opened(event.process, name.leaf)
@@ -200,6 +247,9 @@ class BrokerView:
         """Apply an event that shows that an object exists: a listing that has the object is not outdated."""
         if event.name is not None:
             self.known.ends.forget(event.name)
+            if (shovel := shovel_of(event.name)) is not None:
+                self.known.ends.forget(shovel)
+                self._forwarders.shovel_set(shovel)
 
     def shows(self, name: ObjectName, document: Mapping[str, Json]) -> bool:
         """Return whether an object is published, of which an event says ``document``."""
@@ -210,41 +260,50 @@ class BrokerView:
     def ended(self, event: Deleted, now: int) -> list[Change]:
         """Apply a deletion event."""
         name = event.name
+        self.byte_names.forget(name.leaf)
         inside: list[Change] = []
         if name.class_name == "vhost":
             self.hosts.forget(name.leaf)
             # RabbitMQ reports neither creation nor end of the exchanges that it makes itself.
             for known in self._inside(name.leaf):
-                inside += self.known.deleted(known.name, event.time, now)
+                by_event = not known.unread_since
+                inside += self.known.deleted(known.name, event.time, now, by_event=by_event)
         elif name.class_name == "connection":
             self.processes.connection_closed(name.leaf)
+        elif (shovel := shovel_of(name)) is not None:
+            self._forwarders.shovel_deleted(shovel)
+            inside = self.known.deleted(shovel, event.time, now)
         return inside + self.known.deleted(name, event.time, now)
 
-    def take(self, listing: Listing, item: Json, now: int) -> Taken:
+    def name_of(self, class_name: str, document: Json) -> ObjectName | None:
+        """Return the name of the object of a class in a document; ``None`` if it has none."""
+        return self._readers[class_name].name_of(self.byte_names.named(document))
+
+    def take(self, listing: Listing, document: Json, now: int) -> Taken:
         """Apply one object of a listing."""
-        if not isinstance(item, Mapping):
-            return Taken([])
+        document = self.byte_names.named(document)
+        item: Mapping[str, Json] = document if isinstance(document, Mapping) else {}
         reader = self._readers[listing.class_name]
         name = reader.name_of(item)
+        listing.unnamed += name is None
         restarted = ""
         if name is not None:
             listing.seen.add(name)
-            if name.class_name in WITHIN_VIRTUAL_HOST:
-                listing.hosts.add(name.parts[0])
-            elif name.class_name == "node":
-                item, again = self.nodes.completed(item, listing.sampled, self.features.metadata_store)
-                restarted = name.leaf if again else ""
-            elif name.class_name == FEATURE_FLAG:
-                self.features.listed_flag(item)
+            if self.is_overtaken(listing, name):
+                return Taken([])
+            item, restarted = self._noticed(listing, name, item, now)
             if self._leaves_out(name, item):
                 return Taken(self._name_taken(name, item, now))
         measured = listing.class_name == "queue" and self.nodes.measuring and is_measured(item)
-        worked_out = self._worked_out(listing.class_name, item)
+        worked_out = self._worked_out(listing, item, name)
         reading = reader.read(worked_out, measured=measured, lean=listing.lean)
         ends = self._ended_with(restarted, now) if restarted else []
         if listing.class_name == "node" and name is not None:
             ends += self._ended_before(name.leaf, now)
-        if reading is None or listing.early or self._is_unlisted(reading.name):
+            ends += self.counters.node_read(name.leaf, reading, now, restarted=bool(restarted))
+        if reading is None:
+            return Taken([*ends, *self._unreadable(listing, name, now)], restarted)
+        if listing.early or self._is_unlisted(reading.name):
             return Taken(ends, restarted)
         if listing.class_name == "vhost" and not self.hosts.permitted(reading.name.leaf):
             # The broker shows zeros of a virtual host that may not be read.
@@ -253,8 +312,35 @@ class BrokerView:
         changes = self.known.listed(self._completed(reading), listing.began, sampled, now)
         return Taken([*ends, *changes], restarted)
 
+    def _noticed(
+        self, listing: Listing, name: ObjectName, item: Mapping[str, Json], now: int
+    ) -> tuple[Mapping[str, Json], str]:
+        """Take what a listed object shows of others; return it, completed, and a node that was restarted."""
+        if listing.single:
+            self.known.was_read_singly(name, now)
+        if name.class_name in WITHIN_VIRTUAL_HOST:
+            listing.hosts.add(name.parts[0])
+        elif name.class_name == "node":
+            item, again = self.nodes.completed(item, listing.sampled, self.features.metadata_store)
+            return item, name.leaf if again else ""
+        elif name.class_name == FEATURE_FLAG:
+            self.features.listed_flag(item)
+        return item, ""
+
+    def is_overtaken(self, listing: Listing, name: ObjectName | None) -> bool:
+        """Return whether a page of a listing may be older than what is known of one of its objects."""
+        return name is not None and not listing.single and self.known.is_overtaken(name, listing.asked)
+
+    def _unreadable(self, listing: Listing, name: ObjectName | None, now: int) -> list[Change]:
+        """Show the object of a document that cannot be read as unread."""
+        if name is None:
+            return []
+        listing.unreadable.add(name)
+        return self.known.unread_alone(name, now)
+
     def _name_taken(self, name: ObjectName, document: Mapping[str, Json], now: int) -> list[Change]:
         """End the known object of a name that another one has now, which is not shown."""
+        self.known.leave_out(name)
         if self.known.get(name) is None or not self._leaves_out(name, document):
             return []
         return self.known.ended(name, now)
@@ -262,16 +348,20 @@ class BrokerView:
     def _beside_known(self, listing: Listing, reading: Reading) -> tuple[Reading, int]:
         """Return a listed object with other known values, and the time of its values."""
         known = self.known.get(reading.name)
+        reading = self._shown.completed(reading, known, self._readers[listing.class_name].schema, listing)
         if listing.lean:
-            return completed_lean(reading, known, self._readers[listing.class_name].schema), (
-                known.sampled if known is not None else listing.sampled
-            )
+            return reading, known.sampled if known is not None else listing.sampled
         if self.statistics is None or reading.name.class_name != self.statistics.columns.class_name:
             return reading, listing.sampled
         return self.statistics.joined(reading, known, listing.sampled, single=listing.single)
 
-    def _worked_out(self, class_name: str, item: Mapping[str, Json]) -> Mapping[str, Json]:
+    def _worked_out(
+        self, listing: Listing, item: Mapping[str, Json], name: ObjectName | None
+    ) -> Mapping[str, Json]:
         """Return an object of a listing with fields that are computed from the listing."""
+        class_name = listing.class_name
+        if class_name in FORWARDERS and name is not None:
+            return self._with_failure(name, item, listing.sampled)
         if class_name == "vhost":
             return self.hosts.completed(item)
         if class_name == DEPRECATED_FEATURE:
@@ -279,6 +369,15 @@ class BrokerView:
         if class_name == "queue":
             return completed_queue(item)
         return completed_binding(item) if class_name == "binding" else item
+
+    def _with_failure(self, name: ObjectName, item: Mapping[str, Json], sampled: int) -> Mapping[str, Json]:
+        """Return a shovel or federation link with whether it fails."""
+        known = self.known.get(name)
+        failed = known is not None and self._property(known, "failing") is True
+        added = item.get("gateway")
+        found = added if isinstance(added, Mapping) else {}
+        failing = self._forwarders.is_failing(name, found.get("state"), sampled, failed=failed)
+        return {**item, "gateway": {**found, "failing": failing}}
 
     def _is_unlisted(self, name: ObjectName) -> bool:
         """Return whether it is in a virtual host that may not be read; consumers are listed all the same."""
@@ -300,10 +399,13 @@ class BrokerView:
                 for vhost in self.known.of_class("vhost")
                 if vhost.name.leaf not in listing.hosts and self.hosts.permitted(vhost.name.leaf) is not False
             ]
+            # As far as is known it may be read: then the listing is partial, and proves no end.
+            listing.unnamed += sum(1 for host in questioned if self.hosts.permitted(host))
         elif listing.class_name == FEATURE_FLAG:
             self.features.flags_listed()
         elif listing.class_name == "node":
             self.nodes.retain({name.leaf for name in listing.seen})
+            changes += self.counters.nodes_listed(now)
         if listing.early:
             return Finished(changes, [], questioned, regained, learned)
         gone, suspects = self.known.swept(
@@ -314,21 +416,41 @@ class BrokerView:
             max(listing_lag(listing.class_name), 6 * (now - listing.began)),
             now,
             partial(self._is_hidden, now=now),
+            whole=not listing.unnamed,
         )
+        listing.unlisted = self.known.listings.lacking(listing.class_name)
+        self._forwarders.retain(listing.class_name, listing.seen)
         if listing.class_name == "queue":
+            self._shown.retain(listing.seen)
             changes += self.failures.missed(listing.seen, now)
         if listing.class_name in WITHIN_VIRTUAL_HOST:
             questioned += sorted({name.parts[0] for name in suspects} - set(questioned))
-        for host in questioned:
-            self.hosts.question(host)
         if listing.class_name == "vhost":
             gone = [*gone, *self._contents_of(gone, now)]
+            questioned += self.hosts.listed((name.leaf for name in listing.seen), listing.began)
+        for host in questioned:
+            self.hosts.question(host)
         return Finished(changes + gone, suspects, questioned, regained, learned)
 
     def not_found(self, name: ObjectName, asked: int, now: int) -> list[Change]:
         """Take note that an object answered 404 to a request made at ``asked`` (ns)."""
+        if self.is_out_of_reach(name, asked, now) or name.class_name in FORWARDERS:
+            return []  # a shovel that is restarted is missing for a moment
         gone = self.known.not_found(name, asked, now)
         return [*gone, *self._contents_of(gone, now)] if name.class_name == "vhost" else gone
+
+    def lacked(self, name: ObjectName, asked: int, now: int) -> list[Change]:
+        """Apply that an object whose class cannot be listed answered 404: it ends at the second time."""
+        known = self.known.get(name)
+        if known is None or (known.missed and self.is_out_of_reach(name, asked, now)):
+            return []
+        gone = self.known.lacked(name, asked, now)
+        return [*gone, *self._contents_of(gone, now)] if name.class_name == "vhost" else gone
+
+    def is_out_of_reach(self, name: ObjectName, asked: int, now: int) -> bool:
+        """Return whether an object may exist although the answer to a request of ``asked`` (ns) lacks it."""
+        known = self.known.get(name)
+        return known is not None and self.failures.hides(known, now, asked)
 
     def _contents_of(self, gone: list[Change], now: int) -> list[Change]:
         """End the contents of virtual hosts whose end was not reported; they may not have been readable."""
@@ -360,15 +482,29 @@ class BrokerView:
             changes += self.known.with_property(known, "inUse", self.features.is_used(known.name.leaf))
         return changes
 
-    def forget(self, class_names: Iterable[str], now: int, *, listed_only: bool) -> list[Change]:
-        """End the objects of classes that no listing confirms any more: all, or only listed ones."""
-        changes: list[Change] = []
-        for class_name in class_names:
-            for known in list(self.known.of_class(class_name)):
-                # It may have ended with another one.
-                if (known.listed or not listed_only) and self.known.get(known.name) is not None:
-                    changes += self.known.ended(known.name, now)
-        return changes
+    def everything_shown(self, readable: Container[str], now: int) -> list[Change]:
+        """Publish what exists, once everything was listed that can be: the classes ``readable``.
+
+        What existed before and is not listed, because it cannot be, is shown as unread.
+        """
+
+        def is_unread(known: KnownObject) -> bool:
+            return known.name.class_name not in readable or self._is_hidden(known, now)
+
+        changes = self.known.everything_shown(is_unread, now)
+        if "vhost" in readable:
+            changes += self._outside_of_hosts(now)
+        return changes + self.known.without_owner(readable, now)
+
+    def _outside_of_hosts(self, now: int) -> list[Change]:
+        """End unread objects in virtual hosts that do not exist."""
+        return [
+            change
+            for class_name in sorted(WITHIN_VIRTUAL_HOST & self._readers.keys())
+            for known in list(self.known.of_class(class_name))
+            if known.unread_since and not self.knows_host(known.name.parts[0])
+            for change in self.known.ended(known.name, now)
+        ]
 
     def is_unconfirmed(self, class_name: str, now: int) -> bool:
         """Return whether a class has objects from before a gap that have not been confirmed since."""
@@ -416,13 +552,16 @@ class BrokerView:
         return self._property(known, "durable") is True and not transient and not named_by_broker
 
     def _ended_with(self, node: str, now: int) -> list[Change]:
-        """End the objects that ended with the previous process of a node; listings lag behind."""
-        started = self.nodes.started(node)
+        """End the objects that ended with the previous process of a node; listings lag behind.
+
+        An object that may be of the present process already lives on, if listings show it.
+        """
+        started = self.nodes.started_after(node)
         former = [
             known
             for class_name in sorted(_WITH_NODES & self._readers.keys())
             for known in self.known.of_class(class_name)
-            if known.first_seen < started and self._ended_at_start(known, node)
+            if known.first_seen <= started and self._ended_at_start(known, node)
         ]
         return [change for known in former for change in self.known.ended(known.name, now)]
 
@@ -431,19 +570,44 @@ class BrokerView:
 
         If the node's present start was noticed before, those ends have been published.
         """
-        started = self.nodes.started(node)
-        former = self._former_starts.get(node)
-        if not 0 < self._complete_until < started or (former and self.nodes.is_start(node, former)):
+        started = self.nodes.started_after(node)
+        if not self._complete_until or self._ran_before(node):
+            return []
+        if node not in self.nodes.former and started <= self._complete_until:
             return []
         return self.known.forget_remembered(
-            # Connections are distinguished by when they were opened.
             lambda known: (
                 known.created <= started
-                and known.name.class_name in WITHIN_VIRTUAL_HOST
+                and known.name.class_name in _WITH_NODES
                 and self._ended_at_start(known, node)
             ),
             now,
         )
+
+    def starts_since(self, time: int) -> list[tuple[int, int]]:
+        """Return the starts of nodes that may have been started after ``time`` (ns).
+
+        Each is a time that is never too late, and one that is never too early. The broker's clock may differ.
+        """
+        return [
+            (min(self.nodes.started_after(name), started - START_LATENESS), started)
+            for name in self.nodes.names
+            if time < (started := self.nodes.started(name))
+            and not (self.nodes.ran_at(name, time) or self._ran_before(name, time))
+        ]
+
+    def _ran_before(self, node: str, time: int | None = None) -> bool:
+        """Return whether a node runs in the same process as before the gateway's start.
+
+        Args:
+            node: its name.
+            time: if given, as at that time (ns). The gateway before may have met the node's start and ended
+                while events from before that start waited still.
+        """
+        former = self.nodes.former.get(node)
+        if former is None or (time is not None and former.time > time):
+            return False
+        return self.nodes.is_start(node, former)
 
     def _ended_at_start(self, known: KnownObject, node: str) -> bool:
         """Return whether an object from before a node's start ended with the node's previous process."""
@@ -505,7 +669,7 @@ class BrokerView:
     def _inside(self, host: str) -> Iterable[KnownObject]:
         return [
             known
-            for class_name in sorted(WITHIN_VIRTUAL_HOST & self._readers.keys())
+            for class_name in sorted(_CONTENTS & self._readers.keys())
             for known in self.known.of_class(class_name)
             if known.name.parts[0] == host
         ]
@@ -519,6 +683,8 @@ class BrokerView:
         if name.class_name == "binding" and name.parts[1] == DEFAULT_EXCHANGE:
             return True
         if name.class_name == "parameter" and not is_shown_component(name.parts[1]):
+            return True
+        if name.class_name == SHOVEL and self._forwarders.is_left(name, document.get("state")):
             return True
         if is_publication(name, document, self._own_users, self._management_virtual_host):
             return True

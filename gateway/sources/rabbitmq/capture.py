@@ -20,7 +20,7 @@ from gateway.dialects.session import (
     LossSuspected,
     TimerExpired,
 )
-from gateway.links.capture import operation_fields, read_operation
+from gateway.links.capture import operation_fields, plain_value, read_operation, read_values, recorded
 from gateway.links.capture_file import CaptureFile, Directions
 from gateway.links.capture_reading import Capture, CaptureError, Record
 from gateway.links.replay import Outcome, Player, Said, Witness
@@ -48,10 +48,11 @@ from gateway.sources.rabbitmq.management_changes import (
     Purged,
     Rejected,
     Unanswered,
-    path_of,
 )
 from gateway.sources.rabbitmq.metrics_answers import TotalsSheet
-from gateway.sources.rabbitmq.object_names import ObjectName
+from gateway.sources.rabbitmq.object_lives import KnownObject
+from gateway.sources.rabbitmq.object_names import ObjectName, recorded_name
+from gateway.sources.rabbitmq.path_proof import path_of
 from gateway.sources.rabbitmq.prometheus_samples import (
     LabelledColumns,
     NodeSheet,
@@ -68,6 +69,7 @@ from gateway.sources.rabbitmq.source_events import (
     CallAnswered,
     ConnectionBlocked,
     EventsDropped,
+    EventsReceived,
     MetricsReceived,
     RequestSent,
     SourceEvent,
@@ -115,6 +117,22 @@ class CapturedSource(RabbitMqSource):
             self._sent(now, self.next_call_request())
         return effects
 
+    def remember(
+        self, objects: Iterable[KnownObject], now: int, *, events_kept: bool, complete_until: int = 0
+    ) -> None:
+        """Record and take the objects of a former run."""
+        former = list(objects)
+        about = {"events_kept": events_kept, "complete_until": complete_until}
+        for record, part in recorded(former, _former_fields):
+            last = not part or part[-1] is former[-1]
+            self._write(now, {"event": "remembered", **record, **(about if last else {"more": True})})
+        super().remember(former, now, events_kept=events_kept, complete_until=complete_until)
+
+    def interrupted(self, since: int, now: int) -> None:
+        """Record and take an interruption by an internal error."""
+        self._write(now, {"event": "interrupted", "since": since})
+        super().interrupted(since, now)
+
     def next_request(self, now: int) -> ManagementRequest | None:
         """Return and record the request of `RabbitMqSource.next_request`."""
         request = super().next_request(now)
@@ -158,6 +176,7 @@ class _SourcePlayer(Player):
         self._source = source
         self._request: ManagementRequest | None = None
         self._scrape: ScrapeRequest | None = None
+        self._former: list[KnownObject] = []
 
     def captured(self, record: Record) -> Said:
         return {name: value for name, value in record.fields.items() if name not in {"ns", "dir"}}
@@ -171,12 +190,8 @@ class _SourcePlayer(Player):
     def handed_in(self, record: Record, now: int) -> Iterable[Effect] | None:
         source = self._source
         match record.event:
-            case "asked":
-                self._request = source.next_request(now)
-                self._says(self._request)
-                return []
-            case "scrape":
-                self._scrape = source.next_scrape(now)
+            case "remembered" | "interrupted" | "asked" | "scrape":
+                self._without_effects(record, now)
                 return []
             case Work.LISTING.value if not source.busy:
                 return None
@@ -189,6 +204,27 @@ class _SourcePlayer(Player):
         if event == WorkContinues(Work.CALLS):
             self._says(source.next_call_request())
         return effects
+
+    def _without_effects(self, record: Record, now: int) -> None:
+        match record.event:
+            case "asked":
+                self._request = self._source.next_request(now)
+                self._says(self._request)
+            case "scrape":
+                self._scrape = self._source.next_scrape(now)
+            case "interrupted":
+                self._source.interrupted(record.value("since", int), now)
+            case "remembered":
+                self._remember(record, now)
+
+    def _remember(self, record: Record, now: int) -> None:
+        self._former += _former_objects(record)
+        if record.value("more", bool, False):
+            return
+        former, self._former = self._former, []
+        events_kept = record.value("events_kept", bool)
+        complete_until = record.value("complete_until", int)
+        self._source.remember(former, now, events_kept=events_kept, complete_until=complete_until)
 
     def _event(self, record: Record) -> SourceEvent | None:
         if record.event == "scraped":
@@ -229,6 +265,8 @@ def event_fields(event: SourceEvent, *, catching_up: bool) -> dict[str, Any] | N
             return {"event": "events-resumed", "missed": missed}
         case LossSuspected(reason, since):
             return {"event": "events-lost", "reason": reason, "since": max(0, since)}
+        case EventsReceived(until):
+            return {"event": "events-received", "until": until}
         case EventsDropped(since, until, reason):
             return {"event": "events-dropped", "since": since, "until": until, "reason": reason}
         case WorkContinues(work):
@@ -266,6 +304,8 @@ def read_event(record: Record) -> SourceEvent:  # noqa: C901, PLR0911, PLR0912  
             return BacklogFollows(record.value("missed", str), 0)
         case "events-lost":
             return LossSuspected(record.value("reason", str), record.value("since", int))
+        case "events-received":
+            return EventsReceived(record.value("until", int))
         case "events-dropped":
             since, until = (record.value(name, int) for name in ("since", "until"))
             return EventsDropped(since, until, record.value("reason", str))
@@ -278,6 +318,48 @@ def read_event(record: Record) -> SourceEvent:  # noqa: C901, PLR0911, PLR0912  
         case "blocked":
             return ConnectionBlocked()
     raise CaptureError(f"line {record.line}: '{record.event}' is nothing that happens to a source")
+
+
+def _former_fields(known: KnownObject) -> dict[str, Any]:
+    """Return an object of a former run as JSON, without what is at its default."""
+    written = {
+        one.name: getattr(known, one.name)
+        for one in fields(known)
+        if one.name not in {"name", "number"} and getattr(known, one.name) != one.default
+    }
+    return {
+        **written,
+        "class": known.name.class_name,
+        "name": list(known.name.parts),
+        "number": str(known.number),  # of 64 bits
+        "properties": [plain_value(value) for value in known.properties],
+        "statistics": [plain_value(value) for value in known.statistics],
+    }
+
+
+def _former_objects(record: Record) -> list[KnownObject]:
+    try:
+        return [_former_object(one) for one in record.records("objects")]
+    except (ValueError, RecursionError) as error:
+        raise CaptureError(f"line {record.line}: these are not objects: {error}") from error
+
+
+def _former_object(one: Record) -> KnownObject:
+    parts = one.fields.get("name")
+    if not isinstance(parts, list) or not all(isinstance(part, str) for part in parts):
+        raise ValueError("'name' is no list of texts")  # of the input, not of a caller
+    written = {
+        known.name: one.value(known.name, int if known.type == "int" else bool, known.default)
+        for known in fields(KnownObject)
+        if known.type in {"int", "bool"} and known.name != "number"
+    }
+    return KnownObject(
+        ObjectName(one.value("class", str), tuple(map(recorded_name, parts))),
+        int(one.value("number", str)),
+        properties=read_values(one, "properties"),
+        statistics=read_values(one, "statistics"),
+        **written,
+    )
 
 
 def request_fields(request: ManagementRequest | BrokerRequest) -> dict[str, Any]:
@@ -295,7 +377,7 @@ def request_fields(request: ManagementRequest | BrokerRequest) -> dict[str, Any]
 def answer_fields(answer: BrokerAnswer) -> dict[str, Any]:
     """Return an answer as JSON: its kind and its fields; a document in base64."""
     if isinstance(answer, Document):
-        return {"answer": "Document", "body_b64": _base64(answer.body)}
+        return {"answer": "Document", "body_b64": _base64(answer.body), "spent": answer.spent}
     values = {field.name: getattr(answer, field.name) for field in fields(answer)}
     return {"answer": type(answer).__name__, **values}
 
@@ -312,7 +394,7 @@ def read_answer(record: Record) -> BrokerAnswer:
         raise CaptureError(f"line {record.line}: 'answer' {name!r:.40} is no kind of answer")
     if kind is Document:
         try:
-            return Document(json.loads(record.body))
+            return Document(json.loads(record.body), spent=record.value("spent", int, 0))
         except (ValueError, RecursionError) as error:
             raise CaptureError(f"line {record.line}: 'body_b64' is not JSON") from error
     values = {field.name: record.value(field.name, _KINDS[str(field.type)]) for field in fields(kind)}

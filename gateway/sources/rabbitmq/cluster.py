@@ -5,15 +5,20 @@ Each class here combines what several answers and events say.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from gateway.mapping.paths import Json
+from gateway.model.observations import STALE_AFTER
 from gateway.model.times import MILLISECOND, SECOND
 from gateway.model.values import Value
+from gateway.sources.rabbitmq.broker_identity import Identity
+from gateway.sources.rabbitmq.forwarders import FORWARDER_COLUMNS
 from gateway.sources.rabbitmq.known_objects import KnownObjects
 from gateway.sources.rabbitmq.listing import QUEUE_COLUMNS
+from gateway.sources.rabbitmq.management_api import DetailRequest
+from gateway.sources.rabbitmq.node_details import NodeDetails
 from gateway.sources.rabbitmq.object_lives import Change, KnownObject
 from gateway.sources.rabbitmq.object_names import ObjectName
 from gateway.sources.rabbitmq.reading import ClassReader
@@ -23,7 +28,8 @@ NEEDED_COLUMNS: Mapping[str, tuple[str, ...]] = {
     "node": ("os_pid", "uptime", "mem_alarm", "disk_free_alarm", "running", "rates_mode"),
     "queue": QUEUE_COLUMNS,
     "vhost": ("cluster_state",),
-    "connection": ("user", "type", "client_properties"),
+    "connection": ("user", "type", "protocol", "client_properties"),
+    **FORWARDER_COLUMNS,
 }
 """Columns of a listing that the source itself needs, whether or not the mapping shows them."""
 
@@ -36,8 +42,11 @@ NO_LIMIT = -1
 _MOST = 2**31 - 1
 
 
-START_LATENESS = 6_000_000_000
-"""Nanoseconds by which a start is taken too late at most: RabbitMQ renews a node's uptime every 5 s."""
+START_LATENESS = 6 * SECOND
+"""Nanoseconds by which a start is taken too late at most, as long as nothing else is known: RabbitMQ renews a
+node's uptime every 5 s (``collect_statistics_interval``)."""
+_LONGEST_RENEWAL = 61 * SECOND
+"""The same for the decision whether a process is still the same: the interval may be configured."""
 
 
 def listing_columns(reader: ClassReader) -> tuple[str, ...]:
@@ -52,17 +61,25 @@ class NodeStart:
 
     Attributes:
         process: the id of the operating system's process, as text or as a number.
-        time: when it was started (ns), up to `START_LATENESS` too late and never too early.
+        time: when it was started (ns), as late as the uptime was old, and never too early.
+        seen: when it was first seen to run (ns).
+        after: when the node's former process was last seen to run (ns); 0 if none was.
     """
 
     process: Value | Json
     time: int
+    seen: int = 0
+    after: int = 0
 
 
 class Nodes:
     """The start times of nodes, and the cluster that they form.
 
     Attributes:
+        identity: which broker it is.
+        memory: what nodes use their memory for.
+        former: the starts of nodes that were known before the gateway's start.
+        former_until: when those were known last (ns).
         statistics_off: whether the broker collects no statistics for its management API, as its overview says
             (``management.disable_stats``, or ``management_metrics_collection`` not permitted).
     """
@@ -70,12 +87,21 @@ class Nodes:
     def __init__(self) -> None:
         self._running: dict[str, bool] = {}
         self._starts: dict[str, NodeStart] = {}
+        self._uptimes: dict[str, tuple[int, int]] = {}  # the last one of each, and when it was read (ns)
+        self._renewals: dict[str, int] = {}  # the shortest time (ns) between two uptimes of each
         self._dated: set[str] = set()
+        self._listed: dict[str, int] = {}  # when each was read last (ns)
+        self._stood_still: dict[str, int] = {}  # the same, as one that does not run, or starts or stops
         self._plugins: dict[str, frozenset[str]] = {}
         self._overview: dict[str, Json] = {}
+        self._listeners: dict[str, list[Json]] = {}
         self._version: Json = None
         self._measuring: dict[str, bool] = {}
+        self.former: dict[str, NodeStart] = {}
+        self.former_until = 0
         self.statistics_off = False
+        self.identity = Identity()
+        self.details = NodeDetails()
 
     def learn_overview(self, overview: Json) -> bool:
         """Take cluster name and versions from the overview; return whether the broker was upgraded."""
@@ -85,6 +111,7 @@ class Nodes:
         former = self._version
         self._version = overview.get("rabbitmq_version")
         self._overview = {key: overview.get(key) for key in ("cluster_name", "erlang_version")}
+        self._listeners = _listeners_in(overview)
         return former is not None and former != self._version
 
     def completed(
@@ -95,29 +122,63 @@ class Nodes:
         The start time is ``sampled`` less the uptime. RabbitMQ renews the uptime every few seconds only, so
         the earliest of such differences is the true one. It is shown to the second, so that it changes less;
         a node that was killed and started within one second is known to have started after that.
+
+        A node runs on while its process is the same and its uptime grows: in a container each process has the
+        same id. In its first seconds a node reports neither: it is shown with those of its run before, which
+        the event log must not forget until then, for no longer than a value that is not read again is fresh.
         """
         name, uptime, process = (node.get(key) for key in ("name", "uptime", "os_pid"))
-        if isinstance(name, str):
-            counts = node.get("rates_mode") not in {None, "none"}
-            self._measuring[name] = counts and node.get("running") is True
         added: dict[str, Json] = dict(self._overview)
-        if isinstance(name, str):
-            self._running[name] = node.get("running") is True
         if metadata_store:
             added["metadata_store"] = metadata_store
-        restarted = False
-        if isinstance(name, str) and isinstance(uptime, int) and 0 <= uptime * MILLISECOND <= sampled:
-            start = sampled - uptime * MILLISECOND
-            known = self._starts.get(name)
-            if known is None or known.process != process:
-                restarted = known is not None
-                known = self._starts[name] = NodeStart(process, start)
-            known.time = min(known.time, start)
-            added["start_time"] = known.time // SECOND * SECOND
+        if not isinstance(name, str):
+            return {**node, "gateway": added}, False
+        if name in self._listeners:
+            added["listeners"] = self._listeners[name]
+        is_running = self._running[name] = node.get("running") is True
+        self._measuring[name] = is_running and node.get("rates_mode") not in {None, "none"}
+        self._listed[name] = sampled
+        if isinstance(uptime, int) and 0 <= uptime * MILLISECOND <= sampled:
+            restarted = self._timed(name, process, uptime * MILLISECOND, sampled)
+            added["start_time"] = self._starts[name].time // SECOND * SECOND
             self._dated.add(name)
-        elif isinstance(name, str):
-            self._dated.discard(name)
-        return {**node, "gateway": added}, restarted
+            if restarted:
+                self.details.forget(name)
+            added |= self.details.of(name, sampled)
+            return {**node, "gateway": added}, restarted
+        self._dated.discard(name)
+        if not is_running or (name in self._starts and not self.statistics_off):
+            self._stood_still[name] = sampled
+        start = None if process is not None else self._last_run(name, sampled)
+        if start is not None and is_running and not self.statistics_off:
+            added["start_time"] = start.time // SECOND * SECOND
+            node = {**node, "os_pid": str(start.process)}
+        return {**node, "gateway": added}, False
+
+    def _last_run(self, name: str, sampled: int) -> NodeStart | None:
+        """Return the last run of a node that reports none; ``None`` if that was read too long ago."""
+        start, read_at = self.former.get(name), self.former_until
+        if name in self._starts:
+            start, (_, read_at) = self._starts[name], self._uptimes[name]
+        return start if sampled - read_at <= STALE_AFTER else None
+
+    def _timed(self, name: str, process: Json, uptime: int, sampled: int) -> bool:
+        """Take the uptime (ns) of a node at ``sampled``; return whether it was restarted meanwhile."""
+        known, start = self._starts.get(name), sampled - uptime
+        former, read_at = self._uptimes.get(name, (uptime, sampled))
+        self._uptimes[name] = uptime, sampled
+        if known is None:
+            self._starts[name] = NodeStart(process, start, sampled)
+            return False
+        # Not by the start: that moves when this machine's clock is set.
+        if known.process != process or uptime < former:
+            self._starts[name] = NodeStart(process, start, sampled, read_at)
+            return True
+        if uptime > former:
+            renewal = uptime - former
+            self._renewals[name] = min(renewal, self._renewals.get(name, renewal))
+        known.time = min(known.time, start)
+        return False
 
     def learn_plugins(self, node: Mapping[str, Json]) -> bool:
         """Take the plugins of a node; return whether they have changed."""
@@ -144,10 +205,26 @@ class Nodes:
             " runs, and are carried out then"
         )
 
+    def questions(self, now: int) -> Iterator[DetailRequest]:
+        """Return what is to be asked now for details of nodes."""
+        listeners = [str(one) for texts in self._listeners.values() for one in texts]
+        has_tls = any(text.startswith("https") or "/ssl " in text for text in listeners)
+        return self.details.to_ask(self.running, now, has_tls=has_tls)
+
     @property
     def running(self) -> set[str]:
         """The nodes that run, by their listing."""
         return {name for name, running in self._running.items() if running}
+
+    @property
+    def listed(self) -> set[str]:
+        """All nodes, also those that do not run; empty before they were listed."""
+        return set(self._running)
+
+    @property
+    def dated(self) -> set[str]:
+        """The nodes that run, and of which it is known since when."""
+        return self.running & self._dated
 
     @property
     def names(self) -> set[str]:
@@ -171,31 +248,74 @@ class Nodes:
         """Return when a node was started (ns, never too early); 0 if unknown."""
         return self._starts[name].time if name in self._starts else 0
 
+    def started_after(self, name: str) -> int:
+        """Return when a node was started (ns), as far as that is certain: never too late; 0 if unknown.
+
+        A start is as exact as the uptime that it was found by.
+        """
+        start = self._starts.get(name)
+        if start is None:
+            return 0
+        return max(start.after, start.time - self._renewals.get(name, START_LATENESS) - SECOND)
+
+    def ran_at(self, name: str, time: int) -> bool:
+        """Return whether a node was seen to run at ``time`` (ns), or before, in its present process."""
+        start = self._starts.get(name)
+        return start is not None and start.seen <= time
+
     def is_start(self, name: str, start: NodeStart) -> bool:
-        """Return whether ``start`` is that of a node's present process."""
+        """Return whether ``start``, of an earlier run of the gateway, is that of a node's present process."""
         present = self._starts.get(name)
         return (
             present is not None
+            and not present.after
             and str(present.process) == str(start.process)
-            and abs(present.time - start.time) <= START_LATENESS + SECOND  # one of them may be rounded
+            and present.time - start.time <= self._renewals.get(name, _LONGEST_RENEWAL) + SECOND
         )
 
-    def is_unsettled(self, name: object, now: int, recovery: int) -> bool:
+    def is_unsettled(self, name: object, now: int, recovery: int, since: int = 0) -> bool:
         """Return whether a node does not run, or was started less than ``recovery`` ns before ``now``.
 
-        It is false for a single node: that answers nothing before it has recovered its objects.
+        A node may start in the process in which it stopped (``rabbitmqctl stop_app``, ``pause_minority``).
+        One that was not listed ``since`` a time (ns) is unsettled, too: it may have stopped. A single node
+        never is: that answers nothing before it has recovered its objects.
         """
         if len(self._running) == 1 or not isinstance(name, str):
             return False
-        start = self._starts.get(name)
-        return self._running.get(name) is False or (start is not None and now - start.time < recovery)
+        if self._running.get(name) is False or self._listed.get(name, since) < since:
+            return True
+        last = max(self.started(name), self._stood_still.get(name, 0))
+        return last > 0 and now - last < recovery
 
     def retain(self, names: set[str]) -> None:
         """Forget all other nodes."""
+        self.details.retain(names)
         self._starts = {name: start for name, start in self._starts.items() if name in names}
+        self._uptimes = {name: uptime for name, uptime in self._uptimes.items() if name in names}
         self._running = {name: running for name, running in self._running.items() if name in names}
         self._plugins = {name: plugins for name, plugins in self._plugins.items() if name in names}
         self._measuring = {name: counts for name, counts in self._measuring.items() if name in names}
+        for times in (self._listed, self._stood_still):
+            for name in times.keys() - names:
+                del times[name]
+
+
+MAX_LISTENERS: Final = 100
+"""Maximum number of listeners of a node that are shown."""
+
+
+def _listeners_in(overview: Mapping[str, Json]) -> dict[str, list[Json]]:
+    """Return the listeners in an overview by node, as texts: ``amqp/ssl [::]:5671``."""
+    found: dict[str, list[Json]] = {}
+    listed = overview.get("listeners")
+    for one in listed if isinstance(listed, list) else ():
+        if not isinstance(one, Mapping):
+            continue
+        node, protocol, address, port = (one.get(key) for key in ("node", "protocol", "ip_address", "port"))
+        if isinstance(node, str) and isinstance(address, str):
+            host = f"[{address}]" if ":" in address else address
+            found.setdefault(node, []).append(f"{protocol} {host}:{port}")
+    return {node: [*sorted(map(str, texts))[:MAX_LISTENERS]] for node, texts in found.items()}
 
 
 class VirtualHosts:
@@ -212,7 +332,8 @@ class VirtualHosts:
         self._permitted: dict[str, bool] = {}
         self._refused: set[str] = set()
         self._questioned: set[str] = set()
-        self._missed: set[str] = set()
+        self._missed: dict[str, int] = {}  # that answered 404, and when
+        self._listed_since: set[str] = set()  # those of them that a later listing has shown
         self._cluster_states: dict[str, str] = {}
         self._limits: Mapping[str, Mapping[str, Json]] | None = None
         self._limits_unread: set[str] = set()  # whose limits were not read since their creation
@@ -272,15 +393,25 @@ class VirtualHosts:
         """Note that the question could not be sent."""
         self._questioned.discard(name)
 
-    def missed(self, name: str) -> bool:
-        """Note that the broker answered 404; return whether that is the first time since another answer."""
-        first = name not in self._missed
-        self._missed.add(name)
-        return first
+    def missed(self, name: str, now: int) -> bool:
+        """Note that the broker answered 404 to the question; return whether it may not be read.
+
+        It may as well have ended: its event, and those of its contents before, may be late. So it may not be
+        read if a listing that was requested after an earlier 404 has shown it.
+        """
+        self._questioned.discard(name)
+        self._missed.setdefault(name, now)
+        return name in self._listed_since
+
+    def listed(self, names: Iterable[str], asked: int) -> list[str]:
+        """Take a listing requested at ``asked`` (ns); return those that it shows after they answered 404."""
+        found = sorted(one for one in names if one in self._missed and self._missed[one] <= asked)
+        self._listed_since.update(found)
+        return found
 
     def hides(self, name: str) -> bool:
         """Return whether listings may lack its contents, because they may not be read."""
-        return name in self._questioned or name in self._refused
+        return name in self._questioned or name in self._refused or name in self._missed
 
     @property
     def questioned(self) -> bool:
@@ -290,8 +421,7 @@ class VirtualHosts:
     def learn(self, name: str, *, permitted: bool) -> bool:
         """Take whether its contents may be read; return whether that has changed."""
         self._questioned.discard(name)
-        if permitted:
-            self._missed.discard(name)
+        self._forget_missed(name)
         news = self._permitted.get(name) is not permitted
         self._permitted[name] = permitted
         (self._refused.discard if permitted else self._refused.add)(name)
@@ -304,9 +434,13 @@ class VirtualHosts:
         self._permitted.pop(name, None)
         self._refused.discard(name)
         self._questioned.discard(name)
-        self._missed.discard(name)
+        self._forget_missed(name)
         self._cluster_states.pop(name, None)
         self._metadata.pop(name, None)
+
+    def _forget_missed(self, name: str) -> None:
+        self._missed.pop(name, None)
+        self._listed_since.discard(name)
 
     @property
     def refused(self) -> frozenset[str]:
@@ -424,8 +558,17 @@ class NodeFailures:
                 return []  # it ended with its queue
         return None
 
-    def hides(self, known: KnownObject, now: int) -> bool:
-        """Return whether listings may lack an object although it exists."""
+    def hides(self, known: KnownObject, now: int, asked: int = 0) -> bool:
+        """Return whether answers may lack an object although it exists.
+
+        RabbitMQ 3.10 answers 404 to a request for one queue whose node does not run. So the node must have
+        been seen to run since the first of these answers was requested.
+
+        Args:
+            known: the object.
+            now: the time (ns).
+            asked: when an answer was requested that lacks it, if no listing has lacked it before (ns).
+        """
         match known.name.class_name:
             case "queue":
                 queue: KnownObject | None = known
@@ -436,7 +579,8 @@ class NodeFailures:
         if queue is None or not self._is_kept(known):
             return False
         is_listed_as_down = queue is not known and self._property(queue, "state") == DOWN
-        return is_listed_as_down or self._nodes.is_unsettled(self._property(queue, "node"), now, RECOVERY)
+        node, since = self._property(queue, "node"), known.missed or asked
+        return is_listed_as_down or self._nodes.is_unsettled(node, now, RECOVERY, since)
 
     def missed(self, seen: set[ObjectName], now: int) -> list[Change]:
         """Remove the values of queues that a listing lacked, and that may live on."""

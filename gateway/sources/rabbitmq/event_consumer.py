@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+import uuid
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -20,24 +21,26 @@ from gateway.links.amqp_connection import (
     LinkError,
     Trouble,
     close_soon,
+    cluster_name,
     ended,
     open_connection,
 )
 from gateway.links.durable_queue import DurableSubscription, Loss, UnacknowledgedDeliveries, durable_queue
-from gateway.links.own_queue import PREFETCH, Arrived, OwnQueue, bind, messages_in
+from gateway.links.own_queue import PREFETCH, Arrived, OwnQueue, Proofs, bind, messages_in
 from gateway.links.reconnecting import NodeChoice, link_errors, reconnecting
-from gateway.model.times import SECOND
 from gateway.sources.rabbitmq.events import BINDING_CREATED, EVENT_EXCHANGE
-from gateway.sources.rabbitmq.source_events import BrokerEventReceived
+from gateway.sources.rabbitmq.object_names import OWN_QUEUES
+from gateway.sources.rabbitmq.source_events import BrokerEventReceived, EventsReceived
 from gateway.tasks import until_one_ends
 
 log = structlog.get_logger(__name__)
 
-MAX_QUEUE_LENGTH = 10_000
-"""Maximum length of the queue; beyond it the broker drops the oldest event without a trace."""
-DOUBTFUL_LENGTH = MAX_QUEUE_LENGTH // 10
-"""Number of waiting events from which on some may be lost; a consumer that keeps up never has so many."""
-WATCH_SECONDS = 5.0
+MAX_QUEUE_LENGTH = 100_000
+"""Maximum length of the queue, by default; beyond it the broker drops the oldest event without a trace."""
+SUSPECTED_SHARE = 0.5
+"""The share of that from which on some may be lost: less than the other half is consumed between checks."""
+WATCH_SECONDS = 2.0
+"""Seconds between two checks of the queue: a gap begins as much earlier than the last proof that was made."""
 WATCHED_EVENTS = 2_000
 """Number of events after which the queue is checked before `WATCH_SECONDS` have passed."""
 _LOOK_SECONDS = 0.02
@@ -45,6 +48,10 @@ _SILENT_SECONDS = 3.0
 """Seconds to wait for the event of the queue's own binding, which a broker publishes within milliseconds."""
 _UNDERSTOOD_SECONDS = 0.05
 """Seconds between two checks whether events can be taken."""
+_SAME_SECONDS = 1.0
+"""Seconds between two checks whether the events are of the broker whose management API is read."""
+_LOOKS = 3
+"""How often the management API is asked for a queue that was just declared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +61,15 @@ class KeptEvents:
     Attributes:
         subscription: the durable subscription of the queue.
         ready: whether events can be taken; until then they wait.
-        taken: called after each event was taken, when its effects have been observed.
     """
 
     subscription: DurableSubscription
     ready: Callable[[], bool]
-    taken: Callable[[], None]
 
 
-Received: TypeAlias = LinkUp | LinkDown | BacklogFollows | LossSuspected | BrokerEventReceived
+Received: TypeAlias = (
+    LinkUp | LinkDown | BacklogFollows | LossSuspected | BrokerEventReceived | EventsReceived
+)
 """The reports of a consumer, which it passes on in order, on the event loop."""
 
 
@@ -80,9 +87,14 @@ class EventConsumer:
         clock: the gateway's clock.
         kept: a queue that is kept, in place of one that ends with the connection.
         understood: whether events can be taken. Until they can they wait in the queue.
+        clusters: the names of the cluster whose management API is read, as far as they are known. Events of
+            another cluster are not taken.
+        has_queue: asks that management API whether it has a queue, by virtual host and name. Nodes of one
+            cluster may report different names; then a new queue shows whether they are of one broker.
+        max_length: the largest number of events that wait, of a queue that is not kept.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  what events mean is known elsewhere
         self,
         endpoint: AmqpEndpoint,
         keys: Sequence[str],
@@ -90,6 +102,10 @@ class EventConsumer:
         clock: Clock,
         kept: KeptEvents | None = None,
         understood: Callable[[], bool] = lambda: True,
+        clusters: Callable[[], Collection[str]] = tuple,
+        has_queue: Callable[[str, str], Awaitable[bool]] | None = None,
+        *,
+        max_length: int = MAX_QUEUE_LENGTH,
     ) -> None:
         self._nodes = NodeChoice(endpoint.nodes)
         self._keys = keys
@@ -97,15 +113,25 @@ class EventConsumer:
         self._clock = clock
         self._kept = kept
         self._understood = understood
+        self._clusters = clusters
+        self._has_queue = has_queue
+        self._proved: set[tuple[str, frozenset[str]]] = set()  # other names of one cluster
         self._missing_reported = False  # that the kept queue is; it could not be made since
+        self._had_no_exchange = False  # since the last connection; its bindings are gone with it
         self._failure: Exception | None = None
         self._failed = asyncio.Event()
+        self._sooner = asyncio.Event()
         self._since_watch = 0
-        self._queue = OwnQueue(MAX_QUEUE_LENGTH, DOUBTFUL_LENGTH, WATCH_SECONDS, PREFETCH, purpose="events")
+        suspected = int(max_length * SUSPECTED_SHARE)
+        self._queue = OwnQueue(max_length, suspected, WATCH_SECONDS, PREFETCH, purpose="events")
 
     async def run(self) -> None:
         """Consume, reconnect with back-off and jitter; ends by cancellation only."""
-        await reconnecting(self._run_once, self._down)
+        await reconnecting(self._run_once, self._down, self._sooner)
+
+    def try_again(self) -> None:
+        """End the pause between two connections, because something shows that the broker is back."""
+        self._sooner.set()
 
     def _down(self, error: LinkError) -> None:
         self._nodes.failed(self._endpoint)
@@ -124,6 +150,8 @@ class EventConsumer:
         with link_errors(self._endpoint, "events"):
             connection = await open_connection(self._endpoint, "amqp-gateway events")
             try:
+                if self._understood():
+                    await self._compare(connection)
                 if self._kept is None:
                     await self._consume(connection)
                 else:
@@ -137,18 +165,64 @@ class EventConsumer:
         with self._exchange_missing():
             queue = await self._declared(channel)
         self._receive(LinkUp(""))
-        watch = self._queue.watch(connection, queue.name, self._lost)
+        watch = self._queue.watch(channel, queue.name, self._proofs(), [EVENT_EXCHANGE])
 
         async def consume(arrived: Arrived) -> None:
             while not self._understood():  # noqa: ASYNC110  of a source that knows no event loop
                 await asyncio.sleep(_UNDERSTOOD_SECONDS)
+            await self._compare(connection)
             await queue.consume(arrived)
-            await asyncio.Event().wait()
+            await self._until_another(connection)
 
-        with self._queue.listening(self._arrived) as arrived:
+        with self._exchange_missing(), self._queue.listening(self._arrived) as arrived:
             await until_one_ends(
                 self._until_failed(), ended(channel), ended(connection), watch, consume(arrived)
             )
+
+    def _is_same(self, connection: AbstractConnection) -> bool:
+        found, names = cluster_name(connection), frozenset(self._clusters())
+        return not found or not names or found in names or (found, names) in self._proved
+
+    async def _compare(self, connection: AbstractConnection) -> None:
+        """Compare the broker of a connection with the one whose management API is read.
+
+        Raises:
+            LinkError: they are two.
+        """
+        if self._is_same(connection):
+            return
+        found, names = cluster_name(connection), frozenset(self._clusters())
+        if self._has_queue is None or not await self._shows_new_queue(connection, self._has_queue):
+            raise LinkError(
+                Trouble.BROKEN,
+                f"{self._endpoint}: is another broker, cluster {found!r}, than the management API, cluster"
+                f" {min(names)!r}: its events are not taken",
+            )
+        self._proved.add((found, names))
+
+    async def _shows_new_queue(
+        self, connection: AbstractConnection, has_queue: Callable[[str, str], Awaitable[bool]]
+    ) -> bool:
+        channel = await connection.channel(publisher_confirms=False)
+        queue = await channel.declare_queue(f"{OWN_QUEUES}same.{uuid.uuid4()}", exclusive=True)
+        for _ in range(_LOOKS):
+            if await has_queue(self._endpoint.vhost, queue.name):
+                await queue.delete(if_unused=False, if_empty=False)
+                await channel.close()
+                return True
+            await asyncio.sleep(_SAME_SECONDS)
+        return False
+
+    async def _until_another(self, connection: AbstractConnection) -> None:
+        """Wait until the management API is that of another broker than a connection.
+
+        Raises:
+            LinkError: it is.
+        """
+        while True:
+            if self._understood():
+                await self._compare(connection)
+            await asyncio.sleep(_SAME_SECONDS)
 
     async def _declared(self, channel: AbstractChannel) -> AbstractQueue:
         """Return the queue, declared and bound, after a check that events arrive in it.
@@ -183,26 +257,34 @@ class EventConsumer:
         channel = await connection.channel(publisher_confirms=False)
         waiting = await queue.waiting(connection)
         loss = queue.loss(waiting)
+        if waiting is not None and self._had_no_exchange:
+            loss = Loss.UNBOUND
         missed = queue.missed(loss, waiting)
-        first = waiting is None and not self._missing_reported
+        first = loss in {Loss.MISSING, Loss.UNBOUND} and not self._missing_reported
         if first:
-            # Before it is there, or a gateway killed in between would not know any more what was missed.
+            # Before it is there, or bound: a gateway killed in between would not know what was missed.
             self._missing_reported = True
             self._receive(BacklogFollows(missed, 0))
             await subscription.ledger.committed(subscription.ledger.position)
         with self._exchange_missing():
             declared = await queue.declare(connection, channel, self._bindings, is_new=waiting is None)
         deliveries = UnacknowledgedDeliveries(
-            subscription.ledger, self._take_kept, kept.ready, subscription.counts, queue.received
+            subscription.ledger,
+            self._take,
+            lambda: kept.ready() and self._is_same(connection),
+            subscription.counts,
+            queue.received,
         )
         await queue.consume(self._endpoint, declared, deliveries.arrived)
         if loss is not None:
             subscription.counts.losses[loss] += 1
         log.info("catching-up", role="events", queue=queue.name, waiting=waiting)
         if not first:
-            # What waits in a queue whose node was down is from before: the loss lasts until now.
-            self._receive(BacklogFollows(missed, 0 if loss is Loss.DOWN else waiting or 0))
-        self._missing_reported = False
+            # What waits in a queue whose node was down, or that was unbound, is from before: the loss lasts
+            # until now.
+            is_old = loss in {Loss.DOWN, Loss.UNBOUND}
+            self._receive(BacklogFollows(missed, 0 if is_old else waiting or 0))
+        self._missing_reported = self._had_no_exchange = False
 
         async def catch_up() -> None:
             await queue.drained(channel)
@@ -211,18 +293,27 @@ class EventConsumer:
             self._receive(LinkUp(""))
             await asyncio.Event().wait()
 
-        await until_one_ends(
-            self._until_failed(),
-            ended(channel),
-            ended(connection),
-            queue.watch(connection, queue.name, self._lost),
-            deliveries.acknowledge(),
-            deliveries.release(),
-            catch_up(),
-        )
+        proofs = self._proofs(lambda: deliveries.are_passed_on)
+        with self._exchange_missing():
+            await until_one_ends(
+                self._until_failed(),
+                ended(channel),
+                ended(connection),
+                queue.watch(channel, queue.name, proofs, [EVENT_EXCHANGE]),
+                deliveries.acknowledge(),
+                deliveries.release(),
+                catch_up(),
+                self._until_another(connection),
+            )
 
-    def _lost(self, reason: str, seconds: float) -> None:
-        self._receive(LossSuspected(reason, self._clock.now() - int(seconds * SECOND)))
+    def _proofs(self, are_passed_on: Callable[[], bool] = lambda: True) -> Proofs:
+        def received(until: int) -> None:
+            if are_passed_on():
+                self._receive(EventsReceived(until))
+
+        return Proofs(
+            self._clock.now, received, lambda reason, since: self._receive(LossSuspected(reason, since))
+        )
 
     def _bindings(self, _queue: str) -> list[Binding]:
         # The first one makes the others known, see `_declared`.
@@ -234,6 +325,9 @@ class EventConsumer:
         try:
             yield
         except exceptions.ChannelNotFoundEntity as error:
+            if EVENT_EXCHANGE not in str(error):
+                raise
+            self._had_no_exchange = True
             raise LinkError(
                 Trouble.MISSING,
                 f"{self._endpoint}: there is no exchange {EVENT_EXCHANGE} ({error}): enable the plugin"
@@ -270,10 +364,6 @@ class EventConsumer:
             self._receive(event)
         else:
             log.warning("foreign-event-refused", exchange=message.exchange)
-
-    def _take_kept(self, message: AbstractIncomingMessage) -> None:
-        if self._take(message) and self._kept is not None:
-            self._kept.taken()
 
     async def _until_failed(self) -> None:
         """Wait until an event could not be taken.

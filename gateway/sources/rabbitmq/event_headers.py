@@ -17,6 +17,7 @@ from gateway.dialects.errors import ProtocolError
 from gateway.mapping.paths import Json
 from gateway.model.secrets import mask_uris
 from gateway.model.times import MILLISECOND, SECOND
+from gateway.sources.rabbitmq.object_names import ByteName
 
 MAX_TERM_CHARACTERS = 65_536
 MAX_TERM_DEPTH = 32
@@ -131,7 +132,7 @@ class _TermReader:
             octets = [int(octet) for octet in self._match(_OCTETS)[0].split(",")]
             if max(octets) > 255:  # noqa: PLR2004  the largest octet
                 raise self.error("numbers up to 255")
-            text = bytes(octets).decode("utf-8", "replace")
+            text = bytes(octets).decode("utf-8", "replace")  # a value, as listings have it
         if not self._take(">>"):
             raise self.error("'>>'")
         return text
@@ -206,7 +207,8 @@ def _ipv6_text(groups: tuple[int, ...]) -> str:
 def protocol_of_text(text: str) -> str:
     """Return the name of a protocol that came as its version; return other text unchanged.
 
-    ``{0,9,1}`` is ``AMQP 0-9-1``, and ``{'Direct',{0,9,1}}`` is ``Direct 0-9-1``.
+    ``{0,9,1}`` is ``AMQP 0-9-1``, ``{'Direct',{0,9,1}}`` is ``Direct 0-9-1``, and ``{'MQTT',"3.1.1"}``
+    (3.10) is ``MQTT 3.1.1``.
     """
     try:
         term = read_term(text)
@@ -217,6 +219,8 @@ def protocol_of_text(text: str) -> str:
             return "AMQP " + "-".join(str(number) for number in term)
         case (Atom(name) | str(name), (int(), *_) as version):
             return f"{name} " + "-".join(str(number) for number in version)
+        case (Atom(name) | str(name), str(version)):
+            return f"{name} {version}"
     return text
 
 
@@ -302,7 +306,7 @@ def _json_of_amqp(value: object, depth: int) -> Json:
         case bool() | int() | float() | str():
             return value
         case bytes() | bytearray():
-            return bytes(value).decode("utf-8", "replace")
+            return ByteName.of(bytes(value))
         case Mapping():
             return {str(key): _json_of_amqp(inner, depth + 1) for key, inner in value.items()}
         case list() | tuple():

@@ -7,7 +7,6 @@ import base64
 import json
 from types import TracebackType
 from typing import Self
-from urllib.parse import quote
 
 import httpx
 import structlog
@@ -20,6 +19,7 @@ from gateway.sources.rabbitmq.http_reader import (
     ManagementEndpoint,
     address_of,
     management_client,
+    response_answer,
 )
 from gateway.sources.rabbitmq.management_api import (
     Answer,
@@ -28,8 +28,8 @@ from gateway.sources.rabbitmq.management_api import (
     NotManagement,
     Refused,
     Unavailable,
-    answer_of,
 )
+from gateway.sources.rabbitmq.path_proof import path_of
 
 log = structlog.get_logger(__name__)
 
@@ -58,7 +58,7 @@ class HttpPublisher:
 
     def __init__(self, endpoint: ManagementEndpoint, virtual_host: str) -> None:
         self._user = endpoint.user
-        self._host = quote(virtual_host, safe="")
+        self._host = virtual_host
         self._client = management_client(endpoint)
         self._nodes = NodeChoice(endpoint.urls)
         self._wanted = asyncio.Event()
@@ -122,7 +122,7 @@ class HttpPublisher:
                     if name:
                         answer = await self._request(
                             "DELETE",
-                            f"connections/{quote(name, safe='')}",
+                            path_of("connections", name),
                             headers={"X-Reason": "blocked by an alarm"},
                         )
                         return answer is None
@@ -133,7 +133,7 @@ class HttpPublisher:
     async def _connection(self, provided_name: str) -> str:
         """Return the broker's name of the connection, empty if it does not list it."""
         answer = await self._request(
-            "GET", f"vhosts/{self._host}/connections?columns=name,user_provided_name"
+            "GET", f"{path_of('vhosts', self._host, 'connections')}?columns=name,user_provided_name"
         )
         listed = answer.body if isinstance(answer, Document) else None
         for connection in listed if isinstance(listed, list) else ():
@@ -163,7 +163,7 @@ class HttpPublisher:
             "payload": base64.b64encode(send.body).decode("ascii"),
             "payload_encoding": "base64",
         }
-        target = f"exchanges/{self._host}/{quote(send.exchange, safe='')}/publish"
+        target = path_of("exchanges", self._host, send.exchange, "publish")
         answer = await self._request("POST", target, content=json.dumps(content).encode())
         if isinstance(answer, Document):
             return
@@ -186,11 +186,13 @@ class HttpPublisher:
         except TimeoutError as error:
             self._nodes.failed(self._nodes.preferred)
             raise FallbackError(f"no answer within {DEADLINE_SECONDS:g} s", permanent=True) from error
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
+        except httpx.HTTPError as error:
             raise FallbackError(error_line(error), permanent=True) from error
+        except Exception as error:  # of this message: an address of a peer may be in it
+            raise FallbackError(error_line(error), permanent=False) from error
         if response.status_code == httpx.codes.NO_CONTENT:
             return None
-        answer = answer_of(response.status_code, response.content)
+        answer = response_answer(response, response.content)
         if isinstance(answer, Unavailable | Broken):
             raise FallbackError(answer.reason, permanent=True)
         return answer

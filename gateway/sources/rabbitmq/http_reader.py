@@ -7,27 +7,37 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from dataclasses import dataclass
+import socket
+import ssl
+import struct
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
 from types import TracebackType
-from typing import Final, Protocol, Self
+from typing import Any, Final, Protocol, Self
 
 import httpx
 import structlog
-from pydantic import SecretStr
 
 from gateway.dialects.errors import ProtocolError
-from gateway.links.amqp_connection import user_agent
+from gateway.links.amqp_connection import addresses_of, user_agent
+from gateway.links.credentials import AnySecret
+from gateway.links.credentials_error import CredentialsError
 from gateway.links.reconnecting import NodeChoice
-from gateway.links.tls import SYSTEM_AUTHORITIES, ClientTls
+from gateway.links.tls import SYSTEM_AUTHORITIES, ClientTls, handshake_advice
 from gateway.model.texts import error_line
 from gateway.model.times import SECOND
+from gateway.sources.rabbitmq.http_login import HttpLogin
 from gateway.sources.rabbitmq.management_api import (
+    COMPRESSED,
     ENDED_EARLY,
+    LISTING_PATIENCE,
     LONG_BYTES,
     NO_JSON,
+    PAUSES_SECONDS,
     Answer,
     ArrayDecoder,
     Broken,
+    DetailRequest,
     Document,
     ListingRequest,
     NotFound,
@@ -35,7 +45,10 @@ from gateway.sources.rabbitmq.management_api import (
     OverviewRequest,
     Unavailable,
     answer_of,
+    api_advice,
     is_administrative,
+    is_without_api,
+    listing_in_parts,
     page_of,
 )
 from gateway.sources.rabbitmq.object_names import ObjectName
@@ -45,6 +58,15 @@ from gateway.sources.rabbitmq.prometheus_samples import (
     ScrapeRequest,
     Sheet,
 )
+from gateway.sources.rabbitmq.proving_client import (
+    KEPT_SECONDS,
+    CachedAnswerError,
+    ManagementClient,
+    PathFaultError,
+    demanded_by,
+    not_cached,
+    uncached,
+)
 
 log = structlog.get_logger(__name__)
 
@@ -52,8 +74,10 @@ MAX_BODY_OCTETS = 16 * 1024 * 1024
 """Maximum size of a body; a page of 500 queues with all columns is 0.7 MB."""
 CONNECT_SECONDS = 3.0
 """Maximum time to connect to one of several nodes: another one may be reached sooner."""
-LISTING_SECONDS = 8.0
-"""Maximum time of a listing: a longer one is given up before the broker is reported as silent."""
+ADDRESS_SECONDS: Final = 3.0
+"""Maximum time to wait for an answer from one of several addresses of a host, before any has answered."""
+LISTING_SECONDS = LISTING_PATIENCE / SECOND
+"""Maximum time of a listing, if it is not to take longer (`ListingRequest.patience`)."""
 PATIENCE_SECONDS = 6.0
 """Maximum time for the answer of a node while others have not been tried.
 
@@ -77,15 +101,17 @@ class ManagementEndpoint:
         deadline: seconds that a request may take altogether.
         others: URLs of further nodes of the same cluster, which are tried if the first does not answer.
         source: name of the source that reads, for the broker's log; may be empty.
+        proxy: the proxy to the nodes; ``None`` for none.
     """
 
     url: str
     user: str
-    password: SecretStr
+    password: AnySecret = field(repr=False)
     tls: ClientTls = SYSTEM_AUTHORITIES
     deadline: float = 20.0
     others: tuple[str, ...] = ()
     source: str = ""
+    proxy: httpx.Proxy | None = field(default=None, repr=False)
 
     @property
     def urls(self) -> tuple[str, ...]:
@@ -98,7 +124,7 @@ def address_of(node: str, target: str) -> str:
     return f"{node.rstrip('/')}/api/{target}"
 
 
-def management_client(endpoint: ManagementEndpoint) -> httpx.AsyncClient:
+def management_client(endpoint: ManagementEndpoint) -> ManagementClient:
     """Return a client of the management API with one connection.
 
     Targets are relative to ``/api/`` of the first node; `address_of` gives those of the others.
@@ -106,20 +132,87 @@ def management_client(endpoint: ManagementEndpoint) -> httpx.AsyncClient:
     Raises:
         TlsFileError: a file of TLS cannot be used.
     """
-    return httpx.AsyncClient(
-        base_url=address_of(endpoint.url, ""),
-        auth=httpx.BasicAuth(endpoint.user, endpoint.password.get_secret_value()),
-        verify=endpoint.tls.renewed_context(),
+    return ManagementClient(
+        (address_of(url, "") for url in endpoint.urls),
+        auth=HttpLogin(endpoint.user, endpoint.password),
         # The broker's processors are dearer than the network between it and us.
         headers={"accept-encoding": "identity", "user-agent": user_agent(endpoint.source)},
         timeout=httpx.Timeout(
             endpoint.deadline, connect=CONNECT_SECONDS if endpoint.others else endpoint.deadline
         ),
-        limits=httpx.Limits(max_connections=1, max_keepalive_connections=1),
+        transport=AddressedTransport(
+            endpoint.tls.renewed_context(),
+            httpx.Limits(max_connections=2, max_keepalive_connections=1, keepalive_expiry=KEPT_SECONDS),
+            endpoint.proxy,
+        ),
         # A password goes only where the configuration says.
         trust_env=False,
         follow_redirects=False,
     )
+
+
+class AddressedTransport(httpx.AsyncBaseTransport):
+    """Sends requests to the addresses of a host, to the one that answered last first.
+
+    The first address of a name may accept connections, and lead nowhere. As long as none has answered, a
+    request to read waits `ADDRESS_SECONDS` for each but the last. A change is sent to one address only, but
+    for those that accept no connection.
+
+    Args:
+        context: settings of TLS.
+        limits: of the connections that it keeps.
+        proxy: the proxy to which all requests go, which then looks for the addresses; ``None`` for none.
+    """
+
+    def __init__(
+        self, context: ssl.SSLContext, limits: httpx.Limits, proxy: httpx.Proxy | None = None
+    ) -> None:
+        self._inner = httpx.AsyncHTTPTransport(verify=context, limits=limits, trust_env=False, proxy=proxy)
+        self._has_proxy = proxy is not None
+        self._answered: dict[str, str] = {}
+        self._failed: dict[str, str] = {}
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Send a request; see the class."""
+        if self._has_proxy:
+            return await self._inner.handle_async_request(request)
+        host, port = request.url.host, request.url.port or 0
+        *first, last = self._in_order(host, await addresses_of(host, port))
+        for address in first:
+            waits = address == self._answered.get(host) or request.method != "GET"
+            try:
+                async with asyncio.timeout(None if waits else ADDRESS_SECONDS):
+                    return await self._send(request, host, address)
+            except (TimeoutError, httpx.ConnectError, httpx.ConnectTimeout):
+                continue
+        return await self._send(request, host, last)
+
+    def _in_order(self, host: str, addresses: tuple[str, ...]) -> list[str]:
+        answered, failed = self._answered.get(host), self._failed.get(host)
+        return sorted(addresses, key=lambda one: (one != answered, one == failed))
+
+    async def _send(self, request: httpx.Request, host: str, address: str) -> httpx.Response:
+        addressed = request
+        if address != host:
+            addressed = httpx.Request(
+                request.method,
+                request.url.copy_with(host=address),
+                headers=request.headers,
+                stream=request.stream,
+                extensions={**request.extensions, "sni_hostname": host},
+            )
+        try:
+            response = await self._inner.handle_async_request(addressed)
+        except BaseException:  # a time-out cancels it
+            self._failed[host] = address
+            self._answered.pop(host, None)
+            raise
+        self._answered[host] = address
+        return response
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        await self._inner.aclose()
 
 
 class Target(Protocol):
@@ -158,6 +251,7 @@ class HttpReader:
         nodes: NodeChoice[str] | None = None,
     ) -> None:
         self._deadline = endpoint.deadline
+        self._proxy = "" if endpoint.proxy is None else str(endpoint.proxy.url)
         self._nodes = nodes or NodeChoice(endpoint.urls)
         self._client = management_client(endpoint)
         self._administrator = management_client(administrator) if administrator else self._client
@@ -178,26 +272,35 @@ class HttpReader:
     async def read(self, request: Target) -> Answer:
         """Send ``request``; any failure is an answer, too."""
         clock = asyncio.get_running_loop().time
-        is_listing = isinstance(request, ListingRequest)
-        end = clock() + (min(self._deadline, LISTING_SECONDS) if is_listing else self._deadline)
+        # A node asks another one for its memory, which may hang.
+        is_listing = isinstance(request, ListingRequest | DetailRequest)
+        longer = (request.patience - LISTING_PATIENCE) / SECOND if isinstance(request, ListingRequest) else 0
+        end = clock() + longer + (min(self._deadline, LISTING_SECONDS) if is_listing else self._deadline)
         *first, last = self._nodes.in_order()
         failures: list[str] = []
+        pauses: list[int] = []
+        explained = True
         for node in first:
             # Half of what is left at most, so that the last one has time too, however many there are.
             half = self._deadline / 2 if is_listing else (end - clock()) / 2
-            answer = await self._read_from(node, request, min(PATIENCE_SECONDS, half))
+            answer = await self._read_from(node, request, longer + min(PATIENCE_SECONDS, half))
             failure = _failure(request, answer)
             # A listing may take long on each node: the overview, asked next, shows whether this one answers.
             if not failure or (is_listing and isinstance(answer, Unavailable) and answer.late):
                 return answer
+            explained = explained and _is_explained(answer)
             failures.append(f"{node}: {failure}")
+            pauses.append(_pause(answer))
             self._failed(node, failure)
         answer = await self._read_from(last, request, end - clock())
         if not failures or not _failure(request, answer):
             return answer
         self._failed(last, _failure(request, answer))
         failures.append(f"{last}: {_failure(request, answer)}")
-        return Unavailable(f"none of {len(failures)} nodes: {'; '.join(failures)}")
+        pause = min(*pauses, _pause(answer))
+        text = f"none of {len(failures)} nodes: {'; '.join(failures)}"
+        explained = explained and _is_explained(answer)
+        return Unavailable(text, responded=bool(pause), pause=pause, explained=explained)
 
     def _failed(self, node: str, reason: str) -> None:
         if self._nodes.failed(node):
@@ -209,43 +312,99 @@ class HttpReader:
             async with asyncio.timeout(seconds):
                 if node in self._refusing:
                     await self._serving(node, min(STARTING_SECONDS, seconds / 2))
-                return await self._read(client, address_of(node, request.target))
-        except httpx.ConnectTimeout:
-            return Unavailable("no connection in time")
-        except (TimeoutError, httpx.TimeoutException):
+                answer = await self._read(client, address_of(node, request.target), seconds)
+                if isinstance(request, OverviewRequest) and isinstance(answer, Document):
+                    return replace(answer, paths=await client.prove(address_of(node, "")))
+                if isinstance(request, OverviewRequest) and isinstance(answer, NotFound) and api_advice(node):
+                    answer = Unavailable(api_advice(node), explained=True)
+                return answer
+        except (TimeoutError, httpx.TimeoutException) as error:
+            if isinstance(error, httpx.ConnectTimeout):
+                return Unavailable("no connection in time")
             return Unavailable(f"no answer within {seconds:.2g} s", late=True)
-        except httpx.RemoteProtocolError as error:
-            return _broken_off(error)
-        except httpx.HTTPError as error:
+        except (httpx.HTTPError, httpx.InvalidURL, CredentialsError) as error:
             if isinstance(error, httpx.ConnectError):
                 self._refusing.add(node)
-            return Unavailable(ENDED_EARLY if isinstance(error, httpx.ReadError) else error_line(error))
-        except httpx.InvalidURL as error:
-            return NotManagement(error_line(error))
+            return _failed_with(error, node, self._proxy)
+        except Exception as error:  # noqa: BLE001  a name of the broker's may be in the URL: of this request only
+            return Broken(error_line(error))
 
     async def _serving(self, node: str, seconds: float) -> None:
         """Wait until a node that refused a connection serves, for at most ``seconds``."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 answer: Answer = Unavailable("not asked", responded=True)
-                while isinstance(answer, Unavailable) and answer.responded:
-                    answer = await self._read(self._client, address_of(node, _SERVING))
+                while isinstance(answer, Unavailable) and answer.responded and not answer.pause:
+                    answer = await self._read(self._client, address_of(node, _SERVING), seconds)
                     await asyncio.sleep(_SERVING_PAUSE if isinstance(answer, Unavailable) else 0)
         self._refusing.discard(node)
 
-    async def _read(self, client: httpx.AsyncClient, target: str) -> Answer:
-        async with client.stream("GET", target) as response:
+    async def _read(self, client: ManagementClient, target: str, seconds: float) -> Answer:
+        clock = asyncio.get_running_loop().time
+        began = clock()
+        timeout = httpx.Timeout(seconds, connect=client.timeout.connect)
+        async with client.stream("GET", target, timeout=timeout) as response:
             if response.headers.get("content-encoding", "identity") != "identity":
-                return NotManagement("it compresses what was not to be compressed")
+                return Unavailable(COMPRESSED, responded=True, explained=True)
             body = bytearray()
             async for part in response.aiter_raw():
                 body += part
                 if len(body) > MAX_BODY_OCTETS:
                     # Some collections come whole, however large: that is no reason to give up the others.
                     return Broken(f"an answer of more than {MAX_BODY_OCTETS} bytes", permanent=True)
+            spent = int(_spent(response, clock() - began) * SECOND)
             if response.status_code == httpx.codes.OK and len(body) > LONG_BYTES and body.startswith(b"["):
-                return await _array(bytes(body))
-            return answer_of(response.status_code, bytes(body))
+                answer = await _array(bytes(body))
+            else:
+                answer = response_answer(response, bytes(body))
+            return replace(answer, spent=spent) if isinstance(answer, Document) else answer
+
+
+def response_answer(response: httpx.Response, body: bytes) -> Answer:
+    """Return what a response with this body means, now."""
+    if response.status_code == httpx.codes.PROXY_AUTHENTICATION_REQUIRED:
+        return Unavailable(
+            "the proxy demands a login: check 'user' and 'password' of 'proxy'", explained=True
+        )
+    lacking = is_without_api(response.headers)
+    return answer_of(response.status_code, body, demanded_by(response), lacks_api=lacking)
+
+
+async def after_pauses(ask: Callable[[], Awaitable[Answer]]) -> Answer:
+    """Return the answer that ``ask`` gets after demanded pauses, of `PAUSES_SECONDS` at most together.
+
+    For commands; a source plans its requests itself.
+    """
+    left = int(PAUSES_SECONDS * SECOND)
+    while True:
+        answer = await ask()
+        pause = _pause(answer)
+        if not 0 < pause <= left:
+            return answer
+        left -= pause
+        await asyncio.sleep(pause / SECOND)
+
+
+_TCP_TIMES: Final = struct.Struct("=44xI4xI")
+"""Of Linux' ``struct tcp_info``: milliseconds since data was sent, and since data was received."""
+_TCP_TICK: Final = 0.01
+"""Seconds by which these may be wrong: the kernel counts in ticks."""
+
+
+def _spent(response: httpx.Response, elapsed: float) -> float:
+    """Return the seconds from the sending of a request to the arrival of the last byte of its answer.
+
+    The kernel notes both. A process that is short of processor time takes the answer long after it arrived:
+    where the kernel does not say when that was, ``elapsed`` is returned.
+    """
+    stream: Any = response.extensions.get("network_stream")
+    try:
+        connection = stream.get_extra_info("socket")
+        info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_TIMES.size)
+        sent, received = _TCP_TIMES.unpack(info)
+    except (AttributeError, OSError, struct.error):
+        return elapsed
+    return min(elapsed, (sent - received) / 1000 + _TCP_TICK) if sent >= received else elapsed
 
 
 async def _array(body: bytes) -> Answer:
@@ -255,8 +414,12 @@ async def _array(body: bytes) -> Answer:
         for _ in decoder.steps():
             await asyncio.sleep(0)
     except (ValueError, RecursionError):
-        return NO_JSON
+        return listing_in_parts(body) or NO_JSON
     return Document(decoder.elements, len(body))
+
+
+def _pause(answer: Answer) -> int:
+    return answer.pause if isinstance(answer, Unavailable) else 0
 
 
 def _failure(request: Target, answer: Answer) -> str:
@@ -273,12 +436,48 @@ def _failure(request: Target, answer: Answer) -> str:
     return ""
 
 
-def _broken_off(error: httpx.RemoteProtocolError) -> Answer:
-    """Return the meaning of ``error``: a server that stops ended the connection, or it speaks no HTTP."""
+def _is_explained(answer: Answer) -> bool:
+    return isinstance(answer, Unavailable) and answer.explained
+
+
+def _explanation(error: httpx.HTTPError | httpx.InvalidURL | CredentialsError, node: str, proxy: str) -> str:
+    """Return what an error means that says what to do; empty for another one."""
     text = error_line(error)
-    if "disconnected" in text or "closed" in text:
-        return Unavailable(text)
-    return NotManagement(f"it speaks no HTTP: {text}")
+    if isinstance(error, CredentialsError):
+        return text
+    if not isinstance(error, httpx.ConnectError | httpx.ProxyError):
+        return ""
+    if advice := handshake_advice(text):
+        return f"{node}: TLS failed ({text}): {advice}"
+    return (
+        f"the proxy {proxy} leads nowhere ({text}): check 'proxy', and whether it is running" if proxy else ""
+    )
+
+
+def _failed_with(
+    error: httpx.HTTPError | httpx.InvalidURL | CredentialsError, node: str, proxy: str
+) -> Answer:
+    """Return the meaning of an error that is no answer, or not a whole one.
+
+    Args:
+        error: of a request.
+        node: the URL of the node.
+        proxy: the URL of the proxy; empty for none.
+    """
+    if explanation := _explanation(error, node, proxy):
+        return Unavailable(explanation, explained=True)
+    text = error_line(error)
+    match error:
+        case PathFaultError() | CachedAnswerError():
+            return Broken(text)
+        case httpx.InvalidURL():
+            return NotManagement(text)
+        case httpx.ReadError():
+            return Unavailable(ENDED_EARLY, cut=True)
+        case httpx.RemoteProtocolError() if "disconnected" not in text and "closed" not in text:
+            return NotManagement(f"it speaks no HTTP: {text}")
+    # A server that stops ended the connection, or the network failed.
+    return Unavailable(text, cut=isinstance(error, httpx.RemoteProtocolError))
 
 
 MAX_BODY_BYTES: Final = 512 * 1024 * 1024
@@ -292,24 +491,39 @@ class PrometheusReader:
 
     The metrics of a broker's nodes are processed as they arrive, in steps between which other tasks run.
 
-    No login is sent: the endpoint needs none, and the server at a listener's address is not authenticated.
+    Without ``login`` none is sent: the endpoint needs none by default, and the server at a listener's address
+    is not authenticated.
 
     Args:
         tls: the files of TLS.
         deadline: seconds that a request may take altogether.
         source: name of the source that reads, for the broker's log; may be empty.
+        proxy: the proxy to the nodes; ``None`` for none.
+        login: logs in to each request; ``None`` for no login.
 
     Raises:
         TlsFileError: a file of TLS cannot be used.
     """
 
-    def __init__(self, tls: ClientTls = SYSTEM_AUTHORITIES, deadline: float = 20.0, source: str = "") -> None:
+    def __init__(
+        self,
+        tls: ClientTls = SYSTEM_AUTHORITIES,
+        deadline: float = 20.0,
+        source: str = "",
+        proxy: httpx.Proxy | None = None,
+        login: HttpLogin | None = None,
+    ) -> None:
         self._deadline = deadline
+        self._has_login = login is not None
         self._client = httpx.AsyncClient(
-            verify=tls.renewed_context(),
+            auth=login,
             headers={"accept-encoding": "identity", "user-agent": user_agent(source)},
             timeout=httpx.Timeout(deadline, connect=CONNECT_SECONDS),
-            limits=httpx.Limits(max_connections=8, max_keepalive_connections=8),
+            transport=AddressedTransport(
+                tls.renewed_context(),
+                httpx.Limits(max_connections=8, max_keepalive_connections=8, keepalive_expiry=KEPT_SECONDS),
+                proxy,
+            ),
             trust_env=False,
             follow_redirects=False,
         )
@@ -342,10 +556,10 @@ class PrometheusReader:
             return NotScraped("no connection in time")
         except (TimeoutError, httpx.TimeoutException):
             return NotScraped(f"no answer within {self._deadline:.2g} s")
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
-            return NotScraped(error_line(error))
         except ProtocolError as error:
             return NotScraped(f"expected {error.expected}, found {error.found}")
+        except Exception as error:  # noqa: BLE001  of httpx, or of what was read
+            return NotScraped(error_line(error))
 
     async def _scrape(
         self, request: ScrapeRequest, sheet: Sheet, names: dict[bytes, ObjectName | None]
@@ -353,8 +567,14 @@ class PrometheusReader:
         clock = asyncio.get_running_loop().time
         began = clock()
         reading, size = 0.0, 0
-        async with self._client.stream("GET", request.address) as response:
+        asked = self._client.build_request("GET", request.address)
+        uncached(asked)
+        async with contextlib.aclosing(await self._client.send(asked, stream=True)) as response:
             waited = clock() - began
+            not_cached(response)
+            if response.status_code == httpx.codes.UNAUTHORIZED:
+                what = "check 'prometheus_login'" if self._has_login else "name a user in 'prometheus_login'"
+                return NotScraped(f"a login is demanded (status 401): {what}")
             if response.status_code != httpx.codes.OK:
                 return NotScraped(f"status {response.status_code}")
             if response.headers.get("content-encoding", "identity") != "identity":
@@ -368,7 +588,7 @@ class PrometheusReader:
                     sheet.feed(body[start : start + PART_BYTES])
                     await asyncio.sleep(0)
                 reading += clock() - here
-        busy = clock() - began - reading
+        busy = min(clock() - began - reading, _spent(response, clock() - began))
         sheet.finish()
         for _ in sheet.resolve(names):
             await asyncio.sleep(0)

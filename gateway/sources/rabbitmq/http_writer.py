@@ -13,14 +13,17 @@ from types import TracebackType
 from typing import Final, Self
 
 import httpx
+import pamqp.frame
 import structlog
-from aiormq import exceptions
+from aiormq import exceptions, spec
 
 from gateway.links.amqp_connection import (
-    FAILURES,
     AmqpEndpoint,
     LinkError,
+    Trouble,
     close_soon,
+    cluster_name,
+    is_cancelled,
     open_connection,
 )
 from gateway.links.reconnecting import NodeChoice
@@ -31,7 +34,7 @@ from gateway.sources.rabbitmq.http_reader import (
     address_of,
     management_client,
 )
-from gateway.sources.rabbitmq.management_api import NotFound, NotManagement, Refused
+from gateway.sources.rabbitmq.management_api import NotFound, NotManagement, Refused, is_without_api
 from gateway.sources.rabbitmq.management_changes import (
     BrokerAnswer,
     BrokerRequest,
@@ -45,6 +48,7 @@ from gateway.sources.rabbitmq.management_changes import (
     Unanswered,
     change_answer_of,
 )
+from gateway.sources.rabbitmq.proving_client import ManagementClient, PathFaultError, UnprovedError
 
 log = structlog.get_logger(__name__)
 
@@ -53,17 +57,15 @@ MAX_REASON_OCTETS = 64 * 1024
 """Maximum size of the body of an answer to a change; the rest of a longer one is not read."""
 NO_WRITER = "no user is configured who may change it"
 
-_NEVER_SENT = (
-    *(httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout),
-    *(httpx.UnsupportedProtocol, httpx.LocalProtocolError, httpx.ProxyError, httpx.InvalidURL),
-)
+_SENDS = "http11.send_request_headers.started"
+"""The event of httpx by which the first byte of a request is about to be sent."""
 
 
 class HttpWriter:
     """Makes the requests of operations. Use it as an asynchronous context manager.
 
     If there are several nodes, the one that works is used. A change goes to another node only if the
-    connection to the first one failed, so that certainly nothing was sent.
+    connection to the first one failed, or that had no management API, so that certainly nothing was changed.
 
     Args:
         reading: the management API, with the user who reads the broker.
@@ -125,7 +127,7 @@ class HttpWriter:
                 return answer
         return await self.make(purge.over_http)
 
-    async def _make(self, client: httpx.AsyncClient, change: Change) -> ChangeAnswer:
+    async def _make(self, client: ManagementClient, change: Change) -> ChangeAnswer:
         answer: ChangeAnswer = NotSent("there is no node to send it to")
         for node in self._nodes.in_order():
             answer = await self._make_at(client, node, change)
@@ -135,18 +137,30 @@ class HttpWriter:
                 break
         return answer
 
-    async def _make_at(self, client: httpx.AsyncClient, node: str, change: Change) -> ChangeAnswer:
+    async def _make_at(self, client: ManagementClient, node: str, change: Change) -> ChangeAnswer:
+        sent = asyncio.Event()
         try:
             async with asyncio.timeout(self._deadline):
-                return await self._change(client, node, change)
+                return await self._change(client, node, change, sent)
+        except PathFaultError as error:
+            return Rejected(f"not sent: {error}")
+        except UnprovedError as error:
+            return NotSent(error_line(error), error.pause)
         except TimeoutError:
-            return Unanswered(f"no answer within {self._deadline:g} s")
-        except _NEVER_SENT as error:
+            reason = f"no answer within {self._deadline:g} s"
+        except httpx.LocalProtocolError as error:  # found when the request was about to be sent
             return NotSent(error_line(error))
-        except httpx.HTTPError as error:
-            return Unanswered(error_line(error))
+        except Exception as error:  # noqa: BLE001  a library's, which a name or text of a peer may cause
+            reason = error_line(error)
+        return Unanswered(reason) if sent.is_set() else NotSent(reason)
 
-    async def _change(self, client: httpx.AsyncClient, node: str, change: Change) -> ChangeAnswer:
+    async def _change(
+        self, client: ManagementClient, node: str, change: Change, sent: asyncio.Event
+    ) -> ChangeAnswer:
+        async def trace(event: str, _: object) -> None:
+            if event == _SENDS:
+                sent.set()
+
         # A connection for each change: one that the broker is about to close would look like one that broke
         # after the request was read.
         headers = {b"connection": b"close"}
@@ -156,7 +170,11 @@ class HttpWriter:
             headers[b"content-type"] = b"application/json"
         content = None if change.body is None else json.dumps(change.body).encode()
         async with client.stream(
-            change.method, address_of(node, change.target), headers=list(headers.items()), content=content
+            change.method,
+            address_of(node, change.target),
+            headers=list(headers.items()),
+            content=content,
+            extensions={"trace": trace},
         ) as response:
             body = bytearray()
             with contextlib.suppress(httpx.HTTPError):  # the status has said what counts
@@ -164,7 +182,8 @@ class HttpWriter:
                     body += part
                     if len(body) > MAX_REASON_OCTETS:
                         break
-            return change_answer_of(response.status_code, bytes(body))
+            lacking = is_without_api(response.headers)
+            return change_answer_of(response.status_code, bytes(body), lacks_api=lacking)
 
 
 def _log_change(request: str, answer: PurgeAnswer) -> None:
@@ -212,36 +231,57 @@ class AmqpPurger:
             return NotSent(self._unreached)
         answer: PurgeAnswer = NotSent("there is no node to send it to")
         for node in self._nodes.in_order():
+            self._unreached = ""
             answer = await self._purge_at(node, purge)
-            if not isinstance(answer, NotSent):
+            if not (isinstance(answer, NotSent) and self._unreached):
                 return answer
             self._nodes.failed(node)
-            self._unreached = answer.reason
         self._not_before = now() + UNREACHED_SECONDS
         return answer
 
     async def _purge_at(self, node: AmqpEndpoint, purge: Purge) -> PurgeAnswer:
-        endpoint = replace(node, vhost=purge.virtual_host)
+        # pamqp takes fewer names than brokers do, and libraries raise errors of many kinds. Until the request
+        # is sent, each of them means that nothing was done.
+        endpoint, connection = replace(node, vhost=purge.virtual_host), None
         try:
+            pamqp.frame.marshal(spec.Queue.Purge(queue=purge.queue), 1)
             async with asyncio.timeout(OPEN_SECONDS):
                 connection = await open_connection(endpoint, _NAME)
-        except (LinkError, *FAILURES) as error:
-            return NotSent(one_line(str(error)) or f"no connection within {OPEN_SECONDS:g} s")
-        try:
+            _compare(node, cluster_name(connection), purge)
             async with asyncio.timeout(OPEN_SECONDS):
                 channel = await connection.channel(publisher_confirms=False)
                 queue = await channel.get_queue(purge.queue, ensure=False)
-        except FAILURES as error:
+        except (Exception, asyncio.CancelledError) as error:
             await close_soon(connection)
-            return NotSent(one_line(str(error)) or f"no channel within {OPEN_SECONDS:g} s")
+            if is_cancelled():
+                raise
+            late = f"no {'channel' if connection else 'connection'} within {OPEN_SECONDS:g} s"
+            reason = late if isinstance(error, TimeoutError) else error_line(error)
+            refused = isinstance(error, LinkError) and error.trouble is not Trouble.UNREACHABLE
+            if not (refused or isinstance(error, ValueError)):
+                self._unreached = reason
+            return NotSent(reason)
         try:
             async with asyncio.timeout(self._deadline):
                 answered = await queue.purge()
-        except FAILURES as error:
+        except (Exception, asyncio.CancelledError) as error:
+            # aiormq cancels those who wait for an answer on a connection that ends.
+            if is_cancelled():
+                raise
             return purge_failure(error, self._deadline)
         finally:
             await close_soon(connection)
         return Purged(answered.message_count or 0)
+
+
+def _compare(node: AmqpEndpoint, found: str, purge: Purge) -> None:
+    """Compare the name of the cluster that was reached with that of the queue.
+
+    Raises:
+        LinkError: it is another broker, which may have a queue of the name, too.
+    """
+    if found and purge.clusters and found not in purge.clusters:
+        raise LinkError(Trouble.BROKEN, f"{node}: is another broker, cluster {found!r}")
 
 
 def purge_failure(error: BaseException, deadline: float) -> PurgeAnswer:

@@ -3,11 +3,15 @@
 Events are immediate and report creations and ends. Listings show values, lag behind (RabbitMQ caches them,
 and shows a connection only after seconds), and are read page by page while objects come and go. So:
 
-- an object that a listing lacks is gone only if a second listing lacks it too, or it answers 404, and the
-  event of its end, if one is awaited, has not arrived in time;
+- an object that a complete listing lacks is gone only if a second one lacks it too, or it answers 404, and
+  the event of its end, if one is awaited, has not arrived in time;
+- an object that cannot be read has not ended: it is shown as unread until it is read, or its end is proven;
 - a listing does not miss an object that an event reported during the listing, or shortly before it;
+- values of a page do not replace those of an object that was read singly after the page was requested;
 - an object whose end was reported is not added again by a listing that may be older than that end, and the
   values of such a listing are not those of its successor;
+- an object that took the name of an ended one, and whose creation is reported late, is unread until a listing
+  shows it that cannot be about the ended one;
 - values that are fixed at creation stay known although a later answer lacks them; if two listings show them
   differently, they show two objects;
 - an object exists only while all objects exist on which it depends: it ends with the first of them.
@@ -15,36 +19,53 @@ and shows a connection only after seconds), and are read page by page while obje
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import replace
+from itertools import chain
+from typing import Final
 
+from gateway.model.observations import Counting
 from gateway.model.values import Value, Values
+from gateway.sources.rabbitmq.former_objects import FormerObjects
 from gateway.sources.rabbitmq.object_lives import (
     EVENT_DELAY,
     LISTING_LAG,
+    WITHOUT_OWNER,
     WITHOUT_TIME,
     Change,
     End,
-    EndedObjects,
     Gone,
     KnownObject,
+    ListingDoubts,
     Overtaken,
     Put,
-    RememberedObjects,
+    UnplacedConsumers,
     UnreportedCreations,
+    UnresolvedObjects,
     listing_lag,
 )
-from gateway.sources.rabbitmq.object_names import ObjectName, object_number
-from gateway.sources.rabbitmq.reading import ClassReader, Dependencies, Reading, contradicts, preferred
+from gateway.sources.rabbitmq.object_names import CONSUMER, ObjectName, object_number, without_place
+from gateway.sources.rabbitmq.reading import ClassReader, Reading
 
 MERGE_WINDOW = 10_000_000_000
 """Nanoseconds after the first sight of an object within which a creation event of its name is about it."""
+_MANY_SINGLE = 1_000
+"""Number of objects that were read singly from which on those of long ago are forgotten."""
+_LONGEST_READING = 600_000_000_000
+"""Nanoseconds after which the answer to a request has been applied."""
+_UNREAD_STEP = 10_000_000_000
+"""Nanoseconds between two times since which objects are unread."""
 _REPORTED_BY_EVENTS = frozenset({"queue", "exchange", "connection", "channel"})
 """Classes of which events report every end."""
 
 
-class KnownObjects:
+_MOST_LEFT_OUT: Final = 10_000
+"""Maximum number of names of objects that are not shown; the oldest are forgotten."""
+_OWNERS: Final = frozenset({"connection", "queue"})
+"""Classes of objects that may not be shown although others of which events are received belong to them."""
+
+
+class KnownObjects(FormerObjects):
     """The known objects of all classes.
 
     Args:
@@ -52,94 +73,76 @@ class KnownObjects:
         limit: the most objects of one class; further ones are refused and counted.
 
     Attributes:
-        ends: the objects that ended lately.
         refused: the number of times that an object was not taken because its class was full.
         events_since: the time since which every event has arrived (ns), as far as is known; 0 if those from
             before the start arrive, too.
         events_arrive: events report the ends of objects now.
+        listings: which listings lack objects that exist.
+        unplaced: the consumers that are not known yet although an event has reported them.
     """
 
     def __init__(self, readers: Mapping[str, ClassReader], limit: int = 500_000) -> None:
-        self._readers = readers
+        super().__init__(readers)
         self._limit = limit
-        self._objects: dict[str, dict[ObjectName, KnownObject]] = {name: {} for name in readers}
-        self._dependencies = Dependencies(readers)
-        self.ends = EndedObjects()
-        self._unconfirmed: set[ObjectName] = set()
-        self._remembered = RememberedObjects()
-        self._restored_at = self._restored_until = 0
-        self._unpublished: set[ObjectName] = set()
         self._overtaken: list[Overtaken] = []
+        self._without_owner: dict[ObjectName, int] = {}
+        self._left_out: dict[ObjectName, None] = {}
         self.refused = 0
         self.events_since = 0
         self.events_arrive = False
-        self._contradicted: dict[ObjectName, int] = {}
+        self.listings = ListingDoubts()
+        self.unplaced = UnplacedConsumers(limit)
         self._unreported = UnreportedCreations()
-        self._unresolved: dict[str, dict[ObjectName, ObjectName]] = {name: {} for name in readers}
-        """By class, the listed objects that depend on an unknown object, each with that object."""
+        self._unresolved = UnresolvedObjects(readers, limit)
+        self._read_singly: dict[ObjectName, int] = {}
 
-    def get(self, name: ObjectName) -> KnownObject | None:
-        """Return the object of this name, if it exists."""
-        return self._objects[name.class_name].get(name)
+    def end_all(self, now: int) -> list[Change]:
+        """End all objects, also those from before the start: another broker is read in the place of theirs.
 
-    def remembered(self, name: ObjectName) -> KnownObject | None:
-        """Return the object that had this name before the start, if it is unknown whether it still exists."""
-        return self._remembered.get(name)
-
-    def remember(self, objects: Iterable[KnownObject], now: int) -> None:
-        """Take objects that existed before the start; no event reports whether they have ended.
-
-        If a listing shows one of them, it is the same object, unless what is fixed at creation differs. An
-        event of an end may be about another object of the name.
-
-        Args:
-            objects: all these objects.
-            now: the time (ns).
+        Their ends are known until `EndedObjects.forget_all`, for references to them.
         """
-        self._remembered.take(objects, now)
-
-    def forget_remembered(self, ended: Callable[[KnownObject], bool], now: int) -> list[Change]:
-        """End those objects from before the start of which ``ended`` says that they cannot exist any more."""
-        gone = self._remembered.remove(ended)
-        for known in gone:
-            self.ends.reserve(known.number)
-        return [Gone(known, now, inferred=True) for known in gone]
-
-    def restore(self, objects: Iterable[KnownObject], now: int, until: int = 0) -> None:
-        """Take objects that existed before the start; events are about to report which have ended.
-
-        They are known from now on, and are published when they have been confirmed, or have ended.
-
-        Args:
-            objects: all these objects.
-            now: the time (ns).
-            until: when the previous run last received events (ns); 0 if unknown.
-        """
-        self._restored_at, self._restored_until = now, until
-        for known in objects:
-            self._objects[known.name.class_name][known.name] = known
-            self._dependencies.add(known.name, known.properties)
-            self._unconfirmed.add(known.name)
-            self._unpublished.add(known.name)
-
-    def events_of_meanwhile_missed(self) -> None:
-        """Treat restored objects as remembered ones: not every event since the previous run has arrived."""
-        for name in self._unpublished:
-            known = self._objects[name.class_name].pop(name)
-            self._dependencies.remove(name, known.properties)
-            self._remembered.add(known)
-        self._unconfirmed -= self._unpublished
+        changes = self.forget_remembered(lambda _: True, now)
+        for gone in changes:
+            self.ends.add(gone.object.name, End(now, 0, None, gone.object.number))
+        for name in [name for objects in self._objects.values() for name in objects]:
+            known = self.get(name)  # None if it ended with another one
+            changes += [] if known is None else self._removed(known, now, now)
+        for gone in changes:
+            self.ends.reserve(gone.object.number)
         self._unpublished.clear()
+        self._unresolved.clear()
+        self._without_owner.clear()
+        self._left_out.clear()
+        self.unplaced.clear()
+        self._unreported = UnreportedCreations()
+        return changes
 
-    def everything_shown(self) -> list[Change]:
-        """Publish the restored objects: whatever exists has been listed, or is reported by events alone."""
-        self._remembered.clear()
-        for objects in self._unresolved.values():
-            objects.clear()
+    def everything_shown(self, unread: Callable[[KnownObject], bool], now: int) -> list[Change]:
+        """Publish the restored objects: whatever exists has been listed, or is reported by events alone.
+
+        Args:
+            unread: says whether an object cannot be read, so that it may exist although no listing shows it.
+            now: the time (ns).
+        """
+        self._unresolved.clear()
+        self._remembered.remove(
+            lambda known: (
+                self._remembered.lacked(known)
+                and not unread(known)
+                and not self.listings.are_partial(known.name.class_name)
+            )
+        )
         every = (known for objects in self._objects.values() for known in objects.values())
         permanent = [known for known in every if known.name in self._unpublished]
         self._unpublished.clear()
-        return [Put(known, new=True) for known in permanent]
+        changes: list[Change] = []
+        for known in permanent:
+            shown = replace(known, unread_since=now if unread(known) else 0)
+            self._objects[known.name.class_name][known.name] = shown
+            changes.append(Put(shown, new=True))
+        for class_name in self._readers:
+            changes += self._remembered_as_unread(class_name, now)
+        return changes
 
     @property
     def any_known(self) -> bool:
@@ -169,42 +172,17 @@ class KnownObjects:
         """Return whether an object of this name ended lately and no other has been added since."""
         return self.ends.get(name) is not None and self.get(name) is None
 
-    def of_class(self, class_name: str) -> Iterable[KnownObject]:
-        """Return a view of all objects of a class; it must not be used after a change."""
-        return self._objects[class_name].values()
-
-    def dependencies(self, reading: Reading, *, listed: bool) -> list[KnownObject] | None:
-        """Return the objects on which an object depends; ``None`` if one of them is not known.
-
-        An event, unlike a listing, may be late: it may turn out earlier that one of the objects has ended, of
-        which another event is still to come.
-
-        Args:
-            reading: the values of the object.
-            listed: they are from a listing, not from an event.
-        """
-        needed = [
-            self.get(name) or (None if listed else self.ends.unreported(name))
-            for name in self._dependencies.of(reading.name, reading.properties)
-        ]
-        found = [one for one in needed if one is not None]
-        return found if len(found) == len(needed) else None
-
-    def dependents(self, name: ObjectName, class_name: str) -> list[KnownObject]:
-        """Return the objects of a class that depend on another object."""
-        objects = self._objects[class_name]
-        return [objects[one] for one in self._dependencies.dependents(name) if one.class_name == class_name]
+    def missing_owners(self, class_name: str) -> list[ObjectName]:
+        """Return the objects of a class that are not known, and on which listed ones depend."""
+        return self._unresolved.owners(class_name)
 
     def listed_too_early(self) -> set[str]:
         """Return the classes that were listed before an object on which one of their objects depends.
 
-        Such an object could not be added. Now that the other one is known, its class has to be listed again.
-        If no listing shows the other object, the first one is not awaited.
+        Such an object could not be added; its class has to be listed again. It is not awaited if no listing
+        shows the other one.
         """
-        return {class_name for class_name in self._unresolved if self._listed_too_early(class_name)}
-
-    def _listed_too_early(self, class_name: str) -> bool:
-        return any(self.get(missing) is not None for missing in self._unresolved[class_name].values())
+        return {name for name in self._readers if self._unresolved.any_resolved(name, self.get)}
 
     def mark_unconfirmed(self, names: Iterable[ObjectName] | None = None) -> None:
         """Take note that events were missed: these objects, or all of them, may have ended meanwhile."""
@@ -219,8 +197,8 @@ class KnownObjects:
             hidden: says whether an object may exist although listings do not show it.
         """
         unconfirmed = (self.get(name) for name in self._unconfirmed if name.class_name == class_name)
-        suspected = itertools.chain(unconfirmed, self._remembered.lagging(class_name))
-        return self._listed_too_early(class_name) or any(
+        suspected = chain(unconfirmed, self._remembered.lagging(class_name))
+        return self._unresolved.any_resolved(class_name, self.get) or any(
             known is not None and not hidden(known) for known in suspected
         )
 
@@ -257,15 +235,31 @@ class KnownObjects:
             properties = self._merged(known, reading.properties, keep_all=True)
             updated = replace(known, created=created, properties=properties, missed=0, reported=True)
             return self._kept(updated, known)
-        if 0 < created < known.created:
-            # Of an object that ended before: a broker that was killed delivers events again. If those of the
-            # successor did not arrive yet, it was never published. The broker's clock may be wrong; when the
-            # successor was seen is by the gateway's.
+        is_listed = another and self._is_listed_since(known, created)
+        if is_listed or 0 < created < known.created:
+            # Of an object that ended before: a broker that was killed delivers events again, or a listing was
+            # read after it was published. If the events of the successor did not arrive yet, it was never
+            # published. The broker's clock may be wrong; when the successor was seen is by the gateway's.
             if not known.reported and not self._is_of_ended(reading, created):
                 self._overtaken.append(Overtaken(created, max(known.created, known.first_seen)))
+            if is_listed:  # its end is to come, before the creation of the successor
+                earlier = replace(known, created=created, properties=reading.properties)
+                self.ends.add(known.name, End(now, created, earlier))
             return []
         # The event that reported its end was lost.
-        return [*self._removed(known, created or now, now), *self._added(reading, created, now, now)]
+        ended = self._removed(known, created or now, now, successor=created)
+        return [*ended, *self._added(reading, created, now, now)]
+
+    def leave_out(self, name: ObjectName) -> None:
+        """Take note of an object that is not shown: what belongs to it is not shown, and is not missed."""
+        if name.class_name in _OWNERS:
+            self._left_out[name] = None
+        if len(self._left_out) > _MOST_LEFT_OUT:
+            del self._left_out[next(iter(self._left_out))]
+
+    def came_and_went(self, since: int, until: int) -> None:
+        """Take note of an object that was never published, with the times of its begin and end (ns)."""
+        self._overtaken.append(Overtaken(since, max(since, until), WITHOUT_OWNER))
 
     def take_overtaken(self) -> list[Overtaken]:
         """Return the objects that came and went unseen, of which events said so since the last call."""
@@ -280,8 +274,11 @@ class KnownObjects:
         if ended.created:
             return ended.created == created
         needed = self._dependencies.of(reading.name, reading.properties)
-        # A successor is known already, or the object ended with another one.
-        is_late = self.get(reading.name) is not None or any(self.get(one) is None for one in needed)
+        # A successor is known already, or the object ended with another one, or it is the one that a listing
+        # showed, which waited in vain for this event.
+        waited = ended.listed and not ended.reported and 0 < created <= ended.first_seen - EVENT_DELAY
+        known = self.get(reading.name)
+        is_late = waited or known is not None or any(self.get(one) is None for one in needed)
         return is_late and not self._differs(ended, reading, listed=False)
 
     def _listed_before(self, name: ObjectName, now: int) -> list[Change]:
@@ -299,9 +296,11 @@ class KnownObjects:
     def _lived_on(self, known: KnownObject, reading: Reading, time: int, now: int) -> bool:
         """Return whether an event at ``time`` reports an object that was created before, and has not ended.
 
-        It has not ended if no event has reported that, and none was missed.
+        It has not ended if no event has reported that, and none was missed. A binding has not ended either if
+        one was missed, because no event proves it: RabbitMQ 4 reports one that is declared again.
         """
-        if known.first_seen < self.events_since or self._differs(known, reading, listed=False):
+        may_be_missed = known.first_seen < self.events_since and known.name.class_name != "binding"
+        if may_be_missed or self._differs(known, reading, listed=False):
             return False
         created = self._readers[reading.name.class_name].created(reading) or time
         listed_before = not (known.created or known.first_seen) and 0 < self._restored_until < time
@@ -316,6 +315,14 @@ class KnownObjects:
         early = recent or 0 < time <= known.first_seen or known.first_seen == 0
         return known.created == created or (known.created == 0 and early)
 
+    def _is_listed_since(self, known: KnownObject, time: int) -> bool:
+        """Return whether listings alone show an object, none of which can be from before ``time`` (ns).
+
+        Events arrived before the first one, so that the end of an object before that would be known.
+        """
+        only_listed = known.listed and not known.reported and not known.created
+        return only_listed and 0 < time <= known.first_seen and self.events_since <= known.first_seen
+
     def deleted(self, name: ObjectName, time: int, now: int, *, by_event: bool = True) -> list[Change]:
         """Apply that an object certainly ended at ``time`` (ns; 0 if unknown).
 
@@ -326,6 +333,9 @@ class KnownObjects:
             if self._is_of_predecessor(known, time):
                 return []
             return self._removed(known, time or now, now, reported=by_event, implied=not by_event)
+        self._left_out.pop(name, None)
+        if since := self._without_owner.pop(name, 0):
+            self.came_and_went(since, time or now)
         self._remembered.pop(name)
         self._unreported.take(name)
         changes = self._end_dependents(name, time or now, now, implied=True)
@@ -362,7 +372,7 @@ class KnownObjects:
                     self._unconfirmed.add(known.name)  # that event may have been lost
                 return []  # the event of the end, which has its time, is on its way
             # The event that reported its end was lost.
-            ended = self._removed(known, now, now)
+            ended = self._removed(known, now, now, successor=created)
             return [*ended, *self._added(reading, created, sampled, now, listed=True)]
         self._unconfirmed.discard(reading.name)
         updated = replace(
@@ -375,6 +385,7 @@ class KnownObjects:
             sampled=sampled,
             missed=0,
             listed=True,
+            unread_since=0,
         )
         return self._kept(updated, known)
 
@@ -384,7 +395,7 @@ class KnownObjects:
         """Apply an object of a listing that is not known."""
         if self.ends.includes(reading.name, created, began):
             return []
-        if not created and self._expects_creation(reading, began, sampled):
+        if not created and self._awaits_more(reading, began, sampled):
             return []
         restored = self._restored(reading, created)
         if restored is not None:
@@ -399,6 +410,8 @@ class KnownObjects:
         lag: int,
         now: int,
         hidden: Callable[[KnownObject], bool],
+        *,
+        whole: bool = True,
     ) -> tuple[list[Change], list[ObjectName]]:
         """Apply the end of a complete listing of a class to the objects that it did not show.
 
@@ -409,30 +422,47 @@ class KnownObjects:
             lag: nanoseconds by which it may lag behind events.
             now: the time (ns).
             hidden: says whether an object may exist although listings do not show it.
+            whole: it had the names of all objects; otherwise those that it lacks are unread.
 
         Returns:
             The ends of objects that an earlier listing lacked, too, and the names of objects that this
-            listing is the first to lack.
+            listing is the first to lack. If the listings of this class are partial, no object ends, and the
+            names are those of all that it lacks.
         """
-        changes: list[Change] = []
-        suspects: list[ObjectName] = []
+        proves = whole and not self.listings.are_partial(class_name)
+        changes: list[Change] = [] if proves else self._remembered_as_unread(class_name, now)
         self._remembered.listed(class_name, began - lag)
-        self._unreported.swept(class_name, seen, began)
-        unresolved = self._unresolved[class_name]
-        for name in unresolved.keys() - seen:
-            del unresolved[name]
+        if whole:
+            self._unreported.swept(class_name, seen, began)
+        self._unresolved.swept(class_name, seen)
         objects = self._objects[class_name]
-        for known in [o for name, o in objects.items() if name not in seen]:
-            # A restored object may be younger than any listing. Its end, if it has one, is in an event.
-            first_seen = self._restored_at if known.name in self._unpublished else known.first_seen
-            if first_seen > began - lag or hidden(known):
-                continue
+        # A restored object may be younger than any listing. Its end, if it has one, is in an event.
+        every = [
+            known
+            for name, known in objects.items()
+            if name not in seen
+            and (self._restored_at if name in self._unpublished else known.first_seen) <= began - lag
+        ]
+        if class_name == CONSUMER:
+            waiting = self._unreported.consumers()
+            # One that waits may be one whose channel was shown before.
+            every = [known for known in every if without_place(known.name) not in waiting]
+            if whole:
+                self.unplaced.listed(began - lag, waiting)
+        lacking = [known for known in every if not hidden(known)]
+        again = {known.name for known in lacking if self.listings.lacks_again(known)}
+        suspects = [*again, *(one.name for one in lacking if not one.missed and one.name not in again)]
+        for known in lacking:
+            if known.name in again or not whole:
+                changes += self.unread_alone(known.name, now)
             if not known.missed:
-                objects[known.name] = replace(known, missed=began)
-                suspects.append(known.name)
-            elif not self._awaits_end(known, began):
+                objects[known.name] = replace(objects[known.name], missed=began)
+            elif proves and self.listings.awaits(known.name):
+                changes += self.unread_alone(known.name, now)
+            elif proves and not self._awaits_end(known, began):
                 changes += self._removed(known, now, now)
-        return changes, suspects
+        self.listings.swept(class_name, len(every), len(again))
+        return changes, [*suspects, *(one.name for one in self._remembered.lacking(class_name, seen))]
 
     def not_found(self, name: ObjectName, asked: int, now: int) -> list[Change]:
         """Apply that the object answered 404 to a request that was sent at ``asked``."""
@@ -450,23 +480,55 @@ class KnownObjects:
         """Return whether events report now how objects of this kind end."""
         return self.events_arrive and known.name.class_name in _REPORTED_BY_EVENTS
 
-    def ended(self, name: ObjectName, now: int) -> list[Change]:
-        """End an object that cannot exist any more; a listing that shows its name shows another object."""
-        return self._forgotten(self._objects[name.class_name][name], now)
+    def lacked(self, name: ObjectName, began: int, now: int) -> list[Change]:
+        """Apply that a reading lacked an object that no event is about: it ends at the second time."""
+        known = self._objects[name.class_name][name]
+        if known.missed:
+            return self.ended(name, now)
+        self._objects[name.class_name][name] = replace(known, missed=began)
+        return []
 
-    def confirmed(self, name: ObjectName) -> None:
-        """Apply that the object answered, so that a listing that lacked it was wrong."""
+    def was_read_singly(self, name: ObjectName, now: int) -> None:
+        """Take note that an object was requested by itself, and answered at ``now`` (ns).
+
+        Requests of operations are sent beside those of listings and metrics, whose answers take longer.
+        """
+        if len(self._read_singly) >= _MANY_SINGLE:
+            kept = {one: at for one, at in self._read_singly.items() if now - at < _LONGEST_READING}
+            self._read_singly = kept
+        self._read_singly[name] = now
+
+    def is_overtaken(self, name: ObjectName, asked: int) -> bool:
+        """Return whether values of a request of ``asked`` (ns) may be older than those that are known."""
+        return asked < self._read_singly.get(name, 0)
+
+    def answered(self, name: ObjectName, now: int, *, exists: bool, failed: bool = False) -> list[Change]:
+        """Apply the answer of an object itself, and whether it shows that the object exists.
+
+        If it does, a listing that lacked the object was partial, as the next one may be. So it may have been
+        if the request ``failed``: the answer was neither an object nor that there is none, and an object
+        that a listing lacked is unread.
+        """
         known = self.get(name)
-        if known is not None:
+        is_lacked = self._remembered.get(name) is not None or (known is not None and known.missed > 0)
+        self.listings.answered(name, contradicts=(exists or failed) and is_lacked)
+        if exists and known is not None:
             self._unconfirmed.discard(name)
             self._objects[name.class_name][name] = replace(known, missed=0)
+        return self.unread_alone(name, now) if failed and is_lacked else []
 
     def out_of_sight(self, name: ObjectName, now: int) -> list[Change]:
-        """Remove the object's statistics: it may not be read any more. It ends if it was never listed."""
+        """Remove the object's statistics, and show it as unread: it may not be read any more."""
         known = self._objects[name.class_name][name]
-        if not known.listed:
-            return self._forgotten(known, now)
-        return self.without_statistics(name, now)
+        nothing = (None,) * len(known.statistics)
+        return self._kept(replace(known, statistics=nothing, unread_since=known.unread_since or now), known)
+
+    def unread_alone(self, name: ObjectName, now: int) -> list[Change]:
+        """Show one object as unread, if it is known."""
+        known = self.get(name)
+        if known is None or known.unread_since:
+            return []
+        return self._kept(replace(known, unread_since=now), known)
 
     def without_statistics(self, name: ObjectName, now: int) -> list[Change]:
         """Remove the object's statistics, which are not known any more."""
@@ -475,14 +537,31 @@ class KnownObjects:
             return []
         return self._kept(replace(known, statistics=(None,) * len(known.statistics), sampled=now), known)
 
+    def counters_began(self, name: ObjectName, now: int) -> list[Change]:
+        """Remove the object's statistics: its counters have begun again from zero."""
+        known = self._objects[name.class_name][name]
+        changed = replace(known, statistics=(None,) * len(known.statistics), sampled=now)
+        self._objects[name.class_name][name] = changed
+        return [Put(changed, previous=known, counting=Counting.BEGAN)]
+
     def measured(self, known: KnownObject, statistics: Values, sampled: int) -> list[Change]:
         """Set the object's statistics, which were read at ``sampled`` (ns)."""
         return self._kept(replace(known, statistics=statistics, sampled=sampled), known)
 
-    def unread(self, class_name: str, now: int) -> list[Change]:
-        """Apply that a class cannot be listed any more: its objects keep only what events report."""
-        names = list(self._objects[class_name])
-        return [change for name in names for change in self.without_statistics(name, now)]
+    def unread(
+        self, class_name: str, since: int, now: int, current: Container[ObjectName] = ()
+    ) -> list[Change]:
+        """Apply that a class could not be listed since a time (ns): no object ends, none is confirmed.
+
+        Objects from before the start are shown as they were. Those that are ``current`` were read otherwise.
+        """
+        changes = self._remembered_as_unread(class_name, since)
+        every = self._objects[class_name].values()
+        for known in [one for one in every if not one.unread_since and one.name not in current]:
+            # Those that events reported since are stale since then, roughly, so that there are few groups.
+            later = known.first_seen - known.first_seen % _UNREAD_STEP
+            changes += self._kept(replace(known, unread_since=min(max(since, later), now)), known)
+        return changes
 
     def with_property(self, known: KnownObject, element: str, value: Value | None) -> list[Change]:
         """Set one property of the object."""
@@ -500,47 +579,27 @@ class KnownObjects:
             return None
         return earlier
 
-    def _expects_creation(self, reading: Reading, began: int, sampled: int) -> bool:
-        """Return whether the event of the creation of a listed object, which has its time, is on its way."""
-        if not self.events_arrive or self._remembered.get(reading.name) is not None:
+    def _awaits_more(self, reading: Reading, began: int, sampled: int) -> bool:
+        """Return whether more of a listed object is on its way: the event of its creation, or its channel."""
+        if self._remembered.get(reading.name) is not None:
             return False
-        return self._unreported.waits(reading, began, sampled, self.events_since)
+        return self._unreported.waits(
+            reading, began, sampled, self.events_since if self.events_arrive else None
+        )
 
     def _predates(self, known: KnownObject, created: int, began: int) -> bool:
         """Return whether listed values may be from before ``known`` took the name."""
         if created and known.created and created < known.created:
             return True
-        end = self.ends.get(known.name)
-        return (
-            not known.listed
-            and not created
-            and end is not None
-            and end.noticed > began - listing_lag(known.name.class_name)
-        )
+        end, lag = self.ends.get(known.name), listing_lag(known.name.class_name)
+        return not known.listed and not created and end is not None and end.noticed > began - lag
 
     def _differs(self, known: KnownObject, reading: Reading, *, listed: bool) -> bool:
-        """Return whether a reading is of another object, because what is fixed at creation differs.
-
-        ``listed``: listings have shown both.
-        """
-        reader = self._readers[known.name.class_name]
-        if reader.rule.created is not None:
-            return False  # the time of its creation distinguishes them
-        return any(
-            kept and contradicts(new, old, listed=listed)
-            for old, new, kept in zip(known.properties, reading.properties, reader.keeps, strict=True)
-        )
+        """Return whether a reading is of another object; ``listed``: listings have shown both."""
+        return self._readers[known.name.class_name].differs(known.properties, reading, listed=listed)
 
     def _merged(self, known: KnownObject, values: Values, *, keep_all: bool = False) -> Values:
-        """Return ``values``, completed by known values that a report may omit.
-
-        ``keep_all``: an event about an object that a listing has shown adds only what is unknown.
-        """
-        keeps = self._readers[known.name.class_name].keeps
-        return tuple(
-            preferred(old, new, keep=kept, old_first=keep_all)
-            for old, new, kept in zip(known.properties, values, keeps, strict=True)
-        )
+        return self._readers[known.name.class_name].merged(known.properties, values, keep_all=keep_all)
 
     def _added(
         self,
@@ -556,24 +615,27 @@ class KnownObjects:
         objects = self._objects[reading.name.class_name]
         needed = self.dependencies(reading, listed=listed)
         if needed is None:
-            unresolved = self._unresolved[reading.name.class_name]
-            if listed and len(unresolved) < self._limit:
-                depends_on = self._dependencies.of(reading.name, reading.properties)
-                unresolved[reading.name] = next(one for one in depends_on if self.get(one) is None)
+            depends_on = self._dependencies.of(reading.name, reading.properties)
+            if listed:
+                self._unresolved.add(reading.name, next(one for one in depends_on if self.get(one) is None))
+            elif len(self._without_owner) < self._limit and self._left_out.keys().isdisjoint(depends_on):
+                self._without_owner[reading.name] = created or now
             return []
         if len(objects) >= self._limit:
             self.refused += 1
             return []
         # No creation time distinguishes this object from an ended one, whose end a console may miss.
         distinction = now if not created and self.ends.get(reading.name) is not None else created
-        on = () if distinction else [one.number for one in needed]
+        owners = self._dependencies.of(reading.name, reading.properties)
+        on = () if distinction else [self.number_of(one, ended=False) for one in owners]
         if reading.name.class_name in WITHOUT_TIME:
             number = self.ends.next_number(reading.name)
         else:
             number = object_number(reading.name, distinction, on)
             if not distinction and self.ends.has_used(number):
                 number = object_number(reading.name, now)
-        changes = self._end_dependents(reading.name, now, now, implied=False)  # of its predecessor
+        is_next = self.ends.get(reading.name) is not None  # what depends on the name is its predecessor's
+        changes = self._end_dependents(reading.name, now, now, successor=created) if is_next else []
         belated = any(self.get(one.name) is None for one in needed)
         known = KnownObject(
             name=reading.name,
@@ -587,54 +649,17 @@ class KnownObjects:
             missed=now if belated else 0,
             presumed=restored is not None,
             reported=not listed,
+            # Listings are not taken for a while, because they may show its predecessor. If it is so new that
+            # the broker may have no values of it, it has none; otherwise its values are there, and unread.
+            unread_since=now if is_next and not listed and created < now - LISTING_LAG else 0,
         )
         objects[known.name] = known
         if belated:
             self._unconfirmed.add(known.name)
         self._dependencies.add(known.name, known.properties)
         self._remembered.pop(known.name)
-        self._unresolved[known.name.class_name].pop(known.name, None)
-        return [*changes, Put(known, new=True)]
-
-    def _kept(self, updated: KnownObject, previous: KnownObject) -> list[Change]:
-        self._objects[updated.name.class_name][updated.name] = updated
-        if updated.name in self._unpublished:
-            self._unpublished.discard(updated.name)
-            return [Put(updated, new=True)]
-        same = (
-            replace(updated, missed=previous.missed, listed=previous.listed, reported=previous.reported)
-            == previous
-        )
-        return [] if same else [Put(updated, previous=previous)]
-
-    def _removed(
-        self, known: KnownObject, time: int, now: int, *, reported: bool = False, implied: bool = False
-    ) -> list[Change]:
-        """Remove an object, and those that depend on it.
-
-        ``reported``: an event reported its end; ``implied``: an event reported the end of one it depends on.
-        """
-        changes = self._end_dependents(known.name, time, now, implied=reported or implied)
-        del self._objects[known.name.class_name][known.name]
-        self._contradicted.pop(known.name, None)
-        self._dependencies.remove(known.name, known.properties)
-        self._unconfirmed.discard(known.name)
-        self._unpublished.discard(known.name)
-        self.ends.add(known.name, End(now, known.created, None if reported else known, known.number))
-        return [*changes, Gone(known, time, inferred=not (reported or implied))]
-
-    def _end_dependents(self, name: ObjectName, time: int, now: int, *, implied: bool) -> list[Change]:
-        """Remove the objects that depend on an object of this name, which ended at ``time`` (ns)."""
-        changes: list[Change] = []
-        for one in self._dependencies.dependents(name):
-            dependent = self.get(one)  # None if it ended with another dependent
-            if dependent is not None:
-                changes += self._removed(dependent, time, now, implied=implied)
-        return changes
-
-    def _forgotten(self, known: KnownObject, now: int) -> list[Change]:
-        """Remove an object as `_removed` does, and accept a listing that shows its name at once."""
-        changes = self._removed(known, now, now)
-        self.ends.forget(known.name)
-        self.ends.reserve(known.number)
-        return changes
+        self._unresolved.discard(known.name)
+        self._without_owner.pop(known.name, None)
+        self._left_out.pop(known.name, None)
+        moved = filter(None, map(self.get, self._dependencies.dependents(known.name) if is_next else ()))
+        return [*changes, Put(known, new=True), *(Put(one) for one in moved)]

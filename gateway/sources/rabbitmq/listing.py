@@ -15,8 +15,10 @@ from urllib.parse import quote_plus
 
 from gateway.mapping.paths import Json
 from gateway.model.schema import ClassSchema
+from gateway.model.values import Values
+from gateway.sources.rabbitmq.forwarders import FORWARDERS, completed_forwarders
 from gateway.sources.rabbitmq.object_lives import KnownObject
-from gateway.sources.rabbitmq.object_names import ObjectName
+from gateway.sources.rabbitmq.object_names import CONSUMER, ObjectName
 from gateway.sources.rabbitmq.reading import Reading
 
 
@@ -30,10 +32,15 @@ class Listing:
         hosts: the virtual hosts of these objects, if the class has objects in virtual hosts.
         items: items that arrived and have not been taken yet.
         sampled: when the page of ``items`` was read (ns).
+        asked: when that page was requested (ns): what it shows may be as old.
         closing: no page follows these items.
         lean: it is a listing without statistics, which lacks some properties, too.
         single: it is no listing, but one object that was requested by itself.
         early: events that happened before it are still to come; known values stay unchanged until then.
+        unreadable: the objects whose documents lack something that every object has.
+        unnamed: the number of documents without a name, and of virtual hosts that it lacks although they may
+            be read: any object that seems to be lacking may be among these.
+        unlisted: the number of objects that it lacks, as the one before, although others of these exist.
     """
 
     class_name: str
@@ -42,10 +49,14 @@ class Listing:
     hosts: set[str] = field(default_factory=set)
     items: deque[Json] = field(default_factory=deque)
     sampled: int = 0
+    asked: int = 0
     closing: bool = False
     lean: bool = False
     single: bool = False
     early: bool = False
+    unreadable: set[ObjectName] = field(default_factory=set)
+    unnamed: int = 0
+    unlisted: int = 0
 
     @property
     def waits(self) -> bool:
@@ -60,22 +71,65 @@ _AT_WORK: Final = frozenset({"running", "idle", "flow", "syncing"})
 """The states of the same objects in a whole listing."""
 
 
-def completed_lean(reading: Reading, known: KnownObject | None, schema: ClassSchema) -> Reading:
-    """Return an object of a listing without statistics, completed with its ``known`` values.
+class ShownProperties:
+    """Completes listings of a class that is listed in two ways, each of which lacks properties of the other.
 
     A listing with ``disable_stats=true`` costs the broker an eighth of a whole one. It lacks statistics, and
     the properties that RabbitMQ computes together with them. ``enable_queue_totals=true`` is not requested:
-    the broker then queries every queue's process, which costs as much as the statistics.
+    the broker then queries every queue's process, which costs as much as the statistics. A whole listing has
+    no state of an MQTT queue with QoS 0, and no policy of a queue that was not measured yet.
+
+    A property keeps the value that one of them has shown, until that one shows it no longer.
     """
+
+    def __init__(self) -> None:
+        self._lean: dict[ObjectName, int] = {}  # by object, a bit for each property that the last one showed
+        self._whole: dict[ObjectName, int] = {}
+
+    def completed(
+        self, reading: Reading, known: KnownObject | None, schema: ClassSchema, listing: Listing
+    ) -> Reading:
+        """Return an object of a listing, completed with its ``known`` values."""
+        name, properties = reading.name, reading.properties
+        if not listing.lean and name not in self._lean:
+            return reading
+        own, other = (self._lean, self._whole) if listing.lean else (self._whole, self._lean)
+        before, shown = own.get(name, 0), _present(properties)
+        if not listing.single:  # the only answer of its kind shows nothing of what the next one lacks
+            own[name] = shown
+        if listing.lean:
+            reading = _without_statistics(reading, known, schema)
+        if known is None:
+            return reading
+        # An event may have shown what a lean listing lacks.
+        lacks = ~(shown | before)
+        keeps = lacks if listing.lean else lacks & other.get(name, 0)
+        kept = (
+            old if new is None and keeps >> position & 1 else new
+            for position, (old, new) in enumerate(zip(known.properties, reading.properties, strict=True))
+        )
+        return replace(reading, properties=tuple(kept))
+
+    def retain(self, names: set[ObjectName]) -> None:
+        """Forget all other objects."""
+        for shown in (self._lean, self._whole):
+            for name in shown.keys() - names:
+                del shown[name]
+
+
+def _present(values: Values) -> int:
+    return sum(1 << position for position, value in enumerate(values) if value is not None)
+
+
+def _without_statistics(reading: Reading, known: KnownObject | None, schema: ClassSchema) -> Reading:
+    """Return an object of a lean listing with its known statistics, and its state as a whole one names it."""
     properties = list(reading.properties)
     position = schema.positions.get(_STATE)
     if position is not None and properties[position] in _LIVE:
         state = known.properties[position] if known is not None else None
         properties[position] = state if state in _AT_WORK else "running"
-    if known is None:
-        return replace(reading, properties=tuple(properties), statistics=(None,) * len(reading.statistics))
-    completed = (old if new is None else new for old, new in zip(known.properties, properties, strict=True))
-    return replace(reading, properties=tuple(completed), statistics=known.statistics)
+    statistics = known.statistics if known is not None else (None,) * len(reading.statistics)
+    return replace(reading, properties=tuple(properties), statistics=statistics)
 
 
 DEFAULT_EXCHANGE = ""
@@ -124,10 +178,10 @@ MEASURED_TYPES: Final = frozenset({"classic", "quorum"})
 
 
 def completed_queue(queue: Mapping[str, Json]) -> Mapping[str, Json]:
-    """Return ``queue`` with computed fields: its state, and the tag of its single active consumer.
+    """Return ``queue`` with computed fields: its state, its single active consumer, and if it lacks replicas.
 
-    The tag is below ``gateway``, if single active consumers are configured for the queue: RabbitMQ 4.x also
-    sets the tag of ordinary quorum queues. Quorum queues of 3.10 have another name of the field.
+    The consumer's tag is below ``gateway``, if single active consumers are configured for the queue: RabbitMQ
+    4.x also sets the tag of ordinary quorum queues. Quorum queues of 3.10 have another name of the field.
 
     RabbitMQ 4.0 reports ``minority`` for a queue whose replicas lack a majority. 3.10 reports no state, or
     still ``running`` if the leader is left. The broker reports a stream as ``down`` while its replicas elect
@@ -137,10 +191,14 @@ def completed_queue(queue: Mapping[str, Json]) -> Mapping[str, Json]:
         queue = {**queue, "state": "minority"}
     elif queue.get("state") == "down" and queue.get("type") == "stream" and _has_majority(queue):
         queue = {**queue, "state": "electing"}
+    added: dict[str, Json] = {}
+    critical = _is_quorum_critical(queue)
+    if critical is not None:
+        added["quorum_critical"] = critical
     tag = queue.get("single_active_consumer_tag") or queue.get("single_active_consumer_ctag")
-    if not tag or not _has_single_active_consumer(queue):
-        return queue
-    return {**queue, "gateway": {"single_active_consumer_tag": tag}}
+    if tag and _has_single_active_consumer(queue):
+        added["single_active_consumer_tag"] = tag
+    return {**queue, "gateway": added} if added else queue
 
 
 def is_measured(queue: Mapping[str, Json]) -> bool:
@@ -164,23 +222,28 @@ def _lacks_majority(queue: Mapping[str, Json]) -> bool:
     return bool(members) and 2 * len(online) <= len(members)
 
 
+def _is_quorum_critical(queue: Mapping[str, Json]) -> bool | None:
+    """Return whether a queue loses the majority of its replicas with one more node; ``None`` without them.
+
+    So does the health check ``node-is-quorum-critical`` decide, but for the node only that answers it.
+    """
+    members, online = queue.get("members"), queue.get("online")
+    if not isinstance(members, list) or not isinstance(online, list) or len(members) < 2:  # noqa: PLR2004  replicas
+        return None
+    return 2 * (len(online) - 1) <= len(members)
+
+
 def _has_single_active_consumer(queue: Mapping[str, Json]) -> bool:
     arguments, policy = queue.get("arguments"), queue.get("effective_policy_definition")
     asked = isinstance(arguments, Mapping) and arguments.get("x-single-active-consumer") is True
     return asked or (isinstance(policy, Mapping) and policy.get("single-active-consumer") is True)
 
 
-CONSUMER: Final = "consumer"
-_PLACE: Final = 2
-"""Position of the channel or connection in the name of a consumer."""
-
-
-def is_anonymous(name: ObjectName) -> bool:
-    """Return whether the broker names neither channel nor connection of a consumer.
-
-    Events of such consumers do not name them either, so only listings show which of them exist.
-    """
-    return name.class_name == CONSUMER and (not name.parts[_PLACE] or name.parts[_PLACE].startswith("("))
+def listed_items(class_name: str, items: list[Json]) -> list[Json]:
+    """Return the items of a listing of a class in the form that its reader takes."""
+    if class_name in FORWARDERS:
+        return completed_forwarders(items)
+    return placed_consumers(items) if class_name == CONSUMER else items
 
 
 def placed_consumers(items: Iterable[Json]) -> list[Json]:
@@ -192,6 +255,8 @@ def placed_consumers(items: Iterable[Json]) -> list[Json]:
     (``channel_details`` is ``{}`` or ``[]``). Its tag is the handle of its link, so that the first links of
     any number of clients have the same tag.
 
+    A new consumer is listed so, too, until the broker shows its channel (`UnreportedCreations`).
+
     Consumers that have neither and share queue and tag are numbered: the first has an empty text, further
     ones ``(2)``, ``(3)`` and so on. They are sorted by all their fields, so that equal answers in another
     order give equal names.
@@ -199,10 +264,10 @@ def placed_consumers(items: Iterable[Json]) -> list[Json]:
     placed: list[Json] = []
     alike: dict[str, list[Mapping[str, Json]]] = {}
     for item in items:
+        place = _started_on(item) if isinstance(item, Mapping) else ""
         if not isinstance(item, Mapping):
-            continue
-        place = _started_on(item)
-        if place:
+            placed.append(item)
+        elif place:
             placed.append({**item, "gateway": {"channel": place}})
         else:
             alike.setdefault(_text([item.get("queue"), item.get("consumer_tag")]), []).append(item)

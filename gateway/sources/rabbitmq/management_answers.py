@@ -6,24 +6,29 @@ Without I/O. `PollingPlan` decides the next request, `Visibility` knows which cl
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from gateway.dialects.errors import LocalProtocolError
 from gateway.dialects.session import Effect, Note
 from gateway.mapping.paths import Json
+from gateway.model.observations import current_until
 from gateway.model.times import SECOND
-from gateway.sources.rabbitmq.broker_view import BrokerView, Finished
+from gateway.sources.rabbitmq.broker_view import WITHIN_VIRTUAL_HOST, BrokerView, Finished
 from gateway.sources.rabbitmq.cluster import DEPRECATED_FEATURE, FEATURE_FLAG, ResourceAlarms, listing_columns
-from gateway.sources.rabbitmq.event_gaps import MissedDeletions
-from gateway.sources.rabbitmq.listing import CONSUMER, Listing, is_anonymous, placed_consumers
+from gateway.sources.rabbitmq.forwarders import FORWARDERS
+from gateway.sources.rabbitmq.listing import Listing, listed_items
 from gateway.sources.rabbitmq.management_api import (
     ADMINISTRATIVE,
     UNMEASURED_COLLECTIONS,
     Answer,
     Broken,
+    CertificatesRequest,
+    Contradictory,
+    DetailRequest,
     Document,
     ListingRequest,
     ManagementRequest,
+    NodeMemoryRequest,
     NotFound,
     ObjectRequest,
     OverviewRequest,
@@ -37,29 +42,25 @@ from gateway.sources.rabbitmq.management_api import (
     fault_of,
     is_administrative,
     page_of,
+    spent_on,
 )
 from gateway.sources.rabbitmq.metrics_answers import MetricsAnswers
 from gateway.sources.rabbitmq.object_lives import EVENT_DELAY
-from gateway.sources.rabbitmq.object_names import ObjectName
+from gateway.sources.rabbitmq.object_names import ObjectName, is_anonymous
 from gateway.sources.rabbitmq.observation_stream import ObservationStream
-from gateway.sources.rabbitmq.polling import NEEDED_BY_EVENTS, PollingPlan
+from gateway.sources.rabbitmq.polling import PlannedReading, PollingPlan
 from gateway.sources.rabbitmq.reading import ClassReader
 from gateway.sources.rabbitmq.rights import ImpersonatorCheck
 from gateway.sources.rabbitmq.session_answers import SessionAnswers
+from gateway.sources.rabbitmq.single_readings import OWN_PAGES, QueueOwners, SingleReadings
 from gateway.sources.rabbitmq.source_config import RabbitMqSourceConfig
 from gateway.sources.rabbitmq.status import Visibility
 
-_ANSWER_SINGLY = frozenset({"queue", "exchange", "connection", "channel"})
-"""Classes whose objects a monitoring user may read one by one."""
 _LISTED_WHOLE = frozenset({"connection", "channel"})
 """Classes of which nearly all elements are read: RabbitMQ takes longer to select them than to send all."""
 _LONG_LISTING = 1_000
 """Number of queues from which on they are listed without statistics first, because that takes long."""
 _STARTING_FAULTS = 3
-_OWNER_ATTEMPTS = 3
-"""Maximum number of requests for the owner of a queue: RabbitMQ knows its name only after some seconds."""
-_OWNER_PAUSE = 4_000_000_000
-"""Nanoseconds between two such requests, if queues are listed more often."""
 AGAIN = SECOND
 """Nanoseconds until a class is listed again of which not all is confirmed."""
 DATING_LIMIT = 15_000_000_000
@@ -81,7 +82,6 @@ class ManagementAnswers:
         plan: decides the next request.
         visibility: the classes that can be read, and whether they have been.
         metrics: processes metrics, which are read beside the management API.
-        missed_deletions: finds objects whose end neither listings nor events would report.
     """
 
     def __init__(
@@ -110,15 +110,18 @@ class ManagementAnswers:
         self._alarms = alarms
         self._stream = stream
         self._impersonators = impersonators
-        self._listing: Listing | None = None
+        self._listings: dict[tuple[str, bool], Listing] = {}  # in progress, by class and `lean`
+        self._listing: Listing | None = None  # the one whose page arrived last
         self._sessions = SessionAnswers(readers, view.known, stream, self.plan, self.visibility)
         self.metrics = MetricsAnswers(readers, view, stream, self.plan)
-        self.missed_deletions = MissedDeletions(view.known, self.visibility, stream)
+        self._singly = SingleReadings(readers, view, stream, self.single)
         self._questioned: dict[ListingRequest, Broken] = {}
         self._gone_once: set[str] = set()
+        self._late: dict[str, int] = {}  # how many listings of a class in turn were not answered in time
         self._early_faults = 0
-        self._answers_since = 0
-        self._owners_asked: dict[tuple[ObjectName, int], tuple[int, int]] = {}  # how often, and when last
+        self._deferred: Unavailable | None = None
+        self._answers_since = self._unanswered_since = 0
+        self._owners = QueueOwners(readers, view, stream, self.plan)
         self._unmeasured = [one.class_name for one in listings if one.collection in UNMEASURED_COLLECTIONS]
 
     @property
@@ -128,7 +131,14 @@ class ManagementAnswers:
 
     def take(self, request: ManagementRequest, answer: Answer, began: int, ended: int) -> list[Effect]:
         """Take the answer to a request that was sent at ``began`` and ended at ``ended`` (ns)."""
+        self._unanswered_since = max(began, self.visibility.asked_at)  # others were answered meanwhile
         self.visibility.asked_at = 0
+        self._deferred = answer if isinstance(answer, Unavailable) and answer.pause else None
+        if self._deferred is not None:
+            return self._paused(request, self._deferred, began, ended)
+        return self._not_paused(request, answer, began, ended)
+
+    def _not_paused(self, request: ManagementRequest, answer: Answer, began: int, ended: int) -> list[Effect]:
         if isinstance(request, UsersRequest):
             # Its outcome says nothing about the rest, which is requested soon.
             return self._users(answer, began, ended)
@@ -136,16 +146,43 @@ class ManagementAnswers:
             answer = Unavailable("an error, as where a broker starts")
         fault = self._fault(request, answer)
         if isinstance(answer, Unavailable) and not answer.responded:
-            if answer.late and isinstance(request, ListingRequest) and not self.visibility.failure:
-                self.visibility.waits(began)
+            of_one = isinstance(request, ListingRequest | ObjectRequest | DetailRequest)
+            if (answer.late or answer.cut) and of_one and not self.visibility.failure:
+                self.visibility.waits(self._unanswered_since)
+                if isinstance(request, ListingRequest):
+                    self._late[request.class_name] = self._late.get(request.class_name, 0) + 1
+                    self.plan.late(request)
                 return self._questionable(request, Broken(answer.reason), began, ended)
             return self._unanswered(request, answer, began, ended)
         if fault is not None:
             if isinstance(request, OverviewRequest):
                 return self._unanswered(request, self.visibility.no_overview(answer), began, ended)
             return self._questionable(request, fault, began, ended)
-        take = self._answers_again if self.visibility.answers() else self._taken
+        identity = self._view.nodes.identity
+        if identity.conflict and not identity.settles(request, answer, began, ended):
+            take = self._contradicted
+        else:
+            take = self._answers_again if self.visibility.answers() else self._taken
         return take(request, answer, began, ended)
+
+    def _contradicted(self, request: ManagementRequest, _: Answer, began: int, ended: int, /) -> list[Effect]:
+        """Take no answer while some are of another broker: overviews and nodes show when that has ended."""
+        self.await_nodes(ended)
+        if isinstance(request, OverviewRequest):
+            self.plan.overview_read(ended)
+        else:
+            self.plan.poll_overview_soon(ended)
+        return self._unanswered(request, Contradictory(self._view.nodes.identity.conflict), began, ended)
+
+    def _paused(
+        self, request: ManagementRequest, answer: Unavailable, began: int, ended: int
+    ) -> list[Effect]:
+        """Wait as long as the server demands; a long silence is reported with that reason."""
+        self.plan.pause(request, ended, answer.pause)
+        if self.visibility.failure:
+            return self._fails(answer, began)
+        self.visibility.waits(began)
+        return []
 
     def _answers_again(
         self, request: ManagementRequest, answer: Answer, began: int, ended: int
@@ -156,9 +193,11 @@ class ManagementAnswers:
         self.plan.poll_overview_soon(ended)
         self.plan.retry(ended, at_once=False)
         effects: list[Effect] = [Note("management-answers")]
-        put_off = isinstance(request, ListingRequest) and request.class_name not in NEEDED_BY_EVENTS
+        # All else is requested again once it is known whether it is the same broker, since when nodes run.
+        is_first = isinstance(request, ListingRequest) and request.class_name == "node"
+        put_off = not (is_first or isinstance(request, OverviewRequest))
         if self._view.known.any_known and self.await_nodes(ended) and put_off:
-            return effects  # it is listed once the nodes' starts are known
+            return effects
         return [*effects, *self._taken(request, answer, began, ended)]
 
     def _taken(self, request: ManagementRequest, answer: Answer, began: int, ended: int) -> list[Effect]:  # noqa: PLR0911  a case for each request
@@ -172,11 +211,15 @@ class ManagementAnswers:
             case ObjectRequest():
                 return self._single(request, answer, began, ended)
             case OwnerRequest():
-                return self._owner(request, answer, began, ended)
+                return [*self._owners.take(request, answer, began, ended), *self.serve(ended)]
             case SessionsRequest():
                 return self._sessions.take(request, answer, began, ended)
             case UsedFeaturesRequest():
                 return self._used_features(answer, began, ended)
+            case NodeMemoryRequest() | CertificatesRequest():
+                self.plan.extra_read(request, spent_on(answer, began, ended), ended)
+                pause = self._config.polling.refused_users
+                self._view.nodes.details.take(request, answer, ended, refused_pause=pause)
         return []
 
     def advance(self, now: int) -> list[Effect]:
@@ -189,6 +232,7 @@ class ManagementAnswers:
             effects += self._item(listing, listing.items.popleft(), now)
         if not listing.items and listing.closing:
             self._listing = None
+            self._listings.pop((listing.class_name, listing.lean), None)
             effects += self._listed(listing, now)
         return effects
 
@@ -197,31 +241,48 @@ class ManagementAnswers:
         effects: list[Effect] = []
         if not self.visibility.failure:  # nor an answer: the caller still waits
             seconds = self._config.silence_limit / SECOND
-            effects += self._fails(Unavailable(f"no answer for {seconds:g} s"), since)
+            effects += self._fails(self._deferred or Unavailable(f"no answer for {seconds:g} s"), since)
         self.visibility.read_again()
         return effects
 
-    def forget_unread(self, now: int) -> list[Effect]:
-        """Withdraw classes that could not be read for too long, although the rest could."""
+    def show_unread(self, now: int, *, at_once: bool = False) -> list[Effect]:
+        """Show objects of classes as unread that could not be read for too long, although the rest could.
+
+        ``at_once``: events are missing, too, so that objects may have ended unnoticed.
+        """
         effects: list[Effect] = []
-        for class_name in self.visibility.long_unread(now, self._config.silence_limit):
-            effects += self._stream.apply(self._view.known.unread(class_name, now))
+        patience = 0 if at_once else self._config.silence_limit
+        for class_name, since in self.visibility.long_unread(now, patience).items():
+            changes = self._view.known.unread(class_name, since, now, self._singly.current(now))
+            effects += self._stream.apply(changes)
         return effects
+
+    def ask_singly(self, now: int) -> None:
+        """Request the next of the objects whose listing fails, if one is due and no other is under way."""
+        self._singly.learn(self.visibility.not_readable)
+        if self.plan.asks:
+            return
+        request = self._singly.next_request(self.visibility.paths, now)
+        if request is not None:
+            self.plan.ask(request)
 
     def resync(self, reason: str, now: int, *, events_lost: bool = False) -> list[Effect]:
         """List everything again.
 
-        If the broker's statistics are off, only events report that a connection ended: one whose end may be
-        among the ``events_lost`` is not shown any more.
+        Objects that cannot be listed are unread if their end may be among the ``events_lost``; if the
+        broker's statistics are off, connections and all that belongs to them are such objects.
         """
         self.plan.poll_soon(now)
         effects: list[Effect] = [Note("resync", reason)]
         if events_lost:
-            effects += self.missed_deletions.judge(now)
+            effects += self.show_unread(now, at_once=True)
         if events_lost and self.visibility.statistics_off:
-            changes = self._view.forget(self._unmeasured, now, listed_only=False)
-            effects += self._stream.apply(changes)
+            effects += self._unmeasured_unread(now)
         return effects
+
+    def _unmeasured_unread(self, now: int) -> list[Effect]:
+        changes = [change for name in self._unmeasured for change in self._view.known.unread(name, now, now)]
+        return self._stream.apply(changes)
 
     def await_nodes(self, now: int) -> bool:
         """Read first which nodes were started again, if possible: they had other objects."""
@@ -243,10 +304,32 @@ class ManagementAnswers:
             and any(self._view.is_unconfirmed(name, now) for name in self.visibility.readable)
         )
         complete = self.visibility.is_complete(unconfirmed=unconfirmed)
-        if self.visibility.failure or not complete or self.missed_deletions.awaited:
+        if self.visibility.failure or not complete:
             return []
-        shown = self._stream.apply(self._view.known.everything_shown())
-        return [*shown, *self._stream.complete(now)]
+        shown = self._stream.apply(self._view.everything_shown(self.visibility.readable, now))
+        return [*shown, *self._stream.complete(now, self.current_until)]
+
+    def readings(self) -> Iterator[PlannedReading]:
+        """Yield what is read again and again of objects that are known."""
+        for one in (*self.plan.readings(), *self.metrics.readings()):
+            if one.read_at and any(True for _ in self._view.known.of_class(one.class_name)):
+                yield one
+
+    def current_until(self) -> dict[str, int]:
+        """Return until when the values of each class are current (ns): as long as all of them are."""
+        until: dict[str, int] = {}
+        for one in self.readings():
+            end = current_until(one.read_at, one.interval, self._config.polling.stale_after)
+            until[one.class_name] = min(end, until.get(one.class_name, end))
+        return until
+
+    def overdue(self, now: int) -> tuple[str, ...]:
+        """Return the names of what was not read in time, for people."""
+        ends = {
+            one.what: current_until(one.read_at, one.interval, self._config.polling.stale_after)
+            for one in self.readings()
+        }
+        return tuple(dict.fromkeys(what for what, end in ends.items() if end <= now))
 
     def _is_starting(self, request: ManagementRequest, answer: Answer) -> bool:
         """Return whether an error is taken for that of a broker that starts: a few times at most.
@@ -273,7 +356,7 @@ class ManagementAnswers:
     ) -> list[Effect]:
         """Handle a response that is no listing: the overview, read next, shows whether all are like that."""
         if isinstance(request, ListingRequest):
-            self._listing = None
+            self._give_up(request)
             self._questioned[request] = fault
             self.plan.questioned(request, ended)
             return []
@@ -283,6 +366,7 @@ class ManagementAnswers:
     def _unanswered(self, request: ManagementRequest, answer: Answer, began: int, ended: int) -> list[Effect]:
         self.plan.failed(request, ended)
         self._listing = None
+        self._listings.clear()
         self._questioned.clear()
         return self._fails(answer, began)
 
@@ -299,15 +383,23 @@ class ManagementAnswers:
     ) -> list[Effect]:
         news = self.visibility.refuses(place, request, refusal, now)
         notes: list[Effect] = [Note("unreadable", news)] if news else []
-        # What the rest belongs to does not end because its listing fails: that would end the rest, too.
-        ends = isinstance(refusal, Refused) or place not in NEEDED_BY_EVENTS
-        return [*notes, *self.forget_unread(now), *self.missed_deletions.judge(now, place if ends else "")]
+        self._view.known.unlistable.add(place)
+        missed = bool(self.visibility.events_missing) or not self.visibility.was_read_unbroken(place)
+        return [*notes, *self.show_unread(now, at_once=missed)]
 
     def _overview(self, request: OverviewRequest, answer: Answer, ended: int) -> list[Effect]:
         self.plan.overview_read(ended)
-        effects = self._overview_learned(answer.body, ended) if isinstance(answer, Document) else []
+        overview = answer.body if isinstance(answer, Document) else None
+        if self._view.nodes.identity.named(overview, ended):
+            self.await_nodes(ended)
+        effects: list[Effect] = []
+        if isinstance(answer, Document):
+            self.visibility.paths = answer.paths or self.visibility.paths
+            effects = self._overview_learned(answer.body, ended)
         # The management API responds, so an error concerns one class alone.
         for listing, fault in self._questioned.items():
+            if self._late.get(listing.class_name) == 1:
+                continue  # the connection may have led nowhere: it is listed again, by another one
             self.plan.refused(listing, ended)
             effects += self._cannot_read(listing.class_name, listing, fault, ended)
         self._questioned.clear()
@@ -327,7 +419,9 @@ class ManagementAnswers:
             return []
         self.plan.switch_statistics(now, off=off)
         self.visibility.statistics_switched(self._unmeasured if off else ())
-        if self._listing is not None and self._listing.class_name in {*self._unmeasured, "queue"}:
+        stopped = {*self._unmeasured, "queue"}
+        self._listings = {key: one for key, one in self._listings.items() if key[0] not in stopped}
+        if self._listing is not None and self._listing.class_name in stopped:
             self._listing = None
         if not off:
             return [Note("statistics-on")]
@@ -336,13 +430,15 @@ class ManagementAnswers:
             for listing, fault in self._questioned.items()
             if listing.class_name not in self._unmeasured
         }
-        # Connections that a listing showed ended with the restart that switched the statistics off.
-        changes = self._view.forget(self._unmeasured, now, listed_only=True)
-        return [Note("statistics-off"), *self._stream.apply(changes)]
+        # Connections that a listing showed ended if their node was started again, which it shows.
+        return [Note("statistics-off"), *self._unmeasured_unread(now)]
 
     def _learn_amount(self, overview: Json) -> None:
         self.metrics.learn_listeners(overview)
         totals = overview.get("object_totals") if isinstance(overview, Mapping) else None
+        for collection, size in totals.items() if isinstance(totals, Mapping) else ():
+            if isinstance(size, int) and size > 0:
+                self.plan.sized(collection, size)
         queues = totals.get("queues") if isinstance(totals, Mapping) else None
         if isinstance(queues, int) and queues > _LONG_LISTING and not self.visibility.complete:
             self.plan.list_names_first("queue")
@@ -350,6 +446,7 @@ class ManagementAnswers:
 
     def _users(self, answer: Answer, began: int, ended: int) -> list[Effect]:
         # The right may be missing permanently; a wrong password will be corrected.
+        began = ended - spent_on(answer, began, ended)
         self.plan.users_read(began, ended, refused=isinstance(answer, Refused) and not answer.login)
         return [*self._impersonators.learn(answer)]
 
@@ -363,27 +460,46 @@ class ManagementAnswers:
         if isinstance(answer, NotFound):
             return self._missing(request, ended)
         self._gone_once.discard(request.class_name)
+        self._late.pop(request.class_name, None)
         items, last = page_of(answer) or ([], True)
-        if request.class_name == CONSUMER:
-            items = placed_consumers(items)
+        applies = self._view.nodes.identity.applies(
+            request.class_name, items, began, self.visibility.listed_since
+        )
+        if self._view.nodes.identity.conflict:
+            return self._contradicted(request, answer, began, ended)
+        if not applies and "node" in self.visibility.readable:
+            self._give_up(request)
+            self.plan.questioned(request, ended)
+            self.await_nodes(ended)
+            return []
         if request.page == 1:
             # Virtual hosts are listed while events wait, which may report that one was made again meanwhile.
             early = request.class_name == "vhost" and self.plan.awaits_events(ended)
             known = any(True for _ in self._view.known.of_class(request.class_name))
-            self._listing = Listing(request.class_name, began, lean=request.lean, early=early and known)
-        if self._listing is None:
+            begun = Listing(request.class_name, began, lean=request.lean, early=early and known)
+            self._listings[request.class_name, request.lean] = begun
+        listing = self._listings.get((request.class_name, request.lean))
+        if listing is None:
             raise LocalProtocolError(f"page {request.page} of {request.collection} was not asked for")
+        self._listing = listing
         self.visibility.reads(request.class_name, ended)
+        self._view.known.unlistable.discard(request.class_name)
         if request.class_name in self._view.withheld:
             self._view.withheld.discard(request.class_name)
             for name in self._withheld_with(request.class_name):
                 self.plan.permit(name, ended)
-        self._listing.items.extend(items)
-        self._listing.sampled = (began + ended) // 2
-        self._listing.closing = last
+        listing.items.extend(listed_items(request.class_name, items))
+        listing.sampled, listing.asked = (began + ended) // 2, began
+        listing.closing = last
         self.visibility.progress(request, answer)
-        self.plan.page_read(request, began, ended, last=last)
+        self.plan.page_read(request, began, ended, last=last, spent=spent_on(answer, began, ended))
         return []
+
+    def _give_up(self, request: ListingRequest) -> None:
+        """Forget the listing of a class that is in progress, if one is."""
+        given_up = self._listings.pop((request.class_name, request.lean), None)
+        if self._listing is given_up:
+            self._listing = None
 
     def _page_refused(self, request: ListingRequest, answer: Refused | Broken, ended: int) -> list[Effect]:
         permanent = isinstance(answer, Broken) and answer.permanent
@@ -393,7 +509,7 @@ class ManagementAnswers:
         self.plan.refused(request, ended, long=long, withheld=withheld)
         if request.class_name == "node":
             self.plan.nodes_dated()
-        self._listing = None
+        self._give_up(request)
         if request.lean and permanent:  # too many for one answer: pages show them all the same
             return []
         if isinstance(answer, Refused) and withheld:
@@ -413,26 +529,27 @@ class ManagementAnswers:
         return [name for name in classes if class_name in self._readers[name].classes_needed]
 
     def _missing(self, request: ListingRequest, ended: int) -> list[Effect]:
-        """Apply that the broker has no such collection, and so no such objects.
+        """Apply that the broker has no such collection: its objects cannot be read.
 
         A node that stops has no collections either. So if objects were known, the collection is requested
         twice.
         """
         if request.class_name not in self._gone_once and any(self._view.known.of_class(request.class_name)):
             self._gone_once.add(request.class_name)
-            self._listing = None
+            self._give_up(request)
             self.plan.questioned(request, ended)
             return []
         self.plan.missing(request, ended)
-        self._listing = None
+        self._give_up(request)
         self.visibility.reads(request.class_name, ended)
         self.visibility.listed(request.class_name, ended)
-        names = [known.name for known in self._view.known.of_class(request.class_name)]
-        changes = [change for name in names for change in self._view.known.ended(name, ended)]
+        changes = self._view.known.unread(request.class_name, ended, ended)
         return [*self._stream.apply(changes), *self.serve(ended)]
 
     def _item(self, listing: Listing, item: Json, now: int) -> list[Effect]:
         node = item if listing.class_name == "node" and isinstance(item, Mapping) else None
+        if node is not None and self._view.is_overtaken(listing, self._view.name_of("node", node)):
+            node = None
         if node is not None:
             self._alarms.listed(node, listing.began)
             item = self._alarms.completed(node, listing.began)
@@ -440,40 +557,16 @@ class ManagementAnswers:
         if node is not None and self._view.nodes.learn_plugins(node):
             self.plan.retry(now, at_once=True)
         effects = self._stream.apply(taken.changes)
-        if listing.class_name == "queue" and isinstance(item, Mapping) and item.get("exclusive") is True:
-            self._ask_owner(item, now)
+        if listing.class_name == "queue" and not self.visibility.statistics_off:
+            self._owners.listed(item, now)
         if taken.restarted:
             effects += self.resync(f"node {taken.restarted} was restarted", now)
             self.plan.retry(now, at_once=True)
         return effects
 
-    def _ask_owner(self, item: Json, now: int) -> None:
-        """Ask for the owner of an exclusive queue, a few times: events report it, and listings do not."""
-        name = self._readers["queue"].name_of(item)
-        queue = self._view.known.get(name) if name is not None else None
-        if queue is None or self.visibility.statistics_off:
-            return
-        exclusive, owner = self._view.values(queue, "exclusive", "exclusiveOwner")
-        asked = (queue.name, queue.first_seen)
-        times, last = self._owners_asked.get(asked, (0, now - _OWNER_PAUSE))
-        wanted = exclusive is True and owner is None and times < _OWNER_ATTEMPTS
-        if wanted and now >= last + _OWNER_PAUSE and self.plan.ask(OwnerRequest(queue.name)):
-            self._owners_asked[asked] = times + 1, now
-
-    def _owner(self, request: OwnerRequest, answer: Answer, began: int, ended: int) -> list[Effect]:
-        self.plan.extra_read(request, began, ended)
-        queue = self._view.known.get(request.queue)
-        if queue is None or not isinstance(answer, Document):
-            return self.serve(ended)
-        owner = self._readers["queue"].property_of(answer.body, "exclusiveOwner")
-        if owner is None or queue.first_seen > began:  # the answer may be about an earlier queue of that name
-            return self.serve(ended)
-        changes = self._view.known.with_property(queue, "exclusiveOwner", owner)
-        return [*self._stream.apply(changes), *self.serve(ended)]
-
     def single(self, class_name: str, item: Json, began: int, now: int) -> list[Effect]:
         """Apply one object that was requested at ``began`` (ns) and answered as in a listing."""
-        return self._item(Listing(class_name, began, sampled=now, single=True), item, now)
+        return self._item(Listing(class_name, began, sampled=now, asked=began, single=True), item, now)
 
     def metrics_taken(self, now: int) -> list[Effect]:
         """Apply metrics, or a listing without statistics; together they may be all of a class."""
@@ -492,13 +585,14 @@ class ManagementAnswers:
             self.plan.poll_soon(now, "vhost")
 
     def _listed(self, listing: Listing, now: int) -> list[Effect]:
+        self.plan.sized(self._readers[listing.class_name].rule.listing, len(listing.seen))
         finished = self._view.finish(listing, now)
+        names = map("/".join, (name.parts for name in listing.unreadable))
+        self.visibility.documents_unreadable(listing.class_name, names, listing.unnamed, listing.unlisted)
         self.metrics.listed(listing, now)
         self._read_permissions(finished, now)
         if listing.class_name == "queue":
-            self._owners_asked = {
-                queue: asked for queue, asked in self._owners_asked.items() if queue[0] in listing.seen
-            }
+            self._owners.retain(listing.seen)
         elif listing.class_name == "connection":
             self._sessions.note_left_out()
         elif listing.class_name == DEPRECATED_FEATURE:
@@ -506,6 +600,8 @@ class ManagementAnswers:
         if listing.class_name == "node":
             self._alarms.finished({name.leaf for name in listing.seen}, listing.began)
             self.visibility.without_majority = self._view.nodes.without_majority
+            for question in self._view.nodes.questions(now) if self.visibility.complete else ():
+                self.plan.ask(question)
             if self._view.nodes.are_dated:
                 self.plan.nodes_dated()
             elif self.plan.awaits_nodes(now):
@@ -518,7 +614,6 @@ class ManagementAnswers:
             effects = self._stream.apply(finished.changes)
             return [*effects, *self.metrics_taken(now), *self.serve(now)]
         self.visibility.listed(listing.class_name, listing.began)
-        self.missed_deletions.listed(listing.class_name)
         if not self.visibility.complete:
             self._list_unconfirmed_again(listing.class_name, now)
         return [*self._stream.apply(finished.changes), *self.serve(now)]
@@ -531,24 +626,35 @@ class ManagementAnswers:
             self.plan.poll_soon(now + AGAIN, name)
 
     def _suspect(self, class_name: str, suspects: list[ObjectName], now: int) -> None:
-        """Ask for each missing object whether it is gone, or list the class again.
+        """Ask missing objects whether they are gone, or at least some of them, and list the class again.
 
         Anonymous consumers, whose ends no event reports, wait for the next listing: otherwise each client of
-        AMQP 1.0 that leaves would cause a listing.
+        AMQP 1.0 that leaves would cause a listing. So do shovels and federation links, which are missing for
+        a moment while they are restarted.
         """
-        suspects = [name for name in suspects if not is_anonymous(name)]
-        if len(suspects) > self._config.suspects_asked or class_name not in _ANSWER_SINGLY:
-            if suspects:
-                self.plan.poll_soon(now, class_name)
+        if class_name in FORWARDERS:
             return
-        collection = self._readers[class_name].rule.listing
-        for name in suspects:
-            if all(name.parts):
-                self.plan.ask(ObjectRequest(name, collection))
+        unasked = [name for name in suspects if not is_anonymous(name)]
+        for name in unasked[: self._config.suspects_asked]:
+            if class_name in OWN_PAGES and self._asks_about(name):
+                self._view.known.listings.asked(name)
+                unasked.remove(name)
+        if any(all(name.parts) for name in unasked):
+            self.plan.poll_soon(now, class_name)
+
+    def _asks_about(self, name: ObjectName) -> bool:
+        """Ask whether an object exists; return ``False`` if it cannot be asked, or too many are."""
+        if name.class_name == "vhost":  # a monitoring user may not read its own page
+            return self.plan.ask(PermissionRequest(name.leaf))
+        if name.class_name in WITHIN_VIRTUAL_HOST and self._view.hosts.permitted(name.parts[0]) is False:
+            return False  # the broker logs each refusal
+        request = ObjectRequest(name, self._readers[name.class_name].rule.listing)
+        return not self.visibility.paths.fault(request.target) and self.plan.ask(request)
 
     def _permission(self, request: PermissionRequest, answer: Answer, began: int, ended: int) -> list[Effect]:
-        self.plan.extra_read(request, began, ended)
+        self.plan.extra_read(request, spent_on(answer, began, ended), ended)
         host = request.virtual_host
+        self._view.known.answered(ObjectName("vhost", (host,)), ended, exists=isinstance(answer, Document))
         # RabbitMQ 4.3 also answers 404 for a virtual host that the user may not read. If it is gone, an event
         # or a listing reports that.
         if isinstance(answer, NotFound) and not self._view.knows_host(host):
@@ -559,16 +665,19 @@ class ManagementAnswers:
             # The listing lacks it, too: its end was not reported.
             gone = self._stream.apply(self._view.not_found(vhost.name, began, ended))
             return [*gone, *self.serve(ended)]
-        # If events are received late, this answer says only that the virtual host has ended since. Its
-        # contents of that time are not hidden for that. It counts once only: if a broker's clock is slow, all
-        # events seem late.
-        late = ended - self.visibility.late_event <= EVENT_DELAY
-        missed = isinstance(answer, NotFound) and late and self._view.hosts.missed(host)
-        if missed or isinstance(answer, Broken):
+        # The virtual host may have ended. What late events report of its contents is not hidden for that.
+        unproven = isinstance(answer, NotFound) and not self._view.hosts.missed(host, ended)
+        if unproven and "vhost" in self.visibility.readable:
+            self.plan.poll_soon(ended, "vhost")
+            return self.serve(ended)
+        if isinstance(answer, Broken):
             self._view.hosts.give_up(host)
             return self.serve(ended)
         before = self._view.hosts.permitted(host)
         permitted = isinstance(answer, Document)
+        if isinstance(answer, Document) and not self._is_within(host, answer):
+            self._view.hosts.give_up(host)
+            return self.serve(ended)
         changes = self._view.learn_permission(host, permitted=permitted, now=ended)
         effects = self._stream.apply(changes)
         if permitted and before is not True:
@@ -578,15 +687,26 @@ class ManagementAnswers:
         return [*effects, *self.serve(ended)]
 
     def _used_features(self, answer: Answer, began: int, ended: int) -> list[Effect]:
-        self.plan.extra_read(UsedFeaturesRequest(), began, ended)
+        self.plan.extra_read(UsedFeaturesRequest(), spent_on(answer, began, ended), ended)
         body = answer.body if isinstance(answer, Document) else None
         return self._stream.apply(self._view.learn_used_features(body))
 
     def _single(self, request: ObjectRequest, answer: Answer, began: int, ended: int) -> list[Effect]:
-        self.plan.extra_read(request, began, ended)
-        effects: list[Effect] = []
+        self.plan.extra_read(request, spent_on(answer, began, ended), ended)
+        if request.columns:
+            return [*self._singly.take(request, answer, began, ended), *self.serve(ended)]
+        body = answer.body if isinstance(answer, Document) else None
+        named = self._view.name_of(request.name.class_name, body)
+        failed = isinstance(answer, Document | Broken) and named is None
+        changes = self._view.known.answered(request.name, ended, exists=named == request.name, failed=failed)
         if isinstance(answer, NotFound):
-            effects = self._stream.apply(self._view.not_found(request.name, began, ended))
-        elif isinstance(answer, Document):
-            self._view.known.confirmed(request.name)
-        return [*effects, *self.serve(ended)]
+            changes += self._view.not_found(request.name, began, ended)
+            if self._view.known.get(request.name) is not None:  # the event of its end may be on its way
+                self.plan.poll_soon(ended + EVENT_DELAY, request.name.class_name)
+        return [*self._stream.apply(changes), *self.serve(ended)]
+
+    @staticmethod
+    def _is_within(host: str, answer: Document) -> bool:
+        """Return whether exchanges in an answer are those of a virtual host, each of which has some."""
+        items, _ = page_of(answer) or ([], True)
+        return bool(items) and all(isinstance(one, Mapping) and one.get("vhost") == host for one in items)

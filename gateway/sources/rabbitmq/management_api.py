@@ -6,16 +6,25 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from typing import Final, Never, TypeAlias, cast
 from urllib.parse import quote
 
 from gateway.mapping.paths import Json
+from gateway.model.times import SECOND
 from gateway.sources.rabbitmq.object_names import ObjectName
+from gateway.sources.rabbitmq.object_places import Place, place_of
+from gateway.sources.rabbitmq.path_proof import PathProof, path_of
 
 ADMINISTRATIVE = frozenset({"user", "parameter", "permission", "topicPermission"})
 """Classes that need more than the tag ``monitoring``: an administrator, or a policymaker for parameters."""
 PAGE_SIZE = 500
 """Number of objects on a page; RabbitMQ refuses more."""
+LISTING_PATIENCE: Final = 8 * SECOND
+"""Nanoseconds to wait for a listing, or a page of it, at first: less than until a broker counts as silent."""
+LONGEST_PATIENCE: Final = 25 * SECOND
+"""The same at most: meanwhile no other class is listed."""
 UNMEASURED_COLLECTIONS = frozenset(
     {"connections", "channels", "consumers", "stream/consumers", "stream/publishers"}
 )
@@ -33,14 +42,14 @@ them ignore ``page``, and ``/api/vhosts?page=1`` of every 4.x answers 500 and wr
 
 @dataclass(frozen=True, slots=True)
 class OverviewRequest:
-    """A request for the overview: the cluster's name, versions, listeners and number of queues."""
+    """A request for the overview: the cluster's name, the node that answers, versions, listeners, sizes."""
 
     @property
     def target(self) -> str:
         """Path and query below ``/api/``."""
         return (
-            "overview?columns=cluster_name,erlang_version,management_version,rabbitmq_version,disable_stats,"
-            "listeners,object_totals.queues"
+            "overview?columns=cluster_name,node,erlang_version,management_version,rabbitmq_version,"
+            "disable_stats,listeners,object_totals"
         )
 
 
@@ -52,6 +61,7 @@ class ListingRequest:
     ``as_administrator``: this broker shows them to administrators only, as an answer has shown.
     ``lean``: without statistics, and whole: for each page of it the broker would list everything.
     ``totals_only``: without statistics, but with the totals of queues, which the broker counts anyway.
+    ``patience``: nanoseconds to wait for the answer.
     """
 
     class_name: str
@@ -61,13 +71,20 @@ class ListingRequest:
     as_administrator: bool = False
     lean: bool = False
     totals_only: bool = False
+    page_size: int = PAGE_SIZE
+    patience: int = LISTING_PATIENCE
+
+    @property
+    def has_pages(self) -> bool:
+        """Whether it is read page by page."""
+        return not self.lean and self.collection in PAGED_COLLECTIONS
 
     @property
     def target(self) -> str:
         """Path and query below ``/api/``."""
         query = ["disable_stats=true"] if self.lean else []
-        if not self.lean and self.collection in PAGED_COLLECTIONS:
-            query.append(f"page={self.page}&page_size={PAGE_SIZE}")
+        if self.has_pages:
+            query.append(f"page={self.page}&page_size={self.page_size}")
         if self.totals_only:
             query.append("disable_stats=true&enable_queue_totals=true")
         if self.columns:
@@ -75,18 +92,35 @@ class ListingRequest:
         return f"{self.collection}?{'&'.join(query)}" if query else self.collection
 
 
+def page_by_name(collection: str, name: str) -> str:
+    """Return path and query of the first page of those objects of a collection whose names contain a name."""
+    return f"{collection}?page=1&page_size={PAGE_SIZE}&name={path_of(name)}&use_regex=false"
+
+
+_NAMES: Final = ("name", "vhost", "user")
+"""Columns that say which object an answer is about."""
+
+
 @dataclass(frozen=True, slots=True)
 class ObjectRequest:
-    """A request for one object, to find out whether it still exists."""
+    """A request for one object: to find out whether it still exists, or with ``columns`` to read it.
+
+    Where monitoring users are shown no page of it, the smallest listing is requested that has it.
+    """
 
     name: ObjectName
     collection: str
+    columns: tuple[str, ...] = ()
+
+    @property
+    def place(self) -> Place:
+        """The place of the object in the management API."""
+        return place_of(self.name, self.collection)
 
     @property
     def target(self) -> str:
         """Path and query below ``/api/``."""
-        parts = "/".join(quote(part, safe="") for part in self.name.parts)
-        return f"{self.collection}/{parts}?columns=name"
+        return self.place.target(self.columns or _NAMES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +132,7 @@ class OwnerRequest:
     @property
     def target(self) -> str:
         """Path and query below ``/api/``."""
-        parts = "/".join(quote(part, safe="") for part in self.queue.parts)
-        return f"queues/{parts}?columns=owner_pid_details.name"
+        return f"{path_of('queues', *self.queue.parts)}?columns=vhost,name,owner_pid_details.name"
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +144,7 @@ class PermissionRequest:
     @property
     def target(self) -> str:
         """Path and query below ``/api/``."""
-        return f"exchanges/{quote(self.virtual_host, safe='')}?page=1&page_size=1&columns=name"
+        return f"{path_of('exchanges', self.virtual_host)}?page=1&page_size=1&columns=vhost,name"
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +166,7 @@ class SessionsRequest:
     @property
     def target(self) -> str:
         """Path and query below ``/api/``."""
-        return f"connections/{quote(self.connection, safe='')}/sessions"
+        return path_of("connections", self.connection, "sessions")
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +179,36 @@ class UsedFeaturesRequest:
         return "deprecated-features/used"
 
 
-ExtraRequest: TypeAlias = ObjectRequest | OwnerRequest | PermissionRequest | UsedFeaturesRequest
+@dataclass(frozen=True, slots=True)
+class NodeMemoryRequest:
+    """A request for what a node uses its memory for."""
+
+    node: str
+
+    @property
+    def target(self) -> str:
+        """Path and query below ``/api/``."""
+        return path_of("nodes", self.node, "memory")
+
+
+@dataclass(frozen=True, slots=True)
+class CertificatesRequest:
+    """A request for when the certificates of the node that answers expire.
+
+    RabbitMQ's check names those that expire within a time: within 100 years, all that it has.
+    """
+
+    @property
+    def target(self) -> str:
+        """Path and query below ``/api/``."""
+        return "health/checks/certificate-expiration/100/years"
+
+
+DetailRequest: TypeAlias = NodeMemoryRequest | CertificatesRequest
+"""Requests for details of nodes, which other answers do not wait for."""
+ExtraRequest: TypeAlias = (
+    ObjectRequest | OwnerRequest | PermissionRequest | UsedFeaturesRequest | DetailRequest
+)
 """Requests that are sent once, when there is a reason."""
 ManagementRequest: TypeAlias = (
     OverviewRequest | ListingRequest | UsersRequest | SessionsRequest | ExtraRequest
@@ -159,16 +221,26 @@ def is_administrative(request: object) -> bool:
         case ListingRequest():
             return request.as_administrator or request.class_name in ADMINISTRATIVE
         case ObjectRequest():
-            return request.name.class_name in ADMINISTRATIVE
+            # A virtual host is listed to monitoring users, and has its own page for administrators only.
+            return request.name.class_name in ADMINISTRATIVE | {"vhost"}
     return isinstance(request, UsersRequest)
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """An answer in JSON; ``size`` is its number of bytes, 0 if unknown."""
+    """An answer in JSON.
+
+    Attributes:
+        body: its content.
+        size: the number of its bytes; 0 if unknown.
+        spent: nanoseconds from the sending of the request to the arrival of all bytes; 0 if unknown.
+        paths: what is known of paths to the node that answered, if this is the overview.
+    """
 
     body: Json
     size: int = field(default=0, compare=False)
+    spent: int = field(default=0, compare=False)
+    paths: PathProof | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,11 +280,18 @@ class Unavailable:
         reason: in one line for people.
         responded: a server responded, but not with the requested answer.
         late: a server was reached, and no answer came in time.
+        pause: nanoseconds for which no request is to be sent, as the server, or a proxy before it, demands
+            by the status 429, or by ``Retry-After``; 0 if it demands none.
+        cut: a server was reached, and ended the connection before a whole answer.
+        explained: the reason says itself what to do.
     """
 
     reason: str
     responded: bool = False
     late: bool = False
+    pause: int = 0
+    cut: bool = False
+    explained: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +301,37 @@ class NotManagement:
     reason: str
 
 
-Answer: TypeAlias = Document | NotFound | BeyondLastPage | Refused | Broken | Unavailable | NotManagement
+@dataclass(frozen=True, slots=True)
+class Contradictory:
+    """Answers that cannot be of one broker; ``reason`` names both, for people."""
+
+    reason: str
+
+
+Answer: TypeAlias = (
+    Document | NotFound | BeyondLastPage | Refused | Broken | Unavailable | NotManagement | Contradictory
+)
+
+
+def spent_on(answer: Answer, began: int, ended: int) -> int:
+    """Return the nanoseconds that the broker took for an answer.
+
+    A process that is short of processor time takes an answer late: that is no cost of the broker.
+
+    Args:
+        answer: the answer.
+        began: when its request was made (ns).
+        ended: when it was taken (ns).
+    """
+    spent = answer.spent if isinstance(answer, Document) else 0
+    return min(spent, ended - began) if spent else ended - began
+
+
+def api_advice(url: str) -> str:
+    """Return what to do about a URL at which there is no overview; empty if nothing is known."""
+    if not url.rstrip("/").endswith("/api"):
+        return ""
+    return f"the URL {url} ends in /api, which the gateway adds itself: leave it out"
 
 
 NO_JSON = NotManagement("it answers with something else than JSON")
@@ -241,26 +350,108 @@ def is_login_refusal(error: str, reason: str) -> bool:
     return error == "not_authorized" or reason in {"Login failed", "Not management user"}
 
 
-def answer_of(status: int, body: bytes) -> Answer:
-    """Return what an HTTP response means. Any status and any body give an answer; nothing raises."""
+def by_proxy(status: int) -> str:
+    """Return the text about an error that has a body, and no ``error`` in JSON, as RabbitMQ's have."""
+    return f"status {status} in another form than RabbitMQ's: a proxy's"
+
+
+COMPRESSED: Final = (
+    "a proxy in front of the management API compresses its answers, although each request excludes that:"
+    " disable that there, or give the broker's own URL"
+)
+"""The reason if an answer is compressed, and what to do."""
+
+_TOO_MANY_REQUESTS: Final = 429
+_PAUSE_DIGITS: Final = 9
+_UNAVAILABLE: Final = 503
+PAUSE_DEMANDED: Final = "the management API, or a proxy in front of it, demands a pause"
+"""The reason for which a request is not sent, or not answered, that a server may answer later."""
+PAUSES_SECONDS: Final = 20.0
+"""Maximum time for which a command waits because the management API demands it."""
+LONGEST_DEMANDED: Final = 60 * SECOND
+"""Maximum nanoseconds for which a demanded pause is kept."""
+_PAUSE: Final = 5 * SECOND
+"""The pause after a status 429 that names none."""
+
+
+def demanded_pause(retry_after: str, now: datetime) -> int:
+    """Return the pause (ns) of a ``Retry-After`` (RFC 9110 section 10.2.3), at most `LONGEST_DEMANDED`.
+
+    It is 0 for a text that is neither a number of seconds nor a date.
+    """
+    text = retry_after.strip()
+    if text.isascii() and text.isdigit():
+        return min(int(text[:_PAUSE_DIGITS]) * SECOND, LONGEST_DEMANDED)
+    try:
+        date = parsedate_to_datetime(text)
+    except ValueError:
+        return 0
+    seconds = (date.replace(tzinfo=date.tzinfo or UTC) - now).total_seconds()
+    return min(max(0, int(seconds * SECOND)), LONGEST_DEMANDED)
+
+
+def pause_of(status: int, retry_after: int) -> int:
+    """Return the pause (ns) that a status demands, by its ``Retry-After`` (`demanded_pause`); 0 for none."""
+    return {_TOO_MANY_REQUESTS: retry_after or _PAUSE, _UNAVAILABLE: retry_after}.get(status, 0)
+
+
+NO_API: Final = "the node has no management API now, as where it starts or stops"
+
+
+def is_without_api(headers: Mapping[str, str]) -> bool:
+    """Return whether a response with these headers, and the status 404, is of a node without management API.
+
+    While a node starts or stops, its web server answers that to every path, with the same body as the
+    management API, whose answers depend on the origin, and have a policy. A proxy may drop these headers, and
+    replaces the server's name.
+    """
+    is_of_api = "origin" in headers.get("vary", "") or "content-security-policy" in headers
+    return headers.get("server") == "Cowboy" and not is_of_api
+
+
+def answer_of(  # noqa: PLR0911  a case for each status
+    status: int, body: bytes, pause: int = 0, *, lacks_api: bool = False
+) -> Answer:
+    """Return what an HTTP response means. Any status and any body give an answer; nothing raises.
+
+    Args:
+        status: its status.
+        body: its body.
+        pause: the nanoseconds that its ``Retry-After`` demands (`demanded_pause`); 0 if there is none.
+        lacks_api: its headers say so (`is_without_api`).
+    """
     match status:
         case 200:
-            return _document(body) or NO_JSON
+            return _document(body) or listing_in_parts(body) or NO_JSON
         case 401 | 403:
             document = _document(body)
             error, reason = _error(document)
-            return Refused(is_login_refusal(error, reason) or document is None, reason or f"status {status}")
+            text = f"status {status}" if error or not body else by_proxy(status)
+            return Refused(is_login_refusal(error, reason) or document is None, reason or text)
         case 404:
-            document = _document(body)
-            return NotManagement("it knows no such path (404)") if document is None else NotFound()
+            missing = Unavailable(NO_API, responded=True) if lacks_api else NotFound()
+            return missing if is_missing(body) else NotManagement("it knows no such path (404)")
         case 400:
             error, reason = _error(_document(body))
             return BeyondLastPage() if error == "page_out_of_range" else NotManagement(reason or "status 400")
-    if status >= 500:  # noqa: PLR2004  the class of server errors
+        case 503 if not pause and (expiring := _expiring(body)):
+            return expiring
+    if status >= 500 or status == _TOO_MANY_REQUESTS:  # noqa: PLR2004  the class of server errors
         _, reason = _error(_document(body))
         text = f"status {status}{': ' if reason else ''}{reason}"
-        return Unavailable(text, responded=True) if status in {502, 503, 504} else Broken(text)
+        demanded = pause_of(status, pause)
+        unavailable = demanded or status in {502, 503, 504}
+        return Unavailable(text, responded=True, pause=demanded) if unavailable else Broken(text)
     return NotManagement(f"it answers with status {status}")
+
+
+_MISSING: Final = "Object Not Found"
+"""The error of RabbitMQ 3.10 to 4.3 in the place of an object that does not exist."""
+
+
+def is_missing(body: bytes) -> bool:
+    """Return whether the body of a status 404 is RabbitMQ's own, and not that of a proxy."""
+    return error_of(body)[0] == _MISSING
 
 
 def fault_of(request: ManagementRequest, answer: Answer) -> Broken | None:
@@ -279,6 +470,15 @@ def fault_of(request: ManagementRequest, answer: Answer) -> Broken | None:
         case Document() if isinstance(request, ListingRequest) and page_of(answer) is None:
             return Broken(f"{request.collection} is no listing")
     return None
+
+
+def _expiring(body: bytes) -> Document | None:
+    """Return RabbitMQ's answer where it has certificates to name: a failed check has the status 503."""
+    document = _document(body)
+    has_some = (
+        document and isinstance(document.body, Mapping) and isinstance(document.body.get("expired"), list)
+    )
+    return document if has_some else None
 
 
 def _document(body: bytes) -> Document | None:
@@ -389,6 +589,51 @@ class ArrayDecoder:
     def _after_space(self, position: int) -> int:
         match = _SPACE.match(self._text, position)
         return match.end() if match is not None else position
+
+
+_IN_PARTS_OCTETS: Final = 4 * 1024 * 1024
+"""Size of a body up to which a listing that is no JSON is read in parts: a second of work at most."""
+_ITEMS: Final = re.compile(r'\s*(?:\[|\{(?:[^\[{]*,)?\s*"items"\s*:\s*\[)')
+_TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{},]', re.DOTALL)
+
+
+def listing_in_parts(body: bytes) -> Document | None:
+    """Return a listing of which some objects are no JSON, with null in their places.
+
+    One object may have a number that JSON does not have, or bytes that are not UTF-8: the others are read.
+    The result is ``None`` for a body that is no whole listing, or too long.
+    """
+    if len(body) > _IN_PARTS_OCTETS:
+        return None
+    text = body.decode("utf-8", "surrogateescape")
+    found = _ITEMS.match(text)
+    parts = None if found is None else _parts_of(text, found.end())
+    if found is None or parts is None:
+        return None
+    slices, end = parts
+    around = _document(f"{text[: found.end()]}{text[end:]}".encode("utf-8", "replace"))
+    items = [_document(one.encode("utf-8", "surrogateescape")) for one in slices]
+    if around is None or not any(items):
+        return None
+    listed: list[Json] = [None if item is None else item.body for item in items]
+    if isinstance(around.body, Mapping):
+        return Document({**around.body, "items": listed}, len(body))
+    return Document(listed, len(body))
+
+
+def _parts_of(text: str, start: int) -> tuple[list[str], int] | None:
+    """Return the texts of the elements of the array whose first one begins there, and where it ends."""
+    slices: list[str] = []
+    depth, begin = 0, start
+    for token in _TOKEN.finditer(text, start):
+        mark = token[0]
+        if depth == 0 and mark in {",", "]"}:
+            slices.append(text[begin : token.start()])
+            begin = token.end()
+            if mark == "]":
+                return slices, token.start()
+        depth += (mark in {"[", "{"}) - (mark in {"]", "}"})
+    return None
 
 
 def no_constant(name: str) -> Never:

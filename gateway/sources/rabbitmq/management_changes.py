@@ -1,4 +1,4 @@
-"""Changes of a broker through its management API, their answers, and deletions without an answer.
+"""Changes of a broker through its management API, and their answers.
 
 A failed read loses nothing. For a change it matters whether it was certainly not made.
 """
@@ -7,15 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal, TypeAlias
-from urllib.parse import quote
+from typing import Literal, TypeAlias
 
 from gateway.mapping.paths import Json
-from gateway.sources.rabbitmq.management_api import Answer, NotFound, Refused, error_of, is_login_refusal
-from gateway.sources.rabbitmq.object_names import ObjectName
+from gateway.sources.rabbitmq.management_api import (
+    NO_API,
+    Answer,
+    NotFound,
+    Refused,
+    by_proxy,
+    error_of,
+    is_login_refusal,
+    is_missing,
+)
+from gateway.sources.rabbitmq.path_proof import path_of
 
 _SERVER_ERRORS = 500
-_UNAVAILABLE = 503
+_OF_PROXIES = frozenset({408, 429})
+"""Statuses below 500 that only a proxy answers, which may have forwarded the request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +67,12 @@ class Purge:
     Attributes:
         virtual_host: the virtual host of the queue.
         queue: the name of the queue.
+        clusters: the names of the cluster that has the queue, as far as they are known.
     """
 
     virtual_host: str
     queue: str
+    clusters: frozenset[str] = frozenset()
 
     @property
     def over_http(self) -> Change:
@@ -93,9 +104,13 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True)
 class NotSent:
-    """The broker was not reached: certainly nothing was changed."""
+    """The broker was not reached: certainly nothing was changed.
+
+    ``pause``: nanoseconds for which a server before it demands that nothing is sent; 0 for no demand.
+    """
 
     reason: str
+    pause: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,17 +125,22 @@ PurgeAnswer: TypeAlias = Purged | ChangeAnswer
 BrokerAnswer: TypeAlias = Answer | PurgeAnswer
 
 
-def change_answer_of(status: int, body: bytes) -> ChangeAnswer:
-    """Return what an HTTP response to a change means. Any status and body give an answer; nothing raises."""
+def change_answer_of(status: int, body: bytes, *, lacks_api: bool = False) -> ChangeAnswer:
+    """Return what an HTTP response to a change means. Any status and body give an answer; nothing raises.
+
+    ``lacks_api``: its headers say so (`gateway.sources.rabbitmq.management_api.is_without_api`).
+    """
     if 200 <= status < 300:  # noqa: PLR2004  the class of success
         return Changed()
     error, reason = error_of(body)
     text = f"status {status}{': ' if reason else ''}{reason}"
+    if body and not error:  # it may look at answers, too, so that the request may have reached the broker
+        return Unanswered(by_proxy(status))
     if status in {401, 403}:
         return Refused(is_login_refusal(error, reason), reason or text)
-    if status == 404 and error:  # noqa: PLR2004  not found; without JSON it is no RabbitMQ that says so
-        return NotFound()
-    if (status >= _SERVER_ERRORS and status != _UNAVAILABLE) or _is_timeout(reason):
+    if status == 404 and is_missing(body):  # noqa: PLR2004  not found
+        return NotSent(NO_API) if lacks_api else NotFound()
+    if status >= _SERVER_ERRORS or status in _OF_PROXIES or _is_timeout(reason):
         return Unanswered(text)
     return Rejected(reason or text)
 
@@ -133,72 +153,3 @@ def _is_timeout(reason: str) -> bool:
     majority.
     """
     return "timed out" in reason or "{timeout," in reason
-
-
-def path_of(*parts: str) -> str:
-    """Return names as segments of a path: ``path_of("queues", "/", "a b")`` is ``queues/%2F/a%20b``."""
-    return "/".join(quote(part, safe="") for part in parts)
-
-
-MAX_PENDING: Final = 256
-"""Maximum number of deletions that are followed at a time; the outcome of others stays unknown."""
-
-
-@dataclass(slots=True)
-class PendingDeletion:
-    """A requested deletion of one object that the broker has not answered.
-
-    Attributes:
-        name: the name of the object.
-        is_ambiguous: another request of the gateway can have deleted the object.
-        is_ours: an event reported that the gateway's user deleted it.
-    """
-
-    name: ObjectName
-    is_ambiguous: bool = False
-    is_ours: bool = False
-
-
-class PendingDeletions:
-    """Finds out which deletions took place that the broker did not answer, as far as events prove it.
-
-    A cluster without a majority may delete an object hours after the request. That an object is gone does not
-    prove that it was deleted by this request: others delete objects, too. An event that names the gateway's
-    user proves it, provided that no other request of the gateway can have had the same effect: the same
-    deletion requested twice, or the deletion of a queue or exchange, which deletes its bindings.
-
-    Args:
-        user: the user who changes the broker for the gateway.
-    """
-
-    def __init__(self, user: str) -> None:
-        self._user = user
-        self._pending: list[PendingDeletion] = []
-
-    def asked(self, name: ObjectName) -> None:
-        """Note that the broker is asked to delete an object."""
-        for one in self._pending:
-            one.is_ambiguous |= _may_end_both(one.name, name)
-
-    def follow(self, name: ObjectName) -> PendingDeletion | None:
-        """Follow a deletion that was not answered; return ``None`` if too many are followed."""
-        if len(self._pending) >= MAX_PENDING:
-            return None
-        ambiguous = any(_may_end_both(one.name, name) for one in self._pending)
-        pending = PendingDeletion(name, ambiguous)
-        self._pending.append(pending)
-        return pending
-
-    def ended(self, name: ObjectName, user: object) -> None:
-        """Apply an event that reports that ``user`` deleted an object."""
-        for one in self._pending:
-            if one.name == name and not one.is_ambiguous and user == self._user:
-                one.is_ours = True
-
-    def forget(self, pending: PendingDeletion) -> None:
-        """Stop following a deletion."""
-        self._pending.remove(pending)
-
-
-def _may_end_both(one: ObjectName, other: ObjectName) -> bool:
-    return one == other or one.class_name != other.class_name

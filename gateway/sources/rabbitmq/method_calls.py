@@ -7,37 +7,46 @@ after its deadline, and none is reported as failed unless that is certain.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
-from dataclasses import dataclass
-from typing import TypeAlias
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import replace
+from functools import partial
 
 from gateway.dialects.qmf.console_calls import OUTCOMES
 from gateway.dialects.qmf.messages import FAILED, Status
 from gateway.dialects.session import Answered, Effect, Note
 from gateway.mapping.paths import Json
-from gateway.model.operations import Answer, MethodCall, ObjectFetch, Outcome
-from gateway.model.schema import Argument, Direction
-from gateway.model.texts import peer_line
+from gateway.model.operations import NOT_READ, Answer, MethodCall, ObjectFetch, Outcome
+from gateway.model.texts import error_line, peer_line
 from gateway.model.times import SECOND
-from gateway.model.validation import validate
-from gateway.model.values import Value, Values
+from gateway.model.values import Values
 from gateway.sources.rabbitmq.broker_view import BrokerView
+from gateway.sources.rabbitmq.change_proofs import (
+    CERTAIN_AFTER,
+    COUNTED_AFTER,
+    EVENTS_FIRST,
+    FIRST_READING,
+    FOLLOWED,
+    LAST_PAUSE,
+    MAX_PENDING,
+    MEASURED_AFTER,
+    MEASURING,
+    PROOF_PAUSE,
+    SETTLING,
+    AwaitedEffect,
+    AwaitedEnds,
+    was_emptied,
+)
 from gateway.sources.rabbitmq.cluster import listing_columns
 from gateway.sources.rabbitmq.events import BrokerEvent, Deleted
 from gateway.sources.rabbitmq.management_answers import ManagementAnswers
-from gateway.sources.rabbitmq.management_api import Document, NotFound, Refused
+from gateway.sources.rabbitmq.management_api import PAUSE_DEMANDED, Unavailable
 from gateway.sources.rabbitmq.management_changes import (
     BrokerAnswer,
     BrokerRequest,
     Change,
-    Changed,
     Lookup,
     NotSent,
-    PendingDeletions,
     Purge,
-    Purged,
-    Rejected,
-    Unanswered,
 )
 from gateway.sources.rabbitmq.method_steps import (
     CallFailedError,
@@ -46,31 +55,30 @@ from gateway.sources.rabbitmq.method_steps import (
     Pause,
     Result,
     ResultSteps,
+    Running,
     Step,
+    Task,
+    check_missing,
+    invalid_call,
     limits_of,
+    named_arguments,
     read_single,
+    reply_to,
 )
 from gateway.sources.rabbitmq.methods import METHODS
-from gateway.sources.rabbitmq.object_lives import KnownObject
+from gateway.sources.rabbitmq.object_lives import EVENT_DELAY, KnownObject
 from gateway.sources.rabbitmq.object_names import number_of
 from gateway.sources.rabbitmq.observation_stream import ObservationStream
+from gateway.sources.rabbitmq.path_proof import path_of
 from gateway.sources.rabbitmq.reading import ClassReader
 from gateway.sources.rabbitmq.source_events import BrokerEventReceived
 
 LOOK_AGAIN = 250_000_000
 """Nanoseconds between two reads that check whether the broker shows the result of a change."""
-SETTLING = 6 * SECOND
-"""Nanoseconds for which the broker is read; by default it renews statistics every 5 s."""
 ANSWERING = SECOND
 """Nanoseconds before a call's deadline at which it is answered, while its console still waits."""
-EVENTS_FIRST = SECOND
-"""Nanoseconds for which the event of an end is awaited; it reports more than that the object is gone."""
 MAX_RUNNING = 1_000
 """Maximum number of calls and fresh reads without an answer; more are refused."""
-EVENT_DELAY = 5 * SECOND
-"""Nanoseconds for which the event is awaited that says who deleted an object that is gone."""
-DELETION_TIMEOUT = 24 * 3600 * SECOND
-"""Nanoseconds for which an end is awaited after a deletion that may have been made."""
 LIMITS_INTERVAL = 10 * SECOND
 LIMITS_BUDGET = 0.01
 """Share of time that reading the limits of virtual hosts may take."""
@@ -81,28 +89,6 @@ NO_WRITER = (
 )
 TOO_LATE = "not carried out: its time was over before the broker could be asked for it"
 NO_ANSWER = "no answer came in time"
-
-_Running: TypeAlias = Generator[Step, Json, None]
-
-
-@dataclass(slots=True)
-class _Task:
-    """A call or read in progress.
-
-    Attributes:
-        steps: its steps; each is sent the answer to the one before.
-        deadline: after this it must not begin to change anything (ns); 0 for no deadline.
-        due: when it continues (ns).
-        request: the request whose answer it awaits.
-        sent: a change was handed out.
-    """
-
-    steps: _Running
-    deadline: int
-    due: int
-    request: BrokerRequest | None = None
-    begun: bool = False
-    sent: bool = False
 
 
 class MethodCalls:
@@ -115,6 +101,8 @@ class MethodCalls:
         stream: publishes what changes.
         writer: the user who changes the broker; empty for none, and every method is refused.
         lockout: the virtual hosts and users whom the configuration allows to be locked out.
+        changes_wait: returns whether the broker may carry out changes much later than it answers.
+        received_until: returns until when all events were received (ns).
     """
 
     def __init__(
@@ -125,6 +113,8 @@ class MethodCalls:
         stream: ObservationStream,
         writer: str,
         lockout: frozenset[str] = frozenset(),
+        changes_wait: Callable[[], bool] = lambda: False,
+        received_until: Callable[[], int] = lambda: 0,
     ) -> None:
         self._readers = readers
         self._view = view
@@ -132,34 +122,23 @@ class MethodCalls:
         self._stream = stream
         self._writer = writer
         self._lockout = lockout
-        self._tasks: list[_Task] = []
-        self._current: _Task | None = None
+        self._tasks: list[Task] = []
+        self._current: Task | None = None
         self._effects: list[Effect] = []
         self._now = 0
         self._limits_due = 0
         self._deadlines: dict[int, int] = {}
-        self._pending_deletions = PendingDeletions(writer)
+        self._changes_wait = changes_wait
+        self._received_until = received_until
+        self._ends = AwaitedEnds()
+        self._followed = 0
 
     # Requests of users.
 
     def precheck(self, call: MethodCall, now: int) -> Answer | None:
         """Return why a call cannot be carried out, if that is known without the broker; else ``None``."""
-        return self._invalid(call) or self._refusal(call) or self._no_room(call, now)
-
-    def _invalid(self, call: MethodCall) -> Answer | None:
-        """Return the answer to a call that does not match the schema; ``None`` if it does."""
-        inputs = self._inputs(call)
-        if inputs is None:
-            text = f"not sent: {call.key} has no method {call.method!r}"
-            return Answer(call.token, Outcome.UNKNOWN_ELEMENT, text)
-        if len(inputs) != len(call.arguments):
-            text = f"not sent: {call.method} takes {len(inputs)} arguments, {len(call.arguments)} were given"
-            return Answer(call.token, Outcome.WRONG_VALUE, text)
-        for argument, value in zip(inputs, call.arguments, strict=True):
-            wrong = None if value is None else validate(argument, value)
-            if wrong is not None:
-                return Answer(call.token, wrong.outcome, f"not sent: {argument.name}: {wrong.text}")
-        return None
+        reader = self._readers.get(call.key.name)
+        return invalid_call(reader, call) or self._refusal(call) or self._no_room(call, now)
 
     def _refusal(self, call: MethodCall) -> Answer | None:
         """Return why a valid call cannot be carried out; ``None`` if it can."""
@@ -167,9 +146,19 @@ class MethodCalls:
             return _answered(call.token, Status.NOT_IMPLEMENTED, "NotImplemented").answer
         if not self._writer:
             return _answered(call.token, Status.FORBIDDEN, NO_WRITER).answer
-        if self._found(call.key.name, call.native_id) is None:
-            return _answered(call.token, Status.UNKNOWN_OBJECT, "UnknownObject").answer
+        target = self._found(call.key.name, call.native_id)
+        if target is None:
+            return self._unknown(call.token)
+        fault = self._answers.visibility.paths.fault(path_of(*target.name.parts))
+        if fault and all(target.name.parts):
+            return _answered(call.token, Status.EXCEPTION, f"not sent: {fault}").answer
         return None
+
+    def _unknown(self, token: int) -> Answer:
+        """Return the answer about an object that is not known: it is gone only if everything was read."""
+        if self._answers.visibility.was_complete:
+            return _answered(token, Status.UNKNOWN_OBJECT, "UnknownObject").answer
+        return Answer(token, Outcome.SOURCE_DOWN, f"not sent: {NOT_READ}")
 
     def begin(self, operation: MethodCall | ObjectFetch, now: int) -> list[Effect]:
         """Begin a call or a fresh read, or answer at once why it is not begun."""
@@ -181,13 +170,15 @@ class MethodCalls:
         if refusal is not None:
             return [Answered(refusal)]
         if isinstance(operation, ObjectFetch):
-            task = _Task(self._fetch(operation), 0, now)
+            task = Task(self._fetch(operation), 0, now, operation.token)
         else:
             method = METHODS[operation.key.name][operation.method]
             target = self._found(operation.key.name, operation.native_id)
             assert target is not None  # `precheck` has found it
-            invocation = Invocation(target.name, target.created, self._named(operation), self._lockout)
-            task = _Task(self._call(operation, target, method, invocation), operation.deadline, now)
+            arguments = named_arguments(self._readers.get(operation.key.name), operation)
+            invocation = Invocation(target.name, target.created, arguments, self._lockout)
+            steps = self._call(operation, target, method, invocation)
+            task = Task(steps, operation.deadline, now, operation.token)
         self._deadlines[operation.token] = operation.deadline
         self._tasks.append(task)
         return []
@@ -208,24 +199,19 @@ class MethodCalls:
         """Answer all waiting operations with an unknown outcome and ``reason``, and do nothing more."""
         waiting = list(self._deadlines)
         self._deadlines.clear()
+        self._tasks.clear()
+        self._current = None
         return [Answered(Answer(token, Outcome.UNKNOWN, reason)) for token in waiting]
 
     def _no_room(self, request: MethodCall | ObjectFetch, now: int) -> Answer | None:
         if request.deadline <= now:
             return Answer(request.token, Outcome.NOT_NOW, "not sent: no time was left for it")
+        if request.deadline - ANSWERING < self._answers.plan.demanded_until:
+            return Answer(request.token, Outcome.NOT_NOW, f"not sent: {PAUSE_DEMANDED}")
         if len(self._tasks) >= MAX_RUNNING:
             text = f"not sent: {MAX_RUNNING} operations are under way"
             return Answer(request.token, Outcome.NOT_NOW, text)
         return None
-
-    def _inputs(self, call: MethodCall) -> list[Argument] | None:
-        """Return the arguments that a method takes; ``None`` if there is no such method."""
-        reader = self._readers.get(call.key.name)
-        methods = reader.schema.methods if reader is not None else ()
-        method = next((one for one in methods if one.name == call.method), None)
-        if method is None:
-            return None
-        return [one for one in method.arguments if one.direction is not Direction.OUT]
 
     def broker_event(self, received: BrokerEventReceived, event: BrokerEvent, now: int) -> None:
         """Notice that limits of a virtual host were changed, or that an object was deleted on request.
@@ -239,8 +225,9 @@ class MethodCalls:
         is_set = key in {"parameter.set", "parameter.cleared"}
         if key == "vhost.created" or (is_set and headers.get("component") == "vhost-limits"):
             self._limits_due = now
+        self._ends.was_set(key, headers)
         if isinstance(event, Deleted):
-            self._pending_deletions.ended(event.name, headers.get("user_who_performed_action"))
+            self._ends.ended(event.name, headers.get("user_who_performed_action"))
 
     def answers_again(self, now: int) -> None:
         """Read the limits again: the management API answers again."""
@@ -254,22 +241,28 @@ class MethodCalls:
         if self._current is not None:
             return 0
         limits_due = 0 if self._view.hosts.limits_wanted else self._limits_due
-        return min([limits_due, *(task.due for task in self._tasks)])
+        soonest = min([limits_due, *(task.due for task in self._tasks)])
+        return max(soonest, self._answers.plan.demanded_until)
 
     def advance(self, now: int) -> list[Effect]:
         """Run all tasks that are due, until one has a request to send or nothing is due."""
         self._now = now
+        if now < self._answers.plan.demanded_until:
+            return []
         if now >= self._limits_due or self._view.hosts.limits_wanted:
             self._view.hosts.limits_wanted = False
             self._limits_due = now + LIMITS_INTERVAL
-            self._tasks.append(_Task(self._read_limits(now), 0, now))
+            self._tasks.append(Task(self._read_limits(now), 0, now))
         while self._current is None:
             ready = [task for task in self._tasks if task.due <= now]
             if not ready:
                 break
             task = min(ready, key=lambda one: one.due)
             self._tasks.remove(task)
-            self._go_on(task, None)
+            if task.request is not None:  # it is sent again, after a pause that was demanded
+                self._current = task
+            else:
+                self._go_on(task, None)
         return self._taken()
 
     def next_request(self) -> BrokerRequest | None:
@@ -286,26 +279,49 @@ class MethodCalls:
         task, self._current = self._current, None
         if task is None or task.request is None:
             return []
+        if self._waits(task, answer):
+            return []
         request, task.request = task.request, None
         try:
-            reply = self._reply(request, answer)
+            reply = reply_to(request, answer, self._writer)
         except CallFailedError as failure:
             self._go_on(task, None, failure)
         else:
             self._go_on(task, reply)
         return self._taken()
 
+    def _waits(self, task: Task, answer: BrokerAnswer) -> bool:
+        """Return whether a request is sent again later, because an answer demands a pause.
+
+        That is so if nothing was changed, and the operation has the time.
+        """
+        pause = answer.pause if isinstance(answer, Unavailable | NotSent) else 0
+        if not pause:
+            return False
+        until = self._now + pause
+        self._answers.plan.demand(until)
+        # One that was answered, and only looks for its effect, has all the time; what is repeated needs none.
+        deadline = self._deadlines.get(task.token, FOLLOWED + until) if task.token else 0
+        if until > deadline - ANSWERING:
+            return False
+        task.due = until
+        self._tasks.append(task)
+        return True
+
     def _taken(self) -> list[Effect]:
         effects, self._effects = self._effects, []
         return effects
 
-    def _go_on(self, task: _Task, reply: Json, failure: CallFailedError | None = None) -> None:
+    def _go_on(self, task: Task, reply: Json, failure: CallFailedError | None = None) -> None:
         """Run a task to its next step: a request makes it the current task, a pause gives others a turn."""
         try:
             if task.begun and failure is None and self._is_late(task):
                 failure = CallFailedError(Status.EXCEPTION, TOO_LATE)
             step = self._step(task, reply) if failure is None else task.steps.throw(failure)
         except StopIteration:
+            return
+        except Exception as error:  # noqa: BLE001  an error in one operation is no end of the source
+            self._failed(task, error)
             return
         if isinstance(step, Pause):
             task.due = self._now + step.duration
@@ -314,107 +330,242 @@ class MethodCalls:
             task.request = step
             self._current = task
 
-    def _step(self, task: _Task, reply: Json) -> Step:
+    def _failed(self, task: Task, error: Exception) -> None:
+        """Answer an operation that an internal error has ended."""
+        text = f"internal error {type(error).__name__}"
+        self._effects.append(Note("operation-failed", f"{text}: {error_line(error)}"))
+        if task.token:
+            status = Status.OUTCOME_UNKNOWN if task.sent else Status.EXCEPTION
+            after = "it may have been carried out" if task.sent else "nothing was sent"
+            self._end(_answered(task.token, status, f"{text}: {after}; see the log"))
+
+    def _step(self, task: Task, reply: Json) -> Step:
         if not task.begun:
             task.begun = True
             return next(task.steps)
         return task.steps.send(reply)
 
-    def _is_late(self, task: _Task) -> bool:
+    def _is_late(self, task: Task) -> bool:
         return bool(task.deadline) and not task.sent and self._now >= task.deadline
-
-    def _reply(self, request: BrokerRequest, answer: BrokerAnswer) -> Json:
-        """Return the part of an answer that is passed to the steps.
-
-        Raises:
-            CallFailedError: the steps cannot continue with it.
-        """
-        match answer:
-            case Document(body) if isinstance(request, Lookup):
-                return body
-            case Changed():
-                return None
-            case Purged(messages):
-                return messages
-            case NotFound():
-                if isinstance(request, Lookup):
-                    return None
-                raise CallFailedError(Status.UNKNOWN_OBJECT, "the broker knows no such object")
-            case Refused():
-                raise CallFailedError(Status.FORBIDDEN, self._refusal_text(request, answer))
-            case Rejected(reason):
-                raise CallFailedError(Status.EXCEPTION, reason)
-            case NotSent(reason):
-                text = f"not carried out: the broker's management API cannot be reached ({reason})"
-                raise CallFailedError(Status.EXCEPTION, text)
-            case Unanswered(reason):
-                text = f"no answer of the broker ({reason}): it may have been carried out"
-                raise CallFailedError(Status.OUTCOME_UNKNOWN, text)
-        reason = getattr(answer, "reason", "it answers something else")
-        raise CallFailedError(Status.EXCEPTION, f"not carried out: the broker cannot be read ({reason})")
-
-    def _refusal_text(self, request: BrokerRequest, refusal: Refused) -> str:
-        if isinstance(request, Lookup) and not request.as_writer:
-            return f"the broker may not be read ({refusal.reason})"
-        if refusal.login:
-            return (
-                f"the management API refuses user {self._writer!r} ({refusal.reason}): check name and"
-                " password under 'writing'"
-            )
-        return (
-            f"user {self._writer!r} may not do that ({refusal.reason}): it needs the tag 'administrator', and"
-            " for queues and exchanges a permission in their virtual host"
-        )
 
     # Calls.
 
-    def _call(
-        self, call: MethodCall, target: KnownObject, method: Method, invocation: Invocation
-    ) -> _Running:
+    def _call(self, call: MethodCall, target: KnownObject, method: Method, invocation: Invocation) -> Running:
         status, text = Status.OK, "OK"
         outputs: Values = ()
+        failure: CallFailedError | None = None
+        end = self._ends.await_end(target.name, target.number)
+        are_received = not self._answers.visibility.events_missing
+        invocation = replace(invocation, user=self._writer if are_received else "", settings=end.settings)
+        awaited = AwaitedEffect(target, method, invocation, end, self._now)
         try:
-            self._begin(call, target, method)
-            result = yield from self._watched(target, method.steps(invocation))
+            try:
+                self._begin(call, target)
+                result = yield from self._watched(target, method.steps(invocation))
+            except CallFailedError as error:
+                failure, result = error, None
+                status, text = error.status, error.text
             if result is not None:
                 text, outputs = result.text, result.outputs
             if result is not None and result.confirmed:
                 self._end(_answered(call.token, status, text, outputs))
                 # The caller has the broker's confirmation; the object is read until it shows the same.
-                yield from self._settle(call, target, method, invocation)
+                yield from self._shown(awaited, call.deadline)
                 return
-            if not (yield from self._settle(call, target, method, invocation)) and method.unsettled:
-                text = f"{text}; {method.unsettled}"
-        except CallFailedError as failure:
-            status, text = failure.status, failure.text
-            if status in {Status.UNKNOWN_OBJECT, Status.OUTCOME_UNKNOWN}:
-                self._answers.plan.poll_soon(self._now, call.key.name)
-            if status == Status.UNKNOWN_OBJECT:
-                yield from self._look_for(invocation)
-            if status == Status.OUTCOME_UNKNOWN and method.ends:
-                # Without a status: an agent sends nothing now; the answer to its console follows.
-                self._end(Answered(Answer(call.token, Outcome.UNKNOWN, peer_line(text))))
-                if (yield from self._ends_later(target)):
-                    status, text = Status.OK, f"it is gone; before: {text}"
+            if (method.ends or method.empties) and (failure is None or failure.sent):
+                status, text = yield from self._proved(call, awaited, failure, text)
+            elif failure is None:
+                yield from self._read_back(invocation)
+        finally:
+            self._ends.forget(awaited.end)
+        if status in {Status.UNKNOWN_OBJECT, Status.OUTCOME_UNKNOWN}:
+            self._answers.plan.poll_soon(self._now, call.key.name)
+        if status == Status.UNKNOWN_OBJECT:
+            found = yield from self._read_back(invocation)  # so that it is not shown any longer
+            if found and failure is not None and not failure.sent and self._present(target) is not None:
+                status, text = Status.EXCEPTION, f"nothing was sent: {found}"
         for class_name in method.lists if status == Status.OK else ():
             self._answers.plan.poll_soon(self._now, class_name)
         self._end(_answered(call.token, status, text, outputs))
+        yield from self._figures_follow(awaited)
 
-    def _ends_later(self, target: KnownObject) -> Generator[Step, Json, bool]:
-        """Wait for the end of an object; return whether an event reported that the gateway's user deleted it.
+    def _figures_follow(self, awaited: AwaitedEffect) -> Generator[Step, Json, None]:
+        """Read a queue whose purge its present depth has proved, until its figures show the same."""
+        if awaited.invocation.evidence.is_purged:
+            yield from self._shown(awaited, self._now + MEASURING + ANSWERING)
 
-        A cluster without a majority deletes it when it has one again. No request is sent meanwhile.
+    def _proved(
+        self, call: MethodCall, awaited: AwaitedEffect, failure: CallFailedError | None, text: str
+    ) -> Generator[Step, Json, tuple[Status, str]]:
+        """Return status and text of a change that was sent, by what the broker shows and reports of it.
+
+        Args:
+            call: the call.
+            awaited: the effect of the change.
+            failure: the failure that was answered; ``None`` where the change was reported as done.
+            text: the text of the answer.
         """
-        pending = self._pending_deletions.follow(target.name)
-        if pending is None:
-            return False
-        until = self._now + DELETION_TIMEOUT
-        while self._now < until and not pending.is_ours:
-            yield Pause(SECOND)
-            if self._present(target) is None:
-                until = min(until, self._now + EVENT_DELAY)
-        self._pending_deletions.forget(pending)
-        return pending.is_ours
+        method, evidence = awaited.method, awaited.invocation.evidence
+        if failure is not None and failure.status != Status.OUTCOME_UNKNOWN:
+            return (yield from self._refused(awaited, failure))
+        answered = self._now
+        # Then it may have to be asked whether it is the same.
+        reserved = 0 if evidence.life is None else ANSWERING
+        shown = yield from self._shown(awaited, call.deadline - reserved)
+        if shown:
+            evidence.is_purged = False  # its figures need not be awaited
+        elif evidence.is_purged:
+            shown = True
+        at_once = failure is None and method.ends and not method.slow and not self._changes_wait()
+        if at_once and shown is False:
+            at_once = yield from self._is_same(awaited, answered)
+        # What is not answered may still be under way, to another object of the name.
+        is_doubtful = failure is not None and method.ends and awaited.end.is_of_other(self._writer)
+        if shown is None or is_doubtful or not (shown or at_once):
+            # Without a status: an agent sends nothing now; the answer to its console follows.
+            seen = "the broker lists one of its name" if shown is False and method.ends else ""
+            unseen = text if failure is not None else f"{text}; {seen or 'the broker does not show it yet'}"
+            self._end(Answered(Answer(call.token, Outcome.UNKNOWN, peer_line(unseen))))
+            shown = yield from self._followed_up(awaited, is_answered=failure is None)
+        if shown and failure is None:
+            self._ends.claim(awaited.end, self._writer)
+            return Status.OK, text
+        if shown:
+            return self._done_by(awaited, text)
+        if shown is False:
+            reported = "it was reported as done" if failure is None else text
+            still = "still lists it" if method.ends else "still shows its messages"
+            return Status.NOT_APPLIED, f"{reported}, but the broker {still}"
+        return Status.OUTCOME_UNKNOWN, text
+
+    def _refused(
+        self, awaited: AwaitedEffect, failure: CallFailedError
+    ) -> Generator[Step, Json, tuple[Status, str]]:
+        """Return status and text of a change that the broker refused, as far as that is true."""
+        if awaited.method.ends:
+            shown = yield from self._look(awaited, 0)
+            until = self._now + EVENTS_FIRST
+            while shown and not awaited.end.unclaimed(self._writer) and self._now < until:
+                yield Pause(LOOK_AGAIN)
+            if shown and awaited.end.unclaimed(self._writer) and self._ends.claim(awaited.end, self._writer):
+                return Status.OK, f"it is gone; before: {failure.text}"
+            if shown is False and failure.status == Status.UNKNOWN_OBJECT:
+                return Status.NOT_APPLIED, f"the answer was: {failure.text}; but it lists it"
+        return failure.status, failure.text
+
+    def _done_by(self, awaited: AwaitedEffect, text: str) -> tuple[Status, str]:
+        """Return status and text of a change without a certain answer whose effect is shown."""
+        if not awaited.method.ends:
+            return Status.OK, f"the queue is empty; before: {text}"
+        user = awaited.end.first_user
+        if awaited.end.is_of_other(self._writer):
+            return Status.UNKNOWN_OBJECT, f"user {user!r} has ended it; before: {text}"
+        if not self._ends.claim(awaited.end, self._writer):
+            return Status.UNKNOWN_OBJECT, f"another operation has ended it; before: {text}"
+        if user not in {"", self._writer}:
+            return Status.OK, f"user {user!r} had ended it, and this the next of its name; before: {text}"
+        return Status.OK, f"it is gone; before: {text}"
+
+    def _shown(self, awaited: AwaitedEffect, deadline: int) -> Generator[Step, Json, bool | None]:
+        """Read the object until it shows the effect, or for some seconds.
+
+        Returns:
+            Whether it shows it; ``None`` if that cannot be seen.
+        """
+        began = self._now
+        patience = SETTLING if awaited.method.ends else MEASURING
+        limit = max(began, min(began + patience, deadline - ANSWERING))
+        while True:
+            at_last = self._now >= limit
+            shown = yield from self._look(awaited, 0 if at_last else began)
+            if shown or at_last:
+                return shown
+            yield Pause(LOOK_AGAIN)
+
+    def _is_same(self, awaited: AwaitedEffect, seen_at: int) -> Generator[Step, Json, bool]:
+        """Return whether what is still there is the object that was to end, not the next one of its name.
+
+        Args:
+            awaited: the effect of the change.
+            seen_at: when an object of the name was seen that the change will not end any more (ns).
+        """
+        if self._are_reported(awaited.began, seen_at + EVENT_DELAY):
+            return True
+        return (yield from awaited.is_same(seen_at, self._now))
+
+    def _are_reported(self, since: int, until: int) -> bool:
+        """Return whether all events between two times (ns) were received."""
+        visibility = self._answers.visibility
+        arrive = not (visibility.events_missing or visibility.catching_up)
+        return arrive and visibility.unbroken_since <= since and self._received_until() >= until
+
+    def _followed_up(
+        self, awaited: AwaitedEffect, *, is_answered: bool
+    ) -> Generator[Step, Json, bool | None]:
+        """Look for the effect of a change for as long as it may still be made; return as `_shown`.
+
+        A cluster without a majority deletes an object when it has one again. ``is_answered``: the change was
+        reported as done.
+        """
+        if self._followed >= MAX_PENDING:
+            return None
+        began, gone_at, there_at, pause = self._now, 0, 0, FIRST_READING
+        read_at, ends = began + pause, awaited.method.ends
+        certain, until = (CERTAIN_AFTER, FOLLOWED) if ends else (MEASURED_AFTER, 2 * MEASURED_AFTER)
+        self._followed += 1
+        try:
+            while self._now < began + until:
+                yield Pause(SECOND)
+                if ends and self._present(awaited.target) is None:
+                    gone_at = gone_at or self._now
+                    if self._now >= gone_at + awaited.end.patience(self._writer):
+                        return True
+                elif self._now >= read_at:
+                    shown = yield from self._look(awaited, 0)
+                    since = self._now - began
+                    if shown and not ends:
+                        return True
+                    if shown is False and (is_answered or since >= certain):
+                        there_at = there_at or self._now
+                    is_certain = shown is False and since >= certain and not self._changes_wait()
+                    if is_certain and (yield from self._is_same(awaited, there_at)):
+                        return False
+                    is_soon = there_at and self._now < there_at + COUNTED_AFTER
+                    pause = PROOF_PAUSE if is_soon else min(2 * pause, LAST_PAUSE)
+                    read_at = self._now + (min(pause, certain - since) if since < certain else pause)
+        finally:
+            self._followed -= 1
+        return None
+
+    def _look(self, awaited: AwaitedEffect, began: int) -> Generator[Step, Json, bool | None]:
+        """Read the object once; return whether it shows the effect, ``None`` if that cannot be seen.
+
+        Args:
+            awaited: the effect of a change.
+            began: since when it is looked for (ns), while an event or newer figures may still come; else 0.
+        """
+        target, method = awaited.target, awaited.method
+        try:
+            document = yield from self._read(awaited.invocation, awaited=method.ends)
+        except CallFailedError as failure:
+            self._effects.append(Note("not-read-after-call", f"{target.name}: {failure.text}"))
+            return True if method.ends and self._present(target) is None else None
+        if method.ends:
+            known = self._present(target)
+            if known is None:
+                return True
+            if document is not None or self._now < began + EVENTS_FIRST:
+                return False
+            if self._view.is_out_of_reach(known.name, awaited.began, self._now):
+                self._answers.plan.poll_soon(self._now, "node")
+                return None
+            gone = self._view.known.deleted(known.name, self._now, self._now, by_event=False)
+            self._effects += self._stream.apply(gone)
+            return True
+        before = awaited.invocation.evidence.figures
+        emptied = True if document is None else was_emptied(before, document)
+        # A queue without messages before shows none after it: these figures may be older than the purge.
+        return None if emptied and began and not before.get("messages_ready") else emptied
 
     def _end(self, answered: Answered) -> None:
         """Answer, after what the call or read caused."""
@@ -422,8 +573,9 @@ class MethodCalls:
         self._effects.append(answered)
 
     def _watched(self, target: KnownObject, steps: ResultSteps) -> Generator[Step, Json, Result | None]:
-        """Run ``steps``, and stop them when the object ends while they pause."""
+        """Run ``steps``, and stop them when the object ends while they pause before the change is sent."""
         reply: Json = None
+        is_sent = False
         failure: CallFailedError | None = None
         while True:
             try:
@@ -434,62 +586,33 @@ class MethodCalls:
             failure = None
             try:
                 reply = yield step
-                if isinstance(step, Pause):
+                is_sent |= isinstance(step, Change | Purge)
+                if isinstance(step, Pause) and not is_sent:
                     self._refuse_if_gone(target)
             except CallFailedError as error:
                 failure = error
 
-    def _begin(self, call: MethodCall, target: KnownObject, method: Method) -> None:
+    def _begin(self, call: MethodCall, target: KnownObject) -> None:
         if self._now >= call.deadline:
             raise CallFailedError(Status.EXCEPTION, TOO_LATE)
         self._refuse_if_gone(target)
-        if method.ends:
-            self._pending_deletions.asked(target.name)
 
     def _refuse_if_gone(self, target: KnownObject) -> None:
         if self._present(target) is None:
             raise CallFailedError(Status.UNKNOWN_OBJECT, "the object has come to its end")
 
-    def _settle(
-        self, call: MethodCall, target: KnownObject, method: Method, invocation: Invocation
-    ) -> Generator[Step, Json, bool]:
-        """Read the object until it shows the result of the method, or for some seconds.
-
-        Returns:
-            Whether it shows the result.
-        """
-        changed = self._now
-        limit = max(changed, min(changed + SETTLING, call.deadline - ANSWERING))
-        while True:
-            try:
-                document = yield from self._read(invocation, awaited=method.ends)
-            except CallFailedError as failure:
-                self._effects.append(Note("not-read-after-call", f"{invocation.target}: {failure.text}"))
-                return False
-            known = self._present(target)
-            if method.ends:
-                if known is None:
-                    return True
-                if document is None and self._now >= min(limit, changed + EVENTS_FIRST):
-                    gone = self._view.known.deleted(known.name, self._now, self._now, by_event=False)
-                    self._effects += self._stream.apply(gone)
-                    return True
-            elif document is None or method.settled(document):
-                return True
-            if self._now >= limit:
-                return False
-            yield Pause(LOOK_AGAIN)
-
-    def _look_for(self, invocation: Invocation) -> _Running:
-        """Read an object that the broker denies, so that it is not shown any longer."""
+    def _read_back(self, invocation: Invocation) -> Generator[Step, Json, str]:
+        """Read an object that was changed, or that the broker denies; return why that failed, or nothing."""
         try:
             yield from self._read(invocation)
-        except CallFailedError:
-            return  # it is listed soon
+        except CallFailedError as failure:  # it is listed soon
+            self._effects.append(Note("not-read-after-call", f"{invocation.target}: {failure.text}"))
+            return failure.text
+        return ""
 
     # Reading.
 
-    def _fetch(self, fetch: ObjectFetch) -> _Running:
+    def _fetch(self, fetch: ObjectFetch) -> Running:
         target = self._found(fetch.key.name, fetch.native_id)
         failure = ""
         if target is not None:
@@ -502,6 +625,8 @@ class MethodCalls:
         known = self._present(target) if target is not None else None
         if failure:
             answer = Answer(fetch.token, Outcome.REMOTE_FAILURE, peer_line(failure), FAILED)
+        elif target is None:
+            answer = self._unknown(fetch.token)
         elif known is None:
             answer = Answer(fetch.token, Outcome.OBJECT_GONE, "the broker has no such object", 0)
         else:
@@ -519,7 +644,12 @@ class MethodCalls:
         name = invocation.target
         began = self._now
         reader = self._readers[name.class_name]
-        document = yield from read_single(name, reader.rule.listing, listing_columns(reader))
+        name_of = partial(self._view.name_of, name.class_name)
+        document = yield from read_single(name, reader.rule.listing, listing_columns(reader), name_of)
+        if document is None and not awaited and reader.rule.listing and name.class_name != "vhost":
+            # What a method ends was read at its place right before, so that its absence there is true.
+            known = sum(1 for _ in self._view.known.of_class(name.class_name))
+            yield from check_missing(name, reader.rule.listing, known, name_of)
         if name.class_name == "vhost" and document is not None:
             yield from self._read_limits(began)
         late = self._answers.plan.is_holding(self._now)  # events that wait report the end with its time
@@ -552,18 +682,6 @@ class MethodCalls:
         """Return the object as it is known now; ``None`` if it ended, even if another has its name."""
         known = self._view.known.get(target.name)
         return known if known is not None and known.number == target.number else None
-
-    def _named(self, call: MethodCall) -> dict[str, Value]:
-        """Return the arguments by name, without absent ones, and without optional ones that are empty.
-
-        AM2 cannot distinguish an absent argument from an empty one, and a call means the same either way.
-        """
-        inputs = self._inputs(call) or []
-        return {
-            argument.name: value
-            for argument, value in zip(inputs, call.arguments, strict=True)
-            if value is not None and not (argument.optional and not value)
-        }
 
 
 def _answered(token: int, status: Status, text: str, outputs: Values = ()) -> Answered:

@@ -16,7 +16,7 @@ from gateway.sources.rabbitmq.broker_view import BrokerView
 from gateway.sources.rabbitmq.listing import Listing
 from gateway.sources.rabbitmq.object_names import ObjectName
 from gateway.sources.rabbitmq.observation_stream import ObservationStream
-from gateway.sources.rabbitmq.polling import PollingPlan
+from gateway.sources.rabbitmq.polling import PlannedReading, PollingPlan
 from gateway.sources.rabbitmq.prometheus_leaders import LeaderSheet, leader_figures_of
 from gateway.sources.rabbitmq.prometheus_samples import (
     IDENTITY,
@@ -33,7 +33,7 @@ from gateway.sources.rabbitmq.prometheus_samples import (
     value_of,
 )
 from gateway.sources.rabbitmq.reading import ClassReader
-from gateway.sources.rabbitmq.source_config import LEADERS_SHARE, TOTALS_SHARE
+from gateway.sources.rabbitmq.source_config import LEADERS_SHARE, LONGEST_INTERVAL, TOTALS_SHARE
 
 
 class MetricsAnswers:
@@ -58,9 +58,11 @@ class MetricsAnswers:
         self._plan = plan
         protocol = readers.get(PROTOCOL)
         self._totals = (
-            PrometheusTotals(protocol, TOTALS_SHARE * plan.budget) if protocol is not None else None
+            PrometheusTotals(protocol, TOTALS_SHARE * plan.budget, plan.longest_interval)
+            if protocol is not None
+            else None
         )
-        self._leaders = leader_figures_of(readers, LEADERS_SHARE * plan.budget)
+        self._leaders = leader_figures_of(readers, LEADERS_SHARE * plan.budget, plan.longest_interval)
 
     def learn_listeners(self, overview: Json) -> None:
         """Take the addresses of the metrics from the overview."""
@@ -72,6 +74,19 @@ class MetricsAnswers:
             if part is not None:
                 part.learn_nodes(statistics.urls)
         self._note_shares()
+
+    def readings(self) -> Iterator[PlannedReading]:
+        """Yield what metrics show of the objects, and when they were read."""
+        statistics = self._view.statistics
+        if statistics is None:
+            return
+        if statistics.active:
+            yield from statistics.readings()
+        if self._leaders is not None:
+            class_name, pace = self._leaders.columns.class_name, self._leaders.pace
+            yield PlannedReading(class_name, RAFT_FIGURES, pace.interval, self._leaders.read_at)
+        if self._totals is not None:
+            yield PlannedReading(PROTOCOL, TOTALS, self._totals.pace.interval, self._totals.pace.read_at())
 
     def listed(self, listing: Listing, now: int) -> None:
         """Apply the end of a complete listing."""
@@ -166,7 +181,7 @@ class MetricsAnswers:
         if isinstance(outcome.sheet, TotalsSheet):
             if outcome.sheet.node != node:
                 effects += self._without_totals(node, ended)
-            listing = Listing(PROTOCOL, began, sampled=began + outcome.waited // 2)
+            listing = Listing(PROTOCOL, began, sampled=began + outcome.waited // 2, asked=began)
             for item in self._totals.scraped(request, outcome.sheet, ended, outcome.busy):
                 effects += self._stream.apply(self._view.take(listing, item, ended).changes)
             self._note_shares()
@@ -197,10 +212,10 @@ class MetricsAnswers:
         """Pass the intervals and shares of time of these readings to the plan, which limits listings."""
         if self._leaders is not None:
             pace = self._leaders.pace
-            self._plan.read_beside("Raft figures of queues", pace.interval, pace.spent)
+            self._plan.read_beside(RAFT_FIGURES, pace.interval, pace.spent)
         if self._totals is not None:
             pace = self._totals.pace
-            self._plan.read_beside("totals by protocol", pace.interval, pace.spent)
+            self._plan.read_beside(TOTALS, pace.interval, pace.spent)
 
     @property
     def busy(self) -> bool:
@@ -216,9 +231,13 @@ class MetricsAnswers:
         return self._stream.apply(self._leaders.advance(known, hidden)) if self._leaders is not None else []
 
 
+RAFT_FIGURES: Final = "Raft figures of queues"
+TOTALS: Final = "totals by protocol"
 PROTOCOL: Final = "protocol"
-"""The class of these totals; its elements read the metrics by their names without `_PREFIX`."""
+"""The class of these totals; its elements read the metrics by their names without prefix."""
 _PREFIX: Final = "rabbitmq_global_"
+_OF_LOGINS: Final = "auth_attempts_"
+_LOGINS_PREFIX: Final = "rabbitmq_"
 _MAX_PROTOCOLS: Final = 100
 
 
@@ -235,7 +254,9 @@ class TotalsSheet:
 
     def __init__(self, reader: ClassReader) -> None:
         self._metrics = {
-            f"{_PREFIX}{name}": name for name in reader.columns if name not in {"node", PROTOCOL}
+            f"{_LOGINS_PREFIX if name.startswith(_OF_LOGINS) else _PREFIX}{name}": name
+            for name in reader.columns
+            if name not in {"node", PROTOCOL}
         }
         self._reader = ExpositionReader([*self._metrics, IDENTITY])
         self.node = ""
@@ -293,14 +314,15 @@ class PrometheusTotals:
     Args:
         reader: the reader of the class.
         share: share of time that reading all nodes may take.
+        longest_interval: the longest nanoseconds between two readings of a node.
 
     Attributes:
         pace: the pace of these readings.
     """
 
-    def __init__(self, reader: ClassReader, share: float) -> None:
+    def __init__(self, reader: ClassReader, share: float, longest_interval: int = LONGEST_INTERVAL) -> None:
         self.reader = reader
-        self.pace = NodePace((), share)
+        self.pace = NodePace((), share, longest_interval)
 
     def learn_nodes(self, nodes: Mapping[str, str]) -> None:
         """Take the URL of each node by its name, or by the URL itself if the name is unknown."""

@@ -17,6 +17,90 @@ from gateway.mapping.paths import Json
 _NATIVE_ID: Final = re.compile("[0-9a-f]{16}")
 
 
+class ByteName(str):  # noqa: SLOT000  a text with slots cannot have another attribute
+    r"""A name that is no UTF-8: names of RabbitMQ are bytes. Each byte that is none is shown as ``\xNN``.
+
+    Attributes:
+        octets: the name itself.
+    """
+
+    octets: bytes
+
+    @classmethod
+    def of(cls, octets: bytes) -> str:
+        """Return the text of a name: a `ByteName` only if it is no UTF-8."""
+        try:
+            return octets.decode()
+        except UnicodeDecodeError:
+            name = cls(octets.decode(errors="backslashreplace"))
+            name.octets = octets
+            return name
+
+
+def recorded_name(text: str) -> str:
+    r"""Return a name as the log has it: one with ``\xNN`` is a `ByteName` again, if it can be one."""
+    if "\\x" not in text:
+        return text
+    octets = _ESCAPED_OCTET.sub(lambda match: bytes([int(match[1], 16)]), text.encode("utf-8", "replace"))
+    name = ByteName.of(octets)
+    return name if isinstance(name, ByteName) and name == text else text
+
+
+def is_listed_as(name: str, listed: object) -> bool:
+    """Return whether a name in an answer may be this one: RabbitMQ 3.10 replaces bytes that are no UTF-8."""
+    if isinstance(name, ByteName) and isinstance(listed, str):
+        return _as_listed(listed) == _as_listed(name.octets.decode(errors="replace"))
+    return listed == name
+
+
+class ByteNames:
+    """Gives names of listings their bytes back.
+
+    RabbitMQ 3.10 lists a name that is no UTF-8 with U+FFFD in the place of some bytes; 4.x cannot list it at
+    all. Events have the bytes. A name that several known ones could be stays as it is listed.
+    """
+
+    def __init__(self) -> None:
+        self._by_listed: dict[str, set[ByteName]] = {}
+
+    def learn(self, names: Iterable[object]) -> None:
+        """Take the names in an event, or of objects that were known before."""
+        for name in names:
+            if isinstance(name, ByteName) and len(self._by_listed) < MAX_BYTE_NAMES:
+                listed = _as_listed(name.octets.decode(errors="replace"))
+                self._by_listed.setdefault(listed, set()).add(name)
+
+    def forget(self, name: str) -> None:
+        """Forget the name of an object that ended."""
+        if isinstance(name, ByteName):
+            self._by_listed.get(_as_listed(name.octets.decode(errors="replace")), set()).discard(name)
+
+    def named(self, item: Json) -> Json:
+        """Return an item of a listing with the names that are known."""
+        if not self._by_listed:
+            return item
+        match item:
+            case str() if _REPLACED in item:
+                names = self._by_listed.get(_as_listed(item), set())
+                return next(iter(names)) if len(names) == 1 else item
+            case list():
+                return [self.named(one) for one in item]
+            case Mapping():
+                return {key: self.named(one) for key, one in item.items()}
+        return item
+
+
+_REPLACED: Final = "\ufffd"
+_ESCAPED_OCTET: Final = re.compile(rb"\\x([89a-f][0-9a-f])")
+MAX_BYTE_NAMES: Final = 10_000
+"""Maximum number of names that are no UTF-8 and are given back to listings."""
+
+
+def _as_listed(text: str) -> str:
+    """Return a text with one U+FFFD for each run: encoders differ in how many bytes one stands for."""
+    return re.sub(f"{_REPLACED}+", _REPLACED, text)
+
+
 @dataclass(frozen=True, slots=True)
 class ObjectName:
     """The name of an object.
@@ -85,6 +169,24 @@ def is_shown_component(component: Json) -> bool:
     return isinstance(component, str) and component in _SHOWN_COMPONENTS
 
 
+CONSUMER: Final = "consumer"
+_PLACE: Final = 2
+"""Position of the channel or connection in the name of a consumer."""
+
+
+def is_anonymous(name: ObjectName) -> bool:
+    """Return whether the broker names neither channel nor connection of a consumer.
+
+    Events of such consumers do not name them either, so only listings show which of them exist.
+    """
+    return name.class_name == CONSUMER and (not name.parts[_PLACE] or name.parts[_PLACE].startswith("("))
+
+
+def without_place(name: ObjectName) -> tuple[str, ...]:
+    """Return virtual host, queue and tag of a consumer, which others may have, too."""
+    return *name.parts[:_PLACE], name.leaf
+
+
 def is_own(name: ObjectName, document: Mapping[str, Json], own_users: frozenset[str]) -> bool:
     """Return whether an object belongs to the gateway.
 
@@ -109,8 +211,14 @@ def is_publication(
     Such connections are never shown: while an alarm is raised, publishing one would open another, without
     end. Those of other agents in the same management virtual host are not shown either, because they would
     publish ours in turn.
+
+    They say nothing of themselves. Clients of MQTT (3.10) and STOMP have direct connections too, with a
+    protocol of their own; those of shovels and federation links have a name.
     """
     if name.class_name != "connection" or document.get("type") != "direct":
+        return False
+    protocol = document.get("protocol")
+    if document.get("client_properties") or (isinstance(protocol, str) and not protocol.startswith("Direct")):
         return False
     host = document.get("vhost")
     return document.get("user") in own_users or (bool(host) and host == management_virtual_host)

@@ -8,17 +8,19 @@ Events wait until everything has been read once, so that the objects are known t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Final, Protocol
 
 from gateway.dialects.event_backlog import EventBacklog, Loss
 from gateway.dialects.qmf.addresses import BROKER_AGENT
-from gateway.dialects.qmf.model_values import with_absence
+from gateway.dialects.qmf.model_values import with_marks
 from gateway.dialects.qmf.schema_records import described_class, described_event
 from gateway.dialects.session import Effect, Note, Observed
 from gateway.model.observations import (
     AgentLost,
     ClassLearned,
+    Counting,
     EventLearned,
     EventSeen,
     HeartbeatSeen,
@@ -30,18 +32,26 @@ from gateway.model.observations import (
 )
 from gateway.model.schema import ClassKey, ClassSchema, EventSchema
 from gateway.model.secrets import SecretRules
+from gateway.model.stable_names import escaped
 from gateway.model.times import SECOND
 from gateway.model.values import Reference, Value, Values
 from gateway.sources.rabbitmq.event_making import RaisedEvent
 from gateway.sources.rabbitmq.known_objects import KnownObjects
 from gateway.sources.rabbitmq.object_lives import Change, Gone, KnownObject
 from gateway.sources.rabbitmq.object_names import ObjectName, native_id, object_number
-from gateway.sources.rabbitmq.reading import ClassReader, reference_positions, target_of
+from gateway.sources.rabbitmq.reading import ClassReader, reference_positions, shown_text, target_of
 
 HEARTBEAT_INTERVAL: Final = SECOND
 EVENTS_LOST: Final = "eventsLost"
 _OUTLIVED: Final = frozenset({"vhost", "node"})
 """Classes whose objects may be missed while those that refer to them are listed."""
+
+
+class CountingOf(Protocol):
+    """Returns how the counters of an object go on; ``new``: it is published for the first time."""
+
+    def __call__(self, known: KnownObject, *, new: bool) -> Counting:
+        """Return it."""
 
 
 class _ObservedClass:
@@ -52,7 +62,7 @@ class _ObservedClass:
 
     def __init__(self, schema: ClassSchema, secrets: SecretRules) -> None:
         # The key that AM2 gives the class, so that an object has the same class by either way.
-        self.key: Final[ClassKey] = described_class(with_absence(schema)).key
+        self.key: Final[ClassKey] = described_class(with_marks(schema)).key
         self._properties = _shown([element.name for element in schema.properties], secrets)
         self._statistics = _shown([element.name for element in schema.statistics], secrets)
         self.learned: Final = ClassLearned(
@@ -71,6 +81,11 @@ class _ObservedClass:
         return tuple(values[position] for position in self._statistics)
 
 
+def _name_of(target: ObjectName) -> str:
+    """Return the stable name of an object that is named by its own name alone, and lives durably."""
+    return escaped(shown_text(target.leaf)) if target.class_name in _OUTLIVED else ""
+
+
 def _shown(names: list[str], secrets: SecretRules) -> tuple[int, ...]:
     return tuple(position for position, name in enumerate(names) if not secrets.hides(name))
 
@@ -83,6 +98,7 @@ class ObservationStream:
         known: the objects, to which references lead.
         events: the schemas of the events that may be raised, by name.
         secrets: the rules of the elements that are left out.
+        counting: how counters go on.
 
     Attributes:
         synchronised: everything has been read and the broker answers, so that what was published is current.
@@ -97,8 +113,10 @@ class ObservationStream:
         known: KnownObjects,
         events: Mapping[str, EventSchema],
         secrets: SecretRules,
+        counting: CountingOf,
     ) -> None:
         self.synchronised = False
+        self._counting = counting
         self._readers = readers
         self._known = known
         self._classes = {name: _ObservedClass(reader.schema, secrets) for name, reader in readers.items()}
@@ -136,17 +154,22 @@ class ObservationStream:
                 previous is None
                 or known.properties != previous.properties
                 or known.created != previous.created
+                or known.unread_since != previous.unread_since
             )
-            statistics_changed = previous is None or known.statistics != previous.statistics
+            recounted = change.counting is not Counting.GO_ON
+            statistics_changed = previous is None or recounted or known.statistics != previous.statistics
             if properties_changed or statistics_changed:
-                seen.append(self._seen(known, properties=properties_changed, statistics=statistics_changed))
+                one = self._seen(known, properties=properties_changed, statistics=statistics_changed)
+                counting = change.counting if recounted else self._counting(known, new=change.new)
+                seen.append(replace(one, counting=counting) if counting is not Counting.GO_ON else one)
             if change.new:
                 seen += self._referring_to(known)
         return self._observed(seen)
 
     def current(self, known: KnownObject) -> list[Effect]:
         """Publish all of an object again, because a user requested it."""
-        return self._observed([self._seen(known, properties=True, statistics=True)])
+        seen = self._seen(known, properties=True, statistics=True)
+        return self._observed([replace(seen, counting=self._counting(known, new=False))])
 
     def _seen(self, known: KnownObject, *, properties: bool, statistics: bool) -> ObjectSeen:
         observed = self._classes[known.name.class_name]
@@ -160,6 +183,7 @@ class ObservationStream:
             observed.properties(self._resolved(known)) if properties else None,
             observed.statistics(known.statistics) if statistics and known.statistics else None,
             presumed=known.presumed,
+            unread_since=known.unread_since,
         )
 
     def _gone(self, gone: Gone) -> ObjectSeen:
@@ -189,7 +213,12 @@ class ObservationStream:
             return None
         if referrer is not None and self._known.get(target) is None:
             self._awaited.setdefault(target, {})[referrer] = None
-        return Reference(native_id(self._known.number_of(target, ended=referrer is None)))
+        number = self._known.number_of(target, ended=referrer is None)
+        return Reference(native_id(number), _name_of(target))
+
+    def awaited(self, class_name: str) -> list[ObjectName]:
+        """Return the objects of a class that are not known, and to which published ones refer."""
+        return [name for name in self._awaited if name.class_name == class_name]
 
     def _referring_to(self, target: KnownObject) -> list[Observation]:
         """Publish again the objects that refer to ``target`` and were published before it was known.
@@ -260,13 +289,13 @@ class ObservationStream:
 
     # Freshness.
 
-    def complete(self, now: int) -> list[Effect]:
-        """Publish that everything has been read and is current."""
+    def complete(self, now: int, current_until: Callable[[], Mapping[str, int]]) -> list[Effect]:
+        """Publish that everything has been read and is current, by class until then (ns)."""
         if self.synchronised:
             return []
         observations: list[Observation] = []
         waited: list[RaisedEvent] = [] if self._was_synchronised else self._waiting.take(now)
-        observations += [HeartbeatSeen(BROKER_AGENT, now), ResyncEnded(complete=True)]
+        observations += [self._heartbeat(now, current_until()), ResyncEnded(complete=True)]
         observations += [self._event(event) for event in waited]
         self.synchronised = self._was_synchronised = True
         self._heartbeat_at = now + HEARTBEAT_INTERVAL
@@ -284,12 +313,18 @@ class ObservationStream:
         self._heartbeat_at = 0
         return self._observed([AgentLost(BROKER_AGENT, detail)])
 
-    def tick(self, now: int, *, answers: bool) -> list[Effect]:
+    def tick(
+        self, now: int, current_until: Callable[[], Mapping[str, int]], *, answers: bool
+    ) -> list[Effect]:
         """Publish a heartbeat when it is due, unless the broker does not answer."""
         if not self._heartbeat_at or now < self._heartbeat_at:
             return []
         self._heartbeat_at = now + HEARTBEAT_INTERVAL
-        return self._observed([HeartbeatSeen(BROKER_AGENT, now)]) if answers else []
+        return self._observed([self._heartbeat(now, current_until())]) if answers else []
+
+    def _heartbeat(self, now: int, current_until: Mapping[str, int]) -> HeartbeatSeen:
+        until = {str(self._classes[name].key): time for name, time in current_until.items()}
+        return HeartbeatSeen(BROKER_AGENT, now, until)
 
     def _observed(self, observations: list[Observation]) -> list[Effect]:
         if not observations:

@@ -7,17 +7,22 @@ comes every 34 s), each slowed down as much as it costs. Failures make pauses lo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from statistics import median_low
+from operator import itemgetter
 from typing import Final
 
+from gateway.model.times import SECOND
 from gateway.sources.rabbitmq.amqp10_sessions import NEVER, SessionRounds
 from gateway.sources.rabbitmq.management_api import (
+    LISTING_PATIENCE,
+    LONGEST_PATIENCE,
+    PAGE_SIZE,
     UNMEASURED_COLLECTIONS,
     ExtraRequest,
     ListingRequest,
     ManagementRequest,
+    ObjectRequest,
     OverviewRequest,
     PermissionRequest,
     SessionsRequest,
@@ -27,8 +32,16 @@ from gateway.sources.rabbitmq.source_config import RARELY, SESSIONS_SHARE, Polli
 
 _LEAST_LISTED = 1 / 10
 """Share of the budget that listings get at least."""
+_SINGLY = 1 / 4
+"""Share of the budget for objects that are read one by one because their class cannot be listed."""
 _RECENT = 3
-"""Number of listings of which the middle one is taken for what a listing costs."""
+"""Number of listings of which the cheapest one is taken for what a listing costs."""
+_LONG_PAGE: Final = 2 * SECOND
+"""Mean nanoseconds of a page from which on other classes are listed between the pages of a listing."""
+_PATIENCE_OF_THOUSAND: Final = SECOND
+"""Nanoseconds by which the wait for a page grows with each 1,000 objects."""
+SMALL_PAGE: Final = 100
+"""Number of objects on a page of a class whose larger pages were not answered in time."""
 MAX_EXTRA_REQUESTS = 1_000
 """Maximum number of waiting questions about single objects and virtual hosts; a listing answers the rest."""
 
@@ -41,18 +54,22 @@ class _ClassPlan:
     """The plan of one class.
 
     Attributes:
+        read_from: when the last whole listing began (ns); 0 before the first.
         cost: the duration of a whole listing (ns), smoothed over ``readings``.
         recent: the durations of the last whole listings (ns), `_RECENT` at most.
         again: the listing in progress may lack an object that was found.
         withheld: listing it needs rights that are missing.
         refusals: the number of times in a row that it could not be listed.
         held_until: it is not listed before this time (ns), for whatever reason.
+        page_size: number of objects on a page.
+        patience: nanoseconds to wait for a page.
     """
 
     first_page: ListingRequest
     interval: int
     due: int = 0
     began: int = 0
+    read_from: int = 0
     spent: int = 0
     cost: float = 0.0
     recent: tuple[int, ...] = ()
@@ -61,6 +78,29 @@ class _ClassPlan:
     withheld: bool = False
     refusals: int = 0
     held_until: int = 0
+    page_size: int = PAGE_SIZE
+    patience: int = LISTING_PATIENCE
+
+    def first_request(self) -> ListingRequest:
+        """Return the request that begins a listing."""
+        return replace(self.first_page, page_size=self.page_size, patience=self.patience)
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedReading:
+    """Elements of a class that are read together, again and again.
+
+    Attributes:
+        class_name: the class.
+        what: its name for people.
+        interval: the planned nanoseconds between two readings.
+        read_at: when the last complete reading began (ns).
+    """
+
+    class_name: str
+    what: str
+    interval: int
+    read_at: int
 
 
 class PollingPlan:
@@ -94,10 +134,12 @@ class PollingPlan:
         self._set_aside: dict[str, _ClassPlan] = {}
         self.intervals: Mapping[str, int] = {}
         self.sessions = SessionRounds(
-            self._config.missing_pause, self._config.refused_pause, SESSIONS_SHARE * self._config.budget
+            self._config.missing_pause,
+            self._config.refused_pause,
+            SESSIONS_SHARE * self._config.budget,
+            self._config.longest_interval,
         )
-        self._page: ListingRequest | None = None
-        self._page_due = 0
+        self._pages: dict[str, tuple[ListingRequest, int]] = {}  # the next of each listing, and when
         self._overview_due = 0
         self._users_due = 0 if users else NEVER
         self._users_refused = False
@@ -107,10 +149,11 @@ class PollingPlan:
         self._first_time = self._config.first_time
         self._extras: dict[ExtraRequest, None] = {}
         self._extra_due = 0
-        self._failures = 0
+        self._failures = self._demands = 0
         self._paused_until = 0
         self._held_until = 0
         self._nodes_awaited_until = 0
+        self._nodes_first = False
 
     def hold(self, until: int) -> None:
         """List only what is needed to understand events, until a time (ns) or `release`.
@@ -129,18 +172,27 @@ class PollingPlan:
         self._held_until = 0
 
     def await_nodes(self, until: int) -> None:
-        """List little but the nodes, until a time (ns) or `nodes_dated`.
+        """List little but the nodes, until a time (ns) or `nodes_dated`; nothing else before `nodes_listed`.
 
         If a node was started again, the objects have ended that end with it, and a listing does not show
         that: another object of the same name may be there already.
         """
         self._nodes_awaited_until = until
+        self._nodes_first = True
+        for plan in self._classes.values():
+            if plan.first_page.class_name == "node":
+                plan.due = 0
         self._succeeded()
         self._put_off_page()
+
+    def nodes_listed(self) -> None:
+        """List virtual hosts, too: the nodes are those of the broker that is known."""
+        self._nodes_first = False
 
     def nodes_dated(self) -> None:
         """End `await_nodes`: it is known since when each node has run, or cannot be found out."""
         self._nodes_awaited_until = 0
+        self._nodes_first = False
 
     def awaits_nodes(self, now: int) -> bool:
         """Return whether `await_nodes` still holds."""
@@ -151,9 +203,10 @@ class PollingPlan:
         return max(self._held_until, self._nodes_awaited_until)
 
     def _put_off_page(self) -> None:
-        if self._page is not None and self._page.class_name not in NEEDED_BY_EVENTS:
-            self._classes[_key(self._page)].due = 0
-            self._page = None
+        for key, (page, _) in list(self._pages.items()):
+            if page.class_name not in NEEDED_BY_EVENTS:
+                self._classes[key].due = 0
+                del self._pages[key]
 
     def awaits_events(self, now: int) -> bool:
         """Return whether events that happened before now are waited for."""
@@ -164,15 +217,17 @@ class PollingPlan:
         return now < self._little_until
 
     def _due(self, plan: _ClassPlan) -> int:
-        is_held = plan.first_page.class_name not in NEEDED_BY_EVENTS
-        return max(plan.due, self._little_until) if is_held else plan.due
+        class_name = plan.first_page.class_name
+        if self._nodes_first and class_name != "node":
+            return max(plan.due, self._little_until)
+        return plan.due if class_name in NEEDED_BY_EVENTS else max(plan.due, self._little_until)
 
     def due(self) -> int:
         """Return when the next request is due (ns)."""
-        if self._page is not None:
-            soonest = self._page_due
-        else:
-            soonest = min(self._due(plan) for plan in self._classes.values())
+        soonest = min((due for _, due in self._pages.values()), default=NEVER)
+        if soonest == NEVER or self._others_meanwhile:
+            startable = (self._due(plan) for key, plan in self._classes.items() if key not in self._pages)
+            soonest = min(soonest, *startable, NEVER)
         soonest = min(soonest, self._overview_due, self._users_due, self.sessions.due())
         if self._extras:
             soonest = min(soonest, self._extra_due)
@@ -184,19 +239,31 @@ class PollingPlan:
             return None
         if now >= min(self._overview_due, self._users_due):
             return OverviewRequest() if now >= self._overview_due else UsersRequest()
-        question = self._question(now)
+        question = None if self._nodes_first and self.awaits_nodes(now) else self._question(now)
         if question is not None:
             return question
-        if self._page is not None:
-            return self._page if now >= self._page_due else None
+        page, page_due = min(self._pages.values(), key=itemgetter(1), default=(None, NEVER))
+        if page is not None and (now >= page_due or not self._others_meanwhile):
+            return page if now >= page_due else None
         # Ties go to the class named first: what others refer to comes before them.
-        soonest = min(self._classes.values(), key=self._due)
-        if now < self._due(soonest):
+        startable = [key for key in self._classes if key not in self._pages]
+        soonest = min(startable, key=lambda key: self._due(self._classes[key]), default=None)
+        if soonest is None or now < self._due(self._classes[soonest]):
             return None
-        soonest.spent = 0
-        soonest.again = False
-        self._page, self._page_due = soonest.first_page, now
-        return self._page
+        plan = self._classes[soonest]
+        plan.spent = 0
+        plan.again = False
+        first = plan.first_request()
+        self._pages[soonest] = first, now
+        return first
+
+    @property
+    def _others_meanwhile(self) -> bool:
+        """Whether other classes are listed between the pages of a listing, because these take long."""
+        return any(page.page > 1 and self._takes_long(key, page) for key, (page, _) in self._pages.items())
+
+    def _takes_long(self, key: str, page: ListingRequest) -> bool:
+        return self._classes[key].spent >= (page.page - 1) * _LONG_PAGE
 
     def _question(self, now: int) -> ManagementRequest | None:
         if self._extras and now >= self._extra_due:
@@ -204,26 +271,39 @@ class PollingPlan:
         connection = self.sessions.next_connection(now)
         return None if connection is None else SessionsRequest(connection)
 
-    def page_read(self, request: ListingRequest, began: int, ended: int, *, last: bool) -> None:
-        """Take the arrival of a page; ``last``: it is the last one."""
+    def page_read(
+        self, request: ListingRequest, began: int, ended: int, *, last: bool, spent: int | None = None
+    ) -> None:
+        """Take the arrival of a page.
+
+        Args:
+            request: the request.
+            began: when it was sent (ns).
+            ended: when its answer was taken (ns).
+            last: it is the last page.
+            spent: nanoseconds that the broker took for it; by default, all that passed.
+        """
+        self._nodes_first = self._nodes_first and request.class_name != "node"
         self._succeeded()
+        spent = ended - began if spent is None else spent
         plan = self._classes[_key(request)]
         if request.page == 1:
             plan.began = began
-        plan.spent += ended - began
+        plan.spent += spent
         is_first = plan.readings == 0 and self._first_time > 0
-        self._first_time -= ended - began
+        self._first_time -= spent
         if not last:
-            self._page = replace(request, page=request.page + 1)
             # Other clients of the management API get as much of the broker's time as the gateway.
-            self._page_due = ended if is_first else ended + (ended - began)
+            due = ended if is_first else ended + spent
+            self._pages[_key(request)] = replace(request, page=request.page + 1), due
             return
-        self._page = None
-        # A single slow listing says little: the broker filled its caches, had only just started, or a machine
-        # stood still. Taken for the cost, it would put off the next one by minutes.
+        self._pages.pop(_key(request), None)
+        # Others who keep the machines busy make a listing longer, never shorter. Taken for the cost, that
+        # would put off the next one by minutes.
         plan.recent = (*plan.recent[1 - _RECENT :], plan.spent)
-        cost = median_low(plan.recent)
+        cost = min(plan.recent)
         plan.cost = 0.7 * plan.cost + 0.3 * cost if plan.readings > 1 else cost
+        plan.read_from = plan.began
         plan.readings += 1
         plan.withheld = False
         plan.refusals = 0
@@ -241,21 +321,26 @@ class PollingPlan:
         """Take the arrival, or the failure, of the users; ``refused``: they may not be read."""
         self._users_refused = refused
         pause = self._config.refused_users if refused else self._config.overview
-        self._users_due = ended + max(pause, int((ended - began) / self._config.budget))
+        within_budget = min(int((ended - began) / self._config.budget), self._config.longest_interval)
+        self._users_due = ended + max(pause, within_budget)
 
     def poll_users_soon(self, now: int) -> None:
         """Read the users now, because tags have changed, unless that is not done or was refused."""
         if self._users_due != NEVER and not self._users_refused:
             self._users_due = min(self._users_due, now)
 
-    def extra_read(self, request: ExtraRequest, began: int, ended: int) -> None:
-        """Take the answer about a single object or virtual host."""
+    def extra_read(self, request: ExtraRequest, spent: int, ended: int) -> None:
+        """Take the answer about a single object or virtual host, for which the broker took ``spent`` (ns)."""
         self._succeeded()
         self._extras.pop(request, None)
-        # While it is not known whether a virtual host may be read, nothing is complete.
-        is_urgent = isinstance(request, PermissionRequest)
+        # While it is not known whether a virtual host may be read, nothing is complete; and an object that a
+        # listing lacks is shown until its own answer says that it has ended.
+        is_suspect = isinstance(request, ObjectRequest) and not request.columns
+        is_urgent = isinstance(request, PermissionRequest) or is_suspect
         share = self._config.urgent_share if is_urgent else self._config.budget
-        self._extra_due = ended + int((ended - began) / share)
+        if isinstance(request, ObjectRequest) and request.columns:
+            share *= _SINGLY
+        self._extra_due = ended + min(int(spent / share), self._config.longest_interval)
 
     def refused(
         self, request: ListingRequest, ended: int, *, long: bool = False, withheld: bool = False
@@ -265,7 +350,7 @@ class PollingPlan:
         ``withheld``: it needs a right that monitoring does not need.
         """
         self._succeeded()
-        self._page = None
+        self._pages.pop(_key(request), None)
         plan = self._classes[_key(request)]
         plan.withheld = withheld
         least = self._config.refused_users if long else self._config.refused_pause
@@ -278,7 +363,7 @@ class PollingPlan:
     def ask_as_administrator(self, request: ListingRequest, ended: int) -> None:
         """List a class as the administrator, because the reading user may not."""
         self._succeeded()
-        self._page = None
+        self._pages.pop(_key(request), None)
         plan = self._classes[request.class_name]
         plan.first_page = replace(plan.first_page, as_administrator=True)
         plan.due = ended
@@ -298,20 +383,40 @@ class PollingPlan:
     def missing(self, request: ListingRequest, ended: int) -> None:
         """Do not list a collection for long, because the broker does not have it (see `retry`)."""
         self._succeeded()
-        self._page = None
+        self._pages.pop(_key(request), None)
         plan = self._classes[request.class_name]
         plan.refusals = 1
         plan.due = ended + self._config.missing_pause
-        # A source that was down is complete only when this was asked for again.
-        plan.held_until = ended + self._config.refused_pause
+        # A source that was down, or whose events were, is complete only when this was asked for again. Unlike
+        # a refusal it costs the broker nothing, and needs no long pause.
+        plan.held_until = ended + self._config.first_pause
         self._note_intervals()
 
     def questioned(self, request: ListingRequest, ended: int) -> None:
         """Read the overview next, because this answer is not that of a listing."""
         plan = self._classes[_key(request)]
         plan.due = max(plan.due, ended + plan.interval)
-        self._page = None
+        self._pages.pop(_key(request), None)
         self.poll_overview_soon(ended)
+
+    def late(self, request: ListingRequest) -> None:
+        """Ask for less, or wait longer, because a page was not answered in time: smaller pages come first.
+
+        They do not help if the broker makes each page from all objects; then the wait grows.
+        """
+        plan = self._classes[_key(request)]
+        if request.has_pages and request.page_size > SMALL_PAGE:
+            plan.page_size = SMALL_PAGE
+        else:
+            plan.page_size = PAGE_SIZE
+            plan.patience = min(2 * plan.patience, LONGEST_PATIENCE)
+
+    def sized(self, collection: str, size: int) -> None:
+        """Wait longer for the listings of a collection the more objects it has."""
+        patience = min(LISTING_PATIENCE + size // 1_000 * _PATIENCE_OF_THOUSAND, LONGEST_PATIENCE)
+        for plan in self._classes.values():
+            if plan.first_page.collection == collection:
+                plan.patience = max(plan.patience, patience)
 
     def switch_statistics(self, now: int, *, off: bool) -> None:
         """Stop or resume the listings that need the broker's statistics, which are off or on now.
@@ -322,8 +427,8 @@ class PollingPlan:
         unmeasured = {
             name for name, plan in every.items() if plan.first_page.collection in UNMEASURED_COLLECTIONS
         }
-        if self._page is not None and self._page.class_name in {*unmeasured, "queue"}:
-            self._page = None
+        stopped = {*unmeasured, "queue"}
+        self._pages = {key: one for key, one in self._pages.items() if one[0].class_name not in stopped}
         for name in self._set_aside:
             every[name].due, every[name].refusals = now, 0
         for name, plan in every.items():
@@ -355,10 +460,9 @@ class PollingPlan:
 
         A listing starts again. This request waits until another one was sent, which may succeed.
         """
-        if self._page is not None:
-            plan = self._classes[_key(self._page)]
-            plan.due = ended + plan.interval
-            self._page = None
+        for key in self._pages:
+            self._classes[key].due = ended + self._classes[key].interval
+        self._pages.clear()
         if isinstance(request, SessionsRequest):
             self.sessions.failed(request.connection, ended)
         if isinstance(request, ExtraRequest) and request in self._extras:
@@ -369,6 +473,32 @@ class PollingPlan:
         self._paused_until = ended + min(pause, self._config.longest_pause)
         self._failures += 1
 
+    def try_again(self, now: int) -> None:
+        """End the pause after failures, because something shows that the broker is back."""
+        if not self._demands:
+            self._paused_until = min(self._paused_until, now)
+            self._failures = 0
+
+    def pause(self, request: ManagementRequest, ended: int, pause: int) -> None:
+        """Send nothing for ``pause`` (ns), because a server demands that, and then the same request again.
+
+        If that is repeated, other requests come first: the demand may concern this one alone.
+        """
+        if self._demands:
+            self.failed(request, ended)
+        self._demands += 1
+        self._paused_until = ended + pause
+
+    @property
+    def demanded_until(self) -> int:
+        """The time until which a server demands that nothing is sent (ns); 0 for no demand."""
+        return self._paused_until if self._demands else 0
+
+    def demand(self, until: int) -> None:
+        """Send nothing until a time (ns), because a server demands that in answer to an operation."""
+        self._demands = self._demands or 1
+        self._paused_until = max(self._paused_until, until)
+
     def sessions_read(self, request: SessionsRequest, began: int, ended: int, *, found: bool) -> None:
         """Take the sessions of a connection; not ``found``: it has ended, or the broker shows none."""
         self._succeeded()
@@ -376,6 +506,11 @@ class PollingPlan:
             self.sessions.answered(request.connection, began, ended)
         else:
             self.sessions.not_found(request.connection, ended)
+
+    @property
+    def asks(self) -> bool:
+        """Whether questions about single objects or virtual hosts wait."""
+        return bool(self._extras)
 
     def ask(self, request: ExtraRequest) -> bool:
         """Ask about a single object or virtual host soon; return ``False`` if too many questions wait."""
@@ -427,7 +562,7 @@ class PollingPlan:
     def list_names_first(self, class_name: str) -> None:
         """List a class without statistics in its turn, and with them, which takes long, after all others."""
         plan = self._classes[class_name]
-        if plan.readings == 0 and plan.due == 0 and self._page is None:
+        if plan.readings == 0 and plan.due == 0 and not self._pages:
             first = replace(plan.first_page, columns=(), lean=True, totals_only=False)
             lean = _ClassPlan(first, NEVER)
             keys = {_key(first) if name == class_name else name: one for name, one in self._classes.items()}
@@ -449,7 +584,7 @@ class PollingPlan:
                 values or _lean_key(name) not in self._classes
             )
             if is_meant and plan.interval != NEVER and not plan.refusals:
-                plan.again = self._page is not None and _key(self._page) == name
+                plan.again = name in self._pages
                 plan.due = min(plan.due, max(now, plan.began + self._bearable(plan)))
 
     @property
@@ -457,9 +592,27 @@ class PollingPlan:
         """The share of time that all requests together may take."""
         return self._config.budget
 
+    @property
+    def longest_interval(self) -> int:
+        """The longest nanoseconds to which the budget may lengthen the time between two readings."""
+        return self._config.longest_interval
+
     def interval(self, class_name: str) -> int:
         """Return the current nanoseconds between listings of a class."""
         return self._interval(self._classes[class_name])
+
+    def readings(self) -> Iterator[PlannedReading]:
+        """Yield what is listed again and again, and was listed; of AMQP 1.0 the sessions that are shown."""
+        for plan in self._classes.values():
+            # What cannot be listed is not late: its objects are unread.
+            if plan.read_from and plan.interval != NEVER and not plan.refusals:
+                what = plan.first_page.collection
+                if plan.first_page.lean:
+                    what += " without statistics"
+                yield PlannedReading(plan.first_page.class_name, what, self._interval(plan), plan.read_from)
+        if self.sessions.round_time and (read_at := self.sessions.read_at):
+            for class_name in ("session", "link"):
+                yield PlannedReading(class_name, "sessions", self.sessions.round_time, read_at)
 
     def _note_intervals(self) -> None:
         # What the first listing costs is not held against a broker that has only just started.
@@ -490,7 +643,7 @@ class PollingPlan:
         return int(plan.cost / self._config.urgent_share)
 
     def _succeeded(self) -> None:
-        self._failures = 0
+        self._failures = self._demands = 0
         self._paused_until = 0
 
     def _interval(self, plan: _ClassPlan) -> int:
@@ -510,7 +663,8 @@ class PollingPlan:
         for one in sorted(self._classes.values(), key=lambda one: one.cost):
             bearable = left / pace
             if one.cost > bearable:
-                return max(plan.interval, int(plan.interval * plan.cost / bearable))
+                within_budget = int(plan.interval * plan.cost / bearable)
+                return max(plan.interval, min(within_budget, self._config.longest_interval))
             left -= one.cost / one.interval
             pace -= 1 / one.interval
         return plan.interval

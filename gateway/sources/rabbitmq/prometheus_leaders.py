@@ -26,6 +26,7 @@ from gateway.sources.rabbitmq.prometheus_samples import (
     ScrapeRequest,
 )
 from gateway.sources.rabbitmq.reading import ClassReader
+from gateway.sources.rabbitmq.source_config import LONGEST_INTERVAL
 
 _SETTLING: Final = 6 * SECOND
 """Nanoseconds until a new leader's figures are read: RabbitMQ 3.10 and 4.0 renew figures every 5 s."""
@@ -96,15 +97,18 @@ class LeaderFigures:
         reader: the reader of the class.
         rule: the mapping's rule of the figures.
         share: share of time that reading all nodes may take.
+        longest_interval: the longest nanoseconds between two readings of a node.
 
     Attributes:
         columns: the metrics of interest.
         pace: the pace of these readings.
     """
 
-    def __init__(self, reader: ClassReader, rule: LeaderMetricsRule, share: float) -> None:
+    def __init__(
+        self, reader: ClassReader, rule: LeaderMetricsRule, share: float, longest_interval: int
+    ) -> None:
         self.columns = LeaderColumns(reader)
-        self.pace = NodePace(rule.families, share)
+        self.pace = NodePace(rule.families, share, longest_interval)
         self._type = reader.schema.positions[rule.of.property]
         self._kind = rule.of.equals
         metrics = reader.rule.metrics
@@ -137,6 +141,11 @@ class LeaderFigures:
             if self.pace.node_of(request) in {*new, ""} and new:
                 earliest = max(now + _SETTLING, self._asked.get(request, 0) + self.pace.bearable)
                 self.pace.due[request] = min(due, earliest) if due > now else earliest
+
+    @property
+    def read_at(self) -> int:
+        """When that node's figures were read whose reading is the oldest (ns); 0 if none were."""
+        return self.pace.read_at([request for request in self.pace.due if self._is_wanted(request)])
 
     def asks(self, request: ScrapeRequest) -> bool:
         """Return whether ``request`` is a request for figures."""
@@ -234,9 +243,11 @@ class LeaderFigures:
         return known.measured(one, tuple(statistics), one.sampled)
 
 
-def leader_figures_of(readers: Mapping[str, ClassReader], share: float) -> LeaderFigures | None:
+def leader_figures_of(
+    readers: Mapping[str, ClassReader], share: float, longest_interval: int = LONGEST_INTERVAL
+) -> LeaderFigures | None:
     """Return the figures of leaders to read in this share of time; ``None`` if the mapping has none."""
     for reader in readers.values():
         if reader.rule.metrics is not None and reader.rule.metrics.leader is not None:
-            return LeaderFigures(reader, reader.rule.metrics.leader, share)
+            return LeaderFigures(reader, reader.rule.metrics.leader, share, longest_interval)
     return None

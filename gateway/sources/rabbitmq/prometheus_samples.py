@@ -22,6 +22,7 @@ from gateway.model.schema import Kind
 from gateway.model.times import SECOND
 from gateway.sources.rabbitmq.object_names import ObjectName
 from gateway.sources.rabbitmq.reading import ClassReader
+from gateway.sources.rabbitmq.source_config import LONGEST_INTERVAL
 
 MAX_LINE_BYTES: Final = 64 * 1024
 """Maximum length of a line; it has two or three of RabbitMQ's names of at most 255 bytes, escaped."""
@@ -295,6 +296,7 @@ class NodePace:
     Args:
         families: the families that are requested of each node; none for the totals.
         share: share of time that reading all nodes may take.
+        longest_interval: the longest nanoseconds between two readings of a node.
 
     Attributes:
         families: the families that are requested.
@@ -304,14 +306,23 @@ class NodePace:
         spent: share of time that reading all nodes takes.
     """
 
-    def __init__(self, families: tuple[str, ...], share: float) -> None:
+    def __init__(
+        self, families: tuple[str, ...], share: float, longest_interval: int = LONGEST_INTERVAL
+    ) -> None:
         self.due: dict[ScrapeRequest, int] = {}
         self.bearable = 0
         self.interval = 0
         self.spent = 0.0
         self.families = families
         self._share = share
+        self._longest_interval = longest_interval
         self._answered: dict[ScrapeRequest, str] = {}
+        self._read: dict[ScrapeRequest, int] = {}
+
+    def read_at(self, wanted: Collection[ScrapeRequest] | None = None) -> int:
+        """Return when the node among ``wanted`` answered whose answer is the oldest (ns); 0 for none."""
+        asked = self._answered if wanted is None else self._answered.keys() & set(wanted)
+        return min((self._read[request] for request in asked), default=0)
 
     def learn(self, nodes: Mapping[str, str]) -> bool:
         """Set the nodes that can be asked now; known ones keep their time, new ones are due.
@@ -330,7 +341,7 @@ class NodePace:
             self.interval, self.spent = 0, 0.0
         lost = self._answered.keys() - self.due.keys()
         for request in lost:
-            del self._answered[request]
+            del self._answered[request], self._read[request]
         return bool(lost)
 
     @property
@@ -362,17 +373,18 @@ class NodePace:
         if request not in self.due:
             return False
         cost = spent * len(self.due)
-        self.bearable = int(cost / self._share)
+        self.bearable = min(int(cost / self._share), self._longest_interval)
         self.interval = max(_INTERVAL, self.bearable)
         self.spent = cost / self.interval
         self.due[request] = ended + self.interval
-        self._answered[request] = node
+        self._answered[request], self._read[request] = node, ended
         return True
 
     def failed(self, request: ScrapeRequest, ended: int) -> bool:
         """Take note that a node gave no metrics; return whether it had answered the last time."""
         if request in self.due:
             self.due[request] = ended + _RETRY
+        self._read.pop(request, None)
         return self._answered.pop(request, None) is not None
 
 

@@ -26,6 +26,7 @@ from gateway.sources.rabbitmq.known_objects import KnownObjects
 from gateway.sources.rabbitmq.listing import MEASURED_TYPES
 from gateway.sources.rabbitmq.object_lives import Change, KnownObject
 from gateway.sources.rabbitmq.object_names import ObjectName
+from gateway.sources.rabbitmq.polling import PlannedReading
 from gateway.sources.rabbitmq.prometheus_samples import (
     Columns,
     NodeSheet,
@@ -34,7 +35,7 @@ from gateway.sources.rabbitmq.prometheus_samples import (
     ScrapeRequest,
 )
 from gateway.sources.rabbitmq.reading import ClassReader, Reading
-from gateway.sources.rabbitmq.source_config import StatisticsConfig
+from gateway.sources.rabbitmq.source_config import LONGEST_INTERVAL, StatisticsConfig
 
 _HELD: Final = 60 * SECOND
 """Nanoseconds for which a counter that is smaller in a listing than in the metrics counts as outdated."""
@@ -70,6 +71,7 @@ class PrometheusStatistics:
         trouble: why they are not, in one line for people; empty if they are, or if no metrics are to be read.
         pace: the pace of the readings.
         applied: when the last reading began whose values were all applied (ns); 0 for none.
+        whole_applied: the same of readings that leave nothing out.
     """
 
     def __init__(self, reader: ClassReader, config: StatisticsConfig) -> None:
@@ -83,8 +85,13 @@ class PrometheusStatistics:
         self._depth = [element.name for element in reader.schema.statistics].index("messages")
         self.active = False
         self.trouble = ""
-        self.pace = ScrapePace(config.interval, config.share, dear=bool(self._dear_families))
-        self.applied = 0
+        self.pace = ScrapePace(
+            config.interval,
+            config.share,
+            dear=bool(self._dear_families),
+            longest_interval=config.longest_interval,
+        )
+        self.applied = self.whole_applied = 0
         self.names: dict[bytes, ObjectName | None] = {}
         urls = config.urls if config.enabled else ()
         self._requests = tuple(self._whole_request(url) for url in urls)
@@ -167,10 +174,15 @@ class PrometheusStatistics:
     @property
     def intervals(self) -> dict[str, int]:
         """The nanoseconds between two readings of each kind of metrics, by its name for people."""
-        intervals = {"depths and counters of queues": self.pace.interval}
-        if self.pace.whole_interval > self.pace.interval:
-            intervals["numbers of consumers of queues"] = self.pace.whole_interval
-        return intervals
+        return {one.what: one.interval for one in self.readings()}
+
+    def readings(self) -> Iterator[PlannedReading]:
+        """Yield what metrics show, and when they were read."""
+        class_name, pace = self.columns.class_name, self.pace
+        yield PlannedReading(class_name, "depths and counters of queues", pace.interval, self.applied)
+        if pace.whole_interval > pace.interval:
+            what = "numbers of consumers of queues"
+            yield PlannedReading(class_name, what, pace.whole_interval, self.whole_applied)
 
     @property
     def due(self) -> int:
@@ -254,6 +266,7 @@ class PrometheusStatistics:
         if changes is None:
             self._applying = None
             self.applied = self._began
+            self.whole_applied = self._began if self._is_whole else self.whole_applied
             self._restart()
             return []
         return changes
@@ -305,7 +318,8 @@ class PrometheusStatistics:
         if changed and former is not None:
             for position in self.columns.lapsing:
                 statistics[position] = None
-        return known.measured(one, tuple(statistics), sampled)
+        overtaken = known.is_overtaken(one.name, self._began)
+        return [] if overtaken else known.measured(one, tuple(statistics), sampled)
 
     def _row(self, one: KnownObject) -> tuple[Row, int]:
         """Return the values that all nodes together have of an object, and their time (ns)."""
@@ -351,11 +365,16 @@ class PrometheusStatistics:
         if known is None or last is None or last.number != known.number:
             return reading, sampled
         statistics = list(reading.statistics)
-        if self.active and not single:
+        if self.active:
+            # The broker shows a single queue without depth and counters until it has measured it.
+            if single and statistics[self._depth] is None:
+                sampled = known.sampled
             for position, _ in self.columns.terms:
-                statistics[position] = known.statistics[position]
-            return replace(reading, statistics=tuple(statistics)), known.sampled
-        if self._unlisted and not self.active:
+                if not single or statistics[position] is None:
+                    statistics[position] = known.statistics[position]
+            if not single:
+                return replace(reading, statistics=tuple(statistics)), known.sampled
+        elif self._unlisted:
             return reading, sampled  # no listing will have them
         for position in self.columns.counters:
             before, value = known.statistics[position], statistics[position]
@@ -444,14 +463,18 @@ class ScrapePace:
         interval: the time between two readings, if their cost allows.
         share: share of time that they may take.
         dear: whether there are metrics that a reading may leave out.
+        longest_interval: the longest time between two readings, and between two that leave nothing out.
 
     Attributes:
         interval: the current time from the beginning of one reading to that of the next.
         whole_interval: the same of readings that leave nothing out.
     """
 
-    def __init__(self, interval: int, share: float, *, dear: bool) -> None:
+    def __init__(
+        self, interval: int, share: float, *, dear: bool, longest_interval: int = LONGEST_INTERVAL
+    ) -> None:
         self._least = interval
+        self._longest = longest_interval
         self._share = share
         self._dear = dear
         self._whole: deque[int] = deque(maxlen=_COSTS)
@@ -489,7 +512,7 @@ class ScrapePace:
             self.interval = self._bearable(self._lean, self._share * _LEAN_PART)
             more = max(0, dearest - min(self._lean)) / (self._share * (1 - _LEAN_PART))
             most = more if len(self._whole) == _COSTS else min(more, _FIRST_WHOLE_INTERVAL)
-            self.whole_interval = max(self.interval, int(most))
+            self.whole_interval = max(self.interval, min(int(most), self._longest))
         if whole:
             self._whole_due = began + self.whole_interval
         elif self.whole_interval == self.interval:
@@ -497,5 +520,5 @@ class ScrapePace:
 
     def _bearable(self, costs: deque[int], share: float) -> int:
         bearable = min(costs) / share
-        known = bearable if len(costs) == _COSTS else min(bearable, _FIRST_INTERVAL)
-        return max(self._least, int(known))
+        longest = self._longest if len(costs) == _COSTS else min(self._longest, _FIRST_INTERVAL)
+        return max(self._least, int(min(bearable, longest)))

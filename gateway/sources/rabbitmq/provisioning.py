@@ -6,20 +6,31 @@ missing steps; each is one request. A second run has no steps.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
-from urllib.parse import quote
 
 import httpx
 
 from gateway.links.amqp_connection import Trouble
+from gateway.links.tls import handshake_advice
 from gateway.mapping.paths import Json
 from gateway.model.texts import error_line
-from gateway.sources.rabbitmq.management_api import ENDED_EARLY, WRONG_PASSWORD
+from gateway.model.times import SECOND
+from gateway.sources.rabbitmq.management_api import (
+    ENDED_EARLY,
+    PAUSE_DEMANDED,
+    WRONG_PASSWORD,
+    by_proxy,
+    error_of,
+)
+from gateway.sources.rabbitmq.path_proof import path_of
+from gateway.sources.rabbitmq.proving_client import CachedAnswerError, PathFaultError, demanded_by
 from gateway.sources.rabbitmq.rights import MANAGEMENT_EXCHANGE, MANAGEMENT_VHOST, UserRights, tags_of
 
 _MAX_REASON: Final = 500
+_REFUSED: Final = frozenset({httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN})
 _NO_TAG: Final = "Not management user"
 EXCHANGE_KIND: Final = {"type": "topic", "durable": True}
 VHOST_DESCRIPTION: Final = "AMQP management gateway"
@@ -53,6 +64,7 @@ class Step:
         body: the body of a PUT.
         permitted_in: the virtual host in which the administrator itself needs a permission for it; empty for
             none.
+        grants_in: the virtual host in which it gives rights to a user; empty for none.
         method: the HTTP method. A DELETE of something that is gone succeeds.
     """
 
@@ -60,6 +72,7 @@ class Step:
     path: str
     body: Mapping[str, Any] | None = field(default=None, repr=False)
     permitted_in: str = ""
+    grants_in: str = ""
     method: Literal["PUT", "DELETE"] = "PUT"
 
 
@@ -74,8 +87,7 @@ def plan(
     steps: list[Step] = []
     for needed in dict.fromkeys(grant.vhost for user in users for grant in user.rights.grants):
         if needed != vhost and _found(client, f"vhosts/{segment(needed)}") is None:
-            text = f"{client.base_url}: there is no virtual host {needed!r}: make it first, or leave it out"
-            raise ProvisioningError(Trouble.REFUSED_VHOST, text)
+            raise _no_virtual_host(client, needed)
     # Read first: a PUT of a virtual host that exists would clear its description.
     if vhost and _found(client, f"vhosts/{segment(vhost)}") is None:
         description = {"description": VHOST_DESCRIPTION}
@@ -91,14 +103,22 @@ def carry_out(client: httpx.Client, step: Step) -> None:
     """Make one change.
 
     Raises:
-        ProvisioningError: the broker refused it.
+        ProvisioningError: the broker refused it, or its virtual host has ended meanwhile (`REFUSED_VHOST`).
     """
     gone_is_fine = step.method == "DELETE"
-    if not step.permitted_in:
-        _answer(client, step.method, step.path, step.body, missing_is_fine=gone_is_fine)
-        return
-    with _Permitted(client, step.permitted_in):
-        _answer(client, step.method, step.path, step.body, missing_is_fine=gone_is_fine)
+    permitted = _Permitted(client, step.permitted_in) if step.permitted_in else contextlib.nullcontext()
+    try:
+        with permitted:
+            _answer(client, step.method, step.path, step.body, missing_is_fine=gone_is_fine)
+    except ProvisioningError as error:
+        if step.grants_in and _found(client, f"vhosts/{segment(step.grants_in)}") is None:
+            raise _no_virtual_host(client, step.grants_in) from error
+        raise
+
+
+def _no_virtual_host(client: httpx.Client, name: str) -> ProvisioningError:
+    text = f"{client.base_url}: there is no virtual host {name!r}: make it first, or leave it out"
+    return ProvisioningError(Trouble.REFUSED_VHOST, text)
 
 
 def provision(
@@ -177,7 +197,8 @@ def _user_steps(client: httpx.Client, user: ProvisionedUser) -> Iterator[Step]:
         has = _found(client, path) or {}
         if any(has.get(kind) != pattern for kind, pattern in permissions.items()):
             patterns = ", ".join(f"{kind} {pattern}" for kind, pattern in permissions.items())
-            yield Step(f"permit the user {user.name} in {grant.vhost}: {patterns}", path, permissions)
+            text = f"permit the user {user.name} in {grant.vhost}: {patterns}"
+            yield Step(text, path, permissions, grants_in=grant.vhost)
 
 
 def _exchange_steps(client: httpx.Client, vhost: str, exchange: str) -> Iterator[Step]:
@@ -201,6 +222,9 @@ def logs_in(client: httpx.Client, user: ProvisionedUser) -> bool:
         ProvisioningError: the broker cannot be reached.
     """
     response = _response(client, "GET", "whoami", auth=(user.name, user.password))
+    if response.is_error and not _is_brokers(response):
+        # It says nothing of the password.
+        raise _failed(response, "GET", "whoami")
     # A user without a tag exists, too, and may log in by AMQP only.
     return response.status_code == httpx.codes.OK or _reason(response) == _NO_TAG
 
@@ -236,7 +260,9 @@ def _answer(
     missing_is_fine: bool = False,
 ) -> httpx.Response:
     response = _response(client, method, path, body)
-    if response.status_code in {httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN}:
+    if response.status_code in _REFUSED:
+        if not _is_brokers(response):
+            raise _failed(response, method, path)
         reason = _reason(response)
         if reason in WRONG_PASSWORD:
             text = f"{client.base_url}: {reason}: check name and password of the administrator"
@@ -246,10 +272,22 @@ def _answer(
     if response.is_redirect:
         raise _no_management(client)
     if response.is_error and not (missing_is_fine and response.status_code == httpx.codes.NOT_FOUND):
-        raise ProvisioningError(
-            Trouble.BROKEN, f"{method} {path}: {response.status_code} {_reason(response)}"
-        )
+        raise _failed(response, method, path)
     return response
+
+
+def _is_brokers(response: httpx.Response) -> bool:
+    """Return whether a refusal is RabbitMQ's own: it has an error's name, which no page of a proxy has."""
+    return bool(error_of(response.content)[0])
+
+
+def _failed(response: httpx.Response, method: str, path: str) -> ProvisioningError:
+    pause = f": {PAUSE_DEMANDED} of {demanded_by(response) / SECOND:.2g} s" if demanded_by(response) else ""
+    reason = f"{response.status_code} {_reason(response)}"
+    if response.status_code in _REFUSED and not _is_brokers(response):
+        reason = by_proxy(response.status_code)
+    text = f"{method} {path}: {reason}{pause}"
+    return ProvisioningError(Trouble.BROKEN, text)
 
 
 def _response(
@@ -263,11 +301,15 @@ def _response(
         if auth is not None:
             return client.request(method, path, json=body, auth=auth)
         return client.request(method, path, json=body)
+    except PathFaultError as error:
+        raise ProvisioningError(Trouble.MISCONFIGURED, f"{method} {path}: not sent: {error}") from error
+    except CachedAnswerError as error:
+        raise ProvisioningError(Trouble.BROKEN, f"{method} {path}: {error}") from error
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         reason = ENDED_EARLY if isinstance(error, httpx.ReadError) else error_line(error)
-        raise ProvisioningError(
-            Trouble.UNREACHABLE, f"the management API at {client.base_url} cannot be reached: {reason}"
-        ) from error
+        advice = handshake_advice(reason)
+        text = f"the management API at {client.base_url} cannot be reached: {reason}"
+        raise ProvisioningError(Trouble.UNREACHABLE, f"{text}: {advice}" if advice else text) from error
 
 
 def _no_management(client: httpx.Client) -> ProvisioningError:
@@ -285,7 +327,7 @@ def _reason(response: httpx.Response) -> str:
 
 def segment(name: str) -> str:
     """Return a name as a segment of a path."""
-    return quote(name, safe="")
+    return path_of(name)
 
 
 RESERVED: Final = "amq."

@@ -147,6 +147,28 @@ class ClassReader:
         time = reading.properties[self.schema.positions[self.rule.created]]
         return time if isinstance(time, int) else 0
 
+    def differs(self, known: Values, reading: Reading, *, listed: bool) -> bool:
+        """Return whether a reading is not of the object with ``known`` properties.
+
+        What is fixed at creation differs then. ``listed``: listings have shown both.
+        """
+        if self.rule.created is not None:
+            return False  # the time of its creation distinguishes them
+        return any(
+            kept and contradicts(new, old, listed=listed)
+            for old, new, kept in zip(known, reading.properties, self.keeps, strict=True)
+        )
+
+    def merged(self, known: Values, values: Values, *, keep_all: bool) -> Values:
+        """Return ``values``, completed by ``known`` ones that a report may omit.
+
+        ``keep_all``: an event about an object that a listing has shown adds only what is unknown.
+        """
+        return tuple(
+            preferred(old, new, keep=kept, old_first=keep_all)
+            for old, new, kept in zip(known, values, self.keeps, strict=True)
+        )
+
     def beside(self, listed: Reading, properties: Values, statistics: Values) -> Values:
         """Return the statistics of ``listed`` with the known figures of the leader, if it is the same.
 
@@ -304,11 +326,13 @@ def contradicts(new: Value | None, old: Value | None, *, listed: bool) -> bool:
 def preferred(old: Value | None, new: Value | None, *, keep: bool, old_first: bool) -> Value | None:
     """Return the valid one of two values of an element: with ``old_first`` the old one, else the new.
 
-    ``keep``: the value is fixed at creation, so that an answer that lacks it changes nothing.
+    ``keep``: the value is fixed at creation, so that an answer that lacks it, or has it empty, changes
+    nothing. RabbitMQ 4.3 lists connections of STOMP with empty client properties, and shows each with them.
     """
-    if old_first:
-        return new if old is None else old
-    return old if new is None and keep else new
+    first, second = (old, new) if old_first else (new, old)
+    if keep and not first and isinstance(first, Mapping | tuple) and second is not None:
+        return second
+    return second if first is None and (keep or old_first) else first
 
 
 def reference_positions(schema: ClassSchema) -> tuple[tuple[int, str], ...]:
@@ -459,8 +483,14 @@ def _text(value: Json, longest: int) -> Value | Unreadable:
     return mask_uris(text) if len(text.encode()) <= longest else UNREADABLE
 
 
+def shown_text(value: str) -> str:
+    """Return a text as the values of its element have it."""
+    return mask_uris(clean_text(value))
+
+
 def clean_text(text: str) -> str:
     """Return ``text`` with U+FFFD in place of JSON's lone surrogates, which UTF-8 cannot encode."""
+    text = str(text)  # a name that is no UTF-8 is a text like any other from here on
     try:
         text.encode()
     except UnicodeEncodeError:

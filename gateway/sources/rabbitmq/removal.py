@@ -14,12 +14,14 @@ from typing import Final
 
 import httpx
 
+from gateway.links.amqp_connection import Trouble
 from gateway.links.durable_queue import OWN_PREFIX
 from gateway.mapping.paths import Json
 from gateway.sources.rabbitmq.provisioning import (
     EXCHANGE_KIND,
     VHOST_DESCRIPTION,
     ProvisionedUser,
+    ProvisioningError,
     Step,
     logs_in,
     read,
@@ -84,9 +86,9 @@ def plan_removal(client: httpx.Client, wanted: ProvisionedBroker) -> Removal:
         ProvisioningError: the broker cannot be read.
     """
     found = Removal()
-    connections = _listed(read(client, "connections?columns=name,user,vhost"))
-    vhost = None if not wanted.vhost else read(client, f"vhosts/{segment(wanted.vhost)}")
-    if isinstance(vhost, Mapping):
+    connections = _listed(client, "connections?columns=name,user,vhost")
+    vhost = _found(client, f"vhosts/{segment(wanted.vhost)}", wanted.vhost) if wanted.vhost else None
+    if vhost is not None:
         _plan_vhost(client, wanted, vhost, connections, found)
     if wanted.event_vhost != wanted.vhost:
         _plan_kept_queues(client, wanted, wanted.event_vhost, found)
@@ -101,8 +103,8 @@ def plan_removal(client: httpx.Client, wanted: ProvisionedBroker) -> Removal:
 def _plan_user(
     client: httpx.Client, user: ProvisionedUser, connections: Sequence[_Object], found: Removal
 ) -> None:
-    account = read(client, f"users/{segment(user.name)}")
-    if not isinstance(account, Mapping):
+    account = _found(client, f"users/{segment(user.name)}", user.name)
+    if account is None:
         return
     if not logs_in(client, user):
         found.obstacles.append(
@@ -138,12 +140,12 @@ def _other_uses(client: httpx.Client, user: ProvisionedUser, account: _Object) -
                 f"the user {user.name} has other rights in {vhost} than provision gives: name the same"
                 " --watch, --vhost, --exchange and --event-vhost as then, or run provision again first"
             )
-    for permission in _listed(read(client, f"{_user(user.name)}/topic-permissions")):
+    for permission in _listed(client, f"{_user(user.name)}/topic-permissions"):
         yield f"the user {user.name} has topic permissions in {permission.get('vhost')}"
 
 
 def _permissions(client: httpx.Client, user: str) -> list[_Object]:
-    return _listed(read(client, f"{_user(user)}/permissions"))
+    return _listed(client, f"{_user(user)}/permissions")
 
 
 def _in_use(what: str, connections: Sequence[_Object]) -> Iterator[str]:
@@ -194,18 +196,18 @@ def _of_others(client: httpx.Client, wanted: ProvisionedBroker) -> Iterator[str]
     """Yield objects in the virtual host that are neither ours nor built in, except queues."""
     name, at = wanted.vhost, segment(wanted.vhost)
     administrator = _mapping(read(client, "whoami")).get("name")
-    for permission in _listed(read(client, f"vhosts/{at}/permissions")):
+    for permission in _listed(client, f"vhosts/{at}/permissions"):
         user = permission.get("user")
         if user not in wanted.names and user != administrator:
             yield f"the user {user} has rights in {name}"
-    for exchange in _listed(read(client, f"exchanges/{at}?columns=name")):
+    for exchange in _listed(client, f"exchanges/{at}?columns=name"):
         called = str(exchange.get("name"))
         if called and called != wanted.exchange and not called.startswith("amq."):
             yield f"the exchange {called} in {name} is not ours"
     for kind, path in (("policy", "policies"), ("operator policy", "operator-policies")):
-        for policy in _listed(read(client, f"{path}/{at}")):
+        for policy in _listed(client, f"{path}/{at}"):
             yield f"the {kind} {policy.get('name')} in {name} is not ours"
-    for parameter in _listed(read(client, "parameters")):
+    for parameter in _listed(client, "parameters"):
         if parameter.get("vhost") == name:
             yield f"the parameter {parameter.get('component')}/{parameter.get('name')} in {name} is not ours"
 
@@ -214,8 +216,8 @@ def _of_others(client: httpx.Client, wanted: ProvisionedBroker) -> Iterator[str]
 
 
 def _exchange(client: httpx.Client, wanted: ProvisionedBroker) -> _Object | None:
-    exchange = read(client, f"exchanges/{segment(wanted.vhost)}/{segment(wanted.exchange)}")
-    return exchange if isinstance(exchange, Mapping) else None
+    path = f"exchanges/{segment(wanted.vhost)}/{segment(wanted.exchange)}"
+    return _found(client, path, wanted.exchange)
 
 
 def _plan_exchange(client: httpx.Client, wanted: ProvisionedBroker, found: Removal) -> None:
@@ -228,10 +230,10 @@ def _plan_exchange(client: httpx.Client, wanted: ProvisionedBroker, found: Remov
         found.left.append(f"{name}: it is not a durable topic exchange, so not ours")
         return
     path = f"exchanges/{segment(wanted.vhost)}/{segment(wanted.exchange)}"
-    for binding in _listed(read(client, f"{path}/bindings/source")):
+    for binding in _listed(client, f"{path}/bindings/source"):
         if binding.get("destination") not in wanted.kept_queues:
             found.obstacles.append(f"{name} is in use: {binding.get('destination')} is bound to it")
-    for binding in _listed(read(client, f"{path}/bindings/destination")):
+    for binding in _listed(client, f"{path}/bindings/destination"):
         found.obstacles.append(f"{name} is in use: it is bound to {binding.get('source')}")
     # The broker refuses this if something was bound to it since.
     step = Step(f"delete {name}", f"{path}?if-unused=true", permitted_in=wanted.vhost, method="DELETE")
@@ -240,7 +242,7 @@ def _plan_exchange(client: httpx.Client, wanted: ProvisionedBroker, found: Remov
 
 def _plan_kept_queues(client: httpx.Client, wanted: ProvisionedBroker, vhost: str, found: Removal) -> None:
     """Plan the removal of durable queues from a virtual host that stays."""
-    if not vhost or not isinstance(read(client, f"vhosts/{segment(vhost)}"), Mapping):
+    if not vhost or _found(client, f"vhosts/{segment(vhost)}", vhost) is None:
         return
     for queue in _queues(client, vhost):
         name = str(queue.get("name"))
@@ -256,7 +258,7 @@ def _plan_kept_queues(client: httpx.Client, wanted: ProvisionedBroker, vhost: st
 
 def _queues(client: httpx.Client, vhost: str) -> list[_Object]:
     columns = "name,durable,arguments,consumers,messages"
-    return _listed(read(client, f"queues/{segment(vhost)}?columns={columns}"))
+    return _listed(client, f"queues/{segment(vhost)}?columns={columns}")
 
 
 def _queue_obstacles(queue: _Object, vhost: str) -> Iterator[str]:
@@ -287,9 +289,30 @@ def _user(name: str) -> str:
     return f"users/{segment(name)}"
 
 
-def _listed(document: Json) -> list[_Object]:
-    listed = document if isinstance(document, list) else []
-    return [one for one in listed if isinstance(one, Mapping)]
+def _listed(client: httpx.Client, path: str) -> list[_Object]:
+    """Return a listing.
+
+    Raises:
+        ProvisioningError: there is none, which does not mean that nothing is there.
+    """
+    listed = read(client, path)
+    objects = [one for one in listed if isinstance(one, Mapping)] if isinstance(listed, list) else []
+    if not isinstance(listed, list) or len(objects) != len(listed):
+        text = f"{client.base_url}{path} is no listing: nothing is removed unless all is known"
+        raise ProvisioningError(Trouble.BROKEN, text)
+    return objects
+
+
+def _found(client: httpx.Client, path: str, name: str) -> _Object | None:
+    """Return one object; ``None`` if there is none.
+
+    Raises:
+        ProvisioningError: the answer is about something else.
+    """
+    document = read(client, path)
+    if document is not None and _mapping(document).get("name") != name:
+        raise ProvisioningError(Trouble.BROKEN, f"{client.base_url}{path} answers with something else")
+    return None if document is None else _mapping(document)
 
 
 def _mapping(document: Json) -> _Object:

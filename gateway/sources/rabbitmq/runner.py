@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Protocol
 
 from gateway.clock import Clock
@@ -20,11 +21,21 @@ from gateway.dialects.session import (
 )
 from gateway.links.amqp_connection import AmqpEndpoint
 from gateway.links.durable_queue import DurableSubscription
+from gateway.model.observations import SourceState
 from gateway.model.times import SECOND
-from gateway.sources.rabbitmq.event_consumer import EventConsumer, KeptEvents, Received
+from gateway.sources.rabbitmq.event_consumer import MAX_QUEUE_LENGTH, EventConsumer, KeptEvents, Received
 from gateway.sources.rabbitmq.event_gaps import BacklogGap
-from gateway.sources.rabbitmq.management_api import Answer, Document, ManagementRequest
-from gateway.sources.rabbitmq.management_changes import BrokerAnswer, BrokerRequest
+from gateway.sources.rabbitmq.management_api import (
+    LISTING_PATIENCE,
+    Answer,
+    Document,
+    ListingRequest,
+    ManagementRequest,
+    OverviewRequest,
+    OwnerRequest,
+    Unavailable,
+)
+from gateway.sources.rabbitmq.management_changes import BrokerAnswer, BrokerRequest, Purge
 from gateway.sources.rabbitmq.object_names import ObjectName
 from gateway.sources.rabbitmq.prometheus_samples import NotScraped, Scraped, ScrapeRequest, Sheet
 from gateway.sources.rabbitmq.prometheus_statistics import PrometheusStatistics
@@ -34,6 +45,7 @@ from gateway.sources.rabbitmq.source_events import (
     BrokerEventReceived,
     CallAnswered,
     ConnectionBlocked,
+    EventsReceived,
     MetricsReceived,
     RequestSent,
     SourceEvent,
@@ -87,8 +99,9 @@ class SourceRunner:
         events: the broker's event exchange; ``None`` for a source without events.
         on_status: called with each change of the source's status.
         on_event: called with each event of the broker, after the source has taken it.
+        max_events: the largest number of events that wait.
         subscription: a durable subscription to the events.
-        received_until: when the last event of the subscription was received, before the start (ns); 0 for
+        received_until: until when all events of the subscription were received, before the start (ns); 0 for
             never.
         writer: sends the requests of operations; without it none is carried out.
         scraper: reads metrics; without it statistics come from listings.
@@ -103,6 +116,7 @@ class SourceRunner:
         clock: Clock,
         *,
         events: AmqpEndpoint | None = None,
+        max_events: int = MAX_QUEUE_LENGTH,
         on_status: Callable[[SourceStatus], None] | None = None,
         on_event: Callable[[str, Mapping[str, object], int], None] | None = None,
         subscription: DurableSubscription | None = None,
@@ -131,10 +145,13 @@ class SourceRunner:
         if events is not None:
             kept = None
             if subscription is not None:
-                kept = KeptEvents(subscription, lambda: source.understands_events, self._event_taken)
+                kept = KeptEvents(subscription, lambda: source.understands_events)
             self._consumer = EventConsumer(
                 *(events, source.event_keys, self._received, clock, kept),
                 lambda: source.knows_dependencies,
+                lambda: source.cluster_names,
+                self._has_queue,
+                max_length=max_events,
             )
 
     def handle(self, event: SourceEvent) -> None:
@@ -180,7 +197,7 @@ class SourceRunner:
                 continue
             began = self._clock.now()
             self.handle(RequestSent())
-            answer = await self._reader.read(request)
+            answer = await self._answer(request)
             self._counters["messages"] += 1
             self._counters["octets"] += answer.size if isinstance(answer, Document) else 0
             self.handle(AnswerReceived(request, answer, began))
@@ -188,6 +205,26 @@ class SourceRunner:
                 # Few objects at a time, with other tasks in between: a page must not block the loop.
                 self.handle(WorkContinues(Work.LISTING))
                 await asyncio.sleep(0)
+
+    async def _has_queue(self, virtual_host: str, name: str) -> bool:
+        answer = await self._reader.read(OwnerRequest(ObjectName("queue", (virtual_host, name))))
+        return isinstance(answer, Document)
+
+    async def _answer(self, request: ManagementRequest) -> Answer:
+        """Return the answer to a request; a long listing is waited for while the broker answers others."""
+        if not isinstance(request, ListingRequest) or request.patience <= LISTING_PATIENCE:
+            return await self._reader.read(request)
+        reading = asyncio.ensure_future(self._reader.read(request))
+        try:
+            while not (await asyncio.wait({reading}, timeout=LISTING_PATIENCE / SECOND))[0]:
+                probe = await self._reader.read(OverviewRequest())
+                if not isinstance(probe, Document):
+                    return Unavailable("no answer, nor to another request", late=True)
+                self.handle(RequestSent())
+            return reading.result()
+        finally:
+            reading.cancel()
+            await asyncio.wait({reading})
 
     async def _scrape(self, scraper: Scraper, statistics: PrometheusStatistics) -> None:
         """Read metrics, independently of listings: a long listing does not delay them."""
@@ -214,6 +251,8 @@ class SourceRunner:
             if request is None:
                 await self._wait(self._call_due, (self._source.call_at - now) / SECOND)
                 continue
+            if isinstance(request, Purge):
+                request = replace(request, clusters=self._source.cluster_names)
             answer = await writer.make(request)
             self._perform(self._source.handle(CallAnswered(answer), self._clock.now()))
 
@@ -231,20 +270,22 @@ class SourceRunner:
                 self._wake_at = effect.time
                 self._woken_sooner.set()
         self._perform_effects([effect for effect in effects if not isinstance(effect, WakeAt)])
-        status = self._source.status
-        if status != self._status:
+        status, former = self._source.status, self._status
+        if status != former:
             self._status = status
+            was_down = former is not None and former.state is SourceState.DOWN
+            if was_down and status.state is not SourceState.DOWN and self._consumer is not None:
+                self._consumer.try_again()
             if self._on_status is not None:
                 self._on_status(status)
-
-    def _event_taken(self) -> None:
-        self._gap.event_taken(self._clock.now())
 
     def _received(self, event: Received) -> None:
         """Take a report of the consumer of events."""
         now = self._clock.now()
         if isinstance(event, BrokerEventReceived):
             self._counters["messages"] += 1
+        if isinstance(event, EventsReceived):
+            self._gap.received(event.until)
         dropped = self._gap.before(event, now)
         if dropped is not None:
             self.handle(dropped)

@@ -8,7 +8,7 @@ from gateway.dialects.session import Effect
 from gateway.mapping.paths import Json
 from gateway.sources.rabbitmq.amqp10_sessions import MAX_LINKS, PROTOCOL, ConnectionSessions, sessions_of
 from gateway.sources.rabbitmq.known_objects import KnownObjects
-from gateway.sources.rabbitmq.management_api import Answer, Document, NotFound, SessionsRequest
+from gateway.sources.rabbitmq.management_api import Answer, Document, NotFound, SessionsRequest, spent_on
 from gateway.sources.rabbitmq.object_lives import Change, KnownObject
 from gateway.sources.rabbitmq.object_names import ObjectName
 from gateway.sources.rabbitmq.observation_stream import ObservationStream
@@ -51,9 +51,13 @@ class SessionAnswers:
         found = self._found(request, answer, connection)
         if found is None:
             self._plan.sessions.failed(request.connection, ended)
-            changes = [change for name in _CLASSES for change in self._known.unread(name, ended)]
-            return self._stream.apply(changes)
-        self._plan.sessions_read(request, began, ended, found=not isinstance(answer, NotFound))
+            owner = ObjectName("connection", (request.connection,))
+            unread = [
+                change for one in self._of(owner) for change in self._known.out_of_sight(one.name, ended)
+            ]
+            return self._stream.apply(unread)
+        asked = ended - spent_on(answer, began, ended)
+        self._plan.sessions_read(request, asked, ended, found=not isinstance(answer, NotFound))
         changes = [] if connection is None else self._changes(connection, found, began, ended)
         self._too_many_links[request.connection] = found.left_out
         self.note_left_out()
@@ -89,7 +93,7 @@ class SessionAnswers:
     def _changes(
         self, connection: KnownObject, found: ConnectionSessions, began: int, now: int
     ) -> list[Change]:
-        """Apply a connection's sessions: those that the answer lacks have ended."""
+        """Apply a connection's sessions: those that two answers lack have ended."""
         changes: list[Change] = []
         seen: set[ObjectName] = set()
         for class_name, documents in zip(_CLASSES, (found.sessions, found.links), strict=True):
@@ -97,15 +101,20 @@ class SessionAnswers:
                 reading = self._readers[class_name].read(document)
                 if reading is not None:
                     seen.add(reading.name)
+                if reading is not None and not self._known.is_overtaken(reading.name, began):
                     changes += self._known.listed(reading, began, (began + now) // 2, now)
-        for session in self._known.dependents(connection.name, "session"):
-            if session.name not in seen:
-                changes += self._known.ended(session.name, now)
-                continue
-            for link in self._known.dependents(session.name, "link"):
-                if link.name not in seen:
-                    changes += self._known.ended(link.name, now)
+        for one in self._of(connection.name):
+            # A link may have ended with its session.
+            if one.name not in seen and self._known.get(one.name) is not None:
+                changes += self._known.lacked(one.name, began, now)
         return changes
+
+    def _of(self, connection: ObjectName) -> list[KnownObject]:
+        """Return the known sessions of a connection, each followed by its links."""
+        sessions = self._known.dependents(connection, "session")
+        return [
+            one for session in sessions for one in (session, *self._known.dependents(session.name, "link"))
+        ]
 
     def _property(self, known: KnownObject, element: str) -> object:
         return known.properties[self._readers[known.name.class_name].schema.positions[element]]

@@ -25,7 +25,7 @@ from gateway.dialects.session import (
     cannot_be_set,
 )
 from gateway.mapping.rules import Mapping as MappingFile
-from gateway.model.observations import Gap, SourceState, SourceStateSeen
+from gateway.model.observations import ClassNotReadable, Gap, SourceState, SourceStateSeen
 from gateway.model.operations import Answer as ResultAnswer
 from gateway.model.operations import MethodCall, ObjectFetch, ObjectModify, Outcome
 from gateway.model.schema import EventSchema
@@ -52,6 +52,7 @@ from gateway.sources.rabbitmq.source_events import (
     CallAnswered,
     ConnectionBlocked,
     EventsDropped,
+    EventsReceived,
     MetricsReceived,
     RequestSent,
     SourceEvent,
@@ -68,11 +69,11 @@ CATCHING_UP_LIMIT = 60_000_000_000
 RESUMING_LIMIT = 15_000_000_000
 """Nanoseconds for which listings wait until a durable subscription is resumed, if the broker answers."""
 
-SILENT_LINK_LIMIT = 60_000_000_000
-"""Nanoseconds within which a connection that delivers nothing any more is found to be dead."""
-
 _HURRIED = {"alarm.set": "node", "alarm.cleared": "node", "vhost.down": "vhost"}
 """Events that change values of objects, each with the class to be listed soon."""
+
+_STOPS = "broker forced connection closure with reason 'shutdown'"
+"""What RabbitMQ says on each connection when a node stops."""
 
 
 class RabbitMqSource:
@@ -103,20 +104,27 @@ class RabbitMqSource:
         )
         self._events = BrokerEvents(mapping, self._readers, self._view)
         self._stream = ObservationStream(
-            self._readers, self._view.known, self._events.maker.schemas, secrets or SecretRules()
+            self._readers,
+            self._view.known,
+            self._events.maker.schemas,
+            secrets or SecretRules(),
+            self._view.counters.counting,
         )
         self._impersonators = ImpersonatorCheck(config.allowed_users, config.user)
         self._answers = ManagementAnswers(
             config, self._readers, self._view, self._events.alarms, self._stream, self._impersonators
         )
         self._calls = MethodCalls(
-            self._readers, self._view, self._answers, self._stream, config.writer, config.lockout
+            *(self._readers, self._view, self._answers, self._stream, config.writer, config.lockout),
+            lambda: self.status.changes_wait,
+            lambda: self._gaps.received_until,
         )
         self._plan = self._answers.plan
         self._visibility = self._answers.visibility
         self._woken_at = 0
         self._gaps = GapTracker()
         self._late_events = LateEvents(EVENT_DELAY, CATCHING_UP_LIMIT)
+        self._overdue: tuple[str, ...] = ()
         self._state = SourceStateSeen(SourceState.CONNECTING)
 
     # Properties for the driver.
@@ -146,6 +154,7 @@ class RabbitMqSource:
             blocked=self._events.alarms.blocked,
             statistics=self._view.statistics.trouble if self._view.statistics else "",
             counted=self._view.statistics is not None and self._view.statistics.active,
+            overdue=self._overdue,
         )
 
     @property
@@ -169,6 +178,11 @@ class RabbitMqSource:
     def knows_dependencies(self) -> bool:
         """Whether virtual hosts and nodes were listed since the start, if they can be."""
         return self._visibility.was_listed(NEEDED_BY_EVENTS)
+
+    @property
+    def cluster_names(self) -> frozenset[str]:
+        """The names that the cluster has had whose management API is read; empty if none is known."""
+        return self._view.nodes.identity.names
 
     @property
     def unreadable(self) -> Mapping[str, int]:
@@ -229,11 +243,15 @@ class RabbitMqSource:
             case LinkUp():
                 return self._caught_up(now) if self.is_catching_up else self._events_connected(now)
             case LinkDown(reason):
-                return self._events_missing(reason, now)
+                began = self._broker_stopped(reason, now)
+                return [*began, *self._events_missing(reason, now)]
             case BacklogFollows(missed):
                 return self._events_resumed(missed, now)
             case LossSuspected(reason, since):
                 return self._events_lost(reason, now, since)
+            case EventsReceived(until):
+                self._gaps.received_until = until
+                return []
             case EventsDropped(since, until, reason):
                 gaps = self._gaps.dropped(since, until, reason)
                 return [Observed(tuple(gaps))] if gaps else []
@@ -287,17 +305,18 @@ class RabbitMqSource:
         """Do what is due: a heartbeat, or make all stale because the broker has been silent for too long."""
         self._woken_at = 0
         self._view.known.ends.forget_old(now)
+        self._overdue = self._answers.overdue(now) if self._stream.synchronised else ()
         stood_still = self._stood_still(now)
         silent_since = self._visibility.silent_since
         effects = [*stood_still, *self._calls.overdue(now)]
         if not silent_since or now - silent_since < self._config.silence_limit:
             answers = not self._visibility.failure
-            effects += self._answers.forget_unread(now)
-            return [*effects, *self._stream.tick(now, answers=answers)]
+            effects += self._answers.show_unread(now)
+            return [*effects, *self._stream.tick(now, self._answers.current_until, answers=answers)]
         effects += self._answers.silent(silent_since)
         if self._stream.synchronised:
             effects += self._stream.mark_stale(self._visibility.failure)
-            self._gaps.missed(silent_since, now, "the management API did not answer")
+            self._gaps.missed(now, "the management API did not answer", silent_since)
             effects.append(Note("agent-silent", self._visibility.failure))
         return effects
 
@@ -305,7 +324,8 @@ class RabbitMqSource:
         """Read everything again if the process was stopped for long, so that all values are old."""
         if not self._stream.wake_at or now - self._stream.wake_at < self._config.silence_limit:
             return []
-        self._gaps.stood_still(self._stream.wake_at - HEARTBEAT_INTERVAL)
+        if not self._gaps.received_until:  # there are no events that show what was missed
+            self._note_missed(now, "the gateway stood still", self._stream.wake_at - HEARTBEAT_INTERVAL)
         self._view.known.mark_unconfirmed()
         self._read_again(now)
         self._hold_for_late_events(self._late_events.stood_still(now))
@@ -321,20 +341,21 @@ class RabbitMqSource:
         """Return ``effects``, the source's state if it changed, and the next time at which to wake it."""
         effects = [*self._note_missing(now), *effects]
         gaps = self._regained(now)
-        if self._stream.synchronised:
-            self._gaps.read_again()
         if gaps:
             effects = [Observed(tuple(gaps)), *effects]
         status = self.status
-        complete_until = self._gaps.complete_until
-        state = SourceStateSeen(status.state, status.detail, status.changes_wait, complete_until)
+        complete_until = self._gaps.complete_until(now)
+        not_readable = () if status.state is SourceState.DOWN else self._not_readable
+        state = SourceStateSeen(
+            status.state, status.detail, status.changes_wait, complete_until, not_readable
+        )
         if state != self._state:
             self._state = state
             effects.append(Observed((state,)))
         times = [
             self._stream.wake_at,
             self._calls.wake_at,
-            self._visibility.unread_until(self._config.silence_limit),
+            self._visibility.unread_until(now, self._config.silence_limit),
         ]
         if self._visibility.silent_since and self._stream.synchronised:
             times.append(self._visibility.silent_since + self._config.silence_limit)
@@ -343,6 +364,13 @@ class RabbitMqSource:
             self._woken_at = wake
             effects.append(WakeAt(wake))
         return effects
+
+    @property
+    def _not_readable(self) -> tuple[ClassNotReadable, ...]:
+        return tuple(
+            ClassNotReadable(self._readers[name].schema.class_name, reason, since)
+            for name, (reason, since) in self._visibility.not_readable.items()
+        )
 
     def _regained(self, now: int) -> list[Gap]:
         """Close the gap in which events may be missing, if it is over."""
@@ -360,15 +388,15 @@ class RabbitMqSource:
         effects: list[Effect] = []
         resumed_at, arrive = self._gaps.resumed_at, not visibility.events_missing
         if resumed_at and arrive and not visibility.catching_up and self._nodes_dated(resumed_at):
-            restarted = self._gaps.nodes_listed(map(self._view.nodes.started, self._view.nodes.names))
+            restarted = self._gaps.nodes_listed(self._view.starts_since(self._gaps.interrupted_at))
             if restarted and self._view.mark_unconfirmed_since(resumed_at):
                 self._read_again(now)
                 effects = self._stream.mark_stale("a node was started again, and reported no ends")
-        never_arrived = not arrive and not visibility.last_event and self._config.awaits_events
+        never_arrived = not arrive and not visibility.had_events and self._config.awaits_events
         if never_arrived and visibility.complete and not visibility.events_are_kept:
             # Everything was read, and changes from now on are missed.
-            visibility.last_event = now
-            self._gaps.missed(now, now, f"no events arrived: {visibility.events_missing}")
+            visibility.had_events = True
+            self._gaps.missed(now, f"no events arrived: {visibility.events_missing}")
         return effects
 
     def _nodes_dated(self, since: int) -> bool:
@@ -377,13 +405,14 @@ class RabbitMqSource:
 
     @property
     def _awaits_events(self) -> bool:
-        return bool(self._visibility.events_missing and self._visibility.last_event)
+        return bool(self._visibility.events_missing and self._visibility.had_events)
 
     # Events.
 
     def _events_connected(self, now: int) -> list[Effect]:
         """Take note that events arrive from now on, and that earlier ones may have been missed."""
-        again = bool(self._visibility.last_event)
+        again = self._visibility.had_events
+        self._plan.try_again(now)
         self._visibility.events_missing = ""
         self._visibility.unbroken_since = self._view.known.events_since = now
         self._view.known.events_arrive = True
@@ -391,8 +420,9 @@ class RabbitMqSource:
         effects = self._answers.resync("events are connected", now, events_lost=again)
         if again:
             self._forget_limits(now)
-            effects += self._missed("they were not connected", now, now)
-        self._visibility.last_event = now
+            effects += self._missed("they were not connected", now)
+        self._visibility.had_events = True
+        self._gaps.received_until = now
         return effects
 
     def _events_resumed(self, missed: str, now: int) -> list[Effect]:
@@ -400,10 +430,11 @@ class RabbitMqSource:
 
         The source is not synchronised before `LinkUp` ends that.
         """
+        self._plan.try_again(now)
         self._visibility.events_missing = ""
         self._visibility.unbroken_since = now
         self._visibility.catching_up = self._visibility.events_are_kept = True
-        self._visibility.last_event = now
+        self._visibility.had_events = True
         self._gaps.resumed(now)
         self._view.known.events_arrive = True
         self._plan.hold(now + CATCHING_UP_LIMIT)
@@ -418,6 +449,7 @@ class RabbitMqSource:
     def _caught_up(self, now: int) -> list[Effect]:
         """Take note that all events that waited were received."""
         self._visibility.catching_up = False
+        self._gaps.received_until = now
         self._gaps.caught_up(now)
         self._plan.release()
         return self._answers.resync("events have been caught up with", now)
@@ -442,8 +474,7 @@ class RabbitMqSource:
             complete_until: until when all events were received (ns); 0 if unknown.
         """
         self._visibility.events_are_kept = events_kept
-        former = list(objects)
-        self._view.left(former, complete_until)
+        former = self._view.left(objects, complete_until)
         if former:
             self._answers.await_nodes(now)
         if events_kept and complete_until:
@@ -454,33 +485,40 @@ class RabbitMqSource:
         else:
             self._view.known.remember(former, now)
 
+    def received_until(self, now: int) -> int:
+        """Return the time until which all was proven to be received (ns); 0 if not all was read yet."""
+        if not (self._visibility.was_complete or self._gaps.since):
+            return 0
+        return self._gaps.complete_until(now) or self._gaps.received_until or now
+
+    def interrupted(self, since: int, now: int) -> None:
+        """Note, before anything is read, that an internal error ended this source at ``since`` (ns)."""
+        self._gaps.missed(now, "the source was restarted after an internal error", since)
+
     def _forget_limits(self, now: int) -> None:
         """Drop the limits, which no listing shows: virtual hosts may have been created again unnoticed."""
         self._view.hosts.learn_limits(None)
         self._calls.answers_again(now)
 
-    def _missed(self, reason: str, now: int, since: int) -> list[Effect]:
-        since = min(since, self._visibility.last_event)
-        self._visibility.last_event = now
+    def _missed(self, reason: str, now: int, since: int = 0) -> list[Effect]:
         self._view.known.mark_unconfirmed()
-        self._note_missed(since, now, reason)
+        self._note_missed(now, reason, since)
+        since = min(filter(None, (since, self._gaps.since, self._gaps.received_until, now)))
         return self._stream.events_lost(Loss(0, since, now), reason, now)
 
-    def _note_missed(self, since: int, now: int, reason: str) -> None:
+    def _note_missed(self, now: int, reason: str, since: int = 0) -> None:
         """Note that events are missed; before the first reading the log knows that by itself."""
         if self._visibility.was_complete or self._visibility.events_are_kept:
-            self._gaps.missed(since, now, reason)
+            self._gaps.missed(now, reason, since)
 
     def _events_missing(self, reason: str, now: int) -> list[Effect]:
         """Take note that no events arrive; ``reason`` is shown to people."""
         news = reason != self._visibility.events_missing
-        if self._visibility.last_event and not self._visibility.events_missing:
-            # Within that time a connection that delivers nothing is found to be dead.
-            self._visibility.last_event = max(self._visibility.last_event, now - SILENT_LINK_LIMIT)
+        if self._visibility.had_events and not self._visibility.events_missing:
             if self._visibility.events_are_kept:
-                self._gaps.interrupted(self._visibility.last_event)
+                self._gaps.interrupted()
             else:
-                self._note_missed(self._visibility.last_event, now, f"no events arrived: {reason}")
+                self._note_missed(now, f"no events arrived: {reason}")
         self._visibility.events_missing = reason
         self._view.known.events_arrive = False
         self._visibility.unbroken_since = 0
@@ -490,7 +528,7 @@ class RabbitMqSource:
         else:
             self._plan.release()
         notes: list[Effect] = [Note("events-missing", reason)] if news else []
-        return [*notes, *self._answers.missed_deletions.judge(now)]
+        return [*notes, *self._answers.show_unread(now, at_once=True)]
 
     def _note_lateness(self, time: int, now: int) -> None:
         """Hold listings while events that happened before now arrive."""
@@ -498,8 +536,6 @@ class RabbitMqSource:
             self._plan.hold(now + CATCHING_UP_LIMIT)
         elif time > 0:
             self._hold_for_late_events(self._late_events.arrived(time, now))
-        if 0 < time < now - EVENT_DELAY:
-            self._visibility.late_event = now
 
     def _hold_for_late_events(self, until: int) -> None:
         """List nothing until a time (ns), or 0, while late events arrive, which wait in the connection.
@@ -511,11 +547,10 @@ class RabbitMqSource:
 
     def _broker_event(self, event: BrokerEventReceived, now: int) -> list[Effect]:
         key = event.key
-        self._visibility.last_event = now
         self._gaps.event_arrived(event.time, now)
         self._note_lateness(event.time, now)
         if self._gaps.resumed_at:
-            starts = map(self._view.nodes.started, self._view.nodes.names)
+            starts = self._view.starts_since(self._gaps.interrupted_at)
             connects = key == "connection.created"
             self._gaps.event_happened(event.time or now, starts, connects=connects)
         waited = self._visibility.catching_up
@@ -530,7 +565,7 @@ class RabbitMqSource:
             if isinstance(change, Put) and change.new and change.object.name.class_name == "vhost":
                 self._answers.ask_permission(change.object.name.leaf)
         for one in self._view.known.take_overtaken():
-            gaps = self._gaps.overtaken(one.since, one.until)
+            gaps = self._gaps.overtaken(one)
             effects += [Observed(tuple(gaps))] if gaps else []
         if isinstance(outcome.event, Changed):
             self._plan.poll_soon(now, outcome.event.class_name)
@@ -548,7 +583,10 @@ class RabbitMqSource:
 
     def next_request(self, now: int) -> ManagementRequest | None:
         """Return the request to send now, if one is due and the last answer has been applied completely."""
-        return None if self.busy else self._plan.next_request(now)
+        if self.busy:
+            return None
+        self._answers.ask_singly(now)
+        return self._plan.next_request(now)
 
     def _answered(self, request: ManagementRequest, answer: Answer, began: int, ended: int) -> list[Effect]:
         """Take the answer to a request that was sent at ``began`` and ended at ``ended`` (ns)."""
@@ -556,12 +594,38 @@ class RabbitMqSource:
             answer = Unavailable("its answer was taken too late", late=True)
         failed = self._visibility.failure
         effects = self._answers.take(request, answer, began, ended)
+        identity = self._view.nodes.identity
+        if identity.replacement:
+            effects += self._broker_replaced(ended)
         if failed and not self._visibility.failure:
             if self._visibility.events_are_kept and self._visibility.events_missing:
                 self._plan.hold(ended + RESUMING_LIMIT)
             self._calls.answers_again(ended)
             effects += self._stream.answers_again()
         return effects
+
+    def _broker_stopped(self, reason: str, now: int) -> list[Effect]:
+        """Note that the only node stops; its process may run on (``rabbitmqctl stop_app``, ``reset``)."""
+        if _STOPS not in reason or len(self._view.nodes.names) != 1:
+            return []
+        return self._stream.apply(self._view.counters.stopped(now))
+
+    def _broker_replaced(self, now: int) -> list[Effect]:
+        """End all objects, and read the broker that is read in the place of the former one."""
+        identity = self._view.nodes.identity
+        text, identity.replacement = identity.replacement, ""
+        self._visibility.replacement = text
+        self._note_missed(now, text)
+        self._events.lost()
+        self._late_events = LateEvents(EVENT_DELAY, CATCHING_UP_LIMIT)
+        ends = self._stream.apply(self._view.replaced(now))
+        self._view.known.ends.forget_all(lambda _: True)
+        self._forget_limits(now)
+        self._read_again(now)
+        self._answers.await_nodes(now)
+        self._plan.nodes_listed()
+        stale = self._stream.mark_stale(text)
+        return [Note("another-broker", text), *ends, *stale, *self._calls.abandon(f"not carried out: {text}")]
 
     def next_scrape(self, now: int) -> ScrapeRequest | None:
         """Return the metrics to request now, beside the requests of `next_request`."""

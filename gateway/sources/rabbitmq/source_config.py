@@ -6,17 +6,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from gateway.model.observations import STALE_AFTER
 from gateway.model.times import SECOND
 
 RARELY = 60 * SECOND
 """Shortest interval between listings of classes that hardly change."""
 _SLOW = {
     **dict.fromkeys(("vhost", "exchange", "consumer", "streamConsumer", "streamPublisher"), 10 * SECOND),
+    **dict.fromkeys(("shovel", "federationLink"), 10 * SECOND),
     **dict.fromkeys(("binding", "policy", "operatorPolicy", "user", "parameter"), 30 * SECOND),
     **dict.fromkeys(("permission", "topicPermission"), RARELY),
     **dict.fromkeys(("featureFlag", "deprecatedFeature"), 5 * RARELY),
 }
 """Intervals between listings of classes of which hardly anything changes that no event reports."""
+LONGEST_INTERVAL: Final = 900 * SECOND
+"""`PollingConfig.longest_interval` if nothing else is configured."""
 DEFAULT_BUDGET: Final = 0.035
 """Share of time that requests to a broker may take if nothing else is configured."""
 
@@ -42,7 +46,10 @@ class PollingConfig:
         missing_pause: the time until a collection that the broker does not have is requested again.
         first_pause: the pause after the first failure; doubled for each further one up to ``longest_pause``.
         urgent_share: share of time that listings may take while objects are unconfirmed, and questions about
-            virtual hosts.
+            virtual hosts and about objects that a listing lacks.
+        longest_interval: the longest time to which ``budget`` may lengthen the time between two readings of
+            the same values.
+        stale_after: the least time after which values that were not read again are stale.
         first_time: time that the first reading may take without pauses; after that the pages of a listing
             leave the broker as much time for others as they took, as later ones do.
     """
@@ -59,6 +66,8 @@ class PollingConfig:
     first_pause: int = SECOND
     longest_pause: int = 30 * SECOND
     urgent_share: float = 0.25
+    longest_interval: int = LONGEST_INTERVAL
+    stale_after: int = STALE_AFTER
     first_time: int = 30 * SECOND
 
 
@@ -82,6 +91,7 @@ class StatisticsConfig:
         urls: the URLs of the nodes' metrics; if empty, the listeners that the broker reports.
         interval: the time between two readings, if their cost allows.
         share: the share of time that they may take.
+        longest_interval: as `PollingConfig.longest_interval`.
         first_pause: the pause after the first failure; doubled for each further one up to ``longest_pause``.
     """
 
@@ -90,6 +100,7 @@ class StatisticsConfig:
     urls: tuple[str, ...] = ()
     interval: int = 5 * SECOND
     share: float = METRICS_SHARE * DEFAULT_BUDGET
+    longest_interval: int = LONGEST_INTERVAL
     first_pause: int = 15 * SECOND
     longest_pause: int = 600 * SECOND
 

@@ -56,6 +56,13 @@ class EventsDropped:
 
 
 @dataclass(frozen=True, slots=True)
+class EventsReceived:
+    """Every event that the broker had published until ``until`` (ns) was received."""
+
+    until: int
+
+
+@dataclass(frozen=True, slots=True)
 class ConnectionBlocked:
     """The broker blocks a connection of the gateway, although no alarm was reported."""
 
@@ -112,6 +119,7 @@ SourceEvent: TypeAlias = (
     Event
     | BrokerEventReceived
     | EventsDropped
+    | EventsReceived
     | ConnectionBlocked
     | RequestSent
     | AnswerReceived

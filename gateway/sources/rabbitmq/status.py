@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from operator import itemgetter
 
@@ -11,8 +11,10 @@ from gateway.model.observations import SourceState
 from gateway.model.times import MINUTE
 from gateway.sources.rabbitmq.management_api import (
     PAGE_SIZE,
+    PAUSE_DEMANDED,
     Answer,
     Broken,
+    Contradictory,
     Document,
     ListingRequest,
     ManagementRequest,
@@ -23,6 +25,7 @@ from gateway.sources.rabbitmq.management_api import (
     Unavailable,
     is_administrative,
 )
+from gateway.sources.rabbitmq.path_proof import PathProof
 
 ADMINISTRATORS_ONLY = "users, permissions and runtime parameters are not shown: that needs an administrator"
 """Shown although nothing is wrong, as without a writer: absent rows could be taken for absent objects."""
@@ -37,6 +40,9 @@ WITHIN_BUDGET = "within the budget"
 """End of the text about classes that are read rarely."""
 _NOT_ASKED = "not asked yet"
 
+_NAMED = 3
+"""Maximum number of objects that a text names."""
+_LONGEST_NAME = 60
 _SELDOM = 45_000_000_000
 """Nanoseconds between listings from which on a class is reported as read rarely: values are as old."""
 _OFTEN = 30_000_000_000
@@ -73,6 +79,10 @@ def failure_text(answer: Answer, user: str) -> str:
                 f"the management API refuses user {user!r} ({reason}): check user and password, and that the"
                 " user has the tag 'monitoring'"
             )
+        case Unavailable(reason, pause=pause) if pause:
+            return f"{PAUSE_DEMANDED} ({reason})"
+        case Contradictory(reason) | Unavailable(reason, explained=True):
+            return reason
         case Unavailable(reason):
             return f"the management API does not answer ({reason}): is the broker running, is its URL right?"
         case NotManagement(reason):
@@ -89,13 +99,17 @@ class _Unreadable:
 
     Attributes:
         text: the text.
+        reason: what was answered.
         withheld: only administrators may read it.
         fails: reading it fails now, and may succeed at the next attempt.
+        expected: nothing is wrong, because no account is configured that may read it.
     """
 
     text: str
+    reason: str
     withheld: bool
     fails: bool
+    expected: bool
 
 
 def refusal_text(request: ManagementRequest, refusal: Refused | Broken, user: str, writer: str = "") -> str:
@@ -177,13 +191,14 @@ class Visibility:
         awaits_events: it is not complete before it is known whether events arrive.
         events_are_kept: a durable subscription keeps the events while there is no connection.
         catching_up: events from the time without a connection are being received.
+        replacement: which broker is read in the place of which since the start; empty if none is.
         without_majority: why changes may wait in the broker; empty if they do not.
-        last_event: when the last event arrived, or events were found to arrive (ns); 0 for never.
-        late_event: when an event arrived last that had happened more than `EVENT_DELAY` before (ns).
+        had_events: events were found to arrive, or are missed since everything was read.
         unbroken_since: the time since which every event has arrived, as far as is known (ns); 0 while they do
             not.
         named: the classes that were listed without statistics since the source was stale, and when that
             listing began (ns).
+        paths: what becomes of names in paths on the way to the management API.
     """
 
     def __init__(self, listed: Iterable[str], user: str, writer: str = "") -> None:
@@ -196,10 +211,11 @@ class Visibility:
         self.events_are_kept = False
         self.catching_up = False
         self.without_majority = ""
-        self.last_event = 0
-        self.late_event = -(1 << 62)
+        self.replacement = ""
+        self.had_events = False
         self.unbroken_since = 0
         self.named: dict[str, int] = {}
+        self.paths = PathProof()
         self._listed_from: dict[str, int] = {}
         self._user = user
         self._writer = writer
@@ -207,6 +223,8 @@ class Visibility:
         self._unlisted = set(self._listed)
         self._unlistable: frozenset[str] = frozenset()
         self._refusals: dict[str, _Unreadable] = {}
+        self._malformed: dict[str, str] = {}
+        self._unlisted_objects: dict[str, int] = {}
         self.was_complete = False
         self._read_at: dict[str, int] = {}
         self._unread_since: dict[str, int] = {}
@@ -262,9 +280,28 @@ class Visibility:
         return self._listed - self._refusals.keys() - self._unlistable
 
     @property
-    def unread(self) -> frozenset[str]:
-        """The listed classes whose last request failed, as reader or writer."""
-        return frozenset(name for name, one in self._refusals.items() if not one.withheld) & self._listed
+    def not_readable(self) -> dict[str, tuple[str, int]]:
+        """The listed classes that should be readable and are not: what was answered, and since when (ns)."""
+        return {
+            name: (one.reason, self._unread_since[name])
+            for name, one in self._refusals.items()
+            if name in self._listed and not one.expected
+        }
+
+    def documents_unreadable(
+        self, class_name: str, names: Iterable[str], unnamed: int, unlisted: int = 0
+    ) -> None:
+        """Note which objects of a class a listing showed in a form that cannot be read, or lacked wrongly."""
+        self._malformed.pop(class_name, None)
+        self._unlisted_objects[class_name] = unlisted
+        readable = sorted(names)
+        if count := len(readable) + unnamed:
+            some = [repr(name)[:_LONGEST_NAME] for name in readable[:_NAMED]] + ["..."] * (count > _NAMED)
+            named = f" ({', '.join(some)})" if readable else ""
+            self._malformed[class_name] = f"of class {class_name} {count} cannot be read{named}"
+        elif unlisted:
+            text = f"the broker lists class {class_name} without {unlisted} objects that may exist"
+            self._malformed[class_name] = text
 
     def statistics_switched(self, unlistable: Iterable[str]) -> None:
         """Set the classes that cannot be listed because the broker's statistics are off; may be none."""
@@ -295,7 +332,8 @@ class Visibility:
         former = self._refusals.get(place)
         withheld = isinstance(refusal, Refused) and is_administrative(request)
         fails = isinstance(refusal, Broken) and not refusal.permanent
-        self._refusals[place] = _Unreadable(text, withheld, fails)
+        expected = withheld and not (self._writer and isinstance(refusal, Refused) and refusal.login)
+        self._refusals[place] = _Unreadable(text, refusal.reason, withheld, fails, expected)
         if isinstance(request, ListingRequest):
             self._progress.pop(request.collection, None)
         self._unlisted.discard(place)
@@ -307,21 +345,28 @@ class Visibility:
         self._refusals.pop(place, None)
         self._unread_since.pop(place, None)
 
-    def unread_until(self, patience: int) -> int:
+    def unread_until(self, now: int, patience: int) -> int:
         """Return when the next class will have been unreadable for ``patience`` (ns); 0 for never."""
-        return min((since + patience for since in self._unread_since.values() if since), default=0)
+        times = (since + patience for since in self._unread_since.values())
+        return min((time for time in times if time > now), default=0)
 
-    def long_unread(self, now: int, patience: int) -> list[str]:
-        """Return the classes that have been unreadable for ``patience`` (ns), each once."""
-        long = [place for place, since in self._unread_since.items() if since and now - since >= patience]
-        self._unread_since.update(dict.fromkeys(long, 0))
-        return [place for place in long if place in self._listed]
+    def long_unread(self, now: int, patience: int) -> dict[str, int]:
+        """Return the listed classes that have been unreadable for ``patience`` (ns), and since when."""
+        return {
+            place: since
+            for place, since in self._unread_since.items()
+            if now - since >= patience and place in self._listed
+        }
+
+    def was_read_unbroken(self, place: str) -> bool:
+        """Return whether a class was listed since when every event has arrived, as far as is known."""
+        return bool(self.unbroken_since) and self.listed_since(place, self.unbroken_since)
 
     def progress(self, request: ListingRequest, answer: Answer) -> None:
         """Note a page: until all of a class has been read once, the text says how many objects are left."""
         body = answer.body if isinstance(answer, Document) else None
         total = body.get("total_count") if isinstance(body, Mapping) else None
-        read = request.page * PAGE_SIZE
+        read = request.page * request.page_size
         if request.collection in self._read_whole:
             return
         if isinstance(total, int) and read < total:
@@ -388,6 +433,7 @@ class Visibility:
         blocked: bool,
         statistics: str = "",
         counted: bool = False,
+        overdue: Collection[str] = (),
     ) -> SourceStatus:
         """Return the status, with one line for people.
 
@@ -398,32 +444,38 @@ class Visibility:
             blocked: whether the broker takes no messages.
             statistics: why statistics do not come from the configured place; empty if they do.
             counted: whether statistics of queues come from elsewhere than listings.
+            overdue: what was not read in time, so that objects are stale.
         """
         if self.failure:
             state = SourceState.CONNECTING if self.failure == _NOT_ASKED else SourceState.DOWN
             return SourceStatus(
                 state, self.failure, blocked, distrust=distrust, events_since=self.unbroken_since
             )
-        parts = [one for one in (distrust, self.without_majority) if one]
+        parts = [one for one in (distrust, self.replacement, self.without_majority) if one]
         if not_permitted:
             hosts = "1 virtual host" if not_permitted == 1 else f"{not_permitted} virtual hosts"
             parts.append(f"contents of {hosts} may not be read")
+        parts += [self.paths.text] if self.paths.text else []
         if self.statistics_off:
             parts.append(STATISTICS_OF_METRICS if counted else STATISTICS_OFF)
         parts += self._refused_texts(withheld=False)
+        parts += self._malformed.values()
         if self.events_missing:
             parts.append(f"short-lived queues and connections cannot be seen: {self.events_missing}")
         if self.catching_up:
             parts.append("receiving the events of the time before")
         if self.left_out:
             parts.append(self.left_out)
+        parts += [f"{', '.join(overdue)}: stale, because not read in time"] if overdue else []
         parts += [statistics] if statistics else []
         parts += self._progress.values()
         parts += self._seldom.texts(intervals)
         # Last, because SNMP cuts a long line, and this part is always there without a writer.
         parts += self._refused_texts(withheld=True)
         known = self.complete and not self.catching_up
-        state = SourceState.SYNCHRONISED if known else SourceState.SYNCHRONISING
+        fails = self.not_readable or any(self._unlisted_objects.values()) or overdue
+        trusted = SourceState.DEGRADED if fails else SourceState.SYNCHRONISED
+        state = trusted if known else SourceState.SYNCHRONISING
         waits = bool(self.without_majority)
         return SourceStatus(state, "; ".join(parts), blocked, waits, distrust, self.unbroken_since)
 

@@ -20,6 +20,7 @@ from gateway.jmx.names import object_name
 from gateway.model.observations import SourceState
 from gateway.model.schema import Access, ClassKey, ClassSchema, Element, Kind
 from gateway.model.values import ValueType
+from tests.components.shop import next_end
 
 SOURCE: Final = "source"
 STATISTICS: Final = tuple(f"Statistic{number}" for number in range(12))
@@ -78,7 +79,10 @@ def updates(rows: Iterable[int], value: int) -> list[Record]:
 
 def deletions(rows: Iterable[int]) -> list[Record]:
     """Return the ends of these queues."""
-    return [DeleteRecord(1, _CLASS_NUMBER, row, _name(row), _TIME, inferred=False) for row in rows]
+    return [
+        DeleteRecord(1, _CLASS_NUMBER, row, _name(row), _TIME, inferred=False, number=next_end())
+        for row in rows
+    ]
 
 
 ALL_QUEUES: Final = f"amqp.gateway:source={SOURCE},package=bench,type=queue,*"

@@ -225,6 +225,27 @@ def test_gaps_and_repeats_of_numbers_are_counted_and_reported_once_a_second() ->
     assert play.lines()[-1].startswith("1< M|Q=9223372036854775807L|S=0")
 
 
+@pytest.mark.parametrize(
+    ("lines", "missing"),
+    [
+        (('L|I="pump-7"', "S#1|a=1", "S#2|a=1"), 0),  # the document's own example
+        (('L|I="pump-7"', "S#0|a=1", "S#1|a=1"), 0),
+        (('L|I="pump-7"', "S|a=1", "H", "S#3|a=1"), 0),
+        (('L|I="pump-7"', "S#2|a=1"), 1),
+        (('L#0|I="pump-7"', "S#1|a=1", "S|a=1", "S#3|a=1"), 1),
+        (('L#0|I="pump-7"', "S#2|a=1"), 1),
+    ],
+)
+def test_numbers_may_begin_behind_a_login_without_one(lines: tuple[str, ...], missing: int) -> None:
+    play = RelayPlay()
+    play.connects()
+    play.says(*lines)
+    play.left()
+    play.time_passes(2)
+    reported = [line for line in play.reported() if "sequenceGap" in line]
+    assert reported == ([f"event sequenceGap pump-7 {missing} 0"] if missing else [])
+
+
 def test_the_lag_of_the_last_reported_time_is_shown() -> None:
     play = RelayPlay()
     play.logs_in()
@@ -481,7 +502,7 @@ def test_a_clock_that_is_set_back_holds_nothing_up() -> None:
     play.take(play.session.handle(TimerExpired(), play.now))
     steps = play.left()
     assert [play.shown(step) for step in steps if isinstance(step, ClassLearned)] == ["class Tank"]
-    assert "event sequenceGap pump-7 5 0" in [play.shown(s) for s in steps if isinstance(s, EventSeen)]
+    assert "event sequenceGap pump-7 2 0" in [play.shown(s) for s in steps if isinstance(s, EventSeen)]
     assert [step[:14] for step in steps if isinstance(step, str)] == ["1< M|Q=6|S=0|M", "1< M|Q=7|S=0|M"]
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from gateway.dialects.cml.console_calls import SHOWN_WITHIN
 from gateway.dialects.cml.messages import (
     Field,
     InspectReply,
@@ -21,7 +22,7 @@ from gateway.dialects.cml.messages import (
 from gateway.dialects.cml.safety import Assurance
 from gateway.dialects.session import LossSuspected
 from gateway.model.observations import ObjectSeen, SourceState
-from gateway.model.operations import Answer, Outcome
+from gateway.model.operations import NOT_READ, Answer, Outcome
 from gateway.model.schema import ClassKey
 from gateway.model.times import SECOND
 from gateway.model.values import Reference, Value
@@ -53,8 +54,35 @@ def test_a_call_is_sent_once_and_its_notice_reported() -> None:
     send = play.sent[-1]
     assert (send.not_after, send.mandatory, send.expiration) == (wanted.deadline, True, 0)
     play.answers(MethodReply(Status.OK, 7, "queue", "3 messages\n purged"))
-    # What came of it is looked at at once.
-    play.leaves(Answer(1, Outcome.APPLIED, "3 messages purged", 0), InspectRequest(7, "queue"))
+    # What came of it is looked at at once, and is shown before the answer.
+    play.leaves(InspectRequest(7, "queue"))
+    play.broker.put(7, "queue", name="orders", pending="0", exclusive="0")
+    play.answers()
+    observed, given = play.left()
+    assert isinstance(observed, ObjectSeen)
+    assert given == Answer(1, Outcome.APPLIED, "3 messages purged", 0)
+
+
+def test_an_answer_does_not_wait_for_long_for_an_object_that_is_not_read() -> None:
+    play = synchronised()
+    play.take(called(play.session, call(play, 7, "queue", "purge"), play.now))
+    play.left()
+    play.answers(MethodReply(Status.OK, 7, "queue"))
+    play.leaves(InspectRequest(7, "queue"))
+    play.take(play.session.handle(call(play, 7, "queue", "purge", token=2), play.now))
+    assert play.left() == [], "one call of an object at a time"
+    play.time_passes(SHOWN_WITHIN / SECOND, answering=False)
+    left = play.left()
+    assert Answer(1, Outcome.APPLIED, "", 0) in left
+
+
+def test_the_answer_to_a_call_is_given_when_the_link_goes_down() -> None:
+    play = synchronised()
+    play.take(called(play.session, call(play, 7, "queue", "purge"), play.now))
+    play.answers(MethodReply(Status.OK, 7, "queue"))
+    play.left()
+    play.disconnects()
+    assert [one for one in play.left() if isinstance(one, Answer)] == [Answer(1, Outcome.APPLIED, "", 0)]
 
 
 def test_what_a_call_may_just_be_ending_is_let_alone() -> None:
@@ -99,6 +127,7 @@ def test_what_a_status_means(status: str, outcome: Outcome, text: str, code: int
     play.take(called(play.session, call(play, 7, "queue", "purge"), play.now))
     play.left()
     play.answers(MethodReply(status))
+    play.answers_all()
     assert answer(play) == Answer(1, outcome, text, code)
 
 
@@ -119,6 +148,7 @@ def test_notices_are_one_line_of_bounded_length_without_secrets() -> None:
     play.take(called(play.session, call(play, 7, "queue", "purge"), play.now))
     play.left()
     play.answers(MethodReply(Status.OK, 7, "queue", "amqp://u:secret@h/ " + "x" * 600))
+    play.answers_all()
     text = answer(play).text
     assert text.startswith("amqp://***@h/ xxx")
     assert len(text) == 500
@@ -174,8 +204,8 @@ def test_what_the_schema_does_not_have_is_not_sent(
         ("name", "x", Outcome.READ_ONLY, "the broker does not permit to set name"),
         ("parentRef", Reference("0"), Outcome.READ_ONLY, "the broker does not permit to set parentRef"),
         ("port", None, Outcome.WRONG_VALUE, "port: a value is wanted"),
-        ("port", "", Outcome.WRONG_VALUE, "port: an empty value cannot be sent"),
-        ("port", " \t", Outcome.WRONG_VALUE, "port: an empty value cannot be sent"),
+        ("port", "", Outcome.WRONG_VALUE, "port: an empty value ends OpenAMQ"),
+        ("port", " \t", Outcome.WRONG_VALUE, "port: an empty value ends OpenAMQ"),
         ("port", "a\tb", Outcome.WRONG_VALUE, "port: OpenAMQ replaces a tab by blanks"),
         ("port", "a\0b", Outcome.WRONG_VALUE, "a text has a NUL, which no document can contain"),
         ("port", 5672, Outcome.WRONG_TYPE, "port: text is wanted, not 5672"),
@@ -225,7 +255,7 @@ def test_while_the_broker_cannot_be_asked_nothing_is_sent() -> None:
     play.answers()
     play.left()
     play.take(called(play.session, call(play, 7, "queue", "purge"), play.now))
-    assert answer(play) == Answer(1, Outcome.NOT_NOW, "not sent: the broker's objects are being listed again")
+    assert answer(play) == Answer(1, Outcome.SOURCE_DOWN, f"not sent: {NOT_READ}")
 
 
 def test_operations_have_a_bound() -> None:
@@ -266,6 +296,16 @@ def test_a_trace_is_set_where_the_configuration_assures_heartbeats() -> None:
     play = synchronised(replace(CONFIG, assured=frozenset({Assurance.HEARTBEATS})))
     play.take(play.session.handle(modify(play, 9, "connection", trace=1), play.now))
     play.leaves(ModifyRequest(9, (Field("trace", "1"),), "connection"))
+
+
+def test_a_text_is_emptied_where_the_configuration_assures_that_the_broker_takes_it() -> None:
+    play = synchronised()
+    play.take(play.session.handle(modify(play, 1, "config", port=""), play.now))
+    given = answer(play)
+    assert (given.outcome, "cannot be emptied" in given.text) == (Outcome.WRONG_VALUE, True)
+    play = synchronised(replace(CONFIG, assured=frozenset({Assurance.EMPTY_VALUES})))
+    play.take(play.session.handle(modify(play, 1, "config", port=""), play.now))
+    play.leaves(ModifyRequest(1, (Field("port", ""),), "config"))
 
 
 # Settings.
@@ -365,7 +405,10 @@ def test_an_answer_that_comes_while_all_is_listed_again_is_not_observed() -> Non
     play.left()
     play.answers(to=request)
     assert [one for one in play.left() if isinstance(one, ObjectSeen | Answer)] == [
-        Answer(1, Outcome.NOT_NOW, "the broker's objects are being listed again")
+        Answer(
+            *(1, Outcome.NOT_NOW),
+            "the objects were listed again meanwhile: try again when the source is synchronised",
+        )
     ]
 
 

@@ -125,6 +125,7 @@ def test_every_recorded_reply_says_what_became_of_an_operation(
         request = play.waiting.pop()
         class_name = read_class(request.body)
         play.arrives(body, request.message_id)
+        play.time_passes(0.5, answering=False)  # the effect of a call is read before its answer is given
         (given,) = [one for one in play.left() if isinstance(one, Answer)]
         message = read_message(body)
         assert given.outcome is outcome_of(message, own, number), body

@@ -28,6 +28,7 @@ from gateway.model.observations import (
     ClassLearned,
     EventLearned,
     Gap,
+    HeartbeatSeen,
     ObjectSeen,
     ResyncBegan,
     ResyncEnded,
@@ -79,6 +80,8 @@ def test_a_console_learns_the_schema_and_walks_down_the_tree() -> None:
     play.leaves(seen(1, "config", "shop.cfg", "5672", None, None, None, None))
     # Queues may be private, and connections come and go: they are inspected when they were listed twice.
     play.time_passes(2)
+    classes = ("broker", "config", "queue", "connection", "queue_binding")
+    minute = dict.fromkeys([f"shop:{name}" for name in classes], play.now + 60 * SECOND)
     play.leaves(
         BROKER_0,
         the_broker(),
@@ -88,6 +91,7 @@ def test_a_console_learns_the_schema_and_walks_down_the_tree() -> None:
         InspectRequest(8, "queue_binding"),
         seen(9, "connection", "till", 0),
         seen(8, "queue_binding", "orders", parent=7),
+        HeartbeatSeen("broker", play.now, {**minute, "shop:config": START + 60 * SECOND}),
         ResyncEnded(complete=True),
         SYNCHRONISED,
     )

@@ -36,7 +36,7 @@ def key_of(play: AgentPlay, name: str = "tank") -> ClassKey:
 
 
 def properties(play: AgentPlay, name: str = "t1", deleted: int = 0, number: int = 0x1122) -> PropertyContent:
-    values = (name, 100, None, None)
+    values = (name, 100, None, None, None)
     object_id = ObjectId.of(sequence=5, number=number)
     return PropertyContent(0, key_of(play), START, START, deleted, object_id, values)
 
@@ -56,5 +56,5 @@ def statistics(
 
 def got(play: AgentPlay, sequence: int, number: int = 0x1122) -> ObjectContent:
     object_id = ObjectId.of(sequence=5, number=number)
-    values = ("t1", 100, None, None), (50.0, 9, 0)
+    values = ("t1", 100, None, None, None), (50.0, 9, 0)
     return ObjectContent(sequence, key_of(play), START, START, 0, object_id, *values)

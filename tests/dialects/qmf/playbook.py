@@ -27,6 +27,7 @@ from gateway.dialects.session import (
     Observed,
     ReadAsked,
     Rebind,
+    ReceivedUntil,
     Send,
     TimerExpired,
     WakeAt,
@@ -100,8 +101,12 @@ class ConsolePlay(_Play):
     def connects(self) -> None:
         self.take(self.session.handle(LinkUp(QUEUE), self.now))
 
-    def disconnects(self, detail: str = "connection reset") -> None:
-        self.take(self.session.handle(LinkDown(detail), self.now))
+    def disconnects(self, detail: str = "connection reset", received_until: int = 0) -> None:
+        self.take(self.session.handle(LinkDown(detail, received_until), self.now))
+
+    def proves(self, until: int) -> None:
+        """Report that everything was received that had reached the queue at time ``until``."""
+        self.take(self.session.handle(ReceivedUntil(until), self.now))
 
     def arrives(self, *messages: Message, key: str = QUEUE, user: str = AGENT_USER, sent: int = 0) -> None:
         """Pass messages to the session in one body, sent at time ``sent`` (0: without a time)."""

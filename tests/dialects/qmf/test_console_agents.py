@@ -222,6 +222,20 @@ def test_what_a_full_queue_may_have_dropped_is_a_gap_since_it_was_last_seen_not_
     )
 
 
+def test_a_gap_begins_before_a_standstill_whatever_arrived_after_it_on_a_dead_connection() -> None:
+    play = synchronised()
+    play.time_passes(5)
+    proved = play.now
+    play.now += 140 * SECOND
+    play.arrives(
+        Heartbeat(0, START + 6 * SECOND), key="console.heartbeat.1.0"
+    )  # without a time when it was sent
+    play.disconnects(received_until=proved)
+    play.time_passes(3)
+    play.connects()
+    assert Gap(proved, START + 148 * SECOND, "not connected") in play.left()
+
+
 def test_a_gap_never_ends_before_it_begins() -> None:
     play = synchronised()
     play.disconnects()
@@ -240,6 +254,32 @@ def test_what_an_agent_reports_after_its_announcement_shortens_no_gap() -> None:
     play.time_passes(1)
     reason = "agent 1.0 restarted or lost its connection"
     assert Gap(START, START + 2 * SECOND, reason) in play.left()
+
+
+def test_an_agent_that_speaks_and_has_not_answered_is_greeted_again_at_once() -> None:
+    """It comes after the gateway, or stood still while greetings expired; their pauses grow to 30 s."""
+    play = ConsolePlay()
+    play.connects()
+    play.time_passes(35)
+    *_, (_, last) = [step for step in play.left() if isinstance(step, tuple)]
+    assert last == BrokerRequest(3)
+    play.arrives(Heartbeat(0, play.now), key="console.heartbeat.1.0")
+    play.leaves(HeartbeatSeen("1.0", play.now), ("broker", BrokerRequest(4)))
+    play.arrives(BrokerResponse(4, BROKER))
+    assert SYNCHRONISING in play.left()
+
+
+def test_an_agent_that_speaks_and_never_answers_is_reported_and_not_greeted_at_each_word() -> None:
+    play = ConsolePlay()
+    play.connects()
+    for _ in range(600):
+        play.time_passes(1)
+        play.arrives(Heartbeat(0, play.now), key="console.heartbeat.1.0")
+    steps = play.left()
+    greetings = [step for step in steps if isinstance(step, tuple)]
+    assert 15 < len(greetings) <= 2 * 600 // 10
+    reported = [step for step in steps if isinstance(step, SourceStateSeen)]
+    assert [one.state for one in reported] == [SourceState.CONNECTING, SourceState.DOWN]
 
 
 def test_announcements_do_not_make_a_storm() -> None:

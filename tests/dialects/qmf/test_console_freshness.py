@@ -187,12 +187,12 @@ def test_who_is_asked_has_an_interval_to_answer(missed: int, asked_after: int) -
     agents = Agents(HeartbeatRules(Heartbeats.NONE, missed=missed), limit=1)
     agents.received("1.0", START, START)
     assert agents.next_deadline == START + asked_after * SECOND
-    assert agents.newly_quiet(agents.next_deadline - 1) is None
-    assert agents.newly_quiet(agents.next_deadline) == START
-    assert agents.newly_quiet(agents.next_deadline) is None, "asked once"
+    assert agents.newly_quiet(agents.next_deadline - 1) == []
+    assert agents.newly_quiet(agents.next_deadline) == [("1.0", START)]
+    assert agents.newly_quiet(agents.next_deadline) == [], "asked once"
     assert agents.newly_lost(START + missed * 10 * SECOND) == [("1.0", START)]
     assert agents.next_deadline is None
-    assert agents.newly_quiet(START + 3600 * SECOND) is None, "lost: nothing is to be asked"
+    assert agents.newly_quiet(START + 3600 * SECOND) == [], "lost: nothing is to be asked"
 
 
 def test_remote_agents_are_missed_by_their_own_heartbeats_only() -> None:
@@ -200,7 +200,8 @@ def test_remote_agents_are_missed_by_their_own_heartbeats_only() -> None:
     for agent in ("1.10", "1.11"):
         agents.received(agent, START, START)
     agents.beat("1.11", START, START)
-    assert agents.newly_quiet(START + 3600 * SECOND) is None
+    assert agents.newly_quiet(START + 49 * SECOND) == []
+    assert agents.newly_quiet(START + 50 * SECOND) == [("1.10", START)], "before its objects are stale"
     assert agents.newly_lost(START + 3600 * SECOND) == [("1.11", START)]
 
 

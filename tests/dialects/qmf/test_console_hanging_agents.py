@@ -174,17 +174,24 @@ def test_too_much_to_ask_of_an_agent_leaves_only_it_unread() -> None:
     assert not_trusted(why) in play.left()
 
 
-def test_an_agent_that_never_sent_a_heartbeat_is_not_missed() -> None:
+def test_an_agent_that_never_sent_a_heartbeat_is_not_missed_while_it_answers() -> None:
     play = synchronised()
     theirs = replace(changed(), object_id=THEIRS)
     play.arrives(theirs, key="console.obj.1.10.shop.tank")
     play.arrives(CommandComplete(6))
     reported: list[Step] = []
+    questions = 0
     while play.now - START < 86_500 * SECOND:
         play.time_passes(20)
         beats(play, "1.0")
-        reported += [one for one in play.left() if isinstance(one, AgentLost | AgentGone)]
+        left = play.left()
+        reported += [one for one in left if isinstance(one, AgentLost | AgentGone)]
+        sent = [one[1] for one in left if isinstance(one, tuple)]
+        for question in [one.sequence for one in sent if isinstance(one, GetQuery)]:
+            questions += 1
+            play.arrives(replace(got(question), object_id=THEIRS), CommandComplete(question))
     assert reported == []
+    assert questions > 1000, "it is read again and again"
 
 
 def test_what_an_agent_that_left_does_not_answer_is_no_fault() -> None:

@@ -29,7 +29,7 @@ from gateway.dialects.qmf.messages import (
 from gateway.dialects.qmf.session_state import State
 from gateway.dialects.session import LossSuspected
 from gateway.model.observations import ClassLearned, Gap, ResyncBegan, ResyncEnded
-from gateway.model.operations import Answer, MethodCall, ObjectFetch, Outcome
+from gateway.model.operations import NOT_READ, Answer, MethodCall, ObjectFetch, Outcome
 from gateway.model.schema import ClassKey, ClassSchema, Element, Method
 from gateway.model.times import SECOND
 from gateway.model.values import ValueType
@@ -105,14 +105,14 @@ def synchronised(config: ConsoleConfig = CONFIG) -> JavaPlay:
     return play
 
 
-def refused(play: JavaPlay, outcome: Outcome, when: str) -> None:
+def refused(play: JavaPlay, outcome: Outcome, text: str) -> None:
     play.left()
     play.purges()
-    play.leaves(Answer(1, outcome, f"not sent: the agent {when}"))
+    play.leaves(Answer(1, outcome, f"not sent: {text}"))
 
 
-NOT_YET = "has not reported this object yet"
-NOT_ANY_MORE = "does not report this object any more"
+NOT_YET = "the agent has not reported this object yet"
+NOT_ANY_MORE = "the agent does not report this object any more"
 
 
 def test_only_what_it_listed_is_asked_for() -> None:
@@ -182,7 +182,7 @@ def test_after_a_connection_was_lost_only_what_is_reported_again_is_named_to_it(
     play.connects()
     play.answered(BrokerResponse(8, BROKER))
     play.is_listed(8)
-    refused(play, Outcome.NOT_NOW, NOT_YET)
+    refused(play, Outcome.SOURCE_DOWN, NOT_READ)
     play.arrives(orders(14))
     play.left()
     play.purges()

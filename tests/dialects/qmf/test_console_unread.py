@@ -19,9 +19,12 @@ from gateway.dialects.qmf.messages import (
     Heartbeat,
     ObjectContent,
     PackageIndication,
+    PropertyContent,
     SchemaRequest,
     SchemaResponse,
+    StatisticContent,
 )
+from gateway.dialects.qmf.model_values import with_marks
 from gateway.dialects.qmf.session_state import State
 from gateway.model.observations import Gap, ObjectSeen, ResyncEnded, SourceStateSeen
 from gateway.model.schema import ClassKey
@@ -55,6 +58,28 @@ def with_new_tanks(config: ConsoleConfig | None = None) -> ConsolePlay:
     play.arrives(got(5), CommandComplete(5))
     play.left()
     return play
+
+
+def test_an_object_that_an_agent_of_this_gateway_marks_is_stale_until_it_comes_without_the_mark() -> None:
+    definition = ClassDefinition.of(with_marks(TANK))
+    known = shop()
+    known.add(definition)
+    play = ConsolePlay(None, known)
+    listed(play, definition.schema)
+    head = (START, START, 0, of(0))
+    tank = ("t1", 100, None, None)
+
+    def observed() -> list[tuple[int | None, object]]:
+        return [(one.unread_since, one.properties) for one in play.left() if isinstance(one, ObjectSeen)]
+
+    play.arrives(ObjectContent(5, TANK.key, *head, (*tank, START - 7), (0.0, 0, 0b11)), CommandComplete(5))
+    assert observed() == [(START - 7, tank)]
+    play.arrives(StatisticContent(0, TANK.key, *head, None, (50.0, 9, 0)), key=PUSHED)
+    assert observed() == [(None, None)], "statistics have no mark: what was known of that goes on"
+    play.arrives(PropertyContent(0, TANK.key, *head, (*tank, None)), key=PUSHED)
+    assert observed() == [(0, tank)]
+    play.arrives(PropertyContent(0, TANK.key, *head, (*tank, START + 900 * SECOND)), key=PUSHED)
+    assert observed() == [(play.now, tank)], "the agent's clock is ahead"
 
 
 def new_tank(sequence: int, object_id: ObjectId) -> ObjectContent:

@@ -1,4 +1,4 @@
-"""Absent statistics over a wire that cannot leave them out."""
+"""Absent statistics and stale objects over a wire that has neither."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from hypothesis import strategies as st
 from gateway.dialects.errors import LocalProtocolError
 from gateway.dialects.qmf.model_values import (
     ABSENT_STATISTICS,
+    STALE_SINCE,
     absence_applied,
     has_absence_marks,
+    has_stale_marks,
     model_severity,
     wire_severity,
-    with_absence,
     with_absence_marked,
-    without_absence,
+    with_marks,
+    without_marks,
 )
 from gateway.model.observations import Severity
 from gateway.model.schema import ClassKey, ClassSchema, Element
@@ -42,28 +44,34 @@ def test_absence_survives(statistics: tuple[int | None, ...]) -> None:
 
 def test_the_statistic_is_added_and_hidden() -> None:
     schema = ClassSchema(KEY, (), _statistics(2))
-    served = with_absence(schema)
+    served = with_marks(schema)
     assert [one.name for one in served.statistics] == ["s0", "s1", "absentStatistics"]
+    assert [one.name for one in served.properties] == ["staleSince"]
     assert has_absence_marks(served)
+    assert has_stale_marks(served)
     assert not has_absence_marks(schema)
-    assert without_absence(served) == schema
-    assert without_absence(schema) == schema
+    assert not has_stale_marks(schema)
+    assert without_marks(served) == schema
+    assert without_marks(schema) == schema
 
 
-def test_a_class_without_statistics_needs_none() -> None:
-    schema = ClassSchema(KEY)
-    assert with_absence(schema) is schema
-    assert not has_absence_marks(schema)
+def test_a_class_without_statistics_marks_stale_objects_only() -> None:
+    served = with_marks(ClassSchema(KEY))
+    assert has_stale_marks(served)
+    assert not has_absence_marks(served)
+    assert without_marks(served) == ClassSchema(KEY)
 
 
-def test_a_statistic_of_that_name_but_another_type_is_not_it() -> None:
+def test_elements_of_these_names_but_of_another_form_are_none_of_the_marks() -> None:
     assert not has_absence_marks(ClassSchema(KEY, (), (Element(ABSENT_STATISTICS, ValueType.STRING),)))
+    assert not has_stale_marks(ClassSchema(KEY, (Element(STALE_SINCE, ValueType.U64, optional=True),)))
+    assert not has_stale_marks(ClassSchema(KEY, (Element(STALE_SINCE, ValueType.TIME),)))
 
 
 def test_there_are_64_bits() -> None:
-    with_absence(ClassSchema(KEY, (), _statistics(64)))
+    with_marks(ClassSchema(KEY, (), _statistics(64)))
     with pytest.raises(LocalProtocolError, match="more than 64"):
-        with_absence(ClassSchema(KEY, (), _statistics(65)))
+        with_marks(ClassSchema(KEY, (), _statistics(65)))
 
 
 @pytest.mark.parametrize(

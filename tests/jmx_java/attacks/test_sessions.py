@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+import structlog
 
 from gateway.jmx.virtual_machine import JavaMachine
 from tests.components.stopping import stop
@@ -18,6 +19,7 @@ from tests.jmx_java.attacks.conftest import OPERATOR, PASSWORD, READER, Works
 from tests.jmx_java.client_machine import client_machine
 from tests.jmx_java.conftest import AsyncClient, JavaObject, JavaStrings
 
+CLOSED = 40
 OF_A_USER, OF_AN_ADDRESS = 30, 45
 DELEGATE = "JMImplementation:type=MBeanServerDelegate"
 VANISHED_SECONDS = 40.0
@@ -53,6 +55,16 @@ async def test_a_user_who_takes_every_place_leaves_some_for_others(
         )
         assert "30 clients of the user reader are connected, which is the most" in one_more
         await works()
+
+
+async def test_a_client_that_closes_while_it_listens_is_no_trouble_at_either_end(
+    machine: JavaMachine, java_client: JavaObject, works: Works
+) -> None:
+    with structlog.testing.capture_logs() as logs:
+        arguments = machine.port, READER, PASSWORD, CLOSED
+        assert await AsyncClient(java_client)("closeWhileListening", *arguments) == []
+        await works()
+    assert [entry for entry in logs if entry["event"] == "java"] == []
 
 
 async def test_an_address_that_takes_every_place_leaves_some_for_others(

@@ -32,6 +32,7 @@ import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.concurrent.atomic.AtomicLong;
+import javax.management.MBeanServer;
 import javax.management.NotificationFilterSupport;
 import javax.management.ObjectName;
 import javax.management.Query;
@@ -193,6 +194,20 @@ public final class Attacks {
         return atOnce(count, () -> session.getAttributes(runtime, names, null));
     }
 
+    /** Reads so many attributes by one request. */
+    public String tryAttributes(String name, int count) throws Exception {
+        String[] names = new String[count];
+        Arrays.setAll(names, index -> "a" + index);
+        ObjectName read = new ObjectName(name);
+        return Client.failure(() -> session.getAttributes(read, names, null));
+    }
+
+    /** Reads the description of an MBean, so often at once. */
+    public List<String> describeAtOnce(String name, int count) throws Exception {
+        ObjectName described = new ObjectName(name);
+        return atOnce(count, () -> session.getMBeanInfo(described, null));
+    }
+
     /** Finds all MBeans, so often at once. */
     public List<String> findAllAtOnce(int count) throws Exception {
         return atOnce(count, () -> session.queryMBeans(null, null, null));
@@ -208,18 +223,73 @@ public final class Attacks {
         for (int level = 0; level < levels; level++) {
             query = Query.and(query, query);
         }
-        QueryExp whole = query;
-        return Client.failure(() -> session.queryNames(null, new MarshalledObject<>(whole), null));
+        return tryQuery(query);
     }
 
     /** A query whose sum has so many levels, each of which has the one below it twice. */
     public String trySum(int levels) {
-        ValueExp sum = Query.value(1);
-        for (int level = 0; level < levels; level++) {
-            sum = Query.plus(sum, sum);
+        return tryQuery(Query.eq(doubled(Query.value(1), levels), Query.value(1)));
+    }
+
+    /** A query that puts a text together, of a thousand characters doubled so often. */
+    public String tryText(int levels) {
+        return tryQuery(Query.eq(doubled(Query.value("x".repeat(1000)), levels), Query.value("a")));
+    }
+
+    /** A query that puts a text together from that of an attribute. */
+    public String tryTextOf(String attribute, int levels) {
+        return tryQuery(Query.eq(doubled(Query.attr(attribute), levels), Query.value("a")));
+    }
+
+    private static ValueExp doubled(ValueExp value, int levels) {
+        return levels == 0 ? value : doubled(Query.plus(value, value), levels - 1);
+    }
+
+    /** A query that is deeper than its stream is: each value of its list refers to the one before. */
+    public String tryDepth(int levels) {
+        ValueExp[] values = new ValueExp[levels];
+        values[0] = Query.value("x");
+        for (int level = 1; level < levels; level++) {
+            values[level] = Query.plus(values[level - 1], Query.value("x"));
         }
-        QueryExp whole = Query.eq(sum, sum);
-        return Client.failure(() -> session.queryNames(null, new MarshalledObject<>(whole), null));
+        return tryQuery(Query.in(Query.value("a"), values));
+    }
+
+    /** A query of so many levels. */
+    public String tryNot(int levels) {
+        QueryExp query = Query.eq(Query.value(1), Query.value(1));
+        for (int level = 0; level < levels; level++) {
+            query = Query.not(query);
+        }
+        return tryQuery(query);
+    }
+
+    /** A query that holds a pattern against an attribute. */
+    public String tryMatch(String attribute, String pattern) {
+        return tryQuery(Query.match(Query.attr(attribute), Query.value(pattern)));
+    }
+
+    public String tryOwnQuery() {
+        return tryQuery(new OwnQuery());
+    }
+
+    /** A query of a class of a client's own. */
+    private static final class OwnQuery implements QueryExp {
+        private static final long serialVersionUID = 1L;
+
+        @Override
+        public boolean apply(ObjectName name) {
+            return true;
+        }
+
+        @Override
+        public void setMBeanServer(MBeanServer server) {
+            // It needs none.
+        }
+    }
+
+    private String tryQuery(QueryExp query) {
+        return Client.failure(() -> session.queryNames(null, new MarshalledObject<>(query), null));
     }
 
     /** Adds listeners with a filter, one after the other, until one is refused; the failure. */

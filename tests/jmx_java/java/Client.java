@@ -13,6 +13,7 @@ import java.rmi.server.UnicastRemoteObject;
 import java.time.Instant;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Collections;
 import java.util.Date;
 import java.util.HashMap;
 import java.util.List;
@@ -27,12 +28,17 @@ import java.util.concurrent.Future;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.logging.Handler;
+import java.util.logging.LogRecord;
+import java.util.logging.Logger;
+import java.util.logging.StreamHandler;
 import javax.management.Attribute;
 import javax.management.AttributeChangeNotification;
 import javax.management.AttributeList;
 import javax.management.Descriptor;
 import javax.management.MBeanAttributeInfo;
 import javax.management.MBeanNotificationInfo;
+import javax.management.MBeanInfo;
 import javax.management.MBeanOperationInfo;
 import javax.management.MBeanParameterInfo;
 import javax.management.MBeanServerConnection;
@@ -110,6 +116,39 @@ public final class Client {
         void call() throws Exception;
     }
 
+    public String connectionId() throws Exception {
+        return connector.getConnectionId();
+    }
+
+    /** What the registry at a port has, with the address that it leads to. */
+    public static String registered(int port) throws Exception {
+        return LocateRegistry.getRegistry("127.0.0.1", port).lookup("jmxrmi").toString();
+    }
+
+    /** Closes clients while they listen, so many one after the other; what Java's client logs of it. */
+    public static List<String> closeWhileListening(int port, String user, String password, int count) throws Exception {
+        List<String> logged = Collections.synchronizedList(new ArrayList<>());
+        Handler handler = new StreamHandler() {
+            @Override
+            public void publish(LogRecord entry) {
+                logged.add(entry.getMessage() + " " + entry.getThrown());
+            }
+        };
+        Logger messages = Logger.getLogger("javax.management.remote");
+        messages.addHandler(handler);
+        try {
+            for (int number = 0; number < count; number++) {
+                Client client = connect(port, user, password);
+                client.listen("JMImplementation:type=MBeanServerDelegate");
+                client.connection.getMBeanCount();
+                client.close();
+            }
+        } finally {
+            messages.removeHandler(handler);
+        }
+        return logged;
+    }
+
     public void close() throws Exception {
         connector.close();
     }
@@ -139,12 +178,11 @@ public final class Client {
     }
 
     public List<String> attributes(String name, List<String> attributes) throws Exception {
-        List<String> found = new ArrayList<>();
-        for (Attribute attribute : 
-                connection.getAttributes(new ObjectName(name), attributes.toArray(new String[0])).asList()) {
-            found.add(attribute.getName() + "=" + describe(attribute.getValue()));
-        }
-        return found;
+        return Reads.attributes(connection, name, attributes);
+    }
+
+    public List<String> differentReads(String name, List<String> attributes, int calls) throws Exception {
+        return Reads.different(connection, name, attributes, calls);
     }
 
     /** One line for the class, one for each attribute, one for each kind of notification. */
@@ -667,7 +705,7 @@ public final class Client {
         return (System.nanoTime() - start) / count;
     }
 
-    private static String describe(Object value) {
+    static String describe(Object value) {
         if (value == null) {
             return "null";
         }
@@ -695,6 +733,6 @@ public final class Client {
             }
             return "CompositeData " + data.getCompositeType().getTypeName() + " " + items;
         }
-        return value.getClass().getName() + " " + value;
+        return value instanceof MBeanInfo ? Reads.describe((MBeanInfo) value) : value.getClass().getName() + " " + value;
     }
 }

@@ -180,7 +180,7 @@ async def test_new_connections_use_the_renewed_certificate_and_open_ones_stay(
             before = former.getpeercert(binary_form=True)
             replaced.certificate(renewed)
             replaced.key(renewed)
-            # Strangers may be silent for 5 s.
+            # Strangers may be silent for 10 s.
             assert await asyncio.to_thread(is_answered, former)
             await renewal.look(machine.renew_tls)
             assert await asyncio.to_thread(is_answered, former)

@@ -71,14 +71,23 @@ def test_an_object_name_is_whole_enough_to_change_something() -> None:
     assert object_of(view, NAMES, NAMES.object_name(known), whole=True) is known
 
 
-def test_a_name_that_was_copied_from_a_line_is_found_but_for_changes() -> None:
+def test_a_name_that_was_copied_from_a_line_is_found() -> None:
     strange = msgspec.structs.replace(till(5), stable_name="hall1|bell\x07\tend", leaf_name="bell\x07\tend")
     shop = known_shop(strange)
     copied = "shop1/shop:till/hall1|bell\\x07\\tend"
     assert object_of(shop, NAMES, copied).record.row == 5
-    with pytest.raises(CommandError, match="write its OID or ObjectName"):
-        object_of(shop, NAMES, copied, whole=True)
+    assert object_of(shop, NAMES, copied, whole=True).record.row == 5
     assert object_of(shop, NAMES, "shop1/till/hall1|bell\x07\tend", whole=True).record.row == 5
+
+
+def test_a_name_that_reads_as_another_one_is_displayed_is_not_changed() -> None:
+    copied, plain = "shop1/shop:till/hall1|a\\nb", msgspec.structs.replace(till(6), stable_name="hall1|a\\nb")
+    assert object_of(known_shop(plain), NAMES, copied, whole=True).record.row == 6
+    assert object_of(known_shop(plain), NAMES, "shop1/shop:till/hall1|a\\x5cnb", whole=True).record.row == 6
+    both = known_shop(plain, msgspec.structs.replace(till(5), stable_name="hall1|a\nb"))
+    assert object_of(both, NAMES, copied).record.row == 5
+    with pytest.raises(CommandError, match="write its OID or ObjectName"):
+        object_of(both, NAMES, copied, whole=True)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from gateway.config.files import load_configuration
 from gateway.service.diagnostics.health import ask_health
 from gateway.service.processes.exit_codes import CommandError, ExitCode
 from gateway.service.processes.snmp_rights import access_of
+from gateway.service.state.running_configuration import addresses_of
 from gateway.snmp import ber
 from gateway.snmp.ber import parse_oid
 from gateway.snmp.fixed_mib import HEALTH, LOG, Health, LogScalar
@@ -40,7 +41,9 @@ async def reported(folder: Path, **snmp: Any) -> list[str]:  # noqa: ANN401  as 
     server.open(settings.listen)
     lines: list[str] = []
     try:
-        await ask_health(loaded, lines.append)
+        addresses = addresses_of(loaded)
+        assert addresses.snmp is not None
+        await ask_health(addresses, addresses.snmp, lambda: loaded, lines.append)
     finally:
         server.close()
         assert failures == []

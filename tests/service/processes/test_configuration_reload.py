@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 from pathlib import Path
 
 import pytest
@@ -29,10 +30,15 @@ class Core:
     def __init__(self) -> None:
         self.policies: list[tuple[str, list[str]]] = []
         self.mappings: list[tuple[str, list[str]]] = []
+        self.secrets: list[str] = []
 
-    def change_policy(self, roles: RoleSet, by: str, changes: list[str]) -> None:
+    def change_policy(self, roles: RoleSet, receivers: Collection[str], by: str, changes: list[str]) -> None:
+        self.receivers = receivers
         assert roles.rules_of("jmx:monitor")
         self.policies.append((by, changes))
+
+    async def read_secrets_again(self) -> list[str]:
+        return self.secrets
 
     def record_mappings(self, by: str, changes: list[str]) -> None:
         self.mappings.append((by, changes))
@@ -65,6 +71,12 @@ async def test_nothing_has_changed(scene: Scene) -> None:
     before = scene.copies
     assert await scene.reload.reload("anna") == (Outcome.APPLIED, "the gateway runs with this configuration")
     assert (scene.copies, scene.reload.has_other_mappings) == (before, False)
+
+
+async def test_replaced_secrets_are_named(scene: Scene) -> None:
+    scene.core.secrets = ["secrets/orders", "$FIELD"]
+    text = "secrets were replaced: secrets/orders, $FIELD"
+    assert await scene.reload.reload("anna") == (Outcome.APPLIED, text)
 
 
 async def test_other_mappings_are_copied_and_recorded_and_the_core_has_to_end(scene: Scene) -> None:

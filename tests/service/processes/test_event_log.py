@@ -15,7 +15,8 @@ from gateway.clock import SystemClock
 from gateway.config.model import LogSettings
 from gateway.eventlog.disk import Disk
 from gateway.feed.records import Batch, EventLogRecord, EventLogState, Record
-from gateway.service.processes.event_log import CoreEventLog, file_settings
+from gateway.service.processes.event_log import CoreEventLog, LogAlarmMark, file_settings
+from tests.components.full_disk import full_disk
 from tests.components.waiting import DEADLINE, until
 from tests.eventlog.disks import FailingDisk, HangingDisk
 from tests.eventlog.feeds import AGENT, DEPTH, FULL, QUEUE, SHOP, T0, deletion, event, queue, update
@@ -160,7 +161,9 @@ async def test_trouble_is_reported_at_once_and_nothing_waits_for_its_end(tmp_pat
     assert len(of_kind(records, "create")) == 49
     assert core.log.last_seq > seq
     events = [line["event"] for line in lines]
-    assert events.count("event-log-trouble") == 1
+    # On a busy machine the disk is slow, too.
+    troubles = [line["trouble"] for line in lines if line["event"] == "event-log-trouble"]
+    assert troubles.count(EventLogState.DISK_FULL.value) == 1
     assert events.count("event-log-written") == 1
 
 
@@ -200,7 +203,7 @@ def test_sizes_of_the_configuration_are_mebibytes() -> None:
 
 
 async def test_who_is_in_a_hurry_does_not_wait_for_others(tmp_path: Path) -> None:
-    slow = SETTINGS.model_copy(update={"commit_interval": 10 * 10**9})
+    slow = SETTINGS.model_copy(update={"commit_interval": 60 * 10**9})
     async with Core(tmp_path, settings=slow).running() as core:
         loop = asyncio.get_running_loop()
         began = loop.time()
@@ -208,4 +211,15 @@ async def test_who_is_in_a_hurry_does_not_wait_for_others(tmp_path: Path) -> Non
             core.publish(*BEGUN, queue(row))
             core.log.flush(core.log.last_seq)
             await core.log.reached(core.log.last_seq)
-        assert loop.time() - began < 10  # one interval; three have passed otherwise
+        assert loop.time() - began < 60  # one interval; three have passed otherwise
+
+
+def test_whether_the_alarm_is_raised_is_known_to_the_next_core(tmp_path: Path) -> None:
+    mark = LogAlarmMark(tmp_path / "log-alarm")
+    assert not mark.was_raised
+    mark.note(raised=True)
+    with full_disk():
+        assert LogAlarmMark(tmp_path / "log-alarm").was_raised
+    mark.note(raised=False)
+    assert not LogAlarmMark(tmp_path / "log-alarm").was_raised
+    assert not LogAlarmMark(tmp_path / "missing" / "log-alarm").was_raised, "a disk that fails is no error"

@@ -7,7 +7,8 @@ import signal
 from gateway.links.amqp_connection import Trouble
 from gateway.model.operations import Outcome
 from gateway.service.diagnostics.source_checks import OF_TROUBLE
-from gateway.service.processes.exit_codes import OF_OUTCOME, ExitCode
+from gateway.service.processes.exit_codes import ExitCode
+from gateway.service.processes.outcome_codes import OF_OUTCOME
 
 
 def test_every_trouble_has_an_exit_code_that_is_no_success() -> None:

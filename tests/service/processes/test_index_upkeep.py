@@ -1,4 +1,4 @@
-"""The index in the core: counted starts, blocks in time, nothing goes on without it."""
+"""The index in the core: counted starts, blocks in time, and a disk that takes nothing for a while."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from gateway.clock import SystemClock
 from gateway.inventory import instances
-from gateway.inventory.instance_file import InstanceIndexError
+from gateway.inventory.index_upkeep import DiskState
+from gateway.inventory.instance_file import IndexNotWrittenError, InstanceIndexError
 from gateway.inventory.instances import BLOCK, InstanceIndex
 from gateway.service.processes import index_upkeep
 from gateway.service.processes.core import count_start
@@ -58,23 +60,67 @@ async def test_objects_never_wait_for_the_disk(tmp_path: Path) -> None:
     assert not [statement for statement in written if statement.startswith("INSERT")]
 
 
-async def test_a_failure_anywhere_ends_the_core_with_one_line(tmp_path: Path) -> None:
+async def test_what_a_full_disk_does_not_take_waits_for_it(tmp_path: Path) -> None:
     async with kept(tmp_path / "i") as (index, task):
-        await asyncio.sleep(0)
-        with full_disk(), pytest.raises(InstanceIndexError):
-            index.source_number("orders")
-        with pytest.raises(InstanceIndexError, match="see to space on the disk"):
-            await asyncio.wait_for(task, DEADLINE)
+        known = index.durable_row(1, "c", "known")
+        index.commit()
+        with full_disk(), capture_logs():  # a log file cannot grow either
+            published = index.durable_row(1, "c", "published")
+            index.retire(1, "c", "known", now=1)
+            index.keep_alarm(1, 7, "text")
+            index.commit()  # the core publishes all three
+            assert index.disk is DiskState.NOTHING
+            assert "see to space on the disk" in index.trouble
+            with pytest.raises(IndexNotWrittenError, match="see to space on the disk"):
+                index.durable_row(1, "c", "new")
+            with pytest.raises(IndexNotWrittenError):
+                index.source_number("orders")
+            assert index.durable_row(1, "c", "known") == known
+            assert index.durable_row(1, "c", "published") == published
+            short_lived = index.transient_row(1, "c")
+            assert published < short_lived, "of a block that is on the disk"
+
+        async def written() -> bool:
+            return index.disk is DiskState.ROOM
+
+        await eventually(written, "the disk takes it again")
+        assert not index.trouble
+        assert not task.done()
+        assert index.durable_row(1, "c", "new") > short_lived
+        index.commit()
+    with closing(InstanceIndex(tmp_path / "i")) as again:
+        assert again.durable_row(1, "c", "published") == published
+        assert again.alarms(1) == [(7, "text")]
+        assert again.forget_retired(now=1 << 62) == 0, "it had come back"
 
 
-async def test_upkeep_that_fails_ends_the_core_with_one_line(tmp_path: Path) -> None:
+async def test_upkeep_that_fails_is_tried_again(tmp_path: Path) -> None:
     async with kept(tmp_path / "i") as (index, task):
         index.durable_row(1, "c", "a")
         index.commit()
-        with full_disk():
+
+        async def troubled() -> bool:
+            return index.disk is DiskState.NOTHING
+
+        async def well() -> bool:
+            return index.disk is DiskState.ROOM
+
+        with full_disk(), capture_logs():
             index._needs_upkeep()  # noqa: SLF001  as after many changes
-            with pytest.raises(InstanceIndexError, match="see to space on the disk"):
-                await asyncio.wait_for(task, DEADLINE)
+            await eventually(troubled, "it takes nothing")
+        await eventually(well, "it takes all")
+        assert not task.done()
+
+
+async def test_damage_ends_the_core_with_one_line(tmp_path: Path) -> None:
+    async with kept(tmp_path / "i") as (index, task):
+        await asyncio.sleep(0)
+        index._database.execute("DROP TABLE alarms")  # noqa: SLF001  as damage would
+        index.keep_alarm(1, 7, "text")
+        with pytest.raises(InstanceIndexError, match="is damaged"):
+            index.commit()
+        with pytest.raises(InstanceIndexError, match="is damaged"):
+            await asyncio.wait_for(task, DEADLINE)
 
 
 async def test_retired_names_are_forgotten_while_it_runs(
@@ -138,3 +184,17 @@ def test_a_start_that_cannot_be_counted_is_none(state: StateFolder) -> None:
     assert state.boots == 0
     with closing(InstanceIndex(state.instances)) as index:
         assert count_start(state, index) == 1
+
+
+async def test_it_ends_when_it_is_asked_to_at_the_moment_at_which_it_is_needed(tmp_path: Path) -> None:
+    needed = asyncio.Event()
+    with closing(InstanceIndex(tmp_path / "i")) as index:
+        index.start("gw", 1)
+        task = asyncio.create_task(keep_index(index, SystemClock(), needed))
+        for _ in range(3):  # both of its parts have begun, and wait
+            await asyncio.sleep(0)
+        needed.set()
+        await asyncio.sleep(0)
+        task.cancel()
+        ended, _ = await asyncio.wait({task}, timeout=DEADLINE)
+    assert ended

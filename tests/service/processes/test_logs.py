@@ -72,3 +72,10 @@ def test_a_traceback_has_no_values_of_variables() -> None:
         assert "the broker refused it" in text
         assert "in log_in" in text
         assert "hunter2" not in text
+
+
+def test_a_text_of_a_peer_does_nothing_to_a_terminal() -> None:
+    program = PROGRAM.replace("epoch=1", r'name="a\x1b[2J\r\nb\u202e", names=["\x9b"]')
+    line = on_a_terminal(program, NO_COLOR="1").removesuffix("\r\n")
+    assert line.isprintable()
+    assert r"a\x1b[2J\r\nb\u202e" in line

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ from typing import Any
 import psutil
 import pytest
 
+from gateway.file_owners import user_name
 from gateway.service.processes.exit_codes import ExitCode
 from gateway.service.processes.notifications import FILE, load
 from gateway.snmp import message
@@ -30,6 +33,7 @@ from tests.components.waiting import wait_until
 from tests.service.processes.test_core import processes_of
 from tests.snmp.datagrams import read_answer, request
 from tests.snmp.net_snmp import exchange
+from tests.snmp.notifications.snmptrapd import snmptrapd
 from tests.snmp.notifications.story import ROOT, Received
 from tests.snmp.notifications.udp_receiver import UdpReceiver, udp_receiver
 
@@ -144,6 +148,49 @@ def test_informs_that_were_not_answered_are_sent_by_the_next_process(
     assert {down.event_id, cold.event_id} < ids
 
 
+def test_receivers_are_found_by_their_names_and_one_without_an_address_hinders_no_start(
+    tmp_path: Path,
+) -> None:
+    host = str(socket.getaddrinfo("localhost", 0, type=socket.SOCK_DGRAM)[0][4][0])
+    site = new_site(tmp_path)
+    community = site.state.secret("community")
+    (tmp_path / "trapd").mkdir()
+    with snmptrapd(tmp_path / "trapd", community, host=host) as daemon:
+        receivers = {
+            "nms": {"address": f"localhost:{daemon.port}", "kind": "inform"},
+            "gone": {"address": "nms.invalid:162", "kind": "inform"},
+        }
+        site.configure(snmp={"listen": [f"127.0.0.1:{site.snmp_port}"], "notifications": receivers})
+        with running("run", "--config", site.configuration, log=tmp_path / "log") as gateway:
+            gateway.ready()
+            (cold_start, *_) = daemon.until(1)
+            assert cold_start.values["snmpTrapOID.0"].endswith("coldStart")
+            wait_until(lambda: shown(site, TargetColumn.ACKNOWLEDGED) > 0, "its answer is taken")
+            assert named(site, "nms") == f"localhost:{daemon.port}".encode()
+            wait_until(lambda: lines_of(tmp_path / "log", "notification-name-unresolved"), "it is logged")
+            gateway.terminate()
+    (resolved,) = lines_of(tmp_path / "log", "notification-name-resolved")
+    assert (resolved["to"], resolved["address"]) == (f"localhost:{daemon.port}", host)
+    (unresolved,) = lines_of(tmp_path / "log", "notification-name-unresolved")
+    assert (unresolved["to"], unresolved["in_use"]) == ("nms.invalid:162", "none")
+    assert "`getent ahosts nms.invalid`" in unresolved["detail"]
+
+
+def named(site: Site, receiver: str) -> bytes:
+    """The address of a receiver in agTargetTable."""
+    oid = (*ROOT, *TARGET_ENTRY, TargetColumn.ADDRESS, *receiver.encode())
+    community = site.state.secret("community").encode()
+    answer = read_answer(exchange(site.snmp_port, request(message.GET, [oid], community=community)))
+    ((_, value),) = answer.varbinds
+    return value[2:]
+
+
+def lines_of(log: Path, event: str) -> list[dict[str, Any]]:
+    """The lines of an event in the log of a gateway."""
+    lines = [json.loads(line) for line in log.read_text().splitlines() if f'"{event}"' in line]
+    return [line for line in lines if line["event"] == event]
+
+
 def test_a_wrong_community_is_reported_unless_configured_otherwise(
     tmp_path: Path, receiver: UdpReceiver
 ) -> None:
@@ -190,7 +237,7 @@ def test_a_damaged_file_is_put_aside(tmp_path: Path, damaged: bytes) -> None:
 
 def test_a_file_of_a_newer_gateway_is_refused_and_stays(tmp_path: Path) -> None:
     path = tmp_path / FILE
-    path.write_text('{"version": 5, "queues": []}')
+    path.write_text('{"version": 8, "queues": []}')
     with pytest.raises(StateError, match="newer gateway"):
         load(path)
     assert path.exists()
@@ -203,6 +250,9 @@ def test_a_file_of_a_newer_gateway_is_refused_and_stays(tmp_path: Path) -> None:
         (2, (("orders", 'memoryAlarm node "rabbit@a"'),)),
         (3, (("orders", 'memoryAlarm node "rabbit@a"'),)),
         (4, (("orders", 'memoryAlarm node "rabbit@a"'),)),
+        (5, (("orders", 'memoryAlarm node "rabbit@a"'),)),
+        (6, (("orders", 'memoryAlarm node "rabbit@a"'),)),
+        (7, (("orders", 'memoryAlarm node "rabbit@a"'),)),
     ],
 )
 def test_a_file_of_each_version_is_read(
@@ -219,12 +269,32 @@ def test_a_file_of_each_version_is_read(
     assert isinstance(target.informs[0], SavedInform)
     assert target.uncertain == uncertain
     assert (target.policy is None) is (version < 4)
+    assert target.owed == (() if version < 5 else ((6, 9, 12), (7, 100, 118), (7, 121, 121)))
+    assert target.suppressed is not None
+    assert bool(target.suppressed.unknown_from) is (version > 5)
+    assert target.since == (5 if version > 6 else 0)
     assert version < VERSION or to_text(found).encode() == recorded.read_bytes()
+
+
+def test_a_file_of_another_user_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    path = tmp_path / FILE
+    path.write_text("{}")
+    path.chmod(0)
+    tmp_path.chmod(0o755)
+    user = os.geteuid()
+    if user == 0:  # whom no mode keeps out
+        os.seteuid(65534)
+    try:
+        expected = rf"Permission denied.*{user_name(os.geteuid())}.*chown.*remove it \(without it informs"
+        with pytest.raises(StateError, match=expected):
+            load(path)
+    finally:
+        os.seteuid(user)
 
 
 def test_a_start_with_a_file_of_a_newer_gateway_says_so(tmp_path: Path, receiver: UdpReceiver) -> None:
     site = site_with(tmp_path, receiver)
-    (tmp_path / "state" / FILE).write_text('{"version": 5}')
+    (tmp_path / "state" / FILE).write_text('{"version": 8}')
     ended = amqp_gateway("process", "snmp", "--config", site.configuration)
     assert ended.code is ExitCode.STATE
     assert len(ended.reported) == 1

@@ -227,8 +227,20 @@ async def test_a_fault_of_a_source_is_an_unknown_outcome_and_harms_no_other(
 
         with monkeypatch.context() as patched, capture_logs() as lines:
             patched.setattr(site, "call", fail)
-            assert (await within_deadline(site.ask(timeout=SECOND // 20))).outcome is Outcome.UNKNOWN
+            answer = await within_deadline(site.ask())
+        assert (answer.outcome, answer.text) == (
+            Outcome.UNKNOWN,
+            "internal error RuntimeError: it may have been carried out; see the log",
+        )
         assert [line["event"] for line in lines] == ["operation-not-sent"]
+        with monkeypatch.context() as patched, capture_logs() as lines:
+            patched.setattr(site, "precheck", fail)
+            answer = await within_deadline(site.ask())
+        assert (answer.outcome, answer.text) == (
+            Outcome.REMOTE_FAILURE,
+            "not sent: internal error RuntimeError: see the log",
+        )
+        assert [line["event"] for line in lines] == ["operation-not-checked"]
         site.ask()
         await site.next_sent()
 

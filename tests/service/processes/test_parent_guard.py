@@ -46,24 +46,36 @@ def has_ended(process: psutil.Process) -> bool:
 
 
 HEAVY = ("asyncio", "pydantic", "structlog", "gateway.config.files")
+SLOW = """
+import sys
+
+class Slow:
+    def find_spec(self, name, path=None, target=None):
+        if name == "gateway.config.files":
+            open({fifo!r}).read()
+
+sys.meta_path.insert(0, Slow())
+"""
+"""A ``sitecustomize`` with which the import of `HEAVY`'s last module takes as long as nothing is written."""
 
 
 @pytest.mark.parametrize("name", PROCESSES)
 def test_a_process_that_has_not_even_read_its_configuration_ends_with_its_supervisor(
     tmp_path: Path, name: str
 ) -> None:
-    configuration = tmp_path / "gateway.yaml"
-    os.mkfifo(configuration)  # reading it takes as long as nobody writes into it
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    (tmp_path / "sitecustomize.py").write_text(SLOW.format(fifo=str(fifo)))
     ours, theirs = socket.socketpair()
     with ours, theirs:
         started = subprocess.Popen(  # noqa: S603  our own command
-            [*COMMAND, "process", name, "--config", configuration, "--lifeline", str(theirs.fileno())],
-            env=environment(),
+            [*COMMAND, "process", name, "--config", tmp_path / "none", "--lifeline", str(theirs.fileno())],
+            env=environment(PYTHONPATH=str(tmp_path)),
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,
         )
         theirs.close()
-        with read_by_another(configuration):
+        with read_by_another(fifo):
             ours.close()
             started.wait(DEADLINE)
 

@@ -65,6 +65,7 @@ class Site:
             self.link.ask,
             lambda: self.gateway.now,
         )
+        self.gateway.projection.views.settle()
 
     def submit(self) -> None:
         cells = {

@@ -10,6 +10,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -69,6 +70,15 @@ while kind := line.recv(1):
     if kind == b"!":
         (length,) = struct.unpack(">I", line.recv(4))
         note("announced", line.recv(length).decode("ascii", "ignore"))
+    elif behaviour == "burns":
+        while True:
+            pass
+    elif behaviour == "answers late":
+        until = time.process_time() + 0.8
+        while time.process_time() < until:
+            pass
+        note("answered")
+        line.sendall(struct.pack(">I", 1) + b"\\x90")
     elif behaviour != "hung":
         line.sendall(struct.pack(">I", 1) + b"\\x90")
 note("alone")
@@ -238,6 +248,20 @@ async def test_a_signal_ends_all_in_order(tmp_path: Path) -> None:
     assert supervising.processes == {}
 
 
+@pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGUSR2])
+async def test_a_signal_that_means_nothing_here_ends_nothing(tmp_path: Path, number: signal.Signals) -> None:
+    with structlog.testing.capture_logs() as logged:
+        async with supervised(plan(tmp_path, "first")) as (_, running, line):
+            await asyncio.get_running_loop().sock_recv(line, 1)
+            os.kill(os.getpid(), number)
+            assert not running.done()
+
+            async def is_logged() -> bool:
+                return number.name in {record.get("signal") for record in logged}
+
+            await eventually(is_logged, "it is logged")
+
+
 async def test_the_core_publishes_the_end_of_another_and_the_stop(tmp_path: Path) -> None:
     core, other = Diary(tmp_path / "core"), Diary(tmp_path / "other")
     async with supervised(plan(tmp_path, "core"), plan(tmp_path, "other")) as (supervising, running, _):
@@ -284,6 +308,34 @@ async def test_a_reload_reaches_the_next_core_where_this_one_ends(tmp_path: Path
     announced = [line for line in core.lines() if "SIGHUP" in line]
     assert len(announced) == 1
     assert str(first) not in announced[0]
+
+
+async def test_a_reload_meets_a_core_that_has_just_ended_and_seems_ready(tmp_path: Path) -> None:
+    core = Diary(tmp_path / "core")
+    async with supervised(plan(tmp_path, "core")) as (supervising, _, line):
+        await asyncio.get_running_loop().sock_recv(line, 1)
+        for turns in range(8):
+            pid = await core.has("ready", turns + 1)
+            await eventually(partial(_answers, supervising, pid), "it answers")
+            os.kill(os.getpid(), signal.SIGHUP)
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            os.kill(pid, signal.SIGKILL)
+            while _lives(pid):  # meanwhile, the supervisor cannot see that it ended
+                os.sched_yield()
+            await core.has("announced", 2 * (turns + 1))
+
+
+async def _answers(supervising: Supervisor, pid: int) -> bool:
+    answering = values(await supervising.readings(), families.PROCESS_UP.name)
+    return supervising.processes.get("core") == pid and answering == {"core": 1}
+
+
+def _lives(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 async def test_a_reload_waits_for_a_core_that_starts(tmp_path: Path) -> None:
@@ -370,6 +422,45 @@ async def test_one_that_hangs_is_killed_and_started_again(
         assert supervising.restarts == {"second": 1}
     assert first.words() == ["started", "ready", "ended"]
     assert second.words() == ["started", "ready", "started", "ready", "ended"]
+
+
+async def test_one_that_runs_and_answers_late_is_slow_and_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor, "ANSWER_SECONDS", 0.1)
+    monkeypatch.setattr(supervisor, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(supervisor, "HUNG_QUESTIONS", 5)
+    diary = Diary(tmp_path / "first")
+    with structlog.testing.capture_logs() as logged:
+        async with supervised(plan(tmp_path, "first", "answers late")) as (supervising, _, _line):
+            await diary.has("answered", 3)
+            assert not supervising.restarts
+    assert "process-answers-late" in {record["event"] for record in logged}
+    assert diary.words().count("started") == 1
+
+
+async def test_one_that_runs_and_never_answers_is_no_silent_one_and_is_killed_much_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor, "ANSWER_SECONDS", 0.1)
+    monkeypatch.setattr(supervisor, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(supervisor, "HUNG_QUESTIONS", 5)
+    monkeypatch.setattr(supervisor, "BUSY_QUESTIONS", 20)
+    diary = Diary(tmp_path / "first")
+    with structlog.testing.capture_logs() as logged:
+        async with supervised(plan(tmp_path, "first", "burns")) as (supervising, _, _line):
+            await diary.has("ready")
+
+            async def slow() -> bool:
+                return "process-answers-late" in {record["event"] for record in logged}
+
+            await eventually(slow, "it is reported as slow")
+            # systemd restarts the whole gateway for one that is silent.
+            assert await supervising.silent() == []
+            await diary.has("ready", 2)
+            assert supervising.restarts == {"first": 1}
+    killed = [record["reason"] for record in logged if record["event"] == "process-killed"]
+    assert killed[0] == "it hangs: it runs, and has not answered for 2 s"
 
 
 @pytest.mark.parametrize(
@@ -462,3 +553,47 @@ async def _gone(process: int) -> bool:
         return psutil.Process(process).status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return True
+
+
+async def test_one_that_cannot_be_started_again_for_a_while_is_started_later(tmp_path: Path) -> None:
+    """As where the machine has too many processes, or the program is being installed."""
+    diary, program = Diary(tmp_path / "first"), tmp_path / "program"
+    program.symlink_to(sys.executable)
+    first = plan(tmp_path, "first")
+    with structlog.testing.capture_logs() as logged:
+        async with supervised(replace(first, command=(str(program), *first.command[1:]))):
+            pid = await diary.has("ready")
+            program.unlink()
+            os.kill(pid, signal.SIGKILL)
+
+            async def is_tried_again() -> bool:
+                return [record["event"] for record in logged].count("process-not-started") >= 2
+
+            await eventually(is_tried_again, "it is tried again")
+            program.symlink_to(sys.executable)
+            await diary.has("ready", 2)
+    assert str(program) in next(one["reason"] for one in logged if one["event"] == "process-not-started")
+
+
+async def test_one_that_cannot_be_started_at_all_ends_the_gateway(tmp_path: Path) -> None:
+    first = ProcessPlan("first", (str(tmp_path / "missing"),))
+    with structlog.testing.capture_logs() as logged:
+        async with supervised(first) as (_, running, _line):
+            with pytest.raises(CommandError) as raised:
+                await running
+    assert raised.value.code is ExitCode.FAILED
+    assert "process-not-started" in {record["event"] for record in logged}
+
+
+async def test_a_keeper_that_fails_ends_the_gateway_and_says_why(tmp_path: Path) -> None:
+    """A gateway whose processes are not kept any more would live on as if it worked."""
+
+    def has_work() -> bool:
+        raise LookupError("of this test")
+
+    first, worker = plan(tmp_path, "first"), replace(plan(tmp_path, "worker"), has_work=has_work)
+    async with supervised(first, worker) as (_, running, _line):
+        with pytest.raises(CommandError, match="of this test") as raised:
+            await running
+    assert raised.value.code is ExitCode.FAILED
+    assert Diary(tmp_path / "first").words() == ["started", "ready", "ended"]

@@ -12,9 +12,11 @@ from typing import Any
 
 import pytest
 
+import gateway
 from gateway.config.files import LoadedConfiguration, load_configuration
 from gateway.service.processes.exit_codes import ExitCode
-from gateway.service.processes.systemd import AGENT_UNIT, GATEWAY_UNIT, USERS, unit_files
+from gateway.service.processes.supervisor import gateway_command
+from gateway.service.processes.systemd import AGENT_UNIT, GATEWAY_UNIT, MODULE, USERS, unit_files
 from tests.components.command_line import Site, amqp_gateway, new_site, running
 from tests.components.waiting import DEADLINE
 
@@ -119,6 +121,23 @@ def test_what_runs_is_this_installation_with_this_configuration(site: Site) -> N
     *program, run, option, path = shlex.split(line)
     assert (run, option, path) == ("run", "--config", str(site.configuration))
     assert amqp_gateway("version", program=program).code is ExitCode.OK
+
+
+def test_no_code_is_taken_from_the_current_folder(tmp_path: Path) -> None:
+    planted = tmp_path / "gateway"
+    planted.mkdir()
+    (planted / "__init__.py").write_text("raise SystemExit('planted')\n")
+    for command in (MODULE, gateway_command("core", tmp_path, tmp_path)[: len(MODULE)]):
+        assert amqp_gateway("version", folder=tmp_path, program=command).code is ExitCode.OK
+    sources = (path.read_text() for path in Path(gateway.__file__).parent.rglob("*.py"))
+    started = [line for text in sources for line in text.splitlines() if 'sys.executable, "-' in line]
+    assert started
+    # One is printed for a source checkout, in which nothing is installed yet.
+    assert all('"-P", "-m"' in line or '"-I"' in line or "gateway.demo.install" in line for line in started)
+
+
+def test_no_core_dump_has_secrets(site: Site) -> None:
+    assert unit(site)["LimitCORE"] == ["0"]
 
 
 def test_the_state_is_the_only_place_that_can_be_written(site: Site) -> None:

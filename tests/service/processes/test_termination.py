@@ -7,8 +7,10 @@ import os
 import signal
 
 import pytest
+import structlog
 
 from gateway.service.processes.process_setup import until_terminated
+from tests.components.waiting import eventually
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -26,6 +28,21 @@ async def test_a_signal_lets_the_work_end_in_order(number: signal.Signals) -> No
     await until_terminated(work())
 
     assert steps == ["closed"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGUSR2])
+async def test_a_signal_that_means_nothing_to_a_service_ends_nothing(number: signal.Signals) -> None:
+    with structlog.testing.capture_logs() as logged:
+
+        async def is_logged() -> bool:
+            return bool(logged)
+
+        async def work() -> None:
+            os.kill(os.getpid(), number)
+            await eventually(is_logged, "it is logged")
+
+        await until_terminated(work(), is_service=True)
+    assert [record["signal"] for record in logged] == [number.name]
 
 
 async def test_what_the_work_raises_is_raised() -> None:

@@ -58,7 +58,7 @@ def test_what_is_said_is_reported(around: SourceContext) -> None:
         intervals={"queue": "1s"},
         interval="2s",
         budget={"rate": 5, "in_flight": 2, "share": 0.1},
-        assured=["config-file", "heartbeats"],
+        assured=["config-file", "empty-values", "heartbeats"],
         short_lived=True,
     )
     assert (config.system_exchange, config.notify_exchange) == ("shop.system", "")

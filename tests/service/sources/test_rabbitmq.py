@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import closing
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from structlog.testing import capture_logs
 
 from gateway.clock import SystemClock
 from gateway.config.sources import RabbitMqSource
-from gateway.feed.records import SourceRecord
+from gateway.feed.records import GapRecord, Record, SourceRecord
 from gateway.inventory.classes import ClassRegistry
-from gateway.inventory.instance_file import InstanceIndexError
-from gateway.inventory.instances import InstanceIndex
 from gateway.inventory.inventory import Inventory
 from gateway.mapping.files import load_shipped_mappings
 from gateway.mapping.rules import Mapping
@@ -25,10 +23,11 @@ from gateway.model.secrets import SecretRules
 from gateway.service.sources import rabbitmq as rabbitmq_source
 from gateway.service.sources.source_context import SourceContext
 from gateway.service.sources.sources import source_of
+from gateway.sources.rabbitmq.http_reader import HttpReader
 from tests.components.called_agent import Reported
-from tests.components.full_disk import full_disk
 from tests.components.opened_index import opened_index
-from tests.components.waiting import DEADLINE, eventually
+from tests.components.rabbitmq import VirtualHost
+from tests.components.waiting import eventually
 
 
 async def test_a_fault_of_ours_is_reported_and_the_source_restarts(
@@ -62,6 +61,62 @@ async def test_a_fault_of_ours_is_reported_and_the_source_restarts(
         await asyncio.gather(running, return_exceptions=True)
 
 
+async def test_what_happens_while_a_fault_of_ours_restarts_it_is_a_gap(
+    tmp_path: Path, virtual_host: VirtualHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker = virtual_host.broker
+    (tmp_path / "password").write_text(broker.administrator.password)
+    settings = RabbitMqSource.model_validate(
+        {
+            "kind": "rabbitmq",
+            "management": broker.management_url,
+            "user": broker.administrator.name,
+            "password": {"file": "password"},
+            "events": {"url": f"amqp://127.0.0.1:{broker.ports.amqp}"},
+            "interval": "1s",
+        }
+    )
+    records: list[Record] = []
+    index = opened_index(tmp_path / "i")
+    inventory = Inventory("gw", 1, ClassRegistry({}), index, lambda batch: records.extend(batch.records))
+    clock = SystemClock()
+    around = SourceContext(inventory, load_shipped_mappings(), SecretRules(), clock, tmp_path, 1)
+
+    def state() -> SourceState:
+        return next(one.state for one in reversed(records) if isinstance(one, SourceRecord))
+
+    async def is_synchronised() -> bool:
+        return bool(records) and state() is SourceState.SYNCHRONISED
+
+    async def is_down() -> bool:
+        return state() is SourceState.DOWN
+
+    async def gaps() -> list[GapRecord]:
+        return [one for one in records if isinstance(one, GapRecord)]
+
+    def fail(*_: object) -> NoReturn:
+        raise ValueError("a fault of ours")
+
+    running = asyncio.create_task(source_of("shop", settings, around)())
+    try:
+        await eventually(is_synchronised, "the source is synchronised")
+        with capture_logs(), monkeypatch.context() as patched:
+            patched.setattr(HttpReader, "read", fail)
+            await eventually(is_down, "the source has failed")
+        with virtual_host.http() as http:
+            http.put(f"queues/{virtual_host.path}/short-lived", json={}).raise_for_status()
+            made = clock.now()
+            http.delete(f"queues/{virtual_host.path}/short-lived").raise_for_status()
+        await eventually(gaps, "the gap is reported")
+        await eventually(is_synchronised, "the source is synchronised again")
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+    (gap,) = await gaps()
+    assert gap.start < made < gap.end
+    assert gap.reason == "the source was restarted after an internal error"
+
+
 async def test_operations_on_a_broker_that_is_not_reached_are_not_sent(tmp_path: Path) -> None:
     (tmp_path / "password").write_text("hidden")
     settings = RabbitMqSource.model_validate(
@@ -90,21 +145,3 @@ async def test_operations_on_a_broker_that_is_not_reached_are_not_sent(tmp_path:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
     assert set(reported.outcomes(1)) == {Outcome.SOURCE_DOWN}
-
-
-async def test_without_row_numbers_it_does_not_go_on(tmp_path: Path) -> None:
-    (tmp_path / "password").write_text("hidden")
-    settings = RabbitMqSource.model_validate(
-        {
-            "kind": "rabbitmq",
-            "management": "http://127.0.0.1:1",
-            "user": "gateway",
-            "password": {"file": "password"},
-        }
-    )
-    with closing(InstanceIndex(tmp_path / "i")) as index:
-        inventory = Inventory("gw", 1, ClassRegistry({}), index, lambda _batch: None)
-        around = SourceContext(inventory, load_shipped_mappings(), SecretRules(), SystemClock(), tmp_path, 1)
-        run = source_of("shop", settings, around)
-        with full_disk(), capture_logs(), pytest.raises(InstanceIndexError):  # a log file cannot grow either
-            await asyncio.wait_for(run(), DEADLINE)

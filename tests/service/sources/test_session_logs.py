@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
 from gateway.service.sources.ami import SessionLogLimits, SessionLogs, file_name
+from tests.components.full_disk import full_disk
 from tests.components.waiting import eventually
 
 NOON = 1_700_000_000_123 * 10**6
@@ -56,6 +58,21 @@ async def test_it_is_written_soon_while_the_gateway_runs(tmp_path: Path) -> None
     keeping.cancel()
     with pytest.raises(asyncio.CancelledError):
         await keeping
+
+
+async def test_what_a_full_disk_does_not_take_is_counted_and_no_line_is_cut(tmp_path: Path) -> None:
+    logs = SessionLogs(tmp_path)
+    for octets, lines in ((1 << 20, 1), (40, 2), (40, 3), (1 << 20, 1)):
+        with full_disk(octets), capture_logs():
+            for number in range(lines):
+                logs.take("a", b"S|x=%d" % number, NOON, outgoing=False)
+            await written(logs)
+            await written(logs)  # of what is missing, again
+    assert (tmp_path / "a.log").read_text(encoding="ascii").splitlines() == [
+        "2023-11-14T22:13:20.123Z < S|x=0",
+        "# 5 lines are missing here: they could not be written",
+        "2023-11-14T22:13:20.123Z < S|x=0",
+    ]
 
 
 async def test_a_long_line_is_cut_off_and_says_so(tmp_path: Path) -> None:

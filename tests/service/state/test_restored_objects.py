@@ -71,8 +71,24 @@ def test_the_agent_knows_an_object_as_the_agent_before_it_did() -> None:
     assert ObjectName("vhost", ("/",)) in known
 
 
+@pytest.mark.parametrize(
+    ("vhost", "called"),
+    [("shop", "shop|in#1795190641291000000"), ("a|b", r"a\\\|b|in"), (r"\xff", r"\\\\xff|in")],
+)
+def test_an_object_whose_virtual_host_was_not_recorded_yet_has_its_names_from_its_own_name(
+    vhost: str, called: str
+) -> None:
+    exchange = logged("exchange", called, 9, lifetime="transient", values={"name": "in", "type": "direct"})
+
+    (known,) = restored_rabbitmq_objects(MAPPING, state(exchange), "orders")
+    assert known.name == ObjectName("exchange", (vhost, "in"))
+    assert vhost in known.properties
+
+
 def test_what_cannot_be_understood_is_left_out() -> None:
-    nameless = logged("queue", "/|lost", 8, values={"name": "lost", "vhost": "orders/rabbitmq:vhost/9"})
+    nameless = logged(
+        "queue", r"\?0-1-1-0-9|lost", 8, values={"name": "lost", "vhost": "orders/rabbitmq:vhost/9"}
+    )
     unknown = logged("shovel", "s", 9, values={"name": "s"})
     elsewhere = LogRecord(kind=RecordKind.SNAPSHOT, ingest_ts="", source="others", package="rabbitmq")
     assert list(restored_rabbitmq_objects(MAPPING, state(nameless, unknown, elsewhere), "orders")) == []

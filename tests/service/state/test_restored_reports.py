@@ -85,7 +85,7 @@ def test_what_an_element_cannot_have_is_absent() -> None:
     }
     (seen,) = sightings(logged("t1", 1, **wrong))
     assert seen.statistics == (None,) * len(TYPES)
-    (seen,) = sightings(logged("t1", 1, bytes="zz", time=0, reference=5))
+    (seen,) = sightings(logged("t1", 1, bytes="zz", time="0", reference=5))
     assert seen.statistics == (None,) * len(TYPES)
 
 

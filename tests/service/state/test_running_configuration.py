@@ -15,6 +15,7 @@ from gateway.mapping.override_files import load_with_overrides
 from gateway.service.state.running_configuration import (
     Changes,
     changes,
+    configuration_of_running,
     note_reload,
     note_running,
     running_configuration,
@@ -26,6 +27,7 @@ from tests.components.waiting import wait_until
 
 LABEL = "version: 1\nclasses: {{'rabbitmq:queue': {{label: {0}}}}}\n"
 OWN = "version: 1\npackage: {0}\nmodule: AMQP-PUMPS-MIB\nprefix: pmp\nclasses: {{}}\n"
+EDITED = ("not: [whole\n", "version: 1\nsnpm: {}\nstate:\n  # here\n  folder: state\n")
 
 
 @pytest.fixture
@@ -46,6 +48,24 @@ def running(site: Site) -> LoadedConfiguration:
 
 def wanted(site: Site) -> LoadedConfiguration:
     return load_configuration(site.configuration).with_copies()
+
+
+@pytest.mark.parametrize("text", EDITED)
+def test_an_edited_file_does_not_count_while_the_gateway_runs(site: Site, text: str) -> None:
+    before = load_configuration(site.configuration).settings.snmp.listen
+    edited = text if "folder" in text else f"{text}state: {{folder: state}}\n"
+    with site.state.locked():
+        site.configuration.write_text(edited, encoding="utf-8")
+        assert configuration_of_running(site.configuration).settings.snmp.listen == before
+        site.configure(snmp={"listen": ["127.0.0.1:7"]})
+        assert configuration_of_running(site.configuration).settings.snmp.listen == before
+    assert configuration_of_running(site.configuration).settings.snmp.listen == (("127.0.0.1", 7),)
+    site.configuration.write_text(edited, encoding="utf-8")
+    with pytest.raises(DocumentError):
+        configuration_of_running(site.configuration)
+    site.configuration.chmod(0o666)
+    with site.state.locked(), pytest.raises(DocumentError, match="by everybody"):
+        configuration_of_running(site.configuration)
 
 
 def test_files_that_are_edited_or_gone_are_read_from_their_copies(site: Site) -> None:

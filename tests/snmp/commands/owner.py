@@ -60,7 +60,16 @@ SECRETS = SecretArguments(SecretRules(), [("shop:queue", "move", "from")])
 
 
 class Queues:
-    """The targets of instances: one queue, and rows of others that have ended."""
+    """The targets of instances: one queue, and rows of others that have ended.
+
+    Attributes:
+        life: the last end before the present life of the queue.
+        ends: the last end.
+    """
+
+    def __init__(self) -> None:
+        self.life = 3
+        self.ends = 5
 
     def variable(self, name: Oid) -> None:
         """Return ``None``, as no variable of an object can be set here."""
@@ -70,7 +79,9 @@ class Queues:
             return None
         source, row = instance[-2:]
         is_there = (source, row) == ORDERS[-2:]
-        return Target(source, "shop:queue", row, QUEUE if is_there else None, "orders" if is_there else "")
+        if not is_there:
+            return Target(source, "shop:queue", row)
+        return Target(source, "shop:queue", row, QUEUE, "orders", self.life, self.ends)
 
 
 def pointer(link: ObjectLink, source: int) -> bytes | None:
@@ -90,7 +101,8 @@ class Table:
         self.asked: dict[int, OperationRequest] = {}
         self._sets = 0
         rows = CommandRows(self.store, ROOT, pointer)
-        submission = Submission(Queues(), SECRETS, DEADLINE)
+        self.queues = Queues()
+        submission = Submission(self.queues, SECRETS, DEADLINE)
         self.table = CommandTable(
             ROOT, limits, submission, lambda _owner: [rows], self._submitted, lambda: self.now
         )

@@ -34,6 +34,8 @@ PURGE = OperationRequest(
     action=InvokeMethod("purge"),
     timeout=DEADLINE,
     reference="set1.c0",
+    ends=5,
+    stable_name="orders",
 )
 
 
@@ -58,6 +60,35 @@ def test_one_set_creates_and_submits(table: Table, purge: Command) -> None:
         CommandColumn.STATE: RUNNING,
         CommandColumn.SUBMITTED: date_and_time(START),
     }
+
+
+def test_a_command_is_for_the_life_that_its_object_had_when_its_target_was_set(
+    table: Table, purge: Command
+) -> None:
+    assert purge.set(purge.target(), purge.status(RowStatus.CREATE_AND_WAIT)) is None
+    table.queues.ends = 8  # others have ended
+    assert purge.set(purge.method()) is None
+    # The object ends, and another one gets its name.
+    table.queues.life = table.queues.ends = 9
+    assert purge.set(purge.status(RowStatus.ACTIVE)) is None
+    assert table.asked == {}
+    assert purge.cells[CommandColumn.OUTCOME] == ber.encode_integer(OutcomeNumber.OBJECT_GONE)
+    assert b"another one has its name now" in purge.cells[CommandColumn.TEXT]
+
+    # The core may know of an end that is not known here yet.
+    again = Command(table, "again")
+    assert again.set(again.target(), again.method(), again.status(RowStatus.CREATE_AND_WAIT)) is None
+    table.queues.ends = 20
+    assert again.set(again.status(RowStatus.ACTIVE)) is None
+    assert [request.ends for request in table.asked.values()] == [9]
+
+
+def test_a_target_that_is_set_again_is_for_the_present_life(table: Table, purge: Command) -> None:
+    assert purge.set(purge.target(), purge.method(), purge.status(RowStatus.CREATE_AND_WAIT)) is None
+    table.queues.life = table.queues.ends = 9
+    assert purge.set(purge.target()) is None
+    assert purge.set(purge.status(RowStatus.ACTIVE)) is None
+    assert [request.ends for request in table.asked.values()] == [9]
 
 
 def test_the_outcome_is_reported_when_it_comes(table: Table, purge: Command) -> None:

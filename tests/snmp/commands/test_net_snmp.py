@@ -100,6 +100,7 @@ async def running(tmp_path: Path) -> AsyncIterator[Agent]:
         link.ask,
         lambda: gateway.now,
     )
+    gateway.projection.views.settle()  # the writers have come after the snapshot
     counters, failures = SnmpCounters(), list[Exception]()
     access = {
         community.encode(): Access(commands.view(writer), writer=writer)

@@ -23,10 +23,10 @@ def target(gateway: Gateway, *instance: Oid) -> Target | None:
 def test_any_instance_of_a_row_is_its_object() -> None:
     gateway = shop()
     assert target(gateway, TILL_ENTRY, (RowColumn.NAME, 1, 1)) == Target(
-        1, "shop:till", 1, TILL, "hall1/till1"
+        1, "shop:till", 1, TILL, "hall1/till1", ends=0
     )
-    assert target(gateway, TILL_ENTRY, (107, 1, 1)) == Target(1, "shop:till", 1, TILL, "hall1/till1")
-    assert target(gateway, HALL_ENTRY, (4711, 1, 1)) == Target(1, "shop:hall", 1, HALL, "hall1")
+    assert target(gateway, TILL_ENTRY, (107, 1, 1)) == Target(1, "shop:till", 1, TILL, "hall1/till1", ends=0)
+    assert target(gateway, HALL_ENTRY, (4711, 1, 1)) == Target(1, "shop:hall", 1, HALL, "hall1", ends=0)
 
 
 def test_of_an_object_that_is_not_there_the_place_is_known() -> None:

@@ -51,7 +51,7 @@ def qmf_observations(peer: str) -> Iterator[Observation]:
         for record in readable(message.body, known):
             if isinstance(record, ObjectContent | PropertyContent | StatisticContent):
                 if record.key in learnt:
-                    yield translator.content(record)
+                    yield translator.content(record, START)
             elif isinstance(record, EventIndication) and record.key in learnt:
                 yield translator.event(record, "1.0")
 
@@ -115,10 +115,15 @@ class Site(Feeding):
         self._is_fed = False
 
     def watch(
-        self, name: str, observations: Iterator[Observation], *, sets_natively: bool = False
+        self,
+        name: str,
+        observations: Iterator[Observation],
+        *,
+        kind: str = "recorded",
+        sets_natively: bool = False,
     ) -> SourceInventory:
         """Add a source with all its observations."""
-        source = self.inventory.add_source(name, "recorded", sets_natively=sets_natively)
+        source = self.inventory.add_source(name, kind, sets_natively=sets_natively)
         begin = SourceStateSeen(SourceState.SYNCHRONISING), ResyncBegan()
         self.inventory.observed(source, begin, START)
         for observation in observations:

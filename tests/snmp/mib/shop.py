@@ -40,6 +40,7 @@ from tests.components.shop import (
     TILL_CLASS,
     Feeding,
     hall_link,
+    next_end,
     till_record,
 )
 
@@ -124,7 +125,7 @@ class Gateway(Feeding):
         self.notified.append(msgspec.structs.replace(notification, again=None))
         self.again.append(notification.again)
 
-    def events_made(self, epoch: int, number: int) -> None:
+    def events_made(self, epoch: int, number: int, *, more: bool = False) -> None:  # noqa: ARG002  as the protocol has it
         self.made.append((epoch, number))
 
     def policy_changing(self) -> None:
@@ -182,7 +183,7 @@ def till(
 
 
 def delete(row: int, class_number: int = TILL_CLASS) -> DeleteRecord:
-    return DeleteRecord(1, class_number, row, f"hall1/till{row}", START, inferred=False)
+    return DeleteRecord(1, class_number, row, f"hall1/till{row}", START, inferred=False, number=next_end())
 
 
 def end(number: int, row: int = 1, *, deleted: int = START + SECOND, created: int = START) -> DeleteRecord:

@@ -185,6 +185,14 @@ def test_an_object_that_comes_while_its_agent_is_stale_is_stale(gateway: Gateway
     assert gateway.till(RowColumn.STALE, 3) == TRUE
 
 
+def test_an_object_that_its_source_cannot_read_is_stale_by_itself(gateway: Gateway) -> None:
+    gateway.publish(till(3))
+    gateway.publish(msgspec.structs.replace(till(3), unread_since=gateway.now))
+    assert [gateway.till(RowColumn.STALE, row) for row in (1, 3)] == [FALSE, TRUE]
+    gateway.publish(till(3))
+    assert gateway.till(RowColumn.STALE, 3) == FALSE
+
+
 @pytest.mark.parametrize("state", [SourceState.DOWN, SourceState.CONNECTING])
 def test_a_source_that_is_not_reached_makes_its_rows_stale(gateway: Gateway, state: SourceState) -> None:
     gateway.publish(source(state))

@@ -17,8 +17,8 @@ from gateway.snmp.tables.receivers import (
     NOTIFY_ENTRY,
     TARGET_PARAMETERS_ENTRY,
     NotifyColumn,
+    ReceiverTables,
     TargetParametersColumn,
-    serve_receivers,
     shortened,
     transport_address,
 )
@@ -44,7 +44,7 @@ def everything(store: Store) -> dict[Oid, bytes]:
 
 async def test_net_snmp_shows_the_receivers_by_name(serve: Serve, tmp_path: Path) -> None:
     store = Store()
-    serve_receivers(store, TARGETS)
+    ReceiverTables(store).show(TARGETS)
     modules = with_modules(["SNMP-TARGET-MIB", "SNMP-NOTIFICATION-MIB", "SNMPv2-TM"])
     access = ["-v2c", "-c", COMMUNITY.decode(), "-t", "20", f"127.0.0.1:{serve(store)}", ".1.3.6.1.6.3"]
 
@@ -73,7 +73,7 @@ async def test_net_snmp_shows_the_receivers_by_name(serve: Serve, tmp_path: Path
 
 def test_no_community_is_shown_anywhere() -> None:
     store = Store()
-    serve_receivers(store, TARGETS)
+    ReceiverTables(store).show(TARGETS)
     assert not [value for value in everything(store).values() if SECRET in value]
     assert len(everything(store)) == 2 * (8 + 6 + 4)
 
@@ -84,7 +84,7 @@ def test_a_long_name_becomes_an_index_that_the_table_can_have() -> None:
     assert len(shortened(first)) == len(shortened(second)) == 32
     assert shortened(first) != shortened(second)
     store = Store()
-    serve_receivers(store, [Target(first, ("192.0.2.1", 162), TargetKindNumber.TRAP_V2C, SECRET)])
+    ReceiverTables(store).show([Target(first, ("192.0.2.1", 162), TargetKindNumber.TRAP_V2C, SECRET)])
     index = tuple(shortened(first).encode())
     name = store.get((*TARGET_PARAMETERS_ENTRY, TargetParametersColumn.SECURITY_NAME, *index))
     assert name == store.get((*NOTIFY_ENTRY, NotifyColumn.TAG, *index))
@@ -101,6 +101,7 @@ def test_every_kind_of_receiver_has_its_models() -> None:
         ("192.0.2.1", (1, 3, 6, 1, 6, 1, 1), "c0000201 00a2"),
         ("::1", (1, 3, 6, 1, 2, 1, 100, 1, 2), "00000000000000000000000000000001 00a2"),
         ("fe80::1%7", (1, 3, 6, 1, 2, 1, 100, 1, 4), "fe800000000000000000000000000001 00000007 00a2"),
+        ("nms.example.org", (1, 3, 6, 1, 2, 1, 100, 1, 14), b"nms.example.org:162".hex()),
         ("fe80::1%eth0", (1, 3, 6, 1, 2, 1, 100, 1, 4), "fe800000000000000000000000000001 00000000 00a2"),
     ],
 )

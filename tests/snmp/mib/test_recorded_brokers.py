@@ -11,8 +11,8 @@ from tests.snmp.mib.recorded_site import Site, cml_observations, qmf_observation
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
     site = Site(tmp_path_factory.mktemp("site"))
-    site.watch("cpp", qmf_observations(QPIDD))
-    site.watch("java", qmf_observations(JAVA))
+    site.watch("cpp", qmf_observations(QPIDD), kind="qmf")
+    site.watch("java", qmf_observations(JAVA), kind="qmf")
     site.watch("openamq", cml_observations())
     site.show()
     return site

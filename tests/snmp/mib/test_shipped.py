@@ -244,6 +244,8 @@ def test_the_classes_of_rabbitmq_have_the_arcs_that_were_published() -> None:
         "featureFlag": 19,
         "deprecatedFeature": 20,
         "protocol": 21,
+        "shovel": 22,
+        "federationLink": 23,
     }
 
 

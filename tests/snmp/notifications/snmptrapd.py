@@ -9,10 +9,11 @@ import subprocess
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from gateway.shipped_files import shipped_folder
 from gateway.snmp.mib.lint import base_folders
-from tests.components.ports import free_udp_port
+from tests.components.ports import free_tcp_port, free_udp_port
 from tests.components.waiting import wait_until
 
 _BEGINNING = re.compile(r"(?m)^(?=\d{4}-\d\d-\d\d )")
@@ -47,22 +48,31 @@ class Snmptrapd:
 
 @contextlib.contextmanager
 def snmptrapd(
-    folder: Path, community: str, port: int | None = None, further: Iterable[str] = ()
+    folder: Path,
+    community: str,
+    port: int | None = None,
+    further: Iterable[str] = (),
+    transport: Literal["udp", "tcp"] = "udp",
+    modules: Literal["ALL", ""] = "ALL",
+    host: str = "127.0.0.1",
 ) -> Iterator[Snmptrapd]:
-    """Run the daemon on a loopback port of its own, with all available modules.
+    """Run the daemon on a loopback port of its own, with all available modules or none.
 
-    ``further`` are lines of its configuration.
+    ``further`` are lines of its configuration, and ``host`` is the loopback address of either version.
     """
-    port = port or free_udp_port()
+    port = port or (free_udp_port if transport == "udp" else free_tcp_port)()
     configuration, log = folder / "trapd.conf", folder / "trapd.log"
-    lines = (f"authCommunity log {community}", *further)
+    lines = (f"authCommunity log,execute {community}", *further)
     configuration.write_text("".join(f"{line}\n" for line in lines), encoding="ascii")
     folders = ":".join(map(str, (*base_folders(), shipped_folder("mibs"))))
     own = {"SNMP_PERSISTENT_DIR": str(folder), "SNMPCONFPATH": str(folder), "LC_ALL": "C"}
-    modules = ("-M", folders, "-m", "ALL", "-Lf", str(log))
+    options = ("-M", folders, "-m", modules, "-Lf", str(log))
     with (folder / "trapd.errors").open("w") as errors:
         daemon = subprocess.Popen(  # noqa: S603
-            ["/usr/sbin/snmptrapd", "-f", "-n", "-C", "-c", configuration, *modules, f"127.0.0.1:{port}"],
+            [
+                *("/usr/sbin/snmptrapd", "-f", "-n", "-C", "-c", configuration, *options),
+                f"{transport}6:[{host}]:{port}" if ":" in host else f"{transport}:{host}:{port}",
+            ],
             env={**os.environ, **own},
             stdout=errors,
             stderr=errors,

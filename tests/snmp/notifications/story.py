@@ -10,15 +10,22 @@ from typing import Any
 
 import msgspec
 
+from gateway.feed.records import Place
 from gateway.model.observations import EventState, Severity
 from gateway.model.times import SECOND
 from gateway.snmp import ber, message
 from gateway.snmp.ber import Oid
 from gateway.snmp.fixed_mib import NOTIFICATION_OBJECTS, NotificationObject, TargetKindNumber
+from gateway.snmp.notifications.backlog import PAGE, PastEvent
 from gateway.snmp.notifications.encoding import EncodedNotification
-from gateway.snmp.notifications.notification import SNMP_TRAP_OID, ActiveAlarms, Notification
+from gateway.snmp.notifications.notification import (
+    SNMP_TRAP_OID,
+    ActiveAlarms,
+    Notification,
+    condition_of,
+)
 from gateway.snmp.notifications.receiver import Address, Target
-from gateway.snmp.notifications.saved import SavedNotifications, from_text, to_text
+from gateway.snmp.notifications.saved import SavedNotifications, SavedTarget, from_text, to_text
 from gateway.snmp.notifications.sender import NotificationSender, Outside, SenderSettings, SendResult
 
 ROOT: Oid = (1, 3, 6, 1, 4, 1, 8072, 9999, 9999)
@@ -134,7 +141,13 @@ def answer_to(datagram: bytes, status: int = 0) -> bytes:
 
 @dataclass
 class Play:
-    """A sender and its surroundings. It sends only in `work`, `pass_time` and `settle`."""
+    """A sender and its surroundings. It sends only in `work`, `pass_time` and `settle`.
+
+    Attributes:
+        recorded: the event log, from which events are sent late: all that the sender was notified of.
+        missed: receiver, first and last number, and how many events it has missed.
+        unanswered: the address of the receiver of each inform that was sent again.
+    """
 
     targets: Sequence[Target]
     saved: SavedNotifications | None = None
@@ -151,18 +164,14 @@ class Play:
     alarms: dict[tuple[str, str], Notification] = field(default_factory=dict)
     policies: dict[str, str] | None = None
     hidden_ends: set[str] = field(default_factory=set)
+    recorded: dict[Place, Notification] = field(default_factory=dict)
+    withheld: set[tuple[str, Place]] = field(default_factory=set)
+    missed: list[tuple[str, int, int, int | None]] = field(default_factory=list)
+    unanswered: list[Address] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         request_ids = itertools.count(1000)
-        settings = SenderSettings(
-            ROOT,
-            (*ROOT, 1),
-            GATEWAY,
-            self.boot,
-            self.configuration,
-            tuple(self.targets),
-            self.late_after,
-        )
+        settings = self._settings()
         outside = Outside(
             send=self._send,
             agent_address=lambda _: bytes((192, 0, 2, 99)),
@@ -178,8 +187,25 @@ class Play:
             is_restricted=lambda name: self.policies is not None and self.policies.get(name) != "everything",
             policy=lambda name: None if self.policies is None else self.policies.get(name),
             receives_end=lambda name, _: name not in self.hidden_ends,
+            missed=self._missed,
+            unanswered=self.unanswered.append,
         )
         self.sender = NotificationSender(settings, outside, self.saved)
+
+    def _settings(self) -> SenderSettings:
+        targets = tuple(self.targets)
+        return SenderSettings(
+            ROOT, (*ROOT, 1), GATEWAY, self.boot, self.configuration, targets, self.late_after
+        )
+
+    def change(self, *targets: Target) -> list[SavedTarget]:
+        """Send to these receivers from now on; return those that were removed."""
+        self.targets = targets
+        return self.sender.change(self._settings())
+
+    def _missed(self, receiver: str, first: str, last: str, number: int | None) -> None:
+        begin, end = (int(each.rpartition(".")[2] or 0) for each in (first, last))
+        self.missed.append((receiver, begin, end, number))
 
     def _send(self, address: Address, datagram: bytes) -> SendResult:
         if self.result is SendResult.SENT:
@@ -189,14 +215,38 @@ class Play:
     def notify(self, *notifications: Notification) -> None:
         """Pass events to the sender, and let it send what it can at once."""
         for notification in notifications:
+            self.recorded[notification.epoch, notification.number] = notification
             self.sender.notify(notification)
         self.settle()
 
     def settle(self) -> None:
-        """Let the sender work until it wants to wait."""
+        """Let the sender work until it wants to wait, and fetch what it sends late."""
         self.due = self.sender.work()
-        while self.due is not None and self.due <= self.now:
+        while self._fetch() or (self.due is not None and self.due <= self.now):
             self.due = self.sender.work()
+
+    def _fetch(self) -> bool:
+        wanted = self.sender.wanted()
+        if wanted is None:
+            return False
+        epoch, first, last = wanted.range
+        places = sorted(place for place in self.recorded if (epoch, first) <= place <= (epoch, last))[:PAGE]
+        events = [self._past(wanted.receiver, place) for place in places]
+        self.sender.fetched(wanted, events, places[-1] if len(places) == PAGE else (epoch, last))
+        return True
+
+    def _past(self, receiver: str, place: Place) -> PastEvent:
+        event = self.recorded[place]
+        form: Notification | None = event.forms.get(receiver, event) if event.again is None else None
+        if event.again is not None:
+            form = event.again(receiver)
+        is_meant = (receiver, place) not in self.withheld
+        if form is None or not is_meant:
+            return PastEvent(place, event.name, None, is_meant, condition_of(event))
+        changes: dict[str, Any] = {"is_late": True, "repeated": False, "again": event.again, "forms": {}}
+        return PastEvent(
+            place, event.name, msgspec.structs.replace(form, **changes), condition=condition_of(event)
+        )
 
     def pass_time(self, nanoseconds: int) -> None:
         """Advance the clock, and let the sender work whenever it asked to."""

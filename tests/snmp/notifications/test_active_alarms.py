@@ -100,6 +100,18 @@ def test_an_alarm_that_no_event_reported_is_reported_with_the_id_of_the_event_th
     assert [each.number for each in play.received()] == [5]
 
 
+def test_a_beginning_that_is_still_to_be_sent_late_is_sent_once() -> None:
+    play = Play([target(backlog_rate=1)])
+    play.notify(event(1))
+    play.recorded |= {(1, number): event(number) for number in range(2, 200)}
+    play.recorded[1, 200] = raised(200, "c")
+    play.sender.events_made(1, 200)  # the core that made them was killed, and the log has them
+    knowing(play, alarm("c", event_id=event(200).event_id)).active = lasts_since({"c": 200})
+    play.pass_time(600 * SECOND)
+    sent = [each.number for each in play.received() if each.oid == RAISED or each.is_event]
+    assert sent == list(range(1, 201))
+
+
 def test_a_beginning_that_the_rate_suppressed_is_reported_when_the_flood_is_over() -> None:
     names = [f"c{number}" for number in range(20)]
     play = knowing(Play([target(rate=4)]), *map(alarm, names))
@@ -285,3 +297,12 @@ def test_what_waits_in_the_process_when_it_saves_was_not_reported() -> None:
     play.result = SendResult.SENT
     play.settle()
     assert reported() == ["d"]
+
+
+def test_an_alarm_that_no_event_reported_and_that_the_system_refused_is_sent_when_there_is_a_way() -> None:
+    play = knowing(Play([target()], result=SendResult.FAILED, active=lasts("c")), alarm("c"))
+    play.pass_time(TWO_CHECKS)
+    assert play.sender.health["nms"].failed > 0
+    play.result = SendResult.SENT
+    play.pass_time(TWO_CHECKS)
+    assert [each.content(NotificationObject.CONDITION) for each in play.received()] == [b"c"]

@@ -11,7 +11,6 @@ from gateway.snmp.ber import NO_ROW, Oid
 from gateway.snmp.cells import text
 from gateway.snmp.fixed_mib import COMMON_OBJECTS, NOTIFICATION_OBJECTS, NotificationObject
 from gateway.snmp.notifications.encoding import (
-    MAX_COMMUNITY_OCTETS,
     MAX_DATAGRAM_OCTETS,
     EncodedNotification,
     NotificationEncoder,
@@ -144,7 +143,7 @@ def arguments(*sizes: int) -> tuple[bytes, ...]:
 def sent(notification: Notification, root: Oid = ROOT) -> dict[Oid, bytes]:
     """Return the varbinds that arrive, after the first two, with the longest community."""
     varbinds = encoded(notification, 2**32 - 1, root).version_2c()
-    datagram = inform_v2c(b"c" * MAX_COMMUNITY_OCTETS, 2**31 - 1, varbinds)
+    datagram = inform_v2c(b"c" * message.MAX_COMMUNITY_OCTETS, 2**31 - 1, varbinds)
     assert len(datagram) <= MAX_DATAGRAM_OCTETS
     return dict(list(read(datagram).values.items())[2:])
 
@@ -210,6 +209,6 @@ def test_every_notification_fits_into_a_datagram_and_is_distinguishable(
     assert varbinds[0] == (common(NotificationObject.ID, root), text(notification.event_id))
     assert varbinds[1][0] == common(NotificationObject.SEVERITY, root)
     fields = encoded(notification, 0, root).version_1()
-    datagram = trap_v1(b"c" * MAX_COMMUNITY_OCTETS, HOST, fields)
+    datagram = trap_v1(b"c" * message.MAX_COMMUNITY_OCTETS, HOST, fields)
     assert len(datagram) <= MAX_DATAGRAM_OCTETS
     assert message.read_message(datagram).pdu_type == message.TRAP_V1

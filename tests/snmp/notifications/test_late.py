@@ -10,7 +10,7 @@ from gateway.snmp.cells import truth
 from gateway.snmp.fixed_mib import NOTIFICATION_OBJECTS, NotificationObject
 from gateway.snmp.notifications.encoding import MAX_DATAGRAM_OCTETS
 from tests.snmp.datagrams import varbind
-from tests.snmp.notifications.story import INFORM, NMS, ROOT, START, TRAP_V1, Play, event, target
+from tests.snmp.notifications.story import GATEWAY, INFORM, NMS, ROOT, START, TRAP_V1, Play, event, target
 
 LATE = (*ROOT, *NOTIFICATION_OBJECTS, NotificationObject.LATE, 0)
 
@@ -31,7 +31,7 @@ def test_what_a_snapshot_reports_that_was_not_sent_before_is_late() -> None:
     play.notify(event(1))
     again = play.restarted()
     again.notify(*(replace(event(number), repeated=True) for number in (1, 2, 3)), event(4))
-    assert reported(again) == [(2, True), (3, True), (4, False)]
+    assert reported(again) == [(4, False), (2, True), (3, True)]  # what happens now does not wait
 
 
 def test_the_mark_is_the_last_object_and_says_true() -> None:
@@ -43,14 +43,14 @@ def test_the_mark_is_the_last_object_and_says_true() -> None:
     assert list(last.values.items())[-1] == (LATE, truth(True))
 
 
-def test_events_of_a_core_that_died_go_before_those_of_the_next() -> None:
+def test_events_of_a_core_that_died_are_sent_once() -> None:
     play = Play([target()])
     play.notify(event(1), event(2))
     again = play.restarted()
     former = [replace(event(number), repeated=True, is_late=True) for number in (1, 2, 3, 4)]
     fresh = [replace(event(number, epoch=2), repeated=True) for number in (1, 2)]
     again.notify(*former, *fresh, event(3, epoch=2))
-    assert reported(again) == [(3, True), (4, True), (1, False), (2, False), (3, False)]
+    assert reported(again) == [(1, False), (2, False), (3, False), (3, True), (4, True)]
     third = again.restarted()
     third.notify(*former, *fresh)
     assert reported(third) == []
@@ -60,14 +60,14 @@ def test_what_the_first_snapshot_of_a_core_reports_is_late_if_it_is_old() -> Non
     play = Play([target()])
     old, young = START - 5 * SECOND - 1, START - SECOND
     play.notify(*(replace(event(n, received=at), repeated=True) for n, at in ((1, old), (2, young))))
-    assert reported(play) == [(1, True), (2, False)]
+    assert reported(play) == [(2, False), (1, True)]
 
 
 def test_the_configuration_says_what_is_old() -> None:
     play = Play([target()], late_after=60 * SECOND)
     old, young = START - 61 * SECOND, START - 59 * SECOND
     play.notify(*(replace(event(n, received=at), repeated=True) for n, at in ((1, old), (2, young))))
-    assert reported(play) == [(1, True), (2, False)]
+    assert reported(play) == [(2, False), (1, True)]
 
 
 def test_what_a_snapshot_leaves_out_is_counted_and_reported_to_each_receiver() -> None:
@@ -82,11 +82,12 @@ def test_what_a_snapshot_leaves_out_is_counted_and_reported_to_each_receiver() -
         (summary,) = [each for each in again.received(address) if not each.is_event]
         assert summary.suppressed == 3
         assert summary.content(NotificationObject.SUPPRESSED_NAMES) == b"*:* 3"
-        text = b"3 notifications to this receiver may have been lost: *:* 3"
+        ids = f"{GATEWAY}.1.2 to {GATEWAY}.1.4"
+        text = f"3 events from {ids} cannot be sent: the event log does not have them: *:* 3".encode()
         assert summary.content(NotificationObject.TEXT) == text
 
 
-def test_what_may_have_been_lost_is_distinguished_from_what_was_not_sent_after_a_restart() -> None:
+def test_what_is_missed_is_distinguished_from_what_was_not_sent_after_a_restart() -> None:
     play = Play([target(rate=1)])
     play.notify(*(event(number) for number in range(1, 4)))  # one of the bucket's four is for information
     again = play.restarted()
@@ -94,8 +95,9 @@ def test_what_may_have_been_lost_is_distinguished_from_what_was_not_sent_after_a
     third = again.restarted()
     third.pass_time(20 * SECOND)
     (summary,) = [each for each in third.received() if not each.is_event]
+    missed = f"3 events from {GATEWAY}.1.4 to {GATEWAY}.1.6 cannot be sent: the event log does not have them"
     names = "*:* 3, rabbitmq:queueDeleted 2"
-    text = f"2 notifications were not sent to this receiver, and 3 may have been lost: {names}"
+    text = f"2 notifications were not sent to this receiver, and {missed}: {names}"
     assert summary.content(NotificationObject.TEXT).decode() == text
 
 
@@ -161,3 +163,37 @@ def test_an_agent_that_remembers_nothing_was_not_there_and_loses_nothing() -> No
     play.notify(replace(event(1, epoch=2), repeated=True))
     assert reported(play) == [(1, False)]
     assert play.sender.health["nms"].lost == 0
+
+
+def test_events_of_a_core_whose_number_is_not_known_are_reported_as_that_and_once() -> None:
+    play = Play([target(), target("other", ("192.0.2.9", 162))])
+    play.notify(event(3))
+    again = play.restarted()
+    again.sender.events_made(1, 5, more=True)
+    again.notify(replace(event(1, epoch=2), repeated=True))
+    again.pass_time(2 * SECOND)
+    for address in (NMS, ("192.0.2.9", 162)):
+        (summary,) = [each for each in again.received(address) if not each.is_event]
+        assert summary.suppressed == 2, "those that are known"
+        assert summary.content(NotificationObject.SUPPRESSED_NAMES) == b"*:* 2, *:* unknown"
+        ids, cannot = f"{GATEWAY}.1.4 to {GATEWAY}.1.5", "cannot be sent"
+        unknown = f"an unknown number of events from {GATEWAY}.1.6 on {cannot}"
+        text = f"2 events from {ids} {cannot}: the event log does not have them, and {unknown}"
+        assert summary.content(NotificationObject.TEXT).decode().startswith(text)
+    third = again.restarted()
+    third.sender.events_made(1, 5, more=True)
+    third.notify(replace(event(1, epoch=2), repeated=True), event(2, epoch=2))
+    third.pass_time(2 * SECOND)
+    assert [each.number for each in third.received()] == [2], "that was reported before"
+
+
+def test_what_is_not_known_outlives_the_agent_that_had_no_time_to_report_it() -> None:
+    play = Play([target()])
+    play.notify(event(3))
+    again = play.restarted()
+    again.sender.events_made(1, 3, more=True)
+    third = again.restarted()
+    third.pass_time(2 * SECOND)
+    (summary,) = [each for each in third.received() if not each.is_event]
+    assert summary.suppressed == 0
+    assert f"from {GATEWAY}.1.4 on" in summary.content(NotificationObject.TEXT).decode()

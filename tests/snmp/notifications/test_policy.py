@@ -140,13 +140,18 @@ def test_who_may_have_everything_now_gets_what_waits(roles: Roles) -> None:
     assert happened.event_id in ids(story.answer_all())
 
 
-@pytest.mark.parametrize(("policy", "count"), [("first", 1), ("everything", 1), ("second", 0)])
-def test_informs_of_the_last_process_are_sent_by_the_same_rules(
-    roles: Roles, policy: str, count: int
+@pytest.mark.parametrize(
+    ("policy", "permits", "count"),
+    [("first", True, 1), ("everything", True, 1), ("second", True, 1), ("second", False, 0)],
+)
+def test_informs_of_the_last_process_are_sent_by_the_same_rules_or_made_again(
+    roles: Roles, policy: str, *, permits: bool, count: int
 ) -> None:
     story = play()
     happened = roles.event(1)
     story.notify(happened)
+    if not permits:
+        roles.forms[happened.event_id] = None
     again = story.restarted(policies={})
     again.pass_time(60 * SECOND)
     assert not ids(again.received())

@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -30,6 +30,7 @@ from gateway.snmp.fixed_mib import (
     NotificationObject,
     OwnNotification,
 )
+from gateway.snmp.notifications.names import Lookup, LookupTimes, NameChange, look_up
 from gateway.snmp.notifications.receiver import Target
 from gateway.snmp.notifications.sender import NotificationSender, SenderSettings
 from gateway.snmp.notifications.sockets import NotificationSockets, keep_sending
@@ -66,11 +67,23 @@ def at(port: int, name: str, host: str = "127.0.0.1") -> Target:
 
 
 @contextlib.asynccontextmanager
-async def sending(targets: Sequence[Target]) -> AsyncIterator[NotificationSender]:
-    """Run a sender with real sockets in the running loop."""
+async def sending(
+    targets: Sequence[Target],
+    refusals: list[object] | None = None,
+    named: Callable[[NameChange], None] = lambda _change: None,
+    lookup: Lookup = look_up,
+    times: LookupTimes | None = None,
+) -> AsyncIterator[NotificationSender]:
+    """Run a sender with real sockets in the running loop; what they refuse is put into ``refusals``."""
     failures: list[object] = []
+    refused = failures if refusals is None else refusals
     sockets = NotificationSockets(
-        {each.address for each in targets}, lambda *refused: failures.append(refused), failures.append
+        {each.address for each in targets},
+        lambda *refusal: refused.append(refusal),
+        failures.append,
+        named,
+        lookup=lookup,
+        times=times,
     )
     wake = asyncio.Event()
     world = outside(
@@ -82,7 +95,7 @@ async def sending(targets: Sequence[Target]) -> AsyncIterator[NotificationSender
     )
     settings = SenderSettings(ROOT, (*ROOT, 1), GATEWAY, 1, "", tuple(targets))
     sender = NotificationSender(settings, world)
-    sockets.open(sender.received)
+    sockets.open(sender)
     task = asyncio.create_task(keep_sending(sender, wake))
     try:
         yield sender

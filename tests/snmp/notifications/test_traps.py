@@ -15,9 +15,10 @@ from gateway.model.times import SECOND
 from gateway.snmp import message
 from gateway.snmp.fixed_mib import NOTIFICATIONS, NotificationObject, OwnNotification
 from gateway.snmp.notifications.delivery import MAX_WAITING
-from gateway.snmp.notifications.receiver import OTHERS, Target
+from gateway.snmp.notifications.receiver import Target
 from gateway.snmp.notifications.selection import MAX_NAMES
 from gateway.snmp.notifications.sender import SendResult
+from gateway.snmp.notifications.suppression import OTHERS
 from tests.snmp.notifications.story import NMS, ROOT, TRAP_V1, Play, Received, cleared, event, raised, target
 
 SUMMARY = (*ROOT, *NOTIFICATIONS, OwnNotification.EVENTS_SUPPRESSED)
@@ -153,12 +154,6 @@ def test_the_end_of_an_alarm_that_was_sent_is_never_suppressed() -> None:
 # ---- the system ---------------------------------------------------------------------------------------
 
 
-def test_what_the_system_refuses_is_lost_and_counted() -> None:
-    play = Play([target()], result=SendResult.FAILED)
-    play.notify(event())
-    assert (play.sender.health["nms"].sent, play.sender.health["nms"].failed) == (0, 1)
-
-
 def test_what_the_system_cannot_take_yet_is_sent_later_the_most_urgent_first() -> None:
     play = Play([target(rate=10_000)], result=SendResult.BUSY)
     play.notify(event(1), event(2), raised(3, "c"), cleared(4, "c"))
@@ -180,13 +175,6 @@ def test_a_trap_is_sent_when_it_is_offered_unless_others_wait() -> None:
     assert play.received() == []
     play.settle()
     assert numbers(play.received()) == [2, 3]
-
-
-def test_a_trap_that_the_system_refuses_is_lost_and_counted() -> None:
-    play = Play([target()], result=SendResult.FAILED)
-    play.notify(event(1))
-    health = play.sender.health["nms"]
-    assert (health.sent, health.failed, health.waiting) == (0, 1, 0)
 
 
 def test_only_so_many_wait_and_the_least_urgent_of_the_oldest_make_room() -> None:

@@ -57,6 +57,9 @@ def read(tlv: bytes, type_: ValueType, syntax: Syntax, unit: str = "") -> FeedVa
         (b"\x02\x01\xff", ValueType.S32, Syntax.INTEGER32, -1),
         (octets("18446744073709551615"), ValueType.U64, Syntax.DECIMAL, 2**64 - 1),
         (octets("-5"), ValueType.S64, Syntax.DECIMAL, -5),
+        (octets(r"a\nb \u202e"), ValueType.STRING, Syntax.TEXT, "a\nb \u202e"),
+        (octets(r"C:\x5cnew"), ValueType.STRING, Syntax.TEXT, r"C:\new"),
+        (octets(r"DOM\user"), ValueType.STRING, Syntax.TEXT, r"DOM\user"),
         (b"\x04\x08" + struct.pack(">d", 0.5), ValueType.F64, Syntax.FLOAT64, 0.5),
         (octets("0.5"), ValueType.F64, Syntax.FLOAT_TEXT, 0.5),
         (octets("-1E+22"), ValueType.F32, Syntax.FLOAT_TEXT, -1e22),
@@ -183,8 +186,15 @@ def test_any_octets_are_a_value_or_a_status(syntax: Syntax, tag: int, content: b
         st.tuples(st.just(Syntax.FLOAT64), st.just(ValueType.F64), st.floats(allow_nan=False)),
         st.tuples(st.just(Syntax.FLOAT_TEXT), st.just(ValueType.F64), st.floats(allow_nan=False)),
         st.tuples(st.just(Syntax.TRUTH), st.just(ValueType.BOOL), st.booleans()),
-        st.tuples(st.just(Syntax.TEXT), st.just(ValueType.STRING), st.text(max_size=60)),
+        # An escape has up to ten characters.
+        st.tuples(st.just(Syntax.TEXT), st.just(ValueType.STRING), st.text(max_size=25)),
+        st.tuples(st.just(Syntax.TEXT), st.just(ValueType.STRING), st.text("\\nx5c\n\x1b", max_size=25)),
         st.tuples(st.just(Syntax.OCTETS), st.just(ValueType.BYTES), st.binary(max_size=60)),
+        st.tuples(
+            st.just(Syntax.OCTETS),
+            st.just(ValueType.BYTES),
+            st.text("\\nx5c\n\x1b", max_size=60).map(str.encode),
+        ),
         st.tuples(st.just(Syntax.UUID), st.just(ValueType.UUID), st.uuids()),
     )
 )

@@ -128,3 +128,23 @@ def test_classes_are_chosen_by_patterns(polled: PolledGateway) -> None:
     rules = {rule["key"]: rule for rule in export["templates"][0]["discovery_rules"]}
     assert set(rules) == {"amqp.agSource.discovery", "amqp.rmqChannel.discovery"}
     assert len(rules["amqp.rmqChannel.discovery"]["item_prototypes"]) > 10
+
+
+def test_no_text_goes_on_in_the_next_line_where_zabbix_reads_a_space_too_many(polled: PolledGateway) -> None:
+    lines = polled.template("zabbix").splitlines()
+    assert [line for line in lines if line.endswith("\\") or not re.match(r" *(- )*\w+:|\s*- ", line)] == []
+
+
+def test_each_severity_of_a_condition_has_a_trigger_that_its_end_resolves(template: dict[str, Any]) -> None:
+    (item,) = (item for item in template["items"] if item["key"] == "amqp.trap.conditions")
+    ends = {trigger["recovery_expression"] for trigger in item["triggers"]}
+    assert ends == {f'find(/{template["template"]}/{item["key"]},,"regexp","^cleared ")=1'}
+    priorities = {trigger["expression"].split()[-1]: trigger["priority"] for trigger in item["triggers"]}
+    assert priorities == {
+        'critical")=1': "DISASTER",
+        'major")=1': "HIGH",
+        'minor")=1': "AVERAGE",
+        'warning")=1': "WARNING",
+        'info")=1': "INFO",
+    }
+    assert {trigger["correlation_tag"] for trigger in item["triggers"]} == {"condition"}

@@ -19,19 +19,45 @@ from gateway.cli.main import main
 from gateway.demo.broker import PrivateBroker
 from gateway.service.processes.exit_codes import ExitCode
 from tests.components.command_line import RunningCommand, new_site, running
+from tests.components.ports import free_udp_port
 from tests.components.rabbitmq import TEST_SETTINGS
 from tests.components.stopping import standing_still
 from tests.components.waiting import until, wait_until
 from tests.components.zabbix_server import ZabbixServer, zabbix_server
+from tests.snmp.notifications.snmptrapd import snmptrapd
 from tests.snmp.templates.conftest import PASSPHRASES, SOURCE, USER, PolledGateway
 
 pytestmark = [pytest.mark.xdist_group("zabbix"), pytest.mark.long]
 
-HOST = "gateway"
+HOST, RECEIVING = "gateway", "gateway by traps"
+"""Two hosts of one gateway: what the second one is sent does not disturb what is expected of the first."""
+
+RECEIVING_ADDRESS = "127.0.0.2"
+FORMAT = f"format2 %V\\n%04y-%02m-%02lT%02h:%02j:%02k+0000 ZBXTRAP {RECEIVING_ADDRESS}\\n%v\\n"
+"""What snmptrapd writes, in a form that Zabbix reads, as coming from the second host."""
+
 VHOST = "a | b"
 LONGEST = "long" + "x" * 251
 NAMES = ("orders", 'comma, "quoted" [1]', "größe", "{$MACRO}", "ü" * 120, LONGEST)
 """The names of queues: with all that is special in a list of OIDs, a key, JSON and a macro of Zabbix."""
+
+RECEIVED = f"""\
+21:15:28 2026/11/28 ZBXTRAP {RECEIVING_ADDRESS}
+PDU INFO:
+  receivedfrom                   UDP: [{RECEIVING_ADDRESS}]:33907->[127.0.0.1]:162
+VARBINDS:
+  SNMPv2-MIB::snmpTrapOID.0      type=6  value=OID: AMQP-GATEWAY-MIB::agAccessRefused
+  AMQP-GATEWAY-MIB::agEventId.0  type=4  value=STRING: id.7
+  AMQP-GATEWAY-MIB::agEventSeverity.0 type=2  value=INTEGER: warning(6)
+  NET-SNMP-MIB::netSnmpPlaypen.1.1.11.6.0 type=4  value=Hex-STRING: 2F 7C 67 72 C3 B6
+C3 9F 65
+  .1.3.6.1.4.1.8072.9999.9999.1.1.11.8.0 type=4  value=STRING: "a \\"login\\" agEventState.0 = 1"
+  SNMPv2-SMI::enterprises.8072.9999.9999.1.1.11.9.0 type=2  value=INTEGER: 3
+"""
+"""What Zabbix' receiver in Perl writes, each varbind with another form of its name."""
+
+REFUSED = [f'AMQP gateway: a "{word}" agEventState.0 = 1' for word in ("login", "operation")]
+"""The texts, each with what must not be taken for a varbind."""
 
 READY = 7
 PUBLISHED = 300
@@ -41,6 +67,7 @@ OWN = "amqp-gateway."
 
 SYNCHRONISED = "4"
 FRESH, RUNNING, TRUE = "1", "2", "1"
+WARNING, DISASTER = 2, 5
 CRITICAL = "AMQP gateway: critical alarms"
 SILENT = "AMQP gateway: no answer by SNMP"
 LOST = f"AMQP gateway: source {SOURCE} is not synchronised"
@@ -84,6 +111,11 @@ class Watched:
         queues = self.listed("list_queues", "name", "messages")
         return {each["name"]: str(each["messages"]) for each in queues if not each["name"].startswith(OWN)}
 
+    def reported(self) -> list[tuple[int, dict[str, str]]]:
+        """Return severity and tags of each problem that a notification reported of the node's memory."""
+        problems = self.zabbix.tagged(RECEIVING).values()
+        return [problem for problem in problems if "memoryAlarm" in problem[1].get("condition", "")]
+
     def queues(self) -> dict[str, str]:
         """Return the names of all queues by the numbers of their rows, as the gateway has them."""
         return self.column("rmqQueueName")
@@ -111,8 +143,14 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
         client.put(f"vhosts/{quote(VHOST, safe='')}", json={}).raise_for_status()
         publish(broker, "orders", READY)
         reader = broker.administrator
+        trap_port = free_udp_port()
+        addresses = ("127.0.0.1", RECEIVING_ADDRESS)
         site.configure(
-            snmp={"listen": [f"127.0.0.1:{site.snmp_port}"], "users": {USER: {}}},
+            snmp={
+                "listen": [f"{address}:{site.snmp_port}" for address in addresses],
+                "users": {USER: {}},
+                "notifications": {"zabbix": {"address": f"127.0.0.1:{trap_port}"}},
+            },
             sources={
                 SOURCE: {
                     "kind": "rabbitmq",
@@ -131,12 +169,14 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
         assert added.exit_code is ExitCode.OK, added.output
         with (
             running("run", "--config", site.configuration, log=site.folder / "log") as command,
-            zabbix_server(tmp_path_factory.mktemp("zabbix")) as zabbix,
+            zabbix_server(folder := tmp_path_factory.mktemp("zabbix")) as zabbix,
+            snmptrapd(folder, gateway.community, trap_port, [FORMAT], modules=""),
         ):
             command.ready()
             gateway.are_all("synchronised")
             template = zabbix.import_template(gateway.template("zabbix"))
             access = {"version": 2, "bulk": 1, "community": gateway.community}
+            zabbix.add_host(RECEIVING, template, site.snmp_port, access, RECEIVING_ADDRESS)
             zabbix.add_host(HOST, template, site.snmp_port, access, INTERVAL="1s", SILENCE="5s")
             watched = Watched(zabbix, gateway, broker, command)
             wait_until(lambda: watched.values("agSourceState"), "Zabbix has found the source")
@@ -206,7 +246,9 @@ def test_a_counter_is_a_rate_whose_sum_is_what_was_published(watched: Watched) -
     def item() -> dict[str, Any]:
         return watched.items("rmqQueueMessagesPublished")[row]
 
-    wait_until(lambda: watched.zabbix.history(item()), "the rate has a value")
+    # The first value after a time without values, as after a restart of the broker, is no rate yet.
+    former = len(watched.zabbix.history(item()))
+    wait_until(lambda: len(watched.zabbix.history(item())) > former, "the rate has a value of now")
     publish(watched.broker, "größe", PUBLISHED)
 
     def total() -> float:
@@ -222,9 +264,23 @@ def test_a_critical_alarm_is_a_problem_until_it_ends(watched: Watched) -> None:
     wait_until(lambda: not watched.zabbix.problems(HOST), "there is no problem")
     watched.broker.rabbitmqctl("set_vm_memory_high_watermark", "0.000001")
     wait_until(lambda: watched.zabbix.problems(HOST) == {CRITICAL}, "Zabbix has the problem")
+    wait_until(watched.reported, "Zabbix has the problem by the notification, too")
+    ((severity, tags),) = watched.reported()
+    assert severity == DISASTER
+    assert (tags["source"], tags["object"]) == (SOURCE, watched.broker.node_name)
     wait_until(lambda: set(watched.values("rmqNodeMemoryAlarm").values()) == {TRUE}, "it is of the memory")
     watched.broker.rabbitmqctl("set_vm_memory_high_watermark", "0.4")
     wait_until(lambda: not watched.zabbix.problems(HOST), "the problem is resolved")
+    wait_until(lambda: not watched.reported(), "the notification of the end has resolved it")
+
+
+def test_each_single_event_is_a_problem_also_in_the_form_of_zabbix_own_receiver(watched: Watched) -> None:
+    with watched.zabbix.traps.open("a", encoding="utf-8") as file:
+        file.write(RECEIVED + RECEIVED.replace("login", "operation"))
+    wait_until(lambda: set(REFUSED) <= watched.zabbix.problems(RECEIVING), "Zabbix has both problems")
+    for name in REFUSED:
+        severity, tags = watched.zabbix.tagged(RECEIVING)[name]
+        assert (severity, tags["object"]) == (WARNING, "/|größe")
 
 
 def test_a_source_that_is_lost_is_a_problem_until_it_is_back(watched: Watched) -> None:

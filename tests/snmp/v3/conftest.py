@@ -14,6 +14,7 @@ from gateway.snmp.requests import Responder
 from gateway.snmp.server import UdpServer
 from gateway.snmp.standard_groups import SnmpCounters
 from gateway.snmp.store import Store
+from gateway.snmp.v3.accepted_sets import AcceptedSets
 from gateway.snmp.v3.algorithms import AUTHENTICATION_PROTOCOLS, PRIVACY_PROTOCOLS
 from gateway.snmp.v3.ciphers import Salts
 from gateway.snmp.v3.engine import Engine
@@ -54,7 +55,7 @@ def serve_version_3(failures: list[Exception], pair_users: list[User]) -> Iterat
 
             counters = SnmpCounters()
             engine = Engine(ENGINE_ID, BOOTS, time.monotonic_ns)
-            version_3 = Version3(engine, pair_users, access, Salts(2**63), time.monotonic_ns)
+            version_3 = Version3(engine, pair_users, access, Salts(2**63), AcceptedSets(time.monotonic_ns))
             responder = Responder({}, counters, failures.append, version_3=version_3)
             server = UdpServer(responder.answer, counters, failures.append)
             server.open([("127.0.0.1", 0)])

@@ -13,6 +13,7 @@ from gateway.snmp.requests import Responder
 from gateway.snmp.set_requests import SetRequests
 from gateway.snmp.standard_groups import REPORTED
 from gateway.snmp.v3 import messages
+from gateway.snmp.v3.accepted_sets import AcceptedSets
 from gateway.snmp.v3.algorithms import AES128, DES, MD5, SHA1, SHA256
 from gateway.snmp.v3.ciphers import Authenticator, PrivacyCipher, Salts, cipher_of
 from gateway.snmp.v3.engine import Engine
@@ -213,7 +214,9 @@ class SecuredAgent:
             sets=self.sets,
             wrong_community=self.suspects.append,
             guesses=self.guesses,
-            version_3=Version3(self.engine, self.users, self.access, Salts(2**64 - 2), lambda: self.now),
+            version_3=Version3(
+                self.engine, self.users, self.access, Salts(2**64 - 2), AcceptedSets(lambda: self.now)
+            ),
         )
 
     def access(self, user: str, level: SecurityLevel, context: bytes) -> Access | NoAccess:

@@ -96,6 +96,15 @@ def test_an_engine_is_discovered_its_time_taken_over_and_a_request_answered(leve
     assert conversation.agent.counters.get_requests == 2
 
 
+def test_with_other_keys_the_time_of_the_engine_stays_what_was_proved() -> None:
+    conversation = Conversation().begun()
+    conversation.remote.use(credentials("operator", SHA256, "other passphrase", AES128, "other phrase"), PRIV)
+    assert conversation.remote.engine_id == ENGINE_ID
+    assert conversation.turn() == Reported(conversation.message_id, "wrong_digests")
+    conversation.remote.use(SECRET, PRIV)
+    assert_answered(conversation.turn())
+
+
 def test_a_user_without_authentication_needs_no_time() -> None:
     conversation = Conversation(Credentials("guest"), NO_AUTH).begun()
     assert_answered(conversation.turn())

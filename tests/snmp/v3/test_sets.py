@@ -57,7 +57,7 @@ class SecuredShop:
             self.shop.failures.append,
             sets=self.shop.sets,
             refused_sets=self.shop.sets._refused,  # noqa: SLF001  the shop's own
-            version_3=Version3(self.engine, USERS, access, Salts(5), lambda: self.shop.now),
+            version_3=Version3(self.engine, USERS, access, Salts(5), AcceptedSets(lambda: self.shop.now)),
         )
 
     async def answer(self, datagram: bytes, sender: tuple[str, int] = SENDER) -> Reply | None:

@@ -6,7 +6,7 @@ Time advances only when a test lets it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
 
@@ -38,7 +38,6 @@ from gateway.model.observations import (
 from gateway.model.operations import Answer as OperationAnswer
 from gateway.model.times import MILLISECOND, SECOND
 from gateway.sources.rabbitmq.management_api import (
-    PAGE_SIZE,
     Answer,
     BeyondLastPage,
     Document,
@@ -59,6 +58,7 @@ from gateway.sources.rabbitmq.source_config import RabbitMqSourceConfig
 from gateway.sources.rabbitmq.source_events import (
     AnswerReceived,
     BrokerEventReceived,
+    EventsReceived,
     RequestSent,
     SourceEvent,
     Work,
@@ -69,6 +69,14 @@ from tests.components.served_rabbitmq import ServedRabbitMq
 MAPPING = load_shipped_mappings()["rabbitmq"]
 EPOCH = 1_795_000_000 * SECOND
 NODE = "rabbit@shop"
+POLICY: dict[str, Json] = {
+    "vhost": "/",
+    "name": "all",
+    "pattern": ".*",
+    "apply-to": "all",
+    "priority": 0,
+    "definition": {},
+}
 _WITHOUT_STATISTICS = {"vhost", "name", "durable", "auto_delete", "exclusive", "type", "node", "state"}
 """The properties of a queue in a listing with ``disable_stats=true``."""
 
@@ -96,6 +104,11 @@ class ImitatedBroker:
         self.users: dict[str, list[str]] | None = {"administrator": ["administrator"], "gateway": []}
         """The tags by user; ``None`` if they may not be read."""
         self.version = "4.0.5"
+        self.cluster_name = "shop"
+        self.answering = ""
+        """The node that answers, which the overview names; the first one if empty."""
+        self.listeners: list[Json] = []
+        """The listeners that the overview names."""
         self.sessions: dict[str, Json] = {}
         """Answers about the sessions of AMQP 1.0 connections, by connection name; for other names, 404."""
         self.used_features: Json = None
@@ -170,11 +183,13 @@ class ImitatedBroker:
             case OverviewRequest():
                 return Document(
                     {
-                        "cluster_name": "shop",
+                        "cluster_name": self.cluster_name,
+                        "node": self.answering or next(iter(self.objects["node"]), ("",))[0],
                         "erlang_version": "25",
                         "rabbitmq_version": self.version,
                         "disable_stats": self.statistics_off,
                         "object_totals": {"queues": len(self.objects["queue"])},
+                        "listeners": self.listeners,
                     }
                 )
             case ListingRequest():
@@ -189,16 +204,28 @@ class ImitatedBroker:
         self, request: ObjectRequest | OwnerRequest | SessionsRequest | UsedFeaturesRequest
     ) -> Answer:
         if isinstance(request, ObjectRequest):
-            return self._about(request.name, {})
+            return self._at(request)
         if isinstance(request, OwnerRequest):
             owner = self.owners.get(request.queue.leaf)
-            return self._about(request.queue, {"owner_pid_details": {"name": owner}} if owner else {})
+            host, leaf = request.queue.parts
+            named: dict[str, Json] = {"vhost": host, "name": leaf}
+            return self._about(
+                request.queue, {**named, "owner_pid_details": {"name": owner}} if owner else named
+            )
         asked_for = (
             self.sessions.get(request.connection)
             if isinstance(request, SessionsRequest)
             else self.used_features
         )
         return NotFound() if asked_for is None else Document(asked_for)
+
+    def _at(self, request: ObjectRequest) -> Answer:
+        objects = self.objects[request.name.class_name]
+        if request.place.is_listing:
+            items = [dict(one) for one in objects.values() if request.place.items([one])]
+            return Document([*items])
+        known = objects.get(request.name.parts)
+        return NotFound() if known is None else Document(dict(known))
 
     def _about(self, name: ObjectName, reported: Json) -> Answer:
         return Document(reported) if name.parts in self.objects[name.class_name] else NotFound()
@@ -215,13 +242,14 @@ class ImitatedBroker:
             if self.version.startswith("4.3"):
                 return NotFound()
             return Refused(login=False, reason="User not authorised to access virtual host")
-        return Document({"items": [], "page": 1, "page_count": 1})
+        item: Json = {"vhost": virtual_host, "name": ""}
+        return Document({"items": [item], "page": 1, "page_count": 1})
 
     def _page(self, request: ListingRequest) -> Answer:
         items = [
             dict(item)
             for item in self.objects[request.class_name].values()
-            if request.class_name not in {"queue", "exchange", "binding"}
+            if request.class_name not in {"queue", "exchange", "binding", "shovel", "federationLink"}
             or item.get("vhost") not in self.forbidden
         ]
         if request.class_name in self.hidden_listings:
@@ -230,10 +258,10 @@ class ImitatedBroker:
             return Refused(login=False, reason="Not administrator user")
         if request.lean:
             return Document([{key: item[key] for key in item.keys() & _WITHOUT_STATISTICS} for item in items])
-        count = max(1, -(-len(items) // PAGE_SIZE))
+        count = max(1, -(-len(items) // request.page_size))
         if request.page > count:
             return BeyondLastPage()
-        part: list[Json] = [*items[(request.page - 1) * PAGE_SIZE : request.page * PAGE_SIZE]]
+        part: list[Json] = [*items[(request.page - 1) * request.page_size : request.page * request.page_size]]
         pages = {"page": request.page, "page_count": count, "total_count": len(items)}
         return Document({"items": part, **pages})
 
@@ -260,6 +288,8 @@ class World:
     answers: list[OperationAnswer] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
     request_takes: int = 2 * MILLISECOND
+    proved_at: int = 0
+    broker_takes: int = 0
 
     def __post_init__(self) -> None:
         session = AgentConfig(
@@ -270,7 +300,7 @@ class World:
         self.console = ConsoleSession(ConsoleConfig(trusted_users=frozenset({"loopback"})))
         self._agent_wakes = self._console_wakes = 0
         self._asked: tuple[ManagementRequest, Answer, int] | None = None
-        self._answer_at = 0
+        self._answer_at = self._proof_at = 0
         self._console_does(self.console.handle(LinkUp("reply"), self.now))
         self.agent_does(self.agent.handle(LinkUp(""), self.now))
 
@@ -320,10 +350,15 @@ class World:
             wakes = [time for time in (self._agent_wakes, self._console_wakes) if time]
             asks = self._answer_at or self.source.request_at
             nearest = max(self.now, min(asks, *wakes))
+            nearest = min(nearest, max(self.now, self._proof_at))
             if nearest > end:
                 self.now = end
                 return
             self.now = nearest
+            if self.now >= self._proof_at:
+                self._proof_at = self.now + 2 * SECOND
+                self._prove()
+                continue
             if self._agent_wakes and self._agent_wakes <= self.now:
                 self._agent_wakes = 0
                 self.agent_does(self.agent.handle(TimerExpired(), self.now))
@@ -335,10 +370,24 @@ class World:
             else:
                 self._answer(*self._asked)
 
+    @property
+    def asked(self) -> ManagementRequest | None:
+        """The request that is under way, with its answer of when it was sent."""
+        return self._asked[0] if self._asked is not None else None
+
+    def _prove(self) -> None:
+        """Report that no event waits in the queue, as its checks do while it is consumed."""
+        if self.source.status.events_since and not self.source.is_catching_up:
+            self.proved_at = self.now
+            self.source_does(self.source.handle(EventsReceived(self.now), self.now))
+
     def _ask(self) -> None:
         request = self.source.next_request(self.now)
         assert request is not None, "a request was due"
-        self._asked = (request, self.broker.answer(request), self.now)
+        answer = self.broker.answer(request)
+        if isinstance(answer, Document):
+            answer = replace(answer, spent=self.broker_takes)
+        self._asked = (request, answer, self.now)
         self._answer_at = self.now + self.request_takes
         self.source_does(self.source.handle(RequestSent(), self.now))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from gateway.dialects.qmf.codec import read_body, write
 from gateway.dialects.qmf.definitions import Definitions
 from gateway.dialects.qmf.fields import ObjectId
@@ -11,13 +13,14 @@ from gateway.dialects.qmf.messages import (
     MethodResponse,
     Received,
 )
-from gateway.dialects.qmf.model_values import with_absence
+from gateway.dialects.qmf.model_values import with_marks
 from gateway.dialects.qmf.schema_records import described_class
 from gateway.dialects.qmf.typed_values import QmfValue, QmfValues
 from gateway.dialects.session import Delivery, Effect, Send
 from gateway.mapping.files import class_schemas
 from gateway.mapping.paths import Json
-from gateway.sources.rabbitmq.management_api import Document
+from gateway.model.times import SECOND
+from gateway.sources.rabbitmq.management_api import Document, NotFound
 from gateway.sources.rabbitmq.management_changes import (
     BrokerAnswer,
     BrokerRequest,
@@ -28,11 +31,23 @@ from gateway.sources.rabbitmq.source_events import CallAnswered, Work, WorkConti
 from tests.sources.rabbitmq.imitation import MAPPING, NODE, World
 from tests.sources.rabbitmq.story import world
 
-DEFINITIONS = {name: described_class(with_absence(schema)) for name, schema in class_schemas(MAPPING).items()}
+DEFINITIONS = {name: described_class(with_marks(schema)) for name, schema in class_schemas(MAPPING).items()}
 KNOWN = Definitions()
 for _definition in DEFINITIONS.values():
     KNOWN.add(_definition)
 PURGE = Purge("/", "orders")
+BEFORE_PURGE = Lookup(
+    "queues/%2F/orders?columns=vhost,name,messages_ready,messages_unacknowledged,message_stats.publish,"
+    "message_stats.deliver_get",
+    as_writer=True,
+)
+BEFORE_DELETION = Lookup("queues/%2F/orders?columns=vhost,name", as_writer=True)
+
+
+def is_orders(document: Json) -> bool:
+    """Return whether a document is that of the queue ``orders``."""
+    names = ("/", "orders")
+    return isinstance(document, Mapping) and (document.get("vhost"), document.get("name")) == names
 
 
 class Play:
@@ -55,6 +70,7 @@ class Play:
                 self.said.extend(read_body(effect.body, KNOWN))
 
     def _source_does(self, effects: list[Effect]) -> None:
+        self.world.note(effects)
         self._does(self.world.agent.publish(effects, self.now))
 
     def _asks(self, message: MethodRequest | GetQuery, seconds: float) -> None:
@@ -97,6 +113,14 @@ class Play:
         """Check that the broker receives this request, and answer it."""
         assert self.request() == expected
         self.answers(answer)
+        is_meant = isinstance(answer, Document) and is_orders(answer.body)
+        if expected == BEFORE_PURGE and is_meant:
+            self.looks("queues/%2F/orders?disable_stats=true&enable_queue_totals=true", NotFound())
+
+    def purges(self, answer: BrokerAnswer, **before: Json) -> None:
+        """Check that the queue ``orders`` is read, then purged, and answer both."""
+        self.asked(BEFORE_PURGE, queue(**before))
+        self.asked(PURGE, answer)
 
     def looks(self, collection: str, answer: BrokerAnswer) -> None:
         """Check that the broker receives a lookup in this collection, and answer it."""
@@ -104,6 +128,11 @@ class Play:
         assert isinstance(request, Lookup)
         assert request.target.startswith(collection), request
         self.answers(answer)
+
+    def lacks(self, path: str) -> None:
+        """Check that the broker is asked for an object, and for a listing that may have it; both lack it."""
+        self.looks(path, NotFound())
+        self.looks(f"{path.partition('/')[0]}?", Document([]))
 
     def reads_limits(self, limits: list[Json]) -> None:
         self.looks("vhost-limits", Document(limits))
@@ -136,3 +165,15 @@ def queue(**more: Json) -> Document:
         "exclusive": False,
     }
     return Document({**shown, "type": "classic", "node": NODE, **more})
+
+
+def passed(play: Play, seconds: float, shown: BrokerAnswer) -> None:
+    """Let time pass in which the queue is only looked up, and ``shown`` is the answer."""
+    until = play.now + int(seconds * SECOND)
+    while play.now < until:
+        request = play.request()
+        if request is None:
+            play.time_passes(0.25)
+            continue
+        assert isinstance(request, Lookup), "it is sent once"
+        play.answers(shown if request.target.startswith("queues/") else Document([]))

@@ -113,6 +113,8 @@ def test_they_hang_on_their_connection_and_what_an_answer_lacks_is_gone() -> Non
     assert shop.names("session") == [SESSION, f"{CLIENT} (1)"]
     assert shop.names("link") == [f"//{SESSION}/outgoing/0", f"//{SESSION}/outgoing/1"]
     shop.broker.sessions[CLIENT] = [session(link(1, credit=3))]
+    shop.run(10)
+    assert (len(shop.names("session")), len(shop.names("link"))) == (2, 2), "one answer is no proof"
     shop.run(12)
     assert (shop.names("session"), shop.names("link")) == ([SESSION], [f"//{SESSION}/outgoing/1"])
     assert [known.statistics[1] for known in shop.source.known("link")] == [3]

@@ -7,17 +7,20 @@ from types import MappingProxyType
 
 import pytest
 
-from gateway.dialects.session import LinkUp
+from gateway.dialects.session import LinkDown, LinkUp
 from gateway.mapping.paths import Json
 from gateway.model.observations import SourceState
 from gateway.model.times import MILLISECOND, SECOND
 from gateway.sources.rabbitmq.cluster import RECOVERY, Features, Nodes, ResourceAlarms
 from gateway.sources.rabbitmq.management_api import (
     Answer,
+    Broken,
     ListingRequest,
     ManagementRequest,
     NotFound,
+    ObjectRequest,
     Refused,
+    Unavailable,
     UsedFeaturesRequest,
 )
 from gateway.sources.rabbitmq.status import ADMINISTRATORS_ONLY
@@ -275,6 +278,95 @@ def test_what_is_not_there_long_after_its_node_started_has_ended() -> None:
     assert ended(shop) == {"queue", "binding"}
 
 
+def node_starts(shop: World, uptime: int = 3_700_000) -> None:
+    """Start the node again, in the same process: only a new one begins with an uptime of zero."""
+    shop.broker.objects["node"][OTHER,] = {
+        **shop.broker.objects["node"][NODE,],
+        "name": OTHER,
+        "os_pid": "101",
+        "uptime": uptime,
+    }
+
+
+def time_passes(shop: World, seconds: int) -> None:
+    """Let time pass, and the uptimes of all nodes that run."""
+    for _ in range(seconds):
+        shop.run(1)
+        for node in shop.broker.objects["node"].values():
+            if isinstance(uptime := node.get("uptime"), int):
+                node["uptime"] = uptime + SECOND // MILLISECOND
+
+
+def listings_fail(shop: World, class_name: str) -> None:
+    """Answer 500 to listings of a class, so that its objects are read one by one."""
+    shop.broker.failure = lambda request: (
+        Broken("status 500")
+        if isinstance(request, ListingRequest) and request.class_name == class_name
+        else None
+    )
+
+
+def test_what_is_not_listed_while_its_node_starts_in_the_same_process_is_kept() -> None:
+    """As after ``rabbitmqctl stop_app``, or the pause of a node in the minority: its uptime goes on."""
+    shop = shop_with_a_bound_queue()
+    node_goes_down(shop)
+    queue = shop.broker.objects["queue"].pop(("/", "bills"))
+    time_passes(shop, 20)
+    node_starts(shop)
+    time_passes(shop, 30)
+    assert ended(shop) == set()
+    shop.broker.objects["queue"]["/", "bills"] = queue
+    time_passes(shop, 20)
+    assert shop.value("queue", "bills", "state") == "running"
+    del shop.broker.objects["queue"]["/", "bills"]
+    time_passes(shop, RECOVERY // SECOND + 30)
+    assert ended(shop) == {"queue", "binding"}
+
+
+@pytest.mark.parametrize("class_name", ["queue", "binding"])
+def test_what_is_read_one_by_one_lives_on_while_its_node_does_not_run(class_name: str) -> None:
+    """A node that stops answers 404 or 500 to a listing, and the next node 404 for a queue that is down."""
+    shop = shop_with_a_bound_queue()
+    queues, bindings = (shop.broker.objects[name] for name in ("queue", "binding"))
+    shop.broker.add_queue("news", "/", state="running")
+    news: dict[str, Json] = {"destination": "news", "routing_key": "news", "properties_key": "news"}
+    bindings["/", "till", "queue", "news", "news"] = bindings["/", "till", "queue", "bills", "bills"] | news
+    shop.run(40)
+    listings_fail(shop, class_name)
+    shop.broker.objects["node"][OTHER,] = {"name": OTHER, "type": "disc", "running": False}
+    del bindings["/", "till", "queue", "bills", "bills"]
+    if class_name == "queue":
+        del queues["/", "bills"]
+    else:
+        queues["/", "bills"] |= {"state": "down"}
+    time_passes(shop, 70)
+    node_starts(shop)
+    time_passes(shop, 40)
+    assert ended(shop) == set()
+    if class_name == "binding":
+        queues["/", "bills"] |= {"state": "running"}
+    time_passes(shop, 60)
+    assert class_name in ended(shop), "its node runs, and the broker does not have it"
+
+
+def test_a_404_of_a_queue_is_no_proof_before_its_node_was_listed_again() -> None:
+    """The node may just have stopped, which its listing shows only some seconds later."""
+    shop = shop_with_a_bound_queue()
+    shop.source_does(shop.source.handle(LinkDown("the node of the events ended"), shop.now))
+    shop.broker.failure = lambda request: (
+        Unavailable("no answer within 8 s", late=True) if request.target.startswith("nodes") else None
+    )
+    queue = shop.broker.objects["queue"].pop(("/", "bills"))
+    shop.run(40)
+    assert any(isinstance(one, ObjectRequest) for one in shop.broker.requests), "it was asked for"
+    assert ended(shop) == set()
+    shop.broker.objects["queue"]["/", "bills"] = queue | {"state": "down"}
+    shop.broker.failure = lambda _: None
+    node_goes_down(shop)
+    shop.run(60)
+    assert ended(shop) == set()
+
+
 @pytest.mark.parametrize(
     ("queue", "headers"),
     [
@@ -330,3 +422,28 @@ def test_an_alarms_event_that_waited_does_not_outweigh_what_nodes_report_since()
         assert alarms.completed(node, now)["mem_alarm"] is shown
         alarms.listed(node, now)
         assert alarms.blocked is shown
+
+
+@pytest.mark.parametrize(
+    ("members", "online", "critical"),
+    [("abc", "abc", False), ("abc", "ab", True), ("abc", "a", True), ("ab", "ab", True), ("a", "a", None)],
+)
+def test_a_queue_that_the_next_node_would_stop_is_quorum_critical(
+    members: str,
+    online: str,
+    critical: bool | None,  # noqa: FBT001  a parameter of the test
+) -> None:
+    shop = world()
+    shop.broker.add_queue("orders", type="quorum", members=[*members], online=[*online])
+    shop.run(12)
+    assert shop.value("queue", "orders", "quorumCritical") is critical
+
+
+def test_a_node_shows_its_listeners() -> None:
+    nodes = Nodes()
+    listener: dict[str, Json] = {"node": NODE, "protocol": "amqp", "ip_address": "::", "port": 5672}
+    nodes.learn_overview({"listeners": [listener, {**listener, "node": "rabbit@b"}, "strange"]})
+    node, _ = nodes.completed({"name": NODE, "running": True}, 60 * SECOND)
+    shown = node["gateway"]
+    assert isinstance(shown, Mapping)
+    assert shown["listeners"] == ["amqp [::]:5672"]

@@ -10,20 +10,24 @@ from gateway.dialects.qmf.messages import (
     Status,
 )
 from gateway.dialects.session import BacklogFollows
+from gateway.mapping.paths import Json
 from gateway.sources.rabbitmq.management_api import Document, NotFound
 from gateway.sources.rabbitmq.management_changes import (
+    BrokerAnswer,
     Change,
     Changed,
     Lookup,
+    Unanswered,
 )
 from tests.sources.rabbitmq.imitation import NODE
-from tests.sources.rabbitmq.play import Play
+from tests.sources.rabbitmq.play import BEFORE_DELETION, Play, passed, queue
 from tests.sources.rabbitmq.story import CONNECTED_AT
 
 
 def test_a_deleted_queue_is_reported_by_its_event_and_else_a_second_later() -> None:
     play = Play()
     play.calls("queue", "orders", "delete", True, False)
+    play.asked(BEFORE_DELETION, queue())
     play.asked(Change("DELETE", "queues/%2F/orders?if-empty=true"), Changed())
     play.looks("queues/", NotFound())
     assert play.is_idle()
@@ -36,6 +40,7 @@ def test_a_deleted_queue_is_reported_by_its_event_and_else_a_second_later() -> N
 def test_a_deleted_queue_of_which_no_event_reports_is_gone_too() -> None:
     play = Play()
     play.calls("queue", "orders", "delete", False, False)
+    play.asked(BEFORE_DELETION, queue())
     play.asked(Change("DELETE", "queues/%2F/orders"), Changed())
     for _ in range(4):
         play.looks("queues/", NotFound())
@@ -53,9 +58,102 @@ def test_no_answer_ends_a_queue_while_the_events_of_an_interruption_arrive(*, wa
     if waiting:
         play.world.source_does(play.world.source.handle(BacklogFollows("", 1), play.now))
     play.asks_for("queue", "orders")
-    play.looks("queues/", NotFound())
+    play.lacks("queues/")
     ended = [one for one in play.reported() if isinstance(one, PropertyContent) and one.deleted]
     assert bool(ended) is not waiting
+
+
+DELETION = Change("DELETE", "queues/%2F/orders")
+NO_ANSWER = Unanswered("no answer within 20 s")
+
+
+def deletes(play: Play, answer: BrokerAnswer) -> None:
+    """Delete the queue ``orders``."""
+    play.calls("queue", "orders", "delete", False, False)
+    play.asked(BEFORE_DELETION, queue())
+    play.asked(DELETION, answer)
+
+
+def lives(play: Play, *users: str) -> None:
+    """Let these users end the queue, each a later one of the same name."""
+    for position, user in enumerate(users):
+        if position:
+            play.world.queue_created("orders")
+        play.world.event("queue.deleted", vhost="/", name="orders", user_who_performed_action=user)
+
+
+def responses(play: Play, seconds: float) -> list[MethodResponse]:
+    """Let time pass in which the queue is only looked up, and is not there; return the answers."""
+    passed(play, seconds, NotFound())
+    return [one for one in play.reported() if isinstance(one, MethodResponse)]
+
+
+@pytest.mark.parametrize("users", [("writer", "app"), ("app", "writer"), ("app", "writer", "app")])
+@pytest.mark.parametrize("answer", [NO_ANSWER, NotFound()])
+def test_a_deletion_was_carried_out_if_any_event_says_so(
+    users: tuple[str, ...], answer: BrokerAnswer
+) -> None:
+    """Others make and end further queues of the name; what is sent late ends the one that is there then."""
+    play = Play()
+    deletes(play, answer)
+    lives(play, *users)
+    (response,) = responses(play, 60)
+    assert response.status == Status.OK
+
+
+def test_a_deletion_that_arrives_when_another_user_has_ended_the_queue_is_carried_out() -> None:
+    play = Play()
+    deletes(play, NO_ANSWER)
+    lives(play, "app")
+    assert not responses(play, 15)
+    play.world.queue_created("orders")
+    lives(play, "writer")
+    (response,) = responses(play, 5)
+    assert response.status == Status.OK
+    assert "user 'app' had ended it, and this the next of its name" in response.text
+
+
+@pytest.mark.parametrize("later", [Changed(), NO_ANSWER])
+def test_each_of_two_deletions_ended_a_queue_of_the_name(later: BrokerAnswer) -> None:
+    play = Play()
+    deletes(play, NO_ANSWER)
+    play.looks("queues/", queue())
+    lives(play, "writer")
+    play.world.queue_created("orders")
+    deletes(play, later)
+    lives(play, "writer")
+    assert [one.status for one in responses(play, 10)] == [Status.OK, Status.OK]
+
+
+def test_one_of_two_deletions_ended_the_queue_whose_event_comes_late() -> None:
+    play = Play()
+    deletes(play, NO_ANSWER)
+    play.looks("queues/", queue())
+    deletes(play, NO_ANSWER)
+    found = responses(play, 3)
+    lives(play, "writer")
+    found += responses(play, 10)
+    assert sorted(one.status for one in found) == [Status.OK, Status.UNKNOWN_OBJECT]
+
+
+def test_an_object_that_ends_right_after_it_was_set_was_set() -> None:
+    """The answer waits for the event that says who set it."""
+    play = Play()
+    play.calls("vhost", "/", "setTracing", True)
+    kept: dict[str, Json] = {"description": "sells", "tags": ["a"], "default_queue_type": "classic"}
+    host, lookup = {**kept, "name": "/", "tracing": False}, Lookup("vhosts/%2F", as_writer=True)
+    for _ in range(2):
+        play.asked(lookup, Document(host))
+    play.asked(Change("PUT", "vhosts/%2F", {**kept, "tracing": True}), Changed())
+    play.asked(lookup, Document({**host, "tracing": True}))
+    assert play.is_idle()
+    play.world.event("vhost.deleted", name="/", user_who_performed_action="app")
+    play.time_passes(0.25)
+    while not any(isinstance(one, MethodResponse) for one in play.said):
+        assert isinstance(play.request(), Lookup | None)
+        play.answers(Document([]))
+        play.time_passes(0.25)
+    assert play.response().status == Status.OK
 
 
 CLOSE = Change("DELETE", "connections/peer%20-%3E%20us", reason="bye")
@@ -95,7 +193,7 @@ def test_a_connection_that_ends_by_itself_is_waited_for_no_longer() -> None:
     play.world.event("connection.closed", name="peer -> us", pid="<x.1.2.3>", node=NODE)
     play.time_passes(0.25)
     assert play.request() is None or isinstance(play.request(), Lookup)
-    play.looks("connections/", NotFound())
+    play.lacks("connections/")
     assert play.response().status == Status.UNKNOWN_OBJECT
 
 
@@ -112,3 +210,34 @@ def test_a_reason_of_several_lines_is_refused() -> None:
     play.calls("connection", "peer -> us", "close", "bye\r\nX-Evil: 1")
     assert play.is_idle()
     assert play.response().status == Status.INVALID_PARAMETER
+
+
+@pytest.mark.parametrize("is_noticed", [True, False])
+def test_a_queue_whose_node_does_not_run_is_not_ended_by_a_call_that_does_not_find_it(
+    *, is_noticed: bool
+) -> None:
+    """RabbitMQ 3.10 answers 404 to the deletion of such a queue, too, although it is listed as down."""
+    play = Play()
+    broker = play.world.broker
+    other: dict[str, Json] = {
+        "name": "other@shop",
+        "type": "disc",
+        "running": True,
+        "uptime": 3_600_000,
+        "os_pid": "101",
+    }
+    broker.objects["node"]["other@shop",] = dict(other)
+    broker.objects["queue"]["/", "orders"]["node"] = "other@shop"
+    play.time_passes(12)
+    if is_noticed:
+        broker.objects["node"]["other@shop",] = {**other, "running": False}
+        broker.objects["queue"]["/", "orders"]["state"] = "down"
+        play.time_passes(12)
+    play.calls("queue", "orders", "delete", False, False)
+    play.asked(BEFORE_DELETION, queue())
+    play.asked(Change("DELETE", "queues/%2F/orders"), NotFound())
+    play.looks("queues/", NotFound())
+    play.lacks("queues/")
+    reported = play.reported()
+    assert [one.status for one in reported if isinstance(one, MethodResponse)] == [Status.UNKNOWN_OBJECT]
+    assert not any(isinstance(one, PropertyContent) and one.deleted for one in reported)

@@ -13,7 +13,7 @@ from gateway.model.times import SECOND
 from gateway.model.values import Reference, Value
 from gateway.sources.rabbitmq.event_gaps import GapTracker
 from gateway.sources.rabbitmq.management_api import Unavailable
-from gateway.sources.rabbitmq.object_lives import KnownObject
+from gateway.sources.rabbitmq.object_lives import KnownObject, Overtaken
 from gateway.sources.rabbitmq.object_names import ObjectName, native_id
 from tests.sources.rabbitmq.imitation import NODE, World
 from tests.sources.rabbitmq.story import world
@@ -101,17 +101,18 @@ def test_the_time_without_events_is_a_gap_once_all_was_listed() -> None:
     shop = world()
     shop.run(60)
     shop.queue_created("orders-2")
-    last = shop.now
     shop.run(5)
+    shop.queue_created("orders-3")
+    proved = shop.proved_at
     shop.source_does(shop.source.handle(LinkDown("cut"), shop.now))
     shop.run(7)
     assert gaps(shop) == []
-    assert complete_until(shop) == last - SHORTEST_DELAY
+    assert complete_until(shop) == proved - SHORTEST_DELAY
     shop.source_does(shop.source.handle(LinkUp(""), shop.now))
     connected = shop.now
     shop.run(60)
     (gap,) = gaps(shop)
-    assert gap.start == last - SHORTEST_DELAY
+    assert gap.start == proved - SHORTEST_DELAY
     assert connected < gap.end < connected + 60 * SECOND
     assert complete_until(shop) == 0
 
@@ -121,18 +122,20 @@ def test_the_time_without_events_is_a_gap_once_all_was_listed() -> None:
     [(0.1, 1.0), (4.0, 8.0), (3600.0, 10.0), (-3600.0, 1.0)],
     ids=["in time", "late", "clock an hour behind", "clock an hour ahead"],
 )
-def test_a_gap_begins_twice_as_long_before_the_last_event_as_that_took(late: float, before: float) -> None:
+def test_a_gap_begins_twice_as_long_before_the_last_proof_as_an_event_takes(
+    late: float, before: float
+) -> None:
     """Later events may take as long as the last one, and a broker that is killed does not send them."""
     shop = world()
     shop.run(60)
     shop.queue_created("orders-2", timestamp_in_ms=(shop.now - int(late * SECOND)) // 1_000_000)
-    last = shop.now
     shop.run(5)
+    start = shop.proved_at - int(before * SECOND)
     shop.source_does(shop.source.handle(LinkDown("cut"), shop.now))
-    assert complete_until(shop) == last - int(before * SECOND)
+    assert complete_until(shop) == start
     shop.source_does(shop.source.handle(LinkUp(""), shop.now))
     shop.run(60)
-    assert [gap.start for gap in gaps(shop)] == [last - int(before * SECOND)]
+    assert [gap.start for gap in gaps(shop)] == [start]
 
 
 def test_what_a_killed_node_had_under_way_is_in_the_gap_of_a_durable_subscription_too() -> None:
@@ -140,7 +143,7 @@ def test_what_a_killed_node_had_under_way_is_in_the_gap_of_a_durable_subscriptio
     resumed(shop)
     shop.run(60)
     shop.queue_created("orders-2", timestamp_in_ms=(shop.now - 3 * SECOND) // 1_000_000)
-    start = shop.now - 6 * SECOND
+    start = shop.proved_at - 6 * SECOND
     shop.source_does(shop.source.handle(LinkDown("cut"), shop.now))
     assert complete_until(shop) == start
     fails(shop, 15)
@@ -354,6 +357,60 @@ def test_another_process_or_time_is_another_start(process: int, ago: int) -> Non
     assert lived_and_ended(shop, queue.number) == (False, True)
 
 
+def test_a_node_that_did_not_report_its_start_before_was_not_started_since() -> None:
+    """In its first seconds a node reports neither uptime nor process."""
+    shop = World()
+    shop.broker.add_node(2, 30_000)
+    shop.broker.add_vhost("/")
+    queue = transient(shop, 78)
+    node = former("node", (NODE,), 12, name=NODE)
+    shop.source.remember([node, queue], shop.now, events_kept=False, complete_until=shop.now - 20 * SECOND)
+    shop.run(10)
+    assert lived_and_ended(shop, queue.number) == (True, False)
+
+
+@pytest.mark.parametrize("events_kept", [False, True])
+def test_a_start_that_an_older_uptime_shows_is_the_same_start(*, events_kept: bool) -> None:
+    """With ``collect_statistics_interval = 30000`` an uptime may be half a minute old."""
+    shop = World()
+    shop.broker.add_node(2, 10_000)
+    shop.broker.add_vhost("/")
+    # It was known by an uptime of its time; the present one is 29 s old.
+    node = former("node", (NODE,), 12, name=NODE, osProcess=2, startTime=shop.now - 39 * SECOND)
+    queue = transient(shop, 78, shop.now - 30 * SECOND)
+    complete_until = shop.now - 20 * SECOND
+    shop.source.remember([node, queue], shop.now, events_kept=events_kept, complete_until=complete_until)
+    if events_kept:
+        resumed(shop)
+    else:
+        shop.source_does(shop.source.handle(LinkUp(""), shop.now))
+    shop.run(90)
+    assert lived_and_ended(shop, queue.number) == (True, False)
+    assert gaps(shop) == []
+    assert shop.source.synchronised
+
+
+@pytest.mark.parametrize("process", [100, 2])
+def test_what_was_made_after_a_restart_lives_although_the_uptime_is_old(process: int) -> None:
+    """In a container each process has the same id, 100 here: then its uptime shows the restart."""
+    shop = world()
+    (node,) = shop.broker.objects["node"].values()
+    node["uptime"] = 90_000  # the broker renews it every half a minute
+    shop.broker.add_queue("earlier", durable=False)
+    shop.run(20)
+    fails(shop, 10)
+    shop.broker.add_queue("later", durable=False)
+    shop.queue_created("later", durable=False)
+    received = len(shop.seen)
+    fails(shop, 8)
+    restarted(shop, process, uptime=1_000)  # 19 s ago
+    shop.run(30)
+    story = shop.story("queue", received)
+    assert ("earlier", "deleted") in story
+    assert ("later", "there") in story
+    assert ("later", "deleted") not in story
+
+
 @pytest.mark.parametrize(("store", "lives"), [("mnesia", False), ("khepri", True)])
 def test_a_transient_exchange_ends_with_its_node_unless_khepri_keeps_it(store: str, *, lives: bool) -> None:
     shop = World()
@@ -451,6 +508,34 @@ def test_after_a_standstill_events_may_be_missing_until_everything_has_been_read
     assert not gaps(shop)
 
 
+def test_what_is_read_late_after_a_standstill_is_no_proof() -> None:
+    """Events waited in the socket of a connection that the broker had closed long ago."""
+    shop = world()
+    shop.run(5)
+    proved = shop.proved_at
+    shop.now += 140 * SECOND
+    shop.queue_created("left", timestamp_in_ms=(shop.now - 139 * SECOND) // 1_000_000)
+    assert complete_until(shop) <= proved - SHORTEST_DELAY, "a gateway that is killed now leaves that"
+    shop.source_does(shop.source.handle(LinkDown("no heartbeat"), shop.now))
+    shop.run(5)
+    shop.source_does(shop.source.handle(LinkUp(""), shop.now))
+    shop.run(60)
+    (gap,) = gaps(shop)
+    assert proved - LONGEST_DELAY <= gap.start <= proved - SHORTEST_DELAY
+
+
+def test_a_standstill_of_a_source_without_events_is_a_gap() -> None:
+    shop = world(events=False)
+    shop.run(30)
+    since = shop.now
+    shop.now += 140 * SECOND
+    shop.source_does(shop.source.handle(TimerExpired(), shop.now))
+    shop.run(60)
+    (gap,) = gaps(shop)
+    assert gap.start <= since
+    assert since + 140 * SECOND < gap.end < shop.now
+
+
 def test_a_virtual_host_that_was_made_again_while_events_waited_keeps_what_was_known_of_it() -> None:
     shop, until = kept()
     host = former("vhost", ("shop",), 1, name="shop", description="the first")
@@ -492,6 +577,24 @@ def test_what_may_have_ended_with_its_node_while_events_waited_is_not_shown_as_f
     assert shop.source.synchronised
 
 
+@pytest.mark.parametrize(("uptime", "is_gap"), [(30, True), (3_600, False)], ids=["after that", "before"])
+def test_a_start_that_the_gateway_before_knew_is_a_gap_if_events_waited_already(
+    uptime: int, *, is_gap: bool
+) -> None:
+    """The gateway met the node's start, and was killed before it had received what waited for longer."""
+    shop = World()
+    shop.broker.add_node(2, uptime * 1_000)
+    shop.broker.add_vhost("/")
+    until = shop.now - 60 * SECOND
+    started = shop.now - uptime * SECOND
+    node = former("node", (NODE,), 12, name=NODE, osProcess="2", startTime=started)
+    shop.source.remember([node], shop.now, events_kept=True, complete_until=until)
+    resumed(shop)
+    shop.run(60)
+    assert shop.source.synchronised
+    assert [one.start <= until and started <= one.end for one in gaps(shop)] == [True] * is_gap
+
+
 def test_after_a_standstill_the_values_of_a_queue_that_was_made_again_are_read_at_once() -> None:
     """The end of the former queue is as old as its event, so that listings do not show that queue again."""
     shop = world()
@@ -506,16 +609,27 @@ def test_after_a_standstill_the_values_of_a_queue_that_was_made_again_are_read_a
     assert shop.value("queue", "orders", "messages") == 3
 
 
+def test_a_gap_that_begins_before_one_that_is_reported_already_loses_nothing_of_its_time() -> None:
+    """What came and went while the gateway stood still is found before the end of the connection."""
+    tracker = GapTracker()
+    tracker.received_until = 100 * SECOND
+    (gap,) = tracker.overtaken(Overtaken(108 * SECOND, 109 * SECOND))
+    assert (gap.start, gap.end) == (108 * SECOND, 109 * SECOND)
+    tracker.missed(116 * SECOND, "the link was lost")
+    (gap,) = tracker.close(117 * SECOND)
+    assert (gap.start, gap.end) == (100 * SECOND - SHORTEST_DELAY, 117 * SECOND)
+
+
 def test_the_time_of_who_was_overtaken_is_a_gap_unless_an_open_one_covers_it() -> None:
     tracker = GapTracker()
-    (gap,) = tracker.overtaken(100, 200)
+    (gap,) = tracker.overtaken(Overtaken(100, 200))
     assert (gap.start, gap.end) == (100, 200)
-    assert tracker.overtaken(120, 190) == [], "it was reported"
+    assert tracker.overtaken(Overtaken(120, 190)) == [], "it was reported"
     tracker.interrupted_before(250)
-    (gap,) = tracker.overtaken(300, 400)
+    (gap,) = tracker.overtaken(Overtaken(300, 400))
     assert (gap.start, gap.end) == (250, 400), "it begins where events were missing"
-    tracker.missed(1_000 * SECOND, 1_000 * SECOND, "the link was lost")
-    assert tracker.overtaken(900 * SECOND, 990 * SECOND) == []
+    tracker.missed(1_000 * SECOND, "the link was lost")
+    assert tracker.overtaken(Overtaken(900 * SECOND, 990 * SECOND)) == []
     assert tracker.since <= 900 * SECOND
     (gap,) = tracker.close(1_100 * SECOND)
     assert gap.start <= 900 * SECOND

@@ -137,6 +137,7 @@ def test_addresses_become_text(text: str, address: str) -> None:
         ("{1,0,0}", "AMQP 1-0-0"),
         ("{'Direct',{0,9,1}}", "Direct 0-9-1"),
         ('{<<"MQTT">>,{3,1,1}}', "MQTT 3-1-1"),
+        ("{'MQTT',\"3.1.1\"}", "MQTT 3.1.1"),
         ("AMQP 0-9-1", "AMQP 0-9-1"),
         ("stream", "stream"),
     ],

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import importlib.metadata
+import json
+import re
 import socket
 import struct
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from types import SimpleNamespace
+from urllib.parse import unquote
 
 import pytest
 from pydantic import SecretStr
@@ -16,31 +21,68 @@ from structlog.testing import capture_logs
 
 from gateway.demo.node_setup import free_ports
 from gateway.links.tls import ClientTls, TlsFileError
+from gateway.model.times import MINUTE, SECOND
 from gateway.sources.rabbitmq import http_reader
-from gateway.sources.rabbitmq.http_reader import MAX_BODY_OCTETS, HttpReader, ManagementEndpoint
+from gateway.sources.rabbitmq.http_reader import (
+    MAX_BODY_OCTETS,
+    HttpReader,
+    ManagementEndpoint,
+    PrometheusReader,
+    Target,
+)
+from gateway.sources.rabbitmq.http_writer import HttpWriter
 from gateway.sources.rabbitmq.management_api import (
+    COMPRESSED,
+    LISTING_PATIENCE,
     Answer,
     Broken,
     Document,
     ListingRequest,
     NotManagement,
+    ObjectRequest,
     OverviewRequest,
     PermissionRequest,
     Refused,
     Unavailable,
 )
+from gateway.sources.rabbitmq.management_changes import Change, Changed, NotSent
+from gateway.sources.rabbitmq.metrics_answers import TotalsSheet
+from gateway.sources.rabbitmq.object_names import ObjectName
+from gateway.sources.rabbitmq.prometheus_samples import NotScraped, ScrapeRequest
+from gateway.sources.rabbitmq.proving_client import ManagementSession
+from gateway.sources.rabbitmq.provisioning import ProvisioningError, user_exists
+from gateway.sources.rabbitmq.reading import class_readers
+from gateway.sources.rabbitmq.status import failure_text
+from tests.sources.rabbitmq.imitation import MAPPING
 
 Serve = Callable[[bytes, asyncio.StreamWriter], Awaitable[None]]
 
+PROVING_REQUEST = re.compile(rb"GET \S*/api/health/checks/protocol-listener/([^\s?]+)\S* ", re.IGNORECASE)
+
+
+def answer_to_proof(asked: re.Match[bytes]) -> bytes:
+    if b"LISTENER" in asked[0]:
+        return response(b'{"error":"Object Not Found"}', "404 Not Found")
+    missing = unquote(asked[1].decode()).lower()
+    return response(json.dumps({"missing": missing}).encode(), "503 Service Unavailable")
+
 
 @asynccontextmanager
-async def server(serve: Serve, port: int = 0) -> AsyncIterator[str]:
-    """Provide the URL of a server on loopback that answers the head of each request by ``serve``."""
+async def server(serve: Serve, port: int = 0, *, proves: bool = True) -> AsyncIterator[str]:
+    """Provide the URL of a server on loopback that answers the head of each request by ``serve``.
+
+    If it ``proves``, it answers proofs of paths as a RabbitMQ does that nothing stands before.
+    """
 
     async def converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(asyncio.IncompleteReadError, ConnectionError):
             while True:
-                await serve(await reader.readuntil(b"\r\n\r\n"), writer)
+                head = await reader.readuntil(b"\r\n\r\n")
+                proving = PROVING_REQUEST.match(head) if proves else None
+                if proving is None:
+                    await serve(head, writer)
+                else:
+                    writer.write(answer_to_proof(proving))
                 await writer.drain()
 
     conversations: list[tuple[asyncio.Task[None], asyncio.StreamWriter]] = []
@@ -85,9 +127,32 @@ async def test_a_request_carries_credentials_and_asks_for_nothing_compressed() -
     ):
         assert await reader.read(PermissionRequest("a/b")) == Document([1])
         assert await reader.read(PermissionRequest("/")) == Document([1])
-    assert heads[0].startswith(b"GET /api/exchanges/a%2Fb?page=1&page_size=1&columns=name HTTP/1.1\r\n")
+    asked = rb"GET /api/exchanges/a%2Fb\?page=1&page_size=1&columns=vhost,name&_=[0-9a-f]+ HTTP/1.1\r\n"
+    assert re.match(asked, heads[0])
+    assert b"\r\ncache-control: no-cache\r\n" in heads[0].lower()
     assert b"authorization: basic z2f0zxdhetpzzxnhbwu=" in heads[1].lower()
     assert b"accept-encoding: identity" in heads[1].lower()
+
+
+async def test_a_connection_that_the_broker_may_be_closing_is_not_used_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """RabbitMQ 4.x closes a connection that was idle for 5 s: a request on its way then has no answer."""
+    now = [0.0]
+    monkeypatch.setattr("httpcore._async.http11.time", SimpleNamespace(monotonic=lambda: now[0]))
+    connections: list[object] = []
+
+    async def serve(_: bytes, writer: asyncio.StreamWriter) -> None:
+        connections.append(writer.get_extra_info("peername"))
+        writer.write(response(b"[1]"))
+
+    async with (
+        server(serve) as url,
+        HttpReader(ManagementEndpoint(f"{url}/", "gateway", SecretStr("sesame"))) as reader,
+    ):
+        for now[0] in (0.0, 2.0, 6.0):
+            assert await reader.read(PermissionRequest("/")) == Document([1])
+    assert connections[0] == connections[1] != connections[2]
 
 
 async def test_a_password_goes_to_the_configured_server_only(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,11 +184,18 @@ async def test_what_is_no_management_api_is_said_so() -> None:
     async def other_protocol(_: bytes, writer: asyncio.StreamWriter) -> None:
         writer.write(b"AMQP\0\0\x09\x01\r\n\r\n")
 
+    for serve in (redirect, page, other_protocol):
+        assert isinstance(await read_from(serve), NotManagement), serve.__name__
+
+
+async def test_a_compressed_answer_is_no_other_server_but_that_of_a_proxy() -> None:
+    # As nginx makes with `proxy_set_header Accept-Encoding gzip` where the broker compresses.
     async def compressed(_: bytes, writer: asyncio.StreamWriter) -> None:
         writer.write(response(b"xx", headers="content-encoding: gzip\r\n"))
 
-    for serve in (redirect, page, other_protocol, compressed):
-        assert isinstance(await read_from(serve), NotManagement), serve.__name__
+    answer = await read_from(compressed)
+    assert answer == Unavailable(COMPRESSED, responded=True, explained=True)
+    assert failure_text(answer, "monitor") == COMPRESSED
 
 
 async def test_a_server_that_resets_the_connection_may_be_the_port_of_amqp() -> None:
@@ -134,7 +206,9 @@ async def test_a_server_that_resets_the_connection_may_be_the_port_of_amqp() -> 
 
     answer = await read_from(reset)
 
-    assert answer == Unavailable("the connection ended before an answer, as it does on a port of AMQP")
+    assert answer == Unavailable(
+        "the connection ended before an answer, as it does on a port of AMQP", cut=True
+    )
 
 
 async def test_an_answer_that_does_not_come_in_time_is_given_up() -> None:
@@ -150,6 +224,22 @@ async def test_an_answer_that_does_not_come_in_time_is_given_up() -> None:
 
     for serve in (silent, trickling):
         assert await read_from(serve, deadline=0.2) == Unavailable("no answer within 0.2 s", late=True)
+
+
+async def test_what_an_answer_took_ends_with_its_arrival_and_not_when_the_gateway_gets_to_it() -> None:
+    async def late_client(_: bytes, writer: asyncio.StreamWriter) -> None:
+        writer.write(response(b"{}"))  # it is sent at once
+        time.sleep(1.0)  # noqa: ASYNC251  a gateway that gets no processor
+
+    async def late_broker(_: bytes, writer: asyncio.StreamWriter) -> None:
+        await asyncio.sleep(1.0)
+        writer.write(response(b"{}"))
+
+    prompt, slow = await read_from(late_client), await read_from(late_broker)
+    assert isinstance(prompt, Document)
+    assert isinstance(slow, Document)
+    assert 0 < prompt.spent < 0.7 * SECOND
+    assert slow.spent > 0.9 * SECOND
 
 
 async def test_an_answer_without_end_is_cut_off() -> None:
@@ -270,6 +360,75 @@ async def test_another_node_answers_for_one_that_is_down_and_is_asked_from_then_
     assert all(head.startswith(b"GET /api/overview?") for head in node.heads)
 
 
+async def test_a_listing_is_waited_for_as_long_as_its_request_says() -> None:
+    async def slow(_: bytes, writer: asyncio.StreamWriter) -> None:
+        await asyncio.sleep(0.4)
+        writer.write(response(b"[1]"))
+
+    patient = ListingRequest("exchange", "exchanges", (), patience=LISTING_PATIENCE + 30 * SECOND)
+    async with server(slow) as url, cluster(url, deadline=0.1) as reader:
+        assert await reader.read(patient) == Document([1])
+        late = await reader.read(ListingRequest("exchange", "exchanges", ()))
+        assert isinstance(late, Unavailable)
+        assert late.late
+
+
+async def test_a_demanded_pause_is_part_of_the_answer_and_commands_wait_for_it() -> None:
+    limited = Node(response(b"", "429 Too Many Requests", "retry-after: 1\r\n"))
+    expected = Unavailable("status 429", responded=True, pause=SECOND)
+    async with server(limited.serve) as url, cluster(url) as reader:
+        assert await reader.read(OverviewRequest()) == expected
+
+        async def ask() -> Answer:
+            answer = await reader.read(OverviewRequest())
+            limited.answer = response(b"[1]")
+            return answer
+
+        assert await http_reader.after_pauses(ask) == Document([1])
+        assert len(limited.heads) == 3
+        limited.answer = response(b"", "503 Service Unavailable", "retry-after: 3600\r\n")
+        assert await http_reader.after_pauses(ask) == Unavailable("status 503", responded=True, pause=MINUTE)
+    busy = Node(response(b"", "503 Busy", "retry-after: 9\r\n"))
+    async with server(busy.serve) as first, server(busy.serve) as second, cluster(first, second) as reader:
+        answer = await reader.read(OverviewRequest())
+        assert isinstance(answer, Unavailable)
+        assert answer.pause == 9 * SECOND
+
+
+async def test_the_answer_of_a_cache_is_none() -> None:
+    node = Node(response(b"[1]", headers="age: 0\r\n"))
+    aged = response(b"[1]", headers="age: 12\r\n")
+    async with server(node.serve) as url, cluster(url) as reader:
+        request = ListingRequest("vhost", "vhosts", ())
+        assert await reader.read(request) == Document([1])
+        node.answer = aged
+        assert await reader.read(request) == Broken("a cache in front of it gave an answer that is 12 s old")
+        with ManagementSession(f"{url}/api/") as session:
+            with pytest.raises(ProvisioningError, match="GET users/a: a cache in front of it gave an answer"):
+                await asyncio.to_thread(user_exists, session, "a")
+            node.answer = response(b"{}")
+            assert await asyncio.to_thread(user_exists, session, "a")
+    *_, first, second = node.heads
+    assert first.splitlines()[0] != second.splitlines()[0], "no cache knows a request"
+    node.answer = aged
+    sheet = TotalsSheet(class_readers(MAPPING)["protocol"])
+    async with server(node.serve) as url, PrometheusReader() as metrics:
+        answer = await metrics.scrape(ScrapeRequest(url, ()), sheet, {})
+    assert answer == NotScraped("a cache in front of it gave an answer that is 12 s old")
+
+
+async def test_a_proof_from_a_cache_is_none() -> None:
+    aged = Node(response(b'{"missing":"amqp-gatewayx"}', "503 Service Unavailable", "age: 7\r\n"))
+    async with (
+        server(aged.serve, proves=False) as url,
+        HttpWriter(endpoint := ManagementEndpoint(url, "g", SecretStr("s")), endpoint) as writer,
+    ):
+        answer = await writer.make(Change("DELETE", "queues/%2F/a"))
+        assert isinstance(answer, NotSent)
+        assert "a cache in front of it gave an answer that is 7 s old" in answer.reason
+    assert all(head.startswith(b"GET") for head in aged.heads)
+
+
 async def test_the_node_that_works_is_kept_until_it_fails() -> None:
     first, second = Node(response(b"[1]")), Node(response(b"[2]"))
     async with server(first.serve) as one, server(second.serve) as two, cluster(one, two) as reader:
@@ -307,6 +466,32 @@ async def test_a_node_without_an_overview_is_left_for_another(status: str) -> No
         assert await reader.read(OverviewRequest()) == Document([1])
 
 
+STOPS = response(b'{"error":"Object Not Found","reason":"Not Found"}', "404 Not Found", "server: Cowboy\r\n")
+"""The answer of RabbitMQ's web server to any path when the management API of its node has ended."""
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        ListingRequest("queue", "queues", ("name",)),
+        ObjectRequest(ObjectName("queue", ("/", "orders")), "queues"),
+        PermissionRequest("/"),
+    ],
+)
+async def test_a_node_that_stops_knows_nothing_of_any_object_and_another_is_asked(request_: Target) -> None:
+    stopping, other = Node(STOPS), Node(response(b"[1]"))
+    async with server(stopping.serve) as one, server(other.serve) as two, cluster(one, two) as reader:
+        assert await reader.read(request_) == Document([1])
+
+
+async def test_a_change_that_a_node_that_stops_did_not_take_is_sent_to_another() -> None:
+    stopping, other = Node(STOPS), Node(b"HTTP/1.1 204 No Content\r\n\r\n")
+    async with server(stopping.serve) as one, server(other.serve) as two:
+        endpoint = ManagementEndpoint(one, "writer", SecretStr("sesame"), others=(two,))
+        async with HttpWriter(endpoint, endpoint) as writer:
+            assert await writer.make(Change("DELETE", "queues/%2F/orders")) == Changed()
+
+
 async def test_a_silent_node_leaves_the_others_time_to_answer() -> None:
     async def silent(_: bytes, __: asyncio.StreamWriter) -> None:
         await asyncio.get_running_loop().create_future()
@@ -316,7 +501,7 @@ async def test_a_silent_node_leaves_the_others_time_to_answer() -> None:
         server(silent) as one,
         server(silent) as two,
         server(node.serve) as three,
-        cluster(one, two, three, deadline=1.0) as reader,
+        cluster(one, two, three, deadline=8.0) as reader,
     ):
         assert await reader.read(OverviewRequest()) == Document([1])
 
@@ -328,9 +513,9 @@ async def test_a_listing_that_takes_too_long_is_not_asked_of_each_node() -> None
         await asyncio.get_running_loop().create_future()
 
     node = Node(response(b"[1]"))
-    async with server(silent) as one, server(node.serve) as two, cluster(one, two, deadline=1.0) as reader:
+    async with server(silent) as one, server(node.serve) as two, cluster(one, two, deadline=4.0) as reader:
         answer = await reader.read(ListingRequest("queue", "queues", ("name",)))
-    assert answer == Unavailable("no answer within 0.5 s", late=True)
+    assert answer == Unavailable("no answer within 2 s", late=True)
     assert not node.heads
 
 

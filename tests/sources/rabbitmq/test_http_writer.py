@@ -14,11 +14,13 @@ from pydantic import SecretStr
 from gateway.sources.rabbitmq.http_reader import ManagementEndpoint
 from gateway.sources.rabbitmq.http_writer import HttpWriter
 from gateway.sources.rabbitmq.management_api import (
+    Broken,
     Document,
     NotFound,
     NotManagement,
     Refused,
     Unavailable,
+    by_proxy,
 )
 from gateway.sources.rabbitmq.management_changes import (
     BrokerAnswer,
@@ -27,12 +29,19 @@ from gateway.sources.rabbitmq.management_changes import (
     Changed,
     Lookup,
     NotSent,
+    Purge,
     Rejected,
     Unanswered,
     change_answer_of,
-    path_of,
 )
-from tests.sources.rabbitmq.test_http_reader import Serve, response, server
+from gateway.sources.rabbitmq.path_proof import path_of
+from tests.sources.rabbitmq.test_http_reader import (
+    PROVING_REQUEST,
+    Serve,
+    answer_to_proof,
+    response,
+    server,
+)
 
 LIMIT = Change("PUT", "vhost-limits/a%2Fb/max-queues", {"value": 3})
 
@@ -74,7 +83,12 @@ async def test_the_body_of_a_change_is_json() -> None:
     received = bytearray()
 
     async def converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        received.extend(await reader.readuntil(b"}"))
+        head = await reader.readuntil(b"\r\n\r\n")
+        if proving := PROVING_REQUEST.match(head):
+            writer.write(answer_to_proof(proving))
+            writer.close()
+            return
+        received.extend(head + await reader.readuntil(b"}"))
         writer.write(b"HTTP/1.1 201 Created\r\ncontent-length: 0\r\n\r\n")
         await writer.drain()
         writer.close()
@@ -146,6 +160,31 @@ async def test_who_is_not_reached_was_sent_nothing() -> None:
     assert "sesame" not in answer.reason
 
 
+@pytest.mark.parametrize(
+    "request_",
+    [
+        Change("DELETE", "queues/x/\ud800"),
+        Change("DELETE", "queues/x/y", reason="half a character: \ud800"),
+        Change("DELETE", f"queues/x/{'y' * 70_000}"),
+        Change("DELETE", "queues/x/y\r\nz"),
+        Purge("/", "\ud800"),
+    ],
+)
+async def test_what_no_library_takes_is_not_sent(request_: BrokerRequest) -> None:
+    heads: list[bytes] = []
+
+    async def serve(head: bytes, writer: asyncio.StreamWriter) -> None:
+        heads.append(head)
+        writer.write(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n")
+
+    async with server(serve) as url, HttpWriter(endpoint(url, "r"), endpoint(url, "w")) as writer:
+        answer = await writer.make(request_)
+        assert isinstance(answer, NotSent | Rejected)
+        assert bool(heads) == isinstance(answer, Rejected), "what was sent was answered"
+        read = await writer.make(Lookup("queues/\ud800"))
+        assert isinstance(read, Broken | NotManagement)
+
+
 async def test_without_a_writer_nothing_is_changed() -> None:
     async def serve(_: bytes, writer: asyncio.StreamWriter) -> None:
         writer.write(response(b"[1]"))
@@ -162,15 +201,19 @@ async def test_without_a_writer_nothing_is_changed() -> None:
         (201, b"", Changed()),
         (204, b"", Changed()),
         (404, b'{"error":"Object Not Found","reason":"Not Found"}', NotFound()),
-        (404, b"<html>", Rejected("status 404")),
+        # A proxy may look at the answer, too: the broker may have carried it out.
+        (404, b"<html>", Unanswered(by_proxy(404))),
+        (403, b"<html>Forbidden", Unanswered(by_proxy(403))),
         (400, b'{"error":"bad_request","reason":"in\\nuse"}', Rejected("in use")),
         (400, b'{"error":"x","reason":"&lt;&lt;\\"a&amp;amp;\\"&gt;&gt;"}', Rejected('<<"a&amp;">>')),
         (405, b"", Rejected("status 405")),
         (302, b"", Rejected("status 302")),
         (401, b'{"error":"not_authorised","reason":"Access refused."}', Refused(False, "Access refused.")),
         (401, b'{"error":"not_authorized","reason":"Login failed"}', Refused(True, "Login failed")),
+        (408, b"", Unanswered("status 408")),
+        (429, b"", Unanswered("status 429")),
         (500, b"", Unanswered("status 500")),
-        (503, b"", Rejected("status 503")),
+        (503, b"", Unanswered("status 503")),
         (504, b"", Unanswered("status 504")),
     ],
 )
@@ -206,7 +249,7 @@ def test_names_are_segments_of_a_path() -> None:
 
 def cluster(*urls: str) -> HttpWriter:
     reading, writing = (
-        ManagementEndpoint(urls[0], user, SecretStr("sesame"), deadline=0.5, others=urls[1:])
+        ManagementEndpoint(urls[0], user, SecretStr("sesame"), deadline=3.0, others=urls[1:])
         for user in ("reader", "writer")
     )
     return HttpWriter(reading, writing)

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import aio_pika
 import pytest
 
 from gateway.clock import SystemClock
+from gateway.demo.broker import PrivateBroker
 from gateway.links import own_queue
 from gateway.links.durable_queue import DurableSubscription
 from gateway.model.times import SECOND
 from gateway.sources.rabbitmq import event_consumer
 from gateway.sources.rabbitmq.event_consumer import EventConsumer, KeptEvents, Received
+from gateway.sources.rabbitmq.events import BINDING_CREATED
 from gateway.sources.rabbitmq.source_events import BrokerEventReceived
 from tests.components.rabbitmq import VirtualHost
 from tests.components.waiting import until
@@ -31,8 +32,8 @@ SLOWLY_REPORTED, SLOW_SECONDS = 300, 0.01
 class Listener(Sink):
     """A sink that can be away, and that can fail."""
 
-    def __init__(self, vhost: str) -> None:
-        super().__init__()
+    def __init__(self, vhost: str, slow: float) -> None:
+        super().__init__(slow)
         self.receives = True
         self.fails_at = ""
         self._vhost = vhost
@@ -51,12 +52,12 @@ class Listener(Sink):
 
 @asynccontextmanager
 async def listening(
-    vhost: VirtualHost, queue: str, ledger: MemoryLedger, reported: Callable[[], None] = lambda: None
+    vhost: VirtualHost, queue: str, ledger: MemoryLedger, slow: float = 0
 ) -> AsyncIterator[Listener]:
     """Provide the sink of a consumer with a durable subscription."""
-    sink = Listener(vhost.name)
+    sink = Listener(vhost.name, slow)
     subscription = DurableSubscription(queue, 10_000, 60 * SECOND, ledger)
-    kept = KeptEvents(subscription, lambda: sink.receives, reported)
+    kept = KeptEvents(subscription, lambda: sink.receives)
     endpoint = event_endpoint(vhost.broker, vhost.broker.administrator)
     consumer = EventConsumer(endpoint, ["queue.created"], sink.receive, SystemClock(), kept)
     running = asyncio.create_task(consumer.run())
@@ -84,19 +85,18 @@ def new_queue() -> str:
 
 
 async def test_events_of_meanwhile_come_first(virtual_host: VirtualHost) -> None:
-    queue, ledger, flushed = new_queue(), MemoryLedger(), list[int]()
+    queue, ledger = new_queue(), MemoryLedger()
     async with listening(virtual_host, queue, ledger) as first:
         await until(lambda: "caught up" in first.reported, "it listens")
         assert first.reported[0].startswith("resumed with 0: the queue")
     await declare(virtual_host, "a", "b")
-    async with listening(virtual_host, queue, ledger, lambda: flushed.append(1)) as second:
+    async with listening(virtual_host, queue, ledger) as second:
         await until(lambda: "caught up" in second.reported, "it has caught up")
         assert second.names == ["a", "b"]
         assert second.reported[0].startswith("resumed with ")
         assert second.reported[0].endswith(": ")
         await declare(virtual_host, "c")
         await until(lambda: second.names == ["a", "b", "c"], "the next is told")
-        assert len(flushed) == len(second.events)
     await delete_queue(virtual_host, queue)
 
 
@@ -126,7 +126,7 @@ async def test_who_is_slow_at_what_waits_keeps_the_connection(
     async with listening(virtual_host, queue, ledger) as sink:
         await until(lambda: "caught up" in sink.reported, "it listens")
     await declare(virtual_host, *map(str, range(SLOWLY_REPORTED)))
-    async with listening(virtual_host, queue, ledger, lambda: time.sleep(SLOW_SECONDS)) as sink:
+    async with listening(virtual_host, queue, ledger, SLOW_SECONDS) as sink:
         await until(lambda: len(sink.names) == SLOWLY_REPORTED, "all are told")
         await until(lambda: "caught up" in sink.reported, "it has caught up")
         assert not [line for line in sink.reported if "no answer" in line]
@@ -150,7 +150,7 @@ async def test_an_event_that_we_fail_at_ends_the_connection_of_a_plain_subscript
     virtual_host: VirtualHost,
 ) -> None:
     """Its loss would not be noticed otherwise: everything is listed again after a new connection."""
-    sink = Listener(virtual_host.name)
+    sink = Listener(virtual_host.name, 0)
     endpoint = event_endpoint(virtual_host.broker, virtual_host.broker.administrator)
     consumer = EventConsumer(endpoint, ["queue.created"], sink.receive, SystemClock())
     running = asyncio.create_task(consumer.run())
@@ -165,3 +165,43 @@ async def test_an_event_that_we_fail_at_ends_the_connection_of_a_plain_subscript
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
+
+
+STOPPED = "rabbit:stop_apps([rabbitmq_event_exchange])."
+STARTED = "rabbit:start_apps([rabbitmq_event_exchange], #{})."
+"""What RabbitMQ does when the plugin is disabled, by which its exchange is deleted, and enabled again."""
+
+
+@pytest.mark.each_rabbitmq(takes_long=True)
+async def test_events_that_go_elsewhere_are_missed_until_the_exchange_is_there_again(
+    own_rabbitmq: PrivateBroker,
+) -> None:
+    endpoint = event_endpoint(own_rabbitmq, own_rabbitmq.administrator)
+    subscription = DurableSubscription(new_queue(), 10_000, 60 * SECOND, MemoryLedger())
+    sinks = kept, plain = Sink(), Sink()
+    keys = ["queue.created", BINDING_CREATED]
+    listeners = [
+        EventConsumer(endpoint, keys, kept.receive, SystemClock(), KeptEvents(subscription, lambda: True)),
+        EventConsumer(endpoint, keys, plain.receive, SystemClock()),
+    ]
+    running = [asyncio.create_task(one.run()) for one in listeners]
+    await until(lambda: "caught up" in kept.reported and "connected" in plain.reported, "both listen")
+    await asyncio.to_thread(own_rabbitmq.rabbitmqctl, "eval", STOPPED)
+    await until(lambda: all("no exchange" in one.reported[-1] for one in sinks), "its end is noticed")
+    for sink in sinks:
+        sink.reported.clear()
+    await asyncio.to_thread(own_rabbitmq.rabbitmqctl, "eval", STARTED)
+    await until(lambda: "caught up" in kept.reported and "connected" in plain.reported, "both listen")
+    assert any("was not bound any more" in line for line in kept.reported), kept.reported
+    with own_rabbitmq.http() as client:
+        client.put("queues/%2F/orders", json={}).raise_for_status()
+    await until(lambda: all("orders" in names_in(one) for one in sinks), "the event of a queue")
+
+    for one in running:
+        one.cancel()
+    await asyncio.gather(*running, return_exceptions=True)
+
+
+def names_in(sink: Sink) -> set[object]:
+    """Return the names of the queues that events have reported."""
+    return {headers.get("name") for key, headers in sink.events if key == "queue.created"}

@@ -12,7 +12,15 @@ from gateway.mapping.paths import Json
 from gateway.model.times import SECOND
 from gateway.sources.rabbitmq.known_objects import MERGE_WINDOW, KnownObjects
 from gateway.sources.rabbitmq.listing import completed_binding
-from gateway.sources.rabbitmq.object_lives import ENDS_KEPT_FOR, LISTING_LAG, Change, Gone, Overtaken, Put
+from gateway.sources.rabbitmq.object_lives import (
+    ENDS_KEPT_FOR,
+    LISTING_LAG,
+    WITHOUT_OWNER,
+    Change,
+    Gone,
+    Overtaken,
+    Put,
+)
 from gateway.sources.rabbitmq.object_names import ObjectName, object_number
 from gateway.sources.rabbitmq.reading import Reading, class_readers
 
@@ -92,6 +100,33 @@ def test_a_creation_event_for_an_object_known_for_long_means_that_its_end_was_mi
         ("gone", "orders", later),
         ("new", "orders", later),
     ]
+
+
+def test_what_began_on_the_next_connection_of_a_name_does_not_end_with_the_former_one() -> None:
+    """The end of one, and the begin of the next from the same port, were in a gap."""
+    known = KnownObjects(READERS)
+    known.listed(connection(T0 // 10**6, client_properties={}), T0, T0, T0)
+    channel, later = READERS["channel"], T0 + 60 * SECOND
+
+    def opened(number: int) -> Reading:
+        name = f"peer -> us ({number})"
+        reading = channel.read({"name": name, "connection_details": {"name": "peer -> us"}, "number": number})
+        assert reading is not None
+        return reading
+
+    known.created(opened(1), T0 + SECOND, T0 + SECOND)
+    known.created(opened(2), later, later)
+    known.events_since = later
+    next_one = connection((later - SECOND) // 10**6, client_properties={"next": True})
+    now = later + 60 * SECOND
+    changes = [change for again in range(9) for change in known.listed(next_one, *[now + again * SECOND] * 3)]
+    assert [(kind, name) for kind, name, _ in reported(changes)][:4] == [
+        ("gone", "peer -> us (1)"),
+        ("gone", "peer -> us"),
+        ("new", "peer -> us"),
+        ("put", "peer -> us (2)"),
+    ]
+    assert known.get(ObjectName("channel", ("peer -> us (2)",))) is not None
 
 
 def test_what_was_seen_just_before_events_arrived_may_have_ended_without_one() -> None:
@@ -255,12 +290,38 @@ def test_404_ends_an_object_only_when_the_event_of_its_end_should_have_arrived()
     assert reported(known.not_found(ORDERS, listed + SECOND, listed + SECOND)) != []
 
 
-def test_an_answer_clears_the_suspicion() -> None:
+def test_an_object_that_answers_shows_that_listings_are_partial_until_one_lacks_nothing() -> None:
     known = known_queue()
     sweep(known, T0)
-    known.confirmed(ORDERS)
-    known.confirmed(ObjectName("queue", ("/", "unheard of")))
-    assert sweep(known, T0 + SECOND) == []
+    known.answered(ORDERS, T0, exists=True)
+    known.answered(ObjectName("queue", ("/", "unheard of")), T0, exists=True)
+    for _ in range(3):
+        assert not any(isinstance(change, Gone) for change in sweep(known, T0 + SECOND))
+    assert [one.unread_since > 0 for one in known.of_class("queue")] == [True]
+    known.listed(queue(), T0 + SECOND, T0 + SECOND, T0 + SECOND)
+    sweep(known, T0 + SECOND, ORDERS)
+    assert [one.unread_since for one in known.of_class("queue")] == [0]
+    assert sweep(known, T0 + 2 * SECOND) == []
+    assert reported(sweep(known, T0 + 2 * SECOND)) == [("gone", "orders", T0 + 3 * SECOND)]
+
+
+def test_an_object_that_listings_lack_is_unread_while_its_own_answer_is_awaited() -> None:
+    known = known_queue()
+    sweep(known, T0)
+    known.listings.asked(ORDERS)
+    assert [one.unread_since for one in known.of_class("queue")] == [0]
+    sweep(known, T0 + SECOND)
+    assert [one.unread_since > 0 for one in known.of_class("queue")] == [True]
+    assert known.answered(ORDERS, T0 + 9 * SECOND, exists=False) == []
+    assert reported(sweep(known, T0 + 10 * SECOND)) == [("gone", "orders", T0 + 11 * SECOND)]
+
+
+def test_an_object_that_a_listing_lacks_is_unread_when_its_own_answer_fails() -> None:
+    known = known_queue()
+    assert known.answered(ORDERS, T0, exists=False, failed=True) == [], "no listing lacked it"
+    sweep(known, T0 + SECOND)
+    (change,) = known.answered(ORDERS, T0 + 2 * SECOND, exists=False, failed=True)
+    assert change.object.unread_since == T0 + 2 * SECOND
 
 
 def test_a_connection_that_took_over_a_name_is_another_connection() -> None:
@@ -311,9 +372,9 @@ def test_what_may_not_be_read_any_more_keeps_its_properties() -> None:
     assert isinstance(change, Put)
     assert set(change.object.statistics) == {None}
     assert change.object.properties[0] == "/"
-    assert reported(known.out_of_sight(ObjectName("queue", ("/", "never-read")), T0 + 1)) == [
-        ("gone", "never-read", T0 + 1)
-    ]
+    assert change.object.unread_since == T0 + 1
+    (change,) = known.out_of_sight(ObjectName("queue", ("/", "never-read")), T0 + 1)
+    assert isinstance(change, Put), "nothing shows that it ended"
 
 
 def test_a_class_takes_no_more_than_its_limit() -> None:
@@ -417,6 +478,17 @@ def test_who_came_and_went_before_its_successor_was_listed_is_overtaken() -> Non
     known.created(connection(second), T0 + 200_000_000, later)
     assert reported(known.created(connection(first), T0, later)) == [], "now it comes again"
     assert known.take_overtaken() == []
+
+
+def test_what_came_and_went_before_its_owner_was_read_is_a_gap() -> None:
+    """The events of the owner's creation were lost, and it is listed later."""
+    known, reading = KnownObjects(READERS), binding()
+    assert known.created(reading, T0, T0 + 1) == []
+    assert known.take_overtaken() == []
+    assert known.deleted(reading.name, T0 + SECOND, T0 + SECOND + 1) == []
+    assert known.take_overtaken() == [Overtaken(T0, T0 + SECOND, WITHOUT_OWNER)]
+    known.deleted(reading.name, T0 + SECOND, T0 + SECOND + 1)
+    assert known.take_overtaken() == [], "it is reported once"
 
 
 def test_a_class_is_to_be_listed_again_that_was_listed_before_what_its_objects_depend_on() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from gateway.model.times import SECOND
 from gateway.sources.rabbitmq.known_objects import KnownObjects
-from gateway.sources.rabbitmq.object_lives import LISTING_LAG, Gone, Put
+from gateway.sources.rabbitmq.object_lives import LISTING_LAG, Gone, Overtaken, Put
 from gateway.sources.rabbitmq.object_names import object_number
 from tests.sources.rabbitmq.test_known_objects import (
     ORDERS,
@@ -129,6 +129,17 @@ def test_an_object_that_has_ended_is_not_new_when_the_event_of_its_creation_arri
     assert reported(known.created(queue(), T0 - SECOND, T0 + SECOND)) == [("new", "orders", T0 - SECOND)]
 
 
+def test_what_waited_in_vain_for_its_event_and_was_deleted_is_not_new_when_that_arrives() -> None:
+    """An operation of the gateway deleted it: the answer, which is no event, arrived before both events."""
+    known = receiving_queues()
+    known.listed(queue(), T0 - 8 * SECOND, 0, T0 - 8 * SECOND)
+    known.listed(queue(), T0 - 5 * SECOND, 0, T0 - 5 * SECOND)
+    ends = known.deleted(ORDERS, T0 - 2 * SECOND, T0 - 2 * SECOND, by_event=False)
+    assert [kind for kind, *_ in reported(ends)] == ["gone"]
+    assert known.created(queue(), T0 - 10 * SECOND, T0) == []
+    assert reported(known.created(queue(), T0 - SECOND, T0)) == [("new", "orders", T0 - SECOND)]
+
+
 def test_an_object_that_ended_with_another_is_not_new_when_the_event_of_its_creation_arrives() -> None:
     known = bound_queue()
     known.listed(binding(), T0 - 50 * SECOND, T0, T0)
@@ -172,3 +183,58 @@ def test_events_that_come_minutes_late_are_about_the_one_that_had_ended_by_then(
         ("put", "orders", T0 - 20 * SECOND)
     ]
     assert reported(known.deleted(ORDERS, T0 + 80 * SECOND, late)) == [("gone", "orders", T0 + 80 * SECOND)]
+
+
+def test_events_of_an_earlier_queue_do_not_end_the_one_that_a_listing_showed_since() -> None:
+    known = KnownObjects(READERS)
+    known.events_arrive, known.events_since = True, T0 - 10 * SECOND
+    late = T0 + SECOND
+    assert reported(known.listed(queue(durable=False), T0, T0, T0)) == [("new", "orders", 0)]
+    assert known.created(queue(), T0 - 4 * SECOND, late) == []
+    assert known.take_overtaken() == [Overtaken(T0 - 4 * SECOND, T0)]
+    assert known.created(queue(), T0 - 4 * SECOND, late) == [], "delivered again"
+    assert known.take_overtaken() == []
+    assert known.deleted(ORDERS, T0 - 3 * SECOND, late) == []
+    created, ended = T0 - SECOND, T0 + 7 * SECOND
+    assert reported(known.created(queue(durable=False), created, late)) == [("put", "orders", created)]
+    assert reported(known.deleted(ORDERS, ended, ended)) == [("gone", "orders", ended)]
+
+
+@pytest.mark.parametrize(
+    ("listed", "created"), [(T0 - SECOND, T0 - 2 * SECOND), (T0 + SECOND, T0 + 2 * SECOND)]
+)
+def test_what_was_listed_before_events_arrived_or_before_the_next_was_created_has_ended(
+    listed: int, created: int
+) -> None:
+    known = KnownObjects(READERS)
+    known.listed(queue(durable=False), listed, listed, listed)
+    known.events_arrive, known.events_since = True, T0
+    changes = known.created(queue(), created, T0 + 3 * SECOND)
+    assert reported(changes) == [("gone", "orders", created), ("new", "orders", created)]
+
+
+@pytest.mark.parametrize("by_event", [True, False])
+@pytest.mark.parametrize("age", [LISTING_LAG + SECOND, SECOND])
+def test_what_took_a_name_and_is_reported_late_is_unread_until_a_listing_counts(
+    age: int, *, by_event: bool
+) -> None:
+    """The broker has its values. For a while those of listings are not taken."""
+    known = known_queue()
+    if by_event:
+        known.deleted(ORDERS, T0 - age - SECOND, T0)
+    known.created(queue(), T0 - age, T0)
+    late = age > LISTING_LAG
+
+    def unread() -> bool:
+        present = known.get(ORDERS)
+        assert present is not None
+        return present.unread_since > 0
+
+    assert unread() is late
+    known.listed(queue(messages=3), T0 + SECOND, T0 + SECOND, T0 + SECOND)
+    assert unread() is late
+    after = T0 + LISTING_LAG + SECOND
+    known.listed(queue(messages=3), after, after, after)
+    present = known.get(ORDERS)
+    assert present is not None
+    assert (present.statistics[0], present.unread_since) == (3, 0)

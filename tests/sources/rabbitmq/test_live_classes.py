@@ -76,6 +76,36 @@ async def test_what_was_there_before_the_agent_is_listed(virtual_host: VirtualHo
                 await until(lambda: watched.gone("consumer", tag), "the end of a consumer opened unheard")
 
 
+CHANNEL_NOT_COLLECTED = """spawn(fun() ->
+    [begin ets:match_delete(channel_created_stats, {'_', <<"%s">>, '_'}), timer:sleep(20) end
+     || _ <- lists:seq(1, 400)]
+end)."""
+"""For eight seconds the broker has not collected a channel; then it collects it within five."""
+
+
+async def test_a_consumer_that_is_listed_before_its_channel_has_one_name(virtual_host: VirtualHost) -> None:
+    broker, path = virtual_host.broker, f"consumers/{virtual_host.path}"
+    with reading_user(broker, [virtual_host.name]) as user, broker.http() as http:
+        async with await aio_pika.connect(virtual_host.amqp_url()) as client:
+            queue = await (await client.channel()).declare_queue("before", exclusive=True)
+            tag = await queue.consume(acknowledge, consumer_tag="1")  # Celery's tags are numbers, too.
+            await until(lambda: [one["channel_details"] for one in http.get(path).json()], "it is listed")
+            (channel,) = (one["channel_details"]["name"] for one in http.get(path).json())
+            broker.rabbitmqctl("eval", CHANNEL_NOT_COLLECTED % channel)
+            await until(lambda: not http.get(path).json()[0]["channel_details"], "it has no channel")
+            async with watch(broker, user, events=False, virtual_host=virtual_host.name) as watched:
+                await until(lambda: watched.exists("consumer", tag), "the consumer is shown")
+                (shown,) = {one.native_id for one in watched.received("consumer", tag)}
+                assert watched.value("consumer", tag, "channel") == channel
+                # For a moment it has none again.
+                broker.rabbitmqctl("eval", CHANNEL_NOT_COLLECTED % channel)
+                await until(lambda: not http.get(path).json()[0]["channel_details"], "it has no channel")
+                await until(lambda: http.get(path).json()[0]["channel_details"], "it has it again")
+                await queue.cancel(tag)
+                await until(lambda: watched.gone("consumer", tag), "the consumer has ended")
+                assert {one.native_id for one in watched.received("consumer", tag)} == {shown}
+
+
 async def test_bindings_come_and_go_with_their_ends_and_the_default_exchange_has_none(
     virtual_host: VirtualHost,
 ) -> None:

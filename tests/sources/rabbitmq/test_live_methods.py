@@ -356,8 +356,10 @@ async def test_an_object_is_read_again_when_it_is_asked_for(virtual_host: Virtua
             assert (await watched.fetch("vhost", host)).outcome is Outcome.APPLIED
             assert watched.value("vhost", host, "description") == "new"
             node = next(known.name.leaf for known in watched.source.known("node"))
-            for class_name, leaf in (("node", node), ("exchange", "amq.fanout"), ("queue", "orders")):
+            exchanges = (("exchange", "amq.fanout"), ("exchange", ""))
+            for class_name, leaf in (("node", node), *exchanges, ("queue", "orders")):
                 assert (await watched.fetch(class_name, leaf)).outcome is Outcome.APPLIED
+            assert watched.exists("exchange", "")
             client.delete(f"queues/{virtual_host.path}/orders").raise_for_status()
             await watched.fetch("queue", "orders")
             await until(lambda: watched.gone("queue", "orders"), "its end is told")

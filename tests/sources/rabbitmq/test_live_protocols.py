@@ -104,7 +104,9 @@ def mqtt_client(broker: PrivateBroker) -> Iterator[None]:
     client.username_pw_set(broker.administrator.name, broker.administrator.password)
     client.on_subscribe = lambda *_: subscribed.release()
     client.connect("127.0.0.1", broker.ports.mqtt)
-    client.loop_start()
+    # Not the client's own thread, which its ``loop_stop`` cannot await while it ends by itself.
+    loop = threading.Thread(target=client.loop_forever, daemon=True)
+    loop.start()
     for topic, quality in (("a/b", 1), ("c/d", 0)):
         client.subscribe(topic, qos=quality)
         assert subscribed.acquire(timeout=30)
@@ -112,7 +114,8 @@ def mqtt_client(broker: PrivateBroker) -> Iterator[None]:
         yield
     finally:
         client.disconnect()
-        client.loop_stop()
+        loop.join(timeout=30)
+        assert not loop.is_alive()
 
 
 @asynccontextmanager
@@ -225,7 +228,7 @@ async def test_reading_all_there_is_again_and_again_leaves_no_error_in_the_log_o
         client.put("vhosts/elsewhere", json={}).raise_for_status()
         client.put(f"permissions/elsewhere/{user}", json=everything).raise_for_status()
     administrator = broker.administrator
-    often = PollingConfig(budget=0.5, slow={}, overview=5 * SECOND, missing_pause=5 * SECOND)
+    often = PollingConfig(budget=0.5, slow={}, overview=5 * SECOND, lean=3 * SECOND, missing_pause=5 * SECOND)
     watching = watch(broker, administrator, writer=administrator, metrics=True, polling=often)
     with amqp10_clients(broker), mqtt_client(broker):
         async with stream_clients(broker), watching as watched:
@@ -245,7 +248,52 @@ async def test_reading_all_there_is_again_and_again_leaves_no_error_in_the_log_o
                 lambda: any(known.statistics[RAFT_TERM] for known in watched.source.known("queue")),
                 "Raft figures are read",
             )
+            assert alternating(watched) == set(), "a listing with statistics and one without agree"
     assert complaints(broker) == []
+
+
+def alternating(watched: Watch) -> set[tuple[str, str, str]]:
+    """Return class, name and element of each property that was absent after it was shown, and came back."""
+    last: dict[str, dict[str, Any]] = {}
+    left: set[tuple[str, str]] = set()
+    found: set[tuple[str, str, str]] = set()
+    for one in watched.seen:
+        elements = list(MAPPING.classes[one.key.name].properties)
+        values = dict(zip(elements, one.properties or (), strict=False))
+        before = last.get(one.native_id, {})
+        for element, value in values.items():
+            place = (one.native_id, element)
+            if value is None and before.get(element) is not None:
+                left.add(place)
+            elif value is not None and place in left:
+                found.add((one.key.name, str(values.get("name")), element))
+        last[one.native_id] = values or before
+    return found
+
+
+@pytest.mark.long
+@pytest.mark.each_rabbitmq(until="3.10")
+async def test_mqtt_connections_of_the_gateways_own_user_are_shown(
+    start_rabbitmq: Callable[[BrokerSettings], PrivateBroker],
+) -> None:
+    """RabbitMQ 3.10 has a direct connection for each, as for a publication of the management API."""
+    broker = start_rabbitmq(replace(TEST_SETTINGS, plugins=("rabbitmq_mqtt",)))
+    async with watch(broker, broker.administrator) as watched:
+        await ready(watched)
+        with mqtt_client(broker):
+            await until(lambda: CLIENT in provided_names(watched), "the client is shown")
+            assert {one["name"] for one in listed(broker, "connections")} <= {
+                known.name.leaf for known in watched.source.known("connection")
+            } | own_connections(broker)
+
+
+def own_connections(broker: PrivateBroker) -> set[str]:
+    product = "amqp-gateway"
+    return {
+        one["name"]
+        for one in listed(broker, "connections")
+        if one["client_properties"].get("product") == product
+    }
 
 
 def provided_names(watched: Watch) -> set[Any]:

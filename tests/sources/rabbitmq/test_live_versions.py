@@ -16,6 +16,8 @@ from aiormq.abc import FieldTable
 from gateway.demo.broker import BrokerSettings, Credentials, PrivateBroker
 from gateway.model.observations import SourceState
 from gateway.model.operations import Outcome
+from gateway.sources.rabbitmq.object_names import ByteName
+from gateway.sources.rabbitmq.path_proof import NOT_SHOWN
 from gateway.sources.rabbitmq.status import STATISTICS_OFF, WITHIN_BUDGET
 from tests.components.rabbitmq import TEST_SETTINGS, VirtualHost, version_of
 from tests.components.waiting import until
@@ -227,3 +229,43 @@ async def _is_read_without_statistics(broker: PrivateBroker) -> None:
         assert watched.status.state is SourceState.SYNCHRONISED
     # Of what a setting denies the broker complains at its start.
     assert [line for line in complaints(broker) if "crash" in line.lower()] == []
+
+
+@pytest.mark.each_rabbitmq(until="3.10")
+async def test_an_object_whose_name_is_listed_without_its_bytes_is_neither_changed_nor_declared_gone(
+    virtual_host: VirtualHost, writer: Credentials
+) -> None:
+    """Another path would be used: the broker's 404 there says nothing about the object."""
+    with virtual_host.http() as http:
+        queue = f"queues/{virtual_host.path}/caf%E9"
+        http.put(queue, json={"durable": True}).raise_for_status()
+        async with watching(virtual_host, writer) as watched:
+            name = "caf\ufffd"
+            for answer in (
+                await watched.call("queue", name, "delete", False, False),
+                await watched.call("queue", name, "purge"),
+                await watched.fetch("queue", name),
+            ):
+                assert answer.outcome is not Outcome.OBJECT_GONE
+                assert NOT_SHOWN in answer.text
+            assert watched.exists("queue", name)
+        http.get(queue).raise_for_status()
+
+
+@pytest.mark.each_rabbitmq(until="3.10")
+async def test_an_object_whose_bytes_an_event_had_is_changed_although_it_is_listed_without_them(
+    virtual_host: VirtualHost, writer: Credentials
+) -> None:
+    name = ByteName.of(b"caf\xe9")
+    async with watching(virtual_host, writer) as watched:
+        with virtual_host.http() as http:
+            for collection, kind in (("queues", {}), ("exchanges", {"type": "direct"})):
+                made = http.put(f"{collection}/{virtual_host.path}/caf%E9", json={"durable": True, **kind})
+                made.raise_for_status()
+            for class_name, arguments in (("queue", (None, None)), ("exchange", (None,))):
+                await until(partial(watched.exists, class_name, name), "it is heard of")
+                answer = await watched.call(class_name, name, "delete", *arguments)
+                assert (answer.outcome, watched.gone(class_name, name)) == (Outcome.APPLIED, True), (
+                    answer.text
+                )
+            assert http.get(f"queues/{virtual_host.path}").json() == []

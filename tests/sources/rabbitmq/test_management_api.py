@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.mapping.paths import Json
+from gateway.model.times import SECOND
 from gateway.sources.rabbitmq.management_api import (
+    NO_API,
+    NO_JSON,
     Answer,
     ArrayDecoder,
     BeyondLastPage,
@@ -23,6 +27,8 @@ from gateway.sources.rabbitmq.management_api import (
     Refused,
     Unavailable,
     answer_of,
+    demanded_pause,
+    is_without_api,
     page_of,
 )
 from gateway.sources.rabbitmq.object_names import ObjectName
@@ -36,8 +42,8 @@ def test_requests_are_limited_to_pages_and_columns_and_quote_names() -> None:
     assert ListingRequest("vhost", "vhosts", ("name", "tags")).target == "vhosts?columns=name,tags"
     assert ListingRequest("vhost", "vhosts", ()).target == "vhosts"
     queue = ObjectRequest(ObjectName("queue", ("/", "a/b c?")), "queues")
-    assert queue.target == "queues/%2F/a%2Fb%20c%3F?columns=name"
-    assert PermissionRequest("/").target == "exchanges/%2F?page=1&page_size=1&columns=name"
+    assert queue.target == "queues/%2F/a%2Fb%20c%3F?columns=name,vhost,user"
+    assert PermissionRequest("/").target == "exchanges/%2F?page=1&page_size=1&columns=vhost,name"
 
 
 @pytest.mark.parametrize(
@@ -60,17 +66,73 @@ def test_requests_are_limited_to_pages_and_columns_and_quote_names() -> None:
             Refused(False, "User not authorised to access virtual host"),
         ),
         (403, b"", Refused(True, "status 403")),
+        (401, b"<html>", Refused(True, "status 401 in another form than RabbitMQ's: a proxy's")),
         (404, b'{"error":"Object Not Found","reason":"Not Found"}', NotFound()),
         (404, b"<html>", NotManagement("it knows no such path (404)")),
         (400, b'{"error":"page_out_of_range","reason":"Page out of range"}', BeyondLastPage()),
         (400, b'{"error":"bad_request","reason":"no\\nway"}', NotManagement("no way")),
         (500, b"", Broken("status 500")),
         (503, b'{"error":"x","reason":"starting"}', Unavailable("status 503: starting", responded=True)),
+        (503, b'{"status":"failed","expired":[]}', Document({"status": "failed", "expired": []})),
+        (503, b'{"status":"failed","missing":[5]}', Unavailable("status 503", responded=True)),
         (302, b"", NotManagement("it answers with status 302")),
     ],
 )
 def test_responses(status: int, body: bytes, answer: Answer) -> None:
     assert answer_of(status, body) == answer
+
+
+MISSING = b'{"error":"Object Not Found","reason":"Not Found"}'
+POLICY = "script-src 'self' 'unsafe-eval' 'unsafe-inline'; object-src 'self'"
+
+
+@pytest.mark.parametrize(
+    ("headers", "answer"),
+    [
+        ({"server": "Cowboy"}, Unavailable(NO_API, responded=True)),
+        ({"server": "Cowboy", "vary": "accept-encoding"}, Unavailable(NO_API, responded=True)),
+        (
+            {
+                "server": "Cowboy",
+                "content-security-policy": POLICY,
+                "vary": "accept, accept-encoding, origin",
+            },
+            NotFound(),
+        ),
+        ({"server": "Cowboy", "content-security-policy": POLICY, "vary": "origin"}, NotFound()),
+        ({"server": "nginx"}, NotFound()),
+    ],
+    ids=["3.10 that stops", "4.0 that stops", "no such object", "no such path", "a proxy that drops headers"],
+)
+def test_a_404_of_a_node_without_management_api_says_nothing_of_an_object(
+    headers: dict[str, str], answer: Answer
+) -> None:
+    """The headers of RabbitMQ; the body is the same."""
+    assert answer_of(404, MISSING, lacks_api=is_without_api(headers)) == answer
+
+
+@pytest.mark.parametrize(
+    ("status", "retry_after", "seconds"),
+    [
+        (429, "7", 7),
+        (429, "", 5),
+        (429, "soon", 5),
+        (503, " 7 ", 7),
+        (503, "", 0),
+        (503, "-1", 0),
+        (503, "9" * 5_000, 60),
+        (503, "Fri, 27 Nov 2026 12:00:09 GMT", 9),
+        (503, "Fri, 27 Nov 2026 11:00:00 GMT", 0),
+        (429, "Fri, 27 Nov 2036 12:00:00 GMT", 60),
+        (502, "7", 0),
+    ],
+)
+def test_a_server_may_demand_a_pause(status: int, retry_after: str, seconds: int) -> None:
+    """RFC 9110 section 10.2.3: a number of seconds, or a date."""
+    pause = demanded_pause(retry_after, datetime(2026, 11, 27, 12, tzinfo=UTC))
+    assert answer_of(status, b"", pause) == Unavailable(
+        f"status {status}", responded=True, pause=seconds * SECOND
+    )
 
 
 @given(st.sampled_from([200, 204, 400, 401, 403, 404, 500, 503]), st.binary(max_size=40))
@@ -158,3 +220,34 @@ def test_any_text_is_an_array_or_one_error(text: str) -> None:
     else:
         with pytest.raises(ValueError, match=r".+"):
             decoded(text.encode())
+
+
+BAD = {
+    "number": b'{"name":"b","n":NaN}',
+    "octets": b'{"name":"\xff"}',
+    "digits": b'{"n":' + b"9" * 5_000 + b"}",
+    "comma": b'{"name":"b",,}',
+    "depth": b"[" * 100_000 + b"]" * 100_000,
+}
+
+
+@pytest.mark.parametrize("bad", BAD.values(), ids=BAD)
+@pytest.mark.parametrize("form", [b"[%s]", b'{"filtered_count":3,"items":[%s],"page":1,"page_count":1}'])
+def test_one_object_of_a_listing_that_is_no_json_costs_no_other(form: bytes, bad: bytes) -> None:
+    good: list[Json] = [{"name": "a,]}", "inner": [{"x": [1]}, '"']}, {"name": "c"}]
+    one, other = (json.dumps(item).encode() for item in good)
+    found = page_of(answer_of(200, form % b" , ".join((one, bad, other))))
+    assert found == ([good[0], None, good[1]], True)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"[NaN]", b'[{"a":NaN},', b'[{"a":1}', b'{"items":[NaN]', b"[", b'{"a":[1,NaN]}', b"[,]", b"[1,{]}]"],
+)
+def test_what_is_no_whole_listing_is_none(body: bytes) -> None:
+    assert answer_of(200, body) == NO_JSON
+
+
+@given(st.text(alphabet='[]{},:"0 1N\\e\n', max_size=20))
+def test_any_text_is_an_answer(text: str) -> None:
+    answer_of(200, text.encode())

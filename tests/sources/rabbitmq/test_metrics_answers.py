@@ -99,3 +99,21 @@ def test_the_totals_of_another_node_than_was_asked_are_not_taken() -> None:
     request = totals.next_request(SECOND)
     assert request is not None
     assert totals.scraped(request, sheet_of(), SECOND, 0) == []
+
+
+def test_logins_are_counted_by_protocol() -> None:
+    body = b"""\
+# TYPE rabbitmq_auth_attempts_total counter
+rabbitmq_auth_attempts_total{protocol="http"} 70
+rabbitmq_auth_attempts_total{protocol="amqp091"} 49
+# TYPE rabbitmq_auth_attempts_succeeded_total counter
+rabbitmq_auth_attempts_succeeded_total{protocol="http"} 61
+# TYPE rabbitmq_auth_attempts_failed_total counter
+rabbitmq_auth_attempts_failed_total{protocol="http"} 9
+"""
+    http, amqp = sheet_of(body + BODY[BODY.index(b"# TYPE rabbitmq_identity") :]).items()
+    reading = READER.read(http)
+    assert reading is not None
+    values = dict(zip([one.name for one in READER.schema.statistics], reading.statistics, strict=True))
+    assert (values["authenticationAttempts"], values["authenticationFailures"]) == (70, 9)
+    assert amqp == {"node": "rabbit@a", "protocol": "amqp091", "auth_attempts_total": 49}

@@ -197,6 +197,17 @@ def test_a_queue_that_is_read_by_itself_after_a_purge_shows_it() -> None:
     assert when == broker.now
 
 
+def test_a_queue_that_is_read_by_itself_before_the_broker_measured_it_keeps_its_metrics() -> None:
+    broker = Broker("rabbit@a")
+    broker.declared()
+    broker.answers("queue_messages 7", "queue_get_total 10")
+    sampled = broker.queue.sampled
+    joined, when = broker.statistics.joined(broker.reading(), broker.queue, broker.now, single=True)
+    assert broker.value("messages", joined.statistics) == 7
+    assert broker.value("messagesGotWithoutAck", joined.statistics) == 10
+    assert when == sampled
+
+
 def test_without_metrics_counters_of_listings_do_not_go_backwards() -> None:
     broker = Broker("rabbit@a")
     broker.declared()

@@ -15,7 +15,13 @@ from gateway.mapping.files import load_shipped_mappings
 from gateway.mapping.paths import Json
 from gateway.model.values import Reference, Value
 from gateway.sources.rabbitmq.object_names import ObjectName, object_number
-from gateway.sources.rabbitmq.reading import ClassReader, Reading, class_readers, reference_positions
+from gateway.sources.rabbitmq.reading import (
+    ClassReader,
+    Reading,
+    class_readers,
+    preferred,
+    reference_positions,
+)
 from tests.sources.rabbitmq.documents import any_json, sample
 
 MAPPING = load_shipped_mappings()["rabbitmq"]
@@ -295,3 +301,15 @@ def test_object_numbers_depend_on_class_name_and_creation_and_stay_what_they_are
         object_number(ObjectName("queue", ("/or", "ders")), 0),
     ]
     assert len({object_number(queue, 0), *others}) == 5
+
+
+def test_what_is_fixed_at_creation_is_kept_where_an_answer_lacks_it_or_has_it_empty() -> None:
+    """RabbitMQ 4.3 lists connections of STOMP with empty client properties, and shows each with them."""
+    said: Value = {"product": "STOMP client"}
+    empty: Value = {}
+    for old, new in ((said, empty), (empty, said), (said, None), (None, said)):
+        assert preferred(old, new, keep=True, old_first=False) == said
+        assert preferred(old, new, keep=True, old_first=True) == said
+    assert preferred(said, empty, keep=False, old_first=False) == empty
+    assert preferred(said, None, keep=False, old_first=False) is None
+    assert preferred(empty, None, keep=True, old_first=False) == empty

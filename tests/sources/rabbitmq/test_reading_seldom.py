@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from gateway.model.observations import SourceState
+from gateway.model.observations import HeartbeatSeen, SourceState
 from gateway.model.times import MILLISECOND, SECOND
 from gateway.sources.rabbitmq.source_config import PollingConfig
 from gateway.sources.rabbitmq.status import WITHIN_BUDGET
@@ -15,7 +15,7 @@ from tests.sources.rabbitmq.story import world
 
 
 def test_what_is_read_seldom_is_said_because_values_may_be_as_old() -> None:
-    shop = world(polling=PollingConfig(budget=0.04))
+    shop = world(polling=PollingConfig(budget=0.04, longest_interval=86_400 * SECOND))
     shop.run(60)
     assert shop.source.status.detail == ""
     shop.request_takes = 3 * SECOND
@@ -23,10 +23,41 @@ def test_what_is_read_seldom_is_said_because_values_may_be_as_old() -> None:
     texts = said_while_running(shop, 600)
     assert all(text.endswith(WITHIN_BUDGET) for text in texts)
     seldom = "queues, exchanges, connections, channels, consumers, stream/consumers, stream/publishers"
-    assert f"{seldom}: read every 15 min at the latest" in texts[-1]
+    assert f"{seldom}, shovels, federation-links: read every 15 min at the latest" in texts[-1]
     assert shop.source.status.state is SourceState.SYNCHRONISED
     shop.request_takes = 2 * MILLISECOND
     assert said_while_running(shop, 4_000)[-1] == ""
+
+
+def test_a_gateway_without_processor_time_says_that_values_are_stale_and_plans_no_longer_intervals() -> None:
+    shop = world()
+    shop.run(60)
+    shop.request_takes, shop.broker_takes = 8 * SECOND, 2 * MILLISECOND
+    texts = said_while_running(shop, 600)
+    assert shop.source.status.state is SourceState.DEGRADED
+    assert not [text for text in texts if WITHIN_BUDGET in text]
+    assert all(text.endswith("stale, because not read in time") for text in texts[-3:])
+    assert [text for text in texts if "queues" in text]
+    heartbeats = [one for one in shop.observed if isinstance(one, HeartbeatSeen)]
+    assert [one for one in heartbeats if one.current_until["rabbitmq:queue"] <= one.time]
+    assert "rabbitmq:channel" not in heartbeats[-1].current_until, "there is none that could be stale"
+    shop.request_takes = 2 * MILLISECOND
+    shop.run(60)
+    assert (shop.source.status.state, shop.source.status.detail) == (SourceState.SYNCHRONISED, "")
+    heartbeat = [one for one in shop.observed if isinstance(one, HeartbeatSeen)][-1]
+    assert heartbeat.current_until["rabbitmq:queue"] > heartbeat.time + 50 * SECOND
+
+
+def test_what_the_budget_lets_be_read_seldom_is_stale_after_three_such_intervals() -> None:
+    shop = world(polling=PollingConfig(longest_interval=120 * SECOND))
+    shop.request_takes = 3 * SECOND
+    shop.run(1_800)
+    texts = said_while_running(shop, 600)
+    assert shop.source.status.state is SourceState.SYNCHRONISED
+    assert "read every 2 min at the latest" in texts[-1]
+    assert {minutes for minutes in ("5", "15") if f"every {minutes} min" in texts[-1]} == set()
+    heartbeat = [one for one in shop.observed if isinstance(one, HeartbeatSeen)][-1]
+    assert heartbeat.current_until["rabbitmq:queue"] > heartbeat.time + 240 * SECOND - 60 * SECOND
 
 
 @pytest.mark.parametrize("takes", [100, 300, 1_000])

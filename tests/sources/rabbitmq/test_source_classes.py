@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from gateway.dialects.session import LinkDown, LinkUp
 from gateway.mapping.paths import Json
-from gateway.model.observations import SourceState
+from gateway.model.observations import Gap, SourceState
 from gateway.model.times import SECOND
 from gateway.sources.rabbitmq.management_api import (
     Answer,
@@ -13,6 +15,7 @@ from gateway.sources.rabbitmq.management_api import (
     ManagementRequest,
     Refused,
 )
+from gateway.sources.rabbitmq.object_lives import WITHOUT_OWNER
 from gateway.sources.rabbitmq.source_config import RabbitMqSourceConfig
 from gateway.sources.rabbitmq.status import ADMINISTRATORS_ONLY
 from tests.sources.rabbitmq.imitation import MAPPING, World
@@ -136,6 +139,56 @@ def test_a_channel_of_a_connection_that_is_not_shown_is_not_shown() -> None:
     assert not [place for place in shop.source.unreadable if "consumer" in place or "channel" in place]
 
 
+@pytest.mark.parametrize(
+    ("queue", "seconds", "missed"),
+    [
+        pytest.param("orders", 3, True, id="before a listing may have shown it"),
+        pytest.param("orders", 60, False, id="after listings would have shown it"),
+        pytest.param("amqp-gateway.console.1", 3, False, id="of a gateway"),
+    ],
+)
+def test_a_consumer_that_came_and_went_on_a_channel_opened_unheard_is_missed(
+    queue: str, seconds: int, *, missed: bool
+) -> None:
+    shop, unheard = world(), "<rabbit@shop.1.77.0>"
+    shop.run(60)
+    began = shop.now
+    consumer_started(shop, process=unheard, queue=queue)
+    shop.run(seconds)
+    shop.event("consumer.deleted", queue=queue, vhost="/", channel=unheard, consumer_tag="tag")
+    shop.run(0.1)
+    gaps = [one for one in shop.observed if isinstance(one, Gap)]
+    found = [(gap.start <= began, gap.end, gap.reason) for gap in gaps]
+    assert found == ([(True, began + seconds * SECOND, WITHOUT_OWNER)] if missed else [])
+
+
+def test_what_belongs_to_a_queue_or_connection_that_is_not_shown_is_not_missed() -> None:
+    # `doctor` and another gateway have a queue for events, bound to an exchange, and a channel: no gap.
+    shop = world()
+    shop.broker.objects["exchange"]["/", "till"] = {"name": "till", "vhost": "/", "type": "topic"}
+    shop.run(60)
+    product = ['{<<"product">>,longstr,<<"amqp-gateway">>}']
+    own = {"name": "own -> us", "user": "gateway", "vhost": "/", "client_properties": product}
+    shop.event("connection.created", pid="<rabbit@shop.1.40.0>", **own)
+    channel_opened(shop, "own -> us (1)", "<rabbit@shop.1.41.0>")
+    lives = {"durable": False, "auto_delete": True, "exclusive": True}
+    shop.event("queue.created", name="amqp-gateway.check.1", vhost="/", **lives)
+    bound(shop, destination_name="amqp-gateway.check.1")
+    shop.run(0.01)
+    bound(shop, "deleted", destination_name="amqp-gateway.check.1")
+    shop.event("queue.deleted", name="amqp-gateway.check.1", vhost="/")
+    shop.event("channel.closed", pid="<rabbit@shop.1.41.0>", name="own -> us (1)")
+    shop.event("connection.closed", name="own -> us", pid="<rabbit@shop.1.40.0>")
+    shop.run(60)
+    assert [one for one in shop.observed if isinstance(one, Gap)] == []
+    # One that is shown, and has not been read, is missed.
+    bound(shop, destination_name="other")
+    shop.run(0.01)
+    bound(shop, "deleted", destination_name="other")
+    shop.run(0.1)
+    assert [one.reason for one in shop.observed if isinstance(one, Gap)] == [WITHOUT_OWNER]
+
+
 def test_a_channel_opened_unheard_is_listed_once_its_connection_is() -> None:
     shop = world()
     shop.broker.objects["channel"]["new -> us (1)",] = {
@@ -169,6 +222,25 @@ def test_a_binding_is_as_durable_as_both_its_ends() -> None:
     assert found == {"till": True, "short": False}
     shop.event("exchange.deleted", vhost="/", name="till")
     assert [name.split("/")[2] for name in shop.names("binding")] == ["short"]
+
+
+@pytest.mark.parametrize("missed", [False, True])
+def test_a_binding_that_a_client_declares_again_is_the_same(*, missed: bool) -> None:
+    """RabbitMQ 4 reports it as if it had just been created; that proves no end of the former one."""
+    shop = world()
+    shop.broker.add_exchange("till", "/")
+    shop.broker.objects["binding"]["one",] = listed_binding()
+    shop.run(60)
+    (number,) = [known.number for known in shop.source.known("binding")]
+    received = len(shop.seen)
+    if missed:
+        shop.source_does(shop.source.handle(LinkDown("the broker was started again"), shop.now))
+        shop.run(2)
+        shop.source_does(shop.source.handle(LinkUp(""), shop.now))
+    bound(shop)
+    shop.run(60)
+    assert [known.number for known in shop.source.known("binding")] == [number]
+    assert "binding" not in ends(shop, received)
 
 
 def test_bindings_of_the_default_exchange_and_of_what_is_not_shown_are_not_shown() -> None:
@@ -272,7 +344,7 @@ def test_an_administrators_wrong_password_hides_what_is_for_administrators_and_n
     shop.broker.add_queue("orders")
     shop.source_does(shop.source.handle(LinkUp(""), shop.now))
     shop.run(12)
-    assert shop.source.status.state is SourceState.SYNCHRONISED
+    assert shop.source.status.state is SourceState.DEGRADED
     assert "Login failed" in shop.source.status.detail
     assert shop.names("queue") == ["//orders"]
     # It is right again: nothing tells so, and an hour would be long.

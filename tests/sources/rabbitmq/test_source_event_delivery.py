@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gateway.dialects.event_backlog import MAX_AGE, MAX_WAITING
 from gateway.dialects.session import LinkDown, LinkUp, LossSuspected
+from gateway.model.observations import EVENT_DELAY_BOUNDS
 from gateway.model.times import SECOND
 from gateway.model.values import Reference
 from gateway.sources.rabbitmq.source_events import ConnectionBlocked
@@ -72,14 +73,14 @@ def test_events_too_old_are_counted_and_said() -> None:
 def test_lost_events_of_the_broker_are_reported() -> None:
     shop = world()
     shop.queue_created("last")
-    received = shop.now
     shop.run(30)
+    proved = shop.proved_at
     shop.source_does(shop.source.handle(LinkDown("connection refused"), shop.now))
     shop.run(10)
     shop.source_does(shop.source.handle(LinkUp(""), shop.now))
     lost = shop.events()[-1]
     assert lost.name == "eventsLost"
-    assert (lost.arguments["since"], lost.arguments["until"]) == (received, shop.now)
+    assert (lost.arguments["since"], lost.arguments["until"]) == (proved - EVENT_DELAY_BOUNDS[0], shop.now)
 
 
 def test_events_that_a_full_queue_dropped_are_lost_since_it_was_not_full_though_later_ones_arrived() -> None:
@@ -91,7 +92,7 @@ def test_events_that_a_full_queue_dropped_are_lost_since_it_was_not_full_though_
     shop.source_does(shop.source.handle(LossSuspected("too many waited", fine), shop.now))
     shop.run(1)
     (lost,) = [event for event in shop.events() if event.name == "eventsLost"]
-    assert lost.arguments["since"] == fine
+    assert lost.arguments["since"] == fine - EVENT_DELAY_BOUNDS[0]
 
 
 def test_events_that_lack_what_they_must_report_are_counted() -> None:

@@ -17,6 +17,10 @@ CLIENT = [
 ]
 
 
+DIRECT = {"type": "direct", "protocol": "{'Direct',{0,9,1}}"}
+"""A connection within the broker's own virtual machine."""
+
+
 def opened(shop: World, name: str = "10.0.0.9:5000 -> 10.0.0.1:5672", **more: object) -> None:
     """Let a client log in and open a connection, now."""
     shop.event("user.authentication.success", name="app", connection_name=name)
@@ -298,13 +302,34 @@ def test_our_own_publications_over_http_are_not_reported(*, show_own: bool) -> N
     for number, (user, vhost) in enumerate(
         [("agent", "management"), ("agent", "/"), ("other", "management")]
     ):
-        direct = {"type": "direct", "peer_host": "unknown", "peer_port": "unknown", "client_properties": []}
-        opened(shop, f"<rabbit@shop.1.{number}.0>", user=user, vhost=vhost, **direct)
+        unknown = {"peer_host": "unknown", "peer_port": "unknown", "client_properties": []}
+        opened(shop, f"<rabbit@shop.1.{number}.0>", user=user, vhost=vhost, **DIRECT, **unknown)
         closed(shop, f"<rabbit@shop.1.{number}.0>", client_properties=[])
     shop.run(0.1)
     assert shop.events() == []
     assert len(shop.sent) == sent
-    opened(shop, "<rabbit@shop.1.9.0>", user="other", type="direct", peer_host="unknown")
+    opened(shop, "<rabbit@shop.1.9.0>", user="other", **DIRECT, peer_host="unknown")
+    shop.run(0.1)
+    assert only(shop.events()).name == "connectionOpened"
+
+
+@pytest.mark.parametrize("protocol", ["{'MQTT',\"3.1.1\"}", "{'STOMP',\"1.2\"}"])
+def test_direct_connections_of_other_protocols_are_clients_of_any_user(protocol: str) -> None:
+    shop = World(RabbitMqSourceConfig(user="gateway"))
+    shop.run(12)
+    # RabbitMQ 3.10 knows the client's properties only after the event.
+    opened(shop, user="gateway", type="direct", protocol=protocol, client_properties=[])
+    shop.run(0.1)
+    assert only(shop.events()).name == "connectionOpened"
+    shown = shop.value("connection", "10.0.0.9:5000 -> 10.0.0.1:5672", "protocol")
+    assert shown == protocol.translate(str.maketrans(",", " ", "{'\"}"))
+
+
+def test_shovels_and_federation_links_are_clients_of_any_user() -> None:
+    shop = World(RabbitMqSourceConfig(user="gateway"))
+    shop.run(12)
+    named = ['{<<"connection_name">>,longstr,<<"Shovel sh">>}']
+    opened(shop, "<rabbit@shop.1.9.0>", user="gateway", **DIRECT, client_properties=named)
     shop.run(0.1)
     assert only(shop.events()).name == "connectionOpened"
 

@@ -124,7 +124,8 @@ def test_many_missing_objects_go_when_a_second_listing_lacks_them() -> None:
     shop.broker.objects["queue"].clear()
     shop.run(12)
     assert shop.names("queue") == []
-    assert not any(isinstance(request, ObjectRequest) for request in shop.broker.requests)
+    asked = sum(isinstance(request, ObjectRequest) for request in shop.broker.requests)
+    assert asked <= RabbitMqSourceConfig(user="gateway").suspects_asked, "only some, to prove the listing"
 
 
 def test_a_connection_comes_by_event_before_any_listing_shows_it_and_goes_by_event() -> None:
@@ -174,7 +175,11 @@ def test_after_a_restart_counters_are_absent_until_reported_and_the_start_time_i
     shop.run(6)
     assert shop.value("queue", "orders", "messages") is None
     assert shop.value("queue", "orders", "type") == "classic"
+    assert shop.value("node", "rabbit@shop", "startTime") == started
+    assert shop.value("node", "rabbit@shop", "osProcess") == 100
+    shop.run(60)
     assert shop.value("node", "rabbit@shop", "startTime") is None
+    assert shop.value("node", "rabbit@shop", "osProcess") is None
     resyncs = shop.note_counts["resync"]
     shop.broker.add_node(process=200, uptime=2_000)
     shop.run(20)
@@ -182,6 +187,14 @@ def test_after_a_restart_counters_are_absent_until_reported_and_the_start_time_i
     assert shop.value("node", "rabbit@shop", "startTime") > started
     assert shop.names("queue") == ["//orders"]
     assert shop.names("connection") == []
+
+
+def test_a_process_that_a_node_reports_without_an_uptime_is_not_that_of_its_run_before() -> None:
+    shop = world()
+    shop.broker.objects["node"]["rabbit@shop",] = {"name": "rabbit@shop", "running": True, "os_pid": "200"}
+    shop.run(6)
+    assert shop.value("node", "rabbit@shop", "osProcess") == 200
+    assert shop.value("node", "rabbit@shop", "startTime") is None
 
 
 def test_what_lived_in_a_node_that_was_restarted_is_gone_before_any_listing_lacks_it() -> None:
@@ -308,7 +321,7 @@ def test_a_virtual_host_that_is_made_again_is_shown_as_soon_as_it_may_be_read() 
     shop.event("exchange.created", **shop.broker.objects["exchange"]["team", "early"])
     shop.run(0.5)
     shop.event("exchange.created", **shop.broker.objects["exchange"]["team", "late"])
-    assert shop.names("exchange") == ["//"]
+    assert shop.names("exchange") == ["//", "team/early"], "nothing shows that it ended"
     shop.broker.forbidden.clear()
     shop.source_does(shop.source.handle(LossSuspected("read everything", shop.now), shop.now))
     shop.run(1)
@@ -358,9 +371,23 @@ def test_a_new_virtual_host_is_asked_about_at_once(version: str) -> None:
     shop.run(0.2)
     assert PermissionRequest("new") in shop.broker.requests
     assert shop.value("vhost", "new", "state") == "notPermitted"
-    assert shop.names("queue") == ["//orders"]
+    assert [one.name.leaf for one in shop.source.known("queue") if one.unread_since] == ["early"]
+    shop.queue_created("late", "new")
     shop.event("vhost.deleted", name="new")
-    assert shop.names("vhost") == ["/"]
+    assert (shop.names("vhost"), shop.names("queue")) == (["/"], ["//orders"])
+
+
+def test_a_virtual_host_that_only_events_of_its_contents_show_is_unread_until_it_is_listed() -> None:
+    shop = world()
+    shop.broker.add_vhost("team")
+    shop.broker.objects["vhost"]["team",]["description"] = "of the team"
+    shop.queue_created("early", "team")
+    (team,) = [one for one in shop.source.known("vhost") if one.name.leaf == "team"]
+    assert team.unread_since
+    shop.run(5)
+    (team,) = [one for one in shop.source.known("vhost") if one.name.leaf == "team"]
+    assert not team.unread_since
+    assert shop.value("vhost", "team", "description") == "of the team"
 
 
 def test_a_virtual_host_that_has_ended_since_keeps_what_late_events_report_of_it() -> None:
@@ -375,6 +402,34 @@ def test_a_virtual_host_that_has_ended_since_keeps_what_late_events_report_of_it
     shop.queue_created("early", "new", timestamp_in_ms=late + 1)
     assert shop.names("queue") == ["//orders", "new/early"]
     shop.event("vhost.deleted", name="new", timestamp_in_ms=late + 2)
+    assert shop.names("vhost") == ["/"]
+
+
+@pytest.mark.parametrize("version", ["3.10.8", "4.3.6"])
+def test_a_virtual_host_that_ends_while_events_wait_keeps_what_they_report_of_it(version: str) -> None:
+    """No event is late when it answers 404: all of them wait, in the broker or in the gateway."""
+    shop = world()
+    shop.broker.version = version
+    shop.broker.add_vhost("team")
+    shop.run(12)
+    assert shop.value("vhost", "team", "state") == "running"
+    before = len(shop.broker.requests)
+    shop.source_does(shop.source.handle(LossSuspected("read everything", shop.now), shop.now))
+    while "vhost" not in [getattr(one, "class_name", "") for one in shop.broker.requests[before:]]:
+        shop.run(0.001)
+    del shop.broker.objects["vhost"]["team",]
+    del shop.broker.objects["exchange"]["team", ""]
+    ended = shop.now // MILLISECOND
+    while PermissionRequest("team") not in shop.broker.requests[before:]:
+        shop.run(0.001)
+    shop.run(0.05)
+    assert "may not be read" not in shop.source.status.detail
+    received = len(shop.seen)
+    shop.queue_created("brief", "team", timestamp_in_ms=ended - 20)
+    shop.event("queue.deleted", vhost="team", name="brief", timestamp_in_ms=ended - 10)
+    shop.event("vhost.deleted", name="team", timestamp_in_ms=ended)
+    shop.run(1)
+    assert ("brief", "deleted") in shop.story("queue", received)
     assert shop.names("vhost") == ["/"]
 
 
@@ -396,3 +451,28 @@ def test_after_a_standstill_events_of_that_time_come_before_listings() -> None:
     shop.run(30)
     later = shop.broker.requests[asked:]
     assert [one for one in later if isinstance(one, ListingRequest) and one.class_name == "queue"]
+
+
+@pytest.mark.parametrize("lists", [True, False])
+def test_a_name_that_is_no_utf8_is_the_same_in_events_and_listings(*, lists: bool) -> None:
+    """RabbitMQ 3.10 lists U+FFFD in the place of a byte, 4.x lists nothing."""
+    shop = world()
+    shop.queue_created(b"caf\xe9")  # type: ignore[arg-type]
+    shop.queue_created(b"caf\xe8")  # type: ignore[arg-type]
+    shop.queue_created("\u00e9")
+    if lists:
+        shop.broker.add_queue("caf\ufffd")
+        shop.event("queue.deleted", vhost="/", name=b"caf\xe8")
+    shop.broker.add_queue("\u00e9")
+    numbers = {known.name.leaf: known.number for known in shop.source.known("queue")}
+    shop.run(3)
+    if lists:
+        shop.run(60)
+        assert shop.names("queue") == ["//caf\\xe9", "//orders", "//\u00e9"]
+        assert shop.value("queue", "caf\\xe9", "name") == "caf\\xe9"
+        assert shop.value("queue", "caf\\xe9", "node") is not None, "the listing is about it"
+        assert [known.number for known in shop.source.known("queue") if "x" in known.name.leaf] == [
+            numbers["caf\\xe9"]
+        ]
+    shop.event("queue.deleted", vhost="/", name=b"caf\xe9")
+    assert "//caf\\xe9" not in shop.names("queue")

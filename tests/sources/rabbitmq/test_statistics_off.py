@@ -89,16 +89,23 @@ def test_connections_and_channels_come_and_go_by_events_and_no_listing_ends_them
     assert (shop.names("connection"), shop.names("channel")) == ([], [])
 
 
-def test_connections_whose_end_may_have_been_lost_are_shown_no_longer() -> None:
+def test_connections_whose_end_may_have_been_lost_are_stale_until_their_node_is_started_again() -> None:
     shop = without_statistics()
     client_connects(shop, "client")
     shop.source_does(
         shop.source.handle(LossSuspected("the queue was too long", shop.now - MILLISECOND), shop.now)
     )
     shop.run(1)
-    assert (shop.names("connection"), shop.names("channel")) == ([], [])
+    assert all(one.unread_since for name in ("connection", "channel") for one in shop.source.known(name))
     client_connects(shop, "next")
-    assert shop.names("connection") == ["next"]
+    assert {one.name.leaf: bool(one.unread_since) for one in shop.source.known("connection")} == {
+        "client": True,
+        "next": False,
+    }
+    shop.run(60)
+    shop.broker.add_node(process=200, uptime=1_000)
+    shop.run(6)
+    assert (shop.names("connection"), shop.names("channel")) == ([], [])
 
 
 def test_a_durable_subscription_that_missed_nothing_keeps_them() -> None:
@@ -121,6 +128,7 @@ def test_statistics_that_a_restart_switches_off_and_on_again() -> None:
     shop.broker.failure = lambda _: Unavailable("connection refused")
     shop.run(20)
     shop.broker.statistics_off = True
+    shop.broker.add_node(process=200, uptime=15_000)
     shop.broker.objects["connection"].clear()
     shop.broker.failure = refuse_unmeasured
     shop.source_does(shop.source.handle(LinkUp(""), shop.now))

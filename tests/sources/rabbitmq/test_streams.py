@@ -114,12 +114,16 @@ def test_a_gateway_that_stood_still_does_not_wait_for_what_the_broker_lacks() ->
     assert requests_for(shop, "streamConsumer") == 2
 
 
-def test_what_was_there_ends_when_the_plugin_is_disabled() -> None:
+def test_what_was_there_is_unread_when_the_plugin_is_disabled_and_ends_with_its_connection() -> None:
     shop = world()
     shop.broker.objects["streamPublisher"]["one",] = {**STREAM, "publisher_id": 3}
     shop.run(12)
     assert len(shop.names("streamPublisher")) == 1
     shop.broker.failure = lacks_streams
-    shop.run(30)  # a node that stops lacks it, too: so it is asked for twice
-    assert shop.names("streamPublisher") == []
+    shop.run(30)
+    (publisher,) = shop.source.known("streamPublisher")
+    assert publisher.unread_since, "a node that stops lacks the collection, too"
     assert shop.source.status.state is SourceState.SYNCHRONISED
+    shop.event("connection.closed", name=CONNECTION, pid="<x.1.2.3>", node=NODE)
+    shop.run(1)
+    assert shop.names("streamPublisher") == []

@@ -22,6 +22,7 @@ from gateway.links.amqp_connection import AmqpEndpoint
 from gateway.links.session_driver import MessageDriver, SessionDriver
 from gateway.mapping.files import load_shipped_mappings
 from gateway.model.observations import (
+    TRUSTED,
     ClassLearned,
     EventLearned,
     EventSeen,
@@ -123,7 +124,7 @@ class Watch:
                 self.delays.append(SystemClock().now() - one.time)
                 self.events.append((one, dict(zip(names, one.arguments, strict=True))))
             elif isinstance(one, SourceStateSeen):
-                self.synchronised = one.state is SourceState.SYNCHRONISED
+                self.synchronised = one.state in TRUSTED
 
     def answered(self, answer: Answer) -> None:
         self.answers[answer.token] = answer
@@ -301,8 +302,12 @@ def synchronised(watched: Watch) -> Callable[[], bool]:
 
 
 async def ready(watched: Watch, *, events: bool = True) -> None:
-    """Wait until everything has been read and shown once, and events arrive."""
-    await until(lambda: synchronised(watched)() and watched.synchronised, "everything is read")
+    """Wait until everything that may be read has been read and shown once, and events arrive."""
+
+    def is_read() -> bool:
+        return watched.status is not None and watched.status.state in TRUSTED and watched.synchronised
+
+    await until(is_read, "everything is read")
     if events:
         await until(lambda: watched.status and "cannot be seen" not in watched.status.detail, "events arrive")
 

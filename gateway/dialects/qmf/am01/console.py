@@ -41,7 +41,7 @@ from gateway.dialects.qmf.messages import (
 )
 from gateway.dialects.qmf.session_state import State
 from gateway.dialects.session import Binding, Delivery
-from gateway.model.observations import RecordLost
+from gateway.model.observations import ObjectSeen, RecordLost
 from gateway.model.schema import ClassKey
 
 __all__ = ["Am01ConsoleConfig", "Am01ConsoleSession"]
@@ -166,13 +166,18 @@ class Am01MessageHandler(MessageHandler):
 
     # Objects and events.
 
-    def _on_content(self, message: Content) -> None:
+    def _on_content(self, message: Content) -> bool:
         if self._am01.outdates(message):
             unread = UnknownClass(message.sequence, ord(message.opcode), message.key, message.deleted)
             self._on_unknown_class(unread, BROKER_AGENT)
-            return
-        super()._on_content(message)
+            return False
+        if not super()._on_content(message):
+            return False
+        seen = self._am01.observations[-1] if self._am01.observations else None
+        if isinstance(seen, ObjectSeen):
+            self._am01.published(message, seen)
         self.am01_client.published(message)
+        return True
 
     def _on_unknown_class(self, message: UnknownClass, sender: str) -> None:
         session = self._am01

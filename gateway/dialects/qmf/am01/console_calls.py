@@ -219,7 +219,7 @@ class Am01RpcClient(RpcClient):
             return Outcome.REMOTE_FAILURE, f"what was returned cannot be read: {error}"
         key = operation.definition.key
         content = ObjectContent(0, key, 0, 0, 0, operation.object_id, properties, statistics)
-        self._state.observations.append(self._translator.content(content))
+        self._state.observations.append(self._translator.content(content, self._state.now))
         return Outcome.APPLIED, ""
 
     def schema_answered(self, key: ClassKey) -> None:

@@ -1,7 +1,8 @@
 """The encoding of values before AM2: elements, field tables, and the bodies of get and set.
 
 References have 64 bits, and long strings have a length of 32 bits. A field table is ``u32 length,
-(str8 name, u8 code, value)...``, without the count of AM2's maps. Agents use two codes, 0xA4 (text
+(str8 name, u8 code, value)...``, without the count of AM2's maps; tables with a count (0-10 maps) are read,
+too. Agents use two codes, 0xA4 (text
 with a length of 32 bits) and 0x21 (32-bit integer); all others of AMQP 0-10 are read, too. Sources: messages
 of agents of February and March 2008; Apache Qpid management design notes.
 
@@ -16,7 +17,7 @@ the body; its answer has no arguments, and its status says whether all were set 
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Final, cast
 
@@ -100,7 +101,10 @@ _LONGEST: Final = 0xFFFFFFFF
 
 
 def read_table(cursor: Cursor) -> dict[str, QmfValue]:
-    """Read a table; of equal names the last one counts.
+    """Read a table, with or without a leading count; of equal names the last one counts.
+
+    It has a count if, read so, it has as many entries as that says and ends with the last one. A table
+    without one would have to begin with an empty name for that.
 
     Raises:
         ProtocolError: it is longer than the body, or a value does not end where the table does.
@@ -109,13 +113,31 @@ def read_table(cursor: Cursor) -> dict[str, QmfValue]:
     length = cursor.u32("the length of a table")
     if length > cursor.remaining:
         raise ProtocolError(f"a table of {length} octets", f"{cursor.remaining}", start)
-    inner = Cursor(cursor.body, cursor.position, cursor.position + length)
-    entries: dict[str, QmfValue] = {}
+    position, end = cursor.position, cursor.position + length
+    entries = None
+    if cursor.body[position : position + 1] == b"\0":
+        entries = _counted(Cursor(cursor.body, position, end))
+    if entries is None:
+        entries = dict(_entries(Cursor(cursor.body, position, end)))
+    cursor.position = end
+    return entries
+
+
+def _counted(inner: Cursor) -> dict[str, QmfValue] | None:
+    """Return the entries of a table with a leading count; ``None`` where it is none."""
+    try:
+        count = inner.u32("a count")
+        # Not more than the octets permit, whatever the count says.
+        entries = list(_entries(inner)) if count <= inner.remaining else []
+    except ProtocolError:
+        return None
+    return dict(entries) if len(entries) == count else None
+
+
+def _entries(inner: Cursor) -> Iterator[tuple[str, QmfValue]]:
     while inner.remaining:
         name = inner.str8("a field name")
-        entries[name] = read_coded(inner, inner.u8("a type code"))
-    cursor.position = inner.end
-    return entries
+        yield name, read_coded(inner, inner.u8("a type code"))
 
 
 def write_table(entries: Mapping[str, QmfValue]) -> bytes:

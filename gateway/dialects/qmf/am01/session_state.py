@@ -37,6 +37,7 @@ from gateway.dialects.qmf.am01.messages import (
     MethodRequest,
     Revision,
 )
+from gateway.dialects.qmf.am01.published_objects import PublishedObjects
 from gateway.dialects.qmf.console_config import ConsoleConfig
 from gateway.dialects.qmf.console_requests import (
     AwaitPublication,
@@ -248,6 +249,7 @@ class Am01SessionState(SessionState):
         self.publication = Publication(interval, config.quiet)
         self.known_class: ClassKey | None = None
         self._numbers = ObjectNumbers()
+        self._objects = PublishedObjects()
         self._unconfirmed: set[ClassKey] = set()
         self._listings: Timers[Subject] = Timers()  # until silence ends them
         self._spoke_at = self._published_at = NEVER
@@ -306,6 +308,8 @@ class Am01SessionState(SessionState):
         """Process the answer to the greeting, as `SessionState.broker_answered`."""
         if self.restarts.broker not in (None, broker):
             self._numbers.forget()  # the resync reports the restart
+            self._objects.forget()
+            self.ends.forget()
         super().broker_answered(broker)
 
     def lives(self) -> None:
@@ -333,12 +337,26 @@ class Am01SessionState(SessionState):
 
     def object_received(self, agent: str, message: Content) -> None:
         """Process the object of a record."""
-        if self._numbers.show_restart(message.object_id.number):
+        number, definition = message.object_id.number, self.definitions.find_class(message.key)
+        # A number that is a time shows a restart by itself.
+        if self._numbers.show_restart(number) or (
+            number < _ERA and definition and self._objects.show_restart(message, definition.schema, self.now)
+        ):
             self._agent_restarted(agent)
         self._published_at = self.now
         self.publication.object_received(self.now)
 
+    def published(self, message: Content, seen: ObjectSeen) -> None:
+        """Note the observation of an object, and report the end of those that the agent left out."""
+        definition = self.definitions.find_class(message.key)
+        self._objects.published(message, seen, definition.schema if definition else None, self.now)
+        if self.rules.republish_interval is not None and self.state is State.SYNCHRONISED:
+            self.observations += self._objects.missing(self.rules.republish_interval, self.now)
+
     def _agent_restarted(self, agent: str) -> None:
+        self._objects.forget()
+        self.ends.forget()
+        self.restart_shows()
         self.restarts.reported()
         self.publication.restarted()
         self.observations.append(ResyncBegan(restarted=True))
@@ -365,7 +383,10 @@ class Am01SessionState(SessionState):
             self._rebinding = reason
             self._effects.append(Rebind(reason))
         elif not self.agents.is_lost(BROKER_AGENT):
-            self.identified(NO_BROKER)
+            # Nothing is asked, so nothing answers: this is no sign of life of the agent.
+            self.requests.clear()
+            self.gaps.answered()
+            self._list()
 
     def _list(self) -> None:
         if self.revisions == _FEBRUARY:

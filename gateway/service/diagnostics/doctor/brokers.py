@@ -6,12 +6,13 @@ import datetime as dt
 import ipaddress
 from collections.abc import Iterator
 from email.utils import parsedate_to_datetime
+from functools import partial
 from pathlib import Path
 from typing import Final
-from urllib.parse import quote
 
 import httpx
 
+from gateway.config.logins import LoginSettings
 from gateway.config.sources import (
     Am01Source,
     AmiSource,
@@ -22,18 +23,24 @@ from gateway.config.sources import (
     RabbitMqSource,
     Source,
 )
-from gateway.config.types import SecretError, SecretSource
+from gateway.links.credentials_error import CredentialsError
 from gateway.links.durable_queue import QUORUM, QUORUM_REMARK, default_name
 from gateway.links.reconnecting import NodeChoice
 from gateway.mapping.paths import Json
 from gateway.model.texts import error_line
-from gateway.service.diagnostics.checks import check_agent, check_source
+from gateway.service.diagnostics.checks import LET_THROUGH, check_agent, check_source
 from gateway.service.diagnostics.doctor import Finding, Level
 from gateway.service.processes.exit_codes import CommandError
 from gateway.service.sources.endpoints import management_endpoint
-from gateway.sources.rabbitmq.http_reader import address_of, management_client
-from gateway.sources.rabbitmq.management_api import Document, PermissionRequest, answer_of
-from gateway.sources.rabbitmq.management_changes import path_of
+from gateway.sources.rabbitmq.http_reader import (
+    address_of,
+    after_pauses,
+    management_client,
+    response_answer,
+)
+from gateway.sources.rabbitmq.management_api import Answer, Document, PermissionRequest, Unavailable
+from gateway.sources.rabbitmq.path_proof import path_of
+from gateway.sources.rabbitmq.proving_client import PathFaultError
 from gateway.sources.rabbitmq.rights import impersonators, tags_of
 from gateway.sources.rabbitmq.status import STATISTICS_OFF
 
@@ -65,7 +72,10 @@ async def source_findings(
     except CommandError as error:
         return [Finding("source", Level.PROBLEM, str(error), subject=name)]
     findings = [Finding("source", Level.GOOD, "reached", subject=name)]
-    findings += [Finding("source", Level.NOTE, remark, subject=name) for remark in remarks]
+    # Behind a server that changes names some objects can neither be asked nor changed.
+    for remark in remarks:
+        level = Level.WARNING if remark.endswith(LET_THROUGH) else Level.NOTE
+        findings.append(Finding("source", level, remark, subject=name))
     if isinstance(source, QmfSource | Am01Source):
         return [*findings, *_qmf(name, source)]
     if isinstance(source, CmlSource):
@@ -128,7 +138,7 @@ def _cml(name: str, source: CmlSource) -> Iterator[Finding]:
 async def _rights(name: str, settings: RabbitMqSettings, folder: Path) -> list[Finding]:
     """Return findings about a RabbitMQ: rights of the accounts, statistics, durable queue, and clock."""
     try:
-        reader = _Account(settings, settings.user, settings.password, folder)
+        reader = _Account(settings, settings, folder)
         async with reader:
             findings = await _reading_rights(name, settings, reader)
             findings += await _statistics(name, reader)
@@ -137,22 +147,26 @@ async def _rights(name: str, settings: RabbitMqSettings, folder: Path) -> list[F
             if settings.writing is None:
                 findings += await _for_administrators(name, settings, reader)
         if settings.writing is not None:
-            writer = _Account(settings, settings.writing.user, settings.writing.password, folder)
+            writer = _Account(settings, settings.writing, folder)
             async with writer:
                 findings += await _writing_rights(name, settings, writer)
                 findings += await _for_administrators(name, settings, writer)
-    except (httpx.HTTPError, SecretError) as error:
+    except (httpx.HTTPError, CredentialsError, UnansweredError) as error:
         return [Finding("rights", Level.NOT_CHECKED, error_line(error), subject=name)]
     return findings
+
+
+class UnansweredError(Exception):
+    """The management API, or a proxy in front of it, gave no answer to the request itself."""
 
 
 class _Account:
     """One user of a management API."""
 
-    def __init__(self, settings: RabbitMqSettings, user: str, password: SecretSource, folder: Path) -> None:
-        self.user = user
+    def __init__(self, settings: RabbitMqSettings, login: LoginSettings, folder: Path) -> None:
+        self.user = login.user
         self.skew: float | None = None
-        endpoint = management_endpoint(settings, user, password, folder)
+        endpoint = management_endpoint(settings, login, folder)
         self._nodes = NodeChoice(endpoint.urls)
         self._client = management_client(endpoint)
 
@@ -163,11 +177,28 @@ class _Account:
         await self._client.aclose()
 
     async def read(self, target: str) -> Json:
-        """Return the document at ``target``; ``None`` where this user is not shown it."""
+        """Return the document at ``target``; ``None`` where this user is not shown it, or it has no path."""
+        try:
+            return await self.shown(target)
+        except PathFaultError:  # `check_source` has reported that
+            return None
+
+    async def shown(self, target: str) -> Json:
+        """Return the document at ``target``; ``None`` where this user is not shown it.
+
+        Raises:
+            PathFaultError: its path would change on the way.
+            UnansweredError: there is no answer to the request itself.
+        """
+        answer = await after_pauses(partial(self._ask, target))
+        if isinstance(answer, Unavailable):
+            raise UnansweredError(f"{address_of(self._nodes.preferred, target)}: {answer.reason}")
+        return answer.body if isinstance(answer, Document) else None
+
+    async def _ask(self, target: str) -> Answer:
         response = await self._reach(target)
         self._compare_clocks(response)
-        answer = answer_of(response.status_code, response.content)
-        return answer.body if isinstance(answer, Document) else None
+        return response_answer(response, response.content)
 
     async def _reach(self, target: str) -> httpx.Response:
         *first, last = self._nodes.in_order()
@@ -224,12 +255,15 @@ async def _durable_queue(name: str, settings: RabbitMqSettings, reader: _Account
 
 
 async def _is_hidden(reader: _Account, host: str) -> bool:
-    return await reader.read(PermissionRequest(host).target) is None
+    try:
+        return await reader.shown(PermissionRequest(host).target) is None
+    except PathFaultError:
+        return False
 
 
 async def _for_administrators(name: str, settings: RabbitMqSettings, account: _Account) -> list[Finding]:
     """Return findings from documents that only an administrator is shown."""
-    permissions = await account.read(f"users/{quote(settings.user, safe='')}/permissions")
+    permissions = await account.read(path_of("users", settings.user, "permissions"))
     return [*_permissions(name, settings.user, permissions), *await _impersonators(name, settings, account)]
 
 

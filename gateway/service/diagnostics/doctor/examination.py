@@ -6,11 +6,12 @@ import asyncio
 import datetime as dt
 import time
 from collections.abc import AsyncIterator, Iterator
+from typing import Final
 
 from gateway.config.files import LoadedConfiguration
 from gateway.config.sources import RabbitMqSource
 from gateway.feed.records import EventLogState
-from gateway.inventory.audit_heads import ALARM as NOT_WRITTEN
+from gateway.inventory.own_conditions import AUDIT_HEADS_ALARM, STATE_DISK_ALARM
 from gateway.model.observations import SourceState
 from gateway.policy.differences import described
 from gateway.policy.rules import RoleSet, Rule
@@ -22,12 +23,14 @@ from gateway.service.diagnostics.doctor.certificates import certificate_findings
 from gateway.service.diagnostics.doctor.machine import (
     disk_findings,
     feed_findings,
+    file_findings,
     java_findings,
     mib_findings,
     port_findings,
     state_findings,
 )
 from gateway.service.diagnostics.doctor.protection_keys import key_findings
+from gateway.service.diagnostics.doctor.receivers import receiver_findings
 from gateway.service.diagnostics.feed_session import feed_session
 from gateway.service.processes.exit_codes import CommandError
 from gateway.terminal.view import TerminalView
@@ -48,6 +51,7 @@ async def examine(loaded: LoadedConfiguration) -> AsyncIterator[Finding]:
     is_running = state is not None and state.in_use
     for finding in (
         *found,
+        *await asyncio.to_thread(lambda: list(file_findings(loaded))),
         *await asyncio.to_thread(lambda: list(disk_findings(loaded))),
         *await asyncio.to_thread(lambda: list(java_findings(loaded))),
         *await asyncio.to_thread(lambda: list(certificate_findings(loaded, dt.datetime.now(tz=dt.UTC)))),
@@ -60,6 +64,8 @@ async def examine(loaded: LoadedConfiguration) -> AsyncIterator[Finding]:
         *await asyncio.to_thread(lambda: list(capture_findings(loaded))),
     ):
         yield finding
+    for finding in await receiver_findings(loaded):
+        yield finding
     restricted = loaded.settings.role_set.restricts_publishing
     for name, source in loaded.settings.sources.items():
         for finding in await source_findings(name, source, loaded.folder, restricted=restricted):
@@ -70,6 +76,9 @@ async def examine(loaded: LoadedConfiguration) -> AsyncIterator[Finding]:
     for finding in (*await running_findings(loaded, has_lock=is_running), *writing_findings(loaded)):
         yield finding
 
+
+_NOT_WRITTEN: Final = {AUDIT_HEADS_ALARM: "audit-heads", STATE_DISK_ALARM: "state"}
+"""The subjects of findings by the alarms of what the gateway cannot write."""
 
 _STATE_LEVELS = {
     SourceState.SYNCHRONISED: Level.GOOD,
@@ -131,8 +140,8 @@ def picture_findings(view: TerminalView, loaded: LoadedConfiguration) -> Iterato
         level = _LOG_LEVELS.get(state, Level.PROBLEM)
         yield Finding("event-log", level, f"{state.value}{f': {detail}' if detail else ''}")
     for alarm in view.alarms.values():
-        if alarm.name == NOT_WRITTEN:
-            yield Finding("audit-heads", Level.PROBLEM, alarm.text, "correct it: the gateway tries again")
+        if (subject := _NOT_WRITTEN.get(alarm.name)) is not None:
+            yield Finding(subject, Level.PROBLEM, alarm.text, "correct it: the gateway tries again")
     if view.alarms:
         yield Finding(
             "alarms", Level.NOTE, f"{len(view.alarms)} conditions last", "amqp-gateway watch shows each"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import socket
 import stat
@@ -13,7 +14,10 @@ from pathlib import Path
 from typing import Final
 
 from gateway.config.files import LoadedConfiguration
+from gateway.eventlog.disk import EventLogError
+from gateway.eventlog.ownership import LogOwner, check_owner
 from gateway.feed.server import MAX_SOCKET_PATH_OCTETS
+from gateway.file_owners import is_writable_by_group
 from gateway.inventory.instance_file import InstanceIndexError
 from gateway.jmx.java_runtime import JavaMissingError, find_java
 from gateway.service.diagnostics.doctor import Finding, Level
@@ -21,7 +25,7 @@ from gateway.service.state.report import StateReport, report
 from gateway.snmp.ber import dotted, parse_oid
 from gateway.snmp.fixed_mib import MODULE
 from gateway.snmp.oid_registry import DEFAULT_ROOT
-from gateway.state_folder import StateError, StateFolder
+from gateway.state_folder import LOG_PLACE, StateError, StateFolder
 
 OLDEST_JAVA: Final = 11
 _PROGRAM_SECONDS: Final = 20.0
@@ -58,7 +62,34 @@ def state_findings(loaded: LoadedConfiguration) -> tuple[list[Finding], StateRep
                 f"chmod 700 {state.folder}",
             )
         )
+    if loaded.settings.log.enabled:
+        # Of a gateway that runs, this is what its next start will find.
+        owner = LogOwner(state.identity, state.boots + 1, loaded.state_folder / LOG_PLACE)
+        try:
+            check_owner(loaded.log_folder, owner)
+        except EventLogError as error:
+            findings.append(Finding("state", Level.PROBLEM, str(error)))
     return findings, state
+
+
+def file_findings(loaded: LoadedConfiguration) -> Iterator[Finding]:
+    """Yield findings about files that others than their owner can change, and secrets that they can read."""
+    secrets = {path: key for key, path in (*loaded.secret_files.items(), *loaded.private_keys.items())}
+    for path in (*loaded.trusted_files, *secrets):
+        subject = secrets.get(path, "")
+        if is_writable_by_group(path):
+            text = f"{path}: can be written by its group"
+            yield Finding("files", Level.WARNING, text, shlex.join(["chmod", "g-w", str(path)]), subject)
+    for path, key in secrets.items():
+        mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else 0
+        if mode & stat.S_IROTH:
+            text = f"{path}: a secret that every user of the machine can read (mode {mode:04o})"
+            yield Finding("files", Level.WARNING, text, shlex.join(["chmod", "600", str(path)]), key)
+    if (distrusted := loaded.distrusted_key()) is not None:
+        key, text = distrusted
+        yield Finding("files", Level.PROBLEM, text, subject=key)
+    for key, text in loaded.secret_remarks():
+        yield Finding("files", Level.WARNING, text, subject=key)
 
 
 def disk_findings(loaded: LoadedConfiguration) -> Iterator[Finding]:

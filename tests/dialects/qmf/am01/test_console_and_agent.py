@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -290,7 +292,10 @@ def test_whatever_happens_the_console_s_picture_becomes_what_the_agent_manages(
     between.starts()
     for what, number, fills in steps:
         if what == "put":
-            managed[number] = tank_object(number, fills=fills)
+            between.now += 1
+            created = managed[number].created if number in managed else between.now
+            tank = tank_object(number, fills=fills)
+            managed[number] = replace(tank, created=created, sampled=between.now)
             between.agent.put(managed[number])
         elif what == "delete":
             managed.pop(number, None)

@@ -104,6 +104,19 @@ def test_an_agent_that_must_publish_at_times_and_is_silent_is_down_until_it_publ
     assert play.session.state.value == "synchronised"
 
 
+@pytest.mark.parametrize("revision", RECEIVED, ids=lambda one: one.value)
+def test_an_agent_that_stands_still_is_lost_however_often_it_should_publish(revision: Revision) -> None:
+    """What was not published in time is awaited again and again: that is no sign of life."""
+    play = Play(revision, {"republish_interval": 2 * SECOND})
+    play.connects()
+    play.publishes(play.described(), play.config(), play.inst())
+    play.time_passes(5)
+    assert play.session.state is State.SYNCHRONISED
+    play.left()
+    play.time_passes(35)
+    assert AgentLost("1.0", "agent 1.0 has been silent for 30 s") in play.left()
+
+
 def test_a_probe_that_is_answered_keeps_an_idle_agent_fresh() -> None:
     play = synchronised(Revision.MARCH_2008)
     play.time_passes(10)

@@ -192,3 +192,20 @@ def test_texts_and_numbers_as_agents_write_them() -> None:
     octets = (len(octets) - 4).to_bytes(4, "big") + octets[4:]
     assert write_table({"a": "hi", "b": 5}) == octets
     assert read_table(Cursor(octets)) == {"a": "hi", "b": 5}
+
+
+@pytest.mark.parametrize("entries", [{}, {"name": "x"}, {"": 1}, {"name": "x", "type": 3, "": "y"}])
+def test_a_table_may_have_a_count_in_front(entries: dict[str, QmfValue]) -> None:
+    plain = write_table(entries)
+    counted = (len(plain)).to_bytes(4, "big") + len(entries).to_bytes(4, "big") + plain[4:]
+    for octets in (plain, counted):
+        cursor = Cursor(octets + b"behind")
+        assert read_table(cursor) == entries
+        assert cursor.position == len(octets)
+
+
+def test_a_count_that_is_wrong_is_none() -> None:
+    plain = write_table({"name": "x"})
+    wrong = len(plain).to_bytes(4, "big") + (2).to_bytes(4, "big") + plain[4:]
+    with pytest.raises(ProtocolError):
+        read_table(Cursor(wrong))

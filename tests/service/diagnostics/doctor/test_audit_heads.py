@@ -8,7 +8,7 @@ import pytest
 
 from gateway.config.files import load_configuration
 from gateway.feed.records import AlarmRecord
-from gateway.inventory.audit_heads import ALARM
+from gateway.inventory.own_conditions import AUDIT_HEADS_ALARM as ALARM
 from gateway.model.observations import Severity, SourceState
 from gateway.service.diagnostics.doctor import Finding, Level
 from gateway.service.diagnostics.doctor.audit_heads import audit_heads_findings

@@ -113,7 +113,8 @@ final class Batch {
         }
         long table = reader.readLong();
         Access access = objects.access(reader.readLong(), definition);
-        objects.register(number, name, access, group, table, values, reader.position() - start);
+        ManagedObject.State state = new ManagedObject.State(access, group, values);
+        objects.register(number, name, state, table, reader.position() - start);
     }
 
     private void change(int start) throws MalformedException, CommandException {
@@ -123,17 +124,18 @@ final class Batch {
             throw new CommandException("there is no object " + number);
         }
         // A copy: readers may hold the present array, which must not change under them.
-        Object[] values = object.copyOfValues();
+        ManagedObject.State before = object.state();
+        Object[] values = before.values.clone();
         int[] positions = new int[reader.readArray()];
         for (int place = 0; place < positions.length; place++) {
             positions[place] = reader.readInt(0, values.length - 1);
         }
         reader.readArray(positions.length, "the array of values");
         for (int position : positions) {
-            AttributeDefinition attribute = object.definition.attribute(position);
+            AttributeDefinition attribute = before.definition().attribute(position);
             values[position] = value(object.name, attribute);
         }
-        object.replace(object.group(), values, reader.position() - start);
+        object.replace(new ManagedObject.State(before.access, before.group, values), reader.position() - start);
     }
 
     private void defineAccess() throws MalformedException, CommandException {
@@ -220,10 +222,8 @@ final class Batch {
         objects.kept.add(event, reader.position() - start);
         for (long emitter : emitters) {
             ManagedObject object = objects.find(emitter);
-            if (object instanceof EmittingObject) {
-                ((EmittingObject) object).emit(event);
-            } else if (object != null) {
-                errors.add(object.name + " is of a class without notifications, and emits no " + type);
+            if (object != null) {
+                object.emit(event);
             }
         }
     }

@@ -37,13 +37,11 @@ final class BoundSession extends Session {
 
     /** Of the login, in DER; null where it came without a certificate. */
     private final byte[] subject;
-    private final Denials denials;
 
     BoundSession(SessionServer server, String connectionId, Subject user, Map<String, Object> environment,
             Sessions sessions, ManagedObjects objects, Denials denials) {
-        super(server, connectionId, user, environment, sessions, objects);
+        super(server, connectionId, user, environment, sessions, objects, denials);
         this.subject = ClientSocket.current().subject();
-        this.denials = denials;
     }
 
     @Override

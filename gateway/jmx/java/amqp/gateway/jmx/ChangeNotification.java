@@ -10,16 +10,14 @@ final class ChangeNotification extends AttributeChangeNotification implements Ow
     private static final long serialVersionUID = 1L;
 
     private final transient AtomicReference<Access> access;
-    private final transient int position;
     /** Before and after; null where they are forgotten. */
     private transient volatile Object[] values;
 
-    ChangeNotification(EmittingObject object, int position, long sequence, Object before, Object after) {
-        super(object.name, sequence, System.currentTimeMillis(), object.definition.attribute(position).name
-            + " has changed", object.definition.attribute(position).name,
-            object.definition.attribute(position).type.openType.getClassName(), null, null);
+    ChangeNotification(
+            ManagedObject object, AttributeDefinition attribute, long sequence, Object before, Object after) {
+        super(object.name, sequence, System.currentTimeMillis(), attribute.name + " has changed", attribute.name,
+            attribute.type.openType.getClassName(), null, null);
         this.access = object.presentAccess();
-        this.position = position;
         this.values = new Object[] {before, after};
     }
 
@@ -31,7 +29,7 @@ final class ChangeNotification extends AttributeChangeNotification implements Ow
     @Override
     public Notification shownTo(Viewer viewer) throws ForgottenException {
         Rights rights = access.get().of(viewer.user);
-        if (rights == null || !rights.reads(position)) {
+        if (rights == null || rights.readablePosition(getAttributeName()) == null) {
             return null;
         }
         Object[] kept = values;

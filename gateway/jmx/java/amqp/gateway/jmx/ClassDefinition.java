@@ -69,6 +69,9 @@ final class ClassDefinition {
                 new String[] {AttributeChangeNotification.ATTRIBUTE_CHANGE},
                 AttributeChangeNotification.class.getName(), "An attribute flagged for it has changed"));
         }
+        notifications.add(new MBeanNotificationInfo(
+            new String[] {InfoNotification.TYPE}, Notification.class.getName(),
+            "Attributes, operations or notifications have changed"));
         this.notifications = notifications.toArray(new MBeanNotificationInfo[0]);
         this.name = name.isBlank() ? "unnamed" : name;
         this.description = description.isBlank() ? name : description;
@@ -89,7 +92,8 @@ final class ClassDefinition {
         }
         shown.add(new OpenMBeanAttributeInfoSupport(
             STALE, "Whether the values may be out of date.", SimpleType.BOOLEAN, true, false, false));
-        Descriptor descriptor = new ImmutableDescriptor("immutableInfo=true");  // so that clients keep it
+        // The class may grow, and the policy change: clients may keep it until they are notified.
+        Descriptor descriptor = new ImmutableDescriptor("immutableInfo=false");
         return new OpenMBeanInfoSupport(
             name, description, shown.toArray(new OpenMBeanAttributeInfo[0]), null,
             operations.values().stream().filter(operation -> rights.invokes(operation.number))
@@ -171,6 +175,12 @@ final class ClassDefinition {
         return position == null || position == STALE_POSITION || attributes[position].readable ? position : null;
     }
 
+    /** Where the values of an attribute of another version of the class are; negative where it has none like that. */
+    int positionOf(AttributeDefinition attribute) {
+        Integer position = positions.get(attribute.name);
+        return position == null || position < 0 || attributes[position].type != attribute.type ? -1 : position;
+    }
+
     /** The names of the attributes that can be read and have values of their own, in their order. */
     List<String> readable() {
         List<String> names = new ArrayList<>();
@@ -202,11 +212,6 @@ final class ClassDefinition {
     /** The positions of the attributes whose changes are notified. */
     int[] notifying() {
         return notifying;
-    }
-
-    /** Whether objects of this class emit anything. */
-    boolean emits() {
-        return notifications.length > 0;
     }
 
     MBeanNotificationInfo[] notifications() {

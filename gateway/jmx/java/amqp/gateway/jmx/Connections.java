@@ -26,7 +26,8 @@ final class Connections {
     static final long FRESH_NANOSECONDS = TimeUnit.MILLISECONDS.toNanos(500);
 
     private static final long CHECK_MILLISECONDS = 500;
-    private static final long STRANGERS_NANOSECONDS = TimeUnit.SECONDS.toNanos(5);
+    /** A client that has just started on a busy machine needs seconds between two steps of a handshake. */
+    private static final long STRANGERS_NANOSECONDS = TimeUnit.SECONDS.toNanos(10);
     /** A session's client closes a connection that it has not used for 15 s. */
     private static final long IDLE_NANOSECONDS = TimeUnit.SECONDS.toNanos(30);
     private static final long UNFINISHED_NANOSECONDS = TimeUnit.SECONDS.toNanos(20);

@@ -12,6 +12,7 @@ import java.security.GeneralSecurityException;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
+import java.util.logging.Logger;
 import javax.management.MBeanServer;
 import javax.management.remote.JMXConnectorServer;
 import javax.management.remote.JMXServiceURL;
@@ -30,6 +31,9 @@ final class Connector {
     private static final long RETRY_MILLISECONDS = 50;
     private static final String LEASE_MILLISECONDS = "12000";
     private static final String LEASE_CHECK_MILLISECONDS = "3000";
+    /** Held here, because the log manager forgets loggers, and their filters with them. */
+    private static final Logger MESSAGES = Logger.getLogger("javax.management.remote.misc");
+    private static final String OF_CLOSED_SESSIONS = "com.sun.jmx.remote.internal.ServerCommunicatorAdmin";
 
     private final Sessions sessions = new Sessions();
     private final Connections connections = new Connections();
@@ -51,10 +55,13 @@ final class Connector {
         Denials denials = new Denials(backend);
         socket = listen(settings, connections, tls, denials);
         connections.watch();
+        // It warns of each request that meets the end of its session, as of a client that closes while it listens.
+        MESSAGES.setFilter(entry -> !OF_CLOSED_SESSIONS.equals(entry.getSourceClassName()));
         // RMI shares a port among objects whose factory is the same one.
         RMIServerSocketFactory factory = port -> socket;
         RMIClientSocketFactory clientFactory = tls == null ? null : new SslRMIClientSocketFactory();
-        int port = socket.getLocalPort();
+        // RMI writes the port that it is said to listen on into references; the factory has the one it listens on.
+        int port = settings.advertisedPort == 0 ? socket.getLocalPort() : settings.advertisedPort;
         RefusedCalls.watch(denials);
         registry = LocateRegistry.createRegistry(port, clientFactory, factory);
         Map<String, Object> environment = new HashMap<>();
@@ -62,7 +69,12 @@ final class Connector {
         environment.put("jmx.remote.x.notification.buffer.size", String.valueOf(settings.notificationBuffer));
         sessionServer = new SessionServer(port, clientFactory, factory, environment, sessions, denials, objects);
         JMXServiceURL address = new JMXServiceURL("rmi", settings.hostname, port);
-        server = new RMIConnectorServer(address, environment, sessionServer, mbeans);
+        server = new RMIConnectorServer(address, environment, sessionServer, mbeans) {
+            @Override
+            protected void connectionOpened(String id, String message, Object data) {
+                super.connectionOpened(SessionServer.withHost(id), message, data);
+            }
+        };
         server.setMBeanServerForwarder(Guard.of(settings.domain, operations));
     }
 

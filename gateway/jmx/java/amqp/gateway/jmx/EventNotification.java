@@ -12,7 +12,7 @@ final class EventNotification extends Notification implements OwnNotification {
     private final transient AtomicReference<Access> access;
     private final transient Event event;
 
-    EventNotification(EmittingObject emitter, Event event) {
+    EventNotification(ManagedObject emitter, Event event) {
         super(event.type, emitter.name, event.sequence, event.time, "");
         this.access = emitter.presentAccess();
         this.event = event;

@@ -209,15 +209,14 @@ final class ManagedObjects {
      * @param table the number of its table, or 0
      * @param encoded octets of the command that the values come from
      */
-    void register(
-            long number, ObjectName name, Access access, Group group, long table, Object[] values, int encoded)
+    void register(long number, ObjectName name, ManagedObject.State state, long table, int encoded)
             throws CommandException {
         requireOurs(name);
         ManagedObject present = objects.get(number);
         // Registering again would take the listeners of clients away.
-        if (present != null && present.name.equals(name) && present.definition == access.definition) {
-            present.moveTo(tables.get(table), access);
-            present.replace(group, values, encoded);
+        if (present != null && present.name.equals(name)) {
+            present.replace(state, encoded);
+            present.moveTo(tables.get(table));
             return;
         }
         unregister(number);
@@ -227,7 +226,7 @@ final class ManagedObjects {
         if (other != null) {
             unregister(other.number);
         }
-        ManagedObject object = ManagedObject.of(number, name, access, group, values, kept);
+        ManagedObject object = new ManagedObject(number, name, state, kept);
         // Before the server has it: a client that receives its registration finds it.
         objects.put(number, object);
         named.put(name, object);
@@ -238,7 +237,7 @@ final class ManagedObjects {
             named.remove(name);
             throw error;
         }
-        object.moveTo(tables.get(table), access);
+        object.moveTo(tables.get(table));
     }
 
     private void requireOurs(ObjectName name) throws CommandException {
@@ -267,7 +266,7 @@ final class ManagedObjects {
         ManagedObject object = objects.remove(number);
         if (object != null) {
             remember(object.name, object.access());
-            object.moveTo(null, object.access());
+            object.moveTo(null);
             named.remove(object.name);
             unregister(object.name);
         }

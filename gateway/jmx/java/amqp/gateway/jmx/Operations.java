@@ -59,12 +59,12 @@ final class Operations {
                 ? "unknown-element: " + name + " has no attribute " + attributeName
                 : "read-only: " + attributeName + " of " + name + " cannot be set");
         }
-        MessageWriter request = begin("set", 6, object).array(1).array(2).string(attributeName);
+        MessageWriter request = begin("set", 7, object).array(1).array(2).string(attributeName);
         try {
             values.write(attribute.getValue(), request);
         } catch (CommandException error) {
             throw new InvalidAttributeValueException("wrong-type: " + attributeName + ": " + error.getMessage()
-                + "; " + object.definition.typeOf(attributeName) + " is wanted");
+                + "; " + rights.definition.typeOf(attributeName) + " is wanted");
         }
         ask(request).checkSet();
     }
@@ -91,7 +91,7 @@ final class Operations {
         }
         AttributeList set = new AttributeList();
         if (!asked.isEmpty()) {
-            MessageWriter request = begin("set", 6, object).array(written.size());
+            MessageWriter request = begin("set", 7, object).array(written.size());
             written.forEach((attribute, value) -> request.array(2).string(attribute).raw(value));
             Answer answer = ask(request);
             if (answer.status == Status.GONE) {
@@ -143,7 +143,7 @@ final class Operations {
     Object invoke(ObjectName name, String operation, Object[] parameters, String[] signature)
             throws InstanceNotFoundException, MBeanException, ReflectionException {
         ManagedObject object = object(name);
-        OperationDefinition definition = object.definition.operation(required(operation));
+        OperationDefinition definition = rights(object).definition.operation(required(operation));
         // RMI makes an empty signature of one that is left out.
         boolean isGiven = signature != null && signature.length > 0;
         if (definition == null || isGiven && !Arrays.equals(signature, definition.signature())) {
@@ -153,7 +153,7 @@ final class Operations {
         if (given != definition.size()) {
             throw illegal("wrong-value: " + operation + " takes " + definition.size() + " parameters, not " + given);
         }
-        MessageWriter request = begin("invoke", 7, object).string(operation).array(given);
+        MessageWriter request = begin("invoke", 8, object).string(operation).array(given);
         for (int parameter = 0; parameter < given; parameter++) {
             try {
                 values.write(parameters[parameter], request);
@@ -218,7 +218,7 @@ final class Operations {
 
     private MessageWriter begin(String operation, int fields, ManagedObject object) {
         return new MessageWriter().array(fields).string(operation).integer(requests.incrementAndGet())
-            .integer(object.number).string(Caller.user()).string(Caller.host());
+            .integer(object.number).string(object.stableName()).string(Caller.user()).string(Caller.host());
     }
 
     private Answer ask(MessageWriter writer) {

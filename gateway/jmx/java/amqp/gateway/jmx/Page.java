@@ -93,7 +93,7 @@ final class Page {
     }
 
     private Object[] row(Viewer viewer, View view) {
-        Rights rights = view.object.rights(viewer.user);
+        Rights rights = view.rights(viewer.user);
         Object[] values = new Object[names.length];
         int column = 0;
         values[column++] = view.object.name.toString();

@@ -13,6 +13,10 @@ final class SerialFilters {
     static final ObjectInputFilter CREDENTIALS = ObjectInputFilter.Config.createFilter(
         "maxdepth=3;maxrefs=10;maxarray=10;maxbytes=16384;java.lang.String;!*");
 
+    /** Sizes of queries; their classes {@link QueryReader} knows. */
+    static final ObjectInputFilter QUERY = ObjectInputFilter.Config.createFilter(
+        "maxdepth=250;maxrefs=5000;maxarray=1000;maxbytes=65536");
+
     /** What a client may send to the registry, beside texts: nothing. Whoever binds an object would replace the connector. */
     static final String REGISTRY = "!*";
 
@@ -36,22 +40,9 @@ final class SerialFilters {
             + "javax.management.AttributeChangeNotificationFilter;javax.management.NotificationFilterSupport;"
             + "javax.management.relation.MBeanServerNotificationFilter"),
 
-        /** Queries. */
-        QUERY("maxdepth=40;maxrefs=1000;maxarray=1000;maxbytes=65536", ""
-            + "java.lang.Boolean;java.lang.Byte;java.lang.Double;java.lang.Float;java.lang.Integer;java.lang.Long;"
-            + "java.lang.Number;java.lang.Short;java.lang.String;java.math.BigDecimal;java.math.BigInteger;"
-            + "javax.management.ObjectName;"
-            + "javax.management.AndQueryExp;javax.management.AttributeValueExp;javax.management.BetweenQueryExp;"
-            + "javax.management.BinaryOpValueExp;javax.management.BinaryRelQueryExp;"
-            + "javax.management.BooleanValueExp;javax.management.ClassAttributeValueExp;"
-            + "javax.management.InQueryExp;javax.management.InstanceOfQueryExp;javax.management.MatchQueryExp;"
-            + "javax.management.NotQueryExp;javax.management.NumericValueExp;javax.management.OrQueryExp;"
-            + "javax.management.QualifiedAttributeValueExp;javax.management.QueryEval;"
-            + "javax.management.StringValueExp;javax.management.ValueExp"),
-
-        /** What is asked of a {@link Table}, from anybody. */
+        /** What is asked of a {@link Table}, and of {@link PastEvents}, from anybody. */
         PAGE_REQUEST("maxdepth=4;maxrefs=1000;maxarray=1000;maxbytes=65536", ""
-            + "java.lang.Integer;java.lang.Number;java.lang.Object;java.lang.String"),
+            + "java.lang.Integer;java.lang.Long;java.lang.Number;java.lang.Object;java.lang.String"),
 
         /** Values of attributes and parameters, from users who may change something. */
         VALUE("maxdepth=20;maxrefs=20000;maxarray=1048576;maxbytes=1048576", ""

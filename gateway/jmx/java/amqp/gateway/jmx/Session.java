@@ -7,6 +7,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Function;
 import javax.management.AttributeList;
 import javax.management.AttributeNotFoundException;
 import javax.management.InstanceAlreadyExistsException;
@@ -20,7 +21,6 @@ import javax.management.MBeanRegistrationException;
 import javax.management.NotCompliantMBeanException;
 import javax.management.ObjectInstance;
 import javax.management.ObjectName;
-import javax.management.QueryExp;
 import javax.management.ReflectionException;
 import javax.management.remote.NotificationResult;
 import javax.management.remote.TargetedNotification;
@@ -40,8 +40,8 @@ abstract class Session extends RMIConnectionImpl {
     /** For so long a request waits for a place. */
     static final long PATIENCE_SECONDS = 10;
 
-    /** Characters of a pattern of names, which is compared with the name of each MBean. */
-    private static final int MAX_PATTERN = 4096;
+    /** Of one read; no class has as many. */
+    private static final int MAX_ATTRIBUTES = 4096;
     /** As many as Java's client asks for. */
     private static final int MAX_NOTIFICATIONS = 1000;
     private static final long MAX_FETCH_MILLISECONDS = 60_000;
@@ -52,6 +52,7 @@ abstract class Session extends RMIConnectionImpl {
     final String host;
     private final boolean mayChange;
     private final ManagedObjects objects;
+    final Denials denials;
     private final Viewer viewer;
     private final Sessions sessions;
     private final Sessions.Shares shares;
@@ -59,12 +60,13 @@ abstract class Session extends RMIConnectionImpl {
     private final Semaphore fetches = new Semaphore(FETCHES, true);
 
     Session(SessionServer server, String connectionId, Subject subject, Map<String, Object> environment,
-            Sessions sessions, ManagedObjects objects) {
+            Sessions sessions, ManagedObjects objects, Denials denials) {
         super(server, connectionId, server.getDefaultClassLoader(), subject, environment);
         this.user = Caller.userOf(subject);
         this.host = ClientSocket.currentHost();
         this.mayChange = Caller.mayChange(subject);
         this.objects = objects;
+        this.denials = denials;
         this.viewer = new Viewer(Caller.numberOf(subject), objects);
         this.sessions = sessions;
         this.shares = sessions.shares(user);
@@ -156,12 +158,12 @@ abstract class Session extends RMIConnectionImpl {
     /** The octets of parameters, if the guard does not refuse the operation whatever is in them. */
     private MarshalledObject parametersOf(ObjectName name, String operation, MarshalledObject parameters)
             throws IOException {
-        boolean isTable = Table.mayBe(name) && Table.READ.equals(operation);
-        if (isTable || ThreadReads.includes(name, operation)) {
+        boolean isPage = Table.mayBe(name) && Table.READ.equals(operation) || PastEvents.includes(name, operation);
+        if (isPage || ThreadReads.includes(name, operation)) {
             // Its answer is as large, and takes as long, as that of a search.
             takeQueryPlace(ClientSocket.current());
         }
-        if (isTable) {
+        if (isPage) {
             ClientSocket.current().begin(SerialFilters.Part.PAGE_REQUEST);
             return parameters;
         }
@@ -193,6 +195,9 @@ abstract class Session extends RMIConnectionImpl {
         // A name of five octets, sent again and again, would be answered with as many large values.
         String[] distinct = attributes == null
             ? null : Arrays.stream(attributes).distinct().toArray(String[]::new);
+        if (distinct != null && distinct.length > MAX_ATTRIBUTES) {
+            throw refused("a read of more than " + MAX_ATTRIBUTES + " attributes");
+        }
         if (viewer.isOurs(name)) {
             return viewer.require(name).getAttributes(viewer, distinct);
         }
@@ -202,6 +207,7 @@ abstract class Session extends RMIConnectionImpl {
     @Override
     public MBeanInfo getMBeanInfo(ObjectName name, Subject delegate)
             throws InstanceNotFoundException, IntrospectionException, ReflectionException, IOException {
+        ClientSocket.current().take(shares.reads, "reads");
         if (viewer.isOurs(name)) {
             return viewer.require(name).getMBeanInfo(viewer);
         }
@@ -218,8 +224,7 @@ abstract class Session extends RMIConnectionImpl {
     @Override
     public boolean isInstanceOf(ObjectName name, String className, Subject delegate)
             throws InstanceNotFoundException, IOException {
-        viewer.requireExisting(name);
-        return super.isInstanceOf(name, className, delegate);
+        return viewer.isInstanceOf(name, className);
     }
 
     @Override
@@ -236,28 +241,36 @@ abstract class Session extends RMIConnectionImpl {
     @Override
     public Set<ObjectName> queryNames(ObjectName name, MarshalledObject query, Subject delegate)
             throws IOException {
-        QueryExp expression = beginQuery(name, query);
-        Set<ObjectName> found = viewer.existing(super.queryNames(name, null, delegate), one -> one);
-        return Query.select(expression, found, one -> one, viewer);
+        return find(name, query, asked -> super.queryNames(asked, null, delegate), Function.identity());
     }
 
     @Override
     public Set<ObjectInstance> queryMBeans(ObjectName name, MarshalledObject query, Subject delegate)
             throws IOException {
-        QueryExp expression = beginQuery(name, query);
-        Set<ObjectInstance> found =
-            viewer.existing(super.queryMBeans(name, null, delegate), ObjectInstance::getObjectName);
-        return Query.select(expression, found, ObjectInstance::getObjectName, viewer);
+        return find(name, query, asked -> super.queryMBeans(asked, null, delegate), ObjectInstance::getObjectName);
     }
 
-    private QueryExp beginQuery(ObjectName name, MarshalledObject query) throws IOException {
-        if (name != null && name.toString().length() > MAX_PATTERN) {
-            throw new IOException("a pattern of more than " + MAX_PATTERN + " characters");
+    /** What the server of MBeans finds. */
+    private interface Finding<T> {
+        Set<T> find(ObjectName name) throws IOException;
+    }
+
+    private <T> Set<T> find(ObjectName name, MarshalledObject<?> query, Finding<T> server, Function<T, ObjectName> nameOf)
+            throws IOException {
+        takeQueryPlace(ClientSocket.current());
+        try {
+            Query search = new Query(name, QueryReader.read(query));
+            Set<T> existing = viewer.existing(server.find(search.asked(name)), nameOf);
+            return search.select(existing, nameOf, viewer, new Deadline(Deadline.MAX_MILLISECONDS));
+        } catch (RefusedQueryException error) {
+            throw refused(error.getMessage());
         }
-        ClientSocket socket = ClientSocket.current();
-        takeQueryPlace(socket);
-        socket.begin(SerialFilters.Part.QUERY);
-        return Query.read(query);
+    }
+
+    /** Records what is refused; the exception is of a class that every client has. */
+    private IOException refused(String reason) {
+        denials.report(Denials.Kind.REQUEST, user, host, reason);
+        return new IOException(reason);
     }
 
     private void takeQueryPlace(ClientSocket socket) throws IOException {
@@ -322,6 +335,10 @@ abstract class Session extends RMIConnectionImpl {
         while (true) {
             long left = Math.max(0, TimeUnit.NANOSECONDS.toMillis(end - System.nanoTime()));
             NotificationResult all = super.fetchNotifications(begin, Math.min(most, MAX_NOTIFICATIONS), left);
+            if (all == null) {
+                // The session was closed meanwhile, which Java's client learns by this.
+                return null;
+            }
             TargetedNotification[] fetched = all.getTargetedNotifications();
             Viewer.Received received = viewer.received(fetched);
             // An answer at the moment of a notification that the user may not receive would reveal it.

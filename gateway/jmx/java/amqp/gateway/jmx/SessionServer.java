@@ -5,12 +5,15 @@ import java.rmi.server.RMIClientSocketFactory;
 import java.rmi.server.RMIServerSocketFactory;
 import java.rmi.server.UnicastRemoteObject;
 import java.util.Map;
+import java.util.regex.Matcher;
 import javax.management.remote.rmi.RMIConnection;
 import javax.management.remote.rmi.RMIJRMPServerImpl;
 import javax.security.auth.Subject;
 
 /** What clients log in to: it makes a {@link Session} for each. */
 final class SessionServer extends RMIJRMPServerImpl {
+    private static final String UNKNOWN = "//0\\.0\\.0\\.0 ";
+
     private final int port;
     private final RMIClientSocketFactory clientFactory;
     private final RMIServerSocketFactory factory;
@@ -49,9 +52,16 @@ final class SessionServer extends RMIJRMPServerImpl {
         }
     }
 
+    /** The id of a connection with the address of its client, which RMI does not know ({@link ClientSocket}). */
+    static String withHost(String connectionId) {
+        String host = ClientSocket.currentHost();
+        return connectionId.replaceFirst(
+            UNKNOWN, Matcher.quoteReplacement("//" + (host.contains(":") ? "[" + host + "]" : host) + " "));
+    }
+
     @Override
     protected RMIConnection makeClient(String connectionId, Subject subject) throws IOException {
-        Session session = new BoundSession(this, connectionId, subject, environment, sessions, objects, denials);
+        Session session = new BoundSession(this, withHost(connectionId), subject, environment, sessions, objects, denials);
         try {
             sessions.add(session);
         } catch (SecurityException error) {

@@ -20,6 +20,8 @@ final class Settings {
     final int port;
     /** The host that clients connect to. */
     final String hostname;
+    /** The port that clients connect to; 0 where it is ours. */
+    final int advertisedPort;
     /** How long to wait for a port that is taken, because a predecessor may be dying. */
     final int listenMilliseconds;
     /** How long Python may take to answer. */
@@ -33,13 +35,14 @@ final class Settings {
     final TlsSettings tls;
 
     private Settings(MessageReader reader) throws MalformedException, CommandException {
-        reader.readArray(12, "the settings");
+        reader.readArray(13, "the settings");
         backendPort = reader.readInt(1, 65_535);
         backendToken = reader.readString();
         bridgeToken = reader.readString();
         address = reader.readString();
         port = reader.readInt(0, 65_535);
         hostname = reader.readString();
+        advertisedPort = reader.readInt(0, 65_535);
         listenMilliseconds = reader.readInt(0, Integer.MAX_VALUE);
         backendMilliseconds = reader.readInt(1, Integer.MAX_VALUE);
         silenceMilliseconds = reader.readInt(1, Integer.MAX_VALUE);

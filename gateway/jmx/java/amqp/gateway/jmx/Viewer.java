@@ -1,15 +1,16 @@
 package amqp.gateway.jmx;
 
-import java.lang.reflect.Proxy;
+import java.lang.management.ManagementFactory;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.Objects;
 import java.util.Set;
 import java.util.function.Function;
 import java.util.stream.Collectors;
 import javax.management.InstanceNotFoundException;
+import javax.management.JMException;
 import javax.management.MBeanServer;
 import javax.management.MBeanServerNotification;
 import javax.management.Notification;
@@ -24,6 +25,7 @@ import javax.management.remote.TargetedNotification;
 final class Viewer {
     /** So many notifications keep their numbers, if they are fetched again or by another listener. */
     private static final int NUMBERED = 256;
+    private static final MBeanServer SERVER = ManagementFactory.getPlatformMBeanServer();
 
     /** The number that Python gave the user. */
     final int user;
@@ -151,24 +153,28 @@ final class Viewer {
         return copy;
     }
 
-    /** What a query may ask the server of MBeans. */
-    MBeanServer server(MBeanServer server) {
-        return (MBeanServer) Proxy.newProxyInstance(
-            Viewer.class.getClassLoader(), new Class<?>[] {MBeanServer.class}, (proxy, method, arguments) -> {
-                ObjectName name = (ObjectName) Objects.requireNonNull(arguments)[0];
-                switch (method.getName()) {
-                    case "getAttribute":
-                        return isOurs(name) ? require(name).getAttribute(this, (String) arguments[1])
-                            : server.getAttribute(name, (String) arguments[1]);
-                    case "getObjectInstance":
-                        requireExisting(name);
-                        return server.getObjectInstance(name);
-                    case "isInstanceOf":
-                        requireExisting(name);
-                        return server.isInstanceOf(name, (String) arguments[1]);
-                    default:
-                        throw new UnsupportedOperationException(method.getName());
-                }
-            });
+    // What a query may ask.
+
+    Object attribute(ObjectName name, String attribute) throws JMException {
+        return isOurs(name) ? require(name).getAttribute(this, attribute) : SERVER.getAttribute(name, attribute);
+    }
+
+    /** The class that an MBean describes itself with. */
+    String className(ObjectName name) throws InstanceNotFoundException {
+        requireExisting(name);
+        return SERVER.getObjectInstance(name).getClassName();
+    }
+
+    /** As Java has it, which for ours would ask a loader of classes, that keeps each name it was asked for. */
+    boolean isInstanceOf(ObjectName name, String className) throws InstanceNotFoundException {
+        if (!isOurs(name)) {
+            return SERVER.isInstanceOf(name, className);
+        }
+        return isClassOf(require(name).getClass(), className) || className(name).equals(className);
+    }
+
+    private static boolean isClassOf(Class<?> type, String name) {
+        return type != null && (type.getName().equals(name) || isClassOf(type.getSuperclass(), name)
+            || Arrays.stream(type.getInterfaces()).anyMatch(one -> isClassOf(one, name)));
     }
 }

@@ -1,0 +1,100 @@
+"""The secrets by which a process logs in to brokers, one for each place, whatever uses it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+import httpx
+
+from gateway.config.logins import LoginSettings, OAuthSettings, ProxySettings
+from gateway.config.types import SecretSource
+from gateway.links.access_tokens import AccessToken, TokenEndpoint
+from gateway.links.credentials import LoginSecret, Password
+from gateway.links.tls import ClientTls
+
+_SecretT = TypeVar("_SecretT", bound=LoginSecret)
+
+
+class Logins:
+    """The secrets of all sources of a process."""
+
+    def __init__(self) -> None:
+        self._secrets: dict[object, LoginSecret] = {}
+
+    def secret(
+        self,
+        login: LoginSettings,
+        folder: Path,
+        tls: ClientTls,
+        proxy: ProxySettings | None = None,
+    ) -> LoginSecret:
+        """Return the secret of a user: a password, or a token.
+
+        Args:
+            login: the user.
+            folder: the folder to which paths are relative.
+            tls: the files of TLS, for the issuer of tokens.
+            proxy: the proxy to that issuer.
+
+        Raises:
+            SecretError: a secret cannot be read.
+        """
+        if login.oauth is not None:
+            return self._token(login.oauth, folder, tls, proxy)
+        assert login.password is not None
+        return self.password(login.password, folder)
+
+    def password(self, place: SecretSource, folder: Path) -> Password:
+        """Return the password at ``place``; ``folder`` is the one to which paths are relative.
+
+        Raises:
+            SecretError: it cannot be read.
+        """
+        return self._shared(
+            (folder, place),
+            lambda: Password(partial(place.read, folder), place.place, partial(place.remark, folder)),
+        )
+
+    def _token(
+        self, oauth: OAuthSettings, folder: Path, tls: ClientTls, proxy: ProxySettings | None
+    ) -> AccessToken:
+        client_secret = self.password(oauth.client_secret, folder)
+        through = http_proxy(proxy, folder)
+
+        def made() -> AccessToken:
+            return AccessToken(
+                TokenEndpoint(oauth.token_url, oauth.client_id, client_secret, oauth.scope, tls, through)
+            )
+
+        return self._shared((folder, oauth, tls, proxy), made)
+
+    def _shared(self, key: object, make: Callable[[], _SecretT]) -> _SecretT:
+        found = self._secrets.get(key)
+        if found is None:
+            found = self._secrets[key] = make()
+        return found  # type: ignore[return-value]  # a key is of one kind of secret
+
+    async def read_again(self) -> list[str]:
+        """Read all secrets again, and return the places of those that were replaced."""
+        # Passwords first: tokens are issued for those of their clients.
+        places = [
+            await secret.read_again()
+            for secret in sorted(self._secrets.values(), key=lambda one: one.is_token)
+        ]
+        return sorted(filter(None, places))
+
+
+def http_proxy(settings: ProxySettings | None, folder: Path) -> httpx.Proxy | None:
+    """Return the proxy for requests over HTTP; ``None`` for none.
+
+    Raises:
+        SecretError: its password cannot be read.
+    """
+    if settings is None:
+        return None
+    if settings.user is None or settings.password is None:
+        return httpx.Proxy(settings.url)
+    return httpx.Proxy(settings.url, auth=(settings.user, settings.password.read(folder).get_secret_value()))

@@ -1,0 +1,171 @@
+"""How many events the cores have made: a file that a core writes with each batch, for the next core.
+
+The event log may be off, or may not be written, and what a core recorded last is not yet on the disk when it
+is killed. The next core has the number in any case, so that front ends count exactly what they have missed.
+The number stands at the begin of the file and is overwritten in its place, which a full disk permits. It is
+not synced: a kill of the core leaves it whole; after a failure of the machine it is a lower bound.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Literal
+
+import msgspec
+import structlog
+
+from gateway.durable_files import machine_start, write_durably
+from gateway.eventlog.last_state import MAX_CORES
+from gateway.file_owners import reason_of
+
+log = structlog.get_logger(__name__)
+
+VERSION: Final = 1
+_DIGITS: Final = 20
+_MAKES, _ENDED = "makes", "ended"  # of one length
+
+
+@dataclass(frozen=True, slots=True)
+class EventsMade:
+    """The numbers of events of former cores.
+
+    Attributes:
+        numbers: the number of the last event by the epoch of its core; 0 for none.
+        uncertain: the epoch of the last core that may have made more than that; 0 for none.
+    """
+
+    numbers: Mapping[int, int] = field(default_factory=dict)
+    uncertain: int = 0
+
+
+class Cores(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The second line of the file.
+
+    Attributes:
+        epoch: the epoch of the core that writes it.
+        machine: what the system calls its present start; empty where it does not say that.
+        logged: the core writes the event log.
+        former: the numbers of the cores before it.
+        uncertain: as of `EventsMade`.
+    """
+
+    epoch: int
+    machine: str
+    logged: bool
+    former: dict[int, int]
+    uncertain: int
+    version: Literal[1] = VERSION
+
+
+class EventCounts:
+    """The file of one core.
+
+    Args:
+        path: the file.
+        epoch: the epoch of the core.
+        logged: it writes the event log, which then says how many events it made, but for the last moments.
+        was_paused: a former core could not write the event log when it ended.
+        in_log: the numbers of former cores that the log has.
+
+    Attributes:
+        former: what former cores have made.
+    """
+
+    def __init__(
+        self, path: Path, epoch: int, *, logged: bool, was_paused: bool, in_log: Mapping[int, int]
+    ) -> None:
+        self._path = path
+        self._file: int | None = None
+        self._noted = 0
+        machine = _machine()
+        self.former = _former(path, epoch, machine, logged=logged, was_paused=was_paused, in_log=in_log)
+        cores = Cores(epoch, machine, logged, dict(self.former.numbers), self.former.uncertain)
+        try:
+            write_durably(path, f"{_first_line(0)}{msgspec.json.encode(cores).decode()}\n")
+            self._file = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+        except OSError as error:
+            self._give_up(error)
+
+    def note(self, number: int) -> None:
+        """Write the number of events that this core has made; neither raises nor waits for the disk."""
+        if number != self._noted and self._file is not None:
+            self._noted = number
+            self._write(ended=False)
+
+    def close(self) -> None:
+        """Note that this core makes no more events, whatever happens to the machine."""
+        if self._file is not None:
+            self._write(ended=True)
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+    def _write(self, *, ended: bool) -> None:
+        assert self._file is not None
+        try:
+            os.pwrite(self._file, _first_line(self._noted, ended=ended).encode(), 0)
+        except OSError as error:
+            os.close(self._file)
+            self._file = None
+            self._give_up(error)
+
+    def _give_up(self, error: OSError) -> None:
+        """Remove the file, since its number is not true any more: the next core takes it as not known."""
+        log.warning(
+            "events-not-counted",
+            path=str(self._path),
+            reason=reason_of(error, self._path.parent),
+            detail="what front ends miss over a restart of the core is counted from the event log alone",
+        )
+        with contextlib.suppress(OSError):
+            self._path.unlink()
+
+
+def _first_line(number: int, *, ended: bool = False) -> str:
+    return f"{number:0{_DIGITS}d} {_ENDED if ended else _MAKES}\n"
+
+
+def _former(
+    path: Path, epoch: int, machine: str, *, logged: bool, was_paused: bool, in_log: Mapping[int, int]
+) -> EventsMade:
+    numbers, uncertain = dict(in_log), 0
+    # What the log has of a core is all that it made, but for the last moments.
+    is_known = logged and not was_paused
+    stored = _read(path)
+    if stored is not None:
+        cores, counted, has_ended = stored
+        for each, made in {**cores.former, cores.epoch: counted}.items():
+            numbers[each] = max(made, numbers.get(each, 0))
+        uncertain = cores.uncertain
+        if cores.epoch == epoch - 1:
+            is_exact = has_ended or (machine != "" and cores.machine == machine)
+            is_known = is_exact or (cores.logged and not was_paused)
+    if not is_known and epoch > 1:
+        uncertain = epoch - 1
+        numbers.setdefault(uncertain, 0)
+    known = sorted(each for each in numbers if each < epoch)[-MAX_CORES:]
+    return EventsMade({each: numbers[each] for each in known}, uncertain)
+
+
+def _read(path: Path) -> tuple[Cores, int, bool] | None:
+    """Return the content of a file, the number in it, and whether its core has ended; ``None`` for none."""
+    try:
+        first, _, second = path.read_text("ascii", "replace").partition("\n")
+        number, _, stands = first.partition(" ")
+        return msgspec.json.decode(second, type=Cores), int(number), stands == _ENDED
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        log.warning("event-counts-not-read", path=str(path), reason=str(error))
+        return None
+
+
+def _machine() -> str:
+    try:
+        return machine_start()
+    except (OSError, ValueError):
+        return ""

@@ -1,0 +1,421 @@
+"""Proofs of changes: that an object is the one that is meant, that it ended, and that a queue was emptied.
+
+A proxy between gateway and broker may answer for the broker, lose an answer, or change a path. So an object
+is read before it is deleted or purged, and read again afterwards: what the broker shows, and its events,
+decide.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from gateway.dialects.qmf.messages import Status
+from gateway.mapping.paths import Json
+from gateway.model.times import MILLISECOND, SECOND
+from gateway.sources.rabbitmq.management_api import page_by_name
+from gateway.sources.rabbitmq.management_changes import Lookup
+from gateway.sources.rabbitmq.method_steps import (
+    CallFailedError,
+    Evidence,
+    Invocation,
+    Method,
+    QueueCounts,
+)
+from gateway.sources.rabbitmq.object_lives import KnownObject
+from gateway.sources.rabbitmq.object_names import ObjectName, is_listed_as
+from gateway.sources.rabbitmq.path_proof import path_of
+
+SETTLING = 6 * SECOND
+"""Nanoseconds for which the broker is read, until an object is gone."""
+MEASURING = 12 * SECOND
+"""Nanoseconds for which the figures of a purged queue are read; by default they are 5 to 10 s old."""
+EVENTS_FIRST = SECOND
+"""Nanoseconds for which the event of an end is awaited; it reports more than that the object is gone."""
+EVENT_DELAY = 5 * SECOND
+"""Nanoseconds for which the event is awaited that says who deleted an object that is gone."""
+FOLLOWED = 24 * 3600 * SECOND
+"""Nanoseconds for which the effect of a change is awaited that may have been made."""
+CERTAIN_AFTER = 35 * SECOND
+"""Nanoseconds after which a change that the broker does not show was not made: it may still be under way."""
+MEASURED_AFTER = 65 * SECOND
+"""The same for a purge: the depths of queues are measured every 5 s by default, or every half a minute."""
+COUNTED_AFTER = 32 * SECOND
+"""Nanoseconds after which the broker's counts include a deletion: nodes count every 5 s by default."""
+PROOF_PAUSE = 5 * SECOND
+"""Nanoseconds between two readings while a proof is awaited that an object is still the same."""
+FIRST_READING, LAST_PAUSE = 2 * SECOND, 300 * SECOND
+"""Nanoseconds to the first reading of an object whose change is awaited, and the longest pause after it.
+
+Each pause is twice as long as the one before.
+"""
+
+_INDEXES: Final[Mapping[str, tuple[str, ...]]] = {
+    "binding": ("vhost", "source", "destination_type", "destination", "properties_key"),
+    "connection": ("name",),
+    "exchange": ("vhost", "name"),
+    "parameter": ("vhost", "component", "name"),
+    "policy": ("vhost", "name"),
+    "queue": ("vhost", "name"),
+    "vhost": ("name",),
+}
+"""The fields of an object's own document that have the parts of its name, by class."""
+
+_COLLECTIONS: Final = {"policy": "policies"}
+
+
+def own_path(name: ObjectName) -> str:
+    """Return the path below ``/api/`` of an object of a class of `_INDEXES`."""
+    match name.class_name, name.parts:
+        case "binding", (host, source, kind, destination, key):
+            return path_of("bindings", host, "e", source, kind[:1], destination, key)
+        case "parameter", (host, component, leaf):
+            return path_of("parameters", component, host, leaf)
+    return path_of(_COLLECTIONS.get(name.class_name, f"{name.class_name}s"), *name.parts)
+
+
+def as_meant(
+    name: ObjectName, *, needed: tuple[str, ...] = (), columns: tuple[str, ...] | None = None
+) -> Generator[Lookup, Json, Mapping[str, Json]]:
+    """Read an object by its own path, as the user who changes it; return its document.
+
+    Args:
+        name: the object that is meant.
+        needed: the fields that the document must have.
+        columns: fields to request beside its name; ``None`` for the whole document.
+
+    Raises:
+        CallFailedError: it is gone, cannot be read, is another object, or lacks a field: nothing was sent.
+    """
+    index = _INDEXES[name.class_name]
+    query = "" if columns is None else f"?columns={','.join((*index, *columns))}"
+    found = yield Lookup(own_path(name) + query, as_writer=True)
+    if found is None:
+        raise CallFailedError(Status.UNKNOWN_OBJECT, "the broker has no such object: nothing was sent")
+    document = found if isinstance(found, Mapping) else {}
+    listed = (document.get(key) for key in index)
+    if not all(map(is_listed_as, name.parts, listed)):
+        raise CallFailedError(
+            Status.EXCEPTION,
+            f"nothing was sent: the management API answers with something else than {name}: does a proxy in"
+            " front of it change paths or answers?",
+        )
+    lacking = [key for key in needed if key not in document]
+    if lacking:
+        text = f"nothing was sent: the management API's answer about {name} lacks {', '.join(lacking)}"
+        raise CallFailedError(Status.EXCEPTION, text)
+    return document
+
+
+DEPTH_COLUMNS: Final = (
+    "messages_ready",
+    "messages_unacknowledged",
+    "message_stats.publish",
+    "message_stats.deliver_get",
+)
+"""The fields by which `was_emptied` judges."""
+
+
+_DEPTHS: Final = "disable_stats=true&enable_queue_totals=true"
+"""Has queues answered with their present depths, in the place of statistics."""
+
+
+def present_depth(queue: ObjectName) -> Generator[Lookup, Json, int | None]:
+    """Read how many messages of a queue are ready for delivery at this moment; ``None`` if that is not shown.
+
+    RabbitMQ 3.10 shows it in listings only.
+    """
+    host, leaf = queue.parts
+    page = f"{page_by_name(path_of('queues', host), leaf)}&{_DEPTHS}"
+    for target in (f"{own_path(queue)}?{_DEPTHS}", page):
+        try:
+            answer = yield Lookup(target, as_writer=True)
+        except CallFailedError:
+            return None
+        if answer is None:
+            return None
+        items = answer.get("items", [answer]) if isinstance(answer, Mapping) else []
+        for item in items if isinstance(items, list) else []:
+            if isinstance(item, Mapping) and (item.get("vhost"), item.get("name")) == queue.parts:
+                ready = _count(item, "messages_ready")
+                if ready is not None:
+                    return ready
+    return None
+
+
+def was_emptied(before: Mapping[str, Json], after: Mapping[str, Json]) -> bool | None:
+    """Return whether the messages that a queue had are gone; ``None`` if its figures do not show that.
+
+    RabbitMQ measures a queue's depth and the messages that came and went at different moments, seconds apart,
+    so a small difference between large figures proves nothing. Messages that were being delivered are not
+    purged, and may return.
+
+    Args:
+        before: the queue's document before it was purged.
+        after: the same some time later.
+    """
+    ready, had = _count(after, "messages_ready"), _count(before, "messages_ready")
+    if ready == 0:
+        return True
+    if ready is None or had is None:
+        return None
+    came = _since(before, after, "publish")
+    went = _since(before, after, "deliver_get")
+    returned = _count(before, "messages_unacknowledged") or 0
+    if had <= came + went + returned:
+        return None
+    # Without a purge there would be as many as before, with those that came and without those that went.
+    return ready <= came + returned + (had - went) // 2
+
+
+def _count(document: Mapping[str, Json], key: str) -> int | None:
+    value = document.get(key)
+    return value if isinstance(value, int) else None
+
+
+def _since(before: Mapping[str, Json], after: Mapping[str, Json], key: str) -> int:
+    return max(0, _counted(after, key) - _counted(before, key))
+
+
+def _counted(document: Mapping[str, Json], key: str) -> int:
+    counts = document.get("message_stats")
+    return _count(counts, key) or 0 if isinstance(counts, Mapping) else 0
+
+
+WITH_CONTENTS: Final = frozenset({"queue", "exchange"})
+"""Classes whose objects lose something if they are deleted and declared again: messages, bindings.
+
+Of the others it makes no difference whether an object of a name is still there, or there again.
+"""
+_BINDING: Final = "?columns=source,destination,destination_type,properties_key"
+_COUNTS: Final = "overview?columns=churn_rates.queue_created,churn_rates.queue_deleted"
+
+
+def evidence_of(name: ObjectName, evidence: Evidence) -> Generator[Lookup, Json, None]:
+    """Read by what a queue or exchange is distinguished from the next of its name, if no events report it."""
+    evidence.life = yield from sign_of_life(name)
+    if name.class_name == "queue":
+        evidence.counts = yield from queue_counts()
+
+
+def sign_of_life(name: ObjectName) -> Generator[Lookup, Json, Json]:
+    """Read what a queue or exchange would not have if it were declared again; ``None`` if nothing is shown.
+
+    A classic queue shows since when it is idle, to the millisecond; RabbitMQ forgets that with the queue. An
+    exchange loses its bindings.
+    """
+    if name.class_name == "queue":
+        found = yield from _asked(f"{own_path(name)}?columns=vhost,name,idle_since")
+        shown = found if isinstance(found, Mapping) else {}
+        return shown.get("idle_since") if (shown.get("vhost"), shown.get("name")) == name.parts else None
+    bindings: list[Json] = []
+    for end in ("source", "destination"):
+        found = yield from _asked(f"{own_path(name)}/bindings/{end}{_BINDING}")
+        if not isinstance(found, list):
+            return None
+        bindings += sorted(found, key=str)
+    return bindings
+
+
+def queue_counts() -> Generator[Lookup, Json, QueueCounts | None]:
+    """Read how many queues the broker has deleted; ``None`` if it does not show that."""
+    overview = yield from _asked(_COUNTS)
+    counts = overview.get("churn_rates") if isinstance(overview, Mapping) else None
+    nodes = yield from _asked("nodes?columns=name,uptime")
+    uptimes: dict[str, int] = {}
+    for node in nodes if isinstance(nodes, list) else []:
+        uptime = node.get("uptime") if isinstance(node, Mapping) else None
+        if not isinstance(node, Mapping) or not isinstance(uptime, int):
+            return None  # one of them does not run, or does not count
+        uptimes[str(node.get("name"))] = uptime * MILLISECOND
+    is_known = isinstance(counts, Mapping) and isinstance(counts.get("queue_deleted"), int) and uptimes
+    return QueueCounts(counts, uptimes) if is_known and isinstance(counts, Mapping) else None
+
+
+def _asked(target: str) -> Generator[Lookup, Json, Json]:
+    """Read something as the user who changes the broker; return ``None`` if it cannot be read."""
+    try:
+        return (yield Lookup(target, as_writer=True))
+    except CallFailedError:
+        return None
+
+
+_SETTINGS: Final = {"parameter.set": "parameter", "policy.set": "policy", "vhost.updated": "vhost"}
+"""The events that report that an object was set, with its fields as in its own document; and its class."""
+_NOT_REPORTED: Final = frozenset({"tracing"})
+"""Fields of an object that such an event has as they were before."""
+_USER: Final = "user_who_performed_action"
+
+
+def is_set_by(user: str, settings: Sequence[Mapping[str, object]]) -> bool:
+    """Return whether an event reports that a user set an object."""
+    return any(one.get(_USER) == user for one in settings)
+
+
+def overwritten(
+    user: str, kept: Mapping[str, Json], settings: Sequence[Mapping[str, object]]
+) -> tuple[str, list[str]]:
+    """Return who set an object right before ``user`` did, and which fields of that were overwritten.
+
+    RabbitMQ has no request that depends on what was there before: between the last reading and the request,
+    another user may have set something else.
+
+    Args:
+        user: the user who changes the broker for the gateway.
+        kept: the fields that were written as they had been read.
+        settings: the events that report that the object was set, in their order.
+    """
+    before = list(itertools.takewhile(lambda one: one.get(_USER) != user, settings))
+    if not before or len(before) == len(settings):
+        return "", []
+    last = before[-1]
+    lost = [
+        key
+        for key, value in kept.items()
+        if key in last and key not in _NOT_REPORTED and (last[key] or None) != (value or None)
+    ]
+    return str(last.get(_USER)), lost
+
+
+MAX_PENDING: Final = 256
+"""Maximum number of changes without a certain outcome that are followed at a time."""
+
+
+@dataclass(slots=True)
+class ReportedEnd:
+    """An event that reports that ``user`` ended an object; ``is_claimed``: a call of the gateway was that."""
+
+    user: str
+    is_claimed: bool = False
+
+
+@dataclass(slots=True)
+class AwaitedEnd:
+    """An object that a call is to end, or to set.
+
+    Attributes:
+        name: the name of the object.
+        number: the number of the object, which another one of the same name does not have.
+        reported: the ends of objects of this name since the begin of the call, in their order. The first is
+            the end of this one.
+        claimed: the number of other calls that have ended this object before an event reported it.
+        settings: the events since the begin of the call that report that it was set.
+    """
+
+    name: ObjectName
+    number: int
+    reported: list[ReportedEnd] = field(default_factory=list)
+    claimed: int = 0
+    settings: list[Mapping[str, object]] = field(default_factory=list)
+
+    def unclaimed(self, user: str) -> list[ReportedEnd]:
+        """Return the ends by ``user`` that no other call has caused."""
+        return [one for one in self.reported if one.user == user and not one.is_claimed][self.claimed :]
+
+    @property
+    def first_user(self) -> str:
+        """The user who ended the object; empty if no event says so."""
+        # Of a connection the event names the user who opened it.
+        return self.reported[0].user if self.reported and self.name.class_name != "connection" else ""
+
+    def is_of_other(self, user: str) -> bool:
+        """Return whether only others than ``user`` are known to have ended objects of the name."""
+        return bool(self.first_user) and all(one.user != user for one in self.reported)
+
+    def patience(self, user: str) -> int:
+        """Return for how long events are awaited when the object is gone (ns).
+
+        A deletion by ``user`` that is still under way may end the next object of the name.
+        """
+        if self.is_of_other(user):
+            return CERTAIN_AFTER
+        return 0 if self.reported else EVENT_DELAY
+
+
+@dataclass(slots=True)
+class AwaitedEnds:
+    """The objects that calls are to end, and the users who ended them, as the broker's events say."""
+
+    _ends: list[AwaitedEnd] = field(default_factory=list)
+
+    def await_end(self, name: ObjectName, number: int) -> AwaitedEnd:
+        """Await the end of an object, until `forget`."""
+        end = AwaitedEnd(name, number)
+        self._ends.append(end)
+        return end
+
+    def ended(self, name: ObjectName, user: object) -> None:
+        """Apply an event that reports that ``user`` ended an object."""
+        if isinstance(user, str):
+            reported = ReportedEnd(user)
+            for end in self._ends:
+                if end.name == name:
+                    end.reported.append(reported)
+
+    def was_set(self, key: str, headers: Mapping[str, object]) -> None:
+        """Apply an event of this routing key, which may report that an object was set."""
+        class_name = _SETTINGS.get(key, "")
+        name = tuple(headers.get(one) for one in _INDEXES.get(class_name, ()))
+        for end in self._ends:
+            if end.name.class_name == class_name and end.name.parts == name:
+                end.settings.append(headers)
+
+    def claim(self, end: AwaitedEnd, user: str) -> bool:
+        """Return whether a call of ``user`` has ended its object, which is gone.
+
+        Each end that an event reports is of one call. Of several calls without such an event the first has
+        ended the object.
+        """
+        if unclaimed := end.unclaimed(user):
+            unclaimed[0].is_claimed = True
+            return True
+        if end.claimed or any(one.user == user for one in end.reported):
+            return False
+        for other in self._ends:
+            other.claimed += other is not end and (other.name, other.number) == (end.name, end.number)
+        return True
+
+    def forget(self, end: AwaitedEnd) -> None:
+        """Await the end no longer."""
+        self._ends = [one for one in self._ends if one is not end]
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitedEffect:
+    """The effect of a call that ends or empties an object.
+
+    Attributes:
+        target: the object.
+        method: the method that was called.
+        invocation: the call.
+        end: the end of the object, as events report it.
+        began: when the call began (ns).
+    """
+
+    target: KnownObject
+    method: Method
+    invocation: Invocation
+    end: AwaitedEnd
+    began: int
+
+    def is_same(self, seen_at: int, now: int) -> Generator[Lookup, Json, bool]:
+        """Return whether the broker shows that the object that is there is the one that was to end.
+
+        Another user may have declared it again at once. If no event reports that, it was not seen that it was
+        deleted.
+
+        Args:
+            seen_at: when an object of the name was seen that the change will not end any more (ns).
+            now: the time (ns).
+        """
+        name, evidence = self.target.name, self.invocation.evidence
+        if not self.method.ends or name.class_name not in WITH_CONTENTS:
+            return True
+        if evidence.life is not None and evidence.life == (yield from sign_of_life(name)):
+            return True
+        if evidence.counts is None or now < seen_at + COUNTED_AFTER:
+            return False
+        counts = yield from queue_counts()
+        return counts is not None and counts.are_as(evidence.counts, now - self.began)

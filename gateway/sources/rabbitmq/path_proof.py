@@ -1,0 +1,199 @@
+"""Names in paths of the management API, and the proof that they arrive as they were sent. No I/O.
+
+A server between the gateway and the broker may decode a path before it forwards it: then the queue ``a/b`` of
+the virtual host ``/``, asked for at ``queues/%2F/a%2Fb``, becomes another object, or none. A second reading
+of the same path proves nothing, so a path is proved by a request whose answer repeats what arrived.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+from urllib.parse import quote, unquote
+
+from gateway.sources.rabbitmq.object_names import ByteName
+
+_DOTS: Final = frozenset({".", ".."})
+"""Segments that every client and server removes from a path, in whatever way they are written."""
+
+
+def _quoted(part: str) -> str:
+    """Return a name as a segment: its bytes, where it is no UTF-8."""
+    return (
+        quote(part.octets, safe="")
+        if isinstance(part, ByteName)
+        else quote(part, safe="", errors="surrogatepass")
+    )
+
+
+def path_of(*parts: str) -> str:
+    """Return names as segments of a path: ``path_of("queues", "/", "a b")`` is ``queues/%2F/a%20b``.
+
+    A name of dots alone is written so that no library removes it before `PathProof.fault` refuses it.
+    """
+    return "/".join(part.replace(".", "%2E") if part in _DOTS else _quoted(part) for part in parts)
+
+
+_CHECKED: Final = ("/", "%41", "%2f", ";", "?", "#", "+", " ", "\\", "&", "=", "|", "\n")
+"""Texts whose first character servers are known to change or refuse, although it is escaped.
+
+Apache with ``AllowEncodedSlashes NoDecode`` and without ``nocanon`` escapes a ``%`` again, but not that of
+``%2f``. The expression ``(.*)`` of a rewriting rule ends before a line feed.
+"""
+_ALL: Final = frozenset(text[0] for text in _CHECKED)
+_UPPER_CASE: Final = "A"
+"""Stands for all capital letters among the characters of a `PathProof`."""
+_WORDS: Final = {_UPPER_CASE: "capital letters", " ": "a space", "\n": "a line feed"}
+_MARK: Final = "amqp-gateway"
+"""Begin of the probed text; RabbitMQ repeats it in lower case."""
+_TOGETHER: Final = f"{''.join(_CHECKED)}../..//"
+_ECHO: Final = "health/checks/protocol-listener"
+"""RabbitMQ 3.10 to 4.3 repeat the last segment of this path, in JSON, to any user of the management API."""
+_KNOWN_OBJECT: Final = ("exchanges", "/", "amq.direct")
+_WHERE: Final = "?columns=name,vhost"
+_OK, _UNAUTHORISED, _TOO_MANY, _SERVER_ERROR = 200, 401, 429, 500
+_ESCAPED: Final = re.compile("[%A-Z]")
+
+NO_PATH: Final = "the management API has no path to an object with a name that is empty, '.' or '..'"
+NOT_SHOWN: Final = (
+    "RabbitMQ lists a name that is no UTF-8 with U+FFFD in the place of its bytes, which are not known"
+)
+_REPLACED: Final = "%EF%BF%BD"
+"""U+FFFD in a path; the bytes of a name that is no UTF-8 are others."""
+
+
+class PathAnswer(NamedTuple):
+    """An HTTP response; ``pause``: the nanoseconds for which the server demands that nothing is sent."""
+
+    status: int
+    body: bytes
+    pause: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PathProof:
+    """What became of characters of names on the way to a node of the broker.
+
+    Attributes:
+        altered: the characters that do not arrive; ``A`` stands for all capital letters.
+        proved: false if the broker's answers show nothing, so that ``altered`` is what is feared.
+    """
+
+    altered: frozenset[str] = frozenset()
+    proved: bool = True
+
+    @property
+    def _lowers(self) -> bool:
+        return _UPPER_CASE in self.altered
+
+    @property
+    def text(self) -> str:
+        """One line about names that cannot be used; empty if all can."""
+        if not self.altered:
+            return ""
+        shown = ", ".join(_WORDS.get(one, one) for one in sorted(self.altered))
+        found = (
+            f"a server between the gateway and the broker changes or refuses {shown} in names"
+            if self.proved
+            else f"it is not proved that {shown} in names arrives at the broker as it is sent"
+        )
+        return f"{found}: such objects are neither asked for singly nor changed"
+
+    def fault(self, target: str) -> str:
+        """Return why the request of ``target``, a path below ``/api/``, must not be sent; empty if it may."""
+        for segment in target.partition("?")[0].split("/"):
+            name = unquote(segment)
+            if not name or name in _DOTS:
+                return NO_PATH
+            if _REPLACED in segment:
+                return NOT_SHOWN
+            # What changes all of these changes every escaped character.
+            escaped = "%" in segment and self.altered >= _ALL
+            if escaped or self.altered.intersection(name) or (self._lowers and name.lower() != name):
+                return self.text
+        return ""
+
+
+def takes_proof(target: str) -> bool:
+    """Return whether a path below ``/api/`` must be proved before it is used: names could be changed."""
+    return _ESCAPED.search(target.partition("?")[0]) is not None
+
+
+def proof_steps() -> Generator[str, PathAnswer, PathProof | PathAnswer]:
+    """Prove the paths to a node: yield targets below ``/api/``, take what is answered.
+
+    Returns:
+        The proof, or the answer of a server that serves no requests now, which shows nothing.
+    """
+    answer = yield _probe(_TOGETHER)
+    if _shows_nothing(answer):
+        return answer
+    altered: set[str] = set()
+    if not _echoes(answer, _TOGETHER):
+        plain = yield _probe("")
+        if not _echoes(plain, ""):
+            return (yield from _by_known_object())
+        for number, text in enumerate(_CHECKED):
+            answer = yield _probe(text)
+            if _echoes(answer, text):
+                continue
+            altered.add(text[0])
+            # It may have been refused for another reason than this character.
+            refused = answer.status >= _TOO_MANY and not _is_echo(answer)
+            if _shows_nothing(answer) or (refused and not _echoes((yield _probe("")), "")):
+                rest = (left[0] for left in _CHECKED[number:])
+                return PathProof(frozenset(altered.union(rest)), proved=False)
+        altered = altered or {"/"}  # it is only changed beside others of its kind
+    lowered = yield f"{_ECHO.upper()}/{_MARK}x"
+    if _shows_nothing(lowered):
+        return lowered
+    if _echoes(lowered, ""):
+        altered.add(_UPPER_CASE)
+    return PathProof(frozenset(altered))
+
+
+def _probe(text: str) -> str:
+    return f"{_ECHO}/{path_of(f'{_MARK}{text}x')}"
+
+
+def _by_known_object() -> Generator[str, PathAnswer, PathProof | PathAnswer]:
+    """Prove only that a slash arrives, where something hides the other answers: by an exchange of ``/``."""
+    answer = yield f"{path_of(*_KNOWN_OBJECT)}{_WHERE}"
+    if _shows_nothing(answer) or answer.status >= _SERVER_ERROR:
+        return answer
+    found = _parsed(answer.body) if answer.status == _OK else None
+    _, host, name = _KNOWN_OBJECT
+    if isinstance(found, dict) and (found.get("vhost"), found.get("name")) == (host, name):
+        return PathProof()
+    return PathProof(frozenset("/"), proved=False)
+
+
+def _shows_nothing(answer: PathAnswer) -> bool:
+    """Return whether a server serves nothing now; a proxy may add a pause to RabbitMQ's own answers."""
+    return (answer.status in {_UNAUTHORISED, _TOO_MANY} or answer.pause > 0) and not _is_echo(answer)
+
+
+def _echoes(answer: PathAnswer, text: str) -> bool:
+    """Return whether an answer repeats what was probed; since 4.3 it is a list."""
+    wanted = f"{_MARK}{text}x"
+    return _repeated(answer) in (wanted, [wanted])
+
+
+def _is_echo(answer: PathAnswer) -> bool:
+    """Return whether an answer is RabbitMQ's own to a probe, whatever arrived."""
+    return _repeated(answer) is not None
+
+
+def _repeated(answer: PathAnswer) -> object:
+    found = _parsed(answer.body)
+    return found.get("missing") if isinstance(found, dict) else None
+
+
+def _parsed(body: bytes) -> object:
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        return None

@@ -1,0 +1,242 @@
+"""Objects that are read one by one: the listing of their class fails, or lacks something. Without I/O.
+
+A broker answers a whole listing with an error if it cannot show one of the objects. The others are read by
+names that are known, or to which other objects refer.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Collection, Container, Iterable, Mapping
+from itertools import chain, islice
+from typing import Final
+
+from gateway.dialects.session import Effect
+from gateway.mapping.paths import Json
+from gateway.model.times import MINUTE, SECOND
+from gateway.sources.rabbitmq.broker_view import BrokerView
+from gateway.sources.rabbitmq.listing import listed_items
+from gateway.sources.rabbitmq.management_api import (
+    Answer,
+    Document,
+    NotFound,
+    ObjectRequest,
+    OwnerRequest,
+    Refused,
+    spent_on,
+)
+from gateway.sources.rabbitmq.object_names import ObjectName
+from gateway.sources.rabbitmq.object_places import Arrivals, Place, any_within, place_of
+from gateway.sources.rabbitmq.observation_stream import ObservationStream
+from gateway.sources.rabbitmq.path_proof import PathProof
+from gateway.sources.rabbitmq.polling import PollingPlan
+from gateway.sources.rabbitmq.reading import ClassReader
+
+OWN_PAGES: Final = {
+    "node",
+    "vhost",
+    "queue",
+    "exchange",
+    "connection",
+    "channel",
+    "user",
+    "permission",
+    "parameter",
+}
+"""Classes whose objects have a page of their own in the management API."""
+_LISTINGS: Final = {
+    *("policy", "operatorPolicy", "topicPermission", "binding", "consumer"),
+    *("streamConsumer", "streamPublisher", "shovel", "federationLink"),
+}
+"""Classes whose objects are in smaller listings, such as those of a virtual host."""
+READ_SINGLY: Final = frozenset(OWN_PAGES | _LISTINGS)
+MAX_SINGLY: Final = 1_000
+"""Maximum number of objects of a class that are read one by one."""
+ROUND: Final = 15 * SECOND
+"""Nanoseconds from the begin of a round to that of the next, at least."""
+HOLDS: Final = MINUTE
+"""Nanoseconds for which values that were read singly count as current."""
+_OWNER_ATTEMPTS: Final = 3
+"""Maximum number of requests for the owner of a queue: RabbitMQ knows its name only after some seconds."""
+_OWNER_PAUSE: Final = 4 * SECOND
+"""Nanoseconds between two such requests, if queues are listed more often."""
+
+
+class SingleReadings:
+    """Decides which object to read next by itself.
+
+    Args:
+        readers: the reader of each class.
+        view: the known objects.
+        stream: publishes what changes.
+        apply: applies a document that was requested by itself; it takes its class, the document, and when it
+            was requested and answered (ns).
+    """
+
+    def __init__(
+        self,
+        readers: Mapping[str, ClassReader],
+        view: BrokerView,
+        stream: ObservationStream,
+        apply: Callable[[str, Json, int, int], list[Effect]],
+    ) -> None:
+        self._readers = readers
+        self._view = view
+        self._stream = stream
+        self._apply = apply
+        self._failing: frozenset[str] = frozenset()
+        self._refused: set[str] = set()
+        self._round: deque[ObjectName] = deque()
+        self._began = 0
+        self._read_at: dict[ObjectName, int] = {}
+        self._arrivals = Arrivals()
+
+    def learn(self, failing: Collection[str]) -> None:
+        """Take the classes whose listing fails now."""
+        wanted = READ_SINGLY.intersection(failing)
+        if wanted != self._failing:
+            self._failing = wanted
+            self._refused &= wanted
+            self._round.clear()
+            self._began = 0
+
+    def next_request(self, paths: PathProof, now: int) -> ObjectRequest | None:
+        """Return the next request, if one is due; ``paths`` says which names arrive at the broker."""
+        if not self._round and self._failing - self._refused and now - self._began >= ROUND:
+            self._began = now
+            self._round = deque(self._of_a_round())
+        while self._round:
+            name = self._round.popleft()
+            reader = self._readers[name.class_name]
+            request = ObjectRequest(name, reader.rule.listing, reader.columns)
+            if name.class_name in self._failing - self._refused and not paths.fault(request.target):
+                return request
+        return None
+
+    def current(self, now: int) -> Container[ObjectName]:
+        """Return the objects that were read singly a short time ago."""
+        self._read_at = {name: at for name, at in self._read_at.items() if now - at < HOLDS}
+        return self._read_at.keys()
+
+    def _of_a_round(self) -> Iterable[ObjectName]:
+        """Return an object of each place of a round, those first that were not read for longest."""
+        names = chain.from_iterable(
+            islice(dict.fromkeys(self._names_of(class_name)), MAX_SINGLY)
+            for class_name in sorted(self._failing - self._refused)
+        )
+        places: dict[str, ObjectName] = {}
+        for name in names:
+            places.setdefault(self._place(name).path, name)
+        return sorted(places.values(), key=lambda name: self._read_at.get(name, 0))
+
+    def _names_of(self, class_name: str) -> list[ObjectName]:
+        """Return names of a class that are known, or to which others refer, or that stand for any others."""
+        known = [one.name for one in self._view.known.of_class(class_name)]
+        found = [*self._stream.awaited(class_name), *self._view.known.missing_owners(class_name)]
+        indexes = sum(element.index for element in self._readers[class_name].schema.properties)
+        hosts = [one.name.leaf for one in self._view.known.of_class("vhost")]
+        unknown = (any_within(class_name, host, indexes) for host in hosts)
+        return [*(one for one in unknown if one is not None), *known, *found]
+
+    def _place(self, name: ObjectName) -> Place:
+        return place_of(name, self._readers[name.class_name].rule.listing)
+
+    # Answers.
+
+    def take(self, request: ObjectRequest, answer: Answer, began: int, ended: int) -> list[Effect]:
+        """Take the answer about objects whose class cannot be listed: one ends if two answers lack it.
+
+        Args:
+            request: the request.
+            answer: its answer.
+            began: when the request was sent (ns).
+            ended: when its answer was taken (ns).
+        """
+        class_name, place = request.name.class_name, request.place
+        if isinstance(answer, Refused):  # the broker logs each refusal
+            self._refused.add(class_name)
+        shown = place.items(answer.body) if isinstance(answer, Document) else []
+        if not isinstance(answer, Document | NotFound) or shown is None:
+            return []
+        listed = listed_items(class_name, shown)
+        documents = {self._view.name_of(class_name, one): one for one in listed}
+        if shown and not place.is_listing and request.name not in documents:
+            return []  # it is about another object
+        effects: list[Effect] = []
+        for name, document in documents.items():
+            if name is not None:
+                self._read_at[name] = ended
+                self._arrivals.shown(name, place, ended)
+                effects += self._apply(class_name, document, began, ended)
+        if not self._arrivals.arrives(request.name, place, ended):
+            return effects
+        for name in self._names_at(place, request.name) - documents.keys():
+            effects += self._stream.apply(self._view.lacked(name, began, ended))
+        return effects
+
+    def _names_at(self, place: Place, name: ObjectName) -> set[ObjectName]:
+        """Return the names of known objects that a place shows."""
+        if not place.is_listing:
+            return {name}
+        known = self._view.known.of_class(name.class_name)
+        return {one.name for one in known if self._place(one.name) == place}
+
+
+class QueueOwners:
+    """Asks for the owners of exclusive queues, which events report, and listings do not.
+
+    Args:
+        readers: the reader of each class.
+        view: the known objects.
+        stream: publishes what changes.
+        plan: takes the requests.
+    """
+
+    def __init__(
+        self,
+        readers: Mapping[str, ClassReader],
+        view: BrokerView,
+        stream: ObservationStream,
+        plan: PollingPlan,
+    ) -> None:
+        self._readers = readers
+        self._view = view
+        self._stream = stream
+        self._plan = plan
+        self._asked: dict[tuple[ObjectName, int], tuple[int, int]] = {}  # how often, and when last
+
+    def listed(self, item: Json, now: int) -> None:
+        """Take a queue that a listing shows: its owner is asked for a few times."""
+        if not isinstance(item, Mapping) or item.get("exclusive") is not True:
+            return
+        name = self._view.name_of("queue", item)
+        queue = self._view.known.get(name) if name is not None else None
+        if queue is None:
+            return
+        exclusive, owner = self._view.values(queue, "exclusive", "exclusiveOwner")
+        asked = (queue.name, queue.first_seen)
+        times, last = self._asked.get(asked, (0, now - _OWNER_PAUSE))
+        wanted = exclusive is True and owner is None and times < _OWNER_ATTEMPTS
+        if wanted and now >= last + _OWNER_PAUSE and self._plan.ask(OwnerRequest(queue.name)):
+            self._asked[asked] = times + 1, now
+
+    def retain(self, names: Container[ObjectName]) -> None:
+        """Forget all other queues."""
+        self._asked = {queue: asked for queue, asked in self._asked.items() if queue[0] in names}
+
+    def take(self, request: OwnerRequest, answer: Answer, began: int, ended: int) -> list[Effect]:
+        """Take the answer to a request that was sent at ``began`` and ended at ``ended`` (ns)."""
+        self._plan.extra_read(request, spent_on(answer, began, ended), ended)
+        queue = self._view.known.get(request.queue)
+        if queue is None or not isinstance(answer, Document):
+            return []
+        reader = self._readers["queue"]
+        owner = reader.property_of(answer.body, "exclusiveOwner")
+        # The answer may be about an earlier queue of that name.
+        if (
+            owner is None
+            or queue.first_seen > began
+            or self._view.name_of("queue", answer.body) != request.queue
+        ):
+            return []
+        return self._stream.apply(self._view.known.with_property(queue, "exclusiveOwner", owner))

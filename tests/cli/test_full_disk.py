@@ -1,0 +1,135 @@
+"""The state folder on a small disk that is full, or was turned read-only: the gateway goes on."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import psutil
+
+from gateway.demo.broker import PrivateBroker
+from gateway.durable_files import FOR_STARTS
+from gateway.service.processes.exit_codes import ExitCode
+from gateway.state_folder import StateFolder
+from tests.cli.conftest import ShownGateway, running_gateway
+from tests.components.full_disk import small_disk, small_ext4_disk
+from tests.components.waiting import wait_until
+
+
+def shows(shown: ShownGateway, queue: str) -> bool:
+    return shown.call("get", shown.path(queue)).code is ExitCode.OK
+
+
+def row(shown: ShownGateway, queue: str) -> int:
+    (document,) = shown.documents("get", shown.path(queue))
+    return int(document["row"])
+
+
+def health(shown: ShownGateway, says: Callable[[str], bool], what: str) -> None:
+    """Wait until the gateway is healthy, and its health says something."""
+
+    def said() -> bool:
+        ended = shown.call("health")
+        return ended.code is ExitCode.OK and says(ended.output)
+
+    wait_until(said, what)
+
+
+def core_of(shown: ShownGateway) -> psutil.Process:
+    return process_of(shown, "core")
+
+
+def process_of(shown: ShownGateway, name: str) -> psutil.Process:
+    children = psutil.Process(shown.command.process.pid).children(recursive=True)
+    return next(child for child in children if f" process {name} " in " ".join(child.cmdline()))
+
+
+def test_a_full_disk_ends_nothing_and_a_core_starts_on_it(rabbitmq: PrivateBroker, tmp_path: Path) -> None:
+    with (
+        small_disk(tmp_path / "state", 24 << 20) as disk,
+        running_gateway(rabbitmq, tmp_path, log={"min_free": 1}) as shown,
+    ):
+        wait_until((disk.folder / "reserve").exists, "the reserve is made")
+        first = row(shown, "first")
+        disk.fill()
+        core = core_of(shown)
+        shown.declare("second")
+        wait_until(lambda: shows(shown, "second"), "a new queue is shown")
+        second = row(shown, "second")
+        health(shown, lambda said: "event log: disk-full" in said, "the log pauses")
+        assert core.is_running()
+
+        os.kill(core.pid, signal.SIGKILL)
+        health(shown, lambda said: "state folder: its disk is full" in said, "another core runs")
+        wait_until(lambda: shows(shown, "second"), "the queues are shown again")
+        assert (row(shown, "first"), row(shown, "second")) == (first, second)
+
+        disk.empty()
+        health(shown, lambda said: "event log: writing" in said and "state folder" not in said, "all is well")
+        assert (disk.folder / "reserve").stat().st_size == 8 << 20
+
+
+def starts(state: Path) -> tuple[int, int]:
+    """Return how often the core and the SNMP engine were started."""
+    return StateFolder(state).boots, json.loads((state / "snmp-engine.json").read_text())["boots"]
+
+
+def are_more(state: Path, before: tuple[int, int]) -> bool:
+    return all(now > then for now, then in zip(starts(state), before, strict=True))
+
+
+def test_where_the_reserve_is_used_killed_processes_start_again_and_count_it(
+    rabbitmq: PrivateBroker, tmp_path: Path
+) -> None:
+    with (
+        small_disk(tmp_path / "state", 24 << 20) as disk,
+        running_gateway(rabbitmq, tmp_path, log={"min_free": 1}) as shown,
+    ):
+        reserve = disk.folder / "reserve"
+        wait_until(reserve.exists, "the reserve is made")
+        first = row(shown, "first")
+        os.truncate(reserve, FOR_STARTS)
+        for _ in range(3):
+            disk.fill()
+            before = starts(disk.folder)
+            for process in [process_of(shown, "core"), process_of(shown, "snmp")]:
+                process.kill()
+            wait_until(partial(are_more, disk.folder, before), "both starts are counted")
+            health(shown, lambda said: "new objects wait, not shown" in said, "both run again")
+            wait_until(partial(shows, shown, "first"), "its objects are read again")
+            assert row(shown, "first") == first
+        assert 0 < reserve.stat().st_size < FOR_STARTS
+
+        disk.empty()
+        health(shown, lambda said: "event log: writing" in said and "state folder" not in said, "all is well")
+
+
+def test_on_a_disk_that_was_turned_read_only_new_objects_wait_unshown(
+    own_rabbitmq: PrivateBroker, tmp_path: Path
+) -> None:
+    """On its own broker: objects of other tests would be in the commit that fails."""
+    with (
+        small_ext4_disk(tmp_path / "state", 48 << 20) as disk,
+        running_gateway(own_rabbitmq, tmp_path, log={"min_free": 1}) as shown,
+    ):
+        core = core_of(shown)
+        first = row(shown, "first")
+        disk.turn_read_only()
+        health(shown, lambda said: "state folder: cannot be written" in said, "it is reported")
+        shown.declare("last-commit")
+        wait_until(lambda: shows(shown, "last-commit"), "the queue of the commit that failed is shown")
+        shown.declare("waits")
+
+        def unshown() -> bool:
+            (source,) = (each for each in shown.documents("source", "ls") if each["source"] == "orders")
+            return bool(source["counters"]["objects_unshown"])
+
+        wait_until(unshown, "it is counted")
+        assert not shows(shown, "waits")
+        assert row(shown, "first") == first
+        assert core.is_running()
+        assert [each["event"] for each in shown.command.log].count("state-not-written") == 1

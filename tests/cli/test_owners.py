@@ -1,0 +1,276 @@
+"""Files of other users: what is trusted, and whose the files are that root makes beside a service's user."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gateway.config.files import load_configuration
+from gateway.file_owners import as_owner, opened, user_name
+from gateway.inventory.instance_file import InstanceIndexError, summary
+from gateway.service.diagnostics.doctor import Level
+from gateway.service.diagnostics.doctor.machine import file_findings
+from gateway.service.processes.exit_codes import ExitCode
+from gateway.state_folder import StateError, StateFolder
+from tests.components.command_line import COMMAND, Site, amqp_gateway, environment, new_site
+
+OTHER = 65534
+"""The number of another user."""
+
+for_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to others")
+
+COMMANDS = (("check",), ("doctor",), ("health",), ("run",), ("tree",), ("state", "show"), ("snmp", "engine"))
+
+
+@pytest.fixture
+def shared() -> Iterator[Path]:
+    """A folder that every user can enter, as those of a test cannot be."""
+    with tempfile.TemporaryDirectory() as made:
+        Path(made).chmod(0o755)
+        yield Path(made)
+
+
+def refused(site: Site, *command: str) -> str:
+    """Return the error of a command that must end for the owner of a file."""
+    ended = amqp_gateway(*command, "--config", site.configuration)
+    assert ended.code in {ExitCode.CONFIGURATION, ExitCode.STATE}, ended
+    return "\n".join(ended.reported)
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_a_configuration_that_everybody_can_write_is_refused(
+    tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    site = new_site(tmp_path)
+    site.configuration.chmod(0o666)
+    assert (
+        f"can be written by everybody: look at what is in it, then chmod o-w {site.configuration}"
+        in refused(site, *command)
+    )
+
+
+@for_root
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_a_configuration_of_another_user_is_refused(tmp_path: Path, command: tuple[str, ...]) -> None:
+    site = new_site(tmp_path)
+    os.chown(site.configuration, OTHER, OTHER)
+    assert f"then chown -h root {site.configuration}" in refused(site, *command)
+
+
+@for_root
+def test_a_link_of_another_user_is_refused(tmp_path: Path) -> None:
+    site = new_site(tmp_path)
+    site.configuration.rename(tmp_path / "elsewhere.yaml")
+    site.configuration.symlink_to("elsewhere.yaml")
+    assert amqp_gateway("check", folder=tmp_path).code is ExitCode.OK
+    os.chown(site.configuration, OTHER, OTHER, follow_symlinks=False)
+    assert amqp_gateway("check", folder=tmp_path).code is ExitCode.CONFIGURATION
+
+
+@for_root
+def test_an_owner_can_be_trusted(tmp_path: Path) -> None:
+    site = new_site(tmp_path)
+    os.chown(site.configuration, OTHER, OTHER)
+    for name in (user_name(OTHER), str(OTHER)):
+        trusting = amqp_gateway("--trust-owner", name, "check", "--config", site.configuration)
+        assert trusting.code is ExitCode.OK
+        by_variable = amqp_gateway("check", "--config", site.configuration, AMQP_GATEWAY_TRUST_OWNER=name)
+        assert by_variable.code is ExitCode.OK
+    unknown = amqp_gateway("--trust-owner", "nobody at all", "check")
+    assert (unknown.code, "no user 'nobody at all'" in unknown.errors) == (ExitCode.USAGE, True)
+
+
+@pytest.mark.parametrize("name", ["overrides", "policy", "mapping", "secrets", "secret"])
+def test_what_a_configuration_names_is_refused_where_everybody_can_write_it(
+    tmp_path: Path, name: str
+) -> None:
+    site = new_site(tmp_path)
+    (tmp_path / "secrets").mkdir()
+    for file in ("overrides", "policy", "mapping", "secrets/secret"):
+        (tmp_path / file).write_text("version: 1\n")
+    site.configure(
+        snmp={"listen": ["127.0.0.1:1161"], "community": {"file": "secrets/secret"}},
+        overrides=["overrides"],
+        policy={"files": ["policy"], "principals": {"*": ["everything"]}},
+        mappings=["mapping"] if name == "mapping" else [],
+    )
+    if name != "mapping":
+        assert amqp_gateway("check", "--config", site.configuration).code is ExitCode.OK
+    place = tmp_path / "secrets" / name if name == "secret" else tmp_path / name
+    place.chmod(0o777)
+    assert f"chmod o-w {place}" in refused(site, "check")
+
+
+@pytest.mark.parametrize("name", ["", "secrets", "running.yaml"])
+def test_a_state_that_everybody_can_write_is_refused(tmp_path: Path, name: str) -> None:
+    site = new_site(tmp_path)
+    (site.state.path / "running.yaml").touch(mode=0o600)
+    place = site.state.path / name
+    place.chmod(0o777)
+    for command in (("check",), ("run",), ("state", "show"), ("snmp", "engine")):
+        assert f"chmod o-w {place}" in refused(site, *command)
+
+
+@for_root
+def test_a_state_that_another_user_made_is_refused(shared: Path) -> None:
+    """The user here is that of a service, and the folder that of a third one, also of files in its own."""
+    site, mine = new_site(shared), shared / "mine"
+    mine.mkdir()
+    os.chown(mine, OTHER - 1, OTHER - 1)
+    os.chown(site.state.path, OTHER, OTHER)
+    with as_owner(mine), pytest.raises(StateError, match=f"belongs to the user {user_name(OTHER)}, neither"):
+        StateFolder(shared / "state")
+    os.chown(shared / "state" / "secrets" / "community", OTHER, OTHER)
+    os.chown(shared / "state", 0, 0)
+    (shared / "state").chmod(0o755)
+    (shared / "state" / "secrets").chmod(0o755)
+    with as_owner(mine), pytest.raises(StateError, match="secrets/community: belongs to the user"):
+        StateFolder(shared / "state")
+
+
+def test_a_pipe_is_no_configuration_and_no_secret(tmp_path: Path) -> None:
+    site = new_site(tmp_path)
+    os.mkfifo(tmp_path / "pipe", 0o600)
+    ended = amqp_gateway("check", "--config", tmp_path / "pipe")
+    assert (ended.code, "is no regular file" in ended.errors) == (ExitCode.CONFIGURATION, True)
+    site.configure(snmp={"listen": ["127.0.0.1:1161"], "community": {"file": "pipe"}})
+    ended = amqp_gateway("check", "--config", site.configuration)
+    assert (ended.code, "is no regular file" in ended.errors) == (ExitCode.CONFIGURATION, True)
+    with pytest.raises(IsADirectoryError), opened(tmp_path):
+        pass
+
+
+def given_away(shared: Path) -> Site:
+    """Return a site whose state is another user's."""
+    site = new_site(shared)
+    for path in (site.state.path, *site.state.path.rglob("*")):
+        os.chown(path, OTHER, OTHER)
+    return site
+
+
+@for_root
+def test_what_root_writes_into_the_state_of_another_user_is_that_users(shared: Path) -> None:
+    site = given_away(shared)
+    (site.state.path / "secrets" / "community").unlink()
+    added = subprocess.run(  # noqa: S603  our own command
+        [*COMMAND, "snmp", "user", "add", "noc", "--config", str(site.configuration)],
+        env=environment(),
+        input="passphrase of noc\nanother of noc\n",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert added.returncode == ExitCode.OK, added.stderr
+    (site.state.path / "log").mkdir()
+    (site.state.path / "log" / "LOG").write_text('{"version": 2, "log_id": "x", "next_seq": 1}')
+    for path in (site.state.path / "log").rglob("*"):
+        os.chown(path, OTHER, OTHER)
+    os.chown(site.state.path / "log", OTHER, OTHER)
+    for command in (("state", "show"), ("log", "compact"), ("snmp", "user", "list")):
+        assert amqp_gateway(*command, "--config", site.configuration).code is ExitCode.OK
+    StateFolder(site.state.path).secret("community")
+    with as_owner(shared):
+        assert os.geteuid() == 0
+    found = {path.relative_to(shared).as_posix(): path.stat().st_uid for path in site.state.path.rglob("*")}
+    assert {
+        "state/secrets/snmp-users.json",
+        "state/snmp-engine.json",
+        "state/secrets/community",
+    } <= found.keys()
+    assert {name for name, owner in found.items() if owner != OTHER} == set()
+
+
+@for_root
+def test_root_runs_no_gateway_on_the_state_of_another_user(shared: Path) -> None:
+    site = given_away(shared)
+    before = sorted(site.state.path.rglob("*"))
+    name = user_name(OTHER)
+    assert f"belongs to the user {name}" in refused(site, "run")
+    assert f"sudo -u {name}" in refused(site, "run")
+    assert sorted(site.state.path.rglob("*")) == before
+
+
+@for_root
+def test_a_missing_permission_is_not_taken_for_damage(shared: Path) -> None:
+    site = given_away(shared)
+    os.chown(site.state.path / "boots", 0, 0)
+    (site.state.path / "boots").chmod(0o600)
+    with as_owner(site.state.path), pytest.raises(Exception, match="chown -R") as raised:
+        StateFolder(site.state.path).next_boot()
+    assert "restore a backup" not in str(raised.value)
+    index = site.state.path / "instances.sqlite3"
+    index.write_bytes(b"")
+    index.chmod(0o600)
+    with as_owner(site.state.path), pytest.raises(InstanceIndexError, match="chown -R"):
+        summary(index)
+
+
+def test_others_cannot_write_what_is_made_under_any_umask(tmp_path: Path) -> None:
+    new_site(tmp_path)
+    before = os.umask(0)
+    try:
+        made = subprocess.run(  # noqa: S603  our own command
+            [*COMMAND, "mib", "install", "--user"],
+            env=environment(HOME=str(tmp_path / "home"), XDG_CACHE_HOME=str(tmp_path / "cache")),
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    finally:
+        os.umask(before)
+    assert made.returncode == ExitCode.OK, made.stderr
+    places = [*(tmp_path / "home").rglob("*"), *(tmp_path / "cache").rglob("*")]
+    assert places
+    assert [path for path in places if path.stat().st_mode & 0o022] == []
+
+
+@pytest.mark.parametrize("address", ["192.0.2.7:1161", "[fe80::1%nope]:1161"])
+def test_an_address_that_this_machine_lacks_is_no_listener(tmp_path: Path, address: str) -> None:
+    site = new_site(tmp_path, state=False)
+    site.configure(snmp={"listen": [address]})
+    ended = amqp_gateway("check", "--config", site.configuration)
+    assert (ended.code, "snmp.listen.0: this machine has no address" in ended.errors) == (
+        ExitCode.ADDRESS_IN_USE,
+        True,
+    )
+
+
+def test_secrets_that_others_read_are_reported(tmp_path: Path) -> None:
+    site = new_site(tmp_path)
+    secret = site.secret("of the community")
+    (tmp_path / secret["file"]).chmod(0o644)
+    site.configuration.chmod(0o660)
+    if os.geteuid() == 0:
+        os.chown(site.configuration, -1, 1)
+    site.configure(snmp={"listen": [f"127.0.0.1:{site.snmp_port}"], "community": secret})
+    found = list(file_findings(load_configuration(site.configuration)))
+    assert (found[-1].level, found[-1].subject) == (Level.WARNING, "snmp.community")
+    assert f"chmod 600 {tmp_path / secret['file']}" in "".join(found[-1].lines())
+    if os.geteuid() == 0:
+        assert f"{site.configuration}: can be written by its group" in "".join(found[0].lines())
+
+
+def test_a_private_key_that_others_can_change_or_read_is_reported(tmp_path: Path) -> None:
+    """As a file with a password: who can write it can be the gateway to its peers."""
+    site = new_site(tmp_path)
+    folder = tmp_path / "tls"
+    folder.mkdir()
+    for name in ("key", "certificate"):
+        (folder / name).write_text("PEM\n")
+    (folder / "key").chmod(0o644)
+    site.configure(
+        snmp={"listen": [f"127.0.0.1:{site.snmp_port}"]},
+        metrics={"tls": {"certificate": "tls/certificate", "key": "tls/key"}},
+    )
+    loaded = load_configuration(site.configuration)
+    (found,) = (one for one in file_findings(loaded) if one.subject == "metrics.tls.key")
+    assert (found.level, f"chmod 600 {folder / 'key'}" in "".join(found.lines())) == (Level.WARNING, True)
+    (folder / "key").chmod(0o666)
+    assert f"metrics.tls.key: {folder / 'key'} can be written by everybody" in refused(site, "check")
+    assert any(one.level is Level.PROBLEM for one in file_findings(loaded))

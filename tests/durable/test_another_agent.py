@@ -1,0 +1,105 @@
+"""The name of a broker of QMF moves to another one, while the gateway runs and while it does not."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
+from functools import partial
+from pathlib import Path
+from uuid import UUID, uuid4
+
+import pytest
+
+from gateway.clock import SystemClock
+from gateway.demo.broker import BrokerSettings, PrivateBroker
+from gateway.dialects.qmf.agent import AgentConfig, AgentSession, ManagedObject
+from gateway.model.schema import ClassKey, ClassSchema, Element
+from gateway.model.times import SECOND
+from gateway.model.values import ValueType
+from tests.components.agent_on_link import AgentOnLink
+from tests.components.background import background
+from tests.components.command_line import Site, new_site
+from tests.components.rabbitmq import TEST_SETTINGS
+from tests.durable.test_another_broker import Moving, add_user, check_moves
+from tests.durable.test_standstills import rows
+
+PACKAGE = "org.apache.qpid.broker"
+SYSTEM = ClassSchema(
+    ClassKey(PACKAGE, "system", b"\x01" * 16),
+    (Element("systemId", ValueType.UUID, index=True), Element("nodeName", ValueType.STRING)),
+)
+QUEUE = ClassSchema(
+    ClassKey(PACKAGE, "queue", b"\x02" * 16),
+    (Element("name", ValueType.STRING, index=True),),
+    (Element("msgTotalEnqueues", ValueType.U64),),
+)
+CREATED = 1_700_000_000 * SECOND
+
+
+class QueueAgent(AgentOnLink):
+    """An agent as of a broker on a machine, with one queue; both are as old as those of any other."""
+
+    def __init__(self, user: str, machine: str, system: UUID, queue: str, enqueued: int) -> None:
+        now = SystemClock().now()
+        self.session = AgentSession(AgentConfig(uuid4(), 1, frozenset({user})), [SYSTEM, QUEUE])
+        super().__init__(self.session)
+        self.session.put(ManagedObject(SYSTEM.key, 1, CREATED, (system, machine), (), now))
+        self.session.put(ManagedObject(QUEUE.key, 2, CREATED, (queue,), (enqueued,), now))
+
+
+@contextmanager
+def serving(broker: PrivateBroker, agent: QueueAgent) -> Iterator[None]:
+    """Let an agent speak on a broker."""
+
+    @asynccontextmanager
+    async def speaking() -> AsyncIterator[None]:
+        task = asyncio.create_task(agent.speak(broker, "/"))
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    with background(speaking):
+        yield
+
+
+def has_recorded(site: Site, queue: str, enqueued: int) -> bool:
+    """Return whether this number of messages was recorded last, by a core that has read everything."""
+    sql = """SELECT "values"->>'msgTotalEnqueues' FROM log WHERE class = 'queue' AND object_name = $name
+             AND ("values"->>'msgTotalEnqueues') IS NOT NULL ORDER BY seq DESC LIMIT 1"""
+    return [str(found) for (found,) in rows(site, sql, name=queue)] == [str(enqueued)]
+
+
+@pytest.mark.long
+def test_another_broker_has_other_objects_in_the_same_rows(
+    rabbitmq: PrivateBroker, start_rabbitmq: Callable[[BrokerSettings], PrivateBroker], tmp_path: Path
+) -> None:
+    other, queue = start_rabbitmq(TEST_SETTINGS), f"moved-{secrets.token_hex(4)}"
+    for broker in (rabbitmq, other):
+        add_user(broker, queue, "")
+    system = uuid4()
+    with ExitStack() as stack:
+        for broker, machine, one, enqueued in (
+            (rabbitmq, "one.example", uuid4(), 3),
+            (other, "two.example", system, 30),
+        ):
+            agent = QueueAgent(queue, machine, one, queue, enqueued)
+            stack.enter_context(serving(broker, agent))
+        name, site = Moving(stack, rabbitmq), new_site(tmp_path)
+        source = {
+            "kind": "qmf",
+            "amqp": {
+                "url": f"amqp://127.0.0.1:{name.amqp.port}",
+                "vhost": "/",
+                "user": queue,
+                "password": site.secret(queue),
+            },
+            "trusted_users": [broker.administrator.name for broker in (rabbitmq, other)],
+        }
+        site.configure(sources={"orders": source}, log={"statistics_interval": "1s"}, snmp={"enabled": False})
+        check_moves(site, name, (rabbitmq, other), queue, partial(has_recorded, site, queue))
+    with rabbitmq.http() as http:
+        http.delete(f"users/{queue}").raise_for_status()

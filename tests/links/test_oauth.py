@@ -1,0 +1,200 @@
+"""Tokens of OAuth 2 in the place of passwords, at a RabbitMQ and an issuer of the test's own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import structlog
+
+from gateway.config.logins import LoginSettings, OAuthSettings
+from gateway.config.types import SecretSource
+from gateway.demo.broker import BrokerSettings, PrivateBroker
+from gateway.links.access_tokens import AccessToken
+from gateway.links.amqp_connection import AmqpEndpoint, LinkError, Trouble, close_soon, open_connection
+from gateway.links.credentials import LoginSecret
+from gateway.links.credentials_error import CredentialsError
+from gateway.links.tls import ClientTls
+from gateway.service.sources.logins import Logins
+from gateway.sources.rabbitmq.http_reader import HttpReader, ManagementEndpoint
+from gateway.sources.rabbitmq.http_writer import HttpWriter
+from gateway.sources.rabbitmq.management_api import Answer, Document, OverviewRequest, Unavailable
+from gateway.sources.rabbitmq.management_changes import Change, Changed, Lookup
+from gateway.sources.rabbitmq.status import failure_text
+from tests.components.rabbitmq import TEST_SETTINGS
+from tests.components.token_issuer import TokenIssuer
+from tests.components.waiting import eventually, until
+
+SECRET = "hunter2+ü"
+SHORT = 6.0
+"""A lifetime in seconds, of which a test waits for some."""
+
+
+def login(issuer: TokenIssuer, folder: Path, logins: Logins | None = None) -> LoginSecret:
+    """Return the secret of the issuer's client, whose own secret is in the file ``secret`` of a folder."""
+    if not (folder / "secret").exists():
+        (folder / "secret").write_text(f"{SECRET}\n", encoding="utf-8")
+    oauth = OAuthSettings(
+        token_url=issuer.url,
+        client_id=issuer.client,
+        client_secret=SecretSource(file=Path("secret")),
+        scope="rabbitmq.all other",
+    )
+    settings = LoginSettings(user=issuer.client, oauth=oauth)
+    return (logins or Logins()).secret(settings, folder, ClientTls())
+
+
+def issuer_of(lifetime: float) -> TokenIssuer:
+    # RFC 6749 section 2.3.1: as in a form.
+    return TokenIssuer("gateway", "hunter2%2B%C3%BC", lifetime)
+
+
+@pytest.mark.each_rabbitmq(takes_long=True)
+async def test_a_broker_takes_tokens_over_http_and_amqp_and_new_ones_on_open_connections(
+    start_rabbitmq: Callable[[BrokerSettings], PrivateBroker],
+    tmp_path: Path,
+    logged: list[structlog.typing.EventDict],
+) -> None:
+    issuer = issuer_of(SHORT)
+    plugins = ("rabbitmq_auth_backend_oauth2",)
+    broker = start_rabbitmq(replace(TEST_SETTINGS, plugins=plugins))
+    await asyncio.to_thread(issuer.trust, broker)
+    async with issuer.serving():
+        secret = login(issuer, tmp_path)
+        reading = ManagementEndpoint(broker.management_url, "gateway", secret)
+        connection = await open_connection(
+            AmqpEndpoint(f"amqp://127.0.0.1:{broker.ports.amqp}", "/", "gateway", secret), "test"
+        )
+        async with HttpReader(reading) as reader, HttpWriter(reading, reading) as writer:
+            assert isinstance(await reader.read(OverviewRequest()), Document)
+            who = await writer.make(Lookup("whoami"))
+            assert isinstance(who, Document)
+            assert isinstance(who.body, dict)
+            assert who.body["name"] == "gateway"
+            assert len(issuer.issued) == 1, "one token for all"
+            # By then the second one was handed over, and the first one has expired.
+            await until(lambda: len(issuer.issued) == 3, "the token was renewed twice, without a request")
+            channel = await connection.channel()
+            queue = await channel.declare_queue("orders", exclusive=True)
+            assert isinstance(
+                await writer.make(Change("PUT", "queues/%2F/other", {"durable": True})), Changed
+            )
+        await queue.delete()
+        await close_soon(connection)
+        wrong = AmqpEndpoint(f"amqp://127.0.0.1:{broker.ports.amqp}", "/", "gateway", login(issuer, tmp_path))
+        issuer.answer = 503, b""
+        with pytest.raises(LinkError, match="issues no token") as refused:
+            await open_connection(wrong, "test")
+        assert refused.value.trouble is Trouble.UNREACHABLE
+    assert issuer.forms[0] == {"grant_type": ["client_credentials"], "scope": ["rabbitmq.all other"]}
+    events = [entry["event"] for entry in logged]
+    assert {"token-renewed", "token-taken"} <= set(events)
+    assert "token-not-taken" not in events
+    assert not [token for token in issuer.issued if token in str(logged)]
+
+
+async def reading_without_broker(secret: LoginSecret) -> Answer:
+    """Return the answer to a reading of a management API that is not there."""
+    async with HttpReader(ManagementEndpoint("http://127.0.0.1:1", "gateway", secret)) as reader:
+        return await reader.read(OverviewRequest())
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        (
+            (401, b'{"error": "invalid_client"}'),
+            "refuses client 'gateway' (invalid_client, status 401): check",
+        ),
+        (
+            (400, b'{"error": "invalid_scope"}'),
+            "refuses the scope 'rabbitmq.all other' (invalid_scope, status",
+        ),
+        ((302, b""), "leads elsewhere (status 302): give the other URL as 'token_url'"),
+        ((500, b"<html>"), "issues no token (status 500): check 'token_url'"),
+        ((200, b"<html>"), "answers without a bearer token: check 'token_url'"),
+        ((200, b'{"access_token": "a\\r\\nx: b"}'), "answers without a bearer token: check 'token_url'"),
+        ((200, b'{"access_token": "a", "token_type": "mac"}'), "answers without a bearer token"),
+        ((200, b'{"access_token": "a", "expires_in": -1}'), "issues tokens without a lifetime"),
+        ((200, b" " * 70_000), "answers with more than 65536 bytes"),
+    ],
+)
+async def test_why_there_is_no_token(tmp_path: Path, answer: tuple[int, bytes], text: str) -> None:
+    issuer = issuer_of(SHORT)
+    issuer.answer = answer
+    async with issuer.serving():
+        found = await reading_without_broker(login(issuer, tmp_path))
+    assert isinstance(found, Unavailable)
+    said = failure_text(found, "gateway")
+    assert said.startswith(f"the token endpoint {issuer.url} {text}")
+    assert SECRET not in said
+
+
+async def test_an_issuer_that_is_not_there_is_asked_after_pauses(tmp_path: Path) -> None:
+    issuer = issuer_of(SHORT)
+    issuer.url = "http://127.0.0.1:1/token"
+    secret = login(issuer, tmp_path)
+    with pytest.raises(CredentialsError, match="is not reached") as first:
+        await secret.current()
+    with pytest.raises(CredentialsError) as second:
+        await secret.current()
+    assert second.value is first.value, "within the pause nothing is sent"
+    assert first.value.passing
+
+
+async def test_the_former_token_is_used_until_it_expires(tmp_path: Path) -> None:
+    issuer = issuer_of(4.0)
+    async with issuer.serving():
+        secret = login(issuer, tmp_path)
+        token = await secret.current()
+        issuer.answer = 503, b""
+        asked = len(issuer.forms)
+
+        async def refused() -> bool:
+            try:
+                assert await secret.current() == token
+            except CredentialsError as error:
+                assert "status 503" in str(error)  # noqa: PT017  at some time
+                return True
+            return False
+
+        await eventually(refused, "the token has expired")
+        assert len(issuer.forms) > asked
+        issuer.answer = None
+
+        async def renewed() -> bool:
+            with suppress(CredentialsError):
+                return await secret.current() != token
+            return False
+
+        await eventually(renewed, "another token is issued")
+
+
+async def test_the_secret_of_the_client_is_read_again_when_it_is_refused_and_by_a_reload(
+    tmp_path: Path,
+) -> None:
+    issuer, logins = issuer_of(3600.0), Logins()
+    async with issuer.serving():
+        secret = login(issuer, tmp_path, logins)
+        assert isinstance(secret, AccessToken)
+        issuer.secret = "hunter3"
+        (tmp_path / "secret").write_text("hunter3\n", encoding="utf-8")
+        first = await secret.current()
+        assert issuer.refused == 1, "then it was read again"
+        issuer.secret = "other"
+        (tmp_path / "secret").write_text("other\n", encoding="utf-8")
+        place = f"token of gateway ({issuer.url})"
+        assert await logins.read_again() == ["secret", place]
+        second = await secret.current()
+        assert first != second
+        issuer.secret = "third"
+        (tmp_path / "secret").write_text("third\n", encoding="utf-8")
+        assert await secret.other_than(first) == second, "another connection has the new one already"
+        assert await secret.other_than(second) is None, "a young token is not replaced at once"
+        assert await secret.read_again() == place
+        assert issuer.refused == 1
+        assert await secret.current() not in {first, second}

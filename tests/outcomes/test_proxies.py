@@ -1,0 +1,206 @@
+"""A proxy answers in the place of the broker, or loses its answer: the outcome is what was seen."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import aio_pika
+import pytest
+
+from gateway.mapping.paths import Json
+from gateway.service.processes.exit_codes import ExitCode
+from tests.components.background import background
+from tests.components.waiting import wait_until
+from tests.outcomes.manager import Manager
+from tests.outcomes.scene import Scene
+from tests.outcomes.targets import DISTANT_ORDERS, DISTANT_SHOP, QUEUE, QUORUM, VHOST, Target, lost
+
+pytestmark = pytest.mark.xdist_group("outcomes")
+
+COLLECTIONS = {"queue": "queues", "policy": "policies", "exchange": "exchanges"}
+
+
+def exists(there: Scene, target: Target) -> bool:
+    with there.broker.http() as http:
+        path = f"{COLLECTIONS[target.class_name]}/{VHOST}/{target.names[-1]}"
+        return http.get(path).status_code == 200
+
+
+def shows_its_life(there: Scene, target: Target) -> bool:
+    """Return whether the broker shows by what it differs from the next of its name; a queue late."""
+    with there.broker.http() as http:
+        path = f"{COLLECTIONS[target.class_name]}/{VHOST}/{target.names[-1]}"
+        return target.class_name != "queue" or "idle_since" in http.get(path).json()
+
+
+def invoked(there: Scene, target: Target, method: str) -> tuple[ExitCode, str]:
+    """Call a method at the command line; return its exit code and operation id."""
+    done = there.command("invoke", target.path, method, "--json")
+    assert done.output, done.errors
+    return done.code, json.loads(done.output)["operation_id"]
+
+
+def outcome_of(there: Scene, target: Target, method: str) -> tuple[ExitCode, str, str]:
+    """Call a method; return its exit code, and outcome and text in the log."""
+    code, operation_id = invoked(there, target, method)
+    record = there.logged(operation_id)
+    return code, record["outcome"], record["text"]
+
+
+def settled(there: Scene, operation_id: str) -> str:
+    """Return the outcome of an operation that was proved after its deadline."""
+    return str(there.logged(operation_id, state="settled")["outcome"])
+
+
+def proved(there: Scene, target: Target, method: str, outcome: str) -> str:
+    """Call a method whose outcome is to be proved; return its text in the log, empty if that was late.
+
+    The deadline is 5 s; on a busy machine the broker's answers and statistics may come later.
+    """
+    code, operation_id = invoked(there, target, method)
+    if code is ExitCode.UNKNOWN_OUTCOME:
+        assert settled(there, operation_id) == outcome
+        return ""
+    record = there.logged(operation_id)
+    expected = {"applied": ExitCode.OK, "not-applied": ExitCode.NOT_APPLIED}[outcome]
+    assert (code, record["outcome"]) == (expected, outcome), record["text"]
+    return str(record["text"])
+
+
+@pytest.mark.parametrize(
+    ("class_name", "status"),
+    [("queue", "200 OK"), ("policy", "202 Accepted"), ("exchange", "204 No Content")],
+)
+def test_a_deletion_that_was_not_forwarded_is_not_applied(there: Scene, class_name: str, status: str) -> None:
+    target = lost(class_name)[5]
+    wait_until(lambda: shows_its_life(there, target), "the queue is known to be idle")
+    with there.relay.answering(status, forwarded=False):
+        text = proved(there, target, "delete", "not-applied")
+    assert text in {"", "it was reported as done, but the broker still lists it"}
+    assert exists(there, target)
+
+
+@pytest.mark.parametrize("class_name", ["queue", "exchange"])
+def test_what_another_user_declared_again_at_once_is_not_what_was_to_be_deleted(
+    there: Scene, class_name: str
+) -> None:
+    """The source has no events: nothing shows that the object was deleted."""
+    target = lost(class_name)[3]
+    path = f"{COLLECTIONS[class_name]}/{VHOST}/{target.names[-1]}"
+    declared = {"durable": True} | ({"type": "fanout"} if class_name == "exchange" else {})
+    with there.broker.http() as http:
+        http.post(f"bindings/{VHOST}/e/{lost('exchange')[3].names[-1]}/q/{QUEUE}", json={}).raise_for_status()
+
+        def declare_again() -> None:
+            assert http.get(path).status_code == 404
+            http.put(path, json=declared).raise_for_status()
+
+        with there.relay.stepping_in(behind=declare_again):
+            code, outcome, text = outcome_of(there, target, "delete")
+    assert (code, outcome) == (ExitCode.UNKNOWN_OUTCOME, "unknown"), text
+    assert text.endswith("the broker lists one of its name")
+    assert exists(there, target)
+
+
+@pytest.mark.prove
+def test_the_counts_of_the_broker_show_in_the_end_that_a_queue_is_the_same(there: Scene) -> None:
+    """A quorum queue does not show since when it is idle."""
+    target = QUORUM
+    with there.relay.answering("204 No Content", forwarded=False):
+        code, operation_id = invoked(there, target, "delete")
+        assert code is ExitCode.UNKNOWN_OUTCOME
+        assert settled(there, operation_id) == "not-applied"
+    assert exists(there, target)
+
+
+def test_nor_is_it_by_snmp(there: Scene, manager: Manager) -> None:
+    target = lost("queue")[5]
+    wait_until(lambda: shows_its_life(there, target), "the queue is known to be idle")
+    with there.relay.answering("204 No Content", forwarded=False):
+        called = manager.call("delete-lost", manager.row_of(target), "delete")
+        if called["agCommandOutcome"] == "unknown(14)":  # the broker's answers came too late for a proof
+            assert settled(there, called["agCommandOperationId"]) == "not-applied"
+        else:
+            assert called["agCommandOutcome"] == "notApplied(3)"
+    assert exists(there, target)
+
+
+@pytest.mark.parametrize(
+    ("class_name", "number", "status"),
+    [
+        ("queue", 0, "503 Service Unavailable"),
+        ("queue", 1, "408 Request Timeout"),
+        ("queue", 2, ""),
+        ("policy", 3, "502 Bad Gateway"),
+        ("exchange", 4, "504 Gateway Timeout"),
+    ],
+)
+def test_a_deletion_whose_answer_is_lost_is_applied(
+    there: Scene, class_name: str, number: int, status: str
+) -> None:
+    target = lost(class_name)[number]
+    with there.relay.answering(status, forwarded=True):
+        text = proved(there, target, "delete", "applied")
+    assert not text or text.startswith("it is gone; before: no answer of the broker")
+    assert not exists(there, target)
+
+
+def test_a_purge_whose_answer_is_lost_is_applied(there: Scene) -> None:
+    there.fill(3)
+    with there.relay.answering("", forwarded=True):
+        proved(there, DISTANT_ORDERS, "purge", "applied")
+    assert there.depth() == 0
+
+
+@asynccontextmanager
+async def traffic(there: Scene) -> AsyncIterator[None]:
+    """Publish 5,000 messages, and then about 1,000 a second."""
+    connection = await aio_pika.connect(there.broker.amqp_url(vhost=VHOST))
+
+    async def publish() -> None:
+        for number in itertools.count():
+            await exchange.publish(aio_pika.Message(b"x"), QUEUE)
+            if number % 100 == 0 and number > 5_000:
+                await asyncio.sleep(0.1)
+
+    async with connection, connection.channel(publisher_confirms=False) as channel:
+        exchange = channel.default_exchange
+        publishing = asyncio.create_task(publish())
+        yield
+        publishing.cancel()
+        await asyncio.wait({publishing})
+
+
+@pytest.mark.parametrize("status", ["204 No Content", "502 Bad Gateway"])
+def test_a_purge_of_a_queue_with_much_traffic_is_proved(there: Scene, status: str) -> None:
+    with background(lambda: traffic(there)), there.relay.answering(status, forwarded=True):
+        wait_until(lambda: there.depth() > 5_000, "the queue is full")
+        code, outcome, text = outcome_of(there, DISTANT_ORDERS, "purge")
+        assert (code, outcome) == (ExitCode.OK, "applied"), text
+    there.fill(0)
+
+
+@pytest.mark.prove
+def test_a_purge_that_was_not_forwarded_is_not_applied(there: Scene) -> None:
+    there.fill(3)
+    with there.relay.answering("204 No Content", forwarded=False):
+        code, operation_id = invoked(there, DISTANT_ORDERS, "purge")
+        assert code is ExitCode.UNKNOWN_OUTCOME
+        assert settled(there, operation_id) == "not-applied"
+    assert there.depth() == 3
+    there.fill(0)
+
+
+@pytest.mark.parametrize("found", [{}, {"name": "shop", "tracing": False, "default_queue_type": "classic"}])
+def test_nothing_is_written_back_from_a_poor_reading(there: Scene, found: Json) -> None:
+    with there.relay.showing(f"vhosts/{VHOST}", found):
+        done = there.command("set", DISTANT_SHOP.path, "tracing=true")
+    assert done.code is ExitCode.REMOTE_FAILURE
+    assert "nothing was sent: the management API" in done.errors + done.output
+    with there.broker.http() as http:
+        shown = http.get(f"vhosts/{VHOST}").json()
+    assert (shown["description"], shown["tags"], shown["tracing"]) == ("sells", ["live", "old"], False)

@@ -1,0 +1,126 @@
+"""Patterns of roles that match nothing: errors where everything is known, remarks elsewhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway.config.files import load_configuration
+from gateway.mapping.files import load_mappings
+from gateway.service.diagnostics.policy_patterns import check_patterns
+from gateway.yaml_documents import DocumentError
+from tests.components.command_line import Site, new_site
+
+RABBITMQ = {"kind": "rabbitmq", "management": "http://127.0.0.1:9", "user": "u", "password": {"env": "P"}}
+QMF = {
+    "kind": "qmf",
+    "amqp": {"url": "amqp://127.0.0.1:9", "user": "u", "password": {"env": "P"}},
+    "trusted_users": ["a"],
+}
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return new_site(tmp_path)
+
+
+def remarks(site: Site, source: dict[str, Any], *rules: dict[str, Any], **more: Any) -> list[str]:  # noqa: ANN401  as YAML has them
+    policy = {"roles": {"shop": {"allow": rules}}, "principals": {"cli:anna": ["shop"]}}
+    site.configure(sources={"orders": source}, policy=policy, **more)
+    loaded = load_configuration(site.configuration)
+    return check_patterns(loaded, load_mappings(loaded.mapping_files))
+
+
+def wrong(site: Site, rule: dict[str, Any]) -> str:
+    with pytest.raises(DocumentError) as error:
+        remarks(site, RABBITMQ, rule)
+    return str(error.value).partition(": ")[2]
+
+
+QUEUE = "rabbitmq:queue"
+
+
+@pytest.mark.parametrize(
+    ("rule", "said"),
+    [
+        (
+            {"classes": [QUEUE], "read": ["name", "mesages"]},
+            "read.1: 'mesages' matches no element of rabbitmq:queue: did you mean 'messages'?",
+        ),
+        ({"classes": [QUEUE], "write": ["*x*y"]}, "write.0: '*x*y' matches no element of rabbitmq:queue"),
+        ({"read": ["mesages"]}, "read.0: 'mesages' matches no element of *:*: did you mean 'messages'?"),
+        (
+            {"classes": [QUEUE], "invoke": ["purg"]},
+            "invoke.0: 'purg' matches no method of rabbitmq:queue: did you mean 'purge'?",
+        ),
+        (
+            {"classes": ["rabitmq:queue"], "read": ["*"]},
+            "classes.0: 'rabitmq:queue' matches no class: did you mean 'rabbitmq:queue'?",
+        ),
+        (
+            {"subscribe": ["gateway:sourceDwn"]},
+            "subscribe.0: 'gateway:sourceDwn' matches no event or alarm: did you mean 'gateway:sourceDown'?",
+        ),
+        (
+            {"sources": ["*", "order"], "read": ["*"]},
+            "sources.1: 'order' matches no source: did you mean 'orders'?",
+        ),
+    ],
+)
+def test_what_can_match_nothing_is_an_error(site: Site, rule: dict[str, Any], said: str) -> None:
+    assert wrong(site, rule) == f"policy.roles.shop.allow.0.{said}"
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        {"read": ["*"], "subscribe": ["*:*"], "invoke": ["*"]},
+        {"classes": ["gateway:*"], "read": ["*"], "subscribe": ["gateway:*", "gateway:logTrouble"]},
+        {"classes": [QUEUE, "*:broker"], "read": ["message*"], "subscribe": ["rabbitmq:memoryAlarm"]},
+        {"sources": ["gateway", "ord*"], "read": ["*"]},
+    ],
+)
+def test_what_matches_something_is_none(site: Site, rule: dict[str, Any]) -> None:
+    assert not remarks(site, RABBITMQ, rule)
+
+
+def test_what_an_agent_may_report_is_a_remark(site: Site) -> None:
+    """Classes of agents are known at run time only; a class of RabbitMQ is known in any case."""
+    (line,) = remarks(site, QMF, {"read": ["mesages"]})
+    assert line.endswith("allow.0.read.0: 'mesages' matches no element of *:*: did you mean 'messages'?")
+    assert not remarks(site, QMF, {"classes": ["com.example:*"], "read": ["*"]})[1:]
+    with pytest.raises(DocumentError):
+        remarks(site, QMF, {"classes": [QUEUE], "read": ["mesages"]})
+
+
+def test_an_alarm_that_an_override_adds_is_known(site: Site) -> None:
+    alarm = "{deep: {element: messages, at_least: 9, severity: major, text: deep}}"
+    text = f"version: 1\nclasses: {{'rabbitmq:queue': {{alarms: {alarm}}}}}\n"
+    (site.folder / "overrides.yaml").write_text(text, encoding="utf-8")
+    assert not remarks(site, RABBITMQ, {"subscribe": ["rabbitmq:deep"]}, overrides=["overrides.yaml"])
+
+
+def test_a_rule_of_a_policy_file_is_named_with_its_line(site: Site) -> None:
+    file = site.folder / "roles.yaml"
+    rule = "classes: ['rabbitmq:queue']\n        read: [mesages]\n"
+    text = f"version: 1\nroles:\n  shop:\n    deny:\n      - {rule}"
+    file.write_text(text, encoding="utf-8")
+    site.configure(sources={"orders": RABBITMQ}, policy={"files": ["roles.yaml"]})
+    loaded = load_configuration(site.configuration)
+    with pytest.raises(DocumentError) as error:
+        check_patterns(loaded, load_mappings(()))
+    assert str(error.value).startswith(f"{file}:6: roles.shop.deny.0.read.0: 'mesages' matches no element")
+
+
+def test_a_source_of_another_gateway_in_a_policy_file_is_a_remark(site: Site) -> None:
+    """Several gateways may use one file of roles."""
+    file = site.folder / "roles.yaml"
+    file.write_text(
+        "version: 1\nroles:\n  shop:\n    deny:\n      - {sources: [depot], read: ['*']}\n", "utf-8"
+    )
+    site.configure(sources={"orders": RABBITMQ}, policy={"files": ["roles.yaml"]})
+    loaded = load_configuration(site.configuration)
+    (line,) = check_patterns(loaded, load_mappings(()))
+    assert line == f"{file}:5: roles.shop.deny.0.sources.0: 'depot' matches no source"

@@ -1,0 +1,102 @@
+"""The numbers of events that cores have made, as the next core finds them."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from gateway import durable_files
+from gateway.service.state.event_counts import EventCounts, EventsMade
+
+
+def counts(path: Path, epoch: int, in_log: Mapping[int, int] | None = None, **log: bool) -> EventCounts:
+    """Return the file of a core whose log is off, unless ``log`` says something else."""
+    return EventCounts(path, epoch, **{"logged": False, "was_paused": False, **log}, in_log=in_log or {})
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "event-counts"
+
+
+@pytest.fixture
+def other_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file in which the system says which start of the machine this is."""
+    start = tmp_path / "boot_id"
+    start.write_text("first\n")
+    monkeypatch.setattr(durable_files, "_MACHINE_START", start)
+    return start
+
+
+def test_the_first_core_knows_that_there_was_none(path: Path) -> None:
+    assert counts(path, 1).former == EventsMade()
+
+
+def test_after_kills_the_numbers_are_exact(path: Path) -> None:
+    first = counts(path, 1)
+    for number in (1, 2, 70_000):
+        first.note(number)
+    counts(path, 2)
+    third = counts(path, 3, in_log={1: 69_000})
+    third.note(5)
+    assert third.former == EventsMade({1: 70_000, 2: 0})
+    assert counts(path, 4).former == EventsMade({1: 70_000, 2: 0, 3: 5})
+
+
+def test_after_a_failure_of_the_machine_there_may_be_more_unless_the_core_had_ended(
+    path: Path, other_machine: Path
+) -> None:
+    killed = counts(path, 1)
+    killed.note(7)
+    other_machine.write_text("second\n")
+    again = counts(path, 2)
+    assert again.former == EventsMade({1: 7}, uncertain=1)
+    again.note(3)
+    again.close()
+    other_machine.write_text("third\n")
+    assert counts(path, 3).former == EventsMade({1: 7, 2: 3}, uncertain=1)
+
+
+def test_what_the_log_has_of_a_core_is_all_unless_it_could_not_be_written(
+    path: Path, other_machine: Path
+) -> None:
+    counts(path, 1, logged=True).note(7)
+    other_machine.write_text("second\n")
+    assert counts(path, 2, {1: 9}, logged=True).former == EventsMade({1: 9})
+    other_machine.write_text("third\n")
+    assert counts(path, 3, {2: 1}, logged=True, was_paused=True).former == EventsMade({1: 9, 2: 1}, 2)
+
+
+@pytest.mark.parametrize("content", ["", "x", "00000000000000000007 makes\n{}", '7 makes\n{"epoch": 1'])
+def test_a_file_that_is_damaged_or_missing_says_nothing(path: Path, content: str) -> None:
+    if content:
+        path.write_text(content)
+    assert counts(path, 5).former == EventsMade({4: 0}, uncertain=4)
+    path.write_text(content)
+    assert counts(path, 6, {5: 3}, logged=True).former == EventsMade({5: 3})
+
+
+def test_a_core_between_two_that_could_not_write_is_not_known(path: Path) -> None:
+    counts(path, 1).note(7)
+    assert counts(path, 3).former == EventsMade({1: 7, 2: 0}, uncertain=2)
+
+
+def test_a_disk_that_refuses_makes_the_number_unknown_and_nothing_else(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = counts(path, 1)
+    made.note(7)
+
+    def full(_file: int, _octets: bytes, _offset: int) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "pwrite", full)
+    made.note(8)
+    made.note(9)
+    made.close()
+    assert not path.exists()
+    assert counts(path, 2).former == EventsMade({1: 0}, uncertain=1)

@@ -1,0 +1,84 @@
+"""The source on a real broker: shovels and federation links that run, fail and are deleted, and memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from gateway.demo.broker import BrokerSettings, Credentials, PrivateBroker
+from gateway.demo.node_setup import free_ports
+from gateway.model.operations import Outcome
+from tests.components.rabbitmq import TEST_SETTINGS
+from tests.components.waiting import until
+from tests.sources.rabbitmq.watching import Watch, node_name, reading_user, ready, watch
+
+pytestmark = pytest.mark.each_rabbitmq(takes_long=True)
+PLUGINS = ("rabbitmq_shovel_management", "rabbitmq_federation_management")
+
+
+def shown(watched: Watch, class_name: str, leaf: str, **values: object) -> Callable[[], bool]:
+    """Return whether an object exists with these values."""
+    return lambda: (
+        watched.exists(class_name, leaf)
+        and {name: watched.value(class_name, leaf, name) for name in values} == values
+    )
+
+
+async def test_shovels_and_federation_links_show_whether_they_work(
+    start_rabbitmq: Callable[[BrokerSettings], PrivateBroker],
+) -> None:
+    broker = start_rabbitmq(replace(TEST_SETTINGS, plugins=PLUGINS))
+    (unanswered,) = free_ports(1)
+    good, nowhere = broker.amqp_url(), f"amqp://u:hunter2@127.0.0.1:{unanswered}"
+    refused = broker.amqp_url(Credentials("u", "hunter3"))
+    moving = {"src-uri": f"{good}?heartbeat=9", "src-queue": "from", "dest-uri": good, "dest-queue": "to"}
+    lost = {**moving, "dest-uri": nowhere, "reconnect-delay": 1}
+    once = {**moving, "src-exchange": "missing", "reconnect-delay": 0}
+    del once["src-queue"]
+    with reading_user(broker, ["/"]) as user, broker.http() as client:
+
+        def put(path: str, body: object) -> None:
+            client.put(path, json=body).raise_for_status()
+
+        put("exchanges/%2F/till", {"type": "fanout"})
+        for name, value in (("mover", moving), ("lost", lost), ("once", once)):
+            put(f"parameters/shovel/%2F/{name}", {"value": value})
+        for name, uri in (("good", good), ("nowhere", nowhere), ("refused", refused)):
+            put(f"parameters/federation-upstream/%2F/{name}", {"value": {"uri": uri, "reconnect-delay": 1}})
+        put("policies/%2F/fed", {"pattern": "^till$", "definition": {"federation-upstream-set": "all"}})
+        async with watch(broker, user, writer=broker.administrator) as watched:
+            await ready(watched)
+            await until(shown(watched, "shovel", "mover", state="running", failing=False), "it runs")
+            assert watched.value("shovel", "mover", "sourceQueue") == "from"
+            assert watched.value("shovel", "mover", "destinationUri") == broker.amqp_url().replace(
+                f"{broker.administrator.name}:{broker.administrator.password}@", ""
+            )
+            await until(shown(watched, "shovel", "lost", failing=True), "it cannot reach its destination")
+            terminated = shown(watched, "shovel", "once", state="terminated", failing=True)
+            await until(terminated, "it needs an exchange that is missing")
+            working = shown(watched, "federationLink", "good", state="running", failing=False)
+            await until(working, "the link runs")
+            for name in ("nowhere", "refused"):
+                failing = shown(watched, "federationLink", name, state="error", failing=True)
+                await until(failing, f"the link to {name} fails")
+            assert watched.value("federationLink", "nowhere", "reason") == "econnrefused"
+            reason = watched.value("federationLink", "refused", "reason")
+            assert str(reason).startswith("auth_failure: ACCESS_REFUSED")
+            for class_name, leaf in (("shovel", "mover"), ("shovel", "once"), ("federationLink", "nowhere")):
+                answer = await watched.call(class_name, leaf, "restart")
+                assert (answer.outcome, answer.text) == (Outcome.APPLIED, "OK")
+            put("parameters/shovel/%2F/lost", {"value": moving})
+            await until(shown(watched, "shovel", "lost", state="running", failing=False), "it runs now")
+            client.delete("parameters/shovel/%2F/once").raise_for_status()
+            await until(lambda: watched.gone("shovel", "once"), "a deleted shovel ends")
+            client.delete("policies/%2F/fed").raise_for_status()
+            await until(lambda: watched.gone("federationLink", "good"), "links end with their policy")
+            memory = ("memoryCode", "memoryConnections", "memoryDefinitions", "memoryQueues")
+            node = node_name(watched)
+            await until(lambda: watched.value("node", node, memory[0]), "the node's memory is read")
+            assert all(watched.value("node", node, part) for part in memory)
+            assert watched.value("node", node, "listeners")
+            for secret in ("hunter2", "hunter3", broker.administrator.password):
+                assert secret not in repr(watched.seen)

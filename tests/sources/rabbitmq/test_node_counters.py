@@ -1,0 +1,144 @@
+"""Whether counters go on, by the runs of the nodes that counted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from gateway.model.observations import Counting, ObjectSeen
+from gateway.model.times import HOUR, MINUTE, SECOND
+from gateway.model.values import Value
+from gateway.sources.rabbitmq.management_api import Refused
+from tests.sources.rabbitmq.imitation import NODE, ImitatedBroker, World
+from tests.sources.rabbitmq.story import world
+from tests.sources.rabbitmq.test_event_gaps import former
+
+OTHER = "rabbit@other"
+
+
+def add_other(broker: ImitatedBroker) -> None:
+    broker.objects["node"][OTHER,] = {**broker.objects["node"][NODE,], "name": OTHER, "os_pid": "200"}
+
+
+def countings(shop: World, class_name: str, since: int = 0) -> list[Counting]:
+    """Return how the counters of the objects of a class went on, in each report with statistics."""
+    seen = [one for one in shop.observed[since:] if isinstance(one, ObjectSeen) and not one.deleted]
+    return [one.counting for one in seen if one.key.name == class_name and one.statistics is not None]
+
+
+@pytest.mark.parametrize(
+    ("process", "started", "others", "expected"),
+    [
+        ("100", HOUR, False, Counting.GO_ON),
+        ("99", HOUR, False, Counting.BEGAN),
+        (None, HOUR, False, Counting.UNKNOWN),
+        ("100", HOUR, True, Counting.SUM),
+        ("99", HOUR, True, Counting.UNKNOWN),
+        ("100", 2 * MINUTE, True, Counting.UNKNOWN),
+    ],
+    ids=["runs on", "started again", "not known", "both run on", "one started again", "started just before"],
+)
+def test_a_start_while_the_gateway_was_down(
+    process: str | None, started: int, expected: Counting, *, others: bool
+) -> None:
+    shop = World()
+    begin = shop.now - started
+    shop.broker.objects["node"][NODE,]["uptime"] = started // 1_000_000
+    known: dict[str, Value] = {"name": NODE, "clusterName": "shop", "startTime": begin}
+    if process is not None:
+        known["osProcess"] = process
+    nodes = [former("node", (NODE,), 12, 0, 0, **known)]
+    if others:
+        add_other(shop.broker)
+        long_ago = shop.now - HOUR
+        shop.broker.objects["node"][OTHER,]["uptime"] = HOUR // 1_000_000
+        nodes.append(former("node", (OTHER,), 15, name=OTHER, osProcess="200", startTime=long_ago))
+    shop.broker.add_queue("orders", messages=33, message_stats={"publish": 33})
+    queue = former("queue", ("/", "orders"), 14, vhost="/", name="orders", durable=True)
+    until = shop.now - 30 * SECOND
+    shop.source.remember([*nodes, queue], shop.now, events_kept=False, complete_until=until)
+    shop.run(30)
+    assert countings(shop, "queue")[0] is expected
+
+
+@pytest.mark.parametrize("complete_ago", [0, HOUR], ids=["complete", "catching up for an hour"])
+@pytest.mark.parametrize("at_once", [False, True])
+def test_a_gateway_that_ended_in_the_first_seconds_of_a_node(complete_ago: int, *, at_once: bool) -> None:
+    """The node reports neither process nor uptime then, so that the log has those of its run before."""
+    before = world(events=False)
+    before.run(30)
+    before.broker.objects["node"][NODE,] = {"name": NODE, "running": True}
+    before.run(6)
+    known = [one for name in ("node", "queue") for one in before.source.known(name)]
+    shop = World(broker=before.broker, now=before.now)
+    left = [replace(one, first_seen=0, listed=False) for one in known]
+    shop.source.remember(left, shop.now, events_kept=False, complete_until=before.now - complete_ago)
+    if not at_once:
+        shop.run(3)
+        (node,) = [one for one in shop.source.known("node") if one.name.leaf == NODE]
+        assert 100 in node.properties, "the process of its run before"
+    shop.broker.add_node(process=200, uptime=9_000)
+    shop.broker.objects["queue"]["/", "orders"]["message_stats"] = {"publish": 40}
+    shop.run(30)
+    assert countings(shop, "queue")[0] is Counting.BEGAN
+    assert countings(shop, "exchange")[0] is Counting.BEGAN
+
+
+def test_without_a_right_to_read_nodes_nothing_is_known() -> None:
+    shop = World()
+    shop.broker.failure = lambda request: (
+        Refused(login=False, reason="no tag") if request.target.startswith("nodes") else None
+    )
+    shop.broker.add_queue("orders", messages=33, message_stats={"publish": 33})
+    queue = former("queue", ("/", "orders"), 14, vhost="/", name="orders", durable=True)
+    shop.source.remember([queue], shop.now, events_kept=False, complete_until=shop.now - MINUTE)
+    shop.run(60)
+    assert countings(shop, "queue")[0] is Counting.UNKNOWN
+
+
+def stop(broker: ImitatedBroker) -> None:
+    broker.objects["node"][OTHER,] = {"name": OTHER, "running": False}
+
+
+def leave(broker: ImitatedBroker) -> None:
+    del broker.objects["node"][OTHER,]
+
+
+def start_again(broker: ImitatedBroker) -> None:
+    broker.objects["node"][OTHER,] |= {"os_pid": "201", "uptime": 1000}
+
+
+def count_less(broker: ImitatedBroker) -> None:
+    broker.objects["node"][OTHER,]["connection_created"] = 0
+
+
+@pytest.mark.parametrize("change", [stop, leave, start_again, count_less])
+def test_a_change_of_one_of_two_nodes(change: Callable[[ImitatedBroker], None]) -> None:
+    shop = world(events=False)
+    add_other(shop.broker)
+    shop.broker.objects["node"][OTHER,]["connection_created"] = 7
+    shop.run(60)
+    since = len(shop.observed)
+    shop.broker.objects["queue"]["/", "orders"]["message_stats"] = {"publish": 40}
+    shop.run(60)
+    assert set(countings(shop, "queue", since)) == {Counting.SUM}
+    since = len(shop.observed)
+    change(shop.broker)
+    shop.run(60)
+    assert countings(shop, "queue", since) == [Counting.UNKNOWN]
+    assert Counting.UNKNOWN in countings(shop, "exchange", since)
+
+
+def test_a_node_that_comes_back_with_what_it_had() -> None:
+    shop = world(events=False)
+    add_other(shop.broker)
+    shop.run(60)
+    document = shop.broker.objects["node"][OTHER,]
+    stop(shop.broker)
+    shop.run(60)
+    since = len(shop.observed)
+    shop.broker.objects["node"][OTHER,] = {**document, "uptime": 600_000}
+    shop.run(60)
+    assert countings(shop, "queue", since) == [Counting.UNKNOWN]

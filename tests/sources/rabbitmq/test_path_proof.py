@@ -1,0 +1,203 @@
+"""The proof that names arrive in paths, before servers that change paths in various ways."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from urllib.parse import quote, unquote
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.sources.rabbitmq.object_names import ByteName, recorded_name
+from gateway.sources.rabbitmq.path_proof import (
+    NO_PATH,
+    NOT_SHOWN,
+    PathAnswer,
+    PathProof,
+    path_of,
+    proof_steps,
+    takes_proof,
+)
+from tests.components.changing_proxy import PathChange, decoded, escaped_twice, kept, lower_case
+
+Served = tuple[int, bytes]
+"""Status and body of an answer."""
+
+ECHO = "health/checks/protocol-listener"
+
+
+def rabbitmq(target: str, *, listed: bool = False, slash: bool = True) -> Served:
+    """Return what RabbitMQ answers to a target below ``/api/``, with its virtual host ``/`` or without."""
+    segments = [unquote(segment) for segment in target.partition("?")[0].split("/")]
+    if "/".join(segments[:-1]) == ECHO and segments[-1]:
+        missing = segments[-1].lower()
+        return 503, json.dumps({"missing": [missing] if listed else missing}).encode()
+    if slash and segments == ["exchanges", "/", "amq.direct"]:
+        return 200, b'{"name": "amq.direct", "vhost": "/"}'
+    return 404, b'{"error": "Object Not Found"}'
+
+
+def proved(
+    change: PathChange, serve: Callable[[str], Served] = rabbitmq, most: int = 20, pause: int = 0
+) -> PathProof | PathAnswer:
+    """Return the result of a proof behind a server that changes paths so; each 503 demands ``pause``."""
+    steps = proof_steps()
+    target = next(steps)
+    for _ in range(most):
+        path, mark, query = target.partition("?")
+        try:
+            status, body = serve(change(f"/{path}")[1:] + mark + query)
+            target = steps.send(PathAnswer(status, body, pause if status == 503 else 0))
+        except StopIteration as end:
+            result: PathProof | PathAnswer = end.value
+            return result
+    raise AssertionError(f"more than {most} requests")
+
+
+@pytest.mark.parametrize(
+    ("change", "altered"),
+    [
+        (kept, ""),
+        (decoded, "/"),
+        (escaped_twice, "/%;?#+ \\&=|\n"),
+        (lambda path: quote(unquote(path)), "/"),
+        (lower_case, "A"),
+        (lambda path: path.replace("%25", "%"), "%"),
+        # Apache 2.4.71 with AllowEncodedSlashes NoDecode, without nocanon.
+        (lambda path: path.replace("%252F", "%2F").replace("%252f", "%2f"), "%"),
+        # A rewriting rule whose expression ends before a line feed.
+        (lambda path: path if "%0A" not in path else f"/rabbit{path}", "\n"),
+        (lambda path: path.replace("%2B", "%20"), "+"),
+        (lambda path: path.replace("%3B", ";").partition(";")[0], ";"),
+        (lambda path: path.replace("%5C", "/"), "\\"),
+        (lambda path: path.replace("%2F..%2F", "/"), "/"),
+        (lambda path: path.replace("%2F%2F", "%2F"), "/"),
+    ],
+)
+def test_what_does_not_arrive_is_found(change: PathChange, altered: str) -> None:
+    assert proved(change) == PathProof(frozenset(altered))
+    assert proved(change, lambda target: rabbitmq(target, listed=True)) == PathProof(frozenset(altered))
+
+
+def test_a_name_that_is_no_utf8_is_its_bytes_in_a_path() -> None:
+    name = ByteName.of(b"caf\xe9/")
+    assert name == "caf\\xe9/"
+    assert path_of("queues", "/", name) == "queues/%2F/caf%E9%2F"
+    assert path_of("queues", "/", "caf\\xe9") == "queues/%2F/caf%5Cxe9"
+    assert path_of("queues", "/", recorded_name(str(name))) == "queues/%2F/caf%E9%2F"
+    assert not isinstance(recorded_name("caf\\x41"), ByteName)
+
+
+def test_a_name_without_its_bytes_has_no_path() -> None:
+    assert PathProof().fault(path_of("queues", "/", "caf\ufffd")) == NOT_SHOWN
+    assert PathProof().fault(path_of("queues", "/", ByteName.of(b"caf\xe9"))) == ""
+    assert PathProof().fault(path_of("queues", "/", "caf\u00e9")) == ""
+
+
+def test_a_path_that_arrives_takes_two_requests() -> None:
+    assert proved(kept, most=2) == PathProof()
+
+
+def hidden(answer: Served, serve: Callable[[str], Served] = rabbitmq) -> Callable[[str], Served]:
+    """Return a server that answers so in place of each 503 of the broker, as ``error_page`` of nginx."""
+
+    def served(target: str) -> Served:
+        status, body = serve(target)
+        return answer if status == 503 else (status, body)
+
+    return served
+
+
+def without_slash(target: str) -> Served:
+    return rabbitmq(target, slash=False)
+
+
+def test_where_the_answer_is_hidden_a_known_object_proves_a_slash() -> None:
+    for page in ((503, b"<html>busy"), (200, b"sorry"), (404, b"")):
+        assert proved(kept, hidden(page)) == PathProof()
+        for change in (decoded, escaped_twice):
+            assert proved(change, hidden(page)) == PathProof(frozenset("/"), proved=False)
+        # Nothing proves it where the broker has no such virtual host, or the user no rights there.
+        assert proved(kept, hidden(page, without_slash)) == PathProof(frozenset("/"), proved=False)
+
+
+@pytest.mark.parametrize("status", [401, 429, 500, 502, 503, 504])
+def test_a_server_that_serves_nothing_proves_nothing(status: int) -> None:
+    assert proved(kept, lambda _: (status, b"")) == PathAnswer(status, b"")
+
+
+def test_a_pause_that_is_demanded_ends_the_proof() -> None:
+    demand = PathAnswer(503, b"", 2_000_000_000)
+    steps = proof_steps()
+    next(steps)
+    with pytest.raises(StopIteration) as ended:
+        steps.send(demand)
+    assert ended.value.value == demand
+
+
+@pytest.mark.parametrize(("change", "altered"), [(kept, ""), (decoded, "/"), (lower_case, "A")])
+def test_a_pause_that_a_proxy_adds_to_the_brokers_own_answer_is_none(
+    change: PathChange, altered: str
+) -> None:
+    # `add_header Retry-After 3 always` of nginx stands in each answer, and in that of the broker to a probe.
+    assert proved(change, pause=3_000_000_000) == PathProof(frozenset(altered))
+
+
+@pytest.mark.parametrize("status", [429, 502, 503])
+def test_what_a_server_refuses_for_another_reason_is_not_called_changed(status: int) -> None:
+    # As `limit_req` of nginx after some requests, or a proxy that is started again.
+    def limited(requests: int) -> Callable[[str], Served]:
+        left = iter(range(requests))
+        return lambda target: rabbitmq(target) if next(left, None) is not None else (status, b"")
+
+    assert proved(decoded, limited(5)) == PathProof(frozenset("/;?#+ \\&=|\n"), proved=False)
+
+
+def test_a_request_too_many_for_capital_letters_proves_nothing() -> None:
+    answers = iter([rabbitmq(next(proof_steps()))])
+    assert proved(kept, lambda _: next(answers, (429, b""))) == PathAnswer(429, b"")
+
+
+@pytest.mark.parametrize("status", [500, 502])
+def test_a_character_that_makes_a_server_fail_is_found(status: int) -> None:
+    def failing(target: str) -> Served:
+        return (status, b"") if "%5C" in target else rabbitmq(target)
+
+    assert proved(kept, failing) == PathProof(frozenset("\\"))
+
+
+@given(st.binary(), st.integers(200, 599))
+def test_any_answers_end_the_proof(body: bytes, status: int) -> None:
+    found = proved(kept, lambda _: (status, body))
+    assert found == PathAnswer(status, body) or (isinstance(found, PathProof) and "/" in found.altered)
+
+
+NAMES = st.text(st.characters(codec="utf-8"), max_size=5) | st.sampled_from(
+    ["", ".", "..", "a/b", "A", "%2F"]
+)
+
+
+@given(st.lists(NAMES, min_size=1, max_size=3), st.sampled_from([kept, decoded, escaped_twice, lower_case]))
+def test_a_request_that_is_sent_arrives_as_it_was_meant(names: list[str], change: PathChange) -> None:
+    proof = proved(change)
+    assert isinstance(proof, PathProof)
+    target = path_of("queues", *names)
+    if any(name in {"", ".", ".."} for name in names):
+        assert proof.fault(target)
+        assert PathProof().fault(target) in {NO_PATH, NOT_SHOWN}
+    elif not proof.fault(f"{target}?columns=a/b,%2F"):
+        arrived = change(f"/{target}")[1:]
+        assert [unquote(segment) for segment in arrived.split("/")] == ["queues", *names]
+        if not takes_proof(target):  # it is the same behind all of them
+            assert arrived == target
+
+
+def test_the_text_names_what_does_not_arrive() -> None:
+    assert PathProof().text == ""
+    assert PathProof(frozenset("/ A")).text == (
+        "a server between the gateway and the broker changes or refuses a space, /, capital letters in"
+        " names: such objects are neither asked for singly nor changed"
+    )
+    assert PathProof(frozenset("/"), proved=False).text.startswith("it is not proved that / in names arrives")

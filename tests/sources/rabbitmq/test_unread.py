@@ -1,0 +1,500 @@
+"""A listing that fails, is late or is partial proves no end: the objects of the class are unread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from gateway.dialects.session import LinkDown, LinkUp, LossSuspected
+from gateway.mapping.paths import Json
+from gateway.model.observations import ObjectSeen, SourceState, SourceStateSeen
+from gateway.model.times import SECOND
+from gateway.model.values import Reference
+from gateway.sources.rabbitmq.management_api import (
+    Answer,
+    Broken,
+    Document,
+    ListingRequest,
+    ManagementRequest,
+    NotFound,
+    NotManagement,
+    ObjectRequest,
+    OverviewRequest,
+    Refused,
+    Unavailable,
+)
+from gateway.sources.rabbitmq.object_lives import KnownObject
+from gateway.sources.rabbitmq.object_names import ObjectName, native_id
+from gateway.sources.rabbitmq.path_proof import PathProof
+from gateway.sources.rabbitmq.source_config import RabbitMqSourceConfig
+from tests.sources.rabbitmq.imitation import NODE, POLICY, World
+from tests.sources.rabbitmq.story import world
+
+FAILS = Broken("status 500")
+FAILURES = [
+    FAILS,
+    Unavailable("no answer within 8 s", late=True),
+    Unavailable("the connection ended before an answer", cut=True),
+    Unavailable("status 503", responded=True),
+    NotManagement("it answers with something else than JSON"),
+    Refused(login=False, reason="status 403"),
+    Broken("an answer of more than 16777216 bytes", permanent=True),
+]
+
+
+def not_answering(*collections: str, answer: Answer = FAILS) -> Callable[[ManagementRequest], Answer | None]:
+    """Return a failure of all requests about these collections, also of those about single objects."""
+    return lambda request: answer if request.target.startswith(collections) else None
+
+
+def not_listing(collection: str, answer: Answer = FAILS) -> Callable[[ManagementRequest], Answer | None]:
+    """Return a failure of the listing of a collection."""
+    return lambda request: (
+        answer if isinstance(request, ListingRequest) and request.collection == collection else None
+    )
+
+
+def unread(shop: World, class_name: str) -> dict[str, bool]:
+    """Return whether objects of a class are unread, by name."""
+    return {"/".join(one.name.parts): bool(one.unread_since) for one in shop.source.known(class_name)}
+
+
+def seen(shop: World, class_name: str) -> list[ObjectSeen]:
+    return [one for one in shop.observed if isinstance(one, ObjectSeen) and one.key.name == class_name]
+
+
+def ends(shop: World, since: int = 0) -> list[str]:
+    return [one.key.name for one in shop.observed[since:] if isinstance(one, ObjectSeen) and one.deleted]
+
+
+def started_again(
+    shop: World, failure: Callable[[ManagementRequest], Answer | None], *, writer: str = ""
+) -> World:
+    """Return a new gateway on the broker of ``shop``, which knows the former one's objects."""
+    again = World(RabbitMqSourceConfig(user="gateway", writer=writer), broker=shop.broker, now=shop.now)
+    every = [one for name in shop.broker.objects for one in shop.source.known(name)]
+    former = [replace(one, first_seen=0, listed=False, reported=False) for one in every]
+    again.source.remember(former, again.now, events_kept=False, complete_until=again.now - SECOND)
+    again.broker.failure = failure
+    again.source_does(again.source.handle(LinkUp(""), again.now))
+    return again
+
+
+@pytest.mark.parametrize(
+    ("collection", "class_name", "names", "answer"),
+    [
+        *(("queues", "queue", ["//orders"], answer) for answer in FAILURES),
+        ("exchanges", "exchange", ["//", "team/"], FAILS),
+        ("vhosts", "vhost", ["/", "team"], FAILS),
+        ("connections", "connection", ["peer -> us"], FAILS),
+        ("nodes", "node", [NODE], FAILS),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_listed_after_a_restart_of_the_gateway_goes_on_as_unread(
+    collection: str, class_name: str, names: list[str], answer: Answer
+) -> None:
+    shop = world()
+    shop.broker.add_vhost("team")
+    shop.run(30)
+    numbers = {one.name: one.number for one in shop.source.known(class_name)}
+    again = started_again(shop, not_answering(collection, answer=answer))
+    again.run(60)
+    assert again.names(class_name) == names
+    assert all(unread(again, class_name).values())
+    assert {one.name: one.number for one in again.source.known(class_name)} == numbers
+    assert ends(again) == []
+    assert {one.native_id for one in seen(again, class_name) if one.unread_since} == set(
+        map(native_id, numbers.values())
+    )
+    assert again.source.synchronised, "the others are fresh"
+    assert again.source.status.state is SourceState.DEGRADED
+    (state,) = [one for one in again.observed if isinstance(one, SourceStateSeen)][-1:]
+    assert [one.class_name for one in state.not_readable] == [f"rabbitmq:{class_name}"]
+
+    again.broker.failure = lambda _: None
+    again.event("user.tags.set", name="gateway", tags="[monitoring]")  # it is tried at once
+    again.run(30)
+    assert not any(unread(again, class_name).values())
+    assert not any(one.unread_since for one in seen(again, class_name)[-len(names) :])
+    assert (again.source.status.state, ends(again)) == (SourceState.SYNCHRONISED, [])
+    assert {one.name: one.number for one in again.source.known(class_name)} == numbers
+
+
+def test_what_cannot_be_listed_while_events_were_lost_has_not_ended() -> None:
+    shop = world()
+    shop.broker.failure = not_answering("queues")
+    shop.source_does(shop.source.handle(LossSuspected("the queue was too long", shop.now), shop.now))
+    shop.run(150)
+    assert unread(shop, "queue") == {"//orders": True}
+    assert shop.source.synchronised
+    assert shop.value("queue", "orders", "messages") == 3, "the last that was known"
+    shop.queue_created("young")
+    shop.event("queue.deleted", vhost="/", name="orders")
+    shop.run(12)
+    assert unread(shop, "queue") == {"//young": True}
+    shop.broker.failure = lambda _: None
+    shop.event("user.tags.set", name="gateway", tags="[monitoring]")
+    shop.run(30)
+    assert ends(shop) == ["queue", "queue"], "what two listings lack has ended"
+
+
+def test_a_queue_made_again_while_its_class_cannot_be_listed_is_a_new_life() -> None:
+    shop = world()
+    again = started_again(shop, not_answering("queues"))
+    again.run(30)
+    (former,) = again.source.known("queue")
+    again.event("queue.deleted", vhost="/", name="orders")
+    again.queue_created("orders")
+    (present,) = again.source.known("queue")
+    assert present.number != former.number
+    assert ends(again) == ["queue"]
+
+
+def test_an_event_alone_shows_an_end_while_no_listing_does() -> None:
+    shop = world()
+    shop.broker.failure = not_answering("queues")
+    shop.run(30)
+    shop.source_does(shop.source.handle(LinkDown("reset"), shop.now))
+    shop.run(60)
+    assert unread(shop, "queue") == {"//orders": True}
+    shop.source_does(shop.source.handle(LinkUp(""), shop.now))
+    shop.event("queue.deleted", vhost="/", name="orders")
+    assert shop.names("queue") == []
+
+
+def test_what_belongs_to_an_owner_that_ended_meanwhile_has_ended_with_it() -> None:
+    shop = world()
+    shop.broker.add_vhost("team")
+    shop.broker.add_queue("inside", "team")
+    shop.run(30)
+    del shop.broker.objects["vhost"]["team",]
+    again = started_again(shop, not_answering("queues", "exchanges"))
+    again.run(60)
+    assert unread(again, "queue") == {"//orders": True}
+    assert unread(again, "exchange") == {"//": True}
+
+
+def test_when_something_unread_ended_is_not_known_although_the_end_of_its_owner_is_reported() -> None:
+    shop = world()
+    shop.broker.add_vhost("team")
+    shop.broker.add_queue("inside", "team")
+    shop.run(30)
+    again = started_again(shop, not_answering("queues", "connections"))
+    again.run(60)
+    before = len(again.observed)
+    again.event("vhost.deleted", name="team")
+    gone = [one for one in again.observed[before:] if isinstance(one, ObjectSeen) and one.deleted]
+    assert {one.key.name: one.inferred for one in gone} == {"queue": True, "exchange": False, "vhost": False}
+
+
+def test_what_ended_with_its_node_has_ended_although_it_cannot_be_listed() -> None:
+    shop = world()
+    shop.broker.add_queue("passing", durable=False)
+    shop.run(30)
+    shop.broker.add_node(process=200, uptime=500)
+    again = started_again(shop, not_answering("queues", "connections"))
+    again.run(60)
+    assert unread(again, "queue") == {"//orders": True}
+    assert again.names("connection") == []
+
+
+def test_one_listing_that_lacks_an_object_of_before_the_start_is_no_proof() -> None:
+    shop = world()
+    listed = 0
+
+    def partial_once(request: ManagementRequest) -> Answer | None:
+        nonlocal listed
+        if not isinstance(request, ListingRequest) or request.class_name != "queue":
+            return None
+        listed += 1
+        return Document([]) if listed == 1 else None
+
+    again = started_again(shop, partial_once)
+    again.run(30)
+    assert (again.names("queue"), ends(again)) == (["//orders"], [])
+
+    del shop.broker.objects["queue"]["/", "orders"]
+    third = started_again(again, lambda _: None)
+    third.run(30)
+    assert third.names("queue") == [], "two listings lacked it"
+
+
+def test_what_may_not_be_read_after_a_restart_goes_on_as_unread() -> None:
+    shop = world()
+    shop.broker.add_vhost("team")
+    shop.broker.add_queue("inside", "team")
+    shop.run(30)
+    shop.broker.forbidden.add("team")
+    again = started_again(shop, lambda _: None)
+    again.run(60)
+    assert unread(again, "queue") == {"//orders": False, "team/inside": True}
+    assert unread(again, "exchange") == {"//": False, "team/": True}
+    assert (again.source.status.state, ends(again)) == (SourceState.SYNCHRONISED, [])
+
+
+# Objects are read one by one.
+
+
+def test_objects_are_read_by_themselves_where_their_listing_fails() -> None:
+    shop = world(writer="writer")
+    shop.broker.add_queue("broken")
+    shop.run(30)
+    broken = ObjectName("queue", ("/", "broken"))
+    shop.broker.objects["queue"]["/", "orders"]["messages"] = 8
+
+    def fails(request: ManagementRequest) -> Answer | None:
+        is_listing = isinstance(request, ListingRequest) and request.class_name == "queue"
+        return (
+            FAILS if is_listing or (isinstance(request, ObjectRequest) and request.name == broken) else None
+        )
+
+    again = started_again(shop, fails, writer="writer")
+    again.run(90)
+    assert unread(again, "queue") == {"//orders": False, "//broken": True}
+    assert again.value("queue", "orders", "messages") == 8
+    assert again.source.status.state is SourceState.DEGRADED
+    again.run(600)
+    assert unread(again, "queue") == {"//orders": False, "//broken": True}, "they are read again and again"
+    del again.broker.objects["queue"]["/", "orders"]
+    again.run(90)
+    assert again.names("queue") == ["//broken"], "its own page answered 404 twice"
+
+
+def test_policies_are_read_by_virtual_host_where_their_listing_fails() -> None:
+    shop = World()
+    shop.broker.add_vhost("team")
+    shop.broker.objects["policy"]["/", "all"] = dict(POLICY)
+    shop.broker.objects["policy"]["team", "all"] = {**POLICY, "vhost": "team"}
+    shop.broker.failure = not_listing("policies")
+    shop.run(60)
+    assert unread(shop, "policy") == {"//all": False, "team/all": False}, "found although never listed"
+    shop.broker.objects["policy"]["/", "all"]["priority"] = 7
+    shop.run(60)
+    assert 7 in {one.properties[4] for one in shop.source.known("policy")}
+
+    # What a virtual host answers about another one is no answer.
+    def of_team(request: ManagementRequest) -> Answer | None:
+        if isinstance(request, ObjectRequest) and request.name.class_name == "policy":
+            return Document([{**POLICY, "vhost": "team"}] if request.name.parts[0] == "/" else [])
+        return not_listing("policies")(request)
+
+    shop.broker.failure = of_team
+    shop.run(20)
+    assert "//all" in shop.names("policy")
+    shop.broker.failure = not_listing("policies")
+    del shop.broker.objects["policy"]["/", "all"]
+    shop.run(60)
+    assert shop.names("policy") == ["team/all"], "two answers of its virtual host lacked it"
+
+
+def test_where_no_single_answer_was_ever_right_a_missing_object_has_not_ended() -> None:
+    shop = world()
+    again = started_again(
+        shop,
+        lambda request: NotFound() if isinstance(request, ObjectRequest) else not_listing("queues")(request),
+    )
+    again.run(120)
+    assert unread(again, "queue") == {"//orders": True}
+    assert ends(again) == []
+
+
+@pytest.mark.parametrize("answer", [NotFound(), Document({"vhost": "/", "name": "other"})])
+def test_what_one_listing_lacks_ends_by_a_second_one_where_single_answers_are_not_proved(
+    answer: Answer,
+) -> None:
+    shop = world()
+    lacks = True
+
+    def lacking(request: ManagementRequest) -> Answer | None:
+        nonlocal lacks
+        if isinstance(request, ListingRequest) and request.class_name == "queue" and lacks:
+            lacks = False
+            return Document([])
+        return answer if isinstance(request, ObjectRequest) else None
+
+    shop.run(60)
+    shop.broker.failure = lacking
+    shop.run(60)
+    assert not lacks
+    assert shop.names("queue") == ["//orders"], "the second listing has it"
+    del shop.broker.objects["queue"]["/", "orders"]
+    shop.run(90)
+    assert shop.names("queue") == []
+
+
+@pytest.mark.parametrize("answer", [FAILS, Document({"items": [], "page": 1, "page_count": 0}), Document([])])
+def test_empty_listings_prove_nothing_where_requests_for_the_objects_fail(answer: Answer) -> None:
+    """So answers a server in the broker's place, such as a page of a proxy under maintenance."""
+    shop = world()
+
+    def fails(request: ManagementRequest) -> Answer | None:
+        if isinstance(request, ListingRequest) and request.class_name == "queue":
+            return Document([])
+        return answer if isinstance(request, ObjectRequest) else None
+
+    again = started_again(shop, fails)
+    again.run(90)
+    assert again.names("queue") == ["//orders"]
+    assert (again.source.status.state, ends(again)) == (SourceState.DEGRADED, [])
+
+    again.broker.failure = lambda _: None
+    del again.broker.objects["queue"]["/", "orders"]
+    again.run(90)
+    assert (again.names("queue"), ends(again)) == ([], ["queue"]), "its own page answered 404"
+    assert again.source.status.state is SourceState.SYNCHRONISED
+
+
+def test_virtual_hosts_that_cannot_be_listed_are_found_in_other_listings() -> None:
+    shop = World(RabbitMqSourceConfig(user="gateway", writer="writer"))
+    shop.broker.add_vhost("team")
+    shop.broker.add_queue("orders", "team")
+    shop.broker.failure = not_listing("vhosts")
+    shop.run(90)
+    assert unread(shop, "vhost") == {"/": False, "team": False}
+
+
+def test_a_name_needs_no_listing_of_virtual_hosts() -> None:
+    shop = World()
+    shop.broker.add_vhost("a|b")
+    shop.broker.add_queue("orders", "a|b")
+    shop.broker.objects["policy"]["a|b", "all"] = {
+        "vhost": "a|b",
+        "name": "all",
+        "pattern": ".*",
+        "apply-to": "all",
+        "priority": 0,
+        "definition": {},
+    }
+    shop.broker.failure = not_answering("vhosts")
+    shop.run(60)
+    queue = seen(shop, "queue")[0]
+    assert queue.properties is not None
+    host = queue.properties[0]
+    assert isinstance(host, Reference)
+    assert host.name == r"a\|b"
+    assert shop.names("policy") == ["a|b/all"], "it is shown without its virtual host"
+    numbers = [one.number for one in shop.source.known("policy")]
+    shop.broker.failure = lambda _: None
+    shop.run(100)
+    assert seen(shop, "vhost")
+    assert [one.number for one in shop.source.known("policy")] == numbers
+
+
+def test_what_a_path_does_not_reach_is_not_asked_for_singly_and_another_object_is_no_answer() -> None:
+    shop = world()
+    altered = PathProof(frozenset("/"))
+
+    def decoding(request: ManagementRequest) -> Answer | None:
+        if isinstance(request, OverviewRequest):
+            return Document({"object_totals": {"queues": 1}}, paths=altered)
+        if isinstance(request, ListingRequest) and request.class_name == "queue":
+            return FAILS
+        return NotFound() if isinstance(request, ObjectRequest) else None
+
+    again = started_again(shop, decoding)
+    again.run(120)
+    assert unread(again, "queue") == {"//orders": True}
+    altered, other = PathProof(), Document({"vhost": "a", "name": "b"})
+    again.broker.failure = lambda request: other if isinstance(request, ObjectRequest) else decoding(request)
+    again.run(120)
+    assert any(isinstance(request, ObjectRequest) for request in again.broker.requests)
+    assert unread(again, "queue") == {"//orders": True}
+
+
+def test_objects_that_are_read_singly_take_a_part_of_the_budget_only() -> None:
+    shop = world()
+    for number in range(300):
+        shop.broker.add_queue(f"q{number}")
+    shop.run(60)
+    again = started_again(shop, not_listing("queues"))
+    again.run(60)
+    before, since = len(shop.broker.requests), again.now
+    again.run(120)
+    singly = [one for one in shop.broker.requests[before:] if isinstance(one, ObjectRequest)]
+    share = len(singly) * again.request_takes / (again.now - since)
+    assert 0 < share <= RabbitMqSourceConfig("gateway").polling.budget / 2
+
+
+def known_object(shop: World, class_name: str) -> KnownObject:
+    return next(iter(shop.source.known(class_name)))
+
+
+def test_the_time_since_which_an_object_is_unread_is_that_of_its_last_reading() -> None:
+    shop = world()
+    shop.run(60)
+    shop.broker.failure = not_answering("queues")
+    failed = shop.now
+    shop.run(60)
+    since = known_object(shop, "queue").unread_since
+    assert failed - 60 * SECOND < since <= failed
+    (state,) = [one for one in shop.observed if isinstance(one, SourceStateSeen)][-1:]
+    assert [(one.class_name, one.reason, one.since) for one in state.not_readable] == [
+        ("rabbitmq:queue", "status 500", since)
+    ]
+
+
+# Documents that cannot be read.
+
+
+def test_a_document_that_cannot_be_read_loses_that_object_only() -> None:
+    shop = world()
+    shop.broker.add_queue("other", messages=1)
+    shop.run(20)
+    shop.broker.objects["queue"]["/", "orders"]["durable"] = "perhaps"
+    shop.broker.objects["queue"]["/", "other"]["messages"] = 2
+    shop.run(20)
+    assert unread(shop, "queue") == {"//orders": True, "//other": False}
+    assert shop.value("queue", "other", "messages") == 2
+    assert shop.source.status.detail == "of class queue 1 cannot be read ('//orders')"
+    shop.broker.objects["queue"]["/", "orders"]["durable"] = True
+    shop.run(20)
+    assert not any(unread(shop, "queue").values())
+    assert shop.source.status.detail == ""
+
+
+@pytest.mark.parametrize("document", [None, 5, {}, {"name": 5}, []], ids=str)
+def test_a_document_without_a_name_may_be_of_any_object_that_seems_to_be_lacking(document: Json) -> None:
+    shop = world()
+    shop.broker.add_queue("other", messages=1)
+    shop.run(20)
+    nameless = Document([{**shop.broker.objects["queue"]["/", "other"]}, document])
+    shop.broker.failure = lambda request: (
+        nameless if isinstance(request, ListingRequest) and request.class_name == "queue" else None
+    )
+    shop.run(40)
+    assert unread(shop, "queue") == {"//orders": True, "//other": False}
+    again = started_again(shop, shop.broker.failure)
+    again.run(40)
+    assert unread(again, "queue") == {"//orders": True, "//other": False}
+    assert again.source.synchronised
+    assert "of class queue 1 cannot be read" in again.source.status.detail
+    del again.broker.objects["queue"]["/", "orders"]
+    again.broker.failure = lambda _: None
+    again.run(40)
+    assert unread(again, "queue") == {"//other": False}
+
+
+def test_a_listing_without_any_exchange_of_a_virtual_host_that_may_be_read_is_partial() -> None:
+    shop = world()
+    shop.broker.add_vhost("team")
+    shop.run(30)
+    names = shop.names("exchange")
+    exchanges = shop.broker.objects["exchange"]
+    omitted = {key: exchanges.pop(key) for key in list(exchanges) if key[0] == "team"}
+    shop.run(150)
+    assert unread(shop, "exchange") == {name: name.startswith("team/") for name in names}
+    assert ends(shop) == []
+    assert shop.source.status.detail == "of class exchange 1 cannot be read"
+    exchanges.update(omitted)
+    shop.run(30)
+    assert not any(unread(shop, "exchange").values())
+    assert shop.source.status.detail == ""
+    shop.broker.objects["vhost"].pop(("team",))
+    for key in omitted:
+        exchanges.pop(key)
+    shop.run(150)
+    assert "exchange" in ends(shop)
+    assert shop.names("exchange") == [name for name in names if not name.startswith("team/")]
