@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -13,7 +12,7 @@ from pathlib import Path
 import click
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from gateway.cli.log import folder_option, whole_log
+from gateway.cli.log import folder_option, give_way, whole_log
 from gateway.cli.options import config_option, loaded
 from gateway.config.files import LoadedConfiguration
 from gateway.escapes import printable
@@ -82,7 +81,7 @@ def verify(
     """
     place = whole_log(config, folder, "audit verify")
     keys = _given_keys(public_keys) if public_keys else _own_key(config)
-    os.nice(10)  # a gateway on the same machine comes first
+    give_way()
     configured = (
         None if heads or folder is not None else loaded(config)
     )  # that of a log elsewhere is not known

@@ -243,7 +243,7 @@ def verify_command(config: Path | None, folder: Path | None, *, as_json: bool) -
     """
     place = whole_log(config, folder, "log verify")
     summary = Summary()
-    _give_way()
+    give_way()
     with _files_reported():
         for problem in verify(place, summary, _progress()):
             click.echo(json.dumps(_problem(problem)) if as_json else printable(str(problem)))
@@ -293,7 +293,7 @@ def adopt_command(config: Path | None) -> None:
     """
     configuration = loaded(config)
     place = whole_log(config, None, "log adopt")
-    _give_way()
+    give_way()
     clock = SystemClock()
     try:
         state = StateFolder(configuration.state_folder)
@@ -323,7 +323,7 @@ def compact(config: Path | None, folder: Path | None, *, standing: bool) -> None
     The exit code is 12 if a segment is damaged: it is then in lost/, and its intact blocks are in the lake.
     """
     place = whole_log(config, folder, "log compact")
-    _give_way()
+    give_way()
     damaged, failed = 0, 0
     with _files_reported(), as_owner(place), _compactor(place) as compactor:
         segments = compactable(place, standing=standing)
@@ -397,9 +397,13 @@ def _progress() -> Callable[[int, int], None]:
     return report
 
 
-def _give_way() -> None:
-    """Lower the priority, so that a gateway on the same machine is not slowed down."""
-    os.nice(10)
+def give_way() -> None:
+    """Lower the priority of the command's process, so that a gateway on the same machine comes first.
+
+    A process that the command does not have for itself keeps its own.
+    """
+    if click.get_current_context().find_root().obj == os.getpid():
+        os.nice(10)
 
 
 @contextlib.contextmanager
@@ -487,7 +491,7 @@ def query(  # noqa: PLR0913  one for each option
         f"SELECT {'*' if as_json or as_csv else _SHOWN} FROM {TABLE} WHERE {condition} "  # noqa: S608  ours
         "ORDER BY ingest_ts, log_id, seq"
     )
-    os.nice(10)  # a gateway on the same machine comes first
+    give_way()
     try:
         with ask(
             place,

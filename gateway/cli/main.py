@@ -107,7 +107,13 @@ class Commands(LateCommands):
     """The group of all commands. An error is one line on standard error and an exit code, no traceback."""
 
     def main(self, *args: Any, **extra: Any) -> NoReturn:  # noqa: ANN401  click's signature
-        """Run the program, and end the process."""
+        """Run the program, and end the process.
+
+        Without arguments they are those of the process, which belongs to the command: the context knows its
+        number (`gateway.cli.log.give_way`).
+        """
+        if not args and "args" not in extra:
+            extra["obj"] = os.getpid()
         _open_standard_streams()
         try:
             code = super().main(*args, **{**extra, "standalone_mode": False})

@@ -6,8 +6,10 @@ import csv
 import datetime as dt
 import io
 import json
+import os
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,7 +24,7 @@ from gateway.eventlog.record import LogRecord, RecordKind
 from gateway.eventlog.segment import LogIdentity, compactable, identity_path, list_segments
 from gateway.service.processes.exit_codes import ExitCode
 from gateway.table_widths import fitting
-from tests.components.command_line import COMMAND, Ended, Site, environment
+from tests.components.command_line import COMMAND, Ended, Site, amqp_gateway, environment
 from tests.components.waiting import DEADLINE, wait_until
 from tests.eventlog.logs import HOUR, LOG_ID, blocks, lines_of, segment, some_segments, update
 
@@ -46,12 +48,6 @@ def command(*arguments: str | Path) -> Ended:
     """Run a command in this process: its effect is the same, and no interpreter has to be started for it."""
     result = CliRunner().invoke(main, ["log", *map(str, arguments)])
     return Ended(ExitCode(result.exit_code), result.stdout, result.stderr)
-
-
-@pytest.fixture(autouse=True)
-def no_nicer_than_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave the priority as it is: these commands run in the test's own process."""
-    monkeypatch.setattr("os.nice", lambda _: 0)
 
 
 @pytest.fixture
@@ -167,6 +163,18 @@ def test_tail_follows_over_rotation(log: Path) -> None:
 
 
 # -- query
+
+
+def test_a_command_gives_way_where_the_process_is_its_own(log: Path) -> None:
+    said_at_the_end = "import atexit, os; atexit.register(lambda: print(os.nice(0)))"
+    program = f"{said_at_the_end}; from gateway.cli.main import main; main()"
+    before = os.nice(0)
+
+    for name in ("verify", "query"):
+        alone = amqp_gateway("log", name, "--folder", log, program=(sys.executable, "-c", program))
+        assert alone.output.splitlines()[-1] == str(min(before + 10, 19)), alone.errors
+        command(name, "--folder", log)
+        assert os.nice(0) == before
 
 
 def test_query_answers_sql_as_a_table(log: Path) -> None:

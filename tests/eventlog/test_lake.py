@@ -117,8 +117,7 @@ def output(command: str, folder: Path) -> bytes:
     return subprocess.run(shell, check=True, capture_output=True, cwd=folder).stdout  # noqa: S603  the documentation's
 
 
-def test_the_gateways_own_commands_answer_what_happened(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.nice", lambda _: 0)  # the test's own process stays as quick as it is
+def test_the_gateways_own_commands_answer_what_happened(log: Path) -> None:
     (commands,) = documented("sh", "With the gateway's commands")
     reported: dict[tuple[str, int], str] = {}
     for command in commands.splitlines():
