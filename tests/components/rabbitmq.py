@@ -17,6 +17,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import httpx
+import psutil
 
 from gateway.demo.broker import BrokerSettings, Credentials, PrivateBroker
 from gateway.demo.installation import NEWEST, RELEASES, debian_release
@@ -131,6 +132,17 @@ def shared_brokers(session_folder: Path) -> Iterator[Callable[[str], PrivateBrok
             return brokers[release]
 
         yield of_release
+
+
+def connections_of(process: int, broker: PrivateBroker) -> Iterator[str]:
+    """Yield the names of the connections of a process and its children that the broker lists.
+
+    The broker that all tests share lists those of others, too, which come and go.
+    """
+    processes = [psutil.Process(process), *psutil.Process(process).children(recursive=True)]
+    ports = {one.laddr.port for each in processes for one in each.net_connections("tcp")}
+    with broker.http() as http:
+        yield from (one["name"] for one in http.get("connections").json() if one.get("peer_port") in ports)
 
 
 @contextmanager

@@ -5,17 +5,16 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 import aio_pika
-import psutil
 import pytest
 
 from gateway.demo.broker import PrivateBroker
 from gateway.eventlog.query import ask
-from tests.components.command_line import RunningCommand, Site
+from tests.components.command_line import Site
+from tests.components.rabbitmq import connections_of
 from tests.components.stopping import standing_still
 from tests.components.waiting import wait_until
 from tests.durable.test_clock_set import SetClock, has_recorded, publish, watched
@@ -23,14 +22,6 @@ from tests.durable.test_clock_set import SetClock, has_recorded, publish, watche
 SECONDS, LONG_SECONDS = 15.0, 140.0
 LATEST_PROOF_SECONDS = 30.0
 """More than the last proof is old, with the allowed delay of events, on a busy machine."""
-
-
-def connections(gateway: RunningCommand, broker: PrivateBroker) -> Iterator[str]:
-    """Yield the names of the gateway's connections that the broker lists."""
-    processes = [psutil.Process(gateway.process.pid), *psutil.Process(gateway.process.pid).children(True)]
-    ports = {one.laddr.port for process in processes for one in process.net_connections("tcp")}
-    with broker.http() as http:
-        yield from (one["name"] for one in http.get("connections").json() if one.get("peer_port") in ports)
 
 
 async def come_and_go(broker: PrivateBroker, queue: str) -> None:
@@ -75,8 +66,10 @@ def test_a_gap_begins_before_a_standstill(
         wait_until(partial(has_recorded, site, before, 3), "the source is read")
         synchronised = "SELECT * FROM log WHERE source = 'orders' AND state = 'synchronised'"
         wait_until(lambda: rows(site, synchronised), "everything is read, and events are received")
-        wait_until(lambda: list(connections(gateway, rabbitmq)), "the broker lists its connection")
-        (connection,) = connections(gateway, rabbitmq)
+        wait_until(
+            lambda: list(connections_of(gateway.process.pid, rabbitmq)), "the broker lists its connection"
+        )
+        (connection,) = connections_of(gateway.process.pid, rabbitmq)
         began = time.time()
         with standing_still(gateway.process.pid):
             asyncio.run(publish(rabbitmq, left, 1))

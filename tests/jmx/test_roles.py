@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +16,9 @@ from gateway.demo.broker import PrivateBroker
 from gateway.feed.audit_rate_limiter import RECORDED_IN_FULL
 from gateway.service.processes.exit_codes import ExitCode
 from tests.components.alike import SURELY_DIFFERENT, in_turn, rank_sum, without_names
-from tests.components.command_line import Site, amqp_gateway, new_site, running
+from tests.components.command_line import RunningCommand, Site, amqp_gateway, new_site, running
 from tests.components.ports import free_tcp_port
-from tests.components.rabbitmq import VirtualHost, new_virtual_host
+from tests.components.rabbitmq import VirtualHost, connections_of, new_virtual_host
 from tests.components.waiting import DEADLINE, wait_until
 from tests.hypothesis_profiles import PROVING
 
@@ -98,10 +98,19 @@ def shown(
         with contextlib.closing(made.client("whole")) as client:
             both = {made.queue(mine, "orders"), made.queue(other, "secret")}
             wait_until(lambda: both <= set(names(client)), "the queues are shown")
-            for private in ("user", "permission", "connection"):
+            for private in ("user", "permission"):
                 pattern = f"amqp.gateway:type={private},*"
                 wait_until(lambda: bool(names(client, pattern)), f"each {private} is shown")  # noqa: B023  at once
+            # Others of the broker, which all tests share, come and go.
+            wait_until(
+                lambda: shows_own_connection(names(client), process, rabbitmq), "its own connection is shown"
+            )
         yield made
+
+
+def shows_own_connection(shown: Iterable[str], gateway: RunningCommand, broker: PrivateBroker) -> bool:
+    own = connections_of(gateway.process.pid, broker)
+    return any(f'name="{connection}"' in name for connection in own for name in shown)
 
 
 def configure(site: Site, broker: PrivateBroker, mine: VirtualHost, port: int) -> None:
@@ -175,7 +184,7 @@ def whole(shown: Shown) -> Iterator[Any]:
 
 def test_by_default_addresses_and_users_are_not_found(shown: Shown, monitor: Any, whole: Any) -> None:  # noqa: ANN401
     everything = names(whole)
-    assert any("type=connection" in name and "127.0.0.1" in name for name in everything)
+    assert any("type=connection" in name and "127.0.0.1" in name for name in everything), everything
     assert any("type=user" in name for name in everything)
     private = [name for name in everything if any(f"type={one}" in f"{name}," for one in PRIVATE_CLASSES)]
     seen = names(monitor)
