@@ -56,6 +56,11 @@ _LEAST_SIZE: Final = FILES
     help="End after this time, from the connection on; default: at Ctrl-C.",
 )
 @click.option(
+    "--until-synchronised",
+    is_flag=True,
+    help="End when the source has been read completely, which a replay needs; with --for at the latest then.",
+)
+@click.option(
     "--max-size",
     type=click.IntRange(_LEAST_SIZE),
     default=MAX_SIZE // _MEBIBYTE,
@@ -70,6 +75,7 @@ def capture_command(
     *,
     out: Path | None,
     period: dt.timedelta | None,
+    until_synchronised: bool,
     max_size: int,
     as_json: bool,
 ) -> None:
@@ -92,7 +98,8 @@ def capture_command(
         if isinstance(settings, AmiSource):
             check_unheard(settings)
     click.echo(f"capturing {name} into {path}; Ctrl-C stops it. {WARNING}", err=True)
-    stands = _captured(configuration, name, CaptureTarget(path, max_size * _MEBIBYTE), period, clock)
+    target = CaptureTarget(path, max_size * _MEBIBYTE)
+    stands = _captured(configuration, name, target, period, clock, until_synchronised=until_synchronised)
     if as_json:
         say_json(_capture_document(path, stands))
     else:
@@ -102,6 +109,11 @@ def capture_command(
     if stands.state in {SourceState.CONNECTING, SourceState.DOWN}:
         why = f"{stands.state.value} {stands.detail}".rstrip()
         raise CommandError(ExitCode.UNREACHABLE, f"{name} was not reachable at the end: {why}")
+    if until_synchronised and stands.state is not SourceState.SYNCHRONISED:
+        why = f"{stands.state.value} {stands.detail}".rstrip()
+        raise CommandError(
+            ExitCode.NOT_SYNCHRONISED, f"{name} was not synchronised at the end: {why}; capture it for longer"
+        )
 
 
 def _captured(
@@ -110,6 +122,8 @@ def _captured(
     target: CaptureTarget,
     period: dt.timedelta | None,
     clock: SystemClock,
+    *,
+    until_synchronised: bool,
 ) -> CaptureStands:
     stands = CaptureStands()
     seconds = None if period is None else period.total_seconds()
@@ -123,6 +137,10 @@ def _captured(
                 nonlocal stands, connected
                 stands = how
                 show(f"{name}: {_line(how)}")
+                if until_synchronised and how.state is SourceState.SYNCHRONISED:
+                    if not end.expired():
+                        end.reschedule(loop.time())
+                    return
                 # On a busy machine the connection may take as long as a short period.
                 if connected or seconds is None or end.expired():
                     return

@@ -11,9 +11,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from gateway.demo.broker import PrivateBroker
 from gateway.service.processes.exit_codes import ExitCode
 from tests.cli.conftest import ShownGateway
 from tests.cli.test_page import fields, table
+from tests.components.changing_proxy import failing, kept, proxy
 from tests.components.command_line import COMMAND, Ended, Site, amqp_gateway, environment
 from tests.components.waiting import DEADLINE, wait_until
 
@@ -112,6 +114,32 @@ def test_a_source_that_cannot_be_reached_leaves_no_file(site: Site) -> None:
     ended = command(site, "source", "capture", "orders", "--out", site.folder / "orders.jsonl")
     assert ended.code is ExitCode.UNREACHABLE
     assert not (site.folder / "orders.jsonl").exists()
+
+
+def test_a_capture_ends_when_a_replay_has_what_it_needs(shown_gateway: ShownGateway, tmp_path: Path) -> None:
+    file = tmp_path / "orders.jsonl"
+    until = ("--until-synchronised", "--for", f"{DEADLINE:g}s")
+
+    ended = command(shown_gateway.site, "source", "capture", "orders", *until, "--out", file)
+
+    assert ended.code is ExitCode.OK, ended.errors
+    assert replayed(file)["state"] == "synchronised"
+
+
+def test_a_source_that_is_not_read_in_time_has_an_exit_code_of_its_own(
+    rabbitmq: PrivateBroker, site: Site
+) -> None:
+    file, user = site.folder / "orders.jsonl", rabbitmq.administrator
+    with proxy(rabbitmq.ports.management, kept) as between:
+        between.answer = failing("queues")
+        login = {"user": user.name, "password": site.secret(user.password)}
+        site.configure(sources={"orders": {"kind": "rabbitmq", "management": between.url, **login}})
+
+        until = ("--until-synchronised", "--for", "5s")
+        ended = command(site, "source", "capture", "orders", *until, "--out", file)
+
+    assert ended.code is ExitCode.NOT_SYNCHRONISED, ended.errors
+    assert ended.reported[-1].startswith("amqp-gateway: orders was not synchronised at the end: ")
 
 
 def test_a_file_that_is_there_is_not_touched(site: Site) -> None:

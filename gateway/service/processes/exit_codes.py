@@ -53,6 +53,8 @@ class ExitCode(enum.IntEnum):
     """A process of the gateway ends to be started again at once, for other mappings or a clock that was set.
 
     No command ends so."""
+    NOT_SYNCHRONISED = 22
+    """A source was reached, and not read completely in time."""
     INTERRUPTED = 130
     """Ctrl-C, as shells report any command that it ended."""
     NOT_READ = 141
