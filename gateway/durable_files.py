@@ -89,7 +89,8 @@ _START_STEP: Final = 64 << 10
 class DiskReserve:
     """A file whose bytes are kept for what must be written although the disk is full.
 
-    They are released in steps, so that what other programs write at the same time takes little of them.
+    They are released in steps, so that what other programs write at the same time takes little of them. Only
+    bytes that are zero are released: another file of that name stays as it is.
 
     Args:
         path: the path of the file; made by `refill`.
@@ -133,11 +134,20 @@ class DiskReserve:
         """Give a step back to the disk; return whether there was one."""
         size, left = self._size, self.left
         step = self._step if size > FOR_STARTS else min(self._step, _START_STEP)
+        cut = min(left, step)
         try:
-            os.truncate(self._path, size - min(left, step))
+            descriptor = os.open(self._path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError:
             return False
-        return left > 0
+        try:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode) or any(os.pread(descriptor, cut, size - cut)):
+                return False
+            os.ftruncate(descriptor, size - cut)
+        except OSError:
+            return False
+        finally:
+            os.close(descriptor)
+        return cut > 0
 
     def refill(self) -> bool:
         """Take the bytes again, if the disk has twice as many; return whether the reserve is whole."""

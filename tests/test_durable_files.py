@@ -124,3 +124,18 @@ def test_a_full_disk_has_room_for_files_beside_the_reserve(tmp_path: Path) -> No
         assert not reserve.refill()
         disk.empty()
         assert reserve.refill()
+
+
+def test_of_another_file_with_the_name_of_a_reserve_nothing_is_released(tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    precious.write_bytes(bytes(1 << 20))
+    (tmp_path / "link").symlink_to(precious)
+    text = tmp_path / RESERVE
+    text.write_text("a list of what is in reserve\n" * 100)
+    os.mkfifo(tmp_path / "pipe")
+
+    for name in ("link", RESERVE, "pipe", "absent"):
+        assert not DiskReserve(tmp_path / name).release()
+
+    assert precious.stat().st_size == 1 << 20
+    assert text.read_text().count("reserve") == 100

@@ -439,7 +439,7 @@ class InformDelivery:
         unanswered = self._unanswered.get(request_id)
         if unanswered is not None:
             self._set_due(unanswered, now)
-            unanswered.tries -= 1
+            unanswered.tries = max(0, unanswered.tries - 1)  # a report may arrive twice
 
     def hasten(self, now: int) -> None:
         """See `Delivery.hasten`. The tries count from the beginning, and the rate limits them."""

@@ -105,8 +105,9 @@ class BrokerEvents:
             waited: it may have happened long ago, because a durable subscription kept it.
         """
         plain = received.headers
-        self._view.byte_names.learn(plain.values())
         key = self._kinds.kind(received.key, plain)
+        if key not in LOGIN_EVENTS:  # a stranger chooses their names, and no object has them
+            self._view.byte_names.learn(plain.values())
         time = received.time or now
         self.alarms.event(key, plain, min(time, now) if waited else now)
         connection = plain.get("connection_name")

@@ -57,23 +57,33 @@ class ByteNames:
     """Gives names of listings their bytes back.
 
     RabbitMQ 3.10 lists a name that is no UTF-8 with U+FFFD in the place of some bytes; 4.x cannot list it at
-    all. Events have the bytes. A name that several known ones could be stays as it is listed.
+    all. Events have the bytes. A name that several known ones could be stays as it is listed. The latest
+    `MAX_BYTE_NAMES` are known: clients choose them.
     """
 
     def __init__(self) -> None:
+        self._names: dict[ByteName, str] = {}  # in the order in which they were last learnt
         self._by_listed: dict[str, set[ByteName]] = {}
 
     def learn(self, names: Iterable[object]) -> None:
         """Take the names in an event, or of objects that were known before."""
         for name in names:
-            if isinstance(name, ByteName) and len(self._by_listed) < MAX_BYTE_NAMES:
-                listed = _as_listed(name.octets.decode(errors="replace"))
-                self._by_listed.setdefault(listed, set()).add(name)
+            if not isinstance(name, ByteName) or len(name.octets) > _MAX_NAME_OCTETS:
+                continue
+            self.forget(name)
+            if len(self._names) >= MAX_BYTE_NAMES:
+                self.forget(next(iter(self._names)))
+            listed = _as_listed(name.octets.decode(errors="replace"))
+            self._names[name] = listed
+            self._by_listed.setdefault(listed, set()).add(name)
 
     def forget(self, name: str) -> None:
         """Forget the name of an object that ended."""
-        if isinstance(name, ByteName):
-            self._by_listed.get(_as_listed(name.octets.decode(errors="replace")), set()).discard(name)
+        if isinstance(name, ByteName) and (listed := self._names.pop(name, None)) is not None:
+            alike = self._by_listed[listed]
+            alike.discard(name)
+            if not alike:
+                del self._by_listed[listed]
 
     def named(self, item: Json) -> Json:
         """Return an item of a listing with the names that are known."""
@@ -94,6 +104,8 @@ _REPLACED: Final = "\ufffd"
 _ESCAPED_OCTET: Final = re.compile(rb"\\x([89a-f][0-9a-f])")
 MAX_BYTE_NAMES: Final = 10_000
 """Maximum number of names that are no UTF-8 and are given back to listings."""
+_MAX_NAME_OCTETS: Final = 1024
+"""Maximum length of such a name: those of the broker have 255 bytes, of users and policies more."""
 
 
 def _as_listed(text: str) -> str:

@@ -625,7 +625,12 @@ class RabbitMqSource:
         self._answers.await_nodes(now)
         self._plan.nodes_listed()
         stale = self._stream.mark_stale(text)
-        return [Note("another-broker", text), *ends, *stale, *self._calls.abandon(f"not carried out: {text}")]
+        return [
+            Note("another-broker", text),
+            *ends,
+            *stale,
+            *self._calls.abandon(f"not known whether it was carried out: {text}"),
+        ]
 
     def next_scrape(self, now: int) -> ScrapeRequest | None:
         """Return the metrics to request now, beside the requests of `next_request`."""

@@ -12,7 +12,14 @@ from gateway.model.times import HOUR, SECOND
 from gateway.snmp import ber, message
 from gateway.snmp.cells import date_and_time
 from gateway.snmp.fixed_mib import NOTIFICATIONS, NotificationObject, OwnNotification
-from gateway.snmp.notifications.delivery import MAX_WAITING, PROBE_INTERVAL, WINDOW
+from gateway.snmp.notifications.delivery import (
+    FIRST_PATIENCE,
+    MAX_WAITING,
+    PROBE_INTERVAL,
+    WINDOW,
+    InformDelivery,
+    Waiting,
+)
 from gateway.snmp.notifications.sender import SendResult
 from tests.snmp.notifications.story import (
     INFORM,
@@ -66,6 +73,21 @@ def test_without_an_answer_it_is_sent_again_with_the_same_request_id_after_doubl
     datagrams += play.sent[NMS]
     assert len(set(datagrams)) == 1
     assert play.sender.health["nms"].sent == 1
+
+
+def test_a_report_that_arrives_twice_lets_it_be_sent_again_once() -> None:
+    delivery, now = InformDelivery(1000, START), START
+    waiting = Waiting(1, Severity.INFO, "rabbitmq:queueCreated", None, 7, b"")
+    delivery.add(waiting)
+    delivery.sent(waiting, now)
+
+    for _ in range(3):
+        delivery.resend(7, now)
+
+    assert delivery.next(now) == waiting
+    delivery.sent(waiting, now)
+    assert delivery.next(now) is None
+    assert delivery.due(now) == now + FIRST_PATIENCE
 
 
 def test_a_silent_receiver_is_tried_with_one_inform_every_fifteen_seconds() -> None:

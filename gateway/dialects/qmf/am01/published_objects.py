@@ -20,6 +20,8 @@ MAX_OBJECTS: Final = 200_000
 """Maximum number of objects that are known here; of further ones nothing is concluded."""
 MISSED: Final = 3
 """Number of intervals in which an object is published at least once if it lives."""
+_ENDED_NAMES: Final = 100
+"""Number of names of ended objects that are kept beside those of living ones."""
 _TOGETHER: Final = 2 * SECOND
 """Nanoseconds within which two objects of one name are first published that both live."""
 
@@ -67,6 +69,7 @@ class PublishedObjects:
         """Forget all objects."""
         self._known.clear()
         self._numbers.clear()
+        self._shared.clear()
         self._repeated.clear()
         self._latest = 0
 
@@ -99,6 +102,7 @@ class PublishedObjects:
         number, name = message.object_id.number, _name_of(message, schema)
         if message.deleted:
             self._known.pop(number, None)
+            self._repeated.discard(number)
             return
         if number not in self._known and len(self._known) >= MAX_OBJECTS:
             return
@@ -113,6 +117,13 @@ class PublishedObjects:
         self._latest = max(self._latest, message.sampled)
         if name is not None:
             self._numbers[name] = number
+            if len(self._numbers) > 2 * len(self._known) + _ENDED_NAMES:
+                self._forget_names()
+
+    def _forget_names(self) -> None:
+        """Forget the names of objects that ended."""
+        self._numbers = {name: number for name, number in self._numbers.items() if number in self._known}
+        self._shared &= self._numbers.keys()
 
     def _published_again(self, number: int) -> None:
         """Note an object whose properties were published again as they were sampled before.
@@ -135,8 +146,6 @@ class PublishedObjects:
             return []
         self._judged = now
         longest = MISSED * interval
-        if len(self._numbers) > 2 * len(self._known):
-            self._numbers = {name: number for name, number in self._numbers.items() if number in self._known}
         left_out = [
             number
             for number, one in self._known.items()

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import replace
 
 import pytest
 
 from gateway.dialects.qmf.am01.messages import Revision
-from gateway.dialects.qmf.am01.published_objects import MISSED
+from gateway.dialects.qmf.am01.published_objects import MISSED, PublishedObjects
 from gateway.dialects.qmf.fields import ObjectId
 from gateway.dialects.qmf.messages import PropertyContent
 from gateway.model.observations import ObjectSeen, ResyncBegan
 from gateway.model.times import SECOND
 from tests.dialects.qmf.am01.examples import PROPERTIES
+from tests.dialects.qmf.am01.examples import tank as schema
 from tests.dialects.qmf.am01.playbook import Play, synchronised
 
 INTERVAL = 10
@@ -159,3 +161,16 @@ def test_two_living_objects_of_one_name_show_none(play: Play) -> None:
         play.publishes(tank(play, 1, "north"), tank(play, 2, "north"))
         play.time_passes(INTERVAL)
     assert restarts(play) == 0
+
+
+def test_names_of_ended_objects_are_not_kept() -> None:
+    objects, play = PublishedObjects(), synchronised(Revision.JANUARY_2008, {})
+    sizes = []
+    for number in range(1, 2_001):
+        living = tank(play, number, f"tank {number}")
+        seen = ObjectSeen(living.key, "agent", str(number), play.now, 5, 0)
+        objects.published(living, seen, schema(), play.now)
+        objects.published(replace(living, deleted=play.now), seen, schema(), play.now)
+        if number % 1_000 == 0:
+            sizes.append(len(pickle.dumps(objects)))
+    assert sizes[1] < 1.2 * sizes[0]
