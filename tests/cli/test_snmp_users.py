@@ -118,8 +118,13 @@ def test_health_asks_as_a_user_where_no_community_is_answered(users: Users) -> N
 
 
 def test_the_context_of_a_source_has_its_rows(users: Users) -> None:
-    everything = users.values("rmqQueueRowName")
-    assert users.values("rmqQueueRowName", context="orders") == everything
+    own = users.gateway.virtual_host.name
+
+    def rows(**how: str) -> list[str]:
+        return [instance for instance, name in users.values("rmqVhostRowName", **how).items() if name == own]
+
+    assert len(rows()) == 1
+    assert rows(context="orders") == rows()
     done = users.ask("snmpget", "sysName.0", context="elsewhere")
     assert done.returncode == 1
     assert "Bad context specified" in done.stderr
@@ -231,7 +236,8 @@ def test_users_communities_and_receivers_change_while_others_ask(users: Users) -
             refused = users.ask("snmpget", "sysName.0", user="late", phrase="another of late")
             assert "Unknown user name" in refused.stderr
 
-            receiver = {"address": f"127.0.0.1:{sink.getsockname()[1]}"}
+            address = f"127.0.0.1:{sink.getsockname()[1]}"
+            receiver = {"address": address, "events": ["gateway:policyChanged"]}
             wanted = yaml.safe_load(before)
             wanted["snmp"]["users"]["guest"] = {"level": "noAuthNoPriv"}
             of_late = {"address": "127.0.0.1:9", "version": "v3", "user": "late"}

@@ -59,11 +59,13 @@ class Cellar(OperatedGateway):
     Attributes:
         site: the gateway's.
         agents: on an event loop of their own.
+        vhost: the virtual host of both.
     """
 
     modules: ClassVar = ("AMQP-GATEWAY-SITE-MIB",)
     site: Site
     agents: Background[Agents]
+    vhost: str
 
 
 @contextmanager
@@ -76,7 +78,7 @@ def cellar(broker: PrivateBroker, folder: Path) -> Iterator[Cellar]:
         _configure(site, broker, vhost, agents.is_.traps)
         log = folder / "gateway.log"
         stack.enter_context(running("run", "--config", site.configuration, log=log)).ready()
-        there = Cellar(site, agents)
+        there = Cellar(site, agents, vhost)
         there.are_all("synchronised")
         yield there
 

@@ -155,11 +155,8 @@ def test_a_rabbitmq_that_forgets_its_connections_is_found_again(
 ) -> None:
     with rabbitmq.http() as http:
         for connection in http.get("connections").json():
-            if (
-                connection.get("client_properties", {})
-                .get("connection_name", "")
-                .startswith("amqp-gateway console")
-            ):
+            said = connection.get("client_properties", {}).get("connection_name", "")
+            if connection.get("vhost") == there.vhost and said.startswith("amqp-gateway console"):
                 http.delete(f"connections/{connection['name'].replace(' ', '%20').replace('>', '%3E')}")
     there.agents.do(lambda: there.agents.is_.asked.put(1, level=55))
     wait_until(lambda: "55 litre" in there.walk("siteCellarVatLevel").values(), "it hears again")

@@ -100,7 +100,7 @@ async def test_what_the_broker_refuses_is_certain(virtual_host: VirtualHost) -> 
     reader = Credentials.generate("purge-reader")
     rights = UserRights.of(("monitoring",), [watching(host)])
     with broker.http() as client:
-        provision(client, (ProvisionedUser(reader.name, reader.password, rights),))
+        provision(client, (ProvisionedUser(reader.name, reader.password, rights),), vhost="")
         async with filled(virtual_host, "journal", 1, "stream") as channel:
             await channel.declare_queue("mine", exclusive=True)
             assert await purger.purge(Purge(host, "nothing")) == NotFound()
@@ -118,9 +118,8 @@ async def test_what_the_broker_refuses_is_certain(virtual_host: VirtualHost) -> 
 async def test_the_least_rights_of_a_writer_are_enough(virtual_host: VirtualHost) -> None:
     broker, writer = virtual_host.broker, Credentials.generate("purge-writer")
     with broker.http() as client:
-        provision(
-            client, (ProvisionedUser(writer.name, writer.password, writer_rights([virtual_host.name])),)
-        )
+        rights = writer_rights([virtual_host.name])
+        provision(client, (ProvisionedUser(writer.name, writer.password, rights),), vhost="")
         async with filled(virtual_host, "orders", 2, "classic"):
             purged = await AmqpPurger(endpoint_of(broker, writer)).purge(Purge(virtual_host.name, "orders"))
         client.delete(f"users/{writer.name}").raise_for_status()

@@ -45,8 +45,12 @@ class Listener(Sink):
 
     def receive(self, event: Received) -> None:
         super().receive(event)
-        fails = isinstance(event, BrokerEventReceived) and event.headers["name"] == self.fails_at
-        if self.fails_at and fails:
+        failing = {"vhost": self._vhost, "name": self.fails_at}
+        if (
+            self.fails_at
+            and isinstance(event, BrokerEventReceived)
+            and failing.items() <= event.headers.items()
+        ):
             raise ValueError("a fault of ours")
 
 

@@ -69,7 +69,7 @@ def reading_user(broker: PrivateBroker, virtual_hosts: Iterable[str]) -> Iterato
     user = Credentials(f"reader-{secrets.token_hex(4)}", secrets.token_hex(8))
     rights = UserRights.of(("monitoring",), [*map(watching, virtual_hosts), consuming_events()])
     with broker.http() as client:
-        provision(client, (ProvisionedUser(user.name, user.password, rights),))
+        provision(client, (ProvisionedUser(user.name, user.password, rights),), vhost="")
         try:
             yield user
         finally:
