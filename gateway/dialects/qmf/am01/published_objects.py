@@ -69,7 +69,6 @@ class PublishedObjects:
         """Forget all objects."""
         self._known.clear()
         self._numbers.clear()
-        self._shared.clear()
         self._repeated.clear()
         self._latest = 0
 
@@ -123,7 +122,6 @@ class PublishedObjects:
     def _forget_names(self) -> None:
         """Forget the names of objects that ended."""
         self._numbers = {name: number for name, number in self._numbers.items() if number in self._known}
-        self._shared &= self._numbers.keys()
 
     def _published_again(self, number: int) -> None:
         """Note an object whose properties were published again as they were sampled before.
