@@ -27,6 +27,7 @@ from tests.components.rabbitmq import (
     shared_brokers,
 )
 from tests.hypothesis_profiles import PROVING
+from tests.process_state import left_as_it_was
 
 pytest_plugins = ["tests.second_run"]
 
@@ -95,6 +96,13 @@ def log_is_as_at_first() -> None:
 
 
 _LOGGER_AT_FIRST = structlog.get_config()["wrapper_class"]
+
+
+@pytest.fixture(autouse=True)
+def process_is_as_before() -> Iterator[None]:
+    """Compare the state of the process around a test, and the fixtures that are its own."""
+    with left_as_it_was():
+        yield
 
 
 @pytest.fixture
