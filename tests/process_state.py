@@ -10,6 +10,7 @@ import contextlib
 import locale
 import logging
 import os
+import re
 import resource
 import signal
 import sys
@@ -20,11 +21,52 @@ from pathlib import Path
 from typing import Final
 
 _LIMITS: Final = {name: getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")}
-_SIGNALS: Final = tuple(one for one in signal.Signals if one not in {signal.SIGKILL, signal.SIGSTOP})
+_SIGNALS: Final = tuple(
+    one for one in signal.Signals if one not in {signal.SIGKILL, signal.SIGSTOP, signal.SIGALRM}
+)
+"""Not those that have no handler, and that of pytest-timeout."""
 _OF_PYTEST: Final = frozenset({"PYTEST_CURRENT_TEST"})
 """Variables that pytest itself sets for each phase of a test."""
 
 State = Mapping[str, object]
+
+MAX_PLACES: Final = 10_000
+"""The maximum number of places for which `Openings` knows the test."""
+_CONNECTED: Final = re.compile(r"raddr=(\('[^']*', \d+)")
+_NAMED: Final = re.compile(r"name='([^']+)'")
+
+
+class Openings:
+    """The tests in which files were opened, and sockets connected, for those that are never closed.
+
+    They are collected, and a failure then, in any later test.
+    """
+
+    def __init__(self) -> None:
+        self._tests: dict[str, str] = {}
+
+    def begin(self) -> None:
+        """Observe what is opened from now on, to the end of this process."""
+        sys.addaudithook(self._observe)
+
+    def _observe(self, event: str, arguments: tuple[object, ...]) -> None:
+        if event == "open":
+            place = str(arguments[0])
+        elif event == "socket.connect" and isinstance(arguments[1], tuple):
+            place = str(arguments[1][:2]).removesuffix(")")
+        else:
+            return
+        self._tests.pop(place, None)
+        self._tests[place] = os.environ.get("PYTEST_CURRENT_TEST", "no test")
+        if len(self._tests) > MAX_PLACES:
+            del self._tests[next(iter(self._tests))]
+
+    def of(self, warning: str) -> list[str]:
+        """Return lines with the tests in which the resources in the text of a warning were opened last."""
+        places = dict.fromkeys([*_CONNECTED.findall(warning), *_NAMED.findall(warning)])
+        return [
+            f"{place} was opened last in {self._tests[place]}" for place in places if place in self._tests
+        ]
 
 
 def process_state() -> State:

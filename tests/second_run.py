@@ -18,6 +18,8 @@ from typing import Any, Final
 import pytest
 from _pytest.terminal import TerminalReporter
 
+from tests.process_state import Openings
+
 OPTION: Final = "--second-run"
 
 MOST_TESTS: Final = 10
@@ -32,6 +34,7 @@ _RED_AT_ONCE: Final = (
     ResourceWarning,
 )
 _TAIL_LINES: Final = 60
+OPENINGS: Final = Openings()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -45,7 +48,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Begin to observe failures, in the controller of a run that repeats them."""
+    """Begin to observe what is opened, and failures in the controller of a run that repeats them."""
+    OPENINGS.begin()
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(_NamesOfFailures(config))
         mode = config.getoption(OPTION)
@@ -67,6 +71,7 @@ def pytest_runtest_makereport(
         report.__dict__["own_name"] = name
     if is_red:
         report.__dict__["is_red_at_once"] = True
+        report.sections += [("Opened in", line) for line in OPENINGS.of(report.longreprtext)]
     return report
 
 

@@ -182,6 +182,32 @@ def test_what_a_repetition_proves_nothing_about_is_red_at_once(suite: Ran) -> No
     assert named == set(re.findall(r"def (test_\w+)", RED_AT_ONCE))
 
 
+LEFT_OPEN = """
+import socket
+
+def test_that_leaves_it_open():
+    global left, listening
+    listening = socket.create_server(("127.0.0.1", 0))
+    left = socket.create_connection(listening.getsockname())
+
+def test_in_which_it_is_collected():
+    global left
+    del left
+    gc.collect()
+    listening.close()
+"""
+
+
+def test_of_a_socket_that_nobody_closed_the_test_is_named_that_opened_it(suite: Ran) -> None:
+    ran = suite(LEFT_OPEN, workers=1)
+
+    assert ran.status == 1
+    assert "FAILED test_small.py::test_in_which_it_is_collected" in ran.output
+    assert re.search(
+        r"'127.0.0.1', \d+ was opened last in test_small.py::test_that_leaves_it_open ", ran.output
+    )
+
+
 def test_an_error_of_collection_is_red_at_once(suite: Ran) -> None:
     ran = suite("if first_time('collection'):\n    raise ValueError\n" + UNSTEADY, workers=1)
 
