@@ -2,7 +2,8 @@
 
 A test that passes then is *unsteady*: with ``--second-run=lenient`` the run is green, and its end names the
 test with the text of its first failure. What a repetition proves nothing about is red at once: an error at
-teardown, a resource or an exception that nobody took care of, a worker that died, an error of collection.
+teardown, a resource or an exception that nobody took care of, a traceback in a log of the gateway
+(`RedAtOnceError`), a worker that died, an error of collection.
 The model is ``regrtest --rerun`` of CPython.
 """
 
@@ -28,7 +29,13 @@ MOST_TESTS: Final = 10
 UNSTEADY: Final = "unsteady"
 """The category of pytest's last line for tests that failed, and passed when they ran alone."""
 
+
+class RedAtOnceError(AssertionError):
+    """A failure of which it says nothing that the test passes once more."""
+
+
 _RED_AT_ONCE: Final = (
+    RedAtOnceError,
     pytest.PytestUnraisableExceptionWarning,
     pytest.PytestUnhandledThreadExceptionWarning,
     ResourceWarning,

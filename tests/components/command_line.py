@@ -21,9 +21,11 @@ from gateway.state_folder import StateFolder
 from tests.components.forked_commands import can_be_forked, run
 from tests.components.ports import free_udp_port
 from tests.components.waiting import DEADLINE
+from tests.second_run import RedAtOnceError
 
 COMMAND = (sys.executable, "-m", "gateway.cli.main")
 _OURS = ("AMQP_GATEWAY_", "XDG_")
+_TRACEBACK = "Traceback (most recent call last)"
 _COMMAND_SECONDS = 400.0
 """The seconds that a command may take; a Spark report on a busy machine takes longer than others wait."""
 
@@ -83,6 +85,7 @@ def amqp_gateway(
             timeout=seconds,
             check=False,
         )
+    _check_tracebacks(done.stderr)
     return Ended(ExitCode(done.returncode), done.stdout, done.stderr)
 
 
@@ -122,9 +125,24 @@ class RunningCommand:
 
 @contextmanager
 def running(
-    *arguments: str | Path, log: Path, program: Sequence[str | Path] = COMMAND, **variables: str
+    *arguments: str | Path,
+    log: Path,
+    program: Sequence[str | Path] = COMMAND,
+    may_fail_inside: bool = False,
+    **variables: str,
 ) -> Iterator[RunningCommand]:
-    """Run a command with a lifeline: it ends with the test, whatever happens to the test."""
+    """Run a command with a lifeline: it ends with the test, whatever happens to the test.
+
+    Args:
+        arguments: of the command.
+        log: its log.
+        program: the command's executable and first arguments.
+        may_fail_inside: the test provokes what its log has a traceback of.
+        variables: changes of the environment.
+
+    Raises:
+        RedAtOnceError: its log has a traceback.
+    """
     ours, theirs = socket.socketpair()
     with ours:
         with theirs, log.open("wb") as errors:
@@ -146,6 +164,15 @@ def running(
             finally:
                 process.kill()
                 process.wait()
+    if not may_fail_inside:
+        _check_tracebacks(log.read_text(encoding="utf-8", errors="replace"))
+
+
+def _check_tracebacks(text: str) -> None:
+    """Fail if a log has a traceback: the gateway has met what it did not expect."""
+    lines = [line for line in text.splitlines() if _TRACEBACK in line]
+    if lines:
+        raise RedAtOnceError(f"{len(lines)} tracebacks in the log, the first one:\n{lines[0]}")
 
 
 @dataclass(frozen=True, slots=True)

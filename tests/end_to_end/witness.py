@@ -71,8 +71,10 @@ class Witness:
                 for part in (self._look_at_broker, self._look_at_snmp, self._look_at_jmx, self.marker.run):
                     looking.create_task(part())
         finally:
-            await self._leave_jmx()
-            await self.truth.close()
+            try:
+                await self._leave_jmx()
+            finally:
+                await self.truth.close()
 
     async def after(self, observations: int) -> None:
         """Wait for this number of further observations."""
