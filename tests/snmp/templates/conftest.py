@@ -1,9 +1,14 @@
-"""A gateway that reads a real RabbitMQ with a queue of seven messages, as monitoring systems poll it."""
+"""A gateway that reads a queue of seven messages of a real RabbitMQ, as monitoring systems poll it.
+
+Its user at the broker may read one virtual host, which no other test has, and no events: sums, and rows that
+a test finds and then asks for, are of the one queue.
+"""
 
 from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import httpx
 import pytest
@@ -14,6 +19,7 @@ from gateway.demo.broker import Credentials, PrivateBroker
 from gateway.service.processes.exit_codes import ExitCode
 from tests.components.command_line import Site, new_site, running
 from tests.components.operated_gateway import OperatedGateway
+from tests.components.rabbitmq import new_virtual_host
 from tests.components.waiting import wait_until
 
 SOURCE = "orders"
@@ -31,8 +37,9 @@ class PolledGateway(OperatedGateway):
 
     modules = ("AMQP-GATEWAY-RABBITMQ-MIB",)
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: Site, virtual_host: str = "/") -> None:
         self.site = site
+        self.virtual_host = virtual_host
         self.queue = f"polled-{secrets.token_hex(4)}"
         self.reader = Credentials(self.queue, secrets.token_hex(16))
 
@@ -52,36 +59,38 @@ class PolledGateway(OperatedGateway):
 
     def of_queue(self) -> dict[str, object]:
         """Return the statistics of the queue, as ``get`` has them."""
-        return dict(self.shown(f"{SOURCE}/queue/{self.queue}").get("values", {}))
+        return dict(self.shown(f"{SOURCE}/queue/{self.virtual_host}|{self.queue}").get("values", {}))
 
 
 @pytest.fixture(scope="package")
 def polled(tmp_path_factory: pytest.TempPathFactory, rabbitmq: PrivateBroker) -> Iterator[PolledGateway]:
-    gateway = PolledGateway(new_site(tmp_path_factory.mktemp("polled")))
-    site, reader = gateway.site, gateway.reader
-    typed = "".join(f"{phrase}\n" for phrase in PASSPHRASES.values())
-    site.configure(
-        snmp={"listen": [f"127.0.0.1:{site.snmp_port}"], "users": {USER: {}}},
-        sources={
-            SOURCE: {
-                "kind": "rabbitmq",
-                "management": rabbitmq.management_url,
-                "user": reader.name,
-                "password": site.secret(reader.password),
-                "events": {"url": f"amqp://127.0.0.1:{rabbitmq.ports.amqp}"},
-                "interval": "1s",
+    with ExitStack() as stack:
+        vhost = stack.enter_context(new_virtual_host(rabbitmq))
+        client = stack.enter_context(rabbitmq.http())
+        gateway = PolledGateway(new_site(tmp_path_factory.mktemp("polled")), vhost.name)
+        site, reader = gateway.site, gateway.reader
+        typed = "".join(f"{phrase}\n" for phrase in PASSPHRASES.values())
+        site.configure(
+            snmp={"listen": [f"127.0.0.1:{site.snmp_port}"], "users": {USER: {}}},
+            sources={
+                SOURCE: {
+                    "kind": "rabbitmq",
+                    "management": rabbitmq.management_url,
+                    "user": reader.name,
+                    "password": site.secret(reader.password),
+                    "interval": "1s",
+                },
             },
-        },
-    )
-    added = CliRunner().invoke(
-        main, ["snmp", "user", "add", USER, "--config", str(site.configuration)], typed
-    )
-    assert added.exit_code is ExitCode.OK, added.output
-    with rabbitmq.http() as client:
+        )
+        added = CliRunner().invoke(
+            main, ["snmp", "user", "add", USER, "--config", str(site.configuration)], typed
+        )
+        assert added.exit_code is ExitCode.OK, added.output
         set_password(client, reader)
-        everything = {"configure": ".*", "write": ".*", "read": ".*"}
-        client.put(f"permissions/%2F/{reader.name}", json=everything).raise_for_status()
-        client.put(f"queues/%2F/{gateway.queue}", json={"durable": True}).raise_for_status()
+        stack.callback(client.delete, f"users/{reader.name}")
+        only_read = {"configure": "^$", "write": "^$", "read": "^$"}
+        client.put(f"permissions/{vhost.path}/{reader.name}", json=only_read).raise_for_status()
+        client.put(f"queues/{vhost.path}/{gateway.queue}", json={"durable": True}).raise_for_status()
         for _ in range(MESSAGES):
             body = {
                 "properties": {},
@@ -89,17 +98,15 @@ def polled(tmp_path_factory: pytest.TempPathFactory, rabbitmq: PrivateBroker) ->
                 "payload": "x",
                 "payload_encoding": "string",
             }
-            client.post("exchanges/%2F/amq.default/publish", json=body).raise_for_status()
-        with running("run", "--config", site.configuration, log=site.folder / "log") as command:
-            command.ready()
-            wait_until(lambda: gateway.of_queue().get("messages") == MESSAGES, "the messages are shown")
-            yield gateway
-            assert command.terminate().code is ExitCode.OK
-        client.delete(f"queues/%2F/{gateway.queue}")
-        client.delete(f"users/{reader.name}")
+            client.post(f"exchanges/{vhost.path}/amq.default/publish", json=body).raise_for_status()
+        command = stack.enter_context(running("run", "--config", site.configuration, log=site.folder / "log"))
+        command.ready()
+        wait_until(lambda: gateway.of_queue().get("messages") == MESSAGES, "the messages are shown")
+        yield gateway
+        assert command.terminate().code is ExitCode.OK
 
 
 def set_password(client: httpx.Client, user: Credentials) -> None:
-    """Create a user of the broker who reads everything, or change the password."""
-    account = {"password": user.password, "tags": "administrator"}
+    """Create a user who reads the virtual hosts that permit it, or change the password."""
+    account = {"password": user.password, "tags": "monitoring"}
     client.put(f"users/{user.name}", json=account).raise_for_status()

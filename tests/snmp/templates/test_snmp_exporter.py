@@ -104,11 +104,12 @@ def test_the_numbers_of_a_queue_are_those_of_the_broker(
     exporter: Exporter, polled: PolledGateway, rabbitmq: PrivateBroker
 ) -> None:
     families = exporter.scrape("rmqQueue")
-    of_queue = {"source": SOURCE, "name": f"/|{polled.queue}"}
+    of_queue = {"source": SOURCE, "name": f"{polled.virtual_host}|{polled.queue}"}
     assert value(families["rmqQueueMessages"], **of_queue) == MESSAGES
     assert families["rmqQueueMessages"].type == "gauge"
     assert value(families["rmqQueueRowState"], **of_queue) == 1
-    listed = rabbitmq.run_tool("rabbitmqctl", "list_queues", "--quiet", "name", "messages", "consumers")
+    command = ("rabbitmqctl", "list_queues", "--quiet", "-p", polled.virtual_host)
+    listed = rabbitmq.run_tool(*command, "name", "messages", "consumers")
     assert [polled.queue, str(MESSAGES), "0"] in [line.split("\t") for line in listed.splitlines()]
 
 
