@@ -279,7 +279,7 @@ def test_an_event_of_each(there: Scene, source: str) -> None:
             for each in there.peers.is_.traps.notifications()
         )
 
-    wait_until(is_received, "a trap")
+    wait_until(is_received, "a notification")
 
 
 def test_one_log_has_all(there: Scene) -> None:
