@@ -146,9 +146,14 @@ def connections_of(process: int, broker: PrivateBroker) -> Iterator[str]:
 
 
 @contextmanager
-def new_virtual_host(broker: PrivateBroker) -> Iterator[VirtualHost]:
-    """Provide a virtual host for the time of the context; the administrator has all permissions in it."""
-    vhost = VirtualHost(broker, f"test-{secrets.token_hex(6)}")
+def new_virtual_host(broker: PrivateBroker, beginning: str = "test-") -> Iterator[VirtualHost]:
+    """Provide a virtual host for the time of the context; the administrator has all permissions in it.
+
+    Args:
+        broker: where it is made.
+        beginning: of its name, which goes on in another way each time.
+    """
+    vhost = VirtualHost(broker, f"{beginning}{secrets.token_hex(6)}")
     everything = {"configure": ".*", "write": ".*", "read": ".*"}
     with broker.http() as client:
         client.put(f"vhosts/{vhost.path}", json={}).raise_for_status()
