@@ -9,7 +9,7 @@ import secrets
 import socket
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 
 import aio_pika
@@ -34,22 +34,20 @@ HIDDEN = 500 if PROVING else 8
 USER = f"cli:{getpass.getuser()}"
 STRANGER = f"stranger-{secrets.token_hex(6)}"
 """A user of the broker that all tests share."""
-POLICY = {
-    "roles": {
-        "shop": {
-            "allow": [
-                {
-                    "classes": ["rabbitmq:queue"],
-                    "objects": ["*|first"],
-                    "read": ["*"],
-                    "invoke": ["purge"],
-                }
-            ],
-            "deny": [{"objects": ["*"], "read": ["messagesReady"]}],
-        }
-    },
-    "principals": {"snmp:auditor": ["everything"], "snmp:shop": ["shop"], "snmp:curious": ["shop"]},
-}
+
+
+def policy(virtual_host: VirtualHost) -> Mapping[str, object]:
+    """Return roles that show everything, or one queue: others have queues of this name, which come and go."""
+    first = {
+        "classes": ["rabbitmq:queue"],
+        "objects": [f"{virtual_host.name}|first"],
+        "read": ["*"],
+        "invoke": ["purge"],
+    }
+    return {
+        "roles": {"shop": {"allow": [first], "deny": [{"objects": ["*"], "read": ["messagesReady"]}]}},
+        "principals": {"snmp:auditor": ["everything"], "snmp:shop": ["shop"], "snmp:curious": ["shop"]},
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,31 +100,29 @@ def shown(rabbitmq: PrivateBroker, tmp_path_factory: pytest.TempPathFactory) -> 
         **account,
     }
     rule = {"who": [USER], "classes": ["rabbitmq:queue"], "invoke": ["purge"]}
-    site.configure(
-        sources={"orders": source},
-        snmp={
-            "listen": [f"127.0.0.1:{site.snmp_port}"],
-            "writers": {"auditor": {}, "shop": {}, "curious": {}},
-        },
-        policy=POLICY,
-        operations={"allow": [rule]},
-    )
-    with (
-        new_virtual_host(rabbitmq) as virtual_host,
-        running("run", "--config", site.configuration, log=site.folder / "log") as command,
-    ):
-        with virtual_host.http() as http:
-            for queue in ("first", "second"):
-                http.put(f"queues/{virtual_host.path}/{queue}", json={"durable": True}).raise_for_status()
-            body = {"password": "x", "tags": ""}
-            http.put(f"users/{STRANGER}", json=body).raise_for_status()
+    with ExitStack() as stack:
+        virtual_host = stack.enter_context(new_virtual_host(rabbitmq))
+        http = stack.enter_context(virtual_host.http())
+        for queue in ("first", "second"):
+            http.put(f"queues/{virtual_host.path}/{queue}", json={"durable": True}).raise_for_status()
+        http.put(f"users/{STRANGER}", json={"password": "x", "tags": ""}).raise_for_status()
+        stack.callback(http.delete, f"users/{STRANGER}")
+        site.configure(
+            sources={"orders": source},
+            snmp={
+                "listen": [f"127.0.0.1:{site.snmp_port}"],
+                "writers": {"auditor": {}, "shop": {}, "curious": {}},
+            },
+            policy=policy(virtual_host),
+            operations={"allow": [rule]},
+        )
+        log = site.folder / "log"
+        command = stack.enter_context(running("run", "--config", site.configuration, log=log))
         command.ready()
         there = Shown(site, virtual_host)
-        queue = f'"{virtual_host.name}|second"'
-        wait_until(lambda: queue in there.walk("auditor"), "queues are shown")
+        second = f'"{virtual_host.name}|second"'
+        wait_until(lambda: second in there.walk("auditor"), "queues are shown")
         yield there
-        with virtual_host.http() as http:
-            http.delete(f"users/{STRANGER}").raise_for_status()
 
 
 @asynccontextmanager
@@ -157,11 +153,22 @@ async def test_by_default_no_address_no_user_and_no_operation_of_others_is_shown
             lambda: all(text in shown.walk("auditor") for text in (client, STRANGER, USER)),
             "who reads everything sees address, user and operation",
         )
-        walked = shown.walk()
+        everything, walked = shown.walk("auditor"), shown.walk()
     assert f'"{shown.virtual_host.name}|first"' in walked, "what a monitoring tool needs is there"
-    for hidden in (client, client.partition(":")[2], STRANGER, USER):
+    for hidden in (client, STRANGER, USER):
         assert f'"{hidden}' not in walked, hidden
         assert f" {hidden}" not in walked, hidden
+    # The port alone may be any number of another row.
+    port = re.compile(rf" = .*\b{client.partition(':')[2]}\b")
+    of_client = {row_of(line) for line in everything.splitlines() if client in line}
+    assert [line for line in everything.splitlines() if row_of(line) in of_client and port.search(line)]
+    assert not [line for line in walked.splitlines() if row_of(line) in of_client and port.search(line)]
+
+
+def row_of(line: str) -> tuple[str, ...]:
+    """Return the row that a line of a walk belongs to: its object identifier without the column."""
+    *entry, _column, source, number = f"0.0.{line.partition(' ')[0]}".split(".")
+    return (*entry, source, number)
 
 
 def test_a_role_sees_the_objects_and_elements_that_it_names(shown: Shown) -> None:
@@ -200,9 +207,10 @@ def test_own_attempts_do_not_show_what_there_is(shown: Shown) -> None:
     rows: dict[str, str] = {}
 
     def are_shown() -> bool:
-        lines = shown.by_name("snmpwalk", "auditor", "rmqQueueRowName")
+        lines = shown.by_name("snmpwalk", "auditor", "rmqQueueRowFullName")
         found = (_ROW.search(line) for line in lines)
-        rows.update({one["name"]: f"{one['source']}.{one['row']}" for one in found if one is not None})
+        of_host = [one for one in found if one is not None and one["host"] == shown.virtual_host.name]
+        rows.update({one["name"]: f"{one['source']}.{one['row']}" for one in of_host})
         return rows.keys() >= set(hidden)
 
     wait_until(are_shown, "the queues are shown")
@@ -254,7 +262,9 @@ def _times(
 
 
 _ABSENT = re.compile(r"row 9\d{5}|\.9\d{5}")
-_ROW = re.compile(r"rmqQueueRowName\[(?P<source>\d+)\]\[(?P<row>\d+)\] = STRING: (?P<name>.*)")
+_ROW = re.compile(
+    r"rmqQueueRowFullName\[(?P<source>\d+)\]\[(?P<row>\d+)\] = STRING: (?P<host>[^|]*)\|(?P<name>.*)"
+)
 
 
 def _answers(shown: Shown, index: str, name: str) -> Iterator[str]:
