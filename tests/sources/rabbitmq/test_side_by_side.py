@@ -53,9 +53,15 @@ def plain(value: object) -> object:
 
 
 def living(watched: Watch) -> Mapping[int, Known]:
-    """Return the objects that were observed and have not ended."""
+    """Return the objects that were observed and have not ended, without those of other virtual hosts.
+
+    Objects of other tests come and go, and at no time both ways may show the same of them.
+    """
     objects: dict[int, Known] = {}
+    elsewhere = watched.elsewhere()
     for seen in watched.seen:
+        if seen.native_id in elsewhere:
+            continue
         if seen.deleted:
             objects.pop(number(seen.native_id), None)
             continue
@@ -89,7 +95,8 @@ def shown(watched: Watch) -> dict[int, object]:
             tuple(known.statistics[position] for position in counted) if known.class_name == "queue" else (),
         )
         for key, known in living(watched).items()
-        if known.class_name not in {"connection", "channel"}  # the test's own requests come and go
+        if known.class_name
+        not in {"connection", "channel", "session"}  # requests and other tests come and go
     }
 
 
@@ -107,7 +114,7 @@ async def same(directly: Watch, by_am2: Watch) -> None:
 
 
 def closed(watched: Watch) -> bool:
-    return any(one.key.name == "connectionClosed" for one, _ in watched.events)
+    return bool(watched.reported("connectionClosed", vhost=watched.virtual_host))
 
 
 async def ignore(message: AbstractIncomingMessage) -> None:

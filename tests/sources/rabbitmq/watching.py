@@ -170,6 +170,16 @@ class Watch:
             if one.properties is not None and elsewhere.isdisjoint(self._references(one.properties))
         ]
 
+    def elsewhere(self) -> frozenset[str]:
+        """Return the native ids of the other virtual hosts, and of all that was observed in them."""
+        others = self._other_virtual_hosts()
+        inside = (
+            one.native_id
+            for one in self.seen
+            if one.properties is not None and not others.isdisjoint(self._references(one.properties))
+        )
+        return frozenset([*(host.native_id for host in others), *inside])
+
     def _other_virtual_hosts(self) -> frozenset[Reference]:
         own = {one.native_id for one in self._called("vhost", self.virtual_host)}
         hosts = {one.native_id for one in self.seen if one.key.name == "vhost"}
