@@ -8,10 +8,11 @@ from collections.abc import Callable, Mapping
 from urllib.parse import quote
 
 import aio_pika
+import httpx
 import pytest
 
 from gateway.clock import SystemClock
-from gateway.demo.broker import BrokerSettings, PrivateBroker
+from gateway.demo.broker import BrokerSettings, Credentials, PrivateBroker
 from gateway.dialects.session import BacklogFollows, LinkDown, LinkUp, LossSuspected
 from gateway.links.amqp_connection import AmqpEndpoint
 from gateway.model.observations import SourceState
@@ -304,6 +305,20 @@ async def test_more_events_than_can_wait_are_a_suspected_loss(
         await asyncio.gather(running, return_exceptions=True)
 
 
+def event_queues(client: httpx.Client, user: Credentials) -> list[str]:
+    """Return the queues of events that a user has: those of other tests are not to be disturbed."""
+    connections = client.get("connections").raise_for_status().json()
+    own = [one["name"] for one in connections if one.get("user") == user.name]
+    queues = [one["name"] for one in client.get("queues/%2F").raise_for_status().json()]
+
+    def is_own(queue: str) -> bool:
+        # One of another test may have ended meanwhile, and has no owner then.
+        owner = str(client.get(f"queues/%2F/{queue}").json().get("owner_pid_details"))
+        return any(name in owner for name in own)
+
+    return [one for one in queues if one.startswith("amqp-gateway.events.") and is_own(one)]
+
+
 async def test_only_the_broker_itself_is_trusted(virtual_host: VirtualHost) -> None:
     sink = Sink()
     broker = virtual_host.broker
@@ -311,11 +326,11 @@ async def test_only_the_broker_itself_is_trusted(virtual_host: VirtualHost) -> N
         consumer = consumer_of_queues(event_endpoint(broker, user), sink)
         running = asyncio.create_task(consumer.run())
         await until(lambda: sink.reported == ["connected"], "events arrive")
-        queues = [one["name"] for one in client.get("queues/%2F").raise_for_status().json()]
+        await until(lambda: event_queues(client, user), "the broker lists the queue")
         async with await aio_pika.connect(broker.amqp_url()) as liar:
             channel = await liar.channel()
             forged = aio_pika.Message(b"", headers={"name": "orders", "vhost": "forged"})
-            for name in [one for one in queues if one.startswith("amqp-gateway.events.")]:
+            for name in event_queues(client, user):
                 await channel.default_exchange.publish(forged, name)
             truth = await aio_pika.connect(virtual_host.amqp_url())
             await (await truth.channel()).declare_queue("true", exclusive=True)
