@@ -75,8 +75,9 @@ class Scene:
         """The environment by which the gateway gets two of its secrets."""
         return {VARIABLE: self.secrets["the reader's password"], CREDENTIALS: str(self.credentials)}
 
-    def provision(self) -> None:
-        """Make the users of the broker."""
+    @contextmanager
+    def provisioned(self) -> Iterator[None]:
+        """Provide the users of the broker, which other tests have, too."""
         watched = UserRights.of(("monitoring",), [watching("/"), consuming_events()])
         everything = UserRights.of(("administrator",), [watching("/"), consuming_events()])
         users = (
@@ -86,7 +87,13 @@ class Scene:
             ProvisionedUser(CONSOLE, self.secrets["the console's password"], gateway_rights()),
         )
         with self.broker.http() as client:
-            provision(client, users)
+            try:
+                provision(client, users)
+                yield
+            finally:
+                for user in users:
+                    client.delete(f"users/{user.name}")
+                client.delete(f"vhost-limits/{MANAGEMENT_VHOST}/max-queues")
 
     def add_user(self) -> None:
         """Make the keys of a user of SNMP version 3; they are secrets, too."""
@@ -194,7 +201,6 @@ async def test_nothing_that_a_gateway_leaves_has_a_secret(rabbitmq: PrivateBroke
     folder = tmp_path / "site"
     folder.mkdir()
     scene = Scene(folder, rabbitmq)
-    scene.provision()
     scene.add_user()
     outputs: list[tuple[str, bytes]] = []
 
@@ -207,7 +213,7 @@ async def test_nothing_that_a_gateway_leaves_has_a_secret(rabbitmq: PrivateBroke
         note(f"output of {words}", ended.output + ended.errors)
         return ended
 
-    with scene.running() as (gateway, agent):
+    with scene.provisioned(), scene.running() as (gateway, agent):
         wait_until(lambda: '"published"' in run("source", "ls", "--json").output, "the sources are known")
 
         def states() -> dict[str, str]:
