@@ -184,18 +184,21 @@ async def test_events_that_go_elsewhere_are_missed_until_the_exchange_is_there_a
     subscription = DurableSubscription(new_queue(), 10_000, 60 * SECOND, MemoryLedger())
     sinks = kept, plain = Sink(), Sink()
     keys = ["queue.created", BINDING_CREATED]
-    listeners = [
-        EventConsumer(endpoint, keys, kept.receive, SystemClock(), KeptEvents(subscription, lambda: True)),
-        EventConsumer(endpoint, keys, plain.receive, SystemClock()),
-    ]
-    running = [asyncio.create_task(one.run()) for one in listeners]
-    await until(lambda: "caught up" in kept.reported and "connected" in plain.reported, "both listen")
+    listener = EventConsumer(
+        endpoint, keys, kept.receive, SystemClock(), KeptEvents(subscription, lambda: True)
+    )
+    running = [asyncio.create_task(listener.run())]
+    # One after the other: RabbitMQ 4 notes a binding only where it finds no other one just afterwards. If two
+    # come first at once, it publishes nothing until both are gone, and the kept one stays.
+    await until(lambda: "caught up" in kept.reported, "the kept one listens")
+    running.append(asyncio.create_task(EventConsumer(endpoint, keys, plain.receive, SystemClock()).run()))
+    await until(lambda: "connected" in plain.reported, "the plain one listens")
     await asyncio.to_thread(own_rabbitmq.rabbitmqctl, "eval", STOPPED)
     await until(lambda: all("no exchange" in one.reported[-1] for one in sinks), "its end is noticed")
     for sink in sinks:
         sink.reported.clear()
     await asyncio.to_thread(own_rabbitmq.rabbitmqctl, "eval", STARTED)
-    await until(lambda: "caught up" in kept.reported and "connected" in plain.reported, "both listen")
+    await until(lambda: "caught up" in kept.reported and "connected" in plain.reported, "both listen again")
     assert any("was not bound any more" in line for line in kept.reported), kept.reported
     with own_rabbitmq.http() as client:
         client.put("queues/%2F/orders", json={}).raise_for_status()
