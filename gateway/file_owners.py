@@ -152,12 +152,13 @@ def opened(path: Path) -> Iterator[BinaryIO]:
         OSError: it cannot be opened, or is no regular file.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    with os.fdopen(descriptor, "rb") as file:
-        mode = os.fstat(descriptor).st_mode
+    mode = os.fstat(descriptor).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(descriptor)  # `os.fdopen` would leave that of a folder open
         if stat.S_ISDIR(mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-        if not stat.S_ISREG(mode):
-            raise OSError(errno.EINVAL, "is no regular file", str(path))
+        raise OSError(errno.EINVAL, "is no regular file", str(path))
+    with os.fdopen(descriptor, "rb") as file:
         yield file
 
 
