@@ -15,7 +15,7 @@ from typing import Any, Final, Self, TypeAlias
 
 from gateway.demo.demonstration import JMX_USER, Demonstration
 from gateway.jmx.classes import OWN_ATTRIBUTES
-from gateway.jmx.java_build import build_jar
+from tests.components.java_classes import QUICKLY, build_jar_once
 
 SOURCES = Path(__file__).parents[1] / "java" / "client"
 _CLOSE_SECONDS: Final = 5.0
@@ -105,7 +105,7 @@ class JmxClient:
         """
         await asyncio.to_thread(_compiled, jar)
         process = await asyncio.create_subprocess_exec(
-            *("java", "-Xmx64m", "-XX:TieredStopAtLevel=1", "-cp", str(jar), "JmxClient", address, user),
+            *("java", "-Xmx64m", *QUICKLY, "-cp", str(jar), "JmxClient", address, user),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,
@@ -222,7 +222,7 @@ class JmxClient:
 
 def _compiled(jar: Path) -> None:
     if not jar.exists():
-        build_jar(jar, SOURCES)
+        build_jar_once(jar, SOURCES)
 
 
 def _line(*words: str) -> str:

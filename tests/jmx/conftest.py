@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,6 @@ from tests.components.scripted_operations import ScriptedOperations
 from tests.components.shop import START, agent, source
 from tests.components.waiting import eventually
 from tests.jmx.shop import GATEWAY, POLICY, Gateway, classes, hall, till
-from tests.jmx_java.client_machine import client_machine
 
 
 @pytest.fixture
@@ -176,13 +175,6 @@ class Client:
         """Return the next notification."""
         reported: str = await asyncio.to_thread(self._java.received, 60_000)
         return reported
-
-
-@pytest.fixture(scope="session")
-def java_client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """The Java class ``Client`` in a virtual machine of its own."""
-    with client_machine(tmp_path_factory.mktemp("jmx-client")) as client:
-        yield client
 
 
 @pytest.fixture

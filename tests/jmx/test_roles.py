@@ -21,6 +21,7 @@ from tests.components.ports import free_tcp_port
 from tests.components.rabbitmq import VirtualHost, connections_of, new_virtual_host
 from tests.components.waiting import DEADLINE, wait_until
 from tests.hypothesis_profiles import PROVING
+from tests.jmx_java.client_machine import SharedMachine
 
 pytestmark = pytest.mark.xdist_group("roles by JMX")
 
@@ -82,7 +83,7 @@ def names(client: Any, pattern: str = "amqp.gateway:*") -> list[str]:  # noqa: A
 def shown(
     rabbitmq: PrivateBroker,
     tmp_path_factory: pytest.TempPathFactory,
-    java_client: Any,  # noqa: ANN401  in Java
+    java_machine: SharedMachine,
 ) -> Iterator[Shown]:
     folder, port = tmp_path_factory.mktemp("roles"), free_tcp_port()
     with contextlib.ExitStack() as stack:
@@ -94,7 +95,7 @@ def shown(
         log = Path(folder, "log")
         process = stack.enter_context(running("run", "--config", site.configuration, log=log))
         process.ready()
-        made = Shown(site, port, mine, other, java_client)
+        made = Shown(site, port, mine, other, java_machine.clients())
         with contextlib.closing(made.client("whole")) as client:
             both = {made.queue(mine, "orders"), made.queue(other, "secret")}
             wait_until(lambda: both <= set(names(client)), "the queues are shown")

@@ -313,12 +313,11 @@ def _text(data: str, name: str) -> str:
 
 
 @contextmanager
-def jmx(site: Site, port: int, folder: Path) -> Iterator[tuple[Jmx, ...]]:
-    """Run the process, and connect each user; ``folder`` is for the clients."""
-    folder.mkdir()
+def jmx(site: Site, port: int, classes: Path) -> Iterator[tuple[Jmx, ...]]:
+    """Run the process, and connect each user; ``classes`` has the compiled clients."""
     with (
         running("process", "jmx", "--config", site.configuration, log=site.folder / "jmx.log") as process,
-        client_machine(folder) as java,
+        client_machine(classes) as java,
         contextlib.ExitStack() as stack,
     ):
         process.ready()

@@ -51,9 +51,8 @@ def virtual_machine(gateway: RunningCommand) -> int:
     return machine.pid
 
 
-def test_ends_and_refusals_are_notifications_and_in_the_log(tmp_path: Path) -> None:
-    port, classes, folder = free_tcp_port(), tmp_path / "classes", tmp_path / "trapd"
-    classes.mkdir()
+def test_ends_and_refusals_are_notifications_and_in_the_log(tmp_path: Path, java_classes: Path) -> None:
+    port, folder = free_tcp_port(), tmp_path / "trapd"
     folder.mkdir()
     with snmptrapd(folder, "public") as daemon:
         site = site_with(tmp_path, daemon.port)
@@ -61,7 +60,7 @@ def test_ends_and_refusals_are_notifications_and_in_the_log(tmp_path: Path) -> N
         document["jmx"] = {"enabled": True, "listen": f"127.0.0.1:{port}"}
         site.configuration.write_text(yaml.safe_dump(document))
         with (
-            client_machine(classes) as machine,
+            client_machine(java_classes) as machine,
             running("run", "--config", site.configuration, log=tmp_path / "log") as gateway,
         ):
             gateway.ready()

@@ -208,15 +208,15 @@ def test_informs_survive_the_death_of_everything(tmp_path: Path) -> None:
         assert reported(daemon.printed())[f"{uuid}.1.1"][0]
 
 
-def test_listeners_of_jmx_receive_them_late_or_how_many_they_missed(tmp_path: Path) -> None:
+def test_listeners_of_jmx_receive_them_late_or_how_many_they_missed(
+    tmp_path: Path, java_classes: Path
+) -> None:
     site, port, received = site_with(tmp_path, free_udp_port()), free_tcp_port(), []
     document = yaml.safe_load(site.configuration.read_text())
     document["jmx"] = {"enabled": True, "listen": f"127.0.0.1:{port}"}
     site.configuration.write_text(yaml.safe_dump(document))
-    classes = tmp_path / "classes"
-    classes.mkdir()
     with (
-        client_machine(classes) as machine,
+        client_machine(java_classes) as machine,
         running("run", "--config", site.configuration, log=tmp_path / "log") as gateway,
     ):
         gateway.ready()
