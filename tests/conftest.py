@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import importlib
 import os
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import structlog
@@ -27,7 +30,8 @@ from tests.components.rabbitmq import (
     shared_brokers,
 )
 from tests.hypothesis_profiles import PROVING
-from tests.process_state import left_as_it_was
+from tests.jmx_java.client_machine import SharedMachine, compiled_clients
+from tests.process_state import OF_SPARK, SharedFixtures, left_as_it_was, nothing_left_held
 
 pytest_plugins = ["tests.second_run"]
 
@@ -37,11 +41,12 @@ LONGEST_NAME = 60
 """The maximum number of characters of one parameter in a test's name."""
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Set the environment that commands under test inherit.
 
     Ctrl-C ends them, also where a shell started the tests in the background. Spark starts as suits few rows.
     """
+    config.pluginmanager.register(_SHARED)
     os.environ["SPARK_CONF_DIR"] = str(Path(__file__).parent / "components" / "spark")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -62,11 +67,36 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect tests of proofs; begin with tests marked as ``long``: no worker is to be alone at the end."""
+    """Deselect tests of proofs; begin with long tests and groups: no worker is to be alone at the end.
+
+    They begin in this order with ``--no-loadscope-reorder`` only: else pytest-xdist has its own.
+    """
     if not PROVING:
         config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("prove")])
         items[:] = [item for item in items if not item.get_closest_marker("prove")]
-    items.sort(key=lambda item: item.get_closest_marker("long") is None)
+    items.sort(key=_place)
+
+
+def _place(item: pytest.Item) -> int:
+    if item.get_closest_marker("long") is not None:
+        return 0
+    return 1 if item.get_closest_marker("xdist_group") is not None else 2
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """Import a share of the test modules before the others, where all are collected by several workers.
+
+    Each module is then compiled, with its assertions rewritten, by one worker rather than by all of them.
+    """
+    worker: dict[str, Any] | None = getattr(session.config, "workerinput", None)
+    if worker is None or session.config.args_source is not pytest.Config.ArgsSource.TESTPATHS:
+        return
+    root = session.config.rootpath
+    number, workers = int(worker["workerid"].removeprefix("gw")), int(worker["workercount"])
+    for path in sorted((root / "tests").rglob("test_*.py"))[number::workers]:
+        with contextlib.suppress(Exception):  # collection reports what is wrong
+            importlib.import_module(".".join(path.relative_to(root).with_suffix("").parts))
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
@@ -98,11 +128,17 @@ def log_is_as_at_first() -> None:
 _LOGGER_AT_FIRST = structlog.get_config()["wrapper_class"]
 
 
+_SHARED = SharedFixtures()
+
+
 @pytest.fixture(autouse=True)
-def process_is_as_before() -> Iterator[None]:
-    """Compare the state of the process around a test, and the fixtures that are its own."""
-    with left_as_it_was():
+def process_is_as_before(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Compare the process around a test, and the fixtures that are its own."""
+    of_spark = OF_SPARK if "shared_spark" in request.fixturenames else ()
+    with left_as_it_was(*of_spark), nothing_left_held(lambda: _SHARED.are_used(request)):
         yield
+        # What fixtures returned is else referred to until the test's last report is made.
+        getattr(request.node, "funcargs", {}).clear()
 
 
 @pytest.fixture
@@ -171,6 +207,26 @@ def start_rabbitmq(rabbitmq_settings: BrokerSettings) -> Iterator[Callable[[Brok
 def own_rabbitmq(start_rabbitmq: Callable[[BrokerSettings], PrivateBroker]) -> PrivateBroker:
     """A RabbitMQ for this test alone: to be killed, alarmed, or counted on."""
     return start_rabbitmq(TEST_SETTINGS)
+
+
+@pytest.fixture(scope="session")
+def java_classes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder with the compiled classes of Java clients (``tests/jmx_java/java``)."""
+    return compiled_clients(tmp_path_factory.mktemp("java-clients"))
+
+
+@pytest.fixture(scope="session")
+def java_machine(java_classes: Path) -> Iterator[SharedMachine]:
+    """The virtual machine of Java clients that tests share; it starts when a test asks for clients."""
+    shared = SharedMachine(java_classes)
+    yield shared
+    shared.end()
+
+
+@pytest.fixture
+def java_client(java_machine: SharedMachine) -> Any:  # noqa: ANN401  lives in Java
+    """Return the Java class ``Client``, in a virtual machine that answers."""
+    return java_machine.clients()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -1,12 +1,15 @@
 """What a test may leave behind in its process: nothing that another test would meet.
 
 The state is compared around each test, after all fixtures that it does not share with others have ended. The
-model is ``regrtest --fail-env-changed`` of CPython.
+model is ``regrtest --fail-env-changed`` of CPython. So is what it holds: threads, child processes, open
+descriptors. What belongs to a fixture that several tests share cannot be told from what belongs to one of
+them: where a test uses such a fixture, only the state is compared (but for `SHARED_WITHOUT_HOLDINGS`).
 """
 
 from __future__ import annotations
 
 import contextlib
+import gc
 import locale
 import logging
 import os
@@ -16,9 +19,15 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
+
+import psutil
+import pytest
+
+from tests.components.forked_commands import own_descriptors
+from tests.components.waiting import wait_until
 
 _LIMITS: Final = {name: getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")}
 _SIGNALS: Final = tuple(
@@ -29,6 +38,42 @@ _OF_PYTEST: Final = frozenset({"PYTEST_CURRENT_TEST"})
 """Variables that pytest itself sets for each phase of a test."""
 
 State = Mapping[str, object]
+Holdings = Mapping[tuple[str, int], str]
+"""Threads, child processes and descriptors with their numbers, and what each is."""
+
+SHARED_WITHOUT_HOLDINGS: Final = frozenset(
+    {
+        *("tmp_path_factory", "session_folder", "folder_of_indexes", "no_secret_is_left", "java_classes"),
+        *("rabbitmq", "rabbitmq_brokers", "rabbitmq_release", "rabbitmq_settings"),
+        "another_rabbitmq",  # nor does this one hold a connection
+        *("event_loop_policy", "_session_scoped_runner", "pair_users"),
+    }
+)
+"""Fixtures of longer life than a test of which this process holds nothing that a test could change."""
+OF_SPARK: Final = (
+    "handler of SIGINT",
+    "sys.path",
+    "variable PYSPARK_",
+    "variable SPARK_",
+    "variable PYTHONSAFEPATH",
+)
+"""The parts of the state that PySpark sets when a session starts; its fixture restores them at its end."""
+_OF_OTHERS: Final = (
+    "asyncio_",  # the executor of pytest's own loop, which ends after all fixtures of a test
+    "execnet",
+    "multiprocessing.resource_tracker",
+    "multiprocessing.forkserver",  # see tests/components/forked_commands.py
+    "gateway/demo/keeper.py",  # of a broker that lives to the end of all tests, and is started on demand
+    "/indexes0/",  # of `tests.components.served_rabbitmq`: closed when they are collected
+    "/matplotlib/",  # its fonts
+    "anon_inode:",
+    "/dev/",
+)
+"""Parts of what a holding is that others begin for all tests when the first one needs it."""
+PY4J_PORTS: Final[set[int]] = set()
+"""The ports of virtual machines of which Python may at any time let go what it had of them."""
+_END_SECONDS: Final = 60.0
+"""The maximum time in which what a test ended has to be gone, on a busy machine."""
 
 MAX_PLACES: Final = 10_000
 """The maximum number of places for which `Openings` knows the test."""
@@ -103,13 +148,101 @@ def differences(before: State, after: State) -> list[str]:
 
 
 @contextlib.contextmanager
-def left_as_it_was() -> Iterator[None]:
-    """Fail if the process is not left as it was entered.
+def left_as_it_was(*excepted: str) -> Iterator[None]:
+    """Fail if the process is not left as it was entered; parts that begin as ``excepted`` are not compared.
 
     Raises:
         AssertionError: it is not; the text names each difference.
     """
     before = process_state()
     yield
-    left = differences(before, process_state())
+    left = [line for line in differences(before, process_state()) if not line.startswith(excepted)]
     assert not left, "the test left behind:\n" + "\n".join(left)
+
+
+class SharedFixtures:
+    """A pytest plugin that knows the fixtures of longer life than a test that have been set up."""
+
+    def __init__(self) -> None:
+        self._living: set[str] = set()
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[object]) -> None:
+        """Note that one begins."""
+        if fixturedef.scope != "function" and fixturedef.argname not in SHARED_WITHOUT_HOLDINGS:
+            self._living.add(fixturedef.argname)
+
+    def pytest_fixture_post_finalizer(self, fixturedef: pytest.FixtureDef[object]) -> None:
+        """Note that one has ended."""
+        if fixturedef.scope != "function":
+            self._living.discard(fixturedef.argname)
+
+    def are_used(self, request: pytest.FixtureRequest) -> bool:
+        """Return whether a test uses one of them."""
+        return not self._living.isdisjoint(request.fixturenames)
+
+
+def holdings() -> Holdings:
+    """Return what this process holds."""
+    held = {("thread", one.native_id or 0): one.name for one in threading.enumerate()}
+    for task in _numbers("/proc/self/task"):
+        with contextlib.suppress(OSError):  # the thread has just ended
+            for child in Path(f"/proc/self/task/{task}/children").read_text("ascii").split():
+                words = Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")
+                held["child process", int(child)] = b" ".join(words).decode(errors="replace")
+    for number in _numbers("/proc/self/fd"):
+        with contextlib.suppress(OSError):  # it was that of the folder itself
+            held["descriptor", number] = str(Path(f"/proc/self/fd/{number}").readlink())
+    return held
+
+
+def _numbers(folder: str) -> list[int]:
+    return [int(one.name) for one in Path(folder).iterdir()]
+
+
+@contextlib.contextmanager
+def nothing_left_held(is_shared: Callable[[], bool] = lambda: False) -> Iterator[None]:
+    """Fail if the process goes on to hold what was begun within the block, unless it ``is_shared``.
+
+    Raises:
+        AssertionError: it does; the text names each thread, child process and descriptor.
+    """
+    before = holdings()
+    yield
+    if is_shared():
+        return
+    if _begun(before):
+        gc.collect()
+    if any(_may_end(kind, what) for (kind, _), what in _begun(before).items()):
+        with contextlib.suppress(AssertionError):
+            wait_until(lambda: not _begun(before), "what was begun has ended", _END_SECONDS)
+    left = [f"{kind} {number}: {what}" for (kind, number), what in _begun(before).items()]
+    assert not left, "the test goes on to hold:\n" + "\n".join(left)
+
+
+def _may_end(kind: str, what: str) -> bool:
+    """Return whether it may be just ending, unlike a file that nobody closes."""
+    return kind != "descriptor" or what.startswith(("socket:", "pipe:"))
+
+
+def _begun(before: Holdings) -> Holdings:
+    of_others = own_descriptors()
+    begun = {
+        (kind, number): what
+        for (kind, number), what in holdings().items()
+        if before.get((kind, number)) != what
+        and not any(part in what for part in _OF_OTHERS)
+        and not (kind == "descriptor" and number in of_others)
+    }
+    return _without_py4j(begun) if any(what.startswith("socket:") for what in begun.values()) else begun
+
+
+def _without_py4j(begun: Holdings) -> Holdings:
+    """Say of sockets what they connect, and leave out those of Py4J, which opens one whenever it needs it."""
+    alone = {psutil.CONN_LISTEN, psutil.CONN_CLOSE, psutil.CONN_NONE}
+    peers = {one.fd: one.raddr for one in psutil.Process().net_connections("tcp") if one.status not in alone}
+    return {
+        (kind, number): f"{what} to {peers[number]}" if number in peers else what
+        for (kind, number), what in begun.items()
+        if not (kind == "descriptor" and number in peers and peers[number].port in PY4J_PORTS)
+    }

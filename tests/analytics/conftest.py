@@ -1,25 +1,45 @@
-"""One Spark for all tests here: it takes longer to start than most of them to run.
+"""One Spark for all tests here, and one report of a long story: they take longer than most tests.
 
-Every test that asks for it is of the group ``spark``, so that one worker starts it (``xdist_group``). A test
-that breaks off in a call, as at its time limit, leaves an answer behind that the next call would read: its
-Spark ends with it, and the next test gets another one.
+Every test that asks for them is of the group ``spark``, so that one worker makes them (``xdist_group``); they
+end with the tests of this folder. A test that breaks off in a call, as at its time limit, leaves an answer
+behind that the next call would read: its Spark ends with it, and the next test gets another one.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Generator, Iterator
+import os
+import signal
+import sys
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner, Result
 from pyspark.sql import SparkSession
 
+from gateway.analytics.coverage import Period
+from gateway.analytics.reports.answers import Report
+from gateway.analytics.reports.report import make_report
 from gateway.analytics.session import SparkSettings, session
-from tests.analytics.logs import WrittenLog
+from gateway.cli import analytics_jobs
+from gateway.cli.analytics import analytics
+from tests.analytics import story
+from tests.analytics.logs import NOON, WrittenLog, after
+from tests.analytics.story import Ledger
+
+STORY_PERIOD = Period(NOON, after(story.END))
 
 SMALL = {
     "spark.driver.memory": "1g",
     "spark.sql.shuffle.partitions": "1",
+    # Each task more takes longer than what so few rows gain by it.
+    "spark.default.parallelism": "1",
+    # Plans are not checked after each rule of the optimizer, nor described in detail.
+    "spark.sql.lightweightPlanChangeValidation": "false",
+    "spark.sql.ui.explainMode": "simple",
     # Plans of so few rows take longer to compile and to adapt than to interpret.
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
@@ -53,16 +73,78 @@ class SharedSpark:
         self._running.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def shared_spark() -> Iterator[SharedSpark]:
+    """Provide it; what PySpark sets in this process is as before when it has ended."""
     shared = SharedSpark()
+    environment, path, handler = dict(os.environ), list(sys.path), signal.getsignal(signal.SIGINT)
     yield shared
     shared.end()
+    os.environ.clear()
+    os.environ.update(environment)
+    sys.path[:] = path
+    signal.signal(signal.SIGINT, handler)
 
 
 @pytest.fixture
 def spark(shared_spark: SharedSpark) -> SparkSession:
     return shared_spark.session()
+
+
+@dataclass(frozen=True, slots=True)
+class CommandedReport:
+    """The report of the story, as the command made it.
+
+    Attributes:
+        log: the log of the story.
+        ledger: what is in it.
+        settings: of the Spark that was started; it was the tests' own.
+        ended: the command.
+        report: what the command made, printed, drawn and kept.
+        page: the picture.
+        kept: the folder of the other files.
+    """
+
+    log: WrittenLog
+    ledger: Ledger
+    settings: SparkSettings
+    ended: Result
+    report: Report
+    page: Path
+    kept: Path
+
+
+@pytest.fixture(scope="package")
+def commanded_report(shared_spark: SharedSpark, tmp_path_factory: pytest.TempPathFactory) -> CommandedReport:
+    """Return the report in all of its forms, each of which tests of their own look at."""
+    folder = tmp_path_factory.mktemp("story")
+    log, page, kept = WrittenLog(folder / "log"), folder / "page.png", folder / "kept"
+    ledger = story.write(log)
+    started: list[SparkSettings] = []
+    made: list[Report] = []
+
+    @contextmanager
+    def shared(settings: SparkSettings) -> Iterator[SparkSession]:
+        started.append(settings)
+        yield shared_spark.session()
+
+    def noted(
+        spark: SparkSession, log: str, period: Period, progress: Callable[[str], None], most_rows: int
+    ) -> Report:
+        """Keep the report itself, of which the command prints a part."""
+        made.append(make_report(spark, log, period, progress, most_rows))
+        return made[-1]
+
+    where = ("--log", log.path, "--master=local[1]", "--conf=spark.driver.memory=1g")
+    period = ("--from", STORY_PERIOD.begin.isoformat(), "--to", STORY_PERIOD.end.isoformat())
+    forms = ("--json", "--plot", str(page), "--output", str(kept))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(analytics_jobs, "session", shared)
+        patched.setattr(analytics_jobs, "make_report", noted)
+        ended = CliRunner().invoke(analytics, ["report", *where, *period, *forms])
+    assert ended.exit_code == 0, ended.output
+    (settings,), (report,) = started, made
+    return CommandedReport(log, ledger, settings, ended, report, page, kept)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -128,7 +128,6 @@ def running(
     *arguments: str | Path,
     log: Path,
     program: Sequence[str | Path] = COMMAND,
-    may_fail_inside: bool = False,
     **variables: str,
 ) -> Iterator[RunningCommand]:
     """Run a command with a lifeline: it ends with the test, whatever happens to the test.
@@ -137,7 +136,6 @@ def running(
         arguments: of the command.
         log: its log.
         program: the command's executable and first arguments.
-        may_fail_inside: the test provokes what its log has a traceback of.
         variables: changes of the environment.
 
     Raises:
@@ -164,8 +162,7 @@ def running(
             finally:
                 process.kill()
                 process.wait()
-    if not may_fail_inside:
-        _check_tracebacks(log.read_text(encoding="utf-8", errors="replace"))
+    _check_tracebacks(log.read_text(encoding="utf-8", errors="replace"))
 
 
 def _check_tracebacks(text: str) -> None:

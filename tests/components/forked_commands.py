@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from multiprocessing import forkserver, resource_tracker
 from pathlib import Path
 from typing import Final
 
@@ -28,8 +29,20 @@ _BEGIN: Final = ("PYTHON", "LC_", "LANG", "TZ")
 
 _forking = multiprocessing.get_context("forkserver")
 _forking.set_forkserver_preload(
-    [place.partition(":")[0] for name, place in COMMANDS.items() if name not in _NOT_IMPORTED]
+    [
+        __name__,  # whose function each process runs
+        *(place.partition(":")[0] for name, place in COMMANDS.items() if name not in _NOT_IMPORTED),
+    ]
 )
+
+
+def own_descriptors() -> set[int]:
+    """Return the descriptors by which this process holds the one that it forks commands from, if any."""
+    held = (
+        forkserver._forkserver._forkserver_alive_fd,  # type: ignore[attr-defined]  # noqa: SLF001
+        resource_tracker._resource_tracker._fd,  # type: ignore[attr-defined]  # noqa: SLF001
+    )
+    return {one for one in held if one is not None}
 
 
 def can_be_forked(variables: Mapping[str, str]) -> bool:
@@ -38,15 +51,28 @@ def can_be_forked(variables: Mapping[str, str]) -> bool:
 
 
 def run(
-    arguments: Sequence[str], folder: Path | None, environment: Mapping[str, str], seconds: float
+    arguments: Sequence[str],
+    folder: Path | None,
+    environment: Mapping[str, str],
+    seconds: float,
+    *,
+    as_one: bool = False,
 ) -> subprocess.CompletedProcess[str]:
     """Run a command to its end, with nothing on its standard input.
+
+    Args:
+        arguments: of the command.
+        folder: its working folder; by default that of this process.
+        environment: all of its environment.
+        seconds: which it may take.
+        as_one: write what it prints on both streams to its output, in this order.
 
     Raises:
         subprocess.TimeoutExpired: it did not end in time, and was killed.
     """
     with tempfile.TemporaryDirectory() as said:
-        output, errors = Path(said, "output"), Path(said, "errors")
+        output = Path(said, "output")
+        errors = output if as_one else Path(said, "errors")
         place = folder or Path.cwd()
         command = _forking.Process(
             target=_become, args=(list(arguments), place, dict(environment), output, errors)
@@ -61,9 +87,8 @@ def run(
             )
         code = command.exitcode
         command.close()
-        return subprocess.CompletedProcess(
-            arguments, code, output.read_text("utf-8"), errors.read_text("utf-8")
-        )
+        complaints = "" if as_one else errors.read_text("utf-8")
+        return subprocess.CompletedProcess(arguments, code, output.read_text("utf-8"), complaints)
 
 
 def _become(

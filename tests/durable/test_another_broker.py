@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from gateway.demo.broker import BrokerSettings, PrivateBroker
+from gateway.demo.broker import PrivateBroker
+from gateway.demo.installation import debian_release
 from tests.components.command_line import RunningCommand, Site, new_site, running
-from tests.components.rabbitmq import TEST_SETTINGS
 from tests.components.waiting import wait_until
 from tests.durable.test_clock_set import has_recorded, publish
 from tests.durable.test_standstills import gaps, rows
@@ -44,9 +44,18 @@ def add_user(broker: PrivateBroker, name: str, tags: str) -> None:
         http.put(f"permissions/%2F/{name}", json=everything).raise_for_status()
 
 
+@pytest.fixture(scope="session")
+def another_rabbitmq(
+    rabbitmq_brokers: Callable[[str], PrivateBroker], rabbitmq_release: str
+) -> PrivateBroker:
+    """Another RabbitMQ of this session than ``rabbitmq``: that of another release."""
+    is_later = debian_release(rabbitmq_release) == debian_release("4.0")
+    return rabbitmq_brokers("3.10" if is_later else "4.0")
+
+
 @contextmanager
 def watched(site: Site, log: Path) -> Iterator[RunningCommand]:
-    with running("run", "--config", site.configuration, log=log) as gateway:
+    with running("process", "core", "--config", site.configuration, log=log) as gateway:
         gateway.ready()
         yield gateway
 
@@ -97,13 +106,13 @@ def check_moves(
 
 @pytest.mark.long
 def test_another_broker_has_other_objects_in_the_same_rows(
-    rabbitmq: PrivateBroker, start_rabbitmq: Callable[[BrokerSettings], PrivateBroker], tmp_path: Path
+    rabbitmq: PrivateBroker, another_rabbitmq: PrivateBroker, tmp_path: Path
 ) -> None:
-    other, queue = start_rabbitmq(TEST_SETTINGS), f"moved-{secrets.token_hex(4)}"
-    for broker in (rabbitmq, other):
+    brokers, queue = (rabbitmq, another_rabbitmq), f"moved-{secrets.token_hex(4)}"
+    for broker in brokers:
         add_user(broker, queue, "monitoring")
     asyncio.run(publish(rabbitmq, queue, 3))
-    asyncio.run(publish(other, queue, 30))
+    asyncio.run(publish(another_rabbitmq, queue, 30))
     with ExitStack() as relays:
         name, site = Moving(relays, rabbitmq), new_site(tmp_path)
         source = {
@@ -116,7 +125,8 @@ def test_another_broker_has_other_objects_in_the_same_rows(
             "budget": 0.5,
         }
         site.configure(sources={"orders": source}, log={"statistics_interval": "1s"}, snmp={"enabled": False})
-        check_moves(site, name, (rabbitmq, other), f"/|{queue}", partial(has_recorded, site, queue))
-    with rabbitmq.http() as http:
-        http.delete(f"queues/%2F/{queue}").raise_for_status()
-        http.delete(f"users/{queue}").raise_for_status()
+        check_moves(site, name, brokers, f"/|{queue}", partial(has_recorded, site, queue))
+    for broker in brokers:
+        with broker.http() as http:
+            http.delete(f"queues/%2F/{queue}").raise_for_status()
+            http.delete(f"users/{queue}").raise_for_status()

@@ -101,8 +101,15 @@ class Seen(Witness):
         self.notes.append((line, note.event))
 
 
+class LeftCapture(CaptureFile):
+    """A capture that nobody closes, as that of a process that is killed: its descriptor goes with it."""
+
+    def __del__(self) -> None:
+        self.close()
+
+
 def capture_file(path: Path, largest_file: int = 1 << 20, files: int = 4) -> CaptureFile:
-    return CaptureFile(path, "shop", "cml", AS_CONSOLE, START, largest_file=largest_file, files=files)
+    return LeftCapture(path, "shop", "cml", AS_CONSOLE, START, largest_file=largest_file, files=files)
 
 
 def answer(number: int, body: bytes = b"<answer/>") -> Delivery:

@@ -35,7 +35,7 @@ from gateway.links import capture_reading
 from gateway.links.amqp import AmqpLink, AmqpRole
 from gateway.links.amqp_connection import AmqpEndpoint
 from gateway.links.capture import CapturedSession
-from gateway.links.capture_file import AS_CONSOLE, CaptureFile
+from gateway.links.capture_file import AS_CONSOLE
 from gateway.links.capture_reading import CaptureError, read_capture
 from gateway.links.replay import Difference, Outcome, replay
 from gateway.links.session_driver import MessageDriver
@@ -47,6 +47,7 @@ from tests.links.captures import (
     REQUEST,
     START,
     AskingSession,
+    LeftCapture,
     Seen,
     answer,
     capture_file,
@@ -245,7 +246,7 @@ def test_a_line_that_was_not_finished_is_left_out(tmp_path: Path) -> None:
 def test_a_console_of_qmf_says_the_same_again(tmp_path: Path) -> None:
     path = tmp_path / "shop.jsonl"
     config = ConsoleConfig(trust_anyone=True)
-    captured = CapturedSession(ConsoleSession(config), CaptureFile(path, "shop", "qmf", AS_CONSOLE, START))
+    captured = CapturedSession(ConsoleSession(config), LeftCapture(path, "shop", "qmf", AS_CONSOLE, START))
     captured.handle(LinkUp("q"), START)
     broker = Delivery("amq.direct", "q", b"AM2b\0\0\0\0" + bytes(16))
     captured.handle(broker, START + SECOND)

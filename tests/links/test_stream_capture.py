@@ -20,12 +20,12 @@ from gateway.dialects.session import (
     Write,
 )
 from gateway.links.capture import CapturedSession
-from gateway.links.capture_file import AS_RELAY, CaptureFile
+from gateway.links.capture_file import AS_RELAY
 from gateway.links.capture_reading import CaptureError, captured_files
 from gateway.links.replay import Outcome, replay
 from gateway.model.times import SECOND
 from tests.components.scripted_session import ScriptedSession
-from tests.links.captures import START, AskingSession, capture_file, converse, lines, reading
+from tests.links.captures import START, AskingSession, LeftCapture, capture_file, converse, lines, reading
 
 
 class GreetingSession(ScriptedSession):
@@ -56,7 +56,7 @@ class GreetingSession(ScriptedSession):
 
 
 def stream_capture(path: Path, largest_file: int = 1 << 20) -> None:
-    file = CaptureFile(path, "orders", "ami", AS_RELAY, START, largest_file=largest_file)
+    file = LeftCapture(path, "orders", "ami", AS_RELAY, START, largest_file=largest_file)
     session = CapturedSession(GreetingSession(), file)
     session.handle(PeerConnected(1, Peer("127.0.0.1")), START)
     session.handle(PeerConnected(2, Peer("127.0.0.1", "app")), START + 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -12,10 +12,24 @@ import pytest
 from gateway import durable_files
 from gateway.service.state.event_counts import EventCounts, EventsMade
 
+_MADE: list[EventCounts] = []
+
 
 def counts(path: Path, epoch: int, in_log: Mapping[int, int] | None = None, **log: bool) -> EventCounts:
     """Return the file of a core whose log is off, unless ``log`` says something else."""
-    return EventCounts(path, epoch, **{"logged": False, "was_paused": False, **log}, in_log=in_log or {})
+    settings = {"logged": False, "was_paused": False, **log}
+    _MADE.append(EventCounts(path, epoch, **settings, in_log=in_log or {}))
+    return _MADE[-1]
+
+
+@pytest.fixture(autouse=True)
+def closed_as_by_a_kill() -> Iterator[None]:
+    """Close the files that no test has closed: most cores here are killed."""
+    yield
+    for made in _MADE:
+        if made._file is not None:  # noqa: SLF001
+            os.close(made._file)  # noqa: SLF001
+    _MADE.clear()
 
 
 @pytest.fixture

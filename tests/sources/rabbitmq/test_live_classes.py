@@ -95,7 +95,7 @@ async def test_a_consumer_that_is_listed_before_its_channel_has_one_name(virtual
         async with await aio_pika.connect(virtual_host.amqp_url()) as client:
             queue = await (await client.channel()).declare_queue("before", exclusive=True)
             tag = await queue.consume(acknowledge, consumer_tag="1")  # Celery's tags are numbers, too.
-            await until(lambda: [one["channel_details"] for one in http.get(path).json()], "it is listed")
+            await until(lambda: any(one["channel_details"] for one in http.get(path).json()), "it is listed")
             (channel,) = (one["channel_details"]["name"] for one in http.get(path).json())
             broker.rabbitmqctl("eval", CHANNEL_NOT_COLLECTED % channel)
             await until(lambda: not http.get(path).json()[0]["channel_details"], "it has no channel")
