@@ -12,13 +12,13 @@ from gateway.dialects.cml import session_state as cml_session_state
 from gateway.dialects.qmf import session_state
 from gateway.eventlog.parquet import FILE_METADATA
 from gateway.inventory import identity
-from gateway.mapping.files import load_shipped_mappings
 from gateway.mapping.override_files import load_overrides
 from gateway.mapping.rules import Mapping
 from gateway.prometheus.objects import LEFT_OUT, SERIES, SOURCE_UP, UP
 from gateway.service.metrics.families import FAMILIES
 from gateway.service.processes.exit_codes import ExitCode
 from gateway.yaml_documents import StrictModel, parse_document
+from tests.components.shipped_mappings import shipped_mappings
 from tests.written_pages.bounds_table import bounds_table
 from tests.written_pages.metrics_table import metrics_table
 
@@ -46,7 +46,7 @@ def test_sample_configurations_are_read(tmp_path: Path, page: str, text: str) ->
     elif "\nclasses:\n" in text:
         path = tmp_path / "overrides.yaml"
         path.write_text(text, encoding="utf-8")
-        assert load_overrides([path], load_shipped_mappings())
+        assert load_overrides([path], shipped_mappings())
     else:
         assert parse_document(text, model.Configuration, Path(page)).sources
 

@@ -34,7 +34,7 @@ from gateway.feed.records import Batch
 from gateway.inventory.classes import ClassRegistry
 from gateway.inventory.inventory import Inventory
 from gateway.inventory.source import SourceInventory
-from gateway.mapping.files import is_statistic, load_shipped_mappings
+from gateway.mapping.files import is_statistic
 from gateway.mapping.rules import Mapping
 from gateway.model.observations import Observation
 from gateway.model.operations import Outcome, Principal
@@ -43,6 +43,7 @@ from gateway.yaml_documents import parse_document
 from tests.analytics.logs import NOON, WrittenLog, text
 from tests.applications.plant import MAPPING
 from tests.components.opened_index import opened_index
+from tests.components.shipped_mappings import shipped_mappings
 from tests.dialects.cml.playbook import ConsolePlay
 from tests.dialects.cml.recorded_broker import answer
 from tests.dialects.qmf.replaying import Replay
@@ -78,7 +79,7 @@ class Gateway:
         ]
         self._mirror = LogRecorder(RecorderSettings())
         site = parse_document(MAPPING, Mapping, Path("plant.yaml"))
-        self.mappings = {**load_shipped_mappings(), site.package: site}
+        self.mappings = {**shipped_mappings(), site.package: site}
         registry = ClassRegistry(self.mappings)
         index = opened_index(state / "instances.sqlite3")
         self.inventory = Inventory("gw", 1, registry, index, self._published)

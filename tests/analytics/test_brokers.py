@@ -117,9 +117,9 @@ def of_a_broker(source: str, started: str, published: int) -> Iterator[LogRecord
     yield of(source, replace(connection, kind=RecordKind.DELETE, ingest_ts=text(after(120))))
 
 
-def report_of(spark: SparkSession, log: WrittenLog, records: list[LogRecord]) -> Report:
+def report_of(spark: SparkSession, log: WrittenLog, records: list[LogRecord], most_rows: int = 20) -> Report:
     log.segment(sorted(records, key=lambda record: record.ingest_ts))
-    return make_report(spark, log.path, Period(after(0), after(600)), lambda _: None)
+    return make_report(spark, log.path, Period(after(0), after(600)), lambda _: None, most_rows)
 
 
 COLUMNS = ("broker", "sources", "published", "queues", "growing", "opened", "ended", "open")
@@ -227,16 +227,3 @@ def test_a_source_that_reads_another_broker_from_now_on_is_another_one() -> None
     assert before.brokers({}, {}) == {ONE: ONE, TWO: ONE, THREE: ONE}
     now = before.after({THREE: ""}, {TWO: [other]})
     assert now.brokers({}, {}) == {}
-
-
-@pytest.mark.xdist_group("spark")
-def test_one_broker_as_the_configuration_says(spark: SparkSession, log: WrittenLog) -> None:
-    records = [
-        state("direct"),
-        *of_a_broker("direct", "2026-11-20T11:00:00.000000000Z", 100),
-        state("copy", same_as="direct"),
-        *of_a_broker("copy", "2026-11-20T12:00:00.000000000Z", 10),
-    ]
-    report = report_of(spark, log, records)
-    assert totals(report)[0] == ("direct", "copy, direct", 500, 2, 1, 1, 1, 0)
-    assert [row["why"] for row in report.table("brokers").rows] == ["as configured", None]

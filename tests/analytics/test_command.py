@@ -8,8 +8,6 @@ import shlex
 import socket
 import struct
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -18,11 +16,11 @@ from packaging.requirements import Requirement
 from pyspark.sql import SparkSession
 
 from gateway.analytics.session import MissingError, SparkSettings, check_java
-from gateway.cli import analytics_jobs
 from gateway.cli.analytics import analytics
 from gateway.eventlog.record import RecordKind
 from gateway.service.processes.exit_codes import ExitCode
-from tests.analytics.logs import WrittenLog, event, of_object, reported
+from tests.analytics.conftest import CommandedReport
+from tests.analytics.logs import WrittenLog, of_object, reported
 from tests.components.command_line import amqp_gateway
 from tests.components.waiting import DEADLINE
 
@@ -40,34 +38,18 @@ def java(folder: Path, version: str) -> Path:
 
 
 @pytest.mark.xdist_group("spark")
-def test_a_report_is_printed_drawn_and_kept(
-    spark: SparkSession, log: WrittenLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_report_is_printed_drawn_and_kept(commanded_report: CommandedReport) -> None:
     """The tests' own Spark is used here; the command's own Spark is tested where its driver is killed."""
-    log.lake(
-        [reported(of_object(RecordKind.CREATE, 1, 1, name="orders"), 1, messages=7), event(2, "alarm", 1)]
-    )
-    started: list[SparkSettings] = []
-
-    @contextmanager
-    def shared(settings: SparkSettings) -> Iterator[SparkSession]:
-        started.append(settings)
-        yield spark
-
-    monkeypatch.setattr(analytics_jobs, "session", shared)
-    forms = ("--json", "--plot", str(tmp_path / "page.png"), "--output", str(tmp_path / "kept"))
-    where = ("--log", log.path, "--master=local[1]", "--conf=spark.driver.memory=1g")
-    done = CliRunner().invoke(analytics, ["report", *where, *NOON_HOURS, *forms])
-    assert done.exit_code == 0, done.stderr
-    assert started == [SparkSettings("local[1]", {"spark.driver.memory": "1g"})]
-    said = json.loads(done.stdout)
-    assert said["contents"]["records"] == 2
-    assert [row["queue"] for row in said["tables"]["queues"]] == ["orders"]
-    assert said == json.loads((tmp_path / "kept" / "report.json").read_text())
-    written = [tmp_path / "page.png", *(tmp_path / "kept").iterdir()]
+    made = commanded_report
+    assert made.settings == SparkSettings("local[1]", {"spark.driver.memory": "1g"})
+    said = json.loads(made.ended.stdout)
+    assert said["contents"]["records"] == made.ledger.kinds.total()
+    assert [row["queue"] for row in said["tables"]["queues"]][:2] == ["orders", "mail"]
+    assert said == json.loads((made.kept / "report.json").read_text())
+    written = [made.page, *made.kept.iterdir()]
     assert {oct(file.stat().st_mode & 0o777) for file in written} == {"0o600"}
-    assert (tmp_path / "page.png").read_bytes().startswith(b"\x89PNG")
-    progress = done.stderr.splitlines()
+    assert made.page.read_bytes().startswith(b"\x89PNG")
+    progress = made.ended.stderr.splitlines()
     assert progress[:2] == ["  ..  starting Spark", "  ..  reading the log"]
     assert all(line.startswith("  ..  ") for line in progress)
 

@@ -47,6 +47,7 @@ def test_ctrl_c_while_spark_starts_leaves_nothing_and_prints_nothing(log: Writte
     assert not [word for word in words if str(temporary) in word]
 
 
+@pytest.mark.prove  # the tests' Spark is started again; that Ctrl-C ends a Spark, the test above shows
 @pytest.mark.xdist_group("spark")
 def test_a_call_that_broke_off_costs_no_other_test(shared_spark: SharedSpark) -> None:
     def limit(*_: object) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 import pytest
 
 from gateway.analytics.reports.classes import (
@@ -17,20 +15,15 @@ from gateway.analytics.reports.classes import (
     USERS,
     Measure,
 )
-from gateway.mapping.files import load_shipped_mappings
-from gateway.mapping.rules import ElementRule, Mapping
+from gateway.mapping.rules import ElementRule
 from gateway.model.schema import Kind
+from tests.components.shipped_mappings import shipped_mappings
 
 UNITS = {"messages": 1, "octets": 1, "megabytes": MEGABYTE, "requests": 1}
 
 
-@cache
-def mappings() -> dict[str, Mapping]:
-    return load_shipped_mappings()
-
-
 def elements(package: str, class_name: str) -> dict[str, ElementRule]:
-    rule = mappings()[package].classes[class_name]
+    rule = shipped_mappings()[package].classes[class_name]
     return rule.properties | rule.statistics
 
 

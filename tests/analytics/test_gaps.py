@@ -9,13 +9,12 @@ from msgspec.structs import replace
 from pyspark.sql import SparkSession
 
 from gateway.analytics import silver
-from gateway.analytics.coverage import Period
 from gateway.analytics.reports import layout, quality
 from gateway.analytics.reports.answers import collected
-from gateway.analytics.reports.report import make_report
 from gateway.eventlog.logged_events import absence_record
 from gateway.eventlog.record import LogRecord, RecordKind
 from tests.analytics.logs import WrittenLog, after, frame, text
+from tests.analytics.test_brokers import of_a_broker, report_of, state, totals
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -76,11 +75,26 @@ def test_where_no_source_is_known_the_gap_is_reported_all_the_same(
     assert unreceived(spark, log, [away(10, 70)]) == {None: 60}
 
 
-def test_the_report_counts_and_draws_only_what_was_missed(spark: SparkSession, log: WrittenLog) -> None:
-    names = ("kept", "one", "two")
-    log.segment([*(source(0, name) for name in names), away(10, 70, "kept"), away(80, 140, *names)])
-    report = make_report(spark, log.path, Period(after(0), after(600)), lambda _: None, most_rows=1)
-    assert [(row["source"], row["seconds"]) for row in report.table("gaps").rows] == [("one", 60.0)]
+def test_the_report_counts_one_broker_once_and_draws_only_what_was_missed(
+    spark: SparkSession, log: WrittenLog
+) -> None:
+    """One report for what is said of brokers and of gaps: to make one takes long."""
+    names = ("copy", "direct", "kept")
+    records = [
+        state("direct"),
+        *of_a_broker("direct", "2026-11-20T11:00:00.000000000Z", 100),
+        state("copy", same_as="direct"),
+        *of_a_broker("copy", "2026-11-20T12:00:00.000000000Z", 10),
+        state("kept"),
+        away(10, 70, "kept"),
+        away(80, 140, *names),
+    ]
+    report = report_of(spark, log, records, most_rows=1)
+
+    assert totals(report)[0] == ("direct", "copy, direct", 500, 2, 1, 1, 1, 0)
+    assert [row["why"] for row in report.table("brokers").rows] == ["as configured", None, None]
+
+    assert [(row["source"], row["seconds"]) for row in report.table("gaps").rows] == [("copy", 60.0)]
     reported = {row["what"]: row["count"] for row in report.table("quality").rows}
     assert reported["not heard"] == 120.0, "also of sources that the table has no room for"
     assert [(row["from_ts"], row["to_ts"]) for row in report.series.gaps] == [(after(10), after(70))]

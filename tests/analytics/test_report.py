@@ -24,25 +24,23 @@ from gateway.analytics.session import AnalyticsError
 from gateway.eventlog.record import Delta, RecordKind
 from gateway.model.times import MINUTE
 from tests.analytics import story
-from tests.analytics.conftest import SharedSpark
+from tests.analytics.conftest import STORY_PERIOD, CommandedReport
 from tests.analytics.logs import NOON, WrittenLog, after, counted, event, of_object, reported
 from tests.analytics.story import Ledger
 
 pytestmark = pytest.mark.xdist_group("spark")
 
 LINE = ("kind", "severity", "object_name", "deltas")
-PERIOD = Period(NOON, after(story.END))
 
 
 @pytest.fixture(scope="module")
-def reported_story(tmp_path_factory: pytest.TempPathFactory) -> tuple[WrittenLog, Ledger]:
-    log = WrittenLog(tmp_path_factory.mktemp("story"))
-    return log, story.write(log)
+def reported_story(commanded_report: CommandedReport) -> tuple[WrittenLog, Ledger]:
+    return commanded_report.log, commanded_report.ledger
 
 
 @pytest.fixture(scope="module")
-def made(shared_spark: SharedSpark, reported_story: tuple[WrittenLog, Ledger]) -> Report:
-    return make_report(shared_spark.session(), reported_story[0].path, PERIOD, lambda _: None)
+def made(commanded_report: CommandedReport) -> Report:
+    return commanded_report.report
 
 
 def by(report: Report, table: str, name: str) -> dict[object, Row]:
@@ -210,10 +208,9 @@ def test_programs_read_json_and_csv(made: Report, tmp_path: Path) -> None:
         )
 
 
-def test_a_page_is_drawn(made: Report, tmp_path: Path) -> None:
-    page.draw(made, tmp_path / "page.png")
-    picture = imread(tmp_path / "page.png")
-    width, height = (round(inches * page.RESOLUTION) for inches in page.size(made))
+def test_a_page_is_drawn(commanded_report: CommandedReport) -> None:
+    picture = imread(commanded_report.page)
+    width, height = (round(inches * page.RESOLUTION) for inches in page.size(commanded_report.report))
     assert picture.shape == (height, width, 4)
     is_ink = np.asarray(picture[:, :, :3] < 0.9).any(axis=2)
     panels = [half for row in np.array_split(is_ink, 3) for half in np.array_split(row, 2, axis=1)]
@@ -230,7 +227,7 @@ def in_every_form(report: Report, folder: Path) -> str:
 
 def test_an_empty_log_is_reported_too(spark: SparkSession, log: WrittenLog, tmp_path: Path) -> None:
     (log.folder / "segments").mkdir(parents=True)
-    said = in_every_form(make_report(spark, log.path, PERIOD, lambda _: None), tmp_path)
+    said = in_every_form(make_report(spark, log.path, STORY_PERIOD, lambda _: None), tmp_path)
     assert "The log holds nothing of this period." in said
 
 
@@ -244,7 +241,7 @@ def test_strange_names_and_the_largest_numbers_are_shown(
     grown = counted(most, megabytes_in=Delta(2**64 - 1, MINUTE), getsEmpty=Delta(2**64 - 1, 2**63 - 1))
     tank = replace(grown, package="ami", class_name="Tank", object_id="plant/ami:Tank/1")
     log.segment([queue, event(6, name, 1), *[grown] * 2, *[tank] * 2])
-    said = in_every_form(make_report(spark, log.path, PERIOD, lambda _: None), tmp_path)
+    said = in_every_form(make_report(spark, log.path, STORY_PERIOD, lambda _: None), tmp_path)
     assert "18,446,744,073,709,551,615" in said
     assert f"{2 * (2**64 - 1) * 2**20:,}" in said
     assert r"\x1b[31m[bold]\u202e$\x5cfrac{$\n" in "".join(said.split())
@@ -261,4 +258,4 @@ def test_a_file_of_the_lake_that_is_removed_meanwhile_ends_in_one_line(
             file.unlink(missing_ok=True)
 
     with pytest.raises(AnalyticsError, match="was removed before it was read, by retention perhaps"):
-        make_report(spark, log.path, PERIOD, remove_after_the_first_read)
+        make_report(spark, log.path, STORY_PERIOD, remove_after_the_first_read)

@@ -88,25 +88,18 @@ def test_it_listens_on_loopback_alone(rabbitmq: PrivateBroker) -> None:
     }
 
 
-def test_its_plugins_listen_on_loopback_alone(
-    start_rabbitmq: Callable[[BrokerSettings], PrivateBroker],
-) -> None:
-    plugins = ("rabbitmq_mqtt", "rabbitmq_stream", "rabbitmq_prometheus")
-    broker = start_rabbitmq(replace(TEST_SETTINGS, plugins=plugins))
-
-    listeners = listeners_of(processes_of(broker))
-
-    assert {address for address, _port in listeners} <= {"127.0.0.1", "::1"}
-    assert {port for _address, port in listeners} == set(astuple(broker.ports))
-
-
-def test_it_mounts_and_changes_nothing_that_others_see(
+def test_its_plugins_listen_on_loopback_alone_and_it_changes_nothing_that_others_see(
     rabbitmq_settings: BrokerSettings, start_rabbitmq: Callable[[BrokerSettings], PrivateBroker]
 ) -> None:
     release = root_of(rabbitmq_settings.debian or "none")
     before = set(release.rglob("*"))
 
-    broker = start_rabbitmq(rabbitmq_settings)
+    plugins = ("rabbitmq_mqtt", "rabbitmq_stream", "rabbitmq_prometheus")
+    broker = start_rabbitmq(replace(TEST_SETTINGS, plugins=plugins))
+    listeners = listeners_of(processes_of(broker))
+    assert {address for address, _port in listeners} <= {"127.0.0.1", "::1"}
+    assert {port for _address, port in listeners} == set(astuple(broker.ports))
+
     broker.rabbitmqctl("export_definitions", str(broker.seen_by_node(broker.folder / "all")))
 
     assert (broker.folder / "all").is_file()
@@ -147,7 +140,9 @@ def test_a_refused_command_says_why(rabbitmq: PrivateBroker) -> None:
         rabbitmq.rabbitmqctl("set_user_tags", "nobody-of-this-name", "monitoring")
 
 
-def test_a_killed_node_comes_back_with_its_durable_queues(own_rabbitmq: PrivateBroker) -> None:
+def test_a_killed_node_comes_back_with_its_durable_queues_and_nothing_runs_on_when_its_keeper_is_killed(
+    own_rabbitmq: PrivateBroker,
+) -> None:
     ports, process = own_rabbitmq.ports, own_rabbitmq.node_process()
     with own_rabbitmq.http() as client:
         for queue, durable in (("kept", True), ("lost", False)):
@@ -163,17 +158,34 @@ def test_a_killed_node_comes_back_with_its_durable_queues(own_rabbitmq: PrivateB
         assert own_rabbitmq.node_process() not in {None, process}
         assert [queue["name"] for queue in client.get("queues/%2F").json()] == ["kept"]
 
+    processes = processes_of(own_rabbitmq)
+    node = own_rabbitmq.node_process()
+    assert node is not None
+    keeper = psutil.Process(node).parent()
+    assert keeper is not None
+    keeper.kill()
+    wait_until(lambda: not any(map(runs, processes)), "all processes ended")
+    own_rabbitmq.close()
+    assert not own_rabbitmq.folder.exists()
 
-def test_nothing_is_left_after_close(start_rabbitmq: Callable[[BrokerSettings], PrivateBroker]) -> None:
-    broker = start_rabbitmq(BrokerSettings(grace=30))
-    processes = processes_of(broker)
-    assert len(processes) > 2
 
-    broker.close()
+def test_a_port_taken_since_it_was_chosen_is_replaced_and_nothing_is_left_after_close(
+    rabbitmq_settings: BrokerSettings,
+) -> None:
+    broker = PrivateBroker(settings=replace(rabbitmq_settings, grace=30))
+    taken = broker.ports.amqp
+    with socket.create_server(("127.0.0.1", taken)), broker:
+        assert broker.ports.amqp != taken
+        with socket.create_connection(("127.0.0.1", broker.ports.amqp)):
+            pass
+        processes = processes_of(broker)
+        assert len(processes) > 2
 
-    assert not any(map(runs, processes))
-    assert processes_of(broker) == set()
-    assert not broker.folder.exists()
+        broker.close()
+
+        assert not any(map(runs, processes))
+        assert processes_of(broker) == set()
+        assert not broker.folder.exists()
 
 
 def test_nothing_is_left_when_its_owner_is_killed(tmp_path: Path, rabbitmq_settings: BrokerSettings) -> None:
@@ -194,49 +206,27 @@ def test_nothing_is_left_when_its_owner_is_killed(tmp_path: Path, rabbitmq_setti
     wait_until(lambda: not any(map(runs, processes)), "all processes ended")
 
 
-def test_nothing_runs_on_when_its_keeper_is_killed(own_rabbitmq: PrivateBroker) -> None:
-    processes = processes_of(own_rabbitmq)
-    node = own_rabbitmq.node_process()
-    assert node is not None
-
-    keeper = psutil.Process(node).parent()
-    assert keeper is not None
-
-    keeper.kill()
-
-    wait_until(lambda: not any(map(runs, processes)), "all processes ended")
-    own_rabbitmq.close()
-    assert not own_rabbitmq.folder.exists()
-
-
-def test_it_lives_until_its_last_user_has_closed_it(rabbitmq_settings: BrokerSettings) -> None:
+def test_it_lives_until_its_last_user_has_closed_it_and_a_process_of_that_user_has_ended(
+    rabbitmq_settings: BrokerSettings,
+) -> None:
     with PrivateBroker(settings=rabbitmq_settings) as first:
         second = PrivateBroker.attach(first.folder)
         assert second is not None
-        first.close()
-        with second.http() as client:
-            assert client.get("whoami").json()["name"] == second.administrator.name
+        with subprocess.Popen(["/bin/cat"], stdin=subprocess.PIPE, pass_fds=[second.lease]) as process:
+            first.close()
+            with second.http() as client:
+                assert client.get("whoami").json()["name"] == second.administrator.name, "a user is left"
 
-        second.close()
+            second.close()
+            with second.http() as client:
+                assert client.get("whoami").json()["name"] == second.administrator.name, "a process is left"
+            with pytest.raises(BrokerError, match="was not started, or was closed"):
+                _ = second.lease
+
+            process.kill()
 
         wait_until(lambda: not first.folder.exists(), "the keeper removed the folder")
         assert PrivateBroker.attach(first.folder) is None
-
-
-def test_it_lives_until_a_process_of_its_user_has_ended_too(rabbitmq_settings: BrokerSettings) -> None:
-    with (
-        PrivateBroker(settings=rabbitmq_settings) as broker,
-        subprocess.Popen(["/bin/cat"], stdin=subprocess.PIPE, pass_fds=[broker.lease]) as process,
-    ):
-        broker.close()
-        with broker.http() as client:
-            assert client.get("whoami").json()["name"] == broker.administrator.name
-        with pytest.raises(BrokerError, match="was not started, or was closed"):
-            _ = broker.lease
-
-        process.kill()
-
-        wait_until(lambda: not broker.folder.exists(), "the keeper removed the folder")
 
 
 def test_who_only_attached_cannot_stop_it(rabbitmq: PrivateBroker) -> None:
@@ -270,15 +260,6 @@ def test_a_node_that_takes_too_long_is_not_waited_for(rabbitmq_settings: BrokerS
 
     broker.close()
     assert not broker.folder.exists()
-
-
-def test_a_port_taken_since_it_was_chosen_is_replaced(rabbitmq_settings: BrokerSettings) -> None:
-    broker = PrivateBroker(settings=rabbitmq_settings)
-    taken = broker.ports.amqp
-    with socket.create_server(("127.0.0.1", taken)), broker:
-        assert broker.ports.amqp != taken
-        with socket.create_connection(("127.0.0.1", broker.ports.amqp)):
-            pass
 
 
 def test_a_test_has_a_virtual_host_of_its_own(virtual_host: VirtualHost, rabbitmq: PrivateBroker) -> None:

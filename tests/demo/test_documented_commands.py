@@ -10,7 +10,6 @@ import contextlib
 import re
 import shlex
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +18,9 @@ import psutil
 import pytest
 
 from gateway.demo.installation import find_installation
-from tests.components.waiting import wait_until
+from tests.components.command_line import environment
+from tests.components.forked_commands import run
+from tests.components.waiting import DEADLINE, wait_until
 from tests.demo.printed import typed
 from tests.distribution.building import ROOT
 
@@ -95,11 +96,13 @@ class Beside:
         """Return the lines of a command's output, of both streams."""
         words = shlex.split(self._of_this_run(command))
         name, *arguments = words
+        variables = self._variables(name)
         if name == "amqp-gateway":
-            words = [sys.executable, "-m", "gateway.cli.main", *arguments]
-        elif name == "rabbitmqctl":  # of the same installation as the node, and as its user
-            words = find_installation().command(self.folder, name) + arguments
-        done = typed(words, self.folder, stderr=subprocess.STDOUT, **self._variables(name))
+            done = run(arguments, self.folder, environment(**variables), DEADLINE, as_one=True)
+        else:
+            if name == "rabbitmqctl":  # of the same installation as the node, and as its user
+                words = find_installation().command(self.folder, name) + arguments
+            done = typed(words, self.folder, stderr=subprocess.STDOUT, **variables)
         configured = Path(self._variables("")["AMQP_GATEWAY_CONFIG"]).parent
         said = done.stdout.replace(f"{configured}/", "")
         return [line for line in said.splitlines() if line.strip()]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
 from gateway.jmx.backend import Reply, Status
 from gateway.jmx.commands import AttributeType
@@ -16,24 +16,35 @@ from tests.jmx_java.conftest import PASSWORD, USER, authenticate, publish_well, 
 from tests.jmx_java.operations.queues import BILLS, FULL, ORDERS
 from tests.jmx_java.scripted_operator import ScriptedOperator
 
-
-@pytest.fixture
-def operator() -> ScriptedOperator:
-    """Return an operator that applies everything, unless a test says otherwise."""
-    return ScriptedOperator()
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.xdist_group("plain JMX client")]
 
 
-@pytest.fixture
-async def client(
-    operator: ScriptedOperator, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[JmxClient]:
-    """Provide a client that is logged in to a machine with two queues."""
-    jar = Path(tmp_path_factory.getbasetemp(), "jmx-client.jar")
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def logged_in(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> AsyncIterator[tuple[JmxClient, ScriptedOperator]]:
+    """Provide a client that is logged in to a machine with two queues, and the operator behind it."""
+    jar, operator = tmp_path_factory.mktemp("client") / "jmx-client.jar", ScriptedOperator()
     async with JavaMachine(settings(), authenticate) as machine:
         await publish_well(machine, *FULL)
         await machine.open(operator)
         async with await JmxClient.connect(jar, f"127.0.0.1:{machine.port}", USER, PASSWORD) as connected:
-            yield connected
+            yield connected, operator
+
+
+@pytest.fixture
+def client(logged_in: tuple[JmxClient, ScriptedOperator]) -> JmxClient:
+    """Return the client that all tests share."""
+    return logged_in[0]
+
+
+@pytest.fixture
+def operator(logged_in: tuple[JmxClient, ScriptedOperator]) -> ScriptedOperator:
+    """Return the operator, which applies everything, unless a test says otherwise, and was asked nothing."""
+    operator = logged_in[1]
+    operator.reply = Reply(Status.APPLIED)
+    operator.asked.clear()
+    return operator
 
 
 async def test_attributes_are_set_one_by_one_and_at_once(

@@ -166,6 +166,7 @@ async def test_after_a_pause_it_goes_on(make_workload: Callable[..., Workload]) 
         await eventually(more, "something more was published")
 
 
+@pytest.mark.prove  # the demonstration's check restarts its broker, and its workload goes on
 async def test_it_survives_a_restart_of_the_broker(own_rabbitmq: PrivateBroker) -> None:
     user = Credentials.generate("shop")
     with own_rabbitmq.http() as client:

@@ -37,11 +37,23 @@ from tests.demo_check.promises import CheckFailedError
     type=click.Choice(("3", "4", *RELEASES)),
     help="Check with this RabbitMQ instead of the one that is installed: 4 is that of Debian 13.",
 )
-def main(keep: Path | None, snmp_port: int, jmx_port: int, metrics_port: int, series: str | None) -> None:
+@click.option(
+    "--quick", is_flag=True, help="Let the workload go on for less long; keep no pictures of JConsole."
+)
+def main(
+    keep: Path | None,
+    snmp_port: int,
+    jmx_port: int,
+    metrics_port: int,
+    series: str | None,
+    *,
+    quick: bool,
+) -> None:
     """Start the demonstration, compare what it shows with broker and workload, and end it."""
     debian = debian_release(series) if series else ""
     try:
-        ensure_demonstration(DEMO_PACKAGES if keep is None else PICTURE_PACKAGES, debian, progress)
+        packages = DEMO_PACKAGES if keep is None or quick else PICTURE_PACKAGES
+        ensure_demonstration(packages, debian, progress)
         demonstration = Demonstration(
             progress,
             snmp_port=snmp_port,
@@ -50,7 +62,7 @@ def main(keep: Path | None, snmp_port: int, jmx_port: int, metrics_port: int, se
             agent=True,
             settings=own_broker(debian),
         )
-        asyncio.run(_until_stopped(demonstration, keep))
+        asyncio.run(_until_stopped(demonstration, keep, quick=quick))
     except CheckFailedError as error:
         _end(str(error), ExitCode.DIFFERENCE)
     except InstallError as error:
@@ -66,10 +78,10 @@ def _end(text: str, code: int) -> None:
     sys.exit(code)
 
 
-async def _until_stopped(demonstration: Demonstration, keep: Path | None) -> None:
+async def _until_stopped(demonstration: Demonstration, keep: Path | None, *, quick: bool) -> None:
     # That its broker raises an alarm and restarts is the check's own doing.
     logging.getLogger("aiormq").setLevel(logging.CRITICAL)
-    checking = asyncio.create_task(_check(demonstration, keep))
+    checking = asyncio.create_task(_check(demonstration, keep, quick=quick))
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, checking.cancel)
     try:
@@ -79,9 +91,9 @@ async def _until_stopped(demonstration: Demonstration, keep: Path | None) -> Non
     click.echo("  ..  everything is stopped, nothing is left")
 
 
-async def _check(demonstration: Demonstration, keep: Path | None) -> None:
+async def _check(demonstration: Demonstration, keep: Path | None, *, quick: bool) -> None:
     async with demonstration:
-        await DemonstrationCheck(demonstration, click.echo, keep).run()
+        await DemonstrationCheck(demonstration, click.echo, keep, quick=quick).run()
     if keep is not None:
         click.echo(f"  ..  what was seen is in {keep}: {', '.join(_kept(keep))}")
 

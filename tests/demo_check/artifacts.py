@@ -39,11 +39,13 @@ class Artifacts:
     Args:
         folder: for the files; made when missing, and files of the same names are replaced.
         running: the demonstration; its workload goes on.
+        pictures: take those of JConsole, too.
     """
 
-    def __init__(self, folder: Path, running: Demonstration) -> None:
+    def __init__(self, folder: Path, running: Demonstration, *, pictures: bool = True) -> None:
         self.folder = folder
         self._running = running
+        self._pictures = pictures
 
     async def take(self, sessions: Mapping[str, Transcript]) -> None:
         """Write ``snmpwalk.txt``, ``traps.txt``, ``log.txt`` and the pictures of JConsole.
@@ -59,7 +61,8 @@ class Artifacts:
         await asyncio.to_thread(self._save_walks)
         for name, session in sessions.items():
             await asyncio.to_thread(self._save, name, session)
-        await photograph(self._running, self.folder)
+        if self._pictures:
+            await photograph(self._running, self.folder)
         await asyncio.to_thread(self._save_trap)
         log = Transcript()
         for words in LOG_COMMANDS:

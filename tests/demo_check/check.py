@@ -25,7 +25,7 @@ from tests.demo_check.promises import DEADLINE_SECONDS, CheckFailedError, Promis
 from tests.demo_check.report import ReportPromises
 
 GATEWAY_BEAN = "amqp.gateway:type=Gateway"
-TRAFFIC_SECONDS = 12.0
+TRAFFIC_SECONDS, QUICK_SECONDS = 12.0, 6.0
 """The time for which the workload goes on between comparisons: some visitors come, all queues are used."""
 BOOKS = "books.declared.by.another.client"
 
@@ -90,9 +90,17 @@ class DemonstrationCheck:
         publish: called with one line for each promise kept.
         folder: for the files of an operator's view: walks, log, JConsole's pictures and the report; ``None``:
             not kept, and JConsole is not started.
+        quick: let the workload go on for less long, and do not start JConsole.
     """
 
-    def __init__(self, demonstration: Demonstration, publish: Publish, folder: Path | None = None) -> None:
+    def __init__(
+        self,
+        demonstration: Demonstration,
+        publish: Publish,
+        folder: Path | None = None,
+        *,
+        quick: bool = False,
+    ) -> None:
         assert demonstration.broker is not None
         assert demonstration.snmp is not None
         self._demonstration = demonstration
@@ -100,7 +108,8 @@ class DemonstrationCheck:
         self._snmp: SnmpCommands = demonstration.snmp
         self._promises = Promises(publish)
         self._publish = publish
-        self._artifacts = None if folder is None else Artifacts(folder, demonstration)
+        self._artifacts = None if folder is None else Artifacts(folder, demonstration, pictures=not quick)
+        self._traffic_seconds = QUICK_SECONDS if quick else TRAFFIC_SECONDS
         self._sources: dict[str, int] = {}
 
     async def run(self) -> None:
@@ -238,7 +247,7 @@ class DemonstrationCheck:
         async def problems() -> list[str]:
             done = workload.ledger.sums() - before
             idle = [queue.name for queue in workload.topology.all_queues if not done.published[queue]]
-            early = asyncio.get_running_loop().time() < begin + TRAFFIC_SECONDS
+            early = asyncio.get_running_loop().time() < begin + self._traffic_seconds
             return idle or (["it only began"] if early else [])
 
         await self._promises.until_none("the workload publishes to all of its queues", problems)

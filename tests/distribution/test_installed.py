@@ -176,7 +176,8 @@ def test_it_makes_parquet_of_the_log_and_asks_it(installed: Environment, site: S
     some_segments(tmp_path, 1, records=25)
     code, said = command(installed, site, "log", "compact", "--folder", str(tmp_path))
     assert code is ExitCode.OK, said
-    for question in (("--class", "queue"), ("SELECT seq, ingest_ts FROM log",)):
+    forms = [("SELECT seq, ingest_ts FROM log",), *([("--class", "queue")] if PROVING else [])]
+    for question in forms:
         code, said = command(installed, site, "log", "query", *question, "--json", "--folder", str(tmp_path))
         assert code is ExitCode.OK, said
         assert [json.loads(line)["seq"] for line in said.splitlines()] == list(range(1, 26))

@@ -23,6 +23,9 @@ from tests.hypothesis_profiles import PROVING
 
 VICTIMS = ("broker", "agent", "core", "snmp", "jmx", "jvm", "compactor")
 
+KILLED_ELSEWHERE = ("core", "compactor")
+"""The victims of the tests of the event log and of compaction, behind which all is right again, too."""
+
 LONGEST_WAIT = 40
 """Observations before the first kill: a few seconds of a quiet machine, all phases of every interval."""
 

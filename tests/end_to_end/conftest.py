@@ -1,6 +1,7 @@
 """One demonstration for all tests of this folder: a broker, a workload, the gateway, an agent of its own.
 
 Each test leaves it as it found it, so their order does not matter; they share a worker (``xdist_group``).
+It ends with the tests of this folder: to the end of all tests it would take a part of each other test's time.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ from tests.end_to_end.story import Story
 from tests.end_to_end.witness import Witness
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
+@pytest_asyncio.fixture(scope="package", loop_scope="session")
 async def ways() -> AsyncIterator[Ways]:
     """Provide the ways by which gateway and agent reach the broker, as soon as there is one."""
     async with SilentWay() as amqp, SilentWay() as http:
         yield Ways(amqp, http)
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
+@pytest_asyncio.fixture(scope="package", loop_scope="session")
 async def demonstration(ways: Ways, rabbitmq_settings: BrokerSettings) -> AsyncIterator[Demonstration]:
     """Provide the whole demonstration, with frequent statistics, also in the event log."""
     # Each attempt to reach a broker that is down is an error there; a failing test would print them all.
@@ -55,13 +56,13 @@ async def demonstration(ways: Ways, rabbitmq_settings: BrokerSettings) -> AsyncI
         yield running
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
+@pytest_asyncio.fixture(scope="package", loop_scope="session")
 async def observer(demonstration: Demonstration) -> Observer:
     """Return the observer of the demonstration from outside."""
     return Observer(demonstration)
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
+@pytest_asyncio.fixture(scope="package", loop_scope="session")
 async def witness(observer: Observer) -> AsyncIterator[Witness]:
     """Provide a witness that has observed everything since the first test that asked for it."""
     watching = Witness(observer)
@@ -72,7 +73,7 @@ async def witness(observer: Observer) -> AsyncIterator[Witness]:
         await running
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
+@pytest_asyncio.fixture(scope="package", loop_scope="session")
 async def rightness(observer: Observer, witness: Witness, killer: Killer, ways: Ways) -> Rightness:
     """Return the conditions of rightness, with all names when all was right for the first time."""
     right = Rightness(observer, witness, partial(mend, observer, killer, ways))
@@ -95,7 +96,7 @@ async def rights(demonstration: Demonstration) -> AsyncIterator[Rights]:
     await taken.give()
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
+@pytest_asyncio.fixture(scope="package", loop_scope="session")
 async def killer(observer: Observer, witness: Witness) -> Killer:
     """Return the killer of processes."""
     return Killer(observer, witness)

@@ -14,9 +14,11 @@ from gateway.demo.demonstration import AGENT_SOURCE, SOURCE, Demonstration
 from gateway.demo.snmp_commands import SnmpCommandError, Table
 from gateway.eventlog.query import ask
 from tests.components.jmx_client import JmxClientError
+from tests.hypothesis_profiles import PROVING
 
 DEADLINE_SECONDS = 120.0
-POLL_SECONDS = 0.05
+POLL_SECONDS = 0.05 if PROVING else 0.2
+"""The pause between two looks, each of which is a command of net-snmp, or several."""
 
 Found = TypeVar("Found")
 

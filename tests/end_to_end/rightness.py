@@ -20,9 +20,10 @@ from tests.components.jmx_client import JmxClient, JmxClientError
 from tests.demo_check.comparison import without_incarnation
 from tests.end_to_end.observer import Observer
 from tests.end_to_end.witness import GATEWAY_BEAN, Witness
+from tests.hypothesis_profiles import PROVING
 
 RIGHT_SECONDS = 150.0
-LOOK_AGAIN_SECONDS = 0.1
+LOOK_AGAIN_SECONDS = 0.1 if PROVING else 0.3
 
 OWN_QUEUES = [
     "amqp-gateway.agent",

@@ -20,7 +20,7 @@ from tests.hypothesis_profiles import PROVING
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.xdist_group("demonstration")]
 
-HELD_SECONDS = 60.0 if PROVING else 20.0
+HELD_SECONDS = 60.0 if PROVING else 5.0
 REPORTED_SECONDS = 5.0 if PROVING else 30.0
 LOW_WATERMARK, USUAL_WATERMARK = "0.0000001", "0.4"
 

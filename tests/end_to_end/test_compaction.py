@@ -26,7 +26,7 @@ from tests.hypothesis_profiles import PROVING
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.xdist_group("demonstration")]
 
 SEEDS = 20 if PROVING else 1
-KILLS = 2
+KILLS = 2 if PROVING else 1
 """The number of kills of each seed, one after the other, while the same records wait."""
 
 FIRST_STEP, LONGEST_WORK = 0.005, 0.5

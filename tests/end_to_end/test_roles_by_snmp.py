@@ -30,7 +30,7 @@ from tests.snmp.datagrams import request
 pytestmark = pytest.mark.xdist_group("roles by SNMP")
 
 ROOT = "1.3.6.1.4.1.8072.9999.9999"
-HIDDEN = 500 if PROVING else 8
+HIDDEN = 500 if PROVING else 4
 USER = f"cli:{getpass.getuser()}"
 STRANGER = f"stranger-{secrets.token_hex(6)}"
 """A user of the broker that all tests share."""
@@ -229,7 +229,7 @@ def test_own_attempts_do_not_show_what_there_is(shown: Shown) -> None:
         assert abs(rank_sum(*took)) < SURELY_DIFFERENT, kind
 
 
-TIMES = 500
+TIMES = 500 if PROVING else 250
 """The number of requests of a kind for hidden rows whose times are compared; as many for absent ones."""
 
 

@@ -16,8 +16,11 @@ from tests.end_to_end.judge import AGENT, CORE, Judge
 from tests.end_to_end.observer import Observer
 from tests.end_to_end.shown import Shown, moment, shown_by_jmx, shown_by_snmp
 from tests.end_to_end.truth import MARKER_QUEUE, MARKER_VHOST, BrokerTruth, MarkerQueue
+from tests.hypothesis_profiles import PROVING
 
-LOOK_AGAIN_SECONDS = 0.15
+LOOK_AGAIN_SECONDS = 0.15 if PROVING else 0.4
+"""The pause between two looks at one place; what the judge calls false has been shown for seconds."""
+
 TABLES = (
     "rmqQueue",
     "rmqNode",

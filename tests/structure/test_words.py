@@ -81,16 +81,23 @@ def test_help_uses_the_words_of_the_glossary() -> None:
     assert {name: words for name, text in helps.items() if (words := unused_words(text))} == {}
 
 
+def nodes(file: Path, *words: re.Pattern[str]) -> Iterator[ast.AST]:
+    """Yield the nodes of a module; none if no part of its text is one of the words: parsing takes long."""
+    text = file.read_text(encoding="utf-8")
+    if any(re.search(one.pattern.replace(r"\b", ""), text, re.IGNORECASE) for one in words):
+        yield from ast.walk(ast.parse(text))
+
+
 @pytest.mark.parametrize("package", PACKAGES)
 def test_docstrings_and_messages_use_the_words_of_the_glossary(package: str) -> None:
+    octets = package in PACKAGES_OF_PROTOCOLS
     texts = {
         f"{file.name}:{node.lineno}": node.value
         for file in (ROOT / "gateway" / package).rglob("*.py")
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        for node in nodes(file, UNUSED, *([] if octets else [OCTETS]))
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     }
     sentences = {place: FIELDS.sub("", text) for place, text in texts.items() if " " in text}
-    octets = package in PACKAGES_OF_PROTOCOLS
     found = {place: unused_words(text, octets=octets) for place, text in sentences.items()}
     assert {place: words for place, words in found.items() if words} == {}
 
@@ -103,7 +110,7 @@ PARTS_OF_NAMES: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 
 def identifiers(file: Path) -> Iterator[str]:
     """Yield the names that a module defines: of functions, classes, arguments, variables and attributes."""
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    for node in nodes(file, UNUSED):
         match node:
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
                 yield name

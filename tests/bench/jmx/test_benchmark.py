@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.bench.__main__ import main
 
 ROWS = ["getAttribute", "getAttribute-busy", "getAttributes12", "push", "register"]
 
 
+@pytest.mark.prove
 def test_every_row_is_measured_beside_native_mxbeans(tmp_path: Path) -> None:
     file = tmp_path / "rows.json"
     assert main(["jmx", "--quick", "--json", str(file)]) == 0
