@@ -14,7 +14,7 @@ ORDERS = "orders"
 """The name of a quorum queue with a member on each node."""
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def three_nodes(rabbitmq_settings: BrokerSettings) -> Iterator[PrivateCluster]:
     """Provide three nodes with the quorum queue `ORDERS`.
 

@@ -20,11 +20,12 @@ from tests.cluster.watching import ClusterWatch, watched
 from tests.components.cluster import ClusterNode, PrivateCluster
 from tests.hypothesis_profiles import PROVING
 
-pytestmark = [pytest.mark.xdist_group("cluster"), pytest.mark.long]
-
-FIRST_RELEASE: dict[str, str] = {} if PROVING else {"until": "3.10"}
-LATER_RELEASES: dict[str, str] = {} if PROVING else {"since": "4.0"}
-"""The releases of troubles that are tried on one release only, unless everything is to be proved."""
+# One release, so that one cluster is started; all of them where everything is to be proved.
+pytestmark = [
+    pytest.mark.xdist_group("cluster"),
+    pytest.mark.long,
+    pytest.mark.each_rabbitmq(takes_long=True),
+]
 
 GOING_ON = {SourceState.SYNCHRONISED, SourceState.DEGRADED, SourceState.SYNCHRONISING} | (
     set() if PROVING else {SourceState.DOWN}
@@ -84,20 +85,28 @@ async def stream_led_by(node: ClusterNode) -> AsyncIterator[str]:
         client.delete(f"queues/%2F/{name}").raise_for_status()
 
 
-@pytest.mark.each_rabbitmq(takes_long=True)
-async def test_the_node_that_is_asked_is_killed(cluster: PrivateCluster, tmp_path: Path) -> None:
-    async with unharmed(cluster, tmp_path) as watch:
-        asked, other, _ = cluster.nodes
+async def test_the_node_that_is_asked_and_leads_a_stream_is_killed(
+    cluster: PrivateCluster, tmp_path: Path
+) -> None:
+    """The other nodes elect a leader of the stream within seconds: no alarm is raised for that time."""
+    asked, other, _ = cluster.nodes
+    async with stream_led_by(asked) as stream, unharmed(cluster, tmp_path) as watch:
+        await watch.until(lambda: leader_of(watch, stream) == asked.node_name, "its leader is known")
+        mark = len(watch.records)
         await aside(asked.kill)
         await watch.until(lambda: "nodeDown" in watch.alarms, "the node is down")
         await watch.until(lambda: watch.is_whole, "events arrive from another node")
         assert is_running(watch, asked) is False
         assert is_running(watch, other) is True
+        await watch.until(lambda: leader_of(watch, stream) in cluster.names[1:], "another leads the stream")
+        await watch.until(lambda: watch.shown("queue")[stream]["state"] == "running", "it is in use again")
         await agrees(watch, other)
         await watch.until(lambda: {"nodeDown", "queueDown"} <= watch.alarms, "its queues are down")
+        assert watch.raised(mark, stream) == []
 
 
 @pytest.mark.each_rabbitmq(until="3.10")
+@pytest.mark.prove  # tests/links/test_durable_queue.py has the refusal and the loss of each release
 async def test_the_node_with_the_queue_of_a_durable_subscription_is_killed(cluster: PrivateCluster) -> None:
     """Another node reports it; messages that are published meanwhile are missing when the queue is back."""
     holder, other, _ = cluster.nodes
@@ -115,7 +124,6 @@ async def test_the_node_with_the_queue_of_a_durable_subscription_is_killed(clust
         await close_soon(connection)
 
 
-@pytest.mark.each_rabbitmq(takes_long=True)
 @pytest.mark.prove
 async def test_two_of_three_are_killed(cluster: PrivateCluster, tmp_path: Path) -> None:
     """The last node still answers, because its partition handling does not pause it."""
@@ -143,21 +151,7 @@ async def test_two_of_three_are_killed(cluster: PrivateCluster, tmp_path: Path) 
         )
 
 
-@pytest.mark.each_rabbitmq(**LATER_RELEASES)
-async def test_the_node_of_a_streams_leader_is_killed(cluster: PrivateCluster, tmp_path: Path) -> None:
-    """The other nodes elect a leader within seconds: no alarm is raised for that time."""
-    leading = cluster.nodes[-1]
-    async with stream_led_by(leading) as stream, unharmed(cluster, tmp_path) as watch:
-        await watch.until(lambda: leader_of(watch, stream) == leading.node_name, "its leader is known")
-        mark = len(watch.records)
-        await aside(leading.kill)
-        await watch.until(lambda: "nodeDown" in watch.alarms, "the node is down")
-        await watch.until(lambda: leader_of(watch, stream) in cluster.names[:2], "another leads it")
-        await watch.until(lambda: watch.shown("queue")[stream]["state"] == "running", "it is in use again")
-        assert watch.raised(mark, stream) == []
-
-
-@pytest.mark.each_rabbitmq(**FIRST_RELEASE)
+@pytest.mark.prove  # another leader is shown where the node of the first one is killed, too
 async def test_leaders_move(cluster: PrivateCluster, tmp_path: Path) -> None:
     async with unharmed(cluster, tmp_path) as watch:
         await watch.until(lambda: leader_of(watch, ORDERS), "the leader is known")
@@ -170,7 +164,6 @@ async def test_leaders_move(cluster: PrivateCluster, tmp_path: Path) -> None:
         await agrees(watch, cluster.nodes[0])
 
 
-@pytest.mark.each_rabbitmq(**FIRST_RELEASE)
 async def test_the_network_is_cut_between_the_node_that_is_asked_and_the_others(
     cluster: PrivateCluster, tmp_path: Path
 ) -> None:
@@ -186,7 +179,6 @@ async def test_the_network_is_cut_between_the_node_that_is_asked_and_the_others(
             await watch.until(lambda: is_running(watch, lonely), "the node goes on by itself")
 
 
-@pytest.mark.each_rabbitmq(**LATER_RELEASES)
 @pytest.mark.prove
 async def test_the_node_that_is_asked_is_drained(cluster: PrivateCluster, tmp_path: Path) -> None:
     async with unharmed(cluster, tmp_path) as watch:
@@ -199,7 +191,6 @@ async def test_the_node_that_is_asked_is_drained(cluster: PrivateCluster, tmp_pa
         await aside(lambda: asked.run_tool("rabbitmq-upgrade", "revive"))
 
 
-@pytest.mark.each_rabbitmq(**LATER_RELEASES)
 @pytest.mark.parametrize("restarted", [3 if PROVING else 1])
 async def test_nodes_are_restarted_one_after_the_other(
     cluster: PrivateCluster, tmp_path: Path, restarted: int

@@ -23,12 +23,13 @@ from gateway.feed.records import (
 from gateway.inventory.classes import ClassRegistry
 from gateway.inventory.instances import InstanceIndex
 from gateway.inventory.inventory import Inventory
-from gateway.mapping.files import load_shipped_mappings, secret_patterns
+from gateway.mapping.files import secret_patterns
 from gateway.model.observations import SourceState
 from gateway.model.secrets import SecretRules
 from gateway.service.sources.source_context import SourceContext
 from gateway.service.sources.sources import source_of
 from tests.components.cluster import PrivateCluster
+from tests.components.shipped_mappings import shipped_mappings
 from tests.components.waiting import eventually
 
 Shown: TypeAlias = dict[str, dict[str, Any]]
@@ -141,7 +142,7 @@ async def watched(cluster: PrivateCluster, folder: Path) -> AsyncIterator[Cluste
             "budget": 0.5,
         }
     )
-    mappings = load_shipped_mappings()
+    mappings = shipped_mappings()
     patterns = [pattern for mapping in mappings.values() for pattern in secret_patterns(mapping)]
     records: list[Record] = []
 

@@ -26,6 +26,9 @@ from tests.hypothesis_profiles import PROVING
 
 INSTALLED = "installed"
 
+ALWAYS_BOUND = "amqp-gateway.bound"
+"""The queue of `keep_events_published`."""
+
 TEST_SETTINGS = BrokerSettings(statistics_interval=1.0, grace=0)
 """Short statistics interval; the node is killed at the end, because its data is not read again."""
 
@@ -98,7 +101,7 @@ def shared_broker(session_folder: Path, release: str = INSTALLED) -> Iterator[Pr
             settings = replace(TEST_SETTINGS, debian=debian)
             broker = PrivateBroker(Path(f"{folder}-{secrets.token_hex(4)}"), settings, remove=True)
             broker.start()
-            _keep_events_published(broker)
+            keep_events_published(broker)
             folder.symlink_to(broker.folder)
     try:
         yield broker
@@ -106,17 +109,16 @@ def shared_broker(session_folder: Path, release: str = INSTALLED) -> Iterator[Pr
         broker.close()
 
 
-def _keep_events_published(broker: PrivateBroker) -> None:
+def keep_events_published(broker: PrivateBroker) -> None:
     """Bind the event exchange while the node runs, with a key that no event has.
 
     If the last binding of one test is removed while the first one of another test is added, RabbitMQ 4 can
     take the exchange for unbound, and publishes nothing from then on. Sources take the queue for one of their
     own, by its name.
     """
-    queue = "amqp-gateway.bound"
     with broker.http() as client:
-        client.put(f"queues/%2F/{queue}", json={"durable": True}).raise_for_status()
-        binding = f"bindings/%2F/e/{EVENT_EXCHANGE}/q/{queue}"
+        client.put(f"queues/%2F/{ALWAYS_BOUND}", json={"durable": True}).raise_for_status()
+        binding = f"bindings/%2F/e/{EVENT_EXCHANGE}/q/{ALWAYS_BOUND}"
         client.post(binding, json={"routing_key": "none"}).raise_for_status()
 
 

@@ -13,7 +13,7 @@ A broker that answers slowly is read every 2 min at the latest.
 """
 
 _POLL_SECONDS = 0.02
-_LONGEST_PAUSE = 0.5
+_LONGEST_PAUSE = 1.0
 
 
 def wait_until(condition: Callable[[], object], what: str, deadline: float = DEADLINE) -> None:
@@ -51,8 +51,8 @@ async def until(condition: Callable[[], object], what: str, deadline: float = DE
 
 
 def _pause(took: float) -> float:
-    """Return the seconds until the next check: a short check takes at most a third of the time.
+    """Return the seconds until the next check: a short check takes at most a quarter of the time.
 
     The awaited work needs the processors, too, and a check may be a command of its own.
     """
-    return min(max(_POLL_SECONDS, 2 * took), _LONGEST_PAUSE)
+    return min(max(_POLL_SECONDS, 3 * took), _LONGEST_PAUSE)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
@@ -13,7 +13,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from gateway.clock import SystemClock
-from gateway.demo.broker import BrokerSettings, PrivateBroker
+from gateway.demo.broker import PrivateBroker
 from gateway.dialects.qmf.agent import AgentConfig, AgentSession, ManagedObject
 from gateway.model.schema import ClassKey, ClassSchema, Element
 from gateway.model.times import SECOND
@@ -21,9 +21,10 @@ from gateway.model.values import ValueType
 from tests.components.agent_on_link import AgentOnLink
 from tests.components.background import background
 from tests.components.command_line import Site, new_site
-from tests.components.rabbitmq import TEST_SETTINGS
-from tests.durable.test_another_broker import Moving, add_user, check_moves
+from tests.durable.test_another_broker import Moving, add_user, another_rabbitmq, check_moves
 from tests.durable.test_standstills import rows
+
+__all__ = ["another_rabbitmq"]
 
 PACKAGE = "org.apache.qpid.broker"
 SYSTEM = ClassSchema(
@@ -75,16 +76,16 @@ def has_recorded(site: Site, queue: str, enqueued: int) -> bool:
 
 @pytest.mark.long
 def test_another_broker_has_other_objects_in_the_same_rows(
-    rabbitmq: PrivateBroker, start_rabbitmq: Callable[[BrokerSettings], PrivateBroker], tmp_path: Path
+    rabbitmq: PrivateBroker, another_rabbitmq: PrivateBroker, tmp_path: Path
 ) -> None:
-    other, queue = start_rabbitmq(TEST_SETTINGS), f"moved-{secrets.token_hex(4)}"
-    for broker in (rabbitmq, other):
+    brokers, queue = (rabbitmq, another_rabbitmq), f"moved-{secrets.token_hex(4)}"
+    for broker in brokers:
         add_user(broker, queue, "")
     system = uuid4()
     with ExitStack() as stack:
         for broker, machine, one, enqueued in (
             (rabbitmq, "one.example", uuid4(), 3),
-            (other, "two.example", system, 30),
+            (another_rabbitmq, "two.example", system, 30),
         ):
             agent = QueueAgent(queue, machine, one, queue, enqueued)
             stack.enter_context(serving(broker, agent))
@@ -97,9 +98,10 @@ def test_another_broker_has_other_objects_in_the_same_rows(
                 "user": queue,
                 "password": site.secret(queue),
             },
-            "trusted_users": [broker.administrator.name for broker in (rabbitmq, other)],
+            "trusted_users": [broker.administrator.name for broker in brokers],
         }
         site.configure(sources={"orders": source}, log={"statistics_interval": "1s"}, snmp={"enabled": False})
-        check_moves(site, name, (rabbitmq, other), queue, partial(has_recorded, site, queue))
-    with rabbitmq.http() as http:
-        http.delete(f"users/{queue}").raise_for_status()
+        check_moves(site, name, brokers, queue, partial(has_recorded, site, queue))
+    for broker in brokers:
+        with broker.http() as http:
+            http.delete(f"users/{queue}").raise_for_status()

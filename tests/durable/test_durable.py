@@ -20,7 +20,11 @@ from tests.components.waiting import wait_until
 from tests.durable.plant import PLAIN, READ, REPORTED, Line, Plant, life, plant, second_gateway
 from tests.hypothesis_profiles import PROVING
 
-pytestmark = [pytest.mark.xdist_group("durable"), pytest.mark.each_rabbitmq(takes_long=True)]
+pytestmark = [
+    pytest.mark.xdist_group("durable"),
+    pytest.mark.long,
+    pytest.mark.each_rabbitmq(takes_long=True),
+]
 
 SEEDS = 20 if PROVING else 1
 KILLS = 3
@@ -175,8 +179,9 @@ def test_a_transient_object_of_an_agent_keeps_its_identity_over_every_restart(sh
     assert (first["kind"], first.get("create_ts")) == ("create", None)
     assert {line["kind"] for line in later} <= {"update"}, "a queue may have been read again by now"
 
-    shop.kill()
-    shop.start()
+    if PROVING:  # a core alone is started again in the test before this, too
+        shop.kill()
+        shop.start()
     shop.kill()
     shop.start_agent()
     shop.start()
@@ -280,16 +285,17 @@ def _is_synchronised(shop: Plant, source: str) -> bool:
     )
 
 
-@pytest.mark.parametrize("source", [READ, REPORTED])
-def test_a_queue_that_is_gone_is_reported_as_a_gap(shop: Plant, source: str) -> None:
-    before = len(shop.gaps(source))
+def test_a_queue_that_is_gone_is_reported_as_a_gap(shop: Plant) -> None:
+    before = {source: len(shop.gaps(source)) for source in (READ, REPORTED)}
     shop.stop()
     stopped = dt.datetime.now(dt.UTC)
-    shop.drop_queue(source)
+    for source in before:
+        shop.drop_queue(source)
     shop.start()
-    (gap,) = shop.gaps(source)[before:]
-    assert "did not exist: it is new, or has expired" in gap["text"]
-    assert time_of(gap, "from_ts") <= stopped <= time_of(gap, "to_ts")
+    for source, gaps in before.items():
+        (gap,) = shop.gaps(source)[gaps:]
+        assert "did not exist: it is new, or has expired" in gap["text"], source
+        assert time_of(gap, "from_ts") <= stopped <= time_of(gap, "to_ts"), source
 
 
 def test_a_second_gateway_is_refused(shop: Plant) -> None:

@@ -28,8 +28,12 @@ from tests.ledger.verdict import CLASSES
 FIRST_FILES = 20
 """The number of files of a build after which the driver is killed, in the middle of its tables."""
 
-FILES = 4 if PROVING else 16
-"""The files of a batch; the log has some 25. Each further batch takes seconds, on a busy machine a minute."""
+FILES = 4 if PROVING else 64
+"""The files of a batch; the log has some 25, unless proving.
+
+Each further batch takes seconds, on a busy machine a minute; ``tests/analytics/test_pipeline.py`` has a
+driver that is killed between several.
+"""
 
 _SPARK = ("--master=local[1]", "--conf=spark.driver.memory=1g", "--conf=spark.sql.shuffle.partitions=1")
 _BUILD_SECONDS = 1000.0

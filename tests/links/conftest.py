@@ -1,4 +1,4 @@
-"""A check for every test of a link: no password is logged."""
+"""A check for every test of a link: no password is logged; and a broker that some of them share."""
 
 from __future__ import annotations
 
@@ -8,10 +8,17 @@ from collections.abc import Iterator
 import pytest
 import structlog
 
-from gateway.demo.broker import PrivateBroker
+from gateway.demo.broker import BrokerSettings, PrivateBroker
 
 PASSWORD = "hunter2-hunter2"
 """The password of users that tests make."""
+
+
+@pytest.fixture(scope="package")
+def troubled(rabbitmq_settings: BrokerSettings) -> Iterator[PrivateBroker]:
+    """Provide a RabbitMQ that tests kill, and whose alarms they raise; it runs on without behind each."""
+    with PrivateBroker(settings=rabbitmq_settings) as broker:
+        yield broker
 
 
 @pytest.fixture
@@ -30,7 +37,7 @@ def no_password_is_logged(
     """Check that no logger has a password of the test's brokers, or of users that the test made."""
     caplog.set_level(logging.INFO)
     passwords = {PASSWORD}
-    for fixture in ("rabbitmq", "own_rabbitmq"):
+    for fixture in ("rabbitmq", "own_rabbitmq", "troubled"):
         if fixture in request.fixturenames:
             broker = request.getfixturevalue(fixture)
             assert isinstance(broker, PrivateBroker)

@@ -211,21 +211,22 @@ async def test_it_comes_back_when_the_virtual_host_was_deleted_and_made_again(
             await link.up(2)
 
 
-async def test_it_comes_back_when_the_broker_was_killed(own_rabbitmq: PrivateBroker) -> None:
-    async with linked(endpoint_of(own_rabbitmq), role()) as link:
+@pytest.mark.xdist_group("troubled")
+async def test_it_comes_back_when_the_broker_was_killed(troubled: PrivateBroker) -> None:
+    async with linked(endpoint_of(troubled), role()) as link:
         await link.up()
-        await asyncio.to_thread(own_rabbitmq.kill_node)
+        await asyncio.to_thread(troubled.kill_node)
         await link.down()
         await link.down(2)
-        await asyncio.to_thread(own_rabbitmq.start)
+        await asyncio.to_thread(troubled.start)
         reply_to = await link.up(2)
-        async with await aio_pika.connect(own_rabbitmq.amqp_url()) as connection:
+        async with await aio_pika.connect(troubled.amqp_url()) as connection:
             channel = await connection.channel()
             await published(channel, Send("amq.direct", reply_to, b"again"))
             assert (await link.received(1))[0].body == b"again"
 
     assert link.session.down[1] == (
-        f"amqp://127.0.0.1:{own_rabbitmq.ports.amqp}: nothing listens there: is the broker running?"
+        f"amqp://127.0.0.1:{troubled.ports.amqp}: nothing listens there: is the broker running?"
     )
 
 

@@ -6,15 +6,20 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from typing import NoReturn, Self, cast
 
 import aio_pika
 import httpx
+import pytest
+from aio_pika.abc import AbstractConnection
 from aiormq.abc import FieldTable
 
 from gateway.dialects.session import Effect
 from gateway.links.amqp import AmqpRole
+from gateway.links.amqp_connection import LinkError
 from gateway.links.durable_queue import (
     KEPT_PREFETCH,
+    DurableQueue,
     DurableQueueCounts,
     DurableSubscription,
     Loss,
@@ -363,3 +368,36 @@ async def declare_exchange(vhost: VirtualHost) -> None:
     async with await aio_pika.connect(vhost.amqp_url()) as connection:
         channel = await connection.channel()
         await channel.declare_exchange("qpid.management", aio_pika.ExchangeType.TOPIC, durable=True)
+
+
+class WithoutNode:
+    """A connection to a cluster that refuses a queue because its node is down."""
+
+    def __init__(self, refusal: str) -> None:
+        self._refusal = refusal
+
+    async def channel(self, *, publisher_confirms: bool) -> Self:
+        assert not publisher_confirms
+        return self
+
+    async def declare_queue(self, name: str, *, passive: bool) -> NoReturn:
+        assert passive
+        raise aio_pika.exceptions.ChannelNotFoundEntity(self._refusal % name)
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        "NOT_FOUND - home node 'rabbit@b' of durable queue '%s' in vhost '/' is down or inaccessible",  # 3.10
+        "NOT_FOUND - failed to perform operation on queue '%s' in vhost '/' due to timeout",  # 4.0
+    ],
+)
+async def test_a_queue_whose_node_is_down_is_waited_for_and_lacks_messages_when_it_is_back(
+    refusal: str,
+) -> None:
+    """``tests/cluster`` has it on a cluster of 3.10, in a proof."""
+    queue = DurableQueue(1000, 900, name=QUEUE, expires=0)
+    assert queue.loss(0) is None
+    with pytest.raises(LinkError, match="waits for the node that has its queue"):
+        await queue.waiting(cast(AbstractConnection, WithoutNode(refusal)))
+    assert queue.loss(0) is Loss.DOWN

@@ -14,7 +14,7 @@ from gateway.tasks import until_one_ends
 from tests.components.rabbitmq import VirtualHost
 from tests.hypothesis_profiles import PROVING
 
-MESSAGES = 50_000 if PROVING else 3_000
+MESSAGES = 50_000 if PROVING else 1_500
 BURST = 150
 """More than are in transit at a time, so that some checks find waiting messages."""
 PROVED = MESSAGES // BURST // 2
@@ -52,7 +52,7 @@ class Numbered:
         self.proved.append((until, self.received))
 
 
-@pytest.mark.each_rabbitmq
+@pytest.mark.each_rabbitmq(takes_long=True)
 async def test_no_waiting_message_proves_that_all_sent_before_was_received(virtual_host: VirtualHost) -> None:
     numbered = Numbered()
     proofs = Proofs(lambda: numbered.confirmed, numbered.prove, lambda reason, _: pytest.fail(reason))

@@ -6,6 +6,7 @@ import asyncio
 import time
 
 import aio_pika
+import pytest
 
 from gateway.demo.broker import PrivateBroker
 from gateway.dialects.session import Send
@@ -86,11 +87,12 @@ async def test_what_waits_when_the_link_goes_down_is_reported_before_its_end(
         assert delivery.body == b"2"
 
 
-async def test_a_broker_that_takes_no_messages_is_not_sent_any(own_rabbitmq: PrivateBroker) -> None:
+@pytest.mark.xdist_group("troubled")
+async def test_a_broker_that_takes_no_messages_is_not_sent_any(troubled: PrivateBroker) -> None:
     async def watermark(share: str) -> None:
-        await asyncio.to_thread(own_rabbitmq.rabbitmqctl, "set_vm_memory_high_watermark", share)
+        await asyncio.to_thread(troubled.rabbitmqctl, "set_vm_memory_high_watermark", share)
 
-    async with linked(endpoint_of(own_rabbitmq), role("amq.topic")) as link:
+    async with linked(endpoint_of(troubled), role("amq.topic")) as link:
         await link.up()
         link.send(once(b"before"))
         await link.received(1)
@@ -122,13 +124,14 @@ async def test_a_broker_that_takes_no_messages_is_not_sent_any(own_rabbitmq: Pri
     assert sorted([*stuck, *refused]) == sorted(str(number).encode() for number in range(1, sent + 1))
 
 
-async def test_nothing_is_stuck_in_a_broker_that_takes_no_messages(own_rabbitmq: PrivateBroker) -> None:
+@pytest.mark.xdist_group("troubled")
+async def test_nothing_is_stuck_in_a_broker_that_takes_no_messages(troubled: PrivateBroker) -> None:
     """A probe goes ahead: the first message after the alarm is refused at once, and so are all others."""
 
     async def watermark(share: str) -> None:
-        await asyncio.to_thread(own_rabbitmq.rabbitmqctl, "set_vm_memory_high_watermark", share)
+        await asyncio.to_thread(troubled.rabbitmqctl, "set_vm_memory_high_watermark", share)
 
-    async with linked(endpoint_of(own_rabbitmq), role("amq.topic", probed="amq.topic")) as link:
+    async with linked(endpoint_of(troubled), role("amq.topic", probed="amq.topic")) as link:
         await link.up()
         link.send(once(b"before"))
         await link.received(1)

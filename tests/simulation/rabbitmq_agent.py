@@ -8,7 +8,6 @@ from typing import Protocol
 
 from gateway.dialects.qmf.agent import AgentConfig
 from gateway.dialects.session import Effect, LinkDown, LinkUp, LossSuspected
-from gateway.mapping.files import load_shipped_mappings
 from gateway.model.times import MILLISECOND, SECOND
 from gateway.sources.rabbitmq.event_consumer import SUSPECTED_SHARE
 from gateway.sources.rabbitmq.management_api import Answer, ManagementRequest
@@ -27,6 +26,7 @@ from gateway.sources.rabbitmq.source_events import (
 )
 from gateway.sources.rabbitmq.status import SourceStatus
 from tests.components.served_rabbitmq import ServedRabbitMq
+from tests.components.shipped_mappings import shipped_mappings
 from tests.simulation.half_open import Silence
 from tests.simulation.management_api import ManagementLink
 from tests.simulation.management_changes import ManagementChanges
@@ -37,7 +37,7 @@ from tests.simulation.scheduler import Clock, Timer
 from tests.simulation.session_driver import SimulatedDriver
 from tests.simulation.site import Stage
 
-MAPPING = load_shipped_mappings()["rabbitmq"]
+MAPPING = shipped_mappings()["rabbitmq"]
 
 _LONGEST_WAIT = SECOND
 _WATCH = 2 * SECOND

@@ -13,8 +13,8 @@ from gateway.model.observations import Observation
 from gateway.model.times import MILLISECOND, SECOND
 from gateway.service.sources.source_context import ConsolePort
 from gateway.service.state.restored_objects import restore_source, restored_rabbitmq_objects
-from gateway.snmp.registry_files import load_shipped_registries
 from gateway.sources.rabbitmq.source_config import RabbitMqSourceConfig
+from tests.components.shipped_mappings import shipped_registries
 from tests.simulation.amqp import AmqpBroker, AmqpClient
 from tests.simulation.core import Core, SourceRun
 from tests.simulation.half_open import Silence
@@ -39,7 +39,7 @@ from tests.simulation.site import (
     lose,
 )
 
-REGISTRY = next(registry for registry in load_shipped_registries() if registry.package == "rabbitmq")
+REGISTRY = next(registry for registry in shipped_registries() if registry.package == "rabbitmq")
 MANAGEMENT_HOST = "amqp-gateway"
 DURABLE = 0.5
 """The probability that a source inside the core has a durable subscription."""

@@ -16,13 +16,15 @@ from tests.simulation.kept import Instant, KeptParts, KeptSimulation
 from tests.simulation.violations import ViolationError
 
 PARTS = 10
-SEEDS_OF_A_PART = 500 if PROVING else 6
+SEEDS_OF_A_PART = 500 if PROVING else 3
+KILLED_SEEDS = 30
+"""The first seeds, of which it is counted at which instants cores are killed."""
 MUTANT_SEEDS = 60
 
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_each_delivery_is_reported_and_no_event_twice(part: int) -> None:
-    first = secrets.randbelow(2**32) if PROVING else part * SEEDS_OF_A_PART
+    first = secrets.randbelow(2**32) if PROVING else KILLED_SEEDS + part * SEEDS_OF_A_PART
     for seed in range(first, first + SEEDS_OF_A_PART):
         try:
             KeptSimulation(seed).run()
@@ -33,7 +35,7 @@ def test_each_delivery_is_reported_and_no_event_twice(part: int) -> None:
 
 def test_cores_are_killed_at_every_instant() -> None:
     kills: Counter[Instant] = Counter()
-    for seed in range(30):
+    for seed in range(KILLED_SEEDS):
         simulation = KeptSimulation(seed)
         simulation.run()
         kills += simulation.kills

@@ -24,7 +24,6 @@ from gateway.dialects.session import (
     TimerExpired,
     WakeAt,
 )
-from gateway.mapping.files import load_shipped_mappings
 from gateway.mapping.paths import Json
 from gateway.model.observations import (
     AgentLost,
@@ -65,8 +64,9 @@ from gateway.sources.rabbitmq.source_events import (
     WorkContinues,
 )
 from tests.components.served_rabbitmq import ServedRabbitMq
+from tests.components.shipped_mappings import shipped_mappings
 
-MAPPING = load_shipped_mappings()["rabbitmq"]
+MAPPING = shipped_mappings()["rabbitmq"]
 EPOCH = 1_795_000_000 * SECOND
 NODE = "rabbit@shop"
 POLICY: dict[str, Json] = {

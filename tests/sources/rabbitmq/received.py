@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from gateway.mapping.files import load_shipped_mappings
 from gateway.mapping.paths import Json
 from gateway.sources.rabbitmq.events import Created, EventReader
 from gateway.sources.rabbitmq.object_names import ObjectName
 from gateway.sources.rabbitmq.reading import class_readers
 from gateway.sources.rabbitmq.source_events import BrokerEventReceived
+from tests.components.shipped_mappings import shipped_mappings
 
-READERS = class_readers(load_shipped_mappings()["rabbitmq"])
+READERS = class_readers(shipped_mappings()["rabbitmq"])
 OWNER = "<rabbit@shop.1795163225.1211.0>"
 CHANNEL = "<rabbit@shop.1795163225.1230.0>"
 TIME = {"timestamp_in_ms": 1795163274583, "user_who_performed_action": "app"}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gateway.dialects.session import BacklogFollows, LinkDown, LinkUp, TimerExpired
-from gateway.mapping.files import class_schemas, load_shipped_mappings
+from gateway.mapping.files import class_schemas
 from gateway.model.observations import EVENT_DELAY_BOUNDS, Gap, ObjectSeen, SourceState, SourceStateSeen
 from gateway.model.times import SECOND
 from gateway.model.values import Reference, Value
@@ -15,10 +15,11 @@ from gateway.sources.rabbitmq.event_gaps import GapTracker
 from gateway.sources.rabbitmq.management_api import Unavailable
 from gateway.sources.rabbitmq.object_lives import KnownObject, Overtaken
 from gateway.sources.rabbitmq.object_names import ObjectName, native_id
+from tests.components.shipped_mappings import shipped_mappings
 from tests.sources.rabbitmq.imitation import NODE, World
 from tests.sources.rabbitmq.story import world
 
-MAPPING = load_shipped_mappings()["rabbitmq"]
+MAPPING = shipped_mappings()["rabbitmq"]
 SHORTEST_DELAY, LONGEST_DELAY = EVENT_DELAY_BOUNDS
 
 

@@ -7,13 +7,13 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.mapping.files import load_shipped_mappings
 from gateway.sources.rabbitmq.event_headers import readable_headers
+from tests.components.shipped_mappings import shipped_mappings
 from tests.hypothesis_profiles import examples
 from tests.sources.rabbitmq.documents import any_json
 from tests.sources.rabbitmq.story import world
 
-MAPPING = load_shipped_mappings()["rabbitmq"]
+MAPPING = shipped_mappings()["rabbitmq"]
 TRIGGERS = sorted({rule.trigger for rule in MAPPING.events.values() if rule.trigger})
 HEADERS = sorted(
     {

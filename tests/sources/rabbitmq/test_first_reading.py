@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from gateway.dialects.session import Effect, LinkUp, Observed
-from gateway.mapping.files import load_shipped_mappings
 from gateway.model.observations import ObjectSeen, SourceState
 from gateway.model.times import MILLISECOND, SECOND
 from gateway.sources.rabbitmq.management_api import (
@@ -18,6 +17,7 @@ from gateway.sources.rabbitmq.prometheus_samples import NodeSheet, Scraped
 from gateway.sources.rabbitmq.source import RabbitMqSource
 from gateway.sources.rabbitmq.source_config import RabbitMqSourceConfig, StatisticsConfig
 from gateway.sources.rabbitmq.source_events import AnswerReceived, MetricsReceived, Work, WorkContinues
+from tests.components.shipped_mappings import shipped_mappings
 from tests.sources.rabbitmq.imitation import EPOCH, NODE, ImitatedBroker
 
 QUEUES = 2_000
@@ -43,7 +43,7 @@ class Reading:
         config = RabbitMqSourceConfig(
             user="gateway", statistics=StatisticsConfig(urls=("http://127.0.0.1:15692",))
         )
-        self.source = RabbitMqSource(config, load_shipped_mappings()["rabbitmq"])
+        self.source = RabbitMqSource(config, shipped_mappings()["rabbitmq"])
         self.source.handle(LinkUp(""), EPOCH)
         self.now = EPOCH
         self.seen: list[ObjectSeen] = []

@@ -274,10 +274,11 @@ def configured(site: Site, broker: PrivateBroker, agent: Credentials) -> None:
     site.configure(agents={"orders": {**reading, "publish": publish}})
 
 
+@pytest.mark.xdist_group("disturbed")
 async def test_a_request_is_refused_while_it_could_be_forged(
-    own_rabbitmq: PrivateBroker, tmp_path: Path
+    disturbed: PrivateBroker, tmp_path: Path
 ) -> None:
-    broker, site = own_rabbitmq, new_site(tmp_path, state=False)
+    broker, site = disturbed, new_site(tmp_path, state=False)
     gateway, agent, mallory = map(Credentials.generate, ("gateway", "agent", "mallory"))
     reading_users = UserRights(("administrator",), agent_rights().grants)
     users = (

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.mapping.files import load_shipped_mappings
 from gateway.mapping.paths import Json
 from gateway.model.times import SECOND
 from gateway.sources.rabbitmq.known_objects import MERGE_WINDOW, KnownObjects
@@ -23,8 +22,9 @@ from gateway.sources.rabbitmq.object_lives import (
 )
 from gateway.sources.rabbitmq.object_names import ObjectName, object_number
 from gateway.sources.rabbitmq.reading import Reading, class_readers
+from tests.components.shipped_mappings import shipped_mappings
 
-READERS = class_readers(load_shipped_mappings()["rabbitmq"])
+READERS = class_readers(shipped_mappings()["rabbitmq"])
 T0 = 1_700_000_000 * SECOND
 """The time at which each story begins."""
 ORDERS = ObjectName("queue", ("/", "orders"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import aio_pika
 import aiormq
@@ -25,6 +25,8 @@ from tests.sources.rabbitmq.watching import node_name, reading_user, ready, watc
 pytestmark = pytest.mark.each_rabbitmq(takes_long=True)
 
 ALARM_SECONDS = 60.0 if PROVING else 3.0
+NO_ALARM = """vm_memory_monitor:set_vm_memory_high_watermark(0.6),
+rabbit_disk_monitor:set_disk_free_limit(1000000)."""
 
 
 async def test_a_connection_and_its_queue_are_reported_from_beginning_to_end(
@@ -124,16 +126,26 @@ async def test_what_administrators_do_is_reported(virtual_host: VirtualHost) -> 
             assert (exchange["name"], exchange["exchangeType"]) == ("till", "fanout")
 
 
+@pytest.fixture
+def without_alarms(disturbed: PrivateBroker) -> Iterator[PrivateBroker]:
+    """Provide the broker, and clear its alarms behind the test."""
+    yield disturbed
+    disturbed.rabbitmqctl("eval", NO_ALARM)
+
+
+@pytest.mark.long
+@pytest.mark.xdist_group("disturbed")
 async def test_alarms_are_reported_within_seconds_and_so_is_everything_while_they_last(
-    own_rabbitmq: PrivateBroker, record_property: Callable[[str, object], None]
+    without_alarms: PrivateBroker, record_property: Callable[[str, object], None]
 ) -> None:
-    broker = own_rabbitmq
+    broker = without_alarms
     async with watch(broker, broker.administrator) as watched:
         await ready(watched)
         await asyncio.to_thread(broker.rabbitmqctl, "set_vm_memory_high_watermark", "0.0000001")
         await until(lambda: watched.reported("memoryAlarmSet"), "the memory alarm")
         with broker.http() as client:
             client.put("queues/%2F/during", json={}).raise_for_status()
+            client.delete("queues/%2F/during").raise_for_status()
         await until(lambda: watched.reported("queueCreated", name="during"), "an event under the alarm")
         await until(lambda: watched.value("node", node_name(watched), "memoryAlarm"), "the node's alarm")
         await asyncio.sleep(ALARM_SECONDS)  # the alarm lasts

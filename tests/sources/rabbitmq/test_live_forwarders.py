@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 
-from gateway.demo.broker import BrokerSettings, Credentials, PrivateBroker
+from gateway.demo.broker import Credentials
 from gateway.demo.node_setup import free_ports
 from gateway.model.operations import Outcome
-from tests.components.rabbitmq import TEST_SETTINGS
+from tests.components.rabbitmq import VirtualHost
 from tests.components.waiting import until
 from tests.sources.rabbitmq.watching import Watch, node_name, reading_user, ready, watch
 
 pytestmark = pytest.mark.each_rabbitmq(takes_long=True)
-PLUGINS = ("rabbitmq_shovel_management", "rabbitmq_federation_management")
 
 
 def shown(watched: Watch, class_name: str, leaf: str, **values: object) -> Callable[[], bool]:
@@ -26,33 +24,34 @@ def shown(watched: Watch, class_name: str, leaf: str, **values: object) -> Calla
     )
 
 
-async def test_shovels_and_federation_links_show_whether_they_work(
-    start_rabbitmq: Callable[[BrokerSettings], PrivateBroker],
-) -> None:
-    broker = start_rabbitmq(replace(TEST_SETTINGS, plugins=PLUGINS))
+@pytest.mark.long
+@pytest.mark.xdist_group("forwarding")
+async def test_shovels_and_federation_links_show_whether_they_work(forwarding_host: VirtualHost) -> None:
+    broker, path = forwarding_host.broker, forwarding_host.path
     (unanswered,) = free_ports(1)
-    good, nowhere = broker.amqp_url(), f"amqp://u:hunter2@127.0.0.1:{unanswered}"
-    refused = broker.amqp_url(Credentials("u", "hunter3"))
+    good, nowhere = forwarding_host.amqp_url(), f"amqp://u:hunter2@127.0.0.1:{unanswered}"
+    refused = forwarding_host.amqp_url(Credentials("u", "hunter3"))
     moving = {"src-uri": f"{good}?heartbeat=9", "src-queue": "from", "dest-uri": good, "dest-queue": "to"}
     lost = {**moving, "dest-uri": nowhere, "reconnect-delay": 1}
     once = {**moving, "src-exchange": "missing", "reconnect-delay": 0}
     del once["src-queue"]
-    with reading_user(broker, ["/"]) as user, broker.http() as client:
+    with reading_user(broker, [forwarding_host.name]) as user, broker.http() as client:
 
-        def put(path: str, body: object) -> None:
-            client.put(path, json=body).raise_for_status()
+        def put(target: str, body: object) -> None:
+            client.put(target, json=body).raise_for_status()
 
-        put("exchanges/%2F/till", {"type": "fanout"})
+        put(f"exchanges/{path}/till", {"type": "fanout"})
         for name, value in (("mover", moving), ("lost", lost), ("once", once)):
-            put(f"parameters/shovel/%2F/{name}", {"value": value})
+            put(f"parameters/shovel/{path}/{name}", {"value": value})
         for name, uri in (("good", good), ("nowhere", nowhere), ("refused", refused)):
-            put(f"parameters/federation-upstream/%2F/{name}", {"value": {"uri": uri, "reconnect-delay": 1}})
-        put("policies/%2F/fed", {"pattern": "^till$", "definition": {"federation-upstream-set": "all"}})
+            upstream = {"value": {"uri": uri, "reconnect-delay": 1}}
+            put(f"parameters/federation-upstream/{path}/{name}", upstream)
+        put(f"policies/{path}/fed", {"pattern": "^till$", "definition": {"federation-upstream-set": "all"}})
         async with watch(broker, user, writer=broker.administrator) as watched:
             await ready(watched)
             await until(shown(watched, "shovel", "mover", state="running", failing=False), "it runs")
             assert watched.value("shovel", "mover", "sourceQueue") == "from"
-            assert watched.value("shovel", "mover", "destinationUri") == broker.amqp_url().replace(
+            assert watched.value("shovel", "mover", "destinationUri") == good.replace(
                 f"{broker.administrator.name}:{broker.administrator.password}@", ""
             )
             await until(shown(watched, "shovel", "lost", failing=True), "it cannot reach its destination")
@@ -69,11 +68,11 @@ async def test_shovels_and_federation_links_show_whether_they_work(
             for class_name, leaf in (("shovel", "mover"), ("shovel", "once"), ("federationLink", "nowhere")):
                 answer = await watched.call(class_name, leaf, "restart")
                 assert (answer.outcome, answer.text) == (Outcome.APPLIED, "OK")
-            put("parameters/shovel/%2F/lost", {"value": moving})
+            put(f"parameters/shovel/{path}/lost", {"value": moving})
             await until(shown(watched, "shovel", "lost", state="running", failing=False), "it runs now")
-            client.delete("parameters/shovel/%2F/once").raise_for_status()
+            client.delete(f"parameters/shovel/{path}/once").raise_for_status()
             await until(lambda: watched.gone("shovel", "once"), "a deleted shovel ends")
-            client.delete("policies/%2F/fed").raise_for_status()
+            client.delete(f"policies/{path}/fed").raise_for_status()
             await until(lambda: watched.gone("federationLink", "good"), "links end with their policy")
             memory = ("memoryCode", "memoryConnections", "memoryDefinitions", "memoryQueues")
             node = node_name(watched)

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 
-from gateway.demo.broker import BrokerSettings, PrivateBroker
 from gateway.demo.installation import NEWEST
 from gateway.demo.node_setup import free_ports
 from gateway.model.observations import Severity
-from tests.components.rabbitmq import TEST_SETTINGS, VirtualHost
+from tests.components.rabbitmq import VirtualHost
 from tests.components.waiting import until
 from tests.sources.rabbitmq.watching import Watch, reading_user, ready, watch
 
@@ -27,29 +24,28 @@ async def reported(watched: Watch, event: str, **arguments: object) -> dict[str,
     return watched.reported(event, **arguments)[-1]
 
 
-async def test_a_federation_link_fails_runs_and_ends(
-    start_rabbitmq: Callable[[BrokerSettings], PrivateBroker],
-) -> None:
-    broker = start_rabbitmq(replace(TEST_SETTINGS, plugins=("rabbitmq_federation",)))
+@pytest.mark.xdist_group("forwarding")
+async def test_a_federation_link_fails_runs_and_ends(forwarding_host: VirtualHost) -> None:
+    broker, path = forwarding_host.broker, forwarding_host.path
     (unanswered,) = free_ports(1)
-    upstream = "parameters/federation-upstream/%2F/shop"
+    upstream, federate = f"parameters/federation-upstream/{path}/shop", f"policies/{path}/federate"
     with broker.http() as client:
-        client.put("exchanges/%2F/till", json={"type": "fanout"}).raise_for_status()
+        client.put(f"exchanges/{path}/till", json={"type": "fanout"}).raise_for_status()
         async with watch(broker, broker.administrator, writer=broker.administrator) as watched:
             await ready(watched)
             broken = {"uri": f"amqp://127.0.0.1:{unanswered}", "reconnect-delay": 1}
             client.put(upstream, json={"value": broken}).raise_for_status()
             policy = {"pattern": "^till$", "definition": {"federation-upstream-set": "all"}}
-            client.put("policies/%2F/federate", json=policy).raise_for_status()
+            client.put(federate, json=policy).raise_for_status()
             failed = await reported(watched, "federationLinkFailed", exchange="till", upstream="shop")
-            assert (failed["vhost"], failed["reason"]) == ("/", "econnrefused")
-            works = {"uri": broker.amqp_url(), "reconnect-delay": 1}
+            assert (failed["vhost"], failed["reason"]) == (forwarding_host.name, "econnrefused")
+            works = {"uri": forwarding_host.amqp_url(), "reconnect-delay": 1}
             client.put(upstream, json={"value": works}).raise_for_status()
             await reported(watched, "federationLinkRunning", exchange="till", upstream="shop")
-            client.delete("policies/%2F/federate").raise_for_status()
+            client.delete(federate).raise_for_status()
             await reported(watched, "federationLinkRemoved", exchange="till", upstream="shop")
             # The end of an upstream is that of its links, too.
-            client.put("policies/%2F/federate", json=policy).raise_for_status()
+            client.put(federate, json=policy).raise_for_status()
             await until(lambda: len(watched.reported("federationLinkRunning")) > 1, "it runs again")
             client.delete(upstream).raise_for_status()
             await until(lambda: len(watched.reported("federationLinkRemoved")) > 1, "it is removed again")
@@ -58,33 +54,32 @@ async def test_a_federation_link_fails_runs_and_ends(
             assert broker.administrator.password not in repr(watched.events)
 
 
-async def test_a_shovel_runs_and_ends(start_rabbitmq: Callable[[BrokerSettings], PrivateBroker]) -> None:
-    broker = start_rabbitmq(replace(TEST_SETTINGS, plugins=("rabbitmq_shovel",)))
-    value = {
-        "src-uri": broker.amqp_url(),
-        "src-queue": "from",
-        "dest-uri": broker.amqp_url(),
-        "dest-queue": "to",
-    }
+@pytest.mark.xdist_group("forwarding")
+async def test_a_shovel_runs_and_ends(forwarding_host: VirtualHost) -> None:
+    broker, uri = forwarding_host.broker, forwarding_host.amqp_url()
+    mover = f"parameters/shovel/{forwarding_host.path}/mover"
+    value = {"src-uri": uri, "src-queue": "from", "dest-uri": uri, "dest-queue": "to"}
     with broker.http() as client:
         async with watch(broker, broker.administrator, writer=broker.administrator) as watched:
             await ready(watched)
-            client.put("parameters/shovel/%2F/mover", json={"value": value}).raise_for_status()
+            client.put(mover, json={"value": value}).raise_for_status()
             await reported(watched, "parameterSet", component="shovel", name="mover")
-            await reported(watched, "shovelRunning", vhost="/", name="mover")
-            client.delete("parameters/shovel/%2F/mover").raise_for_status()
+            await reported(watched, "shovelRunning", vhost=forwarding_host.name, name="mover")
+            client.delete(mover).raise_for_status()
             await reported(watched, "parameterCleared", component="shovel", name="mover")
-            await reported(watched, "shovelRemoved", vhost="/", name="mover")
+            await reported(watched, "shovelRemoved", vhost=forwarding_host.name, name="mover")
             assert broker.administrator.password not in repr(watched.events)
 
 
+@pytest.mark.xdist_group("forwarding")
 async def test_a_shovel_that_cannot_work_is_not_reported_as_running(
-    start_rabbitmq: Callable[[BrokerSettings], PrivateBroker], rabbitmq_release: str
+    forwarding_host: VirtualHost, rabbitmq_release: str
 ) -> None:
-    broker = start_rabbitmq(replace(TEST_SETTINGS, plugins=("rabbitmq_shovel",)))
+    broker = forwarding_host.broker
+    mover = f"parameters/shovel/{forwarding_host.path}/mover"
     (unanswered,) = free_ports(1)
     value = {
-        "src-uri": broker.amqp_url(),
+        "src-uri": forwarding_host.amqp_url(),
         "src-queue": "from",
         "dest-uri": f"amqp://127.0.0.1:{unanswered}",
         "dest-queue": "to",
@@ -93,13 +88,13 @@ async def test_a_shovel_that_cannot_work_is_not_reported_as_running(
     with broker.http() as client:
         async with watch(broker, broker.administrator, writer=broker.administrator) as watched:
             await ready(watched)
-            client.put("parameters/shovel/%2F/mover", json={"value": value}).raise_for_status()
+            client.put(mover, json={"value": value}).raise_for_status()
             await reported(watched, "parameterSet", component="shovel", name="mover")
             # RabbitMQ 4.0 sometimes tells that it was removed, and 3.10 nothing.
             if rabbitmq_release == NEWEST:
-                ended = await reported(watched, "shovelTerminated", vhost="/", name="mover")
+                ended = await reported(watched, "shovelTerminated", vhost=forwarding_host.name, name="mover")
                 assert ended["reason"] == "failed to connect to destination"
-            client.delete("parameters/shovel/%2F/mover").raise_for_status()
+            client.delete(mover).raise_for_status()
             await reported(watched, "parameterCleared", component="shovel", name="mover")
             assert watched.reported("shovelRunning") == []
             assert broker.administrator.password not in repr(watched.events)

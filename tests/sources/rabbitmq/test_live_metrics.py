@@ -13,17 +13,18 @@ import pytest
 from aio_pika.abc import AbstractChannel
 
 from gateway.demo.broker import BrokerSettings, PrivateBroker
-from gateway.mapping.files import load_shipped_mappings
 from gateway.model.values import Value
 from gateway.sources.rabbitmq.prometheus_samples import Columns
 from gateway.sources.rabbitmq.reading import class_readers
 from gateway.sources.rabbitmq.status import STATISTICS_OF_METRICS
+from tests.components.shipped_mappings import shipped_mappings
 from tests.components.waiting import eventually
 from tests.hypothesis_profiles import PROVING
+from tests.sources.rabbitmq.test_live_versions import is_read_without_statistics
 from tests.sources.rabbitmq.test_versions import COUNTERS
 from tests.sources.rabbitmq.watching import Watch, reading_user, watch
 
-READERS = class_readers(load_shipped_mappings()["rabbitmq"])
+READERS = class_readers(shipped_mappings()["rabbitmq"])
 READER, PROTOCOLS = READERS["queue"], READERS["protocol"]
 COLUMNS = Columns(READER)
 KINDS = ("classic", "quorum", "stream")
@@ -108,9 +109,11 @@ async def until(watched: Watch, detail: str, what: str) -> None:
 
 
 @pytest.mark.each_rabbitmq(since="4.0")
-async def test_metrics_are_what_the_management_api_answers(rabbitmq_settings: BrokerSettings) -> None:
+async def test_metrics_are_what_the_management_api_answers_and_without_them_listings_go_on(
+    rabbitmq_settings: BrokerSettings,
+) -> None:
     with broker_with_metrics(rabbitmq_settings) as broker:
-        async with watched_with_traffic(broker) as (watched, _):
+        async with watched_with_traffic(broker) as (watched, channel):
             statistics = watched.source.statistics
             assert statistics is not None
 
@@ -126,13 +129,6 @@ async def test_metrics_are_what_the_management_api_answers(rabbitmq_settings: Br
             assert measured(watched)["quorum"]["messagesDeliveredOrGot"] == 2
             assert measured(watched)["stream"]["messagesAcknowledged"] is None
 
-
-@pytest.mark.each_rabbitmq(since="4.0")
-async def test_without_metrics_listings_go_on_where_these_ended(rabbitmq_settings: BrokerSettings) -> None:
-    with broker_with_metrics(rabbitmq_settings) as broker:
-        async with watched_with_traffic(broker) as (watched, channel):
-            statistics = watched.source.statistics
-            assert statistics is not None
             seen: list[int] = []
 
             def published() -> int:
@@ -149,7 +145,6 @@ async def test_without_metrics_listings_go_on_where_these_ended(rabbitmq_setting
             async def is_active() -> bool:
                 return statistics.active
 
-            await eventually(is_active, "metrics are read")
             await reaches(4)
             broker.rabbitmqctl("eval", "application:stop(rabbitmq_prometheus).")
             await publish(channel, "classic")
@@ -163,6 +158,7 @@ async def test_without_metrics_listings_go_on_where_these_ended(rabbitmq_setting
             assert "listings" not in (watched.status.detail if watched.status else "")
 
 
+@pytest.mark.prove  # test_prometheus_statistics.py: "counters of queues, which RabbitMQ has since 4.0"
 @pytest.mark.each_rabbitmq(until="3.10")
 async def test_a_broker_that_does_not_count_by_queue_is_read_by_listings(
     rabbitmq_settings: BrokerSettings,
@@ -229,12 +225,13 @@ def commit_index(broker: PrivateBroker, queue: str) -> tuple[int, int]:
 
 
 @pytest.mark.each_rabbitmq(since="4.0")
-async def test_metrics_are_read_where_the_statistics_of_the_broker_are_off(
+async def test_a_broker_whose_statistics_are_off_is_read_and_listened_to_and_so_are_its_metrics(
     rabbitmq_settings: BrokerSettings,
 ) -> None:
     """The overview does not name the listeners then, so that the configuration has to."""
     off = replace(rabbitmq_settings, configuration=("management.disable_stats = true",))
     with broker_with_metrics(off) as broker:
+        await is_read_without_statistics(broker)
         urls = (f"http://127.0.0.1:{broker.ports.prometheus}",)
         async with await aio_pika.connect(broker.amqp_url()) as client:
             channel = await client.channel()

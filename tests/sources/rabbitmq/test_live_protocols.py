@@ -25,10 +25,9 @@ from gateway.sources.rabbitmq.source_config import PollingConfig
 from tests.components.rabbitmq import TEST_SETTINGS, version_of
 from tests.components.waiting import until
 from tests.hypothesis_profiles import PROVING
-from tests.sources.rabbitmq.test_live_versions import complaints
-from tests.sources.rabbitmq.watching import MAPPING, Watch, ready, watch
+from tests.sources.rabbitmq.watching import MAPPING, Watch, complaints, ready, watch
 
-PLUGINS = ("rabbitmq_mqtt", "rabbitmq_stream", "rabbitmq_stream_management")
+PLUGINS = ("rabbitmq_mqtt", "rabbitmq_stream", "rabbitmq_stream_management", "rabbitmq_prometheus")
 RECEIVERS = 3
 CLIENT = "a-client"
 LEAVE = "leave"
@@ -174,16 +173,18 @@ def queue_types_shown(watched: Watch) -> dict[str, Any]:
 
 @pytest.mark.long
 @pytest.mark.each_rabbitmq(since="4.0")
-async def test_consumers_without_channels_sessions_links_and_streams_are_shown(
+async def test_consumers_without_channels_sessions_links_and_streams_are_shown_and_the_log_has_no_error(
     start_rabbitmq: Callable[[BrokerSettings], PrivateBroker],
 ) -> None:
+    """Everything is read again and again, while it is there and when it has ended."""
     broker = start_rabbitmq(replace(TEST_SETTINGS, plugins=PLUGINS))
-    with broker.http() as client:
-        client.put("queues/%2F/orders", json={"durable": True}).raise_for_status()
-        stream = {"durable": True, "arguments": {"x-queue-type": "stream"}}
-        client.put("queues/%2F/log", json=stream).raise_for_status()
-    async with watch(broker, broker.administrator, writer=broker.administrator) as watched:
+    declare(broker)
+    administrator = broker.administrator
+    every = dict.fromkeys(("overview", "lean", "missing_pause"), 3 * SECOND)
+    often = PollingConfig(budget=0.5, interval=2 * SECOND, slow={}, **every)
+    async with watch(broker, administrator, writer=administrator, metrics=True, polling=often) as watched:
         await ready(watched)
+        before = Counter(watched.asked)
         with amqp10_clients(broker), mqtt_client(broker):
             async with stream_clients(broker):
                 await until(
@@ -201,19 +202,17 @@ async def test_consumers_without_channels_sessions_links_and_streams_are_shown(
                 await until(lambda: CLIENT in provided_names(watched), "the client's own name")
                 if version_of(broker) != (4, 0):
                     await links_as_listed(broker, watched)
+                await read_again_and_again(watched, before)
         await until(lambda: not list(watched.source.known("streamConsumer")), "they end")
+        assert complaints(broker) == []
         broker.rabbitmqctl("eval", COLLECTED_OFTEN)
         await until(lambda: not consumers_listed(broker), "the broker lists none")
         await until(lambda: not consumers_shown(watched), "those end of which no event says so")
         assert not list(watched.source.known("session"))
 
 
-@pytest.mark.long
-@pytest.mark.each_rabbitmq(since="4.0")
-async def test_reading_all_there_is_again_and_again_leaves_no_error_in_the_log_of_the_broker(
-    start_rabbitmq: Callable[[BrokerSettings], PrivateBroker],
-) -> None:
-    broker = start_rabbitmq(replace(TEST_SETTINGS, plugins=(*PLUGINS, "rabbitmq_prometheus")))
+def declare(broker: PrivateBroker) -> None:
+    """Declare queues, and something of all else that a broker lists."""
     everything = {"configure": ".*", "write": ".*", "read": ".*"}
     with broker.http() as client:
         for name, kind in (("orders", "classic"), ("log", "stream"), ("ledger", "quorum")):
@@ -227,29 +226,25 @@ async def test_reading_all_there_is_again_and_again_leaves_no_error_in_the_log_o
         client.put(f"topic-permissions/%2F/{user}", json=topic).raise_for_status()
         client.put("vhosts/elsewhere", json={}).raise_for_status()
         client.put(f"permissions/elsewhere/{user}", json=everything).raise_for_status()
-    administrator = broker.administrator
-    often = PollingConfig(budget=0.5, slow={}, overview=5 * SECOND, lean=3 * SECOND, missing_pause=5 * SECOND)
-    watching = watch(broker, administrator, writer=administrator, metrics=True, polling=often)
-    with amqp10_clients(broker), mqtt_client(broker):
-        async with stream_clients(broker), watching as watched:
-            await ready(watched)
-            before = Counter(watched.asked)
-            paths = set(before)
-            assert {"overview", "stream/consumers", "feature-flags", "topic-permissions"} <= paths
-            repeated = {path for path in paths if "/%2F/" not in path and not path.startswith("exchanges/")}
-            await until(
-                lambda: all(watched.asked[path] > before[path] + ROUNDS for path in repeated),
-                "all is listed again and again",
-            )
-            statistics = watched.source.statistics
-            assert statistics is not None
-            assert statistics.active, "metrics are read"
-            await until(
-                lambda: any(known.statistics[RAFT_TERM] for known in watched.source.known("queue")),
-                "Raft figures are read",
-            )
-            assert alternating(watched) == set(), "a listing with statistics and one without agree"
-    assert complaints(broker) == []
+
+
+async def read_again_and_again(watched: Watch, before: Counter[str]) -> None:
+    """Wait until all that was read before, and sessions, were read again; check that the readings agree."""
+    paths = set(before) | {path for path in watched.asked if path.endswith("/sessions")}
+    assert {"overview", "stream/consumers", "feature-flags", "topic-permissions"} <= paths
+    repeated = {path for path in paths if "/%2F/" not in path and not path.startswith("exchanges/")}
+    await until(
+        lambda: all(watched.asked[path] > before[path] + ROUNDS for path in repeated),
+        "all is listed again and again",
+    )
+    statistics = watched.source.statistics
+    assert statistics is not None
+    assert statistics.active, "metrics are read"
+    await until(
+        lambda: any(known.statistics[RAFT_TERM] for known in watched.source.known("queue")),
+        "Raft figures are read",
+    )
+    assert alternating(watched) == set(), "a listing with statistics and one without agree"
 
 
 def alternating(watched: Watch) -> set[tuple[str, str, str]]:
@@ -271,7 +266,7 @@ def alternating(watched: Watch) -> set[tuple[str, str, str]]:
     return found
 
 
-@pytest.mark.long
+@pytest.mark.prove  # test_direct_connections_of_other_protocols_are_clients_of_any_user, without a broker
 @pytest.mark.each_rabbitmq(until="3.10")
 async def test_mqtt_connections_of_the_gateways_own_user_are_shown(
     start_rabbitmq: Callable[[BrokerSettings], PrivateBroker],

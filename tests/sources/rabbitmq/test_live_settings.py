@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
 import aio_pika
 import pytest
 
-from gateway.demo.broker import BrokerSettings, Credentials, PrivateBroker
+from gateway.demo.broker import Credentials, PrivateBroker
 from gateway.dialects.qmf.messages import Status
-from tests.components.rabbitmq import TEST_SETTINGS, VirtualHost, new_virtual_host
+from tests.components.rabbitmq import VirtualHost
 from tests.components.waiting import eventually, until
 from tests.sources.rabbitmq.test_live_classes import acknowledge
 from tests.sources.rabbitmq.test_live_methods import DONE, listed, watching, writer
@@ -135,44 +134,42 @@ async def test_single_objects_are_read_again(virtual_host: VirtualHost, writer: 
                 await eventually(lambda: read_again(watched, class_name, leaf), leaf)  # noqa: B023  awaited here
 
 
+@pytest.mark.xdist_group("forwarding")
 async def test_a_shovel_is_changed_and_its_password_is_neither_shown_nor_lost(
-    start_rabbitmq: Callable[[BrokerSettings], PrivateBroker],
+    forwarding_host: VirtualHost,
 ) -> None:
-    plugins = ("rabbitmq_shovel", "rabbitmq_shovel_management")
-    broker = start_rabbitmq(replace(TEST_SETTINGS, plugins=plugins))
-    with new_virtual_host(broker) as virtual_host:
-        path = f"parameters/shovel/{virtual_host.path}/move"
-        source = "amqp://somebody:hush@127.0.0.1:1/"
-        with_key = "amqps://127.0.0.1:1?keyfile=/nowhere/key.pem&password=hush"
-        value = {
-            "src-uri": source,
-            "src-queue": "a",
-            "dest-uri": ["amqp://", source, with_key],
-            "dest-queue": "b",
-            "reconnect-delay": 600,
-        }
+    path = f"parameters/shovel/{forwarding_host.path}/move"
+    source = "amqp://somebody:hush@127.0.0.1:1/"
+    with_key = "amqps://127.0.0.1:1?keyfile=/nowhere/key.pem&password=hush"
+    value = {
+        "src-uri": source,
+        "src-queue": "a",
+        "dest-uri": ["amqp://", source, with_key],
+        "dest-queue": "b",
+        "reconnect-delay": 600,
+    }
 
-        def stored() -> dict[str, Any]:
-            with virtual_host.http() as client:
-                return dict(client.get(path).raise_for_status().json()["value"])
+    def stored() -> dict[str, Any]:
+        with forwarding_host.http() as client:
+            return dict(client.get(path).raise_for_status().json()["value"])
 
-        with virtual_host.http() as client:
-            client.put(path, json={"value": value}).raise_for_status()
-        async with watching(virtual_host, broker.administrator) as watched:
-            await until(lambda: watched.exists("parameter", "move"), "the shovel is listed")
-            shown = watched.value("parameter", "move", "value")
-            masked = "amqp://***@127.0.0.1:1/"
-            masked_key = with_key.replace("hush", "***")
-            assert shown == {**value, "src-uri": masked, "dest-uri": ("amqp://", masked, masked_key)}
-            assert isinstance(shown, dict)
-            answer = await watched.call("parameter", "move", "setValue", {**shown, "dest-queue": "c"})
-            assert (answer.outcome, answer.text, answer.code) == DONE
-            assert await asyncio.to_thread(stored) == {**value, "dest-queue": "c"}
-            for elsewhere in ("amqp://***@elsewhere/", "amqps://elsewhere?password=***"):
-                lured = {**shown, "src-uri": elsewhere}
-                refused = await watched.call("parameter", "move", "setValue", lured)
-                assert refused.code == Status.INVALID_PARAMETER
-            assert await asyncio.to_thread(stored) == {**value, "dest-queue": "c"}
-            assert (await watched.call("parameter", "move", "delete")).code == Status.OK
-            assert watched.gone("parameter", "move")
-        assert not [one for one in watched.seen if "hush" in repr(one)]
+    with forwarding_host.http() as client:
+        client.put(path, json={"value": value}).raise_for_status()
+    async with watching(forwarding_host, forwarding_host.broker.administrator) as watched:
+        await until(lambda: watched.exists("parameter", "move"), "the shovel is listed")
+        shown = watched.value("parameter", "move", "value")
+        masked = "amqp://***@127.0.0.1:1/"
+        masked_key = with_key.replace("hush", "***")
+        assert shown == {**value, "src-uri": masked, "dest-uri": ("amqp://", masked, masked_key)}
+        assert isinstance(shown, dict)
+        answer = await watched.call("parameter", "move", "setValue", {**shown, "dest-queue": "c"})
+        assert (answer.outcome, answer.text, answer.code) == DONE
+        assert await asyncio.to_thread(stored) == {**value, "dest-queue": "c"}
+        for elsewhere in ("amqp://***@elsewhere/", "amqps://elsewhere?password=***"):
+            lured = {**shown, "src-uri": elsewhere}
+            refused = await watched.call("parameter", "move", "setValue", lured)
+            assert refused.code == Status.INVALID_PARAMETER
+        assert await asyncio.to_thread(stored) == {**value, "dest-queue": "c"}
+        assert (await watched.call("parameter", "move", "delete")).code == Status.OK
+        assert watched.gone("parameter", "move")
+    assert not [one for one in watched.seen if "hush" in repr(one)]

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from gateway.dialects.errors import ProtocolError
-from gateway.mapping.files import load_shipped_mappings
 from gateway.model.times import SECOND
 from gateway.sources.rabbitmq.metrics_answers import PrometheusTotals, TotalsSheet
 from gateway.sources.rabbitmq.prometheus_samples import ScrapeRequest
 from gateway.sources.rabbitmq.reading import class_readers
+from tests.components.shipped_mappings import shipped_mappings
 
-READER = class_readers(load_shipped_mappings()["rabbitmq"])["protocol"]
+READER = class_readers(shipped_mappings()["rabbitmq"])["protocol"]
 NODE = ScrapeRequest("http://a:15692", (), "rabbit@a")
 BODY = b"""\
 # TYPE rabbitmq_global_messages_received_total counter

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from gateway.mapping.files import load_shipped_mappings
 from gateway.mapping.paths import Json
 from gateway.model.times import SECOND
 from gateway.model.values import Value
@@ -16,8 +15,9 @@ from gateway.sources.rabbitmq.object_names import ObjectName
 from gateway.sources.rabbitmq.prometheus_leaders import LeaderFigures, LeaderSheet, leader_figures_of
 from gateway.sources.rabbitmq.prometheus_samples import ScrapeRequest
 from gateway.sources.rabbitmq.reading import class_readers
+from tests.components.shipped_mappings import shipped_mappings
 
-READERS = class_readers(load_shipped_mappings()["rabbitmq"])
+READERS = class_readers(shipped_mappings()["rabbitmq"])
 NAMES = [one.name for one in READERS["queue"].schema.statistics]
 RECORDED = Path(__file__).parents[2] / "data" / "rabbitmq"
 T0 = 1_700_000_000 * SECOND

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from gateway.dialects.errors import ProtocolError
-from gateway.mapping.files import load_shipped_mappings
 from gateway.mapping.paths import Json
 from gateway.model.times import MILLISECOND, MINUTE, SECOND
 from gateway.model.values import Value
@@ -16,8 +15,9 @@ from gateway.sources.rabbitmq.prometheus_samples import NodeSheet, NotScraped, S
 from gateway.sources.rabbitmq.prometheus_statistics import PrometheusStatistics, ScrapePace, listener_url
 from gateway.sources.rabbitmq.reading import Reading, class_readers
 from gateway.sources.rabbitmq.source_config import StatisticsConfig
+from tests.components.shipped_mappings import shipped_mappings
 
-READERS = class_readers(load_shipped_mappings()["rabbitmq"])
+READERS = class_readers(shipped_mappings()["rabbitmq"])
 T0 = 1_700_000_000 * SECOND
 ORDERS = ObjectName("queue", ("/", "orders"))
 TYPES = (

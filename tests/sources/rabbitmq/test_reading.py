@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from gateway.dialects.qmf.agent import ManagedObject
 from gateway.dialects.qmf.agent_objects import AgentClass
-from gateway.mapping.files import load_shipped_mappings
 from gateway.mapping.paths import Json
 from gateway.model.values import Reference, Value
 from gateway.sources.rabbitmq.object_names import ObjectName, object_number
@@ -22,9 +21,10 @@ from gateway.sources.rabbitmq.reading import (
     preferred,
     reference_positions,
 )
+from tests.components.shipped_mappings import shipped_mappings
 from tests.sources.rabbitmq.documents import any_json, sample
 
-MAPPING = load_shipped_mappings()["rabbitmq"]
+MAPPING = shipped_mappings()["rabbitmq"]
 MINIMUM: Mapping[str, dict[str, Json]] = {
     "node": {"name": "rabbit@shop"},
     "vhost": {"name": "/"},

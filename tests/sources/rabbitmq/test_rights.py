@@ -82,12 +82,13 @@ class Site:
             provision(client, (user,), vhost=self.management.name)
 
 
-@pytest.fixture
-def site(rabbitmq: PrivateBroker, virtual_host: VirtualHost) -> Iterator[Site]:
+@pytest.fixture(scope="module")
+def site(rabbitmq: PrivateBroker) -> Iterator[Site]:
+    """Provide virtual hosts, in which an earlier test may have left objects, and the name of a user."""
     user = Credentials.generate(f"test-{secrets.token_hex(6)}")
-    with new_virtual_host(rabbitmq) as watched:
+    with new_virtual_host(rabbitmq) as management, new_virtual_host(rabbitmq) as watched:
         try:
-            yield Site(rabbitmq, virtual_host, watched, user)
+            yield Site(rabbitmq, management, watched, user)
         finally:
             with rabbitmq.http() as client:
                 client.delete(f"users/{user.name}")

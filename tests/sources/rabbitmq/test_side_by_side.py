@@ -20,7 +20,7 @@ from tests.components.waiting import until
 from tests.sources.rabbitmq.test_live_methods import writer
 from tests.sources.rabbitmq.watching import Watch, reading_user, ready, watch
 
-pytestmark = pytest.mark.each_rabbitmq
+pytestmark = pytest.mark.each_rabbitmq(takes_long=True)
 
 __all__ = ["writer"]
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
-from gateway.mapping.files import load_shipped_mappings
 from gateway.mapping.paths import Json
 from gateway.mapping.rules import ClassRule
 from gateway.model.values import Value
 from gateway.sources.rabbitmq.listing import completed_queue
 from gateway.sources.rabbitmq.reading import class_readers, version_of
+from tests.components.shipped_mappings import shipped_mappings
 from tests.sources.rabbitmq.documents import any_json
 from tests.sources.rabbitmq.imitation import NODE
 from tests.sources.rabbitmq.story import world
 
-MAPPING = load_shipped_mappings()["rabbitmq"]
+MAPPING = shipped_mappings()["rabbitmq"]
 NOT_MEASURED_SINCE_4_0 = {
     "socketLimit": "sockets_total",
     "socketsUsed": "sockets_used",

@@ -20,7 +20,6 @@ from gateway.dialects.qmf.console_config import ConsoleConfig
 from gateway.dialects.session import Effect, LinkUp
 from gateway.links.amqp_connection import AmqpEndpoint
 from gateway.links.session_driver import MessageDriver, SessionDriver
-from gateway.mapping.files import load_shipped_mappings
 from gateway.model.observations import (
     TRUSTED,
     ClassLearned,
@@ -52,9 +51,10 @@ from gateway.sources.rabbitmq.source_config import (
 from gateway.sources.rabbitmq.status import SourceStatus
 from tests.components.loopback import USER_ID, carry
 from tests.components.served_rabbitmq import ServedRabbitMq
+from tests.components.shipped_mappings import shipped_mappings
 from tests.components.waiting import eventually, until
 
-MAPPING = load_shipped_mappings()["rabbitmq"]
+MAPPING = shipped_mappings()["rabbitmq"]
 OFTEN = PollingConfig(budget=0.25, interval=2 * SECOND, slow={}, longest_pause=2 * SECOND)
 """Frequent listings.
 
@@ -305,6 +305,12 @@ async def watch(  # noqa: PLR0913  what a test chooses, by name
             watched.fetch_source = lambda fetch, _: runner.handle(fetch)
         async with _in_background(runner.run()):
             yield watched
+
+
+def complaints(broker: PrivateBroker) -> list[str]:
+    """Return the lines of the broker's log that report errors."""
+    lines = broker.log_file.read_text(errors="replace").splitlines()
+    return [line for line in lines if "[error]" in line or "crash" in line.lower()]
 
 
 def synchronised(watched: Watch) -> Callable[[], bool]:
