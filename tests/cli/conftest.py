@@ -81,12 +81,15 @@ def running_gateway(
     folder: Path,
     prepare: Callable[[Site], None] = lambda _: None,
     management: str = "",
+    *,
+    has_jmx: bool = True,
     **sections: Any,  # noqa: ANN401
 ) -> Iterator[ShownGateway]:
     """A gateway with the source ``orders``, SNMP and JMX names, and the durable queue ``first``.
 
     ``prepare`` is called when the configuration is written, before the gateway starts. ``management`` is the
-    URL of the management API, if it is another than the broker's own.
+    URL of the management API, if it is another than the broker's own. Who needs nothing of JMX leaves it out:
+    its process and virtual machine take seconds of processor time.
     """
     site = new_site(folder)
     password = site.secret(broker.administrator.password)
@@ -94,13 +97,13 @@ def running_gateway(
     source = {
         "kind": "rabbitmq",
         "management": management or broker.management_url,
-        "interval": "1s",
+        "interval": "2s",
         "budget": 0.5,
         "events": {"url": f"amqp://127.0.0.1:{broker.ports.amqp}"},
         **account,
         **({"writing": account} if "operations" in sections else {}),
     }
-    jmx = {"enabled": True, "listen": f"127.0.0.1:{free_tcp_port()}"}
+    jmx = {"enabled": has_jmx, "listen": f"127.0.0.1:{free_tcp_port()}"}
     site.configure(sources={"orders": source}, jmx=jmx, **sections)
     prepare(site)
     with (
@@ -114,7 +117,7 @@ def running_gateway(
         yield shown
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def shown_gateway(
     rabbitmq: PrivateBroker, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ShownGateway]:
@@ -137,5 +140,6 @@ def changing_gateway(
         "read": True,
     }
     operations = {"allow": [rule], "deadline": "1min"}
-    with running_gateway(rabbitmq, tmp_path_factory.mktemp("changing"), operations=operations) as shown:
+    folder, snmp = tmp_path_factory.mktemp("changing"), {"enabled": False}
+    with running_gateway(rabbitmq, folder, snmp=snmp, operations=operations) as shown:
         yield shown

@@ -11,7 +11,7 @@ import pytest
 
 from gateway.eventlog.record import LogRecord, RecordKind
 from gateway.service.processes.exit_codes import ExitCode
-from tests.cli.test_answers import TILL, core, end, start
+from tests.cli.test_answers import TILL, core, end, ran, start
 from tests.components.command_line import COMMAND, Site, amqp_gateway, environment
 from tests.components.scripted_operations import ScriptedOperations
 from tests.components.waiting import DEADLINE
@@ -77,8 +77,8 @@ async def test_ctrl_c_ends_a_watch_as_it_ends_other_commands(site: Site) -> None
 async def test_values_that_cannot_travel_are_refused_by_name(site: Site) -> None:
     operations = ScriptedOperations()
     async with core(site, operations):
-        large = await end(await start(site, "set", TILL, f"limit={2**64}"))
-        octets = await end(await start(site, "set", TILL, os.fsdecode(b"mood=\xff")))
+        large = await ran(site, "set", TILL, f"limit={2**64}")
+        octets = await ran(site, "set", TILL, os.fsdecode(b"mood=\xff"))
     assert large.code is octets.code is ExitCode.WRONG_VALUE
     assert large.reported == [f"amqp-gateway: wrong-value: limit: {2**64} has more than 64 bits"]
     assert len(octets.reported) == 1

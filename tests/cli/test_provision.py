@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gateway.demo.broker import BrokerSettings, Credentials, PrivateBroker
+from gateway.demo.broker import Credentials, PrivateBroker
 from gateway.demo.node_setup import free_ports
 from gateway.service.processes.exit_codes import ExitCode
 from tests.components.command_line import Ended, amqp_gateway
@@ -259,21 +259,6 @@ def test_the_administrators_own_permission_is_only_lent(operator: Operator) -> N
         printed(operator.provision("--vhost", older.name))
         assert http.get(permission).status_code == 404
         assert http.get(f"exchanges/{older.path}/qpid.management").json()["type"] == "topic"
-
-
-def test_what_it_may_not_mend_it_warns_of(
-    start_rabbitmq: Callable[[BrokerSettings], PrivateBroker], tmp_path: Path
-) -> None:
-    broker = start_rabbitmq(BrokerSettings(grace=0, event_exchange=False))
-    with broker.http() as http:
-        http.put("users/mallory", json={"password": "x", "tags": "impersonator"}).raise_for_status()
-    operator = Operator(broker, VirtualHost(broker, "/"), tmp_path, "own")
-
-    said, _ = printed(operator.provision())
-
-    forger, events = [line for line in said if line.startswith("careful: ")]
-    assert "user 'mallory' carries the tag 'impersonator'" in forger
-    assert "no exchange amq.rabbitmq.event in /: enable the plugin rabbitmq_event_exchange" in events
 
 
 # -- refusals

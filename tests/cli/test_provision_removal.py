@@ -109,7 +109,7 @@ def run_with_durable_subscriptions(operator: Operator, printed_configuration: di
 def test_afterwards_the_broker_is_as_it_was_before(operator: Operator) -> None:
     before = definitions(operator.broker, by_rabbitmqctl=True)
     run_with_durable_subscriptions(operator, printed(operator.provision())[1])
-    between = definitions(operator.broker, by_rabbitmqctl=True)
+    between = definitions(operator.broker)
     assert EVENTS in str(between["queues"])
     assert CONSOLE in str(between["queues"])
 
@@ -153,6 +153,21 @@ def test_nothing_is_removed_after_an_answer_that_shows_nothing(
     assert ended.code is not ExitCode.OK
     assert "is no listing" in ended.errors or "answers with something else" in ended.errors
     assert operator.state() == before
+
+
+def test_what_provision_may_not_mend_it_warns_of(operator: Operator) -> None:
+    """Here: the broker that most tests share must have no user who can forge senders."""
+    elsewhere = operator.watched.name  # the exchange is in / alone
+    with operator.broker.http() as http:
+        http.put("users/mallory", json={"password": "x", "tags": "impersonator"}).raise_for_status()
+        said, _ = printed(operator.provision("--event-vhost", elsewhere))
+        http.delete("users/mallory").raise_for_status()
+
+    forger, events = [line for line in said if line.startswith("careful: ")]
+    assert "user 'mallory' carries the tag 'impersonator'" in forger
+    assert (
+        f"no exchange amq.rabbitmq.event in {elsewhere}: enable the plugin rabbitmq_event_exchange" in events
+    )
 
 
 def test_a_removal_of_half_goes_on_where_it_ended(operator: Operator) -> None:

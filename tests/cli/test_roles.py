@@ -237,7 +237,7 @@ def test_a_policy_that_makes_no_sense_is_refused_with_its_line(
 @pytest.fixture(scope="module")
 def gateway(rabbitmq: PrivateBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ShownGateway]:
     """A gateway of a broker, by whose rules nothing may be changed."""
-    with running_gateway(rabbitmq, tmp_path_factory.mktemp("roles"), operations={}) as shown:
+    with running_gateway(rabbitmq, tmp_path_factory.mktemp("roles"), has_jmx=False, operations={}) as shown:
         copy = shown.site.folder / "copy.yaml"
         copy.write_text(shown.site.configuration.read_text(encoding="utf-8"), encoding="utf-8")
         yield shown

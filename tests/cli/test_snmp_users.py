@@ -82,7 +82,12 @@ def users(rabbitmq: PrivateBroker, tmp_path_factory: pytest.TempPathFactory) -> 
     }
     rule = {"who": ["snmp:operator"], "classes": ["rabbitmq:vhost"], "set": ["maxConnections"]}
     with running_gateway(
-        rabbitmq, folder, add_users, snmp=snmp, operations={"allow": [rule], "deadline": "1min"}
+        rabbitmq,
+        folder,
+        add_users,
+        has_jmx=False,
+        snmp=snmp,
+        operations={"allow": [rule], "deadline": "1min"},
     ) as gateway:
         yield Users(gateway, tmp_path_factory.mktemp("net-snmp"), port)
 

@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from gateway.demo.broker import PrivateBroker
 from gateway.service.processes.exit_codes import ExitCode
 from tests.cli.conftest import ShownGateway
@@ -46,6 +48,7 @@ def is_reported(file: Path, queue: str) -> bool:
     )
 
 
+@pytest.mark.xdist_group("shown gateway")
 def test_what_is_captured_says_the_same_again(shown_gateway: ShownGateway, tmp_path: Path) -> None:
     file = tmp_path / "orders.jsonl"
     with capturing(shown_gateway, file) as process:
@@ -116,6 +119,7 @@ def test_a_source_that_cannot_be_reached_leaves_no_file(site: Site) -> None:
     assert not (site.folder / "orders.jsonl").exists()
 
 
+@pytest.mark.xdist_group("shown gateway")
 def test_a_capture_ends_when_a_replay_has_what_it_needs(shown_gateway: ShownGateway, tmp_path: Path) -> None:
     file = tmp_path / "orders.jsonl"
     until = ("--until-synchronised", "--for", f"{DEADLINE:g}s")

@@ -258,7 +258,7 @@ def test_what_is_interrupted_keeps_the_segment(tmp_path: Path) -> None:
     assert entries(tmp_path / "lake") == {".lock"}
 
 
-SEEDS = range(100 if PROVING else 10)
+SEEDS = range(100 if PROVING else 4)
 KILLED = textwrap.dedent(
     """
     import sys

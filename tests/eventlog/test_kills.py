@@ -14,7 +14,7 @@ from tests.eventlog.plant import Plant
 from tests.eventlog.reading import of_kind, read_log, reasons
 from tests.hypothesis_profiles import PROVING
 
-KILLS = 200 if PROVING else 12
+KILLS = 200 if PROVING else 6
 
 
 def acknowledged_until_killed(folder: Path, seed: int, lines: int) -> dict[int, int]:

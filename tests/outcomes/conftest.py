@@ -1,4 +1,7 @@
-"""One scene for all tests of this folder, which share a worker; each test restores its state."""
+"""One scene for all tests of this folder, which share a worker; each test restores its state.
+
+It ends with the last of them, not with the session: its gateway reads its broker all the time.
+"""
 
 from __future__ import annotations
 
@@ -9,30 +12,24 @@ import pytest
 
 from gateway.demo.broker import BrokerSettings
 from tests.components.operated_gateway import OPERATOR
-from tests.jmx_java.client_machine import client_machine
+from tests.jmx_java.client_machine import SharedMachine
 from tests.outcomes.attempts import Attempts, JavaClient
 from tests.outcomes.manager import Manager
 from tests.outcomes.scene import Scene, scene
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def there(tmp_path_factory: pytest.TempPathFactory, rabbitmq_settings: BrokerSettings) -> Iterator[Scene]:
     """Provide the scene; see `tests.outcomes.scene`."""
     with scene(tmp_path_factory.mktemp("outcomes"), rabbitmq_settings) as running:
         yield running
 
 
-@pytest.fixture(scope="session")
-def java_machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JavaClient]:
-    """Provide the Java class of clients (``tests/jmx_java/java/Client.java``)."""
-    with client_machine(tmp_path_factory.mktemp("outcomes-client")) as client:
-        yield client
-
-
-@pytest.fixture(scope="session")
-def java(there: Scene, java_machine: JavaClient) -> Iterator[JavaClient]:
+@pytest.fixture(scope="module")
+def java(there: Scene, java_machine: SharedMachine) -> Iterator[JavaClient]:
     """Provide a Java client that has logged in as the operator."""
-    connected = java_machine.connect(there.jmx_port, OPERATOR, there.site.state.secret(f"jmx-{OPERATOR}"))
+    password = there.site.state.secret(f"jmx-{OPERATOR}")
+    connected = java_machine.clients().connect(there.jmx_port, OPERATOR, password)
     yield connected
     connected.close()
 

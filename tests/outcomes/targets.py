@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 SOURCE: Final = "rabbitmq"
-"""The source that is read every second and receives the broker's events."""
+"""The source that is read every 2 s and receives the broker's events."""
 
 DISTANT: Final = "distant"
 """The source that reads the same broker once an hour through a relay; it receives no events.

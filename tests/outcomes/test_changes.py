@@ -1,4 +1,4 @@
-"""An operator changes a RabbitMQ through the gateway, and RabbitMQ's own commands confirm it."""
+"""An operator changes a RabbitMQ through the gateway, and RabbitMQ itself confirms it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.xdist_group("outcomes")
 def test_the_command_line_sets_a_limit_of_a_virtual_host(there: Scene) -> None:
     done = there.command("set", SHOP.path, "maxConnections=77", "--json")
     assert done.code is ExitCode.OK, done.errors
-    assert there.limits() == {"max-connections": 77}
+    assert there.limits(by_rabbitmqctl=True) == {"max-connections": 77}
     record = there.logged(json.loads(done.output)["operation_id"])
     assert (record["outcome"], record["element"]) == ("applied", None)
     again = there.command("set", SHOP.path, "maxConnections=-1")
@@ -40,7 +40,7 @@ def test_the_command_line_purges_a_queue(there: Scene) -> None:
     there.fill(5)
     done = there.command("invoke", ORDERS.path, "purge", "--json")
     assert done.code is ExitCode.OK, done.errors
-    assert there.depth() == 0
+    assert there.depth(by_rabbitmqctl=True) == 0
     assert there.logged(json.loads(done.output)["operation_id"])["method"] == "purge"
 
 

@@ -12,6 +12,8 @@ import pytest
 
 from gateway.service.processes.exit_codes import ExitCode
 from tests.components.operated_gateway import OPERATOR
+from tests.hypothesis_profiles import PROVING
+from tests.jmx_java.client_machine import SharedMachine
 from tests.outcomes.attempts import Attempts, JavaClient, Reported
 from tests.outcomes.faults import no_change_arriving
 from tests.outcomes.manager import Manager
@@ -20,8 +22,8 @@ from tests.outcomes.targets import ORDERS, SHOP
 
 pytestmark = pytest.mark.xdist_group("outcomes")
 
-AT_ONCE = 64
-"""The number of invocations that the virtual machine accepts."""
+AT_ONCE = 64 if PROVING else 16
+"""The number of operations that the core takes; 64 invocations are what the virtual machine accepts."""
 
 
 @pytest.fixture(scope="module")
@@ -32,9 +34,10 @@ def crowded(there: Scene, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 
 @pytest.fixture(scope="module")
-def user(crowded: Scene, java_machine: JavaClient) -> Iterator[JavaClient]:
+def user(crowded: Scene, java_machine: SharedMachine) -> Iterator[JavaClient]:
     """Provide a Java client of the crowded scene."""
-    connected = java_machine.connect(crowded.jmx_port, OPERATOR, crowded.site.state.secret(f"jmx-{OPERATOR}"))
+    password = crowded.site.state.secret(f"jmx-{OPERATOR}")
+    connected = java_machine.clients().connect(crowded.jmx_port, OPERATOR, password)
     yield connected
     connected.close()
 
@@ -77,6 +80,7 @@ def test_more_operations_than_may_wait(
     there.well_again()
 
 
+@pytest.mark.prove
 def test_as_many_invocations_as_the_virtual_machine_takes_do_not_hold_up_reading(
     crowd: Attempts,
     crowded: Scene,
@@ -84,6 +88,7 @@ def test_as_many_invocations_as_the_virtual_machine_takes_do_not_hold_up_reading
     tmp_path: Path,
     user: JavaClient,
 ) -> None:
+    """`tests/jmx_java/operations/test_at_once.py` shows it without a core."""
     manager, mark = Manager(crowded, tmp_path), crowd.mark()
     with ThreadPoolExecutor() as threads:
         with no_change_arriving(crowded):

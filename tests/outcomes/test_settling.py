@@ -51,9 +51,9 @@ class Listener:
 
 
 @pytest.fixture
-def listener(there: Scene, java_machine: JavaClient) -> Iterator[Listener]:
+def listener(there: Scene, java_client: JavaClient) -> Iterator[Listener]:
     """Provide a listener of the operator."""
-    client = java_machine.connect(there.jmx_port, OPERATOR, there.site.state.secret(f"jmx-{OPERATOR}"))
+    client = java_client.connect(there.jmx_port, OPERATOR, there.site.state.secret(f"jmx-{OPERATOR}"))
     yield Listener(client)
     client.close()
 

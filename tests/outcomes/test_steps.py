@@ -54,9 +54,11 @@ def test_another_value_that_another_user_sets_behind_it(attempts: Attempts, ther
     assert there.limits() == {"max-connections": 902}
 
 
+@pytest.mark.prove
 def test_the_value_from_before_that_another_user_puts_back_behind_it(
     attempts: Attempts, there: Scene
 ) -> None:
+    """`tests/operations/test_sets.py` and ``test_reconciler.py`` show this outcome, too."""
     there.limit_behind_its_back(900)
 
     @contextmanager

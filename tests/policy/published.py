@@ -12,11 +12,11 @@ from gateway.config.policy import PolicySettings
 from gateway.feed.messages import VERSION
 from gateway.feed.records import Batch, Hello, Record
 from gateway.feed.server import FeedServer
-from gateway.mapping.files import load_shipped_mappings
 from gateway.policy.marks import Marks
 from gateway.policy.publishing import PolicyPublisher
 from gateway.policy.rules import RoleSet
 from tests.components.background import Background, background
+from tests.components.shipped_mappings import shipped_mappings
 from tests.components.waiting import wait_until
 from tests.policy.world import (
     FIRST_ENDING,
@@ -107,7 +107,7 @@ class Core:
 def core_at(socket: Path) -> Iterator[Core]:
     """Run a core, where every principal has the role of its front end at first."""
     records = surroundings()
-    publisher = PolicyPublisher(RoleSet(), Marks(load_shipped_mappings()))
+    publisher = PolicyPublisher(RoleSet(), Marks(shipped_mappings()))
 
     def snapshot() -> tuple[Sequence[Record], int]:
         return publisher.snapshot(records), 1

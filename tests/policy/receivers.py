@@ -14,9 +14,10 @@ from gateway.snmp import ber
 from gateway.snmp.ber import NO_ROW, Oid
 from gateway.snmp.fixed_mib import NOTIFICATION_OBJECTS, ConditionStateNumber, NotificationObject
 from gateway.snmp.oid_registry import DEFAULT_ROOT, ArgumentEntry, OidRegistry
-from gateway.snmp.registry_files import load_shipped_registries, path_of_registry, read_registry
+from gateway.snmp.registry_files import path_of_registry, read_registry
 from gateway.snmp.syntax import Syntax
 from tests.components.command_line import Site
+from tests.components.shipped_mappings import shipped_registries
 from tests.components.waiting import wait_until
 from tests.policy.facts import Expected, Fact
 from tests.policy.trap_daemon import USER, trap_daemon
@@ -150,7 +151,7 @@ class Receiver:
             return [_ALARM]
         if not self._registries:
             path = path_of_registry(self._site.state.path, "provisional")
-            self._registries = (*load_shipped_registries(), read_registry(path))
+            self._registries = (*shipped_registries(), read_registry(path))
         for registry in self._registries:
             found = registry.find_event(event)
             if found is not None:

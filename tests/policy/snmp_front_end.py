@@ -11,10 +11,11 @@ from typing import Final
 from gateway.snmp.ber import Oid
 from gateway.snmp.fixed_mib import COMMANDS, HEALTH, LOG, TARGET_ENTRY
 from gateway.snmp.oid_registry import DEFAULT_ROOT, OidRegistry
-from gateway.snmp.registry_files import load_shipped_registries, path_of_registry, read_registry
+from gateway.snmp.registry_files import path_of_registry, read_registry
 from gateway.snmp.tables.applications import APPLICATION_ENTRY
 from tests.components.command_line import Site, running
 from tests.components.net_snmp import printed
+from tests.components.shipped_mappings import shipped_registries
 from tests.components.waiting import wait_until
 from tests.policy.evaluator import Evaluator
 from tests.policy.snmp_view import Instances, Shown, SnmpView
@@ -70,7 +71,7 @@ class Snmp:
         if not self._registries:
             path = path_of_registry(self._site.state.path, "provisional")
             wait_until(path.exists, "the registry of the site")
-            self._registries = (*load_shipped_registries(), read_registry(path))
+            self._registries = (*shipped_registries(), read_registry(path))
         return SnmpView(evaluator, self.principal, stamp, self._registries, DEFAULT_ROOT)
 
     def _compare(self, view: SnmpView, wanted: Instances) -> list[Oid]:

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from gateway.feed.access import AccessTables, ClassAccess, OperationShown, PolicyRecord, Received
 from gateway.feed.records import ClassRecord, EventClassRecord
 from gateway.feed.values import ObjectLink
-from gateway.mapping.files import load_shipped_mappings
 from gateway.model.schema import Argument, ClassKey, ClassSchema, Element, EventSchema, Method
 from gateway.model.values import ValueType
 from gateway.policy.decisions import (
@@ -27,8 +26,9 @@ from gateway.policy.decisions import (
 from gateway.policy.marks import Marks
 from gateway.policy.rules import EVERYTHING, Role, RoleSet, Rule
 from gateway.policy.tables import PolicyTables
+from tests.components.shipped_mappings import shipped_mappings
 
-MARKS = Marks(load_shipped_mappings())
+MARKS = Marks(shipped_mappings())
 
 
 def element(name: str, *, index: bool = False) -> Element:

@@ -10,6 +10,7 @@ import pytest
 
 from gateway.demo.broker import PrivateBroker
 from tests.components.waiting import eventually
+from tests.hypothesis_profiles import PROVING
 from tests.service.processes.test_agent import site
 from tests.sources.rabbitmq.watching import reading_user, watch
 
@@ -17,8 +18,8 @@ OPENED_AND_CLOSED = (
     *("connection_created", "connection_closed", "channel_created", "channel_closed"),
     *("queue_created", "queue_deleted"),
 )
-REST_MILLISECONDS = 17_000
-"""The time in which each watch and probe of the gateway comes round three times."""
+REST_MILLISECONDS = 17_000 if PROVING else 6_000
+"""The time in which each watch and probe of the gateway comes round three times, or once."""
 
 
 class Figures:

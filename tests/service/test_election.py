@@ -15,6 +15,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import aio_pika
+import pytest
 import yaml
 from aiormq.exceptions import ChannelLockedResource
 
@@ -33,7 +34,6 @@ from gateway.inventory.classes import ClassRegistry
 from gateway.inventory.instances import InstanceIndex
 from gateway.inventory.inventory import Inventory
 from gateway.links.election import Election, manager_queue
-from gateway.mapping.files import load_shipped_mappings
 from gateway.model.observations import SourceState
 from gateway.model.operations import Answer, MethodCall, Outcome
 from gateway.model.secrets import SecretRules
@@ -45,6 +45,7 @@ from gateway.sources.rabbitmq.provisioning import ProvisionedUser, provision
 from gateway.sources.rabbitmq.rights import MANAGEMENT_VHOST, agent_rights, gateway_rights
 from tests.components.command_line import RunningCommand, running
 from tests.components.rabbitmq import VirtualHost
+from tests.components.shipped_mappings import shipped_mappings
 from tests.components.waiting import until
 
 
@@ -245,7 +246,7 @@ async def site(
             started[name] = processes.enter_context(command)
         for process in started.values():
             await asyncio.to_thread(process.ready)
-        mappings = load_shipped_mappings()
+        mappings = shipped_mappings()
         gateway.inventory = Inventory("gw", 1, ClassRegistry(mappings), index, gateway.take)
         around = SourceContext(
             gateway.inventory, mappings, SecretRules(), SystemClock(), folder, 1, operations=gateway
@@ -279,10 +280,11 @@ def each_once(gateway: Gateway, names: list[str]) -> bool:
     return set(names) <= queues.keys()
 
 
+@pytest.mark.xdist_group("lent broker")
 async def test_one_serves_and_the_other_takes_its_place_when_it_is_killed(
-    own_rabbitmq: PrivateBroker, tmp_path: Path, record_property: Callable[[str, object], None]
+    lent_rabbitmq: PrivateBroker, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
-    async with site(own_rabbitmq, tmp_path) as shop:
+    async with site(lent_rabbitmq, tmp_path) as shop:
         gateway, loop = shop.gateway, asyncio.get_running_loop()
         second = next(agent for name, agent in shop.agents.items() if name not in shop.serving())
         await until(lambda: any(line["event"] == "standing-by" for line in second.log), "one stands by")
@@ -319,16 +321,17 @@ async def test_one_serves_and_the_other_takes_its_place_when_it_is_killed(
         assert {name: gateway.objects("queue")[name][0].row for name in rows} == rows
 
 
+@pytest.mark.xdist_group("lent broker")
 async def test_a_method_is_carried_out_once_by_the_one_that_serves(
-    own_rabbitmq: PrivateBroker, tmp_path: Path
+    lent_rabbitmq: PrivateBroker, tmp_path: Path
 ) -> None:
-    async with site(own_rabbitmq, tmp_path) as shop:
+    async with site(lent_rabbitmq, tmp_path) as shop:
         gateway = shop.gateway
 
         async def limited(token: int, limit: int) -> None:
             answer = await gateway.call(token, "vhost", "/", "setMaxConnections", limit)
             assert (answer.outcome, answer.text) == (Outcome.APPLIED, "OK")
-            reported = await asyncio.to_thread(own_rabbitmq.rabbitmqctl, "list_vhost_limits", "--silent")
+            reported = await asyncio.to_thread(lent_rabbitmq.rabbitmqctl, "list_vhost_limits", "--silent")
             assert json.loads(reported.strip())["max-connections"] == limit
             await until(lambda: str(limit) in str(gateway.reported("vhostLimitsSet")), "the setting is told")
 

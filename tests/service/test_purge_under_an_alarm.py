@@ -6,22 +6,26 @@ import asyncio
 import time
 from pathlib import Path
 
+import pytest
+
 from gateway.demo.broker import PrivateBroker
 from gateway.model.operations import Outcome
 from tests.components.waiting import eventually
 from tests.service.test_election import site
 from tests.service.test_who_is_accepted import filled_queue, messages
 
+pytestmark = pytest.mark.xdist_group("lent broker")
+
 LOW_WATERMARK, USUAL_WATERMARK = "0.0001", "0.6"
 
 
 async def test_it_is_not_sent_and_nothing_is_carried_out_later(
-    own_rabbitmq: PrivateBroker, tmp_path: Path
+    lent_rabbitmq: PrivateBroker, tmp_path: Path
 ) -> None:
     async def watermark(share: str) -> None:
-        await asyncio.to_thread(own_rabbitmq.rabbitmqctl, "set_vm_memory_high_watermark", share)
+        await asyncio.to_thread(lent_rabbitmq.rabbitmqctl, "set_vm_memory_high_watermark", share)
 
-    async with site(own_rabbitmq, tmp_path) as shop:
+    async with site(lent_rabbitmq, tmp_path) as shop:
         await filled_queue(shop)
         gateway, tokens = shop.gateway, range(1, 6)
         await watermark(LOW_WATERMARK)
@@ -48,5 +52,5 @@ async def test_it_is_not_sent_and_nothing_is_carried_out_later(
 
         await eventually(purged, "a purge is carried out")
         assert gateway.answers[len(gateway.answers)][0].outputs == (3,), "all three were there still"
-        assert await messages(own_rabbitmq) == 0
+        assert await messages(lent_rabbitmq) == 0
         assert {len(answers) for answers in gateway.answers.values()} == {1}

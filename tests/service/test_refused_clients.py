@@ -82,6 +82,7 @@ def there(tmp_path: Path) -> Iterator[Guarded]:
     site.configure(
         sources={SOURCE: {"kind": "ami", "listen": f"127.0.0.1:{ami}", "tls": tls, "logins": ["pump-7"]}},
         metrics={"enabled": True, "listen": f"127.0.0.1:{metrics}", "tls": tls},
+        snmp={"enabled": False},
         log={"min_free": 0, "commit_interval": "1ms", "compact": False},
     )
     with running("run", "--config", site.configuration, log=tmp_path / "log") as gateway:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from pathlib import Path
 
 import aio_pika
@@ -20,6 +19,8 @@ from gateway.model.schema import ClassKey
 from gateway.sources.rabbitmq.rights import MANAGEMENT_EXCHANGE, MANAGEMENT_VHOST
 from tests.components.waiting import until
 from tests.service.test_election import Site, site
+
+pytestmark = pytest.mark.xdist_group("lent broker")
 
 EVERYTHING = {"configure": ".*", "write": ".*", "read": ".*"}
 
@@ -47,12 +48,10 @@ async def filled_queue(shop: Site) -> bytes:
 
 
 async def messages(broker: PrivateBroker) -> int:
-    """Return the number of messages in the queue, as `rabbitmqctl` counts them."""
-    reported = await asyncio.to_thread(
-        broker.rabbitmqctl, "list_queues", "--silent", "--formatter", "json", "name", "messages"
-    )
-    (count,) = [row["messages"] for row in json.loads(reported) if row["name"] == "orders"]
-    return int(count)
+    """Return the number of messages in the queue, as the broker counts them now."""
+    async with await aio_pika.connect(broker.amqp_url()) as client:
+        queue = await (await client.channel()).declare_queue("orders", passive=True)
+        return queue.declaration_result.message_count or 0
 
 
 async def asks(exchange: AbstractExchange, body: bytes, reply_to: str, user_id: str | None) -> None:
@@ -60,12 +59,12 @@ async def asks(exchange: AbstractExchange, body: bytes, reply_to: str, user_id: 
 
 
 async def test_a_purge_that_an_application_asks_for_achieves_nothing(
-    own_rabbitmq: PrivateBroker, tmp_path: Path
+    lent_rabbitmq: PrivateBroker, tmp_path: Path
 ) -> None:
-    async with site(own_rabbitmq, tmp_path) as shop:
+    async with site(lent_rabbitmq, tmp_path) as shop:
         purge = await filled_queue(shop)
-        user = application(own_rabbitmq)
-        async with await aio_pika.connect(own_rabbitmq.amqp_url(user, MANAGEMENT_VHOST)) as client:
+        user = application(lent_rabbitmq)
+        async with await aio_pika.connect(lent_rabbitmq.amqp_url(user, MANAGEMENT_VHOST)) as client:
             channel = await client.channel()
             replies = await channel.declare_queue(exclusive=True)
             await replies.bind("amq.direct", replies.name)
@@ -78,7 +77,7 @@ async def test_a_purge_that_an_application_asks_for_achieves_nothing(
             # What the gateway asks for afterwards the agent hears behind all that.
             fence = await shop.gateway.call(1, "vhost", "/", "setMaxQueues", 500)
             assert fence.outcome is Outcome.APPLIED
-            assert await messages(own_rabbitmq) == 3
+            assert await messages(lent_rabbitmq) == 3
             agent = shop.agents[shop.serving()[0]]
             (refused,) = [line for line in agent.log if line["event"] == "refused-sender"]
             assert user.name in refused["detail"]
@@ -89,25 +88,25 @@ async def test_a_purge_that_an_application_asks_for_achieves_nothing(
         purged = await shop.gateway.call(2, "queue", "orders", "purge")
         assert purged.outcome is Outcome.APPLIED
         assert purged.text.startswith("3 messages purged")
-        assert await messages(own_rabbitmq) == 0
+        assert await messages(lent_rabbitmq) == 0
 
 
 async def test_a_console_with_a_role_calls_what_it_grants_and_no_more(
-    own_rabbitmq: PrivateBroker, tmp_path: Path
+    lent_rabbitmq: PrivateBroker, tmp_path: Path
 ) -> None:
     queue = {"classes": ["rabbitmq:queue"], "objects": ["/|ord*"], "invoke": ["purge"]}
     policy = {
         "roles": {"purging": {"includes": ["everything"], "allow": [queue]}},
         "principals": {"qmf:gateway": ["purging"]},
     }
-    async with site(own_rabbitmq, tmp_path, policy) as shop:
+    async with site(lent_rabbitmq, tmp_path, policy) as shop:
         await filled_queue(shop)
         refused = await shop.gateway.call(1, "vhost", "/", "setMaxQueues", 500)
         assert refused.outcome is not Outcome.APPLIED
         assert "no rule lets qmf:gateway call setMaxQueues" in refused.text
-        limits = await asyncio.to_thread(own_rabbitmq.rabbitmqctl, "list_vhost_limits", "--silent")
+        limits = await asyncio.to_thread(lent_rabbitmq.rabbitmqctl, "list_vhost_limits", "--silent")
         assert "500" not in limits
 
         purged = await shop.gateway.call(2, "queue", "orders", "purge")
         assert purged.outcome is Outcome.APPLIED
-        assert await messages(own_rabbitmq) == 0
+        assert await messages(lent_rabbitmq) == 0

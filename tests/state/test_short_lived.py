@@ -24,8 +24,10 @@ from tests.components.opened_index import opened_index
 from tests.hypothesis_profiles import PROVING
 from tests.inventory.playbook import AGENT, CONNECTION, MAPPING, NOW, QUEUE, VHOST, queue, vhost
 
-OBJECTS = 1_000_000 if PROVING else 50_000
-TENTH = OBJECTS // 10
+OBJECTS = 1_000_000 if PROVING else 10_000
+PART = OBJECTS // 10 if PROVING else OBJECTS // 2
+NAMES = OBJECTS // 5 if PROVING else 7_000
+BLOCKS = 5 if PROVING else 2
 BEFORE = 11_000
 """The number of objects after which every bounded list of recent objects is full."""
 
@@ -97,12 +99,12 @@ def test_a_million_connections_leave_nothing_behind(core: Core) -> None:
     come_and_go(core, range(BEFORE))
     disk, reported = core.disk(), core.reported.copy()
     core.statements.clear()
-    come_and_go(core, range(BEFORE, BEFORE + TENTH))
+    come_and_go(core, range(BEFORE, BEFORE + PART))
     first = core.statements.copy()
 
-    come_and_go(core, range(BEFORE + TENTH, BEFORE + OBJECTS - TENTH))
+    come_and_go(core, range(BEFORE + PART, BEFORE + OBJECTS - PART))
     core.statements.clear()
-    come_and_go(core, range(BEFORE + OBJECTS - TENTH, BEFORE + OBJECTS))
+    come_and_go(core, range(BEFORE + OBJECTS - PART, BEFORE + OBJECTS))
     last = core.statements.copy()
 
     assert core.reported[ObjectRecord] - reported[ObjectRecord] == OBJECTS
@@ -113,14 +115,14 @@ def test_a_million_connections_leave_nothing_behind(core: Core) -> None:
 
 
 def memory_grown(folder: Path) -> int:
-    """Octets by which a tenth of the objects makes the memory of this process grow, once lists are full."""
+    """Octets by which a part of the objects makes the memory of this process grow, once lists are full."""
     core = Core(folder)
     with closing(core.index):
         tracemalloc.start()
         come_and_go(core, range(BEFORE))
         gc.collect()
         before = tracemalloc.get_traced_memory()[0]
-        come_and_go(core, range(BEFORE, BEFORE + TENTH))
+        come_and_go(core, range(BEFORE, BEFORE + PART))
         gc.collect()
         return tracemalloc.get_traced_memory()[0] - before
 
@@ -135,10 +137,10 @@ def test_without_upkeep_they_cost_one_write_a_block(tmp_path: Path) -> None:
     written: list[str] = []
     with closing(InstanceIndex(tmp_path / "i")) as index:
         index._database.set_trace_callback(written.append)  # noqa: SLF001  what is written is what counts
-        for _ in range(5 * BLOCK):
+        for _ in range(BLOCKS * BLOCK):
             index.transient_row(1, "shop:connection")
             index.commit()
-    assert len([statement for statement in written if statement.startswith("INSERT")]) == 5
+    assert len([statement for statement in written if statement.startswith("INSERT")]) == BLOCKS
 
 
 def test_names_that_come_and_go_are_forgotten_and_their_numbers_never_given_again(
@@ -152,14 +154,14 @@ def test_names_that_come_and_go_are_forgotten_and_their_numbers_never_given_agai
             pass
 
     sizes = []
-    for number in range(OBJECTS // 5):
+    for number in range(NAMES):
         name = f"durable {number}"
         core.publish(queue(name, name))
         core.publish(queue(name, name, deleted=core.now))
         if number % kept == 0:
             forget()
             sizes.append(core.disk())
-    assert core.reported[ObjectRecord] == OBJECTS // 5 + 1
+    assert core.reported[ObjectRecord] == NAMES + 1
     assert max(sizes[5:]) < 2 * sizes[4]
     forget()
     names = core.index._database.execute("SELECT COUNT(*) FROM durable").fetchone()[0]  # noqa: SLF001

@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.eventlog.record import RecordKind
-from gateway.mapping.files import load_shipped_mappings
 from gateway.policy.marks import Marks
 from gateway.policy.rules import Role, RoleSet, Rule
 from gateway.service.diagnostics.cleared_log import ClearedLog
+from tests.components.shipped_mappings import shipped_mappings
 
 ANNA = "cli:anna"
-MARKS = Marks(load_shipped_mappings())
+MARKS = Marks(shipped_mappings())
 ALL = Rule("allow rule 1,", read=("*",), subscribe=("*:*",), audit=True)
 WHOLE = Rule("allow rule 1,", read=("*",), subscribe=("*:*",), audit=True, private=True)
 NO_ORDERS = Rule("deny rule 1,", denies=True, classes=("*:queue",), objects=("/|orders*",), read=("*",))

@@ -9,10 +9,10 @@ from gateway.shipped_files import shipped_folder
 from gateway.snmp import fixed_mib
 from gateway.snmp.ber import Oid
 from gateway.snmp.oid_registry import DEFAULT_ROOT
-from gateway.snmp.registry_files import load_shipped_registries
+from tests.components.shipped_mappings import shipped_registries
 
 FIXED = FixedNames.of(shipped_folder("mibs"))
-NAMES = PublishedNames(DEFAULT_ROOT, load_shipped_registries(), None, FIXED)
+NAMES = PublishedNames(DEFAULT_ROOT, shipped_registries(), None, FIXED)
 
 
 @pytest.mark.parametrize(

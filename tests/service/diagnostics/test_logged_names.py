@@ -9,7 +9,7 @@ from gateway.model.schema import ClassKey
 from gateway.service.diagnostics.explanation import logged_meanings, logged_name
 from gateway.service.diagnostics.published_names import PublishedNames
 from gateway.snmp.oid_registry import DEFAULT_ROOT
-from gateway.snmp.registry_files import load_shipped_registries
+from tests.components.shipped_mappings import shipped_registries
 from tests.eventlog.logs import segment, update
 
 
@@ -33,7 +33,7 @@ def test_events_and_objects_of_the_past_are_found_by_their_names(tmp_path: Path)
 def test_every_form_of_a_name_is_found_without_the_gateway(tmp_path: Path) -> None:
     of_source = LogRecord(kind=RecordKind.SOURCE, ingest_ts="2026-11-20T08:59:00.000000Z", source="orders")
     segment(tmp_path, 1, [of_source, *(update(number) for number in range(20))])
-    names = PublishedNames(DEFAULT_ROOT, load_shipped_registries(), {})
+    names = PublishedNames(DEFAULT_ROOT, shipped_registries(), {})
     table = names.table(ClassKey("rabbitmq", "queue"))
     assert table is not None
     cell = f"{table.oid}.1.3.4.3"

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from gateway.model.schema import ClassKey
 from gateway.service.diagnostics.published_names import PublishedNames
 from gateway.snmp.oid_registry import DEFAULT_ROOT
-from gateway.snmp.registry_files import load_shipped_registries
 from gateway.terminal.view import ObjectKey
+from tests.components.shipped_mappings import shipped_registries
 from tests.terminal.reported import known_shop, till
 
-REGISTRIES = load_shipped_registries()
+REGISTRIES = shipped_registries()
 NAMES = PublishedNames(DEFAULT_ROOT, REGISTRIES, {})
 ROOT = ".".join(map(str, DEFAULT_ROOT))
 QUEUE = ClassKey("rabbitmq", "queue")

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from gateway.config.policy import OperationRule, PolicySettings
-from gateway.mapping.files import applied, class_schemas, load_shipped_mappings
+from gateway.mapping.files import applied, class_schemas
 from gateway.mapping.rules import Mapping
 from gateway.mapping.schema_documents import SavedClass, SavedSchemas
 from gateway.model.schema import (
@@ -25,9 +25,9 @@ from gateway.model.values import ValueType
 from gateway.policy.marks import Marks
 from gateway.policy.rules import Role, RoleSet, Rule
 from gateway.service.diagnostics.schema_changes import Change, Surroundings, compared
-from gateway.snmp.registry_files import load_shipped_registries
 from gateway.snmp.registry_growth import new_registry
 from gateway.yaml_documents import parse_document
+from tests.components.shipped_mappings import shipped_mappings, shipped_registries
 from tests.mapping.recorded_schemas import JAVA, QPID, QPIDD, recorded_class
 
 TODAY = dt.date(2026, 11, 20)
@@ -55,7 +55,7 @@ GONE = "matches nothing any more"
 
 
 def around(roles: RoleSet) -> Surroundings:
-    return Surroundings(load_shipped_registries(), SITE, roles, (JMX_ADMIN, "snmp:(reader)"), MARKS, TODAY)
+    return Surroundings(shipped_registries(), SITE, roles, (JMX_ADMIN, "snmp:(reader)"), MARKS, TODAY)
 
 
 AROUND = around(PolicySettings(principals={"*": ()}).role_set(RULES))
@@ -272,7 +272,7 @@ def test_a_method_with_another_argument_is_called_otherwise() -> None:
 
 
 def test_a_shipped_module_has_no_column_for_another_kind() -> None:
-    queue = class_schemas(load_shipped_mappings()["rabbitmq"])["queue"]
+    queue = class_schemas(shipped_mappings()["rabbitmq"])["queue"]
     counted = tuple(
         replace(element, kind=Kind.COUNTER) if element.name == "messages" else element
         for element in queue.statistics
@@ -284,7 +284,7 @@ def test_a_shipped_module_has_no_column_for_another_kind() -> None:
 
 
 def test_recorded_qpid_brokers_differ() -> None:
-    mapping = load_shipped_mappings()[QPID]
+    mapping = shipped_mappings()[QPID]
     old, new = (applied(mapping, recorded_class("broker", QPID, peer)) for peer in (JAVA, QPIDD))
     found = changes([old], [new])
     assert {change.how for change in found} >= {"added"}

@@ -228,7 +228,8 @@ def test_metrics_are_served_by_tls_to_clients_with_certificates(tmp_path: Path) 
         "key": str(own.key),
         "client_ca": str(authority.own.certificate),
     }
-    site.configure(sources={}, metrics={"enabled": True, "listen": f"127.0.0.1:{port}", "tls": tls})
+    metrics = {"enabled": True, "listen": f"127.0.0.1:{port}", "tls": tls}
+    site.configure(sources={}, snmp={"enabled": False}, metrics=metrics)
     with running("run", "--config", site.configuration, log=tmp_path / "log") as gateway:
         gateway.ready()
         known = ClientTls(authority.own.certificate, reader.certificate, reader.key)

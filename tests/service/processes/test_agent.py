@@ -48,6 +48,8 @@ from gateway.sources.rabbitmq.rights import MANAGEMENT_VHOST, agent_rights, gate
 from tests.components.waiting import until
 from tests.hypothesis_profiles import PROVING
 
+pytestmark = pytest.mark.xdist_group("lent broker")
+
 PROMPT = (5 if PROVING else 30) * SECOND
 """The maximum delay of an event (ns), alarm or not; the longer where other tests keep the machine busy."""
 ALARM_SECONDS = 60.0 if PROVING else 6.0
@@ -225,9 +227,9 @@ def _console_protection(folder: Path) -> BodyProtection:
 
 
 async def test_under_an_alarm_protected_events_arrive_by_http(
-    own_rabbitmq: PrivateBroker, tmp_path: Path
+    lent_rabbitmq: PrivateBroker, tmp_path: Path
 ) -> None:
-    async with site(own_rabbitmq, tmp_path, protected=True) as shop:
+    async with site(lent_rabbitmq, tmp_path, protected=True) as shop:
         await shop.alarm(raised=True)
         await until(lambda: shop.console.received("memoryAlarmSet"), "the alarm is heard of")
         await shop.queue("secret-orders")
@@ -240,9 +242,9 @@ async def test_under_an_alarm_protected_events_arrive_by_http(
 
 
 async def test_under_an_alarm_events_arrive_promptly_and_no_storm_begins(
-    own_rabbitmq: PrivateBroker, tmp_path: Path, record_property: Callable[[str, object], None]
+    lent_rabbitmq: PrivateBroker, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
-    async with site(own_rabbitmq, tmp_path) as shop:
+    async with site(lent_rabbitmq, tmp_path) as shop:
         console = shop.console
         await shop.alarm(raised=True)
         await until(lambda: console.received("memoryAlarmSet"), "the alarm is heard of")
@@ -274,10 +276,10 @@ async def test_under_an_alarm_events_arrive_promptly_and_no_storm_begins(
 
 
 async def test_alarms_that_come_and_go_neither_lose_nor_repeat_an_event(
-    own_rabbitmq: PrivateBroker, tmp_path: Path
+    lent_rabbitmq: PrivateBroker, tmp_path: Path
 ) -> None:
     with structlog.testing.capture_logs() as logs:
-        async with site(own_rabbitmq, tmp_path) as shop:
+        async with site(lent_rabbitmq, tmp_path) as shop:
             await _events_in_the_midst_of_alarms(shop)
     # What is on its way when an alarm begins may stick, on a busy machine: that is said, never told twice.
     assert len(_lines(logs, "blocked-connection-left")) <= CYCLES
@@ -321,13 +323,13 @@ async def _events_in_the_midst_of_alarms(shop: Site) -> None:
     assert len(events) - len(set(events)) <= 4 * CYCLES
 
 
-async def test_an_id_outlives_a_restart_of_the_agent(own_rabbitmq: PrivateBroker, tmp_path: Path) -> None:
+async def test_an_id_outlives_a_restart_of_the_agent(lent_rabbitmq: PrivateBroker, tmp_path: Path) -> None:
     """This includes an object that is older than the agent, and has no creation time."""
-    with own_rabbitmq.http() as client:
+    with lent_rabbitmq.http() as client:
         client.put("exchanges/%2F/passing", json={"type": "topic", "durable": False}).raise_for_status()
     ids = []
     for _ in range(2):
-        async with site(own_rabbitmq, tmp_path) as shop:
+        async with site(lent_rabbitmq, tmp_path) as shop:
             exchanges = shop.console.exchanges
             await until(lambda: "passing" in exchanges, "the exchange is published")  # noqa: B023  awaited here
             ids.append(exchanges["passing"])
@@ -336,10 +338,10 @@ async def test_an_id_outlives_a_restart_of_the_agent(own_rabbitmq: PrivateBroker
 
 
 async def test_a_publisher_without_the_tag_is_silent_under_an_alarm_and_the_log_says_why(
-    own_rabbitmq: PrivateBroker, tmp_path: Path
+    lent_rabbitmq: PrivateBroker, tmp_path: Path
 ) -> None:
     with structlog.testing.capture_logs() as logs:
-        async with site(own_rabbitmq, tmp_path, tag="") as shop:
+        async with site(lent_rabbitmq, tmp_path, tag="") as shop:
             await until(lambda: _lines(logs, "silent-under-alarms"), "the log says so at the start")
             await shop.alarm(raised=True)
             await until(lambda: _lines(logs, "blocked"), "the log says so again")

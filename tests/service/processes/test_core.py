@@ -48,14 +48,26 @@ def core_of(site: Site) -> tuple[str | Path, ...]:
     return ("process", "core", "--config", site.configuration)
 
 
-def test_it_serves_the_feed_to_its_own_user(site: Site) -> None:
+def test_it_serves_the_feed_to_its_own_user_and_a_second_core_on_the_same_state_is_refused(
+    site: Site,
+) -> None:
     path = site.folder / "feed.sock"
     with running(*core_of(site), log=site.folder / "log") as core:
         core.ready()
         first = hello(path)
         mode = stat.S_IMODE(path.stat().st_mode)
+        second = amqp_gateway(*core_of(site))
+        still = hello(path)
         assert core.terminate().code is ExitCode.OK
 
+    assert second.code is ExitCode.STATE
+    assert second.reported == [
+        (
+            f"amqp-gateway: {site.folder}/state: another gateway runs on this state: stop it, or "
+            "give this one a state folder of its own"
+        )
+    ]
+    assert still.epoch == 1
     assert (first.version, first.epoch, first.gateway) == (VERSION, 1, site.state.identity)
     assert mode == 0o600
     assert not path.exists()
@@ -80,35 +92,15 @@ def logins(site: Site) -> list[dict[str, Any]]:
     return []
 
 
-def test_each_start_is_an_epoch_of_its_own(site: Site) -> None:
+def test_each_start_is_an_epoch_of_its_own_and_a_core_ends_when_its_parent_has_gone(site: Site) -> None:
     epochs = []
-    for _ in range(2):
+    for is_killed in (True, False):
         with running(*core_of(site), log=site.folder / "log") as core:
             core.ready()
             epochs.append(hello(site.folder / "feed.sock").epoch)
-            core.process.kill()
+            if is_killed:
+                core.process.kill()
     assert epochs == [1, 2]
-
-
-def test_a_second_core_on_the_same_state_is_refused(site: Site) -> None:
-    with running(*core_of(site), log=site.folder / "log") as core:
-        core.ready()
-        second = amqp_gateway(*core_of(site))
-        still = hello(site.folder / "feed.sock")
-
-    assert second.code is ExitCode.STATE
-    assert second.reported == [
-        (
-            f"amqp-gateway: {site.folder}/state: another gateway runs on this state: stop it, or "
-            "give this one a state folder of its own"
-        )
-    ]
-    assert still.epoch == 1
-
-
-def test_it_ends_when_its_parent_has_gone(site: Site) -> None:
-    with running(*core_of(site), log=site.folder / "log") as core:
-        core.ready()
     assert core.ended().code is ExitCode.OK
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from gateway.service.processes.jmx import column_oids
-from gateway.snmp.registry_files import load_shipped_registries
+from tests.components.shipped_mappings import shipped_registries
 
 ROOT = "1.3.6.1.4.1.99999"
 
 
 def test_an_element_names_the_snmp_column_that_shows_it_too() -> None:
-    registries = load_shipped_registries()
+    registries = shipped_registries()
     find = column_oids(ROOT, registries)
     (rabbitmq,) = [registry for registry in registries if registry.package == "rabbitmq"]
     (queue,) = [locked for locked in rabbitmq.classes if locked.name == "queue"]
@@ -19,6 +19,6 @@ def test_an_element_names_the_snmp_column_that_shows_it_too() -> None:
 
 
 def test_what_no_lock_knows_has_none() -> None:
-    find = column_oids(ROOT, load_shipped_registries())
+    find = column_oids(ROOT, shipped_registries())
     assert find("rabbitmq:queue", "unheardOf") == find("zoo:dog", "legs") == find("", "") == ""
     assert column_oids(ROOT, ())("rabbitmq:queue", "messagesReady") == ""

@@ -102,6 +102,7 @@ def event_ids(received: list[Received], oid: tuple[int, ...]) -> list[str]:
 def test_an_event_of_the_core_is_a_trap_and_is_not_repeated_whatever_is_killed(
     tmp_path: Path, receiver: UdpReceiver
 ) -> None:
+    """A wrong community is one, too, because it is not configured otherwise."""
     site = site_with(tmp_path, receiver)
     with running("run", "--config", site.configuration, log=tmp_path / "log") as gateway:
         gateway.ready()
@@ -109,6 +110,10 @@ def test_an_event_of_the_core_is_a_trap_and_is_not_repeated_whatever_is_killed(
         assert first.content(NotificationObject.SOURCE) == b"orders"
         assert first.event_id.startswith(f"{site.state.identity}.1.")
         wait_until(lambda: saved(site).number == first.number, "it is known to be handled")
+        with pytest.raises(TimeoutError):
+            exchange(site.snmp_port, request(message.GET, [(1, 3)], community=b"guess"), seconds=0.2)
+        guessed = receiver.until(is_notification(AUTHENTICATION_FAILURE), "somebody guesses")
+        assert b"127.0.0.1" in guessed.content(NotificationObject.TEXT)
 
         kill(gateway, "snmp")
         receiver.until(is_notification(WARM_START), "the agent is back")
@@ -117,7 +122,10 @@ def test_an_event_of_the_core_is_a_trap_and_is_not_repeated_whatever_is_killed(
         kill(gateway, "snmp")
         again = receiver.until(is_notification(COLD_START), "the agent is back, of another boot")
         assert again.event_id.startswith(f"{site.state.identity}.2.")
+        ended = gateway.terminate()
 
+    assert ended.code is ExitCode.OK
+    assert site.state.secret("community") not in ended.errors
     assert receiver.received[0].oid == COLD_START
     assert event_ids(receiver.drain(), SOURCE_DOWN) == [first.event_id]
 
@@ -189,23 +197,6 @@ def lines_of(log: Path, event: str) -> list[dict[str, Any]]:
     """The lines of an event in the log of a gateway."""
     lines = [json.loads(line) for line in log.read_text().splitlines() if f'"{event}"' in line]
     return [line for line in lines if line["event"] == event]
-
-
-def test_a_wrong_community_is_reported_unless_configured_otherwise(
-    tmp_path: Path, receiver: UdpReceiver
-) -> None:
-    site = site_with(tmp_path, receiver)
-    with running("run", "--config", site.configuration, log=tmp_path / "log") as gateway:
-        gateway.ready()
-        # Only receivers that read everything get it: an event shows that the agent knows the policy.
-        receiver.until(lambda each: each.oid[-2:] == (0, 9), "the log is written")
-        with pytest.raises(TimeoutError):
-            exchange(site.snmp_port, request(message.GET, [(1, 3)], community=b"guess"), seconds=0.2)
-        reported = receiver.until(is_notification(AUTHENTICATION_FAILURE), "somebody guesses")
-        assert b"127.0.0.1" in reported.content(NotificationObject.TEXT)
-        ended = gateway.terminate()
-    assert ended.code is ExitCode.OK
-    assert site.state.secret("community") not in ended.errors
 
 
 def test_an_end_in_order_keeps_what_waits(tmp_path: Path, receiver: UdpReceiver) -> None:

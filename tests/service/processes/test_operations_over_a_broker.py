@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from gateway.demo.broker import PrivateBroker
 from gateway.dialects.qmf.messages import Status
 from gateway.model.observations import SourceState
@@ -101,13 +103,14 @@ async def test_when_the_link_is_cut_in_between_it_is_unknown_and_nothing_is_sent
     assert [call.arguments for call in site.agent.calls] == [(3,), (5,)]
 
 
+@pytest.mark.xdist_group("lent broker")
 async def test_while_the_broker_takes_no_messages_calls_are_refused_and_none_is_carried_out_later(
-    own_rabbitmq: PrivateBroker, tmp_path: Path
+    lent_rabbitmq: PrivateBroker, tmp_path: Path
 ) -> None:
     async def watermark(share: str) -> None:
-        await asyncio.to_thread(own_rabbitmq.rabbitmqctl, "set_vm_memory_high_watermark", share)
+        await asyncio.to_thread(lent_rabbitmq.rabbitmqctl, "set_vm_memory_high_watermark", share)
 
-    async with calling_site(own_rabbitmq, "/", tmp_path) as site:
+    async with calling_site(lent_rabbitmq, "/", tmp_path) as site:
         await watermark("0.0000001")
         for _ in range(3):
             refusal = await site.answered(site.call(1))

@@ -204,6 +204,7 @@ def test_show_prints_what_install_writes(site: Site) -> None:
 
 def test_a_running_gateway_says_when_it_is_ready_lives_and_stops(site: Site) -> None:
     path = site.folder / "notify"
+    site.configure(snmp={"enabled": False})
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
         systemd.bind(os.fspath(path))
         systemd.settimeout(DEADLINE)

@@ -14,7 +14,6 @@ from gateway.feed.records import GapRecord, Record, SourceRecord
 from gateway.inventory.classes import ClassRegistry
 from gateway.inventory.inventory import Inventory
 from gateway.links.session_driver import StreamDriver, Streams
-from gateway.mapping.files import load_shipped_mappings
 from gateway.model.observations import SourceState
 from gateway.model.secrets import SecretRules
 from gateway.service.sources import ami as ami_source
@@ -22,6 +21,7 @@ from gateway.service.sources.source_context import SourceContext
 from gateway.service.sources.sources import source_of
 from tests.components.opened_index import opened_index
 from tests.components.ports import free_tcp_port
+from tests.components.shipped_mappings import shipped_mappings
 from tests.components.waiting import eventually
 
 
@@ -34,7 +34,7 @@ async def test_the_time_until_it_listens_again_is_a_gap(
     records: list[Record] = []
     index = opened_index(tmp_path / "i")
     inventory = Inventory("gw", 1, ClassRegistry({}), index, lambda batch: records.extend(batch.records))
-    mappings, clock = load_shipped_mappings(), SystemClock()
+    mappings, clock = shipped_mappings(), SystemClock()
     around = SourceContext(inventory, mappings, SecretRules(), clock, tmp_path, 1)
     drivers: list[StreamDriver] = []
     made = StreamDriver.carried_by

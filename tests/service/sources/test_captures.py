@@ -16,9 +16,16 @@ from gateway.dialects.session import LinkUp
 from gateway.links.capture_reading import captured_files
 from gateway.service.sources.captures import Captures, CaptureTarget
 from gateway.service.sources.standalone import CaptureStands, capture_source
+from tests.links.captures import LeftCapture
 
 CONFIG = ConsoleConfig(trust_anyone=True)
 NOW = 1_800_000_000 * 10**9
+
+
+@pytest.fixture(autouse=True)
+def files_end_with_their_gateway(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a file be closed with the gateway that writes it, as if its process had ended."""
+    monkeypatch.setattr("gateway.service.sources.captures.CaptureFile", LeftCapture)
 
 
 def captured(captures: Captures) -> session.ConsoleSession:

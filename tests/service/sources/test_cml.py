@@ -17,12 +17,12 @@ from gateway.dialects.cml.safety import Assurance
 from gateway.inventory.classes import ClassRegistry
 from gateway.inventory.instances import InstanceIndex
 from gateway.inventory.inventory import Inventory
-from gateway.mapping.files import load_shipped_mappings
 from gateway.model.secrets import SecretRules
 from gateway.model.times import SECOND
 from gateway.service.sources.cml import console_config
 from gateway.service.sources.source_context import SourceContext
 from tests.components.open_amq import recorded_schema
+from tests.components.shipped_mappings import shipped_mappings
 
 _AMQP = {"url": "amqp://broker", "user": "super", "password": {"env": "P"}}
 
@@ -31,7 +31,7 @@ _AMQP = {"url": "amqp://broker", "user": "super", "password": {"env": "P"}}
 def around(tmp_path: Path) -> Iterator[SourceContext]:
     with closing(InstanceIndex(tmp_path / "index")) as index:
         inventory = Inventory("gw", 1, ClassRegistry({}), index, lambda _: None)
-        yield SourceContext(inventory, load_shipped_mappings(), SecretRules(), SystemClock(), tmp_path, 1)
+        yield SourceContext(inventory, shipped_mappings(), SecretRules(), SystemClock(), tmp_path, 1)
 
 
 def _config(around: SourceContext, **settings: Any) -> ConsoleConfig:  # noqa: ANN401  of a configuration

@@ -14,7 +14,6 @@ from gateway.config.sources import RabbitMqSource
 from gateway.feed.records import GapRecord, Record, SourceRecord
 from gateway.inventory.classes import ClassRegistry
 from gateway.inventory.inventory import Inventory
-from gateway.mapping.files import load_shipped_mappings
 from gateway.mapping.rules import Mapping
 from gateway.model.observations import SourceState
 from gateway.model.operations import ObjectFetch, Outcome
@@ -27,6 +26,7 @@ from gateway.sources.rabbitmq.http_reader import HttpReader
 from tests.components.called_agent import Reported
 from tests.components.opened_index import opened_index
 from tests.components.rabbitmq import VirtualHost
+from tests.components.shipped_mappings import shipped_mappings
 from tests.components.waiting import eventually
 
 
@@ -54,7 +54,7 @@ async def test_a_fault_of_ours_is_reported_and_the_source_restarts(
 
     try:
         await eventually(lambda: says("internal error KeyError: see the log"), "the fault is told")
-        mappings.update(load_shipped_mappings())
+        mappings.update(shipped_mappings())
         await eventually(lambda: says("the management API does not answer"), "the source began again")
     finally:
         running.cancel()
@@ -80,7 +80,7 @@ async def test_what_happens_while_a_fault_of_ours_restarts_it_is_a_gap(
     index = opened_index(tmp_path / "i")
     inventory = Inventory("gw", 1, ClassRegistry({}), index, lambda batch: records.extend(batch.records))
     clock = SystemClock()
-    around = SourceContext(inventory, load_shipped_mappings(), SecretRules(), clock, tmp_path, 1)
+    around = SourceContext(inventory, shipped_mappings(), SecretRules(), clock, tmp_path, 1)
 
     def state() -> SourceState:
         return next(one.state for one in reversed(records) if isinstance(one, SourceRecord))
@@ -130,7 +130,7 @@ async def test_operations_on_a_broker_that_is_not_reached_are_not_sent(tmp_path:
     reported = Reported()
     inventory = Inventory("gw", 1, ClassRegistry({}), opened_index(tmp_path / "i"), lambda _batch: None)
     around = SourceContext(
-        *(inventory, load_shipped_mappings(), SecretRules(), SystemClock(), tmp_path, 1), operations=reported
+        *(inventory, shipped_mappings(), SecretRules(), SystemClock(), tmp_path, 1), operations=reported
     )
     running = asyncio.create_task(source_of("shop", settings, around)())
 

@@ -10,15 +10,15 @@ import pytest
 from gateway.dialects.qmf.console import ConsoleConfig, ConsoleSession
 from gateway.dialects.qmf.console_config import HeartbeatRules, Heartbeats
 from gateway.dialects.session import PropertiesMissing
-from gateway.mapping.files import load_shipped_mappings
 from gateway.model.observations import Observation
 from gateway.service.sources.captures import Captures, CaptureTarget
 from gateway.service.sources.replaying import replayed
 from gateway.service.sources.standalone import temporary_inventory
+from tests.components.shipped_mappings import shipped_mappings
 from tests.dialects.qmf.recordings import PEERS
 from tests.dialects.qmf.replaying import Replay, publications
 
-MAPPINGS = load_shipped_mappings()
+MAPPINGS = shipped_mappings()
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.links.capture_reading import CaptureError
-from gateway.mapping.files import load_shipped_mappings
 from gateway.service.sources.replaying import Replayed, replayed
+from tests.components.shipped_mappings import shipped_mappings
 
 START = 1_800_000_000 * 10**9
 HEAD = {
@@ -30,7 +30,7 @@ HEAD = {
     "settings": {"believe_anyone": True},
 }
 CONNECTED = {"ns": START, "event": "connected", "reply_to": "q"}
-MAPPINGS = load_shipped_mappings()
+MAPPINGS = shipped_mappings()
 
 
 def said(ns: int, body: bytes) -> dict[str, object]:

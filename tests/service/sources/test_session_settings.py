@@ -20,7 +20,6 @@ from gateway.dialects.cml.console import ConsoleConfig as CmlConfig
 from gateway.dialects.qmf.console import ConsoleConfig
 from gateway.dialects.qmf.console_config import HeartbeatRules
 from gateway.links.capture_reading import CaptureError
-from gateway.mapping.files import load_shipped_mappings
 from gateway.model.schema import ClassKey, ClassSchema, Element
 from gateway.model.secrets import SecretRules
 from gateway.model.values import ValueType
@@ -32,6 +31,7 @@ from gateway.service.sources.captures import (
     with_settings,
 )
 from tests.components.open_amq import recorded_schema
+from tests.components.shipped_mappings import shipped_mappings
 from tests.dialects.qmf.recordings import definitions
 
 AM2 = KINDS["qmf"]
@@ -49,7 +49,7 @@ def test_every_kind_of_source_can_be_captured() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_settings_of_every_kind_stand_in_a_capture(kind: str) -> None:
     form = KINDS[kind]
-    config = form.config(SecretRules(), load_shipped_mappings())
+    config = form.config(SecretRules(), shipped_mappings())
     reported = form.settings(config, form.left_out)
     assert form.with_settings(config, of_json(reported), form.left_out) == config
     assert reported

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import httpx
 import psutil
+import pytest
 
 from gateway.demo.broker import BrokerSettings, Credentials, PrivateBroker
 from gateway.sources.rabbitmq.provisioning import ProvisionedUser, provision
@@ -69,10 +70,11 @@ def test_receivers_without_a_policy_get_what_happened_before_a_core_whose_broker
             assert all("may have been lost" not in str(each.values) for each in daemon.printed())
 
 
+@pytest.mark.xdist_group("lent broker, for receivers")
 def test_what_no_log_has_is_counted_over_kills_and_unknown_after_a_failure_of_the_machine(
-    tmp_path: Path, start_rabbitmq: Callable[[BrokerSettings], PrivateBroker]
+    tmp_path: Path, lent_rabbitmq: PrivateBroker
 ) -> None:
-    broker, site = start_rabbitmq(TEST_SETTINGS), new_site(tmp_path)
+    broker, site = lent_rabbitmq, new_site(tmp_path)
     uuid, counted = site.state.identity, site.state.path / EVENT_COUNTS
     (tmp_path / "trapd").mkdir()
 

@@ -8,7 +8,7 @@ import random
 import signal
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
@@ -17,9 +17,8 @@ import httpx
 import psutil
 import pytest
 
-from gateway.demo.broker import BrokerSettings, PrivateBroker
+from gateway.demo.broker import PrivateBroker
 from tests.components.command_line import RunningCommand, Site, new_site, running
-from tests.components.rabbitmq import TEST_SETTINGS
 from tests.components.stopping import stop
 from tests.components.waiting import wait_until
 from tests.eventlog.reading import of_kind, read_log
@@ -178,11 +177,12 @@ def unheard(gateway: RunningCommand, story: Story, meant: Collection[str], exclu
     story.churn(meant=meant, excluded=excluded)
 
 
+@pytest.mark.xdist_group("lent broker, for receivers")
 @pytest.mark.timeout(3600 if PROVING else 900)
 def test_each_receiver_gets_all_since_it_is_configured_or_its_number_and_nothing_from_before(
-    tmp_path: Path, start_rabbitmq: Callable[[BrokerSettings], PrivateBroker]
+    tmp_path: Path, lent_rabbitmq: PrivateBroker
 ) -> None:
-    broker, site = start_rabbitmq(TEST_SETTINGS), new_site(tmp_path)
+    broker, site = lent_rabbitmq, new_site(tmp_path)
     with ExitStack() as stack:
         client = stack.enter_context(broker.http())
         daemons = {}

@@ -8,12 +8,12 @@ import pytest
 from gateway.eventlog.last_state import LastState
 from gateway.eventlog.record import LogRecord, RecordKind
 from gateway.inventory.restored_objects import RestoredObject
-from gateway.mapping.files import load_shipped_mappings
 from gateway.service.state.restored_objects import restored_identities, restored_rabbitmq_objects
 from gateway.sources.rabbitmq.object_names import ObjectName, object_number
 from gateway.sources.rabbitmq.reading import class_readers
+from tests.components.shipped_mappings import shipped_mappings
 
-MAPPING = load_shipped_mappings()["rabbitmq"]
+MAPPING = shipped_mappings()["rabbitmq"]
 SCHEMA = class_readers(MAPPING)["queue"].schema
 CREATED = 1_795_190_641_291_000_000
 

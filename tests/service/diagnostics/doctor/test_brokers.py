@@ -45,8 +45,9 @@ def worth_a_look(findings: list[Finding]) -> list[tuple[str, Level]]:
     return [(finding.check, finding.level) for finding in findings if finding.level is not Level.GOOD]
 
 
-async def test_rights_too_small_and_too_large(own_rabbitmq: PrivateBroker, tmp_path: Path) -> None:
-    broker, site = own_rabbitmq, new_site(tmp_path)
+@pytest.mark.xdist_group("lent broker")
+async def test_rights_too_small_and_too_large(lent_rabbitmq: PrivateBroker, tmp_path: Path) -> None:
+    broker, site = lent_rabbitmq, new_site(tmp_path)
     for name, tags in (
         ("least", "monitoring"),
         ("small", "management"),
@@ -132,7 +133,7 @@ async def test_a_durable_subscription_whose_queue_is_a_quorum_queue(
     assert "amqp-gateway.events.orders is a quorum queue" in finding.text
 
 
-@pytest.mark.each_rabbitmq
+@pytest.mark.each_rabbitmq(takes_long=True)
 async def test_a_broker_without_statistics(
     start_rabbitmq: Callable[[BrokerSettings], PrivateBroker], tmp_path: Path
 ) -> None:
