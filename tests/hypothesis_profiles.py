@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, settings
 PROVING = os.environ.get("PROVE") == "1"
 """Whether this run makes large counts; tests that measure or repeat use it too."""
 
-_QUICK_EXAMPLES = 25
+_QUICK_EXAMPLES = 15
 _PROVE_EXAMPLES = 5_000
 
 

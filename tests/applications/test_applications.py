@@ -15,8 +15,11 @@ from tests.applications.plant import SOURCE, Plant
 from tests.components.ami_application import Application, connected
 from tests.components.jmx_client import JmxClient, JmxClientError
 from tests.components.waiting import eventually, wait_until
+from tests.hypothesis_profiles import PROVING
 
 pytestmark = pytest.mark.xdist_group("plant of applications")
+
+ROUNDS = 20 if PROVING else 10
 
 APPLICATION = f"{SOURCE}/ami-relay:application"
 DRAIN = (
@@ -185,7 +188,7 @@ def test_reads_are_answered_while_much_is_reported(plant: Plant) -> None:
         plant.shows("siteAmiCellObject", *(f"c{number}" for number in range(1000)))
 
         def publish() -> None:
-            for value in range(1, 21):
+            for value in range(1, ROUNDS + 1):
                 application.say(*(f'O|T="Cell"|I="c{number}"|value={value}' for number in range(1000)))
 
         publishing = threading.Thread(target=publish)
@@ -193,7 +196,7 @@ def test_reads_are_answered_while_much_is_reported(plant: Plant) -> None:
         seen = [plant.walk("siteAmiCellValue") for _ in range(3)]
         publishing.join()
         assert all(len(walk) == 1000 for walk in seen)
-        plant.shows("siteAmiCellValue", *["20"] * 1000)
+        plant.shows("siteAmiCellValue", *[str(ROUNDS)] * 1000)
 
 
 def test_a_session_is_logged_where_it_is_asked_for(plant: Plant) -> None:

@@ -20,7 +20,6 @@ from gateway.feed.operations import OperationAnswer
 from gateway.feed.records import Batch
 from gateway.inventory.classes import ClassRegistry
 from gateway.inventory.inventory import Inventory
-from gateway.mapping.files import load_shipped_mappings
 from gateway.model.operations import Answer, MethodCall, ObjectFetch, ObjectModify
 from gateway.model.secrets import SecretRules
 from gateway.operations.audit import Audit, Redaction
@@ -35,8 +34,9 @@ from gateway.sources.rabbitmq.source import RabbitMqSource
 from gateway.sources.rabbitmq.source_config import RabbitMqSourceConfig
 from tests.components.opened_index import opened_index
 from tests.components.permissions import Permission, policy_of
+from tests.components.shipped_mappings import shipped_mappings
 
-_MAPPINGS = load_shipped_mappings()
+_MAPPINGS = shipped_mappings()
 _METHODS = tuple(sorted({method for one in _MAPPINGS["rabbitmq"].classes.values() for method in one.methods}))
 
 INDEXES = "AMQP_GATEWAY_TEST_INDEXES"

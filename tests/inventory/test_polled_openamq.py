@@ -17,8 +17,9 @@ from gateway.dialects.session import Observed
 from gateway.feed.records import AgentRecord, DeleteRecord, Lifetime, ObjectRecord, Record
 from gateway.inventory.classes import ClassRegistry
 from gateway.inventory.inventory import Inventory
-from gateway.mapping.files import is_statistic, load_shipped_mappings
+from gateway.mapping.files import is_statistic
 from tests.components.opened_index import opened_index
+from tests.components.shipped_mappings import shipped_mappings
 from tests.dialects.cml.console_trial import Trial
 from tests.dialects.cml.playbook import ConsolePlay, Shop
 from tests.dialects.cml.recordings import exchange
@@ -36,7 +37,7 @@ class Polled:
     """An inventory and the console that provides its observations."""
 
     def __init__(self, state: Path) -> None:
-        mappings = load_shipped_mappings()
+        mappings = shipped_mappings()
         index = opened_index(state / "instances.sqlite3")
         self.records: list[Record] = []
         self.inventory = Inventory(

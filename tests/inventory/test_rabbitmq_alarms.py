@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from gateway.mapping.files import load_shipped_mappings
 from gateway.mapping.paths import Json
 from gateway.model.observations import EventState, ObjectSeen
 from gateway.model.times import SECOND
 from gateway.model.values import Reference
 from gateway.sources.rabbitmq.listing import completed_queue
 from gateway.sources.rabbitmq.reading import class_readers
+from tests.components.shipped_mappings import shipped_mappings
 from tests.inventory.plant import alarms, events, standing
 from tests.inventory.playbook import AGENT, NOW, Playbook
 
-MAPPING = load_shipped_mappings()["rabbitmq"]
+MAPPING = shipped_mappings()["rabbitmq"]
 READERS = class_readers(MAPPING)
 NODES: list[Json] = ["rabbit@a", "rabbit@b", "rabbit@c"]
 MINORITY = 'Queue orders of virtual host / lacks the majority of its replicas: online are ["rabbit@c"]'

@@ -20,9 +20,9 @@ from gateway.feed.values import FeedValue, ObjectLink
 from gateway.inventory.classes import ClassRegistry
 from gateway.inventory.inventory import Inventory
 from gateway.inventory.source import SourceInventory
-from gateway.mapping.files import load_shipped_mappings
 from gateway.model.observations import Observation
 from tests.components.opened_index import opened_index
+from tests.components.shipped_mappings import shipped_mappings
 from tests.dialects.qmf.replaying import Replay
 from tests.inventory.playbook import of
 
@@ -35,7 +35,7 @@ class Site:
 
     def __init__(self, state: Path) -> None:
         self.records: list[Record] = []
-        registry = ClassRegistry(load_shipped_mappings())
+        registry = ClassRegistry(shipped_mappings())
         index = opened_index(state / "instances.sqlite3")
         self.inventory = Inventory("gw", 1, registry, index, lambda batch: self.records.extend(batch.records))
 

@@ -9,13 +9,14 @@ from hypothesis import strategies as st
 from gateway.feed.records import ClassRecord
 from gateway.jmx.classes import OBJECT_NAME, STALE, shown_class
 from gateway.jmx.own_beans import GATEWAY_ATTRIBUTES, SOURCE_ATTRIBUTES
-from gateway.mapping.files import class_schemas, load_shipped_mappings
+from gateway.mapping.files import class_schemas
 from gateway.model.schema import ClassKey, ClassSchema, Element
 from gateway.model.values import ValueType
+from tests.components.shipped_mappings import shipped_mappings
 from tests.mapping.recorded_schemas import PACKAGES, recorded
 
 SHIPPED = [
-    *(schema for mapping in load_shipped_mappings().values() for schema in class_schemas(mapping).values()),
+    *(schema for mapping in shipped_mappings().values() for schema in class_schemas(mapping).values()),
     *(schema for package in PACKAGES for schema in recorded(package) if isinstance(schema, ClassSchema)),
 ]
 

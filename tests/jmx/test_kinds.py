@@ -9,11 +9,12 @@ import pytest
 from gateway.inventory.classes import ClassRegistry
 from gateway.jmx.classes import shown_class
 from gateway.jmx.own_beans import SOURCE_ATTRIBUTES
-from gateway.mapping.files import class_schemas, load_shipped_mappings
+from gateway.mapping.files import class_schemas
 from gateway.model.schema import ClassKey, ClassSchema, Element, Kind
 from gateway.model.values import ValueType
+from tests.components.shipped_mappings import shipped_mappings
 
-MAPPINGS = load_shipped_mappings()
+MAPPINGS = shipped_mappings()
 REGISTRY = ClassRegistry(MAPPINGS)
 SCHEMAS = {
     str(schema.key): schema for mapping in MAPPINGS.values() for schema in class_schemas(mapping).values()

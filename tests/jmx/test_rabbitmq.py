@@ -8,9 +8,10 @@ from gateway.feed.records import ClassRecord, EventClassRecord
 from gateway.jmx.classes import ShownClass, shown_class
 from gateway.jmx.commands import Attribute, AttributeType
 from gateway.jmx.notifications import ShownEvent
-from gateway.mapping.files import class_schemas, event_schemas, load_shipped_mappings
+from gateway.mapping.files import class_schemas, event_schemas
+from tests.components.shipped_mappings import shipped_mappings
 
-MAPPING = load_shipped_mappings()["rabbitmq"]
+MAPPING = shipped_mappings()["rabbitmq"]
 SCHEMAS = class_schemas(MAPPING)
 
 

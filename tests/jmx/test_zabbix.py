@@ -10,14 +10,15 @@ import msgspec
 import pytest
 
 from gateway.feed.records import ClassRecord, Lifetime, ObjectRecord
-from gateway.mapping.files import class_schemas, load_shipped_mappings
+from gateway.mapping.files import class_schemas
 from gateway.model.schema import ClassSchema
+from tests.components.shipped_mappings import shipped_mappings
 from tests.components.shop import agent, source
 from tests.components.zabbix import JmxLogin, ZabbixJavaGateway, zabbix_java_gateway
 from tests.jmx.conftest import JmxSite
 from tests.jmx.shop import hall
 
-QUEUE: ClassSchema = class_schemas(load_shipped_mappings()["rabbitmq"])["queue"]
+QUEUE: ClassSchema = class_schemas(shipped_mappings()["rabbitmq"])["queue"]
 QUEUE_CLASS = 40
 COUNTERS = ("messagesPublished", "messagesDelivered", "messagesAcknowledged")
 QUEUES = "amqp.gateway:source=shop1,package=rabbitmq,type=queue,*"
@@ -58,14 +59,13 @@ def name_of(name: str) -> str:
     return f"amqp.gateway:source=shop1,package=rabbitmq,type=queue,name={name}"
 
 
-async def test_discovery_finds_each_queue_with_its_keys(zabbix: ZabbixJavaGateway) -> None:
+async def test_discovery_finds_queues_with_their_keys_and_attributes_with_values(
+    zabbix: ZabbixJavaGateway,
+) -> None:
     rows = await asyncio.to_thread(zabbix.discovered, f'jmx.discovery[beans,"{QUEUES}"]')
     assert {row["{#JMXOBJ}"] for row in rows} == {name_of("orders"), name_of("idle.queue")}
     assert {row["{#JMXNAME}"] for row in rows} == {"orders", "idle.queue"}
     assert {row["{#JMXSOURCE}"] for row in rows} == {"shop1"}
-
-
-async def test_discovery_of_attributes_has_their_values(zabbix: ZabbixJavaGateway) -> None:
     rows = await asyncio.to_thread(zabbix.discovered, f'jmx.discovery[attributes,"{name_of("orders")}"]')
     values = {row["{#JMXATTR}"]: row["{#JMXVALUE}"] for row in rows}
     assert (values["Name"], values["messages"], values["messagesPublished"]) == ("orders", "7", "9")
@@ -80,9 +80,7 @@ async def test_items_have_values_and_counters_that_were_never_used_are_zero(
     assert await asyncio.to_thread(zabbix.read, *keys) == ["0"] * len(COUNTERS)
     keys = [f'jmx["{name_of("orders")}","{attribute}"]' for attribute in ("messages", "Stale", "Name")]
     assert await asyncio.to_thread(zabbix.read, *keys) == ["7", "false", "orders"]
-
-
-async def test_what_there_is_not_is_an_error_of_its_item_alone(zabbix: ZabbixJavaGateway) -> None:
+    # What there is not is an error of its item alone.
     keys = [
         f'jmx["{name_of("none")}","messages"]',
         f'jmx["{name_of("orders")}","size"]',

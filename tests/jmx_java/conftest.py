@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, TypeAlias
+from weakref import WeakKeyDictionary
 
 import pytest
+import pytest_asyncio
 
-from gateway.jmx.commands import Command, encode_batch
+from gateway.feed.freshness import Freshness
+from gateway.jmx.commands import Command, Register, RegisterTable, SetGroup, Unregister, encode_batch
 from gateway.jmx.virtual_machine import JavaMachine, MachineSettings, PushResult
-from tests.jmx_java.client_machine import client_machine
 
 USER, PASSWORD = "monitor", "correct horse"
 
@@ -32,12 +34,28 @@ def settings(**changes: Any) -> MachineSettings:  # noqa: ANN401  fields of the 
     return MachineSettings(**{"address": "127.0.0.1", "port": 0, "heap": 128, "silence": 900.0, **changes})
 
 
+_REGISTERED: WeakKeyDictionary[JavaMachine, set[int]] = WeakKeyDictionary()
+"""The numbers of what was registered in a machine, for `emptied`."""
+
+
 async def publish(machine: JavaMachine, *commands: Command) -> PushResult:
+    registered = (each.number for each in commands if isinstance(each, Register | RegisterTable))
+    _REGISTERED.setdefault(machine, set()).update(registered)
     return await machine.push(encode_batch(commands))
 
 
 async def publish_well(machine: JavaMachine, *commands: Command) -> None:
     assert await publish(machine, *commands) == PushResult(0, ())
+
+
+async def emptied(machine: JavaMachine) -> JavaMachine:
+    """Return a machine that had another test before: without its MBeans, and what it said of the group 1.
+
+    It remembers who saw the MBeans that are gone: for what tells that they come and go, take a new one.
+    """
+    numbers = _REGISTERED.pop(machine, set())
+    await publish_well(machine, *map(Unregister, numbers), SetGroup(1, Freshness.STALE))
+    return machine
 
 
 class AsyncClient:
@@ -51,18 +69,25 @@ class AsyncClient:
         return result if isinstance(result, str | int | bool | None) else list(result)
 
 
-@pytest.fixture(scope="session")
-def java_client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JavaObject]:
-    """The Java class ``Client``."""
-    with client_machine(tmp_path_factory.mktemp("java-client")) as client:
-        yield client
+@contextlib.asynccontextmanager
+async def opened() -> AsyncIterator[JavaMachine]:
+    """Run a virtual machine that lets clients in."""
+    async with JavaMachine(settings(), authenticate) as started:
+        await started.open()
+        yield started
 
 
 @pytest.fixture
 async def machine() -> AsyncIterator[JavaMachine]:
     """A virtual machine that lets clients in."""
-    async with JavaMachine(settings(), authenticate) as started:
-        await started.open()
+    async with opened() as started:
+        yield started
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared_machine() -> AsyncIterator[JavaMachine]:
+    """A virtual machine that lets clients in, for all tests of a module, which run on one event loop."""
+    async with opened() as started:
         yield started
 
 

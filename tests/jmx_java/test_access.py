@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import inspect
 import re
 from collections.abc import AsyncIterator
 from typing import Final
 
 import msgspec
 import pytest
+import pytest_asyncio
 
 from gateway.feed.access import bitmap_of
 from gateway.feed.freshness import Freshness
@@ -35,6 +37,8 @@ from gateway.jmx.commands import (
 from gateway.jmx.virtual_machine import JavaMachine
 from tests.components.waiting import DEADLINE
 from tests.jmx_java.conftest import AsyncClient, JavaObject, publish, publish_well, settings
+
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.xdist_group("access by Java")]
 
 PASSWORD: Final = "correct horse"
 USERS: Final = ("visitor", "keeper")
@@ -86,9 +90,9 @@ QUEUES: Final = (
 )
 
 
-@pytest.fixture
-async def machine() -> AsyncIterator[JavaMachine]:
-    """A virtual machine in which both users may change something, with the queues."""
+@contextlib.asynccontextmanager
+async def with_queues() -> AsyncIterator[JavaMachine]:
+    """Run a virtual machine in which both users may change something, with the queues."""
 
     async def authenticate(user: str, password: str) -> bool:
         return user in USERS and password == PASSWORD
@@ -96,6 +100,25 @@ async def machine() -> AsyncIterator[JavaMachine]:
     async with JavaMachine(settings(), authenticate, number_of=USERS.index) as started:
         await started.open()
         await publish_well(started, *QUEUES)
+        yield started
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def read_only_machine() -> AsyncIterator[JavaMachine]:
+    """The virtual machine of all tests that only read."""
+    async with with_queues() as started:
+        yield started
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def machine(
+    request: pytest.FixtureRequest, read_only_machine: JavaMachine
+) -> AsyncIterator[JavaMachine]:
+    """A virtual machine with the queues: of its own for a test that names it, which is to change it."""
+    if "machine" not in inspect.signature(request.function).parameters:
+        yield read_only_machine
+        return
+    async with with_queues() as started:
         yield started
 
 
@@ -108,14 +131,14 @@ async def connected(java_client: JavaObject, machine: JavaMachine, user: str) ->
         await client("close")
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="module")
 async def visitor(machine: JavaMachine, java_client: JavaObject) -> AsyncIterator[AsyncClient]:
     """A client of the user who is restricted."""
     async with connected(java_client, machine, "visitor") as client:
         yield client
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="module")
 async def keeper(machine: JavaMachine, java_client: JavaObject) -> AsyncIterator[AsyncClient]:
     """A client of the user who is not."""
     async with connected(java_client, machine, "keeper") as client:

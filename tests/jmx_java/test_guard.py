@@ -9,6 +9,9 @@ from typing import Final
 import pytest
 
 from gateway.jmx.java_runtime import class_path
+from tests.components.java_classes import JAVAC
+
+pytestmark = pytest.mark.xdist_group("guard")  # each worker would compile it
 
 SOURCE: Final = Path(__file__).parent / "guard" / "GuardDecisions.java"
 
@@ -61,7 +64,7 @@ def decisions(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """The decision of the guard on each method that this Java has."""
     folder = tmp_path_factory.mktemp("guard")
     jars = ":".join(map(str, class_path()))
-    subprocess.run(["javac", "-cp", jars, "-d", str(folder), str(SOURCE)], check=True)  # noqa: S603, S607  the JDK
+    subprocess.run([*JAVAC, "-cp", jars, "-d", str(folder), str(SOURCE)], check=True)  # noqa: S603  the JDK
     command = ["java", "-cp", f"{folder}:{jars}", "amqp.gateway.jmx.GuardDecisions"]
     done = subprocess.run(command, check=True, capture_output=True, text=True)  # noqa: S603  the JDK
     return dict(line.rsplit(" ", 1) for line in done.stdout.splitlines())

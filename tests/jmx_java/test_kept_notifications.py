@@ -38,7 +38,7 @@ async def test_long_notifications_leave_the_heap_before_it_is_full(
         async with connect(machine) as client:
             await client("listen", ORDERS)
             await client("standStill")
-            batches = 2 * HEAP * 2**20 // (LONG * len(batch))
+            batches = HEAP * 2**20 * 5 // 4 // (LONG * len(batch))
             for _ in range(batches):
                 await publish_well(machine, *batch)
             await client("goOn")

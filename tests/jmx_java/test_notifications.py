@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 
+import pytest
+import pytest_asyncio
 from msgspec.structs import replace
 
 from gateway.feed.freshness import Freshness
@@ -21,7 +24,17 @@ from gateway.jmx.commands import (
 )
 from gateway.jmx.virtual_machine import JavaMachine
 from tests.components.waiting import DEADLINE
-from tests.jmx_java.conftest import AsyncClient, Connect, authenticate, publish_well, settings
+from tests.jmx_java.conftest import (
+    AsyncClient,
+    Connect,
+    authenticate,
+    emptied,
+    opened,
+    publish_well,
+    settings,
+)
+
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.xdist_group("notifications to Java")]
 
 DELEGATE = "JMImplementation:type=MBeanServerDelegate"
 ORDERS = "amqp.gateway:type=queue,name=orders"
@@ -55,6 +68,17 @@ CREATED = Emit(
     ),
 )
 LONG_ENOUGH = int(DEADLINE * 1000)
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def machine(shared_machine: JavaMachine) -> JavaMachine:
+    return await emptied(shared_machine)
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def client(machine: JavaMachine, connect: Connect) -> AsyncIterator[AsyncClient]:
+    async with connect(machine) as connected:
+        yield connected
 
 
 async def test_a_change_of_a_flagged_attribute_is_reported_with_both_values(
@@ -152,9 +176,12 @@ async def test_which_notifications_a_class_has_stands_in_its_description(
     )
 
 
-async def test_an_mbean_whose_class_grows_goes_on_with_its_listeners(
-    machine: JavaMachine, client: AsyncClient
-) -> None:
+async def test_an_mbean_whose_class_grows_goes_on_with_its_listeners(connect: Connect) -> None:
+    async with opened() as machine, connect(machine) as client:
+        await class_grows(machine, client)
+
+
+async def class_grows(machine: JavaMachine, client: AsyncClient) -> None:
     await publish_well(machine, TABLE, QUEUE, FRESH, Register(1, 1, 1, ORDERS, VALUES, 9))
     former = await client("info", ORDERS)
     await client("listen", DELEGATE)
@@ -206,13 +233,12 @@ async def test_readers_never_see_a_class_and_the_values_of_another_version(
     assert await reading == [f"[{', '.join(expected)}]"]
 
 
-async def test_the_delegate_notifies_which_objects_come_and_go(
-    machine: JavaMachine, client: AsyncClient
-) -> None:
-    await client("listen", DELEGATE)
-    await publish_well(machine, QUEUE, Register(1, 1, 1, ORDERS, VALUES), Unregister(1))
-    assert await client("received", LONG_ENOUGH) == f"JMX.mbean.registered of {DELEGATE}: {ORDERS}"
-    assert await client("received", LONG_ENOUGH) == f"JMX.mbean.unregistered of {DELEGATE}: {ORDERS}"
+async def test_the_delegate_notifies_which_objects_come_and_go(connect: Connect) -> None:
+    async with opened() as machine, connect(machine) as client:
+        await client("listen", DELEGATE)
+        await publish_well(machine, QUEUE, Register(1, 1, 1, ORDERS, VALUES), Unregister(1))
+        assert await client("received", LONG_ENOUGH) == f"JMX.mbean.registered of {DELEGATE}: {ORDERS}"
+        assert await client("received", LONG_ENOUGH) == f"JMX.mbean.unregistered of {DELEGATE}: {ORDERS}"
 
 
 async def test_notifications_that_the_buffer_has_no_room_for_are_counted_for_the_client(

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from gateway.jmx.java_runtime import class_path
+from tests.components.java_classes import JAVAC
 from tests.hypothesis_profiles import PROVING
 
 SOURCE: Final = Path(__file__).parent / "queries" / "QueryComparison.java"
@@ -17,7 +18,7 @@ COUNT: Final = 100_000 if PROVING else 600
 
 def test_random_queries_find_what_the_jdks_classes_find(tmp_path: Path) -> None:
     jars = ":".join(map(str, class_path()))
-    subprocess.run(["javac", "-cp", jars, "-d", str(tmp_path), str(SOURCE)], check=True)  # noqa: S603, S607  the JDK
+    subprocess.run([*JAVAC, "-cp", jars, "-d", str(tmp_path), str(SOURCE)], check=True)  # noqa: S603  the JDK
     command = ["java", "-cp", f"{tmp_path}:{jars}", "amqp.gateway.jmx.QueryComparison", str(SEED), str(COUNT)]
     done = subprocess.run(command, check=True, capture_output=True, text=True)  # noqa: S603  the JDK
     *different, inside, counts = done.stdout.splitlines()

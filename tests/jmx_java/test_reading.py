@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+
 import pytest
+import pytest_asyncio
 
 from gateway.feed.freshness import Freshness
 from gateway.jmx.commands import (
@@ -17,7 +20,18 @@ from gateway.jmx.commands import (
 )
 from gateway.jmx.virtual_machine import JavaMachine
 from tests.components.waiting import eventually
-from tests.jmx_java.conftest import AsyncClient, Connect, authenticate, publish, publish_well, settings
+from tests.jmx_java.conftest import (
+    AsyncClient,
+    Connect,
+    authenticate,
+    emptied,
+    opened,
+    publish,
+    publish_well,
+    settings,
+)
+
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.xdist_group("reading by Java")]
 
 QUEUE = DefineClass(
     1,
@@ -38,6 +52,17 @@ ORDERS = 'amqp.gateway:source=r1,package=rabbitmq,type=queue,parent="/",name=ord
 PARCELS = 'amqp.gateway:source=r1,package=rabbitmq,type=queue,parent="/",name=parcels'
 CANONICAL_ORDERS = 'amqp.gateway:name=orders,package=rabbitmq,parent="/",source=r1,type=queue'
 FRESH = SetGroup(1, Freshness.FRESH)
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def machine(shared_machine: JavaMachine) -> JavaMachine:
+    return await emptied(shared_machine)
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def client(machine: JavaMachine, connect: Connect) -> AsyncIterator[AsyncClient]:
+    async with connect(machine) as connected:
+        yield connected
 
 
 VALUES: tuple[tuple[AttributeType, JmxValue, str], ...] = (
@@ -131,16 +156,15 @@ async def test_a_change_replaces_the_values_it_reports(machine: JavaMachine, cli
     ]
 
 
-async def test_an_object_reported_again_is_the_same_mbean_with_new_values(
-    machine: JavaMachine, client: AsyncClient
-) -> None:
-    await publish_well(machine, QUEUE, FRESH, Register(1, 1, 1, ORDERS, ("orders", 1)))
-    await client("listen", "JMImplementation:type=MBeanServerDelegate")
-    await publish_well(
-        machine, QUEUE, Register(1, 1, 1, ORDERS, ("orders", 2)), Register(9, 1, 1, PARCELS, ("", 0))
-    )
-    assert await client("attribute", ORDERS, "messages") == "java.lang.Long 2"
-    assert PARCELS in await client("received", 60_000)  # the first that was registered since
+async def test_an_object_reported_again_is_the_same_mbean_with_new_values(connect: Connect) -> None:
+    async with opened() as machine, connect(machine) as client:
+        await publish_well(machine, QUEUE, FRESH, Register(1, 1, 1, ORDERS, ("orders", 1)))
+        await client("listen", "JMImplementation:type=MBeanServerDelegate")
+        await publish_well(
+            machine, QUEUE, Register(1, 1, 1, ORDERS, ("orders", 2)), Register(9, 1, 1, PARCELS, ("", 0))
+        )
+        assert await client("attribute", ORDERS, "messages") == "java.lang.Long 2"
+        assert PARCELS in await client("received", 60_000)  # the first that was registered since
 
 
 async def test_a_name_belongs_to_the_object_that_had_it_last(

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 from structlog.testing import capture_logs
 
 import gateway.jmx.virtual_machine
@@ -19,9 +21,12 @@ from tests.jmx_java.conftest import (
     Connect,
     JavaStrings,
     authenticate,
+    emptied,
     publish_well,
     settings,
 )
+
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.xdist_group("security of Java")]
 
 QUEUE = DefineClass(
     1,
@@ -34,6 +39,17 @@ ORDERS = "amqp.gateway:type=queue,name=orders"
 MEMORY = "java.lang:type=Memory"
 DELEGATE = "JMImplementation:type=MBeanServerDelegate"
 REFUSED = "java.lang.SecurityException"
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def machine(shared_machine: JavaMachine) -> JavaMachine:
+    return await emptied(shared_machine)
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def client(machine: JavaMachine, connect: Connect) -> AsyncIterator[AsyncClient]:
+    async with connect(machine) as connected:
+        yield connected
 
 
 @pytest.mark.parametrize(
@@ -60,10 +76,13 @@ async def test_no_login_succeeds_without_user_and_password(
 
 
 async def test_a_refused_login_is_logged_without_the_password(
-    machine: JavaMachine, stranger: AsyncClient, java_strings: JavaStrings
+    stranger: AsyncClient, java_strings: JavaStrings
 ) -> None:
-    with capture_logs() as logs:
-        await stranger("tryConnectWith", machine.port, java_strings([USER, "guessed"]))
+    # So many lines a minute are logged: it is a machine of its own.
+    async with JavaMachine(settings(), authenticate) as machine:
+        await machine.open()
+        with capture_logs() as logs:
+            await stranger("tryConnectWith", machine.port, java_strings([USER, "guessed"]))
     assert logs == [
         {
             "event": "jmx-login-refused",

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 
 import pytest
+import pytest_asyncio
 
 from gateway.feed.freshness import Freshness
 from gateway.jmx.commands import (
@@ -25,10 +27,13 @@ from tests.jmx_java.conftest import (
     Connect,
     JavaStrings,
     authenticate,
+    emptied,
     publish,
     publish_well,
     settings,
 )
+
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.xdist_group("tables by Java")]
 
 ATTRIBUTES = (
     Attribute("Name", AttributeType.STRING, "d", always=True),
@@ -43,6 +48,17 @@ QUEUE = DefineClass(1, "rabbitmq:queue", "A queue", ATTRIBUTES)
 TABLE = "amqp.gateway:type=Table,source=r1,class=rabbitmq.queue"
 COUNT = 4000
 ROWS_OF_A_PAGE = 10_000
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def machine(shared_machine: JavaMachine) -> JavaMachine:
+    return await emptied(shared_machine)
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def client(machine: JavaMachine, connect: Connect) -> AsyncIterator[AsyncClient]:
+    async with connect(machine) as connected:
+        yield connected
 
 
 def name(number: int) -> str:

@@ -82,34 +82,29 @@ async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
     writer.close()
 
 
-async def test_it_starts_listens_and_ends_with_the_block() -> None:
+async def test_it_starts_listens_and_ends_with_the_block_and_nothing_is_left_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     async with JavaMachine(settings(), authenticate) as machine:
         process = psutil.Process(machine.pid)
         socket.create_connection(("127.0.0.1", machine.port)).close()
+        assert os.listdir(tmp_path)  # noqa: PTH208  of a folder in memory
     assert not process.is_running()
+    assert not os.listdir(tmp_path)  # noqa: PTH208
 
 
-async def test_it_reports_what_it_uses(machine: JavaMachine, connect: Connect) -> None:
+async def test_it_reports_what_it_uses_until_it_has_ended(machine: JavaMachine, connect: Connect) -> None:
     before = await machine.usage()
     assert (before.clients, before.max_clients) == (0, 50)
     assert 0 < before.heap <= before.max_heap <= 128 << 20
     assert min(before.threads, before.collections + 1, before.collection_milliseconds + 1) > 0
     async with connect(machine):
         assert (await machine.usage()).clients == 1
-
-
-async def test_one_that_has_ended_uses_nothing(machine: JavaMachine) -> None:
     machine.kill()
     await machine.ended()
     with pytest.raises(MachineEndedError):
         await machine.usage()
-
-
-async def test_nothing_is_left_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    async with JavaMachine(settings(), authenticate):
-        assert os.listdir(tmp_path)  # noqa: PTH208  of a folder in memory
-    assert not os.listdir(tmp_path)  # noqa: PTH208
 
 
 async def test_a_killed_machine_is_seen_at_once_and_the_next_has_the_port(connect: Connect) -> None:

@@ -8,13 +8,13 @@ from functools import cache, partial
 from gateway.dialects.cml.codec import read_message
 from gateway.dialects.cml.messages import SchemaReply
 from gateway.dialects.cml.schema import read_classes
-from gateway.mapping.files import applied, applied_event, is_statistic, load_shipped_mappings
+from gateway.mapping.files import applied, applied_event, is_statistic
 from gateway.mapping.rules import ArgumentRule, ElementRule, Mapping, MethodArgumentRule
 from gateway.model.schema import ClassSchema, Element, EventSchema
 from gateway.model.values import ValueType
 from gateway.snmp.oid_registry import OidRegistry
-from gateway.snmp.registry_files import load_shipped_registries
 from gateway.snmp.syntax import argument_fits, argument_form, form_of
+from tests.components.shipped_mappings import shipped_mappings, shipped_registries
 from tests.dialects.cml.recordings import exchange
 from tests.dialects.qmf.recordings import definitions
 
@@ -22,8 +22,8 @@ QPIDD, JAVA = "qpidd-0.34", "java-0.8"
 QPID, QPID_ACL, OPENAMQ = "org.apache.qpid.broker", "org.apache.qpid.acl", "openamq.org.server"
 PACKAGES = (QPID, QPID_ACL, OPENAMQ)
 
-MAPPINGS = load_shipped_mappings()
-REGISTRIES = {registry.package: registry for registry in load_shipped_registries()}
+MAPPINGS = shipped_mappings()
+REGISTRIES = {registry.package: registry for registry in shipped_registries()}
 
 
 @cache

@@ -10,14 +10,14 @@ from gateway.mapping.files import (
     MappingError,
     class_schemas,
     event_schemas,
-    load_shipped_mappings,
     with_additions,
 )
 from gateway.mapping.rules import Mapping
 from gateway.model.observations import Severity
 from gateway.yaml_documents import parse_document
+from tests.components.shipped_mappings import shipped_mappings
 
-SHIPPED = load_shipped_mappings()["ami-relay"]
+SHIPPED = shipped_mappings()["ami-relay"]
 HEAD = "version: 1\npackage: ami-relay\nmodule: PLANT-MIB\nprefix: plant\n"
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.mapping.files import applied, class_schemas, load_shipped_mappings
+from gateway.mapping.files import applied, class_schemas
 from gateway.mapping.override_files import load_overrides, load_with_overrides
 from gateway.mapping.override_rules import OverrideFile
 from gateway.mapping.overrides import Overrides
@@ -20,8 +20,9 @@ from gateway.model.schema import ClassKey, ClassSchema, Element, Kind
 from gateway.model.times import SECOND
 from gateway.model.values import ValueType
 from gateway.yaml_documents import DocumentError, parse_document
+from tests.components.shipped_mappings import shipped_mappings
 
-MAPPINGS: MappingOf[str, Mapping] = load_shipped_mappings()
+MAPPINGS: MappingOf[str, Mapping] = shipped_mappings()
 RABBITMQ = MAPPINGS["rabbitmq"]
 QUEUE = class_schemas(RABBITMQ)["queue"]
 RULE = RABBITMQ.classes["queue"]

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from gateway.config.files import load_configuration
-from gateway.mapping.files import MappingError, load_mappings, load_shipped_mappings
+from gateway.mapping.files import MappingError, load_mappings
 from gateway.service.processes.exit_codes import ExitCode
 from tests.components.command_line import amqp_gateway
+from tests.components.shipped_mappings import shipped_mappings
 
 PUMPS = """\
 version: 1
@@ -34,7 +35,7 @@ def configured(folder: Path, *mappings: str) -> Path:
 
 def test_they_stand_beside_the_shipped_ones(tmp_path: Path) -> None:
     loaded = load_mappings(load_configuration(configured(tmp_path, PUMPS)).mapping_files)
-    assert loaded.keys() == {*load_shipped_mappings(), "plant"}
+    assert loaded.keys() == {*shipped_mappings(), "plant"}
     assert loaded["plant"].classes["Pump"].statistics["flow"].unit == "l"
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from gateway.dialects.ami.relay_schemas import APPLICATION, APPLICATION_CLASS, Events
-from gateway.mapping.files import applied, applied_event, class_schemas, event_schemas, load_shipped_mappings
+from gateway.mapping.files import applied, applied_event, class_schemas, event_schemas
 from gateway.model.schema import ClassKey, ClassSchema, EventSchema
+from tests.components.shipped_mappings import shipped_mappings
 
 PACKAGE = "ami-relay"
-SHIPPED = load_shipped_mappings()[PACKAGE]
+SHIPPED = shipped_mappings()[PACKAGE]
 EVENTS = Events(PACKAGE).schemas
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.mapping.files import class_schemas, event_schemas, load_shipped_mappings
+from gateway.mapping.files import class_schemas, event_schemas
 from gateway.mapping.schema_documents import (
     SavedClass,
     SavedSchemas,
@@ -20,6 +20,7 @@ from gateway.mapping.schema_documents import (
 from gateway.model.schema import ClassKey, ClassSchema, Element, EventSchema
 from gateway.model.values import ValueType
 from gateway.yaml_documents import DocumentError
+from tests.components.shipped_mappings import shipped_mappings
 from tests.mapping.recorded_schemas import QPID, recorded
 
 PATH = Path("saved.json")
@@ -36,9 +37,9 @@ def of(*schemas: ClassSchema | EventSchema) -> SavedSchemas:
     )
 
 
-@pytest.mark.parametrize("package", sorted(load_shipped_mappings()))
+@pytest.mark.parametrize("package", sorted(shipped_mappings()))
 def test_all_that_the_mappings_define_is_read_again(package: str) -> None:
-    mapping = load_shipped_mappings()[package]
+    mapping = shipped_mappings()[package]
     if package == QPID:
         schemas = of(*recorded(QPID))
     else:

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import sys
 
-from gateway.mapping.files import class_schemas, load_shipped_mappings
+from gateway.mapping.files import class_schemas
 from gateway.prometheus.families import DEFAULT_CLASSES, families_of
+from tests.components.shipped_mappings import shipped_mappings
 
 
 def table() -> str:
     """Markdown, one line for each family."""
     lines = ["| metric | type | element |", "| --- | --- | --- |"]
-    for mapping in load_shipped_mappings().values():
+    for mapping in shipped_mappings().values():
         for schema in class_schemas(mapping).values():
             for position, family in families_of(schema, DEFAULT_CLASSES).items():
                 suffix = "_total" if family.kind == "counter" else ""

@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.mapping.files import class_schemas, load_shipped_mappings
+from gateway.mapping.files import class_schemas
 from gateway.model.schema import ClassKey, ClassSchema, Element, Kind, NamedValue
 from gateway.model.values import ValueType
 from gateway.prometheus.families import DEFAULT_CLASSES, families_of, family_of, snake_case
+from tests.components.shipped_mappings import shipped_mappings
 from tests.distribution.building import ROOT
 from tests.prometheus.table import table
 
@@ -95,7 +96,7 @@ def test_elements_that_would_have_one_name_are_shown_once() -> None:
 def test_every_element_that_is_shown_by_default_exists_and_has_a_number() -> None:
     schemas = {
         f"{mapping.package}:{name}": schema
-        for mapping in load_shipped_mappings().values()
+        for mapping in shipped_mappings().values()
         for name, schema in class_schemas(mapping).items()
     }
     for class_name, elements in DEFAULT_CLASSES.items():

@@ -20,10 +20,12 @@ class SortedOracle:
         self.instances: dict[Oid, bytes] = {}
         self.tables: list[tuple[Table, tuple[int, ...]]] = []
         self._derived: dict[Oid, Mapping[int, Derivation]] = {}
+        self._order: list[Oid] | None = None
 
     def scalar(self, oid: Oid, value: bytes) -> None:
         self.store.scalar(oid, value)
         self.instances[oid] = value
+        self._order = None
 
     def table(
         self, entry: Oid, columns: Sequence[int], derived: Mapping[int, Derivation] | None = None
@@ -51,9 +53,10 @@ class SortedOracle:
 
     def after(self, oid: Oid, count: int) -> list[tuple[Oid, bytes]]:
         """Return up to ``count`` instances after ``oid``, from the dictionary."""
-        order = sorted(self.instances)
-        start = bisect_right(order, oid)
-        return [(name, self.instances[name]) for name in order[start : start + count]]
+        if self._order is None:
+            self._order = sorted(self.instances)
+        start = bisect_right(self._order, oid)
+        return [(name, self.instances[name]) for name in self._order[start : start + count]]
 
     def somewhere(self, chance: random.Random) -> Oid:
         """Return an instance, or a name near one."""
@@ -72,6 +75,7 @@ class SortedOracle:
                 return oid
 
     def _set(self, table: Table, column: int, index: Oid, value: bytes | None) -> None:
+        self._order = None
         cells = {column: value}
         for number, derivation in self._derived[table.entry].items():
             if derivation.base == column:

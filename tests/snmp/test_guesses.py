@@ -14,7 +14,8 @@ from gateway.snmp import ber, message
 from gateway.snmp.requests import WRONG_COMMUNITY, Access, Responder
 from gateway.snmp.standard_groups import SnmpCounters
 from gateway.snmp.store import Store
-from tests.components.command_line import new_site, running
+from tests.components.command_line import Site, new_site, running
+from tests.components.operated_gateway import OperatedGateway
 from tests.components.waiting import wait_until
 from tests.eventlog.reading import of_kind, read_log
 from tests.feed.guessed import Reported
@@ -22,6 +23,13 @@ from tests.snmp.datagrams import COMMUNITY, request
 from tests.snmp.v3.secured_agent import GET, SENDER, SecuredAgent
 
 NAME = (1, 3, 6, 1, 2, 1, 1, 1, 0)
+
+
+class Manager(OperatedGateway):
+    """A manager of a gateway."""
+
+    def __init__(self, site: Site) -> None:
+        self.site = site
 
 
 @pytest.fixture
@@ -61,11 +69,14 @@ def test_wrong_digests_and_unknown_users_of_version_3_are_guesses(reported: Repo
 
 
 def test_guesses_are_in_the_log_with_their_address(tmp_path: Path) -> None:
-    site = new_site(tmp_path)
+    manager = Manager(new_site(tmp_path))
+    site = manager.site
     site.configure(log={"min_free": 0, "commit_interval": "1ms"})
     words = ["snmpget", "-v2c", "-c", "a guess", "-r", "0", "-t", "0.3"]
     with running("run", "--config", site.configuration, log=tmp_path / "log") as gateway:
         gateway.ready()
+        # What is guessed before the core is connected is recorded a minute later, as a number.
+        manager.shows("agFeedConnected", "true")
 
         def recorded() -> list[dict[str, Any]]:
             command = [*words, f"127.0.0.1:{site.snmp_port}", "1.3.6.1.2.1.1.1.0"]

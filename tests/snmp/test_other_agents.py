@@ -20,6 +20,8 @@ from tests.snmp.net_snmp import exchange, snmpd
 from tests.snmp.sample_data import ROOT, sample
 from tests.snmp.sorted_oracle import SortedOracle
 
+pytestmark = pytest.mark.xdist_group("snmpd")
+
 REQUESTS = 5_000 if PROVING else 300
 
 

@@ -10,8 +10,9 @@ import tempfile
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from pysmi.codegen import PySnmpCodeGen
 from pysmi.compiler import MibCompiler
@@ -115,7 +116,7 @@ def _smilint_complaint(path: Path, line: str) -> LintComplaint:
 def pysmi_complaints(path: Path, folders: Sequence[Path]) -> list[LintComplaint]:
     """Return errors of pysmi compiling the file or an imported one, or of pysnmp loading the result."""
     with tempfile.TemporaryDirectory() as compiled:
-        compiler = MibCompiler(parserFactory()(), PySnmpCodeGen(), PyFileWriter(compiled))
+        compiler = MibCompiler(_parser(), PySnmpCodeGen(), PyFileWriter(compiled))
         sources = (folder for folder in (path.parent, *folders) if folder.is_dir())
         compiler.add_sources(*(FileReader(str(folder), recursive=False) for folder in sources))
         compiler.add_searchers(StubSearcher(*PySnmpCodeGen.baseMibs))
@@ -129,6 +130,12 @@ def pysmi_complaints(path: Path, folders: Sequence[Path]) -> list[LintComplaint]
             if str(state) not in _GOOD_STATES
         ]
         return complaints or _pysnmp_complaints(path, compiled)
+
+
+@cache
+def _parser() -> Any:  # noqa: ANN401  pysmi has no types
+    """Return the parser of all files, which has no state: to make one takes as long as to read a module."""
+    return parserFactory()()
 
 
 def _pysnmp_complaints(path: Path, compiled: str) -> list[LintComplaint]:

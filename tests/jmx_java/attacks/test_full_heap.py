@@ -39,7 +39,7 @@ async def test_one_filter_for_very_many_listeners_and_long_events_beside_many_ob
             assert "too much of jmx.heap" in await reader("tryManyListeners", DELEGATE, 1_000_000)
         good = AsyncClient(await asyncio.to_thread(java_client.connect, machine.port, OPERATOR, PASSWORD))
         await good("listen", ORDERS)
-        for _ in range(2 * HEAP * 2**20 // (20 * 20_000)):
+        for _ in range(HEAP * 2**20 * 5 // 4 // (20 * 20_000)):
             await publish_well(machine, *LONG_EVENTS)
         assert (await good("received", LONG_ENOUGH)).startswith(CREATED.type)
         assert await good("attribute", ORDERS, "messages") == "java.lang.Long 1"

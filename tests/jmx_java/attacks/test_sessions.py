@@ -27,9 +27,9 @@ VANISHED_SECONDS = 40.0
 
 
 @pytest.fixture
-def others(tmp_path: Path) -> Iterator[JavaObject]:
+def others(java_classes: Path) -> Iterator[JavaObject]:
     """Clients in a virtual machine of their own, which a test may end."""
-    with contextlib.suppress(Exception), client_machine(tmp_path) as client:  # as the test wanted
+    with contextlib.suppress(Exception), client_machine(java_classes) as client:  # as the test wanted
         yield client
 
 

@@ -1,13 +1,14 @@
-"""A virtual machine with two queues, and an operator that answers as a test says."""
+"""A virtual machine with two queues for all tests of a module, and an operator that each test tells."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
 import pytest
+import pytest_asyncio
 
 from gateway.jmx.virtual_machine import JavaMachine
-from tests.jmx_java.conftest import authenticate, publish_well, settings
+from tests.jmx_java.conftest import AsyncClient, Connect, emptied, publish_well
 from tests.jmx_java.operations.queues import FULL
 from tests.jmx_java.scripted_operator import ScriptedOperator
 
@@ -18,10 +19,16 @@ def operator() -> ScriptedOperator:
     return ScriptedOperator()
 
 
-@pytest.fixture
-async def machine(operator: ScriptedOperator) -> AsyncIterator[JavaMachine]:
-    """A virtual machine with two queues."""
-    async with JavaMachine(settings(), authenticate) as started:
-        await publish_well(started, *FULL)
-        await started.open(operator)
-        yield started
+@pytest_asyncio.fixture(loop_scope="module")
+async def machine(shared_machine: JavaMachine, operator: ScriptedOperator) -> JavaMachine:
+    """A virtual machine with two queues as at first, and the operator of this test."""
+    await publish_well(await emptied(shared_machine), *FULL)
+    await shared_machine.open(operator)
+    return shared_machine
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def client(machine: JavaMachine, connect: Connect) -> AsyncIterator[AsyncClient]:
+    """A Java client that has logged in to `machine`."""
+    async with connect(machine) as connected:
+        yield connected

@@ -10,6 +10,8 @@ from tests.jmx_java.conftest import AsyncClient, Connect, authenticate, publish_
 from tests.jmx_java.operations.queues import FULL, ORDERS
 from tests.jmx_java.scripted_operator import ScriptedOperator
 
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.xdist_group("answers to Java")]
+
 SETS = {
     Status.APPLIED: "",
     Status.APPLIED_DIFFERENTLY: "javax.management.InvalidAttributeValueException: a text\n",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from gateway.jmx.backend import MAX_REQUEST_OCTETS
 from gateway.jmx.commands import Register, encode_batch
 from gateway.jmx.java_build import SOURCES
@@ -16,6 +18,7 @@ from tests.jmx_java.scripted_operator import ScriptedOperator
 MAX_AT_A_TIME = 64
 
 
+@pytest.mark.asyncio(loop_scope="module")
 async def test_so_many_operations_at_once_leave_reads_logins_and_pushes_alone(
     machine: JavaMachine, client: AsyncClient, operator: ScriptedOperator, connect: Connect
 ) -> None:

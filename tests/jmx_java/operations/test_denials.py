@@ -11,12 +11,14 @@ from gateway.feed.operations import InvokeMethod
 from gateway.jmx.backend import UNKNOWN, Backend, RefusedAttempt
 from gateway.jmx.virtual_machine import JavaMachine
 from gateway.model.operations import Outcome, Principal
-from tests.components.waiting import until
+from tests.components.waiting import eventually, until
 from tests.jmx_java.attacks import jrmp
 from tests.jmx_java.conftest import PASSWORD, USER, AsyncClient, JavaStrings, authenticate, settings
 from tests.jmx_java.operations.queues import ORDERS
 from tests.jmx_java.scripted_operator import ScriptedOperator
 from tests.jmx_java.test_backend import request
+
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.xdist_group("denials to Java")]
 
 
 def denied(user: str, kind: str, reason: str) -> RefusedAttempt:
@@ -54,6 +56,10 @@ async def test_logins_are_recorded(
 async def test_logins_without_a_place_are_recorded(
     machine: JavaMachine, stranger: AsyncClient, operator: ScriptedOperator
 ) -> None:
+    async def all_have_gone() -> bool:
+        return (await machine.usage()).clients == 0
+
+    await eventually(all_have_gone, "the clients of other tests have gone")
     clients = []
     for _ in range(30):
         java = await asyncio.to_thread(stranger.java.connect, machine.port, USER, PASSWORD)
@@ -76,41 +82,42 @@ async def test_classes_that_are_not_permitted_are_recorded(
     assert operator.attempts[0] == denied(USER, "request", reason)
 
 
-@pytest.mark.parametrize(
-    ("make", "arguments", "failure", "reason"),
-    [
-        ("file", ["a"], "REJECTED", "the class java.io.File is not permitted, or the login is too large"),
-        ("longTexts", [1000, 1], "REJECTED", "a login is too large, or too deeply nested"),
-        ("ours", [], "ClassNotFound", "the gateway refused it: there is no class Client$OwnFilter"),
-    ],
-)
 async def test_credentials_that_are_not_permitted_are_recorded(
-    machine: JavaMachine,
-    stranger: AsyncClient,
-    operator: ScriptedOperator,
-    make: str,
-    arguments: list[object],
-    failure: str,
-    reason: str,
+    stranger: AsyncClient, operator: ScriptedOperator
 ) -> None:
-    attack = await asyncio.to_thread(getattr(stranger.java, make), *arguments)
-    with capture_logs() as logs:
-        assert failure in await stranger("tryConnectWith", machine.port, attack)
-    assert operator.attempts == [denied("", "login", reason)]
-    (line,) = logs
-    assert (line["event"], line["client"], line["reason"]) == ("jmx-login-refused", "127.0.0.1", reason)
+    # A machine of its own: RMI would use a connection again by which another test has logged in.
+    async with JavaMachine(settings(), authenticate) as machine:
+        await machine.open(operator)
+        for make, arguments, failure, reason in (
+            ("file", ["a"], "REJECTED", "the class java.io.File is not permitted, or the login is too large"),
+            ("longTexts", [1000, 1], "REJECTED", "a login is too large, or too deeply nested"),
+            ("ours", [], "ClassNotFound", "the gateway refused it: there is no class Client$OwnFilter"),
+        ):
+            operator.attempts.clear()
+            attack = await asyncio.to_thread(getattr(stranger.java, make), *arguments)
+            with capture_logs() as logs:
+                assert failure in await stranger("tryConnectWith", machine.port, attack)
+            assert operator.attempts == [denied("", "login", reason)]
+            (line,) = logs
+            place = (line["event"], line["client"], line["reason"])
+            assert place == ("jmx-login-refused", "127.0.0.1", reason)
 
 
-@pytest.mark.parametrize("method", ["bind", "rebind", "unbind"])
 async def test_attempts_to_change_the_registry_are_recorded(
-    machine: JavaMachine, stranger: AsyncClient, operator: ScriptedOperator, method: str
+    stranger: AsyncClient, operator: ScriptedOperator
 ) -> None:
-    with capture_logs() as logs:
-        assert "AccessException" in await stranger(f"try{method.capitalize()}", machine.port)
-    reason = f"the registry refused it: Registry.{method} disallowed; origin unknown"
-    assert operator.attempts == [denied("", "request", reason)]
-    (line,) = logs
-    assert (line["event"], line["client"], line["reason"]) == ("jmx-request-refused", "127.0.0.1", reason)
+    # A machine of its own: RMI would use a connection again by which another test has logged in.
+    async with JavaMachine(settings(), authenticate) as machine:
+        await machine.open(operator)
+        for method in ("bind", "rebind", "unbind"):
+            operator.attempts.clear()
+            with capture_logs() as logs:
+                assert "AccessException" in await stranger(f"try{method.capitalize()}", machine.port)
+            reason = f"the registry refused it: Registry.{method} disallowed; origin unknown"
+            assert operator.attempts == [denied("", "request", reason)]
+            (line,) = logs
+            place = (line["event"], line["client"], line["reason"])
+            assert place == ("jmx-request-refused", "127.0.0.1", reason)
 
 
 async def test_objects_sent_to_the_registry_are_recorded(

@@ -13,6 +13,8 @@ from tests.jmx_java.conftest import AsyncClient, JavaObject
 from tests.jmx_java.operations.queues import BILLS, ORDERS
 from tests.jmx_java.scripted_operator import ScriptedOperator
 
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.xdist_group("invocations by Java")]
+
 
 async def test_an_mbean_says_what_can_be_done_to_it(client: AsyncClient) -> None:
     described = {line.split()[0]: line for line in await client("info", ORDERS)}

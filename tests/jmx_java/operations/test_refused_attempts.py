@@ -14,6 +14,8 @@ from tests.jmx_java.conftest import USER, AsyncClient, Connect, authenticate, se
 from tests.jmx_java.operations.queues import ORDERS
 from tests.jmx_java.scripted_operator import ScriptedOperator
 
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.xdist_group("refused attempts by Java")]
+
 CLIENT = Principal("jmx", USER, "127.0.0.1")
 MISSING = "amqp.gateway:type=queue,name=none"
 MEMORY = "java.lang:type=Memory"

@@ -12,6 +12,8 @@ from tests.jmx_java.conftest import USER, AsyncClient
 from tests.jmx_java.operations.queues import ORDERS
 from tests.jmx_java.scripted_operator import ScriptedOperator
 
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.xdist_group("settings by Java")]
+
 
 async def test_what_can_only_be_written_is_not_read(client: AsyncClient) -> None:
     with pytest.raises(Exception, match=r"AttributeNotFoundException.* that can be read"):

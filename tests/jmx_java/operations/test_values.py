@@ -14,6 +14,8 @@ from tests.jmx_java.conftest import AsyncClient, JavaObject
 from tests.jmx_java.operations.queues import BILLS, ORDERS
 from tests.jmx_java.scripted_operator import ScriptedOperator
 
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.xdist_group("values of Java")]
+
 VALUE = "javax.management.InvalidAttributeValueException"
 
 

@@ -22,6 +22,7 @@ from gateway.jmx.pem_files import read_tls
 from gateway.jmx.virtual_machine import JavaMachine
 from gateway.links.tls import ServerTls
 from tests.components.certificates import Authority, Certificate
+from tests.components.java_classes import QUICKLY, compile_java
 from tests.jmx_java.conftest import PASSWORD, USER, authenticate, settings
 
 Secured: TypeAlias = Callable[[ServerTls], AbstractAsyncContextManager[JavaMachine]]
@@ -51,8 +52,7 @@ def compiled_client(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def compile_clients(folder: Path) -> None:
     """Compile ``TlsClient`` and ``CertificateClient``."""
-    sources = [str(Path(__file__).parent / name) for name in _CLIENTS]
-    subprocess.run(["javac", "-Xlint:all", "-Werror", "-d", str(folder), *sources], check=True)  # noqa: S603, S607  the JDK
+    compile_java(folder, (Path(__file__).parent / name for name in _CLIENTS))
 
 
 @asynccontextmanager
@@ -93,7 +93,7 @@ def java_command(compiled: Path, folder: Path, trusts: Authority, own: Certifica
         certificate = x509.load_pem_x509_certificate(own.certificate.read_bytes())
         key.write_bytes(serialize_key_and_certificates(b"own", private, certificate, None, encryption))  # type: ignore[arg-type]
         options += _store("keyStore", key)
-    return ["java", "-XX:+UseSerialGC", *options, "-classpath", str(compiled)]
+    return ["java", *QUICKLY, *options, "-classpath", str(compiled)]
 
 
 def _store(kind: str, path: Path) -> list[str]:

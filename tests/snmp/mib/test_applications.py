@@ -11,7 +11,6 @@ from gateway.snmp import ber
 from gateway.snmp.ber import Oid
 from gateway.snmp.cells import date_and_time, gauge32, text
 from gateway.snmp.fixed_mib import CLASS_ENTRY, ClassColumn
-from gateway.snmp.registry_files import load_shipped_registries
 from gateway.snmp.store import Store
 from gateway.snmp.tables.applications import (
     APPLICATION_ENTRY,
@@ -20,10 +19,11 @@ from gateway.snmp.tables.applications import (
     ApplicationTable,
     OperStatus,
 )
+from tests.components.shipped_mappings import shipped_registries
 from tests.components.shop import START, source
 
 ROOT: Oid = (1, 3, 6, 1, 4, 1, 99999)
-REGISTRIES = load_shipped_registries()
+REGISTRIES = shipped_registries()
 NODE_ENTRY: Oid = (*ROOT, 2, 1, 1, 1, 1)
 VERSION, STARTED, OPENED = 105, 108, 139
 URL = "https://rabbit.example.org:15671"

@@ -14,16 +14,19 @@ from gateway.snmp.fixed_mib import CAPABILITIES, PACKAGE_CAPABILITIES, PRODUCT, 
 from gateway.snmp.mib.capabilities import MODULE_NAME, capabilities_text
 from gateway.snmp.mib.lint import base_folders, smilint_complaints
 from gateway.snmp.oid_registry import DEFAULT_ROOT
-from gateway.snmp.registry_files import load_shipped_registries, update_capabilities
+from gateway.snmp.registry_files import update_capabilities
 from gateway.snmp.registry_growth import extend
 from gateway.snmp.served_modules import STANDARD_MODULES, list_modules, list_site_module
 from gateway.snmp.standard_groups import SnmpCounters, SystemDescription, SystemGroup
 from gateway.snmp.store import Store
+from tests.components.shipped_mappings import shipped_registries
 from tests.snmp.mib.shop import DAY, HALL, PROVISIONAL
 from tests.snmp.mib.test_shipped import compiled, oid_of, translate
 
+pytestmark = pytest.mark.xdist_group("shipped modules")  # that of what `compiled` keeps
+
 MIBS = shipped_folder("mibs")
-REGISTRIES = load_shipped_registries()
+REGISTRIES = shipped_registries()
 TEXT = (MIBS / f"{MODULE_NAME}.mib").read_text("ascii")
 SUPPORTED = re.findall(r"SUPPORTS +(\S+)\n    INCLUDES +\{([^}]*)\}", TEXT)
 OR_ENTRY: Oid = (1, 3, 6, 1, 2, 1, 1, 9, 1)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.mapping.files import event_schemas, load_shipped_mappings
+from gateway.mapping.files import event_schemas
 from gateway.model.times import SECOND
 from gateway.snmp import ber
 from gateway.snmp.notifications.bound_events import bind_event
-from gateway.snmp.registry_files import load_shipped_registries
+from tests.components.shipped_mappings import shipped_mappings, shipped_registries
 from tests.snmp.datagrams import read_varbinds
 from tests.snmp.mib.shop import ROOT
 
-(REGISTRY,) = (registry for registry in load_shipped_registries() if registry.package == "rabbitmq")
-SCHEMAS = event_schemas(load_shipped_mappings()["rabbitmq"])
+(REGISTRY,) = (registry for registry in shipped_registries() if registry.package == "rabbitmq")
+SCHEMAS = event_schemas(shipped_mappings()["rabbitmq"])
 
 
 @pytest.mark.parametrize("event", ["queueDeleted", "connectionClosed"])

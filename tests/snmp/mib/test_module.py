@@ -217,7 +217,7 @@ _texts = st.text(max_size=30) | st.sampled_from(['"', "END", "::=", "--", "x" * 
     _texts,
     _texts,
 )
-@settings(max_examples=max(examples() // 50, 5))
+@settings(max_examples=max(examples() // 50, 3))  # each one is read by smilint and pysmi
 def test_no_schema_of_a_peer_makes_a_module_that_tools_refuse(
     tmp_path_factory: pytest.TempPathFactory, elements: list[Element], name: str, description: str
 ) -> None:
@@ -244,7 +244,7 @@ def test_no_schema_of_a_peer_makes_a_module_that_tools_refuse(
     _texts,
     _texts,
 )
-@settings(max_examples=max(examples() // 50, 5))
+@settings(max_examples=max(examples() // 50, 3))  # each one is read by smilint and pysmi
 def test_no_event_of_a_peer_makes_a_module_that_tools_refuse(
     tmp_path_factory: pytest.TempPathFactory, arguments: list[Argument], name: str, description: str
 ) -> None:

@@ -7,6 +7,8 @@ import pytest
 from tests.mapping.recorded_schemas import JAVA, OPENAMQ, QPID, QPIDD
 from tests.snmp.mib.recorded_site import Site, cml_observations, qmf_observations
 
+pytestmark = pytest.mark.xdist_group("recorded brokers by SNMP")
+
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Site:

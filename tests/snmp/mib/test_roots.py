@@ -53,7 +53,14 @@ def test_only_the_lines_with_the_root_differ() -> None:
 
 @pytest.mark.parametrize(
     "root",
-    ["1.3.6.1.4.1.99999", "1.3.6.1.4.1.99999.7.1", "1.3.6.1.4.1", "1.3.6.1.3.77", "1.2.840.99999"],
+    [
+        "1.3.6.1.4.1.99999.7.1",
+        "1.2.840.99999",
+        *(
+            pytest.param(root, marks=pytest.mark.prove)
+            for root in ("1.3.6.1.4.1.99999", "1.3.6.1.4.1", "1.3.6.1.3.77")
+        ),
+    ],
 )
 def test_all_tools_take_the_modules_without_a_word(tmp_path: Path, root: str) -> None:
     written = write_rooted_modules(SHIPPED, tmp_path, parse_oid(root))

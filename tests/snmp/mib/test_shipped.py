@@ -21,7 +21,6 @@ from pysmi.writer import CallbackWriter
 
 from gateway.feed.freshness import Freshness
 from gateway.feed.operations import OperationKind, OperationState
-from gateway.mapping.files import load_shipped_mappings
 from gateway.mapping.rules import ElementRule
 from gateway.model.operations import Outcome
 from gateway.model.values import ValueType
@@ -77,12 +76,15 @@ from gateway.snmp.fixed_mib import (
 from gateway.snmp.mib.capabilities import MODULE_NAME as CAPABILITIES_MODULE
 from gateway.snmp.mib.lint import base_folders, lint
 from gateway.snmp.oid_registry import DEFAULT_ROOT, OidRegistry
-from gateway.snmp.registry_files import generated, load_shipped_registries, registry_text
+from gateway.snmp.registry_files import generated, registry_text
 from gateway.snmp.row_columns import ROW_COLUMNS, RowColumn, RowLifetime
+from tests.components.shipped_mappings import shipped_mappings, shipped_registries
 from tests.written_pages.notifications_table import notifications_table
 
+pytestmark = pytest.mark.xdist_group("shipped modules")  # each worker would compile them
+
 MIBS = shipped_folder("mibs")
-REGISTRIES = {registry.package: registry for registry in load_shipped_registries()}
+REGISTRIES = {registry.package: registry for registry in shipped_registries()}
 REPORTED = ("read-only", "read-write", "read-create", "accessible-for-notify")
 OBJECT_MODULES = [path for path in sorted(MIBS.iterdir()) if path.stem != CAPABILITIES_MODULE]
 """Files of modules that define objects."""
@@ -91,12 +93,16 @@ BASE_MODULES = {"SNMPv2-SMI", "SNMPv2-TC", "SNMPv2-CONF", "SNMPv2-MIB", "SNMP-FR
 
 
 @cache
+def parser() -> Any:  # noqa: ANN401  pysmi has no types
+    return parserFactory()()
+
+
+@cache
 def compiled(module: str) -> dict[str, Any]:
     """Return the module as pysmi compiles it."""
     texts: dict[str, str] = {}
-    compiler = MibCompiler(
-        parserFactory()(), JsonCodeGen(), CallbackWriter(lambda name, text, _: texts.update({name: text}))
-    )
+    writer = CallbackWriter(lambda name, text, _: texts.update({name: text}))
+    compiler = MibCompiler(parser(), JsonCodeGen(), writer)
     compiler.add_sources(*(FileReader(str(folder), recursive=False) for folder in (MIBS, *base_folders())))
     compiler.compile(module, rebuild=True)
     document: dict[str, Any] = json.loads(texts[module])
@@ -155,7 +161,7 @@ def test_only_modules_that_users_have_are_imported(path: Path) -> None:
 
 @pytest.mark.parametrize("package", sorted(REGISTRIES))
 def test_a_shipped_registry_and_module_are_what_their_mapping_gives(package: str) -> None:
-    registry, mapping = REGISTRIES[package], load_shipped_mappings()[package]
+    registry, mapping = REGISTRIES[package], shipped_mappings()[package]
     path = shipped_folder("mappings") / "oids" / f"{package}.oids.yaml"
     assert registry_text(registry) == path.read_text(encoding="utf-8")
     grown, text = generated(mapping, registry, dt.date(2100, 1, 1), grow=True)
@@ -167,7 +173,7 @@ def test_a_shipped_registry_and_module_are_what_their_mapping_gives(package: str
 def test_the_page_on_modules_has_every_notification(fixed: dict[str, Any]) -> None:
     page = (shipped_folder("mibs").parent / "docs" / "mibs.md").read_text(encoding="utf-8")
     for package, registry in REGISTRIES.items():
-        assert notifications_table(load_shipped_mappings()[package], registry) in page, (
+        assert notifications_table(shipped_mappings()[package], registry) in page, (
             f"write the table of {package} in docs/mibs.md again from notifications_table()"
         )
     for member in COMMON_OBJECTS:
@@ -184,7 +190,7 @@ def test_the_page_on_modules_has_every_notification(fixed: dict[str, Any]) -> No
 
 
 def test_every_shipped_mapping_has_its_lock() -> None:
-    assert set(load_shipped_mappings()) == set(REGISTRIES)
+    assert set(shipped_mappings()) == set(REGISTRIES)
 
 
 def test_no_name_means_something_in_two_modules() -> None:
@@ -206,7 +212,7 @@ def test_packages_stand_where_they_were_published() -> None:
 
 @pytest.mark.parametrize("package", sorted(REGISTRIES))
 def test_a_registry_takes_what_a_later_version_adds_and_moves_nothing(package: str) -> None:
-    registry, mapping = REGISTRIES[package], load_shipped_mappings()[package]
+    registry, mapping = REGISTRIES[package], shipped_mappings()[package]
     name, rule = next(iter(mapping.classes.items()))
     newer = rule.model_copy(
         update={"statistics": {"later": ElementRule(type=ValueType.U64)} | rule.statistics}
@@ -424,9 +430,10 @@ def test_net_snmp_knows_the_label_of_every_number(path: Path) -> None:
         if isinstance(node, dict) and "enumeration" in node.get("syntax", {}).get("constraints", {})
     }
     assert labelled
+    reported = translate("-Td", *(f"{path.stem}::{name}" for name in labelled))
     for name, labels in labelled.items():
-        reported = translate("-Td", f"{path.stem}::{name}")
-        assert all(f"{label}(" in reported for label in labels), name
+        definition = reported.partition(f"{path.stem}::{name}\n")[2].partition("\n::= {")[0]
+        assert all(f"{label}(" in definition for label in labels), name
 
 
 def test_a_count_that_qpid_declares_as_a_duration_is_counted_in_samples() -> None:

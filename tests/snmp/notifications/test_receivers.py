@@ -52,6 +52,8 @@ from tests.snmp.notifications.story import (
 )
 from tests.snmp.notifications.udp_receiver import udp_receiver
 
+pytestmark = pytest.mark.xdist_group("receivers of notifications")
+
 COMMUNITY = "receivers"
 SNMP_TRAP_ADDRESS = "1.3.6.1.6.3.18.1.3.0"
 """The varbind with the agent-addr of a translated version 1 trap (RFC 3584 section 3.1)."""

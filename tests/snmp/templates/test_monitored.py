@@ -7,18 +7,19 @@ from typing import Any
 
 import pytest
 
-from gateway.mapping.files import class_schemas, load_shipped_mappings
+from gateway.mapping.files import class_schemas
 from gateway.mapping.rules import AlarmRule
 from gateway.model.observations import Severity
 from gateway.model.schema import ClassKey
 from gateway.snmp.oid_registry import DEFAULT_ROOT
 from gateway.snmp.templates.monitored import Monitored, MonitoredTable, Reading, gateway_tables, tables_of
+from tests.components.shipped_mappings import shipped_mappings
 from tests.snmp.mib.test_shipped import REGISTRIES, compiled, oid_of
 
 TEXT = {"DisplayString", "AgFloat64"}
 
 
-MAPPINGS = load_shipped_mappings()
+MAPPINGS = shipped_mappings()
 
 
 def alarms(key: ClassKey) -> Iterable[AlarmRule]:

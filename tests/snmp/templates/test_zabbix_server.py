@@ -73,7 +73,7 @@ SILENT = "AMQP gateway: no answer by SNMP"
 LOST = f"AMQP gateway: source {SOURCE} is not synchronised"
 
 SILENT_SECONDS = 400.0
-"""The maximum delay of a problem: an agent that is silent for 45 s (UnreachablePeriod) is unavailable."""
+"""The maximum delay of a problem: an agent that is silent for 15 s (UnreachablePeriod) is unavailable."""
 
 
 @dataclass(frozen=True, slots=True)
