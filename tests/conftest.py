@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import importlib
+import logging
 import os
 import signal
 from collections.abc import Callable, Iterator
@@ -47,6 +48,9 @@ def pytest_configure(config: pytest.Config) -> None:
     Ctrl-C ends them, also where a shell started the tests in the background. Spark starts as suits few rows.
     """
     config.pluginmanager.register(_SHARED)
+    # It logs tracebacks on a thread of its own, of which Python 3.11 parses the lines. While pytest parses a
+    # file for its report, that is an error of the interpreter (CPython's issue 106905), and ends a worker.
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
     os.environ["SPARK_CONF_DIR"] = str(Path(__file__).parent / "components" / "spark")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import psutil
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -69,6 +70,11 @@ class Guarded:
         return {each.labels["reason"]: each.value for each in samples if each.value}
 
 
+def ports_that_listen() -> set[int]:
+    found = psutil.net_connections("tcp")
+    return {one.laddr.port for one in found if one.laddr and one.status == psutil.CONN_LISTEN}
+
+
 @pytest.fixture
 def there(tmp_path: Path) -> Iterator[Guarded]:
     site, authority = new_site(tmp_path), Authority.make(tmp_path / "ca")
@@ -87,6 +93,8 @@ def there(tmp_path: Path) -> Iterator[Guarded]:
     )
     with running("run", "--config", site.configuration, log=tmp_path / "log") as gateway:
         gateway.ready()
+        # Not by a client, which would be counted.
+        wait_until(lambda: {ami, metrics} <= ports_that_listen(), "both listen")
         yield Guarded(site, authority, gateway, ami, metrics)
         assert gateway.terminate().code is ExitCode.OK
     verified = amqp_gateway("audit", "verify", "--config", site.configuration)
