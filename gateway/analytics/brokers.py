@@ -202,8 +202,16 @@ def broker_column(brokers: Mapping[Reader, Reader]) -> Column:
     Args:
         brokers: the result of `BrokerFacts.brokers`.
     """
-    name: Column = F.concat_ws("/", "log_id", "source")
-    for reader, first in brokers.items():
-        is_reader = (F.col("log_id") == reader.log_id) & (F.col("source") == reader.source)
-        name = F.when(is_reader, F.lit("/".join(first))).otherwise(name)
-    return name.alias("broker")
+    shared = of_readers({reader: "/".join(first) for reader, first in brokers.items()})
+    return F.coalesce(*shared, F.concat_ws("/", "log_id", "source")).alias("broker")
+
+
+def of_readers(values: Mapping[Reader, str | int]) -> list[Column]:
+    """Return a column for each source: its value in rows of that source, null in others.
+
+    Together (`coalesce`) they are a join with a few rows, without the job that one begins with.
+    """
+    return [
+        F.when((F.col("log_id") == reader.log_id) & (F.col("source") == reader.source), F.lit(value))
+        for reader, value in values.items()
+    ]

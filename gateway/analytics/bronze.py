@@ -117,6 +117,7 @@ LAKE: Final = StructType([*RECORD.fields, *PLACE.fields])
 LAKE_FOLDER: Final = "lake"
 SEGMENT_FOLDER: Final = "segments"
 
+_LEAST_SEQ: Final = -(2**63)
 _FILE: Final = "file"
 _UNREADABLE: Final = "unreadable"
 _LINE: Final = StructType([*RECORD.fields, StructField(_UNREADABLE, StringType())])
@@ -157,14 +158,23 @@ class SegmentFile:
     Attributes:
         file: its path.
         committed: the seq of the last record that a commit line confirms; ``None`` where there is none.
+        last: the highest seq of a record, confirmed or not; ``None`` where there is none.
         records: the number of lines that are records, confirmed or not.
         unreadable: the number of lines that are no JSON object of ours.
     """
 
     file: str
     committed: int | None
+    last: int | None
     records: int
     unreadable: int
+
+    @property
+    def uncommitted_from(self) -> int | None:
+        """The lowest seq behind the last commit line; ``None`` where all records are confirmed."""
+        if self.last is None or (self.committed is not None and self.last <= self.committed):
+            return None
+        return _LEAST_SEQ if self.committed is None else self.committed + 1
 
 
 @contextmanager
@@ -216,13 +226,15 @@ def once(records: DataFrame) -> DataFrame:
 
 def segment_records(lines: DataFrame, segments: Sequence[SegmentFile]) -> DataFrame:
     """Return the committed records among the ``lines`` of ``segments``."""
-    spark = lines.sparkSession
-    committed = spark.createDataFrame(
-        [(segment.file, segment.committed) for segment in segments], "committed_file string, committed long"
-    )
-    is_committed = (F.col(_FILE) == F.col("committed_file")) & (F.col("seq") <= F.col("committed"))
-    # A line behind the last commit line was never acknowledged, and a gateway that recovers cuts it off.
-    records = lines.where(F.col("kind") != COMMIT_KIND).join(F.broadcast(committed), is_committed)
+    records = lines.where((F.col("kind") != COMMIT_KIND) & F.col("seq").isNotNull())
+    # A line behind the last commit line was never acknowledged, and a gateway that recovers cuts it off: few
+    # segments have one. As literals, because a join would begin each question with a job of its own, and a
+    # DataFrame that PySpark makes of Python's values with Python processes, too.
+    uncommitted = {segment.file: segment.uncommitted_from for segment in segments}
+    entries = [F.lit(value) for entry in uncommitted.items() if entry[1] is not None for value in entry]
+    if entries:
+        begin = F.create_map(*entries)[F.col(_FILE)]
+        records = records.where(begin.isNull() | (F.col("seq") < begin))
     placed = records.withColumns({"dt": F.to_date("ingest_ts"), "hour": F.hour("ingest_ts")})
     return placed.select(*LAKE.fieldNames(), _FILE)
 
@@ -261,16 +273,14 @@ def once_within(records: DataFrame, lateness: str) -> DataFrame:
 def _lines(spark: SparkSession, storage: Storage, log: str) -> tuple[DataFrame, list[SegmentFile]]:
     """Return all lines of all segments, read and kept, and the contents of each segment."""
     folder = below(log, SEGMENT_FOLDER)
-    schema = StructType([*_LINE.fields, StructField(_FILE, StringType())])
-    if not storage.exists(folder):
-        return spark.createDataFrame([], schema), []
+    folders = [folder] if storage.exists(folder) else []
     for attempt in range(_ATTEMPTS):
         lines = (
             spark.read.schema(_LINE)
             # A line that is cut or foreign must not fail the whole report: it is counted.
             .option("columnNameOfCorruptRecord", _UNREADABLE)
             .option("pathGlobFilter", "*.jsonl")
-            .json(folder)
+            .json(folders)
             .select("*", F.col("_metadata.file_path").alias(_FILE))
             # Read once, because the segments may be gone when they are read again.
             .persist(StorageLevel.MEMORY_AND_DISK)
@@ -290,10 +300,11 @@ def _segments(lines: DataFrame) -> list[SegmentFile]:
     is_commit = is_record & (F.col("kind") == COMMIT_KIND)
     found = lines.groupBy(_FILE).agg(
         F.max(F.when(is_commit, F.col("seq"))).alias("committed"),
+        F.max(F.when(is_record & ~is_commit, F.col("seq"))).alias("last"),
         F.count_if(is_record & ~is_commit).alias("records"),
         F.count_if(~is_record).alias("unreadable"),
     )
     return [
-        SegmentFile(row[_FILE], row["committed"], row["records"], row["unreadable"])
+        SegmentFile(row[_FILE], row["committed"], row["last"], row["records"], row["unreadable"])
         for row in found.collect()
     ]

@@ -85,6 +85,26 @@ def test_what_is_behind_the_last_commit_line_was_never_acknowledged(
         assert (found.uncommitted, found.unreadable) == (1, 1)
 
 
+def test_a_commit_line_confirms_records_of_its_own_segment_only(spark: SparkSession, log: WrittenLog) -> None:
+    lost = b'{"log_id":"%s","seq":%d,"kind":"update","ingest_ts":"2026-11-20T12:00:00.000000Z"}\n'
+    log.segment(updates(1, 2), tail=lost % (LOG_ID.encode(), 3))
+    log.segment(updates(3, 1))
+    log.segment([], is_open=True, tail=lost % (LOG_ID.encode(), 4))
+    with bronze(spark, log.path, DAY) as found:
+        rows = found.records.orderBy("seq").select("seq", "values").collect()
+        assert [tuple(row) for row in rows] == [(seq, f'{{"messages":{seq}}}') for seq in (1, 2, 3)]
+        assert (found.uncommitted, found.duplicates, found.missing) == (2, 0, 0)
+
+
+def test_the_lake_alone_is_a_log(spark: SparkSession, log: WrittenLog) -> None:
+    log.lake(updates(1, 2))
+    (log.folder / "segments").rmdir()
+    with bronze(spark, log.path, DAY) as found:
+        assert found.records.schema.fieldNames() == LAKE.fieldNames()
+        assert seqs(found) == [1, 2]
+        assert (found.uncommitted, found.unreadable) == (0, 0)
+
+
 def test_a_record_that_is_there_three_times_is_read_once(spark: SparkSession, log: WrittenLog) -> None:
     twice = updates(1, 3)
     log.lake(twice)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import duckdb
 import numpy as np
+import psutil
 import pytest
 from matplotlib.image import imread
 from msgspec.structs import replace
@@ -177,6 +178,14 @@ def test_duckdb_counts_the_same_over_the_same_files(
     }
     severities = dict(records.filter("kind = 'event'").aggregate("severity, count(*)").fetchall())
     assert severities == {row["severity"]: row["events"] for row in made.table("events").rows}
+
+
+def test_spark_starts_no_python_for_a_report(spark: SparkSession, made: Report) -> None:
+    """A DataFrame made of Python's values would start a process of it for each core."""
+    assert (spark.range(1).count(), len(made.tables)) == (1, len(LAYOUTS))
+    programs = [" ".join(child.cmdline()) for child in psutil.Process().children(recursive=True)]
+    assert any("org.apache.spark" in program for program in programs)
+    assert not any("pyspark.daemon" in program for program in programs)
 
 
 def test_a_person_reads_tables_and_sentences(made: Report) -> None:

@@ -10,7 +10,7 @@ from functools import reduce
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from gateway.analytics.brokers import Reader, RunningNode, same_brokers, united
+from gateway.analytics.brokers import Reader, RunningNode, of_readers, same_brokers, united
 from gateway.analytics.reports.answers import Row, Value, collected, number
 
 
@@ -111,21 +111,18 @@ def totals(
         growing: the rows of `gateway.analytics.reports.queues.growth`.
         connections: lives of connections.
     """
-    readers = [(*reader, place) for place, broker in enumerate(found) for reader in broker.counted]
-    if not readers:
+    places = {reader: place for place, broker in enumerate(found) for reader in broker.counted}
+    if not places:
         return []
-    spark = steps.sparkSession
-    assigned = F.broadcast(spark.createDataFrame(readers, "log_id string, source string, place int"))
-
-    def of_brokers(rows: DataFrame) -> DataFrame:
-        return rows.join(assigned, ["log_id", "source"])
-
+    place = F.coalesce(*of_readers(places)).alias("place")
     parts = (
-        of_brokers(steps).select("place", F.col("queue").alias("name"), "published", "delivered"),
-        of_brokers(growing).select("place", F.col("queue").alias("grown")),
-        of_brokers(connections).select("place", "began", "state"),
+        steps.select(place, F.col("queue").alias("name"), "published", "delivered"),
+        growing.select(place, F.col("queue").alias("grown")),
+        connections.select(place, "began", "state"),
     )
-    together = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), parts)
+    together = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), parts).where(
+        F.col("place").isNotNull()
+    )
     counts = (
         *(F.sum(name).cast("decimal(38,0)").alias(name) for name in ("published", "delivered")),
         F.count_distinct("name").alias("queues"),
